@@ -45,7 +45,9 @@ impl Server {
         // Whatever it still says must not fill the pipe.
         std::thread::spawn(move || stderr.for_each(drop));
         let token = said.iter().find_map(|line| {
-            let (token, _) = line.strip_prefix("token: ")?.split_once(" (made now")?;
+            let (token, _) = line
+                .strip_prefix("token: ")?
+                .split_once(" (newly generated")?;
             Some(token.to_owned())
         });
         Self {

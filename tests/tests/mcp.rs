@@ -293,7 +293,7 @@ fn c_04_a_host_that_cannot_start_says_why_and_ends_with_its_code() {
             4,
             "no plugin could be loaded",
         ),
-        (vec!["--plugins", &at("absent")], 4, "no such folder"),
+        (vec!["--plugins", &at("absent")], 4, "no such directory"),
         (
             vec!["--plugins", &at("broken")],
             4,
@@ -314,7 +314,7 @@ fn c_04_a_host_that_cannot_start_says_why_and_ends_with_its_code() {
             3,
             "gone",
         ),
-        (vec![], 2, "no plugin folder given"),
+        (vec![], 2, "no plugin directory given"),
     ] {
         let mut args = args;
         args.insert(0, "run");

@@ -50,7 +50,7 @@ fn a_16_a_named_pipe_among_the_plugins_is_named_and_not_waited_for() {
     symlink("/dev/zero", folder.join("device.wasm")).unwrap();
     let listed = bounded(desk.command(&["plugins", "--plugins"]).arg(&folder));
     said(&listed, "a named pipe, not a regular file");
-    said(&listed, "a link that leads out of the folder, to /dev/zero");
+    said(&listed, "symlink to /dev/zero outside the directory");
     let inspected = bounded(desk.command(&["inspect"]).arg(&pipe));
     said(&inspected, "a named pipe, not a regular file");
     assert_ne!(inspected.code, Some(0));
@@ -317,14 +317,14 @@ fn settings_that_others_may_write_or_own_are_refused() {
     let check = || desk.run(&["config", "check", &config]);
     assert_eq!(check().code, Some(0), "{:?}", check());
     fs::set_permissions(&file, Permissions::from_mode(0o646)).unwrap();
-    said(&check(), "take that away with `chmod o-w`");
+    said(&check(), "run `chmod o-w` on it");
     assert_ne!(check().code, Some(0));
     fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     if std::os::unix::fs::chown(&file, Some(4_242), None).is_err() {
         eprintln!("skipped: only root gives a file to another user");
         return;
     }
-    said(&check(), "belongs to another user (4242)");
+    said(&check(), "owned by another user (uid 4242)");
     assert_ne!(check().code, Some(0));
 }
 
@@ -402,7 +402,7 @@ fn fs_03_events_are_not_appended_behind_a_link() {
     let mut command = desk.working(&["call", "current_time"]);
     let ended = bounded(command.arg("--events").arg(&pipe));
     assert_ne!(ended.code, Some(0), "{ended:?}");
-    said(&ended, "nobody reads from this pipe");
+    said(&ended, "the pipe has no reader");
     let mut command = desk.working(&["call", "current_time", "--events", "/dev/stderr"]);
     let ended = Ended::of(&command.output().unwrap());
     assert_eq!(ended.code, Some(0), "{ended:?}");

@@ -116,11 +116,7 @@ fn a_second_process_approves_while_the_first_one_waits() {
     for answer in [&["approve", &id][..], &["deny", &id]] {
         check(&desk.run(answer), 2, "the call has ended (completed)");
     }
-    check(
-        &desk.run(&["approve", "c-nobody"]),
-        2,
-        "no call is named `c-nobody`",
-    );
+    check(&desk.run(&["approve", "c-nobody"]), 2, "no call `c-nobody`");
 }
 
 #[test]
@@ -149,7 +145,7 @@ fn a_question_is_answered_once_and_only_to_the_living() {
     let pid = Pid::from_child(&waiting);
     // It lives and does not look: the answer has to wait for it.
     kill_process(pid, Signal::STOP).unwrap();
-    check(&desk.run(&["approve", &id]), 8, "the answer is kept");
+    check(&desk.run(&["approve", &id]), 8, "the answer is saved");
     check(
         &desk.run(&["deny", &id]),
         2,
@@ -186,7 +182,7 @@ fn a_deferred_call_is_approved_for_the_next_time_and_once() {
     check(
         &desk.run(&["approve", id, "--scope", "user"]),
         2,
-        "leave --scope out",
+        "omit --scope",
     );
     check(&desk.run(&["approve", id]), 0, "with exactly this input");
     let approvals = desk.json(&["approvals", "list", "--json"]);
@@ -288,12 +284,12 @@ fn an_approval_is_explained_narrowed_and_taken_back() {
             "1h",
         ]),
         0,
-        "takes the place of",
+        " replaces ",
     );
     check(
         &desk.run(&["approvals", "narrow", approval, "--uses", "9"]),
         2,
-        "does not hold any more (revoked",
+        "is no longer in effect (revoked",
     );
     let list = desk.json(&["approvals", "list", "--json"]);
     assert_eq!(
@@ -305,7 +301,7 @@ fn an_approval_is_explained_narrowed_and_taken_back() {
     check(
         &desk.run(&["approvals", "revoke", "a-nobody"]),
         2,
-        "no approval is named",
+        "no approval `",
     );
     check(
         &desk.run(&["approvals", "revoke", "--tool", "write_file"]),
@@ -375,7 +371,7 @@ fn a_changed_trail_is_found() {
     check(
         &desk.run(&["audit", "verify"]),
         1,
-        "the chain is broken at 1: the row is missing",
+        "the audit chain is broken at step 1: the row is missing",
     );
 }
 
@@ -415,7 +411,7 @@ fn a_17_a_changed_record_and_an_older_copy_are_found() {
         check(
             &desk.run(&["audit", "verify"]),
             1,
-            "the chain is broken at ",
+            "the audit chain is broken at step ",
         );
         let printed = if sql.contains("sessions") {
             desk.run(&["sessions"])
@@ -441,7 +437,7 @@ fn a_17_a_changed_record_and_an_older_copy_are_found() {
     check(
         &desk.run(&["audit", "verify", "--head", "18"]),
         2,
-        "is not a head; write what `host audit head` printed",
+        "is not a head; pass the output of `host audit head`",
     );
 }
 

@@ -1,4 +1,4 @@
-//! What was typed, before anyone asks what it means: that is `settings.rs`.
+//! Command line arguments. `settings.rs` merges them with the configuration file.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,22 +30,22 @@ Examples:
   host call grep pattern=TODO --plugins ./plugins --allow-path src
   host call write_file '{\"path\": \"a.txt\", \"content\": \"hi\"}' \\
       --plugins ./plugins --allow-path out:rw --allow-tool write_file
-  host inspect plugins/files.wasm                        what a plugin is and what it asks for
+  host inspect plugins/files.wasm                        show the manifest and tools of a plugin
 
 Exit codes:
-  0  ok                        4  no plugin could be loaded
+  0  success                   4  no plugin could be loaded
   1  the tool failed           5  denied
-  2  wrong usage               6  timed out, or over a limit
-  3  wrong configuration       7  internal error of the host
-  8  waits for an approval     9  the records cannot be read or written
+  2  usage error               6  timeout or other limit exceeded
+  3  configuration error       7  internal error
+  8  waiting for approval      9  the records cannot be read or written
 
-A plugin gets nothing that was not granted: no folder, no environment variable, no network.";
+Plugins have no access to files, environment variables or the network unless it is granted.";
 
 #[derive(Debug, Parser)]
 #[command(
     name = "host",
     version,
-    about = "Runs agent tools, each call in a sandbox of its own",
+    about = "Run agent tools, each call in its own sandbox",
     after_help = AFTER_HELP,
     disable_help_subcommand = true,
     subcommand_required = true,
@@ -58,74 +58,74 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Serve the tools: a prompt when started at a terminal, MCP over standard input and output otherwise
+    /// Start an interactive prompt at a terminal, or serve MCP over standard input and output otherwise
     #[command(after_help = RUN_HELP)]
     Run(RunArgs),
-    /// Call one tool and print what it says
+    /// Call one tool and print its result
     #[command(after_help = CALL_HELP)]
     Call(CallArgs),
-    /// Run the calls of one model turn together and print their results in call order
+    /// Run the tool calls of one model turn and print the results in call order
     #[command(after_help = batch::HELP)]
     Batch(BatchArgs),
-    /// Serve one session to a program that runs an agent: lines of JSON on standard input and output
+    /// Serve one session to an agent program as JSON lines on standard input and output
     #[command(after_help = turns::HELP)]
     Turns(TurnsArgs),
-    /// List the tools
+    /// List tools
     Tools(ToolsArgs),
-    /// List the plugins: loaded ones with what they were granted, broken ones with the reason
+    /// List plugins with their grants, and the reason for each that could not be loaded
     Plugins(ListArgs),
-    /// Show what a plugin file is, asks for and offers, without granting it anything
+    /// Show the manifest, imports and tools of a plugin file without granting it anything
     Inspect(InspectArgs),
-    /// Put a manifest into a component
+    /// Embed a manifest in a component
     Pack(PackArgs),
-    /// Compile the component on standard input (what the host starts for itself, apart from its own memory)
+    /// Compile the component on standard input (started by the host as a separate process)
     #[command(hide = true)]
     CompileWorker,
-    /// Become a program of a tool (what the host starts for itself, to put walls around it)
+    /// Confine this process and execute a program for a tool (started by the host)
     #[command(hide = true)]
     ProcessLauncher { role: Vec<std::ffi::OsString> },
-    /// Serve an MCP tool that does nothing: what the benchmark compares with
+    /// Serve an MCP tool that does nothing, as a benchmark baseline
     #[command(hide = true)]
     NoopMcp {
-        /// Over HTTP, on any free port
+        /// Serve over HTTP on any free port
         #[arg(long)]
         http: bool,
     },
-    /// Print a completion script for a shell
+    /// Generate a shell completion script
     Completions { shell: clap_complete::Shell },
-    /// List the calls that were made, newest first, or show one
+    /// List recorded calls, newest first, or show one
     Calls(CallsArgs),
-    /// List the sessions of clients, newest first
+    /// List client sessions, newest first
     Sessions(SessionsArgs),
-    /// Read, check and export the trail of everything that happened to calls
+    /// Read, verify and export the audit trail of calls
     Audit {
         #[command(subcommand)]
         command: AuditCommand,
     },
-    /// Look after the approvals that were kept
+    /// Manage saved approvals
     Approvals {
         #[command(subcommand)]
         command: ApprovalsCommand,
     },
-    /// Drop old records and what is too large, as `[retention]` in the configuration says
+    /// Delete old and oversized data according to `[retention]` in the configuration
     Prune(PruneArgs),
-    /// Take back what calls did to files
+    /// Undo file changes made by calls
     Undo(UndoArgs),
-    /// Say yes to a call that waits for an approval
+    /// Approve a call that is waiting for approval
     Approve(ApproveArgs),
-    /// Say no to a call that waits for an approval
+    /// Deny a call that is waiting for approval
     Deny(DenyArgs),
-    /// Say what the rules make of a call, or what is wrong with them
+    /// Explain policy decisions and check rules
     Policy {
         #[command(subcommand)]
         command: PolicyCommand,
     },
-    /// Look after other MCP servers, whose tools are served beside those of plugins
+    /// Manage other MCP servers whose tools are served alongside those of plugins
     Mcp {
         #[command(subcommand)]
         command: McpCommand,
     },
-    /// Look after the configuration file
+    /// Manage the configuration file
     Config {
         #[command(subcommand)]
         command: ConfigCommand,
@@ -138,130 +138,130 @@ Examples:
   host run --plugins ./plugins --allow-path src --allow-path out:rw --allow-tool write_file
   host run --plugins ./plugins --allow-path . --http 127.0.0.1:8080
 
-As an MCP server, put the same words into your client's settings:
+To run as an MCP server, put the same arguments into your client's settings:
   {\"command\": \"host\", \"args\": [\"run\", \"--plugins\", \"/opt/tools\", \"--allow-path\", \"/home/me/project\"]}
-Nobody is asked over MCP unless you say --ask-client, so tools that change files need --allow-tool, and a folder that
-is granted as :rw.";
+MCP clients are not prompted unless --ask-client is set, so tools that change files need --allow-tool and a directory
+granted as :rw.";
 
 const CALL_HELP: &str = "\
 Input, one of:
-  key=value …     the tool's schema says whether a value is text, a number, true/false or JSON
-  key:=JSON …     the value is JSON whatever the schema says
+  key=value …     a string, number, boolean or JSON, depending on the tool's schema
+  key:=JSON …     a JSON value, regardless of the schema
   '{…}'           the whole input as JSON
-  -               the whole input as JSON on standard input
+  -               the whole input as JSON from standard input
 
 Examples:
   host call read_file path=README.md --plugins ./plugins --allow-path .
   host call grep pattern='fn main' max_results=5 --plugins ./plugins --allow-path . --json
   echo '{\"path\": \".\"}' | host call list_directory - --plugins ./plugins --allow-path .
 
-The result goes to standard output, with characters that would steer a terminal shown as \\u{…};
---json has it unchanged. Progress and logs go to standard error.";
+The result is written to standard output, with terminal control characters escaped as \\u{…};
+--json prints it unchanged. Progress and logs are written to standard error.";
 
-/// What tools may use beyond files and variables.
+/// Flags that grant access beyond files and environment variables.
 #[derive(Debug, Clone, Default, Args)]
 pub struct BeyondArgs {
-    /// Let plugins that ask for it reach this host: `example.org`, `*.example.org`, `https://host:8443`,
-    /// `localhost:8080`, `*` for any public one; repeatable
+    /// Allow plugins that request it to connect to this host: `example.org`, `*.example.org`, `https://host:8443`,
+    /// `localhost:8080`, or `*` for any public host; repeatable
     #[arg(long, value_name = "HOST")]
     pub allow_host: Vec<String>,
 
-    /// Let plugins that ask for it start this program; repeatable
+    /// Allow plugins that request it to start this program; repeatable
     #[arg(long, value_name = "NAME")]
     pub allow_program: Vec<Program>,
 
-    /// Let these programs use the network; nothing checks where to
+    /// Allow these programs to use the network, without destination checks
     #[arg(long)]
     pub allow_program_network: bool,
 
-    /// Let programs run without the kernel's walls around them
+    /// Run programs without kernel confinement
     #[arg(long)]
     pub unconfined: bool,
 
-    /// Folder for what tools remember longer than a session
+    /// Directory for data that tools keep across sessions
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub memory: Option<PathBuf>,
 
-    /// Folder of skills; repeatable
+    /// Directory of skills; repeatable
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub skills: Vec<PathBuf>,
 }
 
-/// Which plugins, and what they may do. The same for every command that loads plugins.
+/// Flags shared by all commands that load plugins: which plugins, and what they are granted.
 #[derive(Debug, Clone, Default, Args)]
 pub struct HostArgs {
-    /// Folder of plugins (*.wasm), or one plugin file; repeatable
+    /// Directory of plugins (*.wasm), or one plugin file; repeatable
     #[arg(long, value_name = "DIR", value_hint = ValueHint::AnyPath)]
     pub plugins: Vec<PathBuf>,
 
-    /// Let plugins that ask for files see this folder or file, `:ro` (the default) or `:rw`; repeatable.
+    /// Grant this directory or file to plugins that request files, as `:ro` (the default) or `:rw`; repeatable
     ///
-    /// Guests see the first one as /workspace and the next ones as /extra/1, /extra/2, …; of a file they see a folder
-    /// with nothing else in it.
+    /// Plugins see the first path as /workspace and further paths as /extra/1, /extra/2, and so on. A granted file is
+    /// the only entry of its directory.
     #[arg(long, value_name = "PATH[:ro|rw]", value_hint = ValueHint::AnyPath)]
     pub allow_path: Vec<PathEntry>,
 
-    /// Keep what fits this pattern of a .gitignore out of the sight of all plugins: `*.sqlite`, `/private/`; repeatable.
+    /// Hide files that match this .gitignore pattern from all plugins: `*.sqlite`, `/private/`; repeatable
     ///
-    /// Besides files that mostly hold secrets, such as .env, .ssh and keys. `!NAME` lets one of them in.
+    /// Files that usually contain secrets, such as .env, .ssh and keys, are hidden by default. `!NAME` re-includes one.
     #[arg(long, value_name = "PATTERN")]
     pub exclude_path: Vec<String>,
 
-    /// Let plugins see files that mostly hold secrets, too
+    /// Do not hide files that usually contain secrets
     #[arg(long)]
     pub no_default_excludes: bool,
 
-    /// Let plugins that ask for it see this environment variable; repeatable
+    /// Allow plugins that request it to read this environment variable; repeatable
     #[arg(long, value_name = "NAME")]
     pub allow_env: Vec<Variable>,
 
     #[command(flatten)]
     pub beyond: BeyondArgs,
 
-    /// Whose names, parameters and results the model sees: native, claude, sema, gemini, kode or pegasus
+    /// System whose tool names, parameters and results the model sees: native, claude, sema, gemini, kode or pegasus
     #[arg(long, value_name = "NAME")]
     pub profile: Option<Profile>,
 
-    /// Show the model that system's tools and no others
+    /// Show the model only the tools of the profile
     #[arg(long)]
     pub profile_only: bool,
 
-    /// Run calls of this form without asking: `name`, `plugin/*`, `Bash(git *)`, `Edit(src/**)`, `*`; repeatable
-    #[arg(long, value_name = "FORM")]
+    /// Allow matching calls without a prompt: `name`, `plugin/*`, `Bash(git *)`, `Edit(src/**)`, `*`; repeatable
+    #[arg(long, value_name = "RULE")]
     pub allow_tool: Vec<Form>,
 
-    /// Never run calls of this form; beats every allow; repeatable
-    #[arg(long, value_name = "FORM")]
+    /// Deny matching calls, overriding every allow rule; repeatable
+    #[arg(long, value_name = "RULE")]
     pub deny_tool: Vec<Form>,
 
-    /// How much may happen without asking: dont_ask, plan, readonly, default, accept_edits, auto or yolo
+    /// Permission mode: dont_ask, plan, readonly, default, accept_edits, auto or yolo
     #[arg(long, value_name = "MODE")]
     pub mode: Option<Mode>,
 
-    /// Configuration file (.toml, .yaml, .yml or .json) instead of your own toolhost.toml
+    /// Use this configuration file (.toml, .yaml, .yml or .json) instead of the user's toolhost.toml
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
 
-    /// What to do when two plugins offer the same tool name
+    /// How to handle two plugins that provide the same tool name
     #[arg(long, value_enum, value_name = "HOW")]
     pub on_duplicate: Option<OnDuplicate>,
 
-    /// Longest time of any call, whatever plugins and configuration say; for example `30s` or `2m`
+    /// Maximum duration of every call, regardless of plugins and configuration; for example `30s` or `2m`
     #[arg(long, value_name = "DUR", value_parser = parse_duration)]
     pub timeout: Option<Duration>,
 
-    /// Keep no records: no audit trail, no remembered approvals
+    /// Keep no records: no audit trail and no saved approvals
     #[arg(long)]
     pub no_store: bool,
 
-    /// Say on standard error what is loaded, and pass on debug messages of tools
+    /// Print loaded plugins and debug messages of tools to standard error
     #[arg(long, short)]
     pub verbose: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Ask the person at the MCP client for permissions, if the client shows forms; it may answer without a person
+    /// Prompt the client's user for permissions via MCP elicitation; a client can answer without user interaction
     #[arg(long)]
     pub ask_client: bool,
 
@@ -307,7 +307,7 @@ pub struct ListArgs {
 
 #[derive(Debug, Args)]
 pub struct InspectArgs {
-    /// The plugin
+    /// Plugin file
     #[arg(value_name = "FILE.wasm", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
 
@@ -318,24 +318,24 @@ pub struct InspectArgs {
 
 #[derive(Debug, Args)]
 pub struct PackArgs {
-    /// What the compiler made
+    /// Component built by the compiler
     #[arg(value_name = "COMPONENT.wasm", value_hint = ValueHint::FilePath)]
     pub component: PathBuf,
 
-    /// The plugin's plugin.toml
+    /// Manifest of the plugin (plugin.toml)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub manifest: PathBuf,
 
-    /// Where to write the plugin [default: NAME.wasm in this directory, NAME being the plugin's name]
+    /// Output file [default: NAME.wasm in the current directory, where NAME is the plugin's name]
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Read the file, check every key and path, and say what it means
+    /// Check every key and path, and print the resulting settings
     Check {
-        /// [default: your own toolhost.toml]
+        /// Configuration file [default: the user's toolhost.toml]
         #[arg(value_hint = ValueHint::FilePath)]
         file: Option<PathBuf>,
     },

@@ -1,4 +1,4 @@
-//! A tool in words for people: what it does, what it takes, how to call it.
+//! Textual description of a tool: its effect, parameters and examples.
 
 use serde_json::{Map, Value};
 use toolhost_contract::units::show_duration;
@@ -6,14 +6,14 @@ use toolhost_contract::{Descriptor, text};
 
 use crate::terminal::style::{Paint, Style};
 
-/// `name` is what callers use, which after qualification is not the tool's own name.
+/// `name` is the registered name, which differs from the tool's own name after qualification.
 pub fn tool(name: &str, tool: &Descriptor, style: Style) -> String {
     let mut facts = vec![tool.effect().as_str().to_owned()];
     if tool.annotations.open_world == Some(true) {
         facts.push("network".to_owned());
     }
     if tool.annotations.interactive == Some(true) {
-        facts.push("asks people".to_owned());
+        facts.push("asks the user".to_owned());
     }
     facts.extend(
         tool.timeout
@@ -86,7 +86,7 @@ fn parameters(schema: &Value) -> Vec<String> {
         .collect()
 }
 
-/// One word or a few for a type; the whole truth is in the schema (`--json`).
+/// A short name of a property's type; `--json` prints the full schema.
 fn kind(property: &Value) -> String {
     if let Some(values) = property.get("enum").and_then(Value::as_array) {
         let words: Vec<String> = values
@@ -99,7 +99,7 @@ fn kind(property: &Value) -> String {
         Some(Value::String(kind)) if kind == "array" => {
             let items = property
                 .get("items")
-                .map_or("anything".to_owned(), kind_of_items);
+                .map_or("any".to_owned(), kind_of_items);
             format!("list of {items}")
         }
         Some(Value::String(kind)) => text::inline(kind, 40),
@@ -109,14 +109,14 @@ fn kind(property: &Value) -> String {
             .map(|kind| text::inline(kind, 40))
             .collect::<Vec<_>>()
             .join(" | "),
-        _ => "anything".to_owned(),
+        _ => "any".to_owned(),
     }
 }
 
-/// Lists of lists of lists stop here: a guest wrote the schema and may nest as it likes.
+/// Nested lists end here, because a guest's schema can nest without limit.
 fn kind_of_items(items: &Value) -> String {
     match items.get("type").and_then(Value::as_str) {
-        Some("array") | None => "anything".to_owned(),
+        Some("array") | None => "any".to_owned(),
         Some(kind) => text::inline(kind, 40),
     }
 }
@@ -162,7 +162,7 @@ mod tests {
                 paths?: list of string
                 mode?: "fast" | "slow" = "fast"
                 limit?: integer | null
-                any?: anything
+                any?: any
               e.g. all: grep '{"pattern":"x"}'"#]]
         .assert_eq(&super::tool("grep", &tool, Style::PLAIN));
     }

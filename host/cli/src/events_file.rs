@@ -1,4 +1,4 @@
-//! `--events FILE`: everything that happens in this process, one JSON object a line, for programs that watch it.
+//! `--events FILE`: writes the events of this process as JSON lines.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -24,17 +24,17 @@ use crate::terminal::note;
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct EventsArgs {
-    /// Append what happens to this file, one JSON object a line
+    /// Append events to this file as JSON lines
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub events: Option<PathBuf>,
 
-    /// Write the events in the words of another system
+    /// Write events in the format of another system
     #[arg(long, value_name = "SYSTEM", requires = "events", value_parser = PossibleValuesParser::new(views::NAMES))]
     pub events_as: Option<String>,
 }
 
 impl EventsArgs {
-    /// Opens the file before anything runs. `carried` is what standard output is for.
+    /// Opens the file before anything runs. `carried` describes the content of standard output, for an error.
     pub fn open(&self, carried: &str) -> Result<Option<EventsFile>, Failure> {
         let Some(path) = &self.events else {
             return Ok(None);
@@ -45,10 +45,10 @@ impl EventsArgs {
             );
             return Err(Failure::new(Exit::Usage, words));
         }
-        // Appended, because a client that starts us again must not lose what the last run told. For the owner alone:
-        // what is masked may still say which files somebody works on.
-        // Not behind a link: a tool that may write to the folder could have put one there. The standard streams are
-        // links of the system. And without waiting for the reader of a pipe.
+        // Appended, because a client that restarts the host must not lose the events of the last run. Mode 0600,
+        // because even masked events reveal which files are in use. Symlinks are refused, because a tool with write
+        // access to the directory could have created one; the standard streams are symlinks of the system. Opening
+        // does not wait for the reader of a pipe.
         let is_stream = ["/dev/stderr", "/dev/stdout", "/dev/fd", "/proc/self/fd"]
             .iter()
             .any(|stream| path.starts_with(stream));
@@ -66,16 +66,14 @@ impl EventsArgs {
         let shown = text::inline(&path.to_string_lossy(), 400);
         let wrong = |words: String| Failure::new(Exit::Usage, format!("--events {shown}: {words}"));
         let file = opened.map_err(|error| match Errno::from_io_error(&error) {
-            Some(Errno::NXIO) => {
-                wrong("nobody reads from this pipe; start its reader first".to_owned())
-            }
-            _ => wrong(format!("cannot be written: {error}")),
+            Some(Errno::NXIO) => wrong("the pipe has no reader; start its reader first".to_owned()),
+            _ => wrong(format!("cannot be opened for writing: {error}")),
         })?;
-        // A pipe was opened without waiting, and is written to like a file.
+        // Opened without waiting, but written in blocking mode like a file.
         let flags = fcntl_getfl(&file).map(|flags| flags - OFlags::NONBLOCK);
         flags
             .and_then(|flags| fcntl_setfl(&file, flags))
-            .map_err(|error| wrong(format!("cannot be written: {error}")))?;
+            .map_err(|error| wrong(format!("cannot be opened for writing: {error}")))?;
         Ok(Some(EventsFile {
             file,
             shown,
@@ -85,23 +83,23 @@ impl EventsArgs {
     }
 }
 
-/// A file that waits for the first event.
+/// An open events file, before the first event.
 pub struct EventsFile {
     file: File,
     shown: String,
-    /// None: our own words.
+    /// `None` writes the native format.
     view: Option<Box<dyn View>>,
     failed: bool,
 }
 
-/// Events are written as long as this is there; when it goes, those that have happened are written first.
+/// Writes events until it is dropped; dropping it writes all pending events first.
 pub struct Following {
     stop: Option<oneshot::Sender<()>>,
     writer: Option<JoinHandle<()>>,
 }
 
 impl EventsFile {
-    /// A thread of its own writes, so that a slow disk holds up no call. Has to be called inside the runtime.
+    /// Writes on a separate thread, so that a slow disk does not delay calls. Must be called within a Tokio runtime.
     pub fn follow(self, kernel: &Kernel) -> Following {
         let subscription = kernel.subscribe(None, None);
         let (stop, stopped) = oneshot::channel();
@@ -163,7 +161,7 @@ fn told(
     match (news, view) {
         (Ok(event), Some(view)) => view.take(&event),
         (Ok(event), None) => vec![event.to_json()],
-        // In every system's words the same: whoever counts on having heard everything has to know.
+        // The same in every format, because readers must be able to detect gaps.
         (Err(missed), _) => {
             vec![json!({"type": "events.missed", "from": missed.from, "to": missed.to})]
         }
@@ -174,7 +172,7 @@ impl Drop for Following {
     fn drop(&mut self) {
         self.stop.take();
         if let Some(writer) = self.writer.take() {
-            // A panic there has been printed, and the call's own result is worth more.
+            // A panic of the writer has been printed; the result of the call still matters.
             let _ = writer.join();
         }
     }
@@ -206,7 +204,7 @@ mod tests {
             ),
             (
                 "/nonexistent/e.jsonl",
-                "2 --events /nonexistent/e.jsonl: cannot be written: No such file or directory (os error 2)",
+                "2 --events /nonexistent/e.jsonl: cannot be opened for writing: No such file or directory (os error 2)",
             ),
         ] {
             assert_eq!(open(path).map(|_| ()).unwrap_err(), shown);

@@ -1,4 +1,4 @@
-//! Exit codes: the part of our output that scripts rely on. `host --help` lists them.
+//! Exit codes, which scripts rely on. `host --help` lists them.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use toolhost_contract::ErrorClass;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Ok,
-    /// The tool ran, or was asked to, and the answer is no.
+    /// The tool ran and failed, or could not run.
     ToolFailed,
     Usage,
     Config,
@@ -15,7 +15,7 @@ pub enum Exit {
     Denied,
     Limit,
     Internal,
-    /// A question was left for a person to answer later.
+    /// The call waits for a user to approve it later.
     Waiting,
     /// The records cannot be read or written.
     Store,
@@ -63,7 +63,7 @@ impl From<ErrorClass> for Exit {
     }
 }
 
-/// An error that knows how the program ends.
+/// An error with the exit code that it leads to.
 #[derive(Debug)]
 pub struct Failure {
     pub exit: Exit,
@@ -79,7 +79,7 @@ impl Failure {
     }
 }
 
-/// Only `?` on an error that nobody classed ends here: then it is ours.
+/// An error without an explicit exit code counts as internal.
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         Self {

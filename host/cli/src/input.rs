@@ -1,4 +1,4 @@
-//! Words of a command line → the input of a tool. The tool's schema says what a word means.
+//! Parses command line arguments into the input of a tool, according to the tool's schema.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -9,9 +9,9 @@ use toolhost_contract::text;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InputError {
-    #[error("`{0}` is not `key=value`; write `key=value`, `key:=JSON` or a whole JSON object")]
+    #[error("`{0}` is not `key=value`; use `key=value`, `key:=JSON` or a JSON object")]
     NotAPair(String),
-    #[error("`{0}` is given twice; a list is written `{0}:=[\"a\",\"b\"]`")]
+    #[error("`{0}` is given twice; to pass a list, use `{0}:=[\"a\",\"b\"]`")]
     Twice(String),
     #[error("`{key}={value}` should be {expected}: {reason}")]
     WrongType {
@@ -24,7 +24,7 @@ pub enum InputError {
     NotJson(String),
     #[error("the input cannot be passed on: {0}")]
     Inexact(#[from] InexactInteger),
-    #[error("the input is {0}; a tool takes a JSON object")]
+    #[error("the input is {0}; expected a JSON object")]
     NotAnObject(&'static str),
     #[error("the input is longer than {limit} bytes")]
     TooLong { limit: u64 },
@@ -32,8 +32,8 @@ pub enum InputError {
     Io(String),
 }
 
-/// `schema` is the tool's input schema; None when the tool is not known, and then every value is text: the kernel
-/// will have better words for that.
+/// `schema` is the tool's input schema, or `None` if the tool does not exist. Every value is a string then, and the
+/// kernel reports the error.
 pub fn parse(
     words: &[String],
     schema: Option<&Value>,
@@ -107,7 +107,7 @@ fn pair(word: &str, schema: Option<&Value>) -> Result<(String, Value), InputErro
         return Ok((key.to_owned(), Value::String(value.to_owned())));
     }
     if types.is_empty() {
-        // The schema takes anything: what looks like JSON is JSON.
+        // The schema accepts any type: valid JSON is parsed as JSON.
         numbers::check_integers(value.as_bytes())
             .map_err(|error| wrong("JSON".to_owned(), error.to_string()))?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
@@ -125,8 +125,8 @@ fn pair(word: &str, schema: Option<&Value>) -> Result<(String, Value), InputErro
     }
 }
 
-/// What the schema allows for one property; empty: anything. A parameter that is not in the schema is text: the kernel
-/// knows every spelling a tool takes, and has the words for one that it does not.
+/// The types that the schema allows for one property; empty if any. A parameter that is not in the schema is a string:
+/// the kernel knows all accepted spellings and reports an unknown one.
 fn types_of<'a>(schema: &'a Value, key: &str) -> BTreeSet<&'a str> {
     let properties = schema.get("properties").and_then(Value::as_object);
     let named = |(_, property): &(&String, &Value)| {
@@ -150,7 +150,7 @@ fn types_of<'a>(schema: &'a Value, key: &str) -> BTreeSet<&'a str> {
 }
 
 fn collect<'a>(root: &'a Value, schema: &'a Value, types: &mut BTreeSet<&'a str>, depth: usize) {
-    // A guest wrote the schema; it may refer to itself.
+    // A guest provides the schema, which can be recursive.
     if depth > 8 {
         return;
     }
@@ -214,9 +214,9 @@ fn fits(value: &Value, wanted: &str) -> bool {
 fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
-        Value::Bool(_) => "true or false",
+        Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
-        Value::String(_) => "text",
+        Value::String(_) => "a string",
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     }

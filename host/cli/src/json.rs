@@ -1,5 +1,6 @@
-//! The outer shapes of `--json`. They are a promise to scripts, so they are written out here and do not follow the
-//! inner types by accident.
+//! The JSON formats of `--json`.
+//!
+//! Scripts rely on them, so they are written out here instead of being derived from internal types.
 
 use std::fmt::Write as _;
 
@@ -14,13 +15,13 @@ use toolhost_contract::{
 };
 use toolhost_kernel::{Entry, Report};
 
-/// JSON to be printed, with what a terminal would obey or hide written as the escapes that JSON has for it. A reader of
-/// JSON finds the same values.
+/// Formats JSON for output, with terminal control and invisible characters as JSON escapes. Parsing yields the same
+/// values.
 pub fn pretty(value: &impl Serialize) -> serde_json::Result<String> {
     Ok(escaped(&serde_json::to_string_pretty(value)?))
 }
 
-/// See [`pretty`].
+/// Escapes terminal control and invisible characters in JSON. See [`pretty`].
 pub fn escaped(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
@@ -147,7 +148,7 @@ pub fn error(error: &CallError) -> Value {
 
 pub fn entry(entry: &Entry) -> Value {
     let mut shown = tool(&entry.tool);
-    // After qualification the name that callers use differs from the tool's own.
+    // After qualification, the registered name differs from the tool's own name.
     shown["name"] = json!(entry.name);
     shown["plugin"] = json!(entry.plugin.name);
     shown["plugin_version"] = json!(entry.plugin.version);
@@ -155,7 +156,7 @@ pub fn entry(entry: &Entry) -> Value {
     shown
 }
 
-/// A change that a call would make, as a person is asked about it.
+/// A change that a call would make, as shown in a question.
 pub fn change(change: &FileChange) -> Value {
     without_nulls(json!({
         "path": change.path,
@@ -173,7 +174,7 @@ pub fn shown(one: &Shown) -> Value {
     shown
 }
 
-/// A result in the form of a profile's system.
+/// A result in the format of a profile.
 pub fn rendered(rendered: &Rendered) -> Value {
     json!({
         "content": rendered.parts.iter().map(part).collect::<Vec<_>>(),
@@ -241,7 +242,7 @@ pub fn limits(limits: &Limits) -> Value {
     }))
 }
 
-/// What is absent is left out rather than null, so that a reader needs one test and not two.
+/// Removes null members, so that readers have one case for absent values and not two.
 pub fn without_nulls(mut value: Value) -> Value {
     if let Some(object) = value.as_object_mut() {
         object.retain(|_, value| !value.is_null());

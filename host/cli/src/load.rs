@@ -1,4 +1,4 @@
-//! From settings to a host that serves, and to the lines that a person reads about it.
+//! Loads plugins and servers according to the settings, and reports problems to the user.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -35,7 +35,7 @@ use servers::{Keep, Registrar, Servers};
 
 pub use toolhost::Purpose;
 
-/// Warnings about shared names that are shown unasked: the operator chose what happens to them.
+/// Maximum number of warnings about duplicate names without `--verbose`.
 const FEW: usize = 3;
 
 pub struct Host {
@@ -46,13 +46,13 @@ pub struct Host {
     resources: Arc<ServerResources>,
     readiness: watch::Sender<Readiness>,
     settling: Mutex<Option<JoinHandle<()>>>,
-    /// What there was to say then was said.
+    /// Whether [`Host::settle`] has reported.
     told: AtomicBool,
-    /// Tells a collector what happens, when the environment names one.
+    /// Exports telemetry if the environment configures a collector.
     telemetry: Mutex<Option<Following>>,
 }
 
-/// Loads everything the settings name. Says on standard error what could not be loaded.
+/// Loads all plugins and servers of the settings. Reports failures on standard error.
 pub async fn load(
     settings: Settings,
     prompter: Arc<dyn Prompter>,
@@ -61,8 +61,8 @@ pub async fn load(
     load_with(settings, prompter, purpose, |_| {}).await
 }
 
-/// The same, for those who have to hear what happens from the first event on: `begin` gets the kernel before anything
-/// is sealed or registered.
+/// Like [`load`], for callers that need all events: `begin` is called with the kernel before anything is sealed or
+/// registered.
 pub async fn load_with(
     settings: Settings,
     prompter: Arc<dyn Prompter>,
@@ -75,7 +75,7 @@ pub async fn load_with(
     Ok(host)
 }
 
-/// The same without other servers: [`Host::connect`] starts them.
+/// Like [`load_with`], without starting servers; [`Host::connect`] starts them.
 pub async fn load_alone(
     settings: Settings,
     prompter: Arc<dyn Prompter>,
@@ -86,7 +86,7 @@ pub async fn load_alone(
     starting.load(|_| {}).await
 }
 
-/// A host whose settings are checked and whose plugins are not compiled yet. It can serve clients from here on.
+/// A host with checked settings whose plugins are not compiled yet. It can already serve clients.
 pub struct StartingHost {
     prepared: PreparedHost,
     pub settings: Settings,
@@ -96,7 +96,7 @@ pub struct StartingHost {
     readiness: watch::Sender<Readiness>,
 }
 
-/// Does what needs no component. What is wrong with the settings is an error here.
+/// Performs all steps that need no compiled plugin. Invalid settings are an error.
 pub async fn prepare(
     settings: Settings,
     prompter: Arc<dyn Prompter>,
@@ -105,12 +105,12 @@ pub async fn prepare(
 ) -> Result<StartingHost, Failure> {
     if settings.core.plugins.is_empty() && !settings.has_servers() {
         let where_else = match settings.core.places.config_file() {
-            Some(file) => format!(", or put `plugins = [\"DIR\"]` into {}", file.display()),
+            Some(file) => format!(", or set `plugins = [\"DIR\"]` in {}", file.display()),
             None => String::new(),
         };
         return Err(Failure::new(
             Exit::Usage,
-            format!("no plugin folder given; write --plugins DIR{where_else}"),
+            format!("no plugin directory given; pass --plugins DIR{where_else}"),
         ));
     }
     let resources = Arc::new(ServerResources::default());
@@ -147,12 +147,12 @@ impl StartingHost {
         self.prepared.kernel()
     }
 
-    /// The guest names of the folders that tools will see.
+    /// The guest paths of the directories that tools will see.
     pub fn folders(&self) -> BTreeSet<String> {
         self.prepared.folders()
     }
 
-    /// For the addresses on which this host is going to listen: no plugin reaches them, whatever the rules say.
+    /// Returns a function that blocks plugins from connecting to an address, for addresses that this host listens on.
     pub fn keep_off(&self) -> impl Fn(SocketAddr) + use<> {
         self.prepared.keep_off()
     }
@@ -161,7 +161,7 @@ impl StartingHost {
         self.readiness.subscribe()
     }
 
-    /// Compiles the plugins, or takes them from the cache. Says on standard error what could not be loaded.
+    /// Compiles the plugins or loads them from the cache. Reports failures on standard error.
     pub async fn load(self, compiled: impl Fn(CompiledPlugin<'_>)) -> Result<Host, Failure> {
         let loaded = self.prepared.load(compiled).await?;
         let follow = |telemetry: Telemetry| telemetry.follow(loaded.kernel.subscribe(None, None));
@@ -183,7 +183,7 @@ impl StartingHost {
             (false, Purpose::Run | Purpose::Judge) => {
                 return Err(Failure::new(Exit::Config, missing.join("\n")));
             }
-            // Whoever looks at the plugins may be looking for the reason.
+            // A user who inspects the plugins may be looking for this error.
             (false, Purpose::Look) => missing
                 .iter()
                 .for_each(|words| note(&format!("error: {words}"))),
@@ -192,7 +192,7 @@ impl StartingHost {
     }
 }
 
-/// The commands of the configuration, and beside them the client of a call, if it may be one.
+/// The configured sub-agent commands, and the MCP client of a call if sampling is enabled.
 fn agents(settings: &Settings, launcher: &Launcher) -> Option<Arc<dyn Agents>> {
     let desk = settings.mcp.desk.clone();
     let desk = desk.filter(|_| settings.mcp.sampling)?;
@@ -213,7 +213,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// The compiler runs in a process of its own: it can be killed, and what it does to its memory is not ours.
+/// The compiler runs in a separate process, which can be killed and whose memory is isolated from the host.
 fn compiler() -> Result<Compiler, Failure> {
     Ok(Compiler::Child {
         program: std::env::current_exe().or_exit(Exit::Internal)?,
@@ -221,7 +221,7 @@ fn compiler() -> Result<Compiler, Failure> {
     })
 }
 
-/// The engine alone, with a cache if there is a place for it.
+/// The runtime without a kernel, with a cache if there is a directory for it.
 pub fn runtime(cache_dir: Option<PathBuf>, max_concurrent: usize) -> Result<Runtime, Failure> {
     let say: toolhost::Say = Arc::new(note);
     Ok(toolhost::runtime(
@@ -247,7 +247,7 @@ fn note_loaded(served: &Served) {
 }
 
 impl Host {
-    /// Starts other servers and the discovery command. Whatever is wrong with one is said, and stops nothing.
+    /// Starts other servers and the discovery command. A failure is reported and does not affect the others.
     pub fn connect(&self) {
         if !self.settings.has_servers() {
             self.readiness.send_replace(Readiness::Settled);
@@ -278,7 +278,7 @@ impl Host {
         *self.settling.lock().unwrap_or_else(PoisonError::into_inner) = Some(settling);
     }
 
-    /// Whether it is a tool of a plugin that calls no other tools and looks at nothing that other servers have.
+    /// Whether the tool belongs to a plugin that neither calls other tools nor uses resources of servers.
     pub fn is_by_itself(&self, tool: &str) -> bool {
         const OTHERS: [Capability; 3] =
             [Capability::Tools, Capability::Agents, Capability::Resources];
@@ -294,10 +294,10 @@ impl Host {
         })
     }
 
-    /// Waits until other servers have brought their tools, or took too long, and says what there is to say.
+    /// Waits until other servers have registered their tools or timed out, then reports problems.
     pub async fn settle(&self) {
         let mut readiness = self.readiness.subscribe();
-        // Its sender is ours.
+        // The sender is a field of `self`, so this cannot fail.
         let _ = readiness
             .wait_for(|reached| *reached == Readiness::Settled)
             .await;
@@ -311,7 +311,7 @@ impl Host {
         self.report_words();
     }
 
-    /// Everything that happened is on disk, and told to whoever listens, when this returns.
+    /// Stops servers, flushes records to disk and delivers pending events and telemetry.
     pub async fn finish(&self) -> Result<(), Failure> {
         let settling = self
             .settling
@@ -338,30 +338,30 @@ impl Host {
         Ok(finished?)
     }
 
-    /// A host that cannot do anything is an error; one that can do less than it was told is not.
+    /// Returns an error if there is nothing to serve. A partially loaded host is not an error.
     pub fn require_plugins(&self) -> Result<(), Failure> {
         let has_tools = self.kernel.registry().names().next().is_some();
         if self.loaded.plugins.is_empty() && !(self.settings.has_servers() && has_tools) {
             let what = if self.settings.has_servers() {
-                "no plugin could be loaded, and no server brought a tool; the lines above say why"
+                "no plugin could be loaded and no server provided a tool; see the messages above"
             } else {
-                "no plugin could be loaded; the lines above say why"
+                "no plugin could be loaded; see the messages above"
             };
             return Err(Failure::new(Exit::NoPlugin, what));
         }
         Ok(())
     }
 
-    /// Do plugins ask for files while no folder is granted? Then say it once: every path will be "not found".
+    /// Prints a note if plugins request files but no directory is granted, because every path will be "not found".
     pub fn note_missing_folders(&self) {
         if self.loaded.lacks_folders() {
             note(
-                "note: no folder is granted, so tools see no files; grant one with --allow-path DIR or DIR:rw",
+                "note: no directory is granted, so tools see no files; grant one with --allow-path DIR or DIR:rw",
             );
         }
     }
 
-    /// What went wrong.
+    /// Reports plugins that could not be loaded, and warnings.
     fn report(&self) {
         let verbose = self.settings.verbose;
         let loaded = &self.loaded;
@@ -391,16 +391,16 @@ impl Host {
         }
         if warnings.len() > shown {
             note(&format!(
-                "warning: {} more names are shared; --verbose lists them",
+                "warning: {} more duplicate names; --verbose lists them",
                 warnings.len() - shown
             ));
         }
     }
 
-    /// Which words of the operator fit nothing, once all tools are there.
+    /// Reports rules and settings that match nothing, once all tools are registered.
     fn report_words(&self) {
         let loaded = &self.loaded;
-        // With a plugin missing, its rules have nothing to match either, and one error is enough.
+        // The rules of a plugin that failed to load match nothing either, and its error is enough.
         if loaded.broken.is_empty() {
             let plugins: Vec<&str> = loaded
                 .plugins

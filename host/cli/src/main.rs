@@ -1,7 +1,7 @@
-//! The program `host`: the only place where contract, kernel, runtime and MCP meet.
+//! The `host` binary: parses arguments, loads settings and plugins, and runs one command.
 //!
-//! Read in this order: `args.rs` (what was typed), `settings.rs` (what it means), `load.rs` (from folders to a
-//! kernel), then the command you care about.
+//! Reading order: `args.rs` (arguments), `settings.rs` (effective settings), `load.rs` (plugins and servers), then the
+//! module of a command in `commands/`.
 
 mod args;
 mod commands;
@@ -32,26 +32,26 @@ use toolhost_contract::text;
 use crate::args::{Cli, Command, ConfigCommand};
 use crate::exit::{Exit, Failure};
 
-/// Several threads make and drop many small things for each call; docs/benchmarks.md says what this is worth.
+/// Calls allocate and free many small objects across threads; docs/benchmarks.md states the measured gain.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How long tasks of a server have to end after it has ended.
+/// How long background tasks may run after the server has stopped.
 const LAST_TASKS: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
     if let Command::ProcessLauncher { role } = &command {
-        // It becomes the program that it starts.
+        // Executes the program in place of this process.
         return toolhost_process::launch(role.iter().cloned());
     }
     if matches!(command, Command::CompileWorker) {
-        // Before anything else: the worker wants no threads and no runtime of ours.
+        // First, because the worker must start without threads and without an async runtime.
         return toolhost_runtime::compile_worker();
     }
     if let Err(error) = toolhost_process::reset_inherited_signals() {
         terminal::note(&format!(
-            "warning: commands start with the signals ignored that this program was started with: {error}"
+            "warning: cannot reset ignored signals, so commands inherit them: {error}"
         ));
     }
     use_all_descriptors();
@@ -67,13 +67,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Every call may hold a thousand files. Raises the soft limit to the hard one, so that calls do not take them from
-/// each other.
+/// Raises the soft limit of open files to the hard limit, because each call may hold a thousand files.
 fn use_all_descriptors() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // Without it fewer calls fit side by side; that is no reason not to start.
+    // On failure fewer calls can run concurrently, which is not fatal.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
@@ -88,7 +87,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Run(args) => {
             let runtime = runtime()?;
             let exit = commands::run::run(&runtime, &args);
-            // A read of standard input that is no pipe cannot be interrupted, and the client may send nothing more.
+            // A read of standard input that is not a pipe cannot be interrupted and may never return.
             runtime.shutdown_timeout(LAST_TASKS);
             exit
         }

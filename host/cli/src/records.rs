@@ -1,4 +1,4 @@
-//! The store for commands that look at records and load no plugin, and how times are shown.
+//! Access to the store for commands that load no plugins, and formatting of times.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,10 @@ use crate::args::HostArgs;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::settings::Settings;
 
-/// Which records.
+/// Flags of commands that read records.
 #[derive(Debug, Clone, Default, Args)]
 pub struct StoreArgs {
-    /// Configuration file that says where the records are, instead of your own toolhost.toml
+    /// Use this configuration file to locate the records instead of the user's toolhost.toml
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
 }
@@ -27,8 +27,7 @@ impl StoreArgs {
         open(&settings)
     }
 
-    /// For commands that print records: each row is compared with the audit chain when it is read, and here the chain
-    /// with its head.
+    /// Opens the store and verifies the audit chain against its head. Rows are compared with the chain when read.
     pub fn open_verified(&self) -> Result<Store, Failure> {
         let store = self.open()?;
         match store.verify_chain().or_exit(Exit::Store)? {
@@ -39,7 +38,7 @@ impl StoreArgs {
 }
 
 pub fn broken(seq: i64, reason: &Breakage) -> Failure {
-    let words = format!("the chain is broken at {seq}: {reason}");
+    let words = format!("the audit chain is broken at step {seq}: {reason}");
     Failure::new(Exit::ToolFailed, words)
 }
 
@@ -47,7 +46,7 @@ pub fn open(settings: &Settings) -> Result<Store, Failure> {
     let Some(dir) = &settings.core.store else {
         return Err(Failure::new(
             Exit::Config,
-            "no records are kept: the configuration switches the store off, or there is no home directory for it",
+            "no records are kept: the store is disabled in the configuration, or there is no home directory for it",
         ));
     };
     Store::open(dir).or_exit(Exit::Store)
@@ -57,7 +56,7 @@ pub fn now() -> Millis {
     toolhost_kernel::Clock::system().now()
 }
 
-/// `2026-11-22 02:43:05Z`. In UTC, so that records of two machines can be compared.
+/// Formats a time as `2026-11-22 02:43:05Z`, in UTC so that records of different machines can be compared.
 pub fn time(at_ms: i64) -> String {
     let seconds = at_ms.div_euclid(1_000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
@@ -69,7 +68,7 @@ pub fn time(at_ms: i64) -> String {
     )
 }
 
-/// The Gregorian date so many days after 1970-01-01. Years are counted from March, which puts the leap day last.
+/// The Gregorian date `days` after 1970-01-01. Years are counted from March, which puts the leap day last.
 fn date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));

@@ -1,4 +1,4 @@
-//! Joins us to the MCP server: who we say we are, and what a model should know before its first call.
+//! Runs the MCP server: its identity, instructions for the model, and the loading of plugins.
 
 pub mod http;
 
@@ -16,11 +16,11 @@ use crate::load::{Host, StartingHost};
 use crate::serve::http::HttpArgs;
 use crate::terminal::note;
 
-/// A call that takes longer becomes a task, for clients that know tasks.
+/// Calls that take longer become MCP tasks, for clients that support tasks.
 const TASKS_AFTER: Duration = Duration::from_secs(10);
 
-/// Answers clients while the plugins are compiled, and serves until the client goes away or the host is told to stop.
-/// Nothing else may write to standard output meanwhile.
+/// Serves clients, also while plugins are compiled, until the client disconnects or a signal arrives. Nothing else may
+/// write to standard output meanwhile.
 pub async fn serve(starting: StartingHost, args: &HttpArgs) -> Result<(), Failure> {
     let info = info(&starting);
     let own_folders = Arc::clone(&info.own_folders);
@@ -33,7 +33,7 @@ pub async fn serve(starting: StartingHost, args: &HttpArgs) -> Result<(), Failur
     let mut serving = pin!(async {
         match args.http {
             Some(address) => args.serve(address, served, info, &settings, keep_off).await,
-            // Some clients end their servers by a signal and never close the input.
+            // Some clients stop their servers with a signal and never close the input.
             None => serve_stdio(served, info, http::after(1, told.clone()))
                 .await
                 .or_exit(Exit::Internal),
@@ -42,7 +42,7 @@ pub async fn serve(starting: StartingHost, args: &HttpArgs) -> Result<(), Failur
     let (host, is_over) = tokio::select! {
         loaded = &mut loading => (loaded.or_exit(Exit::Internal)??, false),
         ended = &mut serving => match ended? {
-            // No client waits for the end of the host, so it can still report what is wrong with the plugins.
+            // No client waits for the host to exit, so it can still report errors of plugins.
             SessionEnd::NotBegun => tokio::select! {
                 loaded = &mut loading => (loaded.or_exit(Exit::Internal)??, true),
                 () = http::after(1, told.clone()) => return kernel.flush().await.or_exit(Exit::Store),
@@ -56,7 +56,7 @@ pub async fn serve(starting: StartingHost, args: &HttpArgs) -> Result<(), Failur
     host.finish().await
 }
 
-/// Loads the plugins and then connects to other servers, which tells clients how far the host is.
+/// Loads the plugins, then connects to other servers, which updates the readiness that clients see.
 async fn load_plugins(
     starting: StartingHost,
     own: Arc<OnceLock<Vec<String>>>,
@@ -87,7 +87,7 @@ fn note_compiled(plugin: CompiledPlugin<'_>) {
     ));
 }
 
-/// Serves, and says meanwhile what there is to say of other servers.
+/// Serves, and meanwhile reports problems of other servers once they have settled.
 async fn settling<F: Future>(host: &Host, serving: F) -> F::Output {
     let said = async {
         host.settle().await;
@@ -119,7 +119,7 @@ fn info(starting: &StartingHost) -> ServerInfo {
     }
 }
 
-/// The floor of the benchmark, for as long as its client wants it.
+/// Serves the benchmark baseline until its client disconnects.
 pub async fn serve_noop(over_http: bool) -> Result<Exit, Failure> {
     let served = if over_http {
         toolhost_mcp::serve_noop_http(|url| note(&format!("listening on {url}"))).await
@@ -130,7 +130,7 @@ pub async fn serve_noop(over_http: bool) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// By the names that guests know them by, and those that calls write to by their own: that is what changes are called.
+/// The guest paths of the host's own directories, and the host paths of writable ones, which changes are reported with.
 fn own_folders<'a>(folders: impl Iterator<Item = &'a Folder>) -> Vec<String> {
     let own = folders.filter(|folder| folder.is_own());
     let names: BTreeSet<String> = own
@@ -142,13 +142,13 @@ fn own_folders<'a>(folders: impl Iterator<Item = &'a Folder>) -> Vec<String> {
     names.into_iter().collect()
 }
 
-/// The guest names only: where a folder is on this machine is no business of a model. `others`: there are tools that
-/// nothing holds back.
+/// Instructions for the model. They contain only guest paths, because host paths must not be disclosed. `others` is
+/// whether there are tools that are not sandboxed.
 fn instructions(folders: &BTreeSet<String>, others: bool) -> String {
     let names: Vec<&str> = folders.iter().map(String::as_str).collect();
     let (which, they) = if others {
         (
-            "Tools named mcp__… and discovered__… are not sandboxed: other programs run them. Every other tool",
+            "Tools named mcp__… and discovered__… are not sandboxed, because other programs run them. Every other tool",
             "Those",
         )
     } else {
@@ -156,11 +156,11 @@ fn instructions(folders: &BTreeSet<String>, others: bool) -> String {
     };
     match names[..] {
         [] => format!(
-            "{which} runs in a sandbox. No folder is granted: {} see no files.",
+            "{which} runs in a sandbox. No directory is granted: {} see no files.",
             they.to_lowercase()
         ),
         _ => format!(
-            "{which} runs in a sandbox. {they} see files below these folders and nowhere else: {}.",
+            "{which} runs in a sandbox. {they} see only files below these directories: {}.",
             names.join(", ")
         ),
     }
@@ -175,10 +175,10 @@ mod tests {
         let folders = ["/workspace", "/extra/1"].map(str::to_owned);
         let text = instructions(&BTreeSet::from(folders), false);
         assert!(
-            text.ends_with("nowhere else: /extra/1, /workspace."),
+            text.ends_with("these directories: /extra/1, /workspace."),
             "{text}"
         );
-        assert!(instructions(&BTreeSet::new(), false).contains("No folder"));
+        assert!(instructions(&BTreeSet::new(), false).contains("No directory"));
         let text = instructions(&BTreeSet::new(), true);
         assert!(
             text.starts_with("Tools named mcp__… and discovered__… are not sandboxed"),

@@ -1,5 +1,6 @@
-//! What the command line and the configuration file mean together: absolute paths, numbers, rules. Every key that is
-//! accepted ends up here, and whoever runs something reads only this.
+//! The effective settings, merged from the command line and the configuration file.
+//!
+//! Every accepted key is resolved here to absolute paths, numbers and rules; other modules only read [`Settings`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
@@ -34,40 +35,40 @@ pub use servers::{DiscoverySettings, ServerSettings};
 
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// What the host itself needs.
+    /// Settings of the library.
     pub core: toolhost::Settings,
-    /// The rules that are only forms, as they were written.
+    /// The rules given as forms, as written.
     pub lists: RuleLists,
     /// Other MCP servers.
     pub servers: Vec<ServerSettings>,
     pub discovery: Option<DiscoverySettings>,
-    /// Words of the file that have no effect.
+    /// Warnings about settings that have no effect.
     pub warnings: Vec<String>,
     pub verbose: bool,
-    /// Whose words the model uses.
+    /// The profile that the model uses.
     pub profile: Profile,
     pub others: Others,
     pub mcp: McpSettings,
 }
 
-/// What of the world the meaning depends on, handed in so that tests have another world.
+/// The environment that settings depend on, injected for tests.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
     pub directory: &'a Path,
     pub variable: &'a dyn Fn(&str) -> Option<String>,
-    /// The text of a file that the configuration names.
+    /// Reads a file that the configuration refers to.
     pub read: &'a dyn Fn(&Path) -> Result<String, String>,
-    /// Is somebody there to be asked?
+    /// Whether a user can be prompted.
     pub interactive: bool,
 }
 
 impl Settings {
-    /// Reads the configuration file, if there is one, and puts the command line over it.
+    /// Reads the configuration file, if any, and applies the command line over it.
     pub fn load(args: &HostArgs) -> Result<Self, Failure> {
         Self::load_for(args, std::io::stdin().is_terminal())
     }
 
-    /// For a program that answers in a person's place.
+    /// Like [`Settings::load`], for a client program that answers prompts.
     pub fn load_answered(args: &HostArgs) -> Result<Self, Failure> {
         Self::load_for(args, true)
     }
@@ -87,7 +88,7 @@ impl Settings {
         }
         let file = match &args.config {
             Some(file) => Some(directory.join(file)),
-            // A file that cannot be looked at is an error further down: its deny rules must not vanish silently.
+            // A file that cannot be accessed is an error later, because its deny rules must not be ignored.
             None => places
                 .config_file()
                 .filter(|file| file.try_exists().unwrap_or(true)),
@@ -110,11 +111,11 @@ impl Settings {
         world: &World<'_>,
     ) -> Result<Self, String> {
         let world = &World {
-            // The person at a client.
+            // The user of an MCP client.
             interactive: world.interactive || config.mcp.ask == Some(true),
             ..*world
         };
-        // Paths of a file are relative to the file, paths of the command line to where it was typed.
+        // Paths in the file are relative to the file, paths on the command line to the working directory.
         let base = config_file
             .as_deref()
             .and_then(Path::parent)
@@ -206,7 +207,7 @@ impl Settings {
                 );
             }
         }
-        // The variable is for tests and for machines where the cache must be elsewhere: it beats the file.
+        // The variable overrides the file, for tests and for machines where the cache must be elsewhere.
         if let Some(dir) = config.cache.dir
             && (world.variable)("TOOLHOST_CACHE_DIR").is_none()
         {
@@ -304,13 +305,13 @@ impl Settings {
         })
     }
 
-    /// Is there anything beside plugins that may bring tools?
+    /// Whether servers or a discovery command can provide tools in addition to plugins.
     pub fn has_servers(&self) -> bool {
         self.discovery.is_some() || self.servers.iter().any(|server| server.enabled)
     }
 }
 
-/// Each with its place, which is known to nobody else.
+/// The A/B tests with their position in the file.
 fn compared(tables: Vec<AbTestTable>, file: Option<&Path>) -> Vec<AbTest> {
     let file = file.map(|file| file.display().to_string());
     let tables = tables.into_iter();
@@ -328,13 +329,13 @@ fn compared(tables: Vec<AbTestTable>, file: Option<&Path>) -> Vec<AbTest> {
 }
 
 fn absolute(base: &Path, path: &Path) -> PathBuf {
-    // `components` drops `.`, so that `--allow-path .` reads well in messages; `..` stays, for it means what the
-    // file system says.
+    // `components` drops `.`, so that `--allow-path .` reads well in messages. `..` is kept, because symlinks determine
+    // its meaning.
     base.join(path).components().collect()
 }
 
-/// The programs of other MCP servers, and the scripts that they are given: whoever could write them would run with the
-/// operator's rights.
+/// The programs and scripts of other MCP servers. Plugins must not write to them, because they run with the operator's
+/// privileges.
 fn programs(servers: &[ServerSettings], discovery: Option<&DiscoverySettings>) -> Vec<PathBuf> {
     let of_servers = servers.iter().filter_map(|server| match &server.config {
         Ok(ServerConfig {
@@ -393,8 +394,8 @@ fn limits(pools: &PoolsTable) -> schedule::Limits {
     }
 }
 
-/// What was typed comes first, so that the first folder typed is /workspace, and wins over the file's word on the same
-/// folder. Of two words about one folder the later one that was typed counts, with the narrower access of both.
+/// Merges paths of the command line and the file. Paths of the command line come first, so that the first is
+/// /workspace, and override the file. If one is given twice, the later one applies with the narrower access of both.
 fn merge(
     typed: Vec<(PathBuf, PathEntry)>,
     of_file: Vec<(PathBuf, PathEntry)>,

@@ -1,4 +1,4 @@
-//! What several tests stand on.
+//! Helpers shared by unit tests.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::args::{Cli, Command};
 use crate::config::{Format, parse};
 use crate::settings::{Settings, World};
 
-/// The meaning of `host run WORDS…`, typed in /cwd by a person at home in /home/me, with a file /etc/t.toml.
+/// The settings of `host run WORDS…` in /cwd with the home directory /home/me and the configuration file /etc/t.toml.
 pub fn settings(words: &[&str], toml: &str) -> Result<Settings, String> {
     settings_beside(words, toml, &[])
 }
 
-/// The same with further files that the configuration may name.
+/// Like [`settings`], with further files that the configuration can refer to.
 pub fn settings_beside(
     words: &[&str],
     toml: &str,

@@ -1,11 +1,10 @@
-//! Words of the operator that have no effect on anything loaded. A deny rule with a typing error must not look as if it
-//! worked.
+//! Warnings about rules and settings that match nothing loaded, such as a deny rule with a typo.
 
 use toolhost::Settings;
 use toolhost_contract::{nearest, text};
 use toolhost_kernel::Snapshot;
 
-/// One warning for each such word. `plugins` are the names of the loaded ones.
+/// Returns one warning for each unmatched name. `plugins` are the names of the loaded plugins.
 pub fn unused(settings: &Settings, registry: &Snapshot, plugins: &[&str]) -> Vec<String> {
     let mut tools: Vec<&str> = Vec::new();
     for entry in registry.list_all() {
@@ -22,12 +21,12 @@ pub fn unused(settings: &Settings, registry: &Snapshot, plugins: &[&str]) -> Vec
             .first()
             .map(|near| format!("; did you mean `{near}`?"))
             .unwrap_or_default();
-        let warning = format!("{what} `{word}` matches nothing that is loaded{near}");
+        let warning = format!("{what} `{word}` matches nothing loaded{near}");
         if !warnings.contains(&warning) {
             warnings.push(warning);
         }
     };
-    // Everything else about rules is the policy's own to say; it does not know the plugins.
+    // The policy checks rules itself, except for the names of plugins.
     for rule in settings.policy.rules() {
         for form in rule.tools().split(", ") {
             if let Some((plugin, _)) = form.split('(').next().unwrap_or(form).split_once('/') {
@@ -62,7 +61,7 @@ pub fn unused(settings: &Settings, registry: &Snapshot, plugins: &[&str]) -> Vec
     for hook in &settings.hooks {
         let matcher = &hook.matcher;
         let mut entries = registry.list_all();
-        // Tools of servers come when their server is there.
+        // Tools of servers are registered once their server is connected.
         let comes_later = matcher.to_string().contains("__");
         if !comes_later && !entries.any(|entry| matcher.fits(&entry.name, &entry.tool)) {
             let (name, shown) = (
@@ -70,7 +69,7 @@ pub fn unused(settings: &Settings, registry: &Snapshot, plugins: &[&str]) -> Vec
                 text::inline(&matcher.to_string(), 200),
             );
             warnings.push(format!(
-                "hook `{name}` is never heard: its matcher `{shown}` fits no tool that is loaded"
+                "hook `{name}` never runs: its matcher `{shown}` matches no loaded tool"
             ));
         }
     }
@@ -117,20 +116,20 @@ mod tests {
         check(
             &["--deny-tool", "gerp"],
             "",
-            // The policy's own check says this.
+            // The policy reports this one.
             &[],
         );
         check(
             &["--deny-tool", "files/*"],
             "",
-            &["deny `files/*` matches nothing that is loaded"],
+            &["deny `files/*` matches nothing loaded"],
         );
         check(
             &[],
             "use_tools = [\"grepp\"]\n[plugin.serach]\n",
             &[
-                "tool `grepp` matches nothing that is loaded; did you mean `grep`?",
-                "[plugin] `serach` matches nothing that is loaded; did you mean `search`?",
+                "tool `grepp` matches nothing loaded; did you mean `grep`?",
+                "[plugin] `serach` matches nothing loaded; did you mean `search`?",
             ],
         );
         check(
@@ -138,7 +137,7 @@ mod tests {
             "[[hook]]\nname = \"one\"\ncommand = [\"true\"]\nmatcher = \"grep|edit_file\"\n\
              [[hook]]\nname = \"two\"\ncommand = [\"true\"]\nmatcher = \"mcp__.*\"\n\
              [[hook]]\nname = \"guard\"\ncommand = [\"true\"]\nmatcher = \"gerp\"\n",
-            &["hook `guard` is never heard: its matcher `gerp` fits no tool that is loaded"],
+            &["hook `guard` never runs: its matcher `gerp` matches no loaded tool"],
         );
     }
 }

@@ -1,23 +1,23 @@
-//! A line → words, with the quotes of a shell and nothing else of a shell.
+//! Splits a line into arguments with shell quoting and no other shell syntax.
 
-/// What a person types at the prompt. In `"…"` a `\n` is the end of a line and a `\t` a tab.
+/// Splits a line of the interactive prompt. Within `"…"`, `\n` is a newline and `\t` a tab.
 pub fn typed(line: &str) -> Result<Vec<String>, String> {
     split(line, &[('n', '\n'), ('t', '\t')], "")
 }
 
-/// A program and its arguments, as a configuration or a variable has them on one line. What only a shell could obey is
-/// refused, since none reads it.
+/// Splits a command of a configuration or an environment variable into program and arguments. Shell operators are
+/// refused, because no shell interprets them.
 pub fn command(line: &str) -> Result<Vec<String>, String> {
     let words = split(line, &[], "|&;<>`")?;
     if words.is_empty() {
-        return Err("it is empty".to_owned());
+        return Err("empty command".to_owned());
     }
     Ok(words)
 }
 
-/// `escapes`: what a `\` and a letter are in double quotes. `refused`: what may stand in quotes only.
+/// `escapes` are the meanings of `\` and a letter in double quotes. `refused` are characters that must be quoted.
 fn split(line: &str, escapes: &[(char, char)], refused: &str) -> Result<Vec<String>, String> {
-    let unclosed = |quote: char| format!("a `{quote}` is never closed");
+    let unclosed = |quote: char| format!("unclosed `{quote}`");
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut chars = line.chars();
@@ -57,7 +57,7 @@ fn split(line: &str, escapes: &[(char, char)], refused: &str) -> Result<Vec<Stri
             }
             c if refused.contains(c) => {
                 return Err(format!(
-                    "no shell reads it, and `{c}` would mean nothing; write a script, or quote it"
+                    "`{c}` has no effect without a shell; use a script, or quote it"
                 ));
             }
             c => word.get_or_insert_default().push(c),
@@ -98,12 +98,12 @@ mod tests {
                 Ok(vec!["a", "b c", r#"d "e\n"#, "f g", "", "xyz"]),
             ),
             ("grep 'a|b'", Ok(vec!["grep", "a|b"])),
-            ("", Err("it is empty")),
-            ("a 'b", Err("a `'` is never closed")),
-            ("a \"b\\", Err("a `\"` is never closed")),
+            ("", Err("empty command")),
+            ("a 'b", Err("unclosed `'`")),
+            ("a \"b\\", Err("unclosed `\"`")),
             (
                 "a | b",
-                Err("no shell reads it, and `|` would mean nothing; write a script, or quote it"),
+                Err("`|` has no effect without a shell; use a script, or quote it"),
             ),
         ] {
             let expected = expected

@@ -1,4 +1,4 @@
-//! Follows each call and each batch from its first event to its last, and makes a span of it.
+//! Converts the events of calls and batches to spans.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -16,7 +16,7 @@ use crate::kept::{Kept, Key};
 use crate::meters::Meters;
 use crate::seen::{Seen, moment};
 
-/// Calls, batches and ended calls that are remembered.
+/// Maximum number of tracked calls, batches and ended calls.
 const CALLS: usize = 4_096;
 const BATCHES: usize = 512;
 const ENDED: usize = 1_024;
@@ -24,15 +24,15 @@ const ENDED: usize = 1_024;
 pub(crate) struct Calls {
     pub tracer: Option<SdkTracer>,
     pub meters: Option<Meters>,
-    /// May spans hold the masked preview of an input?
+    /// Whether spans contain the masked preview of an input.
     contents: bool,
-    /// Who started the host.
+    /// The trace context of the process that started the host.
     root: Context,
     open: Kept<Open>,
     batches: Kept<Option<Span>>,
-    /// A call may cause another one when it has ended.
+    /// Ended calls, because a call can cause another one after its end.
     ended: Kept<SpanContext>,
-    /// When something happened last.
+    /// Time of the latest event.
     now: SystemTime,
 }
 
@@ -85,7 +85,7 @@ impl Calls {
                     span.end_with_timestamp(moment(event.at.0));
                 }
             }
-            // A question and its answer are turns of the call's state; the rest is contents, or nothing of a call.
+            // Questions and answers are state changes of a call; the other events contain no call data to export.
             Happening::PermissionRequest { .. }
             | Happening::PermissionDecided { .. }
             | Happening::Call(_)
@@ -95,14 +95,14 @@ impl Calls {
         }
     }
 
-    /// Ends of calls may be among these events. Their spans end when there is no room for them, or at the end.
+    /// Missed events can include ends of calls. Their spans end when they are evicted or at shutdown.
     pub(crate) fn missed(&self, events: u64) {
         if let Some(meters) = &self.meters {
             meters.missed(events);
         }
     }
 
-    /// No more events will come.
+    /// Ends all open spans. No more events will follow.
     pub(crate) fn finish(&mut self) {
         while let Some(open) = self.open.pop() {
             self.lose(open);
@@ -147,7 +147,7 @@ impl Calls {
         if let Some(meters) = &self.meters {
             meters.ended(&seen);
         }
-        // Its beginning was missed: everything that counts is in the snapshot.
+        // If the start was missed, the snapshot contains everything needed.
         let span = match open {
             Some(open) => open.span,
             None => self.start(&key.0, &seen),
@@ -169,7 +169,7 @@ impl Calls {
         Some(tracer.build_with_context(builder, &parent))
     }
 
-    /// The call that caused it, else its batch, else whoever started the host.
+    /// The parent span: the calling call, else the batch, else the process that started the host.
     fn parent(&mut self, session: &SessionKey, seen: &Seen) -> Context {
         let cause = seen.parent().and_then(|id| {
             let key = (session.clone(), id.to_owned());
@@ -214,7 +214,7 @@ impl Calls {
         Some(span.span_context().clone())
     }
 
-    /// Its end was not heard. What was known last is told.
+    /// Ends the span of a call whose end was missed, with its last known state.
     fn lose(&self, open: Open) {
         if let Some(meters) = &self.meters {
             meters.gone();

@@ -1,7 +1,6 @@
-//! Sends what the exporters made, over plain HTTP.
+//! Blocking HTTP client for the exporters.
 //!
-//! The exporters run in threads of their own, so the client may block; it needs no runtime, no connection pool and none
-//! of the crates that come with them.
+//! The exporters run in their own threads, so the client may block. It needs no async runtime and no connection pool.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,7 +11,7 @@ use toolhost_contract::life::masked_text;
 use toolhost_contract::text;
 use ureq::Agent;
 
-/// Bytes of an answer that are read: it says which parts were rejected, and nothing else.
+/// Maximum bytes read of a response, which only lists rejected items.
 const ANSWER: u64 = 64 << 10;
 
 #[derive(Debug)]
@@ -21,7 +20,7 @@ pub(crate) struct Client {
     trouble: Trouble,
 }
 
-/// The last request that failed, as long as none has gone well since.
+/// The error of the last request, cleared by a successful one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trouble(Arc<Mutex<Option<String>>>);
 
@@ -42,7 +41,7 @@ impl Client {
     pub(crate) fn new(timeout: Duration, trouble: Trouble) -> Self {
         let config = Agent::config_builder()
             .timeout_global(Some(timeout))
-            // What is known of a user's calls goes to the endpoint that was named and nowhere else.
+            // Data about calls must only be sent to the configured endpoint.
             .max_redirects(0)
             .proxy(None)
             .http_status_as_error(false)
@@ -57,7 +56,7 @@ impl Client {
         let (head, body) = request.into_parts();
         let response = self.agent.run(Request::from_parts(head, body.to_vec()))?;
         let (head, mut body) = response.into_parts();
-        // The request arrived; an answer that cannot be read is no reason to send it again.
+        // The request has arrived, so an unreadable response must not cause a retry.
         let body = body
             .with_config()
             .limit(ANSWER)

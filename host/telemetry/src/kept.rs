@@ -1,9 +1,8 @@
-//! A map that forgets its oldest entry rather than grow without end: what a model calls, it may call any number of
-//! times.
+//! A map of bounded size that evicts its oldest entry.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// A name and the session in which it means something.
+/// A name and the session that it is unique in.
 pub(crate) type Key = (toolhost_contract::SessionKey, String);
 
 pub(crate) struct Kept<V> {
@@ -31,7 +30,7 @@ impl<V> Kept<V> {
         self.entries.get_mut(key).map(|(_, value)| value)
     }
 
-    /// Returns what had to go: the entry that was there, or the oldest one.
+    /// Inserts an entry. Returns the replaced or evicted entry.
     #[must_use]
     pub(crate) fn insert(&mut self, key: Key, value: V) -> Option<V> {
         let mut gone = self.remove(&key);
@@ -50,7 +49,7 @@ impl<V> Kept<V> {
         Some(value)
     }
 
-    /// The oldest entry.
+    /// Removes and returns the oldest entry.
     pub(crate) fn pop(&mut self) -> Option<V> {
         let (_, key) = self.oldest.pop_first()?;
         self.entries.remove(&key).map(|(_, value)| value)

@@ -1,7 +1,7 @@
-//! Tells an OpenTelemetry collector what the kernel does: a span for each call and each batch, and a few numbers.
+//! OpenTelemetry export: a span for each call and each batch, and metrics.
 //!
-//! Off unless the environment names a collector. Telemetry is a listener of the kernel's bus: it holds up no call, sees
-//! only what snapshots show, and sends no inputs and no results.
+//! Disabled unless the environment configures a collector. Telemetry subscribes to the kernel's event bus: it does not
+//! delay calls, only has access to snapshots, and exports no inputs or results.
 
 mod calls;
 mod client;
@@ -35,7 +35,7 @@ use crate::settings::{Protocol, Settings, Signal};
 
 pub use crate::settings::SettingsError;
 
-/// So long the end of the host waits for a collector.
+/// How long the host waits for a collector at shutdown.
 const FLUSH: Duration = Duration::from_secs(5);
 const SCOPE: &str = "toolhost";
 
@@ -49,11 +49,11 @@ pub enum TelemetryError {
     Lost(String),
     #[error("telemetry was not delivered within {} seconds", FLUSH.as_secs())]
     Slow,
-    #[error("telemetry stopped by a fault of its own")]
+    #[error("telemetry stopped because of an internal error")]
     Died,
 }
 
-/// Ready to listen.
+/// Configured telemetry that is not running yet.
 pub struct Telemetry {
     calls: Calls,
     tracers: Option<SdkTracerProvider>,
@@ -62,10 +62,11 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// None when the environment asks for no telemetry. `var` answers with the value of a variable.
+    /// Reads the configuration from the environment. Returns `None` if it configures no telemetry. `var` looks up a
+    /// variable.
     ///
-    /// Headers, the sampler, attributes of the resource and the times between two sendings are read by the exporters
-    /// themselves, from the process's own environment.
+    /// The exporters themselves read headers, the sampler, resource attributes and export intervals from the process
+    /// environment.
     pub fn from_env(var: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, TelemetryError> {
         Settings::read(var)?.map(Self::new).transpose()
     }
@@ -130,20 +131,20 @@ impl Telemetry {
         })
     }
 
-    /// Listens in a task of its own, from what the subscription hears next until [`Following::shutdown`].
+    /// Exports the events of the subscription in a background task until [`Following::shutdown`].
     ///
-    /// To be called within a tokio runtime.
+    /// Must be called within a Tokio runtime.
     pub fn follow(mut self, mut subscription: Subscription) -> Following {
         let (stop, mut stopped) = oneshot::channel();
         let task = tokio::spawn(async move {
             loop {
                 tokio::select! {
                     heard = subscription.next() => self.hear(heard),
-                    // Also when `Following` was dropped.
+                    // Also if `Following` is dropped.
                     _ = &mut stopped => break,
                 }
             }
-            // What had happened by then is told too.
+            // Processes pending events.
             while let Some(heard) = subscription.try_next() {
                 self.hear(heard);
             }
@@ -161,7 +162,7 @@ impl Telemetry {
     }
 
     async fn flush(self) -> Result<(), TelemetryError> {
-        // In threads of their own: a runtime would wait without end for a task of its that a collector holds up.
+        // On separate threads, because a runtime would wait indefinitely for a task that a collector blocks.
         let (traces_sent, traces) = oneshot::channel();
         let (metrics_sent, metrics) = oneshot::channel();
         let Self {
@@ -181,7 +182,7 @@ impl Telemetry {
         let Ok((traces, metrics)) = timeout(FLUSH, both).await else {
             return Err(TelemetryError::Slow);
         };
-        // The collector's own words go before those of the exporters, which only say that something went wrong.
+        // Errors of the client are more specific than those of the exporters.
         let told: Vec<String> = trouble.iter().filter_map(Trouble::last).collect();
         if !told.is_empty() {
             return Err(TelemetryError::Lost(told.join("; ")));
@@ -206,14 +207,14 @@ fn protocol(signal: &Signal) -> opentelemetry_otlp::Protocol {
     }
 }
 
-/// Telemetry that listens.
+/// Running telemetry.
 pub struct Following {
     stop: oneshot::Sender<()>,
     task: JoinHandle<Telemetry>,
 }
 
 impl Following {
-    /// Hears what has happened so far and sends it. Takes five seconds at most, whatever the collector does.
+    /// Processes pending events and sends them. Takes at most five seconds.
     pub async fn shutdown(self) -> Result<(), TelemetryError> {
         let _ = self.stop.send(());
         let telemetry = self.task.await.map_err(|_| TelemetryError::Died)?;

@@ -1,4 +1,4 @@
-//! The numbers: how many calls, how long they ran, how long they waited, how many there are now.
+//! Metrics: number, duration and waiting time of calls, active calls and missed events.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -18,10 +18,10 @@ pub(crate) struct Meters {
     codes: Mutex<BTreeSet<String>>,
 }
 
-/// Codes of errors that are counted apart. Tools choose their codes, and a collector keeps a series for each.
+/// Maximum number of distinct error codes. Tools choose their codes, and a collector keeps a series for each.
 const CODES: usize = 100;
 
-/// Seconds. A tool answers in milliseconds or works for minutes; a person takes longer.
+/// Histogram boundaries in seconds. Tools take milliseconds to minutes; users take longer.
 const RUNS: [f64; 14] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0, 30.0, 120.0, 600.0,
 ];
@@ -43,27 +43,27 @@ impl Meters {
             calls: meter
                 .u64_counter("toolhost.calls")
                 .with_unit("{call}")
-                .with_description("Calls that ended, by tool and final state.")
+                .with_description("Ended calls, by tool and final state.")
                 .build(),
             duration: seconds(
                 "toolhost.call.duration",
-                "Time that a tool ran; waiting is not counted.",
+                "Execution time of calls, without waiting.",
                 &RUNS,
             ),
             waiting: seconds(
                 "toolhost.call.waiting",
-                "Time that a call waited for a person, or for its turn.",
+                "Time that calls waited for approval or scheduling.",
                 &WAITS,
             ),
             active: meter
                 .i64_up_down_counter("toolhost.calls.active")
                 .with_unit("{call}")
-                .with_description("Calls that have begun and not ended.")
+                .with_description("Calls that have started and not ended.")
                 .build(),
             missed: meter
                 .u64_counter("toolhost.events.missed")
                 .with_unit("{event}")
-                .with_description("Events that came faster than telemetry could follow.")
+                .with_description("Events that telemetry missed because it fell behind.")
                 .build(),
             codes: Mutex::default(),
         }
@@ -73,7 +73,7 @@ impl Meters {
         self.active.add(1, &[]);
     }
 
-    /// It ended, or nobody hears of it any more.
+    /// A call ended or is no longer tracked.
     pub(crate) fn gone(&self) {
         self.active.add(-1, &[]);
     }
@@ -112,7 +112,7 @@ impl Meters {
         }
     }
 
-    /// A call of a host that died: nothing is known of it but its end.
+    /// Counts a call of a crashed host, of which only the end is known.
     pub(crate) fn sealed(&self) {
         let attributes = [
             KeyValue::new("gen_ai.tool.name", OTHER),

@@ -1,6 +1,6 @@
-//! What a snapshot of a call means in the words of OpenTelemetry. Values in, values out.
+//! Conversion of call snapshots to OpenTelemetry attributes, without I/O.
 //!
-//! Inputs, results, messages and reasons stay out: all of them may hold what a model or a file said.
+//! Inputs, results, messages and reasons are not exported, because they can contain text of a model or a file.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,17 +10,17 @@ use toolhost_contract::ErrorClass;
 use toolhost_contract::life::{CallState, Snapshot, masked_text};
 use toolhost_contract::text;
 
-/// Characters of a name that somebody else chose.
+/// Maximum characters of an untrusted name.
 const NAME: usize = 256;
-/// Characters of the preview of an input.
+/// Maximum characters of the preview of an input.
 const PREVIEW: usize = 4_096;
-/// What metrics say for the name of a tool that does not exist, and for a code above the number that is counted: a model
-/// or a tool may make up any number of those.
+/// The metric attribute for names of unknown tools and for error codes beyond the limit, because models and tools can
+/// invent any number of these.
 pub(crate) const OTHER: &str = "_OTHER";
 
 pub(crate) struct Seen<'a>(&'a Value);
 
-/// One line of the audit trail that led to another state.
+/// A step of the audit trail that changed the state.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Turn {
     pub state: String,
@@ -63,13 +63,13 @@ impl<'a> Seen<'a> {
             .unwrap_or_else(|| self.start())
     }
 
-    /// The tool's name, when there is such a tool.
+    /// The tool's name, if the tool exists.
     pub(crate) fn tool(&self) -> Option<String> {
         self.text("plugin")?;
         Some(text::inline(self.text("name")?, NAME))
     }
 
-    /// Names that a model made up stay out of it: whoever groups by it would drown.
+    /// Names of unknown tools are omitted, because span names must have low cardinality.
     pub(crate) fn span_name(&self) -> String {
         match self.tool() {
             Some(tool) => format!("execute_tool {tool}"),
@@ -77,7 +77,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// The code of what went wrong.
+    /// The error code.
     pub(crate) fn error(&self) -> Option<String> {
         let code = self
             .0
@@ -89,7 +89,7 @@ impl<'a> Seen<'a> {
             .map(str::to_owned)
     }
 
-    /// Seconds that the tool ran; None when it never did.
+    /// Execution time in seconds; `None` if the tool did not run.
     pub(crate) fn duration(&self) -> Option<f64> {
         self.0.get("startedAt")?;
         Some(self.0.get("durationMs")?.as_f64()? / 1000.0)
@@ -114,7 +114,7 @@ impl<'a> Seen<'a> {
         turns
     }
 
-    /// Seconds that the call was in the state; None when it never was.
+    /// Seconds that the call was in the state; `None` if it never was.
     pub(crate) fn waited(&self, state: CallState) -> Option<f64> {
         let turns = self.turns();
         let mut waited = None;
@@ -130,7 +130,7 @@ impl<'a> Seen<'a> {
         waited
     }
 
-    /// What never changes. A sampler decides by it; the collector gets it once.
+    /// Attributes known at the start, which samplers can use.
     pub(crate) fn lasting(&self) -> Vec<KeyValue> {
         let mut attributes = vec![
             KeyValue::new("gen_ai.operation.name", "execute_tool"),
@@ -147,7 +147,7 @@ impl<'a> Seen<'a> {
         attributes
     }
 
-    /// What is known at the end. `contents`: with the masked preview of the input.
+    /// Attributes known at the end. `contents` includes the masked preview of the input.
     pub(crate) fn outcome(&self, contents: bool) -> Vec<KeyValue> {
         let mut attributes = Vec::new();
         let mut put = put(&mut attributes);
@@ -160,7 +160,7 @@ impl<'a> Seen<'a> {
         let approval = self.0.get("approval");
         let approval = |name: &str| approval.and_then(|approval| approval.get(name)?.as_str());
         let rule = self.text("policyRuleId");
-        // Nobody was asked, and it was let through: a rule said yes.
+        // Without a prompt, a rule allowed the call.
         put(
             "toolhost.decision",
             approval("decision").or(rule.map(|_| "allow")),
@@ -184,7 +184,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// A code and not a sentence: a tool chooses its codes, and could put a piece of a file in their place.
+/// Whether the text is a plain code. Tools choose their codes and could put file content there.
 fn is_code(code: &str) -> bool {
     let is_letter = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"_-.".contains(&c);
     (1..=64).contains(&code.len())
@@ -200,7 +200,7 @@ fn put(attributes: &mut Vec<KeyValue>) -> impl FnMut(&'static str, Option<&str>)
     }
 }
 
-/// What a clock that was set wrong says, counts as the start of time.
+/// Converts milliseconds since the Unix epoch. A negative time counts as the epoch.
 pub(crate) fn moment(millis: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }

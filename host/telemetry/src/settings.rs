@@ -1,5 +1,4 @@
-//! What the environment asks for: read by the names that OpenTelemetry gives its variables, checked before anything
-//! starts.
+//! Settings from the OpenTelemetry environment variables, validated at startup.
 
 use std::time::Duration;
 
@@ -7,14 +6,14 @@ use toolhost_contract::life::masked_text;
 use toolhost_contract::text;
 use ureq::http::Uri;
 
-/// What is sent, and where to.
+/// The signals to export and their endpoints.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Settings {
     pub traces: Option<Signal>,
     pub metrics: Option<Signal>,
-    /// May spans hold the masked preview of an input?
+    /// Whether spans contain the masked preview of an input.
     pub contents: bool,
-    /// Who started the host: the headers of a trace that its spans continue.
+    /// Trace context headers of the process that started the host, which its spans continue.
     pub parent: Vec<(String, String)>,
     pub has_service_name: bool,
 }
@@ -32,34 +31,34 @@ pub(crate) enum Protocol {
     Json,
 }
 
-/// The environment asks for something that cannot be done.
+/// An invalid or unsupported environment variable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
     #[error(
-        "{variable}: `grpc` is not built in; write `http/protobuf` or `http/json`, and name the collector's port for HTTP (usually 4318)"
+        "{variable}: `grpc` is not supported; use `http/protobuf` or `http/json` with the collector's HTTP port (usually 4318)"
     )]
     Grpc { variable: String },
-    #[error("{variable}: no protocol `{value}`; write `http/protobuf` or `http/json`")]
+    #[error("{variable}: unknown protocol `{value}`; use `http/protobuf` or `http/json`")]
     Protocol { variable: String, value: String },
     #[error(
-        "{variable}: `{value}` asks for TLS, which is not built in; name an http:// collector on this machine or network that forwards over TLS"
+        "{variable}: `{value}` requires TLS, which is not supported; use an http:// collector on this machine or network that forwards over TLS"
     )]
     Tls { variable: String, value: String },
-    #[error("{variable}: `{value}` is not an endpoint; write something like http://localhost:4318")]
+    #[error("{variable}: `{value}` is not an endpoint such as http://localhost:4318")]
     Endpoint { variable: String, value: String },
-    #[error("{variable}: `{value}` is not a time in milliseconds; write something like 10000")]
+    #[error("{variable}: `{value}` is not a duration in milliseconds such as 10000")]
     Timeout { variable: String, value: String },
 }
 
-/// So long one request may take when nobody says otherwise.
+/// Default time limit of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Settings {
-    /// None when nobody asks for telemetry.
+    /// Reads the settings. Returns `None` if telemetry is not configured.
     pub(crate) fn read(
         var: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Settings>, SettingsError> {
-        // An empty variable counts as one that is not set; so the specification has it.
+        // The specification treats an empty variable as unset.
         let var = |name: &str| {
             let value = var(name)?.trim().to_owned();
             (!value.is_empty()).then_some(value)
@@ -101,7 +100,7 @@ fn signal(
     if var(&format!("OTEL_{name}_EXPORTER")).is_some_and(|exporter| exporter == "none") {
         return Ok(None);
     }
-    // A variable of the signal's own goes before the one for all signals.
+    // A variable for the signal takes precedence over the one for all signals.
     let either = |rest: &str| {
         [
             format!("OTEL_EXPORTER_OTLP_{name}_{rest}"),
@@ -147,9 +146,9 @@ fn signal(
     }))
 }
 
-/// `path` is what the signal adds to an endpoint that is for all of them.
+/// Validates an endpoint. `path` is appended to an endpoint for all signals.
 fn endpoint(variable: String, value: String, path: Option<&str>) -> Result<String, SettingsError> {
-    // A password in it must not reach a log.
+    // A password in the URL must not reach a log.
     let shown = || text::inline(&masked_text(&value), 200);
     let uri: Option<Uri> = value.parse().ok();
     match uri.as_ref().and_then(Uri::scheme_str) {
@@ -175,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    /// `variables`: one `NAME=value` a line.
+    /// `variables` has one `NAME=value` per line.
     fn check(variables: &str, expected: Expect) {
         let var = |name: &str| {
             variables.lines().find_map(|line| {
@@ -267,31 +266,31 @@ mod tests {
         check(
             &with("OTEL_EXPORTER_OTLP_PROTOCOL=grpc"),
             expect![
-                "OTEL_EXPORTER_OTLP_PROTOCOL: `grpc` is not built in; write `http/protobuf` or `http/json`, and name the collector's port for HTTP (usually 4318)"
+                "OTEL_EXPORTER_OTLP_PROTOCOL: `grpc` is not supported; use `http/protobuf` or `http/json` with the collector's HTTP port (usually 4318)"
             ],
         );
         check(
             &with("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=carrier\u{7}pigeon"),
             expect![[
-                r#"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: no protocol `carrier\u{7}pigeon`; write `http/protobuf` or `http/json`"#
+                r#"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: unknown protocol `carrier\u{7}pigeon`; use `http/protobuf` or `http/json`"#
             ]],
         );
         check(
             &with("OTEL_EXPORTER_OTLP_TIMEOUT=5s"),
             expect![
-                "OTEL_EXPORTER_OTLP_TIMEOUT: `5s` is not a time in milliseconds; write something like 10000"
+                "OTEL_EXPORTER_OTLP_TIMEOUT: `5s` is not a duration in milliseconds such as 10000"
             ],
         );
         check(
             "OTEL_EXPORTER_OTLP_ENDPOINT=https://me:hunter2@collector.example",
             expect![
-                "OTEL_EXPORTER_OTLP_ENDPOINT: `https://me:***@collector.example` asks for TLS, which is not built in; name an http:// collector on this machine or network that forwards over TLS"
+                "OTEL_EXPORTER_OTLP_ENDPOINT: `https://me:***@collector.example` requires TLS, which is not supported; use an http:// collector on this machine or network that forwards over TLS"
             ],
         );
         check(
             "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=localhost:4318",
             expect![
-                "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: `localhost:4318` is not an endpoint; write something like http://localhost:4318"
+                "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: `localhost:4318` is not an endpoint such as http://localhost:4318"
             ],
         );
     }

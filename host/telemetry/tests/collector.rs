@@ -1,4 +1,4 @@
-//! From a call of a kernel to the bytes that a collector receives.
+//! End-to-end test from a call of a kernel to the requests that a collector receives.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ fn kernel() -> Kernel {
 }
 
 fn input() -> Value {
-    json!({"text": "for nobody else"})
+    json!({"text": "private input"})
 }
 
 struct Collector {
@@ -87,7 +87,7 @@ impl Collector {
         Telemetry::from_env(var).unwrap().unwrap()
     }
 
-    /// Takes requests until one of each signal was there: the traces, then the metrics.
+    /// Accepts requests until one of each signal has arrived: traces, then metrics.
     async fn receive(self) -> [Received; 2] {
         let (mut traces, mut metrics) = (None, None);
         while traces.is_none() || metrics.is_none() {
@@ -105,7 +105,7 @@ impl Collector {
     }
 }
 
-/// One request of a connection.
+/// Reads one request of a connection and answers it.
 async fn answer(mut stream: TcpStream, status: &str) -> Received {
     let mut bytes = Vec::new();
     let end = loop {
@@ -131,7 +131,7 @@ async fn answer(mut stream: TcpStream, status: &str) -> Received {
     Received { head, body }
 }
 
-/// A batch of one call, and one call by itself.
+/// Runs a batch of one call, and a single call.
 async fn calls(kernel: &Kernel) {
     let batch = BatchRequest {
         id: "b-1".to_owned(),
@@ -174,7 +174,7 @@ async fn a_collector_receives_spans_and_numbers_and_no_inputs() {
             "{}",
             received.head
         );
-        assert!(!received.text().contains("for nobody else"));
+        assert!(!received.text().contains("private input"));
     }
     for word in ["execute_tool echo", "toolhost.batch", "gen_ai.tool.call.id"] {
         assert!(traces.text().contains(word), "{}", traces.text());
@@ -248,7 +248,7 @@ async fn what_a_collector_rejects_is_said_at_the_end() {
 
 #[tokio::test(start_paused = true)]
 async fn a_collector_that_never_answers_holds_up_neither_calls_nor_the_end() {
-    // Nobody accepts, but the machine takes the connections.
+    // The listener never accepts, but the backlog takes the connections.
     let collector = Collector::new("").await;
     let kernel = kernel();
     let following = collector

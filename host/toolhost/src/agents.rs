@@ -1,4 +1,4 @@
-//! Sub-agents that are commands: `[agents.NAME] command = …`. A task goes in as JSON, an answer comes out as JSON.
+//! Sub-agents that are commands: `[agents.NAME] command = …`. Task and answer are JSON.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -16,29 +16,29 @@ use toolhost_process::{Exit, Launcher, PipedCommand, run_piped};
 
 use crate::settings::AgentSettings;
 
-/// Bytes of an answer.
+/// Maximum size of an answer in bytes.
 const MAX_ANSWER: usize = 1 << 20;
 const TIMEOUT: Duration = Duration::from_mins(10);
-/// Set for a sub-agent's command, so that a host inside of it hands nothing further on.
+/// Environment variable of a sub-agent's command. A nested host that sees it does not start sub-agents.
 const DEPTH: &str = "TOOLHOST_AGENT_DEPTH";
-/// Processes above this one that are looked at.
+/// Maximum number of ancestor processes to inspect.
 const MAX_ANCESTORS: usize = 64;
-/// Bytes of an id that a task can be resumed by.
+/// Maximum length of a resumable task id in bytes.
 const MAX_ID: usize = 128;
-/// Ids that are remembered of one user; the oldest make way.
+/// Maximum number of remembered task ids for each user; the oldest are dropped.
 const MAX_IDS: usize = 256;
 
 pub struct CommandAgents {
     agents: Vec<AgentSettings>,
-    /// Ends what a sub-agent leaves behind. None: of that only its process group is ended.
+    /// Supervises sub-agents and kills all descendants. Without it only the process group is killed.
     launcher: Option<Launcher>,
-    /// This host was started by a sub-agent.
+    /// Whether this host was started by a sub-agent.
     nested: bool,
-    /// What sub-agents have called their tasks, and for which user.
+    /// Agent and task ids that each user may resume.
     resumable: Mutex<BTreeMap<UserId, VecDeque<(String, String)>>>,
 }
 
-/// How a command ended that was started and has written no more than it may.
+/// The result of a command that exited within its output limit.
 struct Ended {
     well: bool,
     status: String,
@@ -69,14 +69,14 @@ impl CommandAgents {
                 )
             })?;
         if self.nested {
-            return Err(failed("a sub-agent cannot hand tasks on".to_owned()));
+            return Err(failed("a sub-agent cannot start sub-agents".to_owned()));
         }
         let (name, user) = (&agent.info.name, &task.caller.user);
         if let Some(id) = task.task["resume"].as_str()
             && !self.may_resume(user, name, id)
         {
             let message = format!(
-                "no task `{}` of sub-agent `{name}` to resume; begin a new one",
+                "no task `{}` of sub-agent `{name}` to resume; start a new one",
                 text::inline(id, 80)
             );
             return Err(Failure::new("task_not_found", message));
@@ -110,7 +110,7 @@ impl CommandAgents {
                 }
                 answer
             }
-            // Whoever writes plain text means it as the answer.
+            // Plain text is the answer itself.
             Ok(_) | Err(_) => json!({"text": answer.trim()}),
         })
     }
@@ -118,7 +118,7 @@ impl CommandAgents {
     async fn run_command(&self, agent: &AgentSettings, input: &[u8]) -> Result<Ended, String> {
         let name = &agent.info.name;
         let [program, arguments @ ..] = &agent.command[..] else {
-            return Err("its command is empty".to_owned());
+            return Err(format!("the command of sub-agent `{name}` is empty"));
         };
         let Some(launcher) = &self.launcher else {
             let mut command = Command::new(program);
@@ -156,8 +156,8 @@ impl CommandAgents {
         })
     }
 
-    /// The local user starts the commands, and so may name any of their tasks. What a command calls its tasks may be
-    /// easy to guess, so others name only what was said to them.
+    /// Whether the user may resume the task. The local user controls the commands and may resume any task. Task ids can
+    /// be guessable, so other users may only resume ids that they received.
     fn may_resume(&self, user: &UserId, agent: &str, id: &str) -> bool {
         let all = self.resumable.lock();
         let all = all.unwrap_or_else(PoisonError::into_inner);
@@ -183,7 +183,7 @@ impl CommandAgents {
     }
 }
 
-/// A command as the host would start it itself: with its variables, in its folder.
+/// The command with the environment and working directory of the host.
 fn piped(program: &str, arguments: &[String]) -> std::io::Result<PipedCommand> {
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -204,7 +204,8 @@ fn piped(program: &str, arguments: &[String]) -> std::io::Result<PipedCommand> {
     })
 }
 
-/// A sub-agent may start a host without its own variables, as MCP clients do, so the processes above count as well.
+/// Whether a sub-agent started this host. Ancestor processes are inspected too, because a sub-agent can start a host
+/// without its environment, as MCP clients do.
 fn is_nested() -> bool {
     if std::env::var_os(DEPTH).is_some() {
         return true;
@@ -232,7 +233,7 @@ fn has_depth(process: u32) -> bool {
 
 fn parent_of(process: u32) -> Option<u32> {
     let stat = fs::read_to_string(Path::new("/proc").join(process.to_string()).join("stat"));
-    // The name of the program stands in parentheses, and may have some.
+    // The program name is in parentheses and can contain parentheses.
     let stat = stat.ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(1)?.parse().ok()

@@ -1,4 +1,4 @@
-//! A host in a few lines.
+//! [`Builder`] for a [`Host`].
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::load::{Host, Parts, Purpose, Say};
 use crate::places::Places;
 use crate::settings::{AllowedPath, Excludes, Settings, guest_name};
 
-/// The session of calls that name none.
+/// The session of calls made with [`Host::call`] and [`Host::batch`].
 const SESSION: &str = "main";
 
-/// What a [`Host`] may do. Grants nothing by itself.
+/// Configures and builds a [`Host`]. Grants nothing by default.
 #[must_use]
 pub struct Builder {
     parts: Parts,
@@ -60,13 +60,15 @@ impl Builder {
         self
     }
 
-    /// A folder of plugins, or one `.wasm`. Relative paths are relative to the current directory.
+    /// Adds a directory of plugins or one `.wasm` file. Relative paths are relative to the current directory.
     pub fn plugins(self, place: impl AsRef<Path>) -> Self {
         self.settings(|settings| settings.plugins.push(absolute(place.as_ref())))
     }
 
-    /// Grants a folder, or a single file, to every plugin that asks for files. Guests know the first as `/workspace` and
-    /// the others as `/extra/1`, `/extra/2`, …, or by their place in a folder granted before; files that mostly hold secrets are left out.
+    /// Grants a directory or a single file to every plugin that requests files.
+    ///
+    /// Guests see the first path as `/workspace` and further paths as `/extra/1`, `/extra/2`, …, or at their position
+    /// in a directory that was granted before. Files that usually contain secrets are excluded.
     pub fn allow_path(self, place: impl AsRef<Path>, access: Access) -> Self {
         self.settings(|settings| {
             let host = absolute(place.as_ref());
@@ -80,19 +82,19 @@ impl Builder {
         })
     }
 
-    /// Grants a variable of this process.
+    /// Grants an environment variable of this process.
     pub fn allow_env(self, name: impl Into<String>) -> Self {
         self.settings(|settings| {
             settings.env.insert(name.into());
         })
     }
 
-    /// Grants an address: `example.org`, `https://*.example.org:8443`. Private addresses by their name only.
+    /// Grants a network host: `example.org`, `https://*.example.org:8443`. Private addresses must be named explicitly.
     pub fn allow_host(self, rule: impl Into<String>) -> Self {
         self.settings(|settings| settings.beyond.hosts.push(rule.into()))
     }
 
-    /// Grants a program by its name. Needs a [`Builder::launcher`].
+    /// Grants a program by name. Requires [`Builder::launcher`].
     pub fn allow_program(self, name: impl Into<String>) -> Self {
         self.settings(|settings| settings.beyond.programs.push(name.into()))
     }
@@ -102,7 +104,7 @@ impl Builder {
         self
     }
 
-    /// A rule: `write_file`, `Edit(src/**)`, `files/*`, `Bash(git *)`.
+    /// Adds a rule: `write_file`, `Edit(src/**)`, `files/*`, `Bash(git *)`.
     pub fn rule(self, decision: Decision, form: impl Into<String>) -> Self {
         self.rule_with(RuleSpec::new(decision, form.into()))
     }
@@ -112,15 +114,14 @@ impl Builder {
         self
     }
 
-    /// Who is asked: a [`crate::Callback`], mostly.
+    /// Sets the prompter, usually a [`crate::Callback`].
     pub fn prompter(mut self, prompter: Arc<dyn Prompter>) -> Self {
         self.policy.interactive = true;
         self.parts.prompter = prompter;
         self
     }
 
-    /// Tools that are no components: they run with all rights of this process, and go the same way of rules, records and
-    /// hooks.
+    /// Adds native tools. They run with all privileges of this process, but rules, records and hooks apply to them.
     pub fn backend(mut self, info: PluginInfo, backend: Arc<dyn Backend>) -> Self {
         self.parts.backends.push((info, backend));
         self
@@ -131,7 +132,7 @@ impl Builder {
         self
     }
 
-    /// Who runs the tasks that tools hand to sub-agents.
+    /// Sets the sub-agents that tools can use.
     pub fn agents(mut self, agents: Arc<dyn Agents>) -> Self {
         self.parts.agents = Some(agents);
         self
@@ -142,7 +143,7 @@ impl Builder {
         self
     }
 
-    /// Keeps records, approvals and what changes replaced, in this folder. Without one, nothing outlives the host.
+    /// Stores records, approvals and undo data in this directory. Without one, nothing outlives the host.
     pub fn store(self, dir: impl AsRef<Path>, durability: Durability) -> Self {
         self.settings(|settings| {
             settings.store = Some(absolute(dir.as_ref()));
@@ -150,43 +151,48 @@ impl Builder {
         })
     }
 
-    /// Where compiled plugins are kept; the user's cache folder by default. What lies there is run as it is, so nobody
-    /// else may write to it.
+    /// Sets the directory for compiled plugins, by default in the user's cache directory. Its content is executed
+    /// unverified, so other users must not have write access.
     pub fn cache(self, dir: impl AsRef<Path>) -> Self {
         self.settings(|settings| settings.places.cache = Some(absolute(dir.as_ref())))
     }
 
-    /// No call runs longer.
+    /// Sets the maximum duration of every call.
     pub fn timeout(self, timeout: Duration) -> Self {
         self.settings(|settings| settings.max_timeout = Some(timeout))
     }
 
-    /// Where plugins are compiled: in this process by default, without limits of time and memory. For plugins that you do
-    /// not trust name a child process, whose program calls [`crate::compile_worker`].
+    /// Sets where plugins are compiled: by default in this process, without limits on time and memory. For untrusted
+    /// plugins, use a child process whose program calls [`crate::compile_worker`].
     pub fn compiler(mut self, compiler: Compiler) -> Self {
         self.parts.compiler = compiler;
         self
     }
 
-    /// What starts programs: a program, mostly this one, that calls [`crate::become_program`] first of all.
+    /// Sets the launcher of programs: a program, usually this one, that calls [`crate::become_program`] at its start.
     pub fn launcher(mut self, launcher: Launcher) -> Self {
         self.parts.launcher = Some(launcher);
         self
     }
 
-    /// Hears what a person should know while plugins are loaded.
+    /// Sets the receiver of notes and warnings during loading.
     pub fn say(mut self, say: Say) -> Self {
         self.parts.say = say;
         self
     }
 
-    /// Everything that is not said above.
+    /// Changes any other setting.
     pub fn change(self, change: impl FnOnce(&mut Settings)) -> Self {
         self.settings(change)
     }
 
-    /// Loads the plugins. A plugin that cannot be loaded is in [`Host::broken`] and stops no other; what a plugin or a
-    /// setting needs and is not there is an error.
+    /// Loads the plugins and builds the host.
+    ///
+    /// A plugin that cannot be loaded is listed in [`Host::broken`] and does not affect the others.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the settings are invalid, or if a hook or a tool that another depends on is missing.
     pub async fn build(mut self) -> Result<Host, Error> {
         if self.parts.settings.plugins.is_empty() && self.parts.backends.is_empty() {
             return Err(Error::NoPlugins);
@@ -221,14 +227,14 @@ impl Builder {
 }
 
 impl Host {
-    /// One call, by any name of the tool.
+    /// Calls a tool by any of its names.
     pub async fn call(&self, tool: &str, input: serde_json::Value) -> Report {
         let id = toolhost_contract::CallId(format!("c-{}", toolhost_kernel::id::random()));
         let request = CallRequest::new(id, tool, input, caller());
         self.kernel.call(request, Arc::new(NoSink)).await
     }
 
-    /// The calls of one turn: one report for each, in their order, whatever happens.
+    /// Runs the calls of one turn. Returns one report for each call, in call order.
     pub async fn batch(&self, calls: Vec<BatchCall>) -> Result<Vec<Report>, BatchError> {
         let request = BatchRequest {
             id: format!("b-{}", toolhost_kernel::id::random()),
@@ -240,12 +246,12 @@ impl Host {
         self.kernel.schedule(request, Arc::new(NoSink)).await
     }
 
-    /// What happens from now on.
+    /// Subscribes to events from now on.
     pub fn events(&self) -> Subscription {
         self.kernel.subscribe(None, None)
     }
 
-    /// What a model may call.
+    /// The tools that a model can call.
     pub fn tools(&self) -> Vec<Arc<Descriptor>> {
         let registry = self.kernel.registry();
         registry

@@ -1,24 +1,24 @@
-//! Why a host could not be made.
+//! Errors of building a host.
 
 use std::fmt::Display;
 
-/// The message says what was wrong, where, and what would fix it.
+/// An error of building a host. The message states the problem, its position and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// What was asked for cannot be: a folder that is not there, a rule that makes no sense, a hook that is missing.
+    /// Invalid settings: a missing directory, an invalid rule, a missing hook.
     #[error("{0}")]
     Settings(String),
-    #[error("no plugin folder given; name one with `plugins`")]
+    #[error("no plugin directory given; add one with `plugins`")]
     NoPlugins,
     /// The records cannot be read or written.
     #[error("{0}")]
     Store(String),
-    /// It is our fault, or the system's.
+    /// An internal error or a failure of the operating system.
     #[error("{0}")]
     Internal(String),
 }
 
-/// Gives an error its place in [`Error`].
+/// Converts an error to a variant of [`Error`].
 pub(crate) trait As<T> {
     fn of_settings(self) -> Result<T, Error>;
     fn of_store(self) -> Result<T, Error>;
@@ -39,7 +39,7 @@ impl<T, E: Into<anyhow::Error>> As<T> for Result<T, E> {
     }
 }
 
-/// With its causes.
+/// The message with its causes.
 fn whole(error: impl Into<anyhow::Error>) -> String {
     shown(&error.into())
 }

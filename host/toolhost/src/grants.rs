@@ -1,4 +1,4 @@
-//! What a plugin gets: what its manifest asks for ∩ what the operator allows, and nothing else.
+//! Grants of a plugin: the intersection of its manifest's requests and the operator's settings.
 
 use std::path::{Path, PathBuf};
 
@@ -10,23 +10,23 @@ use crate::outlets::OUTPUT;
 use crate::own;
 use crate::settings::{AllowedPath, Excludes, Settings};
 
-/// The intersection as plain values, before a folder is opened or a variable read.
+/// The grants as plain values, before any directory is opened or variable read.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub paths: Vec<AllowedPath>,
-    /// Folders of the host's own as the local user gets them; every session gets its own.
+    /// Directories that the host provides, as for the local user. Each session gets its own.
     pub own: Vec<AllowedPath>,
-    /// None: no files at all, whatever `paths` are.
+    /// The access to files; `None` grants no files regardless of `paths`.
     pub files: Option<Access>,
-    /// Names of variables.
+    /// Names of environment variables.
     pub env: Vec<String>,
     pub limits: Limits,
-    /// Names of what it may use beside files and variables, as people read them.
+    /// Other granted capabilities, for display.
     pub beyond: Vec<String>,
     pub capabilities: Capabilities,
 }
 
-/// `output`: where what programs wrote can be read.
+/// Computes the grants of a plugin. `output` is the directory with the output of programs.
 pub fn plan(manifest: &Manifest, settings: &Settings, output: Option<&Path>) -> Plan {
     let own = settings.per_plugin.get(&manifest.name);
     let files = match (
@@ -54,7 +54,7 @@ pub fn plan(manifest: &Manifest, settings: &Settings, output: Option<&Path>) -> 
         ));
     }
     let more = || skills.iter().chain(&folders);
-    // That one of its own folders may be written to opens no other.
+    // A writable host directory does not make others writable.
     if more().next().is_some() && files == Some(Access::ReadOnly) {
         for path in &mut paths {
             path.access = Access::ReadOnly;
@@ -90,7 +90,7 @@ pub fn plan(manifest: &Manifest, settings: &Settings, output: Option<&Path>) -> 
     }
 }
 
-/// Skills are the operator's, and the same for everybody.
+/// The directories of skills, which are the same for all users.
 fn skills(manifest: &Manifest, settings: &Settings) -> Vec<AllowedPath> {
     if !manifest.needs(Capability::Skills) {
         return Vec::new();
@@ -117,7 +117,7 @@ pub(crate) fn own_folder(host: PathBuf, guest: String, access: Access) -> Allowe
     }
 }
 
-/// A folder's name that is the same for the same project and no other's.
+/// A directory name that is unique for the project.
 pub(crate) fn project_name(project: &Path) -> String {
     let name: String = project
         .file_name()
@@ -131,8 +131,8 @@ pub(crate) fn project_name(project: &Path) -> String {
     format!("{name}-{}", &hash[..12])
 }
 
-/// What of its host it may use. Services ask a person, or go the whole way of a call, by themselves; what reaches out of
-/// the host needs the operator's word as well.
+/// The capabilities of a plugin. Services of the host prompt the user or run the whole call pipeline themselves; access
+/// outside the host also requires the operator's settings.
 fn beyond(manifest: &Manifest, settings: &Settings) -> (Capabilities, Vec<String>) {
     let needs = |need| manifest.needs(need);
     let capabilities = Capabilities {
@@ -173,21 +173,21 @@ fn beyond(manifest: &Manifest, settings: &Settings) -> (Capabilities, Vec<String
     (capabilities, words)
 }
 
-/// Opens folders, each list of them once, however many plugins share it.
+/// Opens granted directories. Each list of paths is opened once and shared by plugins.
 pub struct Granter {
     protected: Vec<Protected>,
-    /// What any list lets tools write to.
+    /// Paths that any list grants for writing.
     writable: Vec<PathBuf>,
     opened: Vec<(Vec<AllowedPath>, Scope)>,
 }
 
 impl Granter {
-    /// Opens every list that the settings name, also those that no plugin asks for: a wrong path is said at the start.
+    /// Opens every list of the settings, including unused ones, so that invalid paths are reported at startup.
     pub fn new(settings: &Settings) -> anyhow::Result<Self> {
         Self::hiding(settings, None)
     }
 
-    /// With more directories that no grant opens up.
+    /// Like [`Granter::new`], with additional directories that are never granted.
     pub fn hiding<'a>(
         settings: &Settings,
         own: impl IntoIterator<Item = &'a Path>,
@@ -219,7 +219,7 @@ impl Granter {
         Ok(granter)
     }
 
-    /// Without the folders of [`Plan::own`], which each session gets for itself.
+    /// Opens the paths of a plan, except [`Plan::own`], which is opened for each session.
     pub fn grant(&mut self, plan: &Plan) -> anyhow::Result<Scope> {
         match plan.files {
             None => Ok(Scope::empty()),
@@ -252,7 +252,7 @@ impl Granter {
     }
 }
 
-/// The file system does not know how a grant is written here.
+/// Adds a hint on the configuration syntax, which `vfs` does not know.
 fn in_our_words(error: &ScopeError) -> anyhow::Error {
     let hint = match error {
         ScopeError::NeedsDangerous { path, .. } => {
@@ -262,24 +262,24 @@ fn in_our_words(error: &ScopeError) -> anyhow::Error {
             )
         }
         ScopeError::Missing(path) if path.to_string_lossy().contains(':') => {
-            " (an access is written `:ro` or `:rw`)".to_owned()
+            " (the access is `:ro` or `:rw`)".to_owned()
         }
         _ => String::new(),
     };
     anyhow::anyhow!("{error}{hint}")
 }
 
-/// What no grant opens up. A tool that could write these would decide what it may do next time.
+/// Paths that are never granted. A tool with write access to them could extend its own permissions.
 pub fn protected(settings: &Settings) -> Vec<Protected> {
     let places = &settings.places;
     let keep = |path: &PathBuf, shield| Protected {
         path: path.clone(),
         shield,
     };
-    // Each user gets their own of these folders, beside what is granted.
+    // Each user's directory below this one is granted separately.
     let users = settings.beyond.memory.as_ref();
     let users = users.map(|memory| memory.join(own::USERS));
-    // Whoever can write the store can write what recovery and undo do.
+    // Write access to the store would control recovery and undo.
     let hidden = [&places.cache, &places.state, &settings.store]
         .into_iter()
         .flatten()

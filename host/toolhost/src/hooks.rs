@@ -1,4 +1,4 @@
-//! From `[[hook]]` to what the kernel asks: commands as they are, plugins behind an adapter, the read cache last.
+//! Creates the kernel's hooks from `[[hook]]` settings: commands, plugins through an adapter, and the read cache.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ mod component;
 
 use component::ComponentHook;
 
-/// So many sandboxes of hooks are open at once for each user: the kernel lets no more calls be heard side by side.
+/// Maximum concurrent sandboxes of hooks for each user, equal to the kernel's limit of concurrent hook runs.
 pub const SANDBOXES: usize = toolhost_kernel::hooks::AT_ONCE;
-/// The cache's bounds; a person sets the time only.
+/// Limits of the read cache in entries and bytes. Only its time to live is configurable.
 const ENTRIES: usize = 256;
 const BYTES: usize = 16 << 20;
 
-/// A plugin that is loaded and granted what it is granted.
+/// A loaded plugin with its grants.
 pub struct Candidate {
     pub name: PluginName,
     pub plugin: Arc<Plugin>,
 }
 
-/// Every hook in its order. Also those that cannot be: a hook that is configured and missing must not look as if it
-/// watched.
+/// Creates all hooks in order. Also returns errors for hooks that cannot be created, because a missing hook must not be
+/// mistaken for an active one.
 pub fn entries(hooks: &[HookSettings], plugins: &[Candidate]) -> (Vec<HookEntry>, Vec<String>) {
     let (mut entries, mut missing) = (Vec::new(), Vec::new());
     for hook in hooks {
@@ -45,14 +45,14 @@ pub fn entries(hooks: &[HookSettings], plugins: &[Candidate]) -> (Vec<HookEntry>
                     }
                     Some(_) => {
                         missing.push(format!(
-                            "hook `{}`: plugin `{name}` is loaded and has no hooks",
+                            "hook `{}`: plugin `{name}` has no hooks",
                             hook.name
                         ));
                         continue;
                     }
                     None => {
                         missing.push(format!(
-                            "hook `{}`: plugin `{name}` is not loaded; add its folder to `plugins`, or take the hook out",
+                            "hook `{}`: plugin `{name}` is not loaded; add its directory to `plugins`, or remove the hook",
                             hook.name
                         ));
                         continue;

@@ -1,4 +1,4 @@
-//! Runs untrusted agent tools as sandboxed components, inside of your program.
+//! Run untrusted agent tools as sandboxed WebAssembly components in your program.
 //!
 //! ```no_run
 //! use toolhost::{Access, Builder, json};
@@ -16,10 +16,10 @@
 //! }
 //! ```
 //!
-//! A tool gets what its plugin's manifest asks for *and* you grant here, and nothing else: no file, variable, address or
-//! program is granted by default. Calls that change something are asked about; without a [`Prompter`] the answer is no,
-//! and the error says which rule would be a yes. Everything of the kernel (turns of several calls, events, answers,
-//! hooks, approvals, modes) is in [`Host::kernel`].
+//! A tool has access to what its plugin's manifest requests *and* you grant here. No file, environment variable, host
+//! or program is granted by default. Calls that change something need approval; without a [`Prompter`] they are denied,
+//! and the error names a rule that would allow them. [`Host::kernel`] provides all features of the kernel: turns of
+//! several calls, events, answers, hooks, approvals and modes.
 
 mod agents;
 mod builder;
@@ -64,7 +64,7 @@ pub use settings::{
     RetentionSettings, SecretSettings, SecretValue, Settings, files_of_command, guest_name,
 };
 
-// The README's program compiles.
+// Compiles the example in the README.
 #[doc = include_str!("../README.md")]
 #[cfg(doctest)]
 struct Readme;

@@ -1,5 +1,6 @@
-//! From folders of `*.wasm` to a kernel that serves their tools. One broken plugin never stops the others: it is listed
-//! with its reason, and the rest is served.
+//! Loads directories of `*.wasm` plugins into a kernel.
+//!
+//! A plugin that cannot be loaded is listed with its error and does not affect the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -38,73 +39,74 @@ mod find;
 pub use find::Broken;
 use find::find;
 
-/// Loading reads and hashes whole files, so only so many at once are in memory. How many of them may compile is the
-/// runtime's own, lower, number.
+/// Maximum number of plugin files loaded concurrently, because whole files are read into memory. The runtime has its
+/// own, lower limit of concurrent compilations.
 const LOADERS: usize = 4;
 
-/// Hears what a person should know: what was recovered, what is missing.
+/// Receives notes and warnings for the user.
 pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Everything that a host is made of.
+/// The inputs for loading a host.
 pub struct Parts {
     pub settings: Settings,
     pub purpose: Purpose,
     pub prompter: Arc<dyn Prompter>,
     /// Where components are compiled.
     pub compiler: Compiler,
-    /// What starts programs, if any may be started.
+    /// The launcher of programs; required if programs are allowed.
     pub launcher: Option<Launcher>,
-    /// In the place of the commands that the settings name.
+    /// Replaces the sub-agent commands of the settings.
     pub agents: Option<Arc<dyn Agents>>,
     pub resources: Option<Arc<dyn Resources>>,
-    /// Before those of the settings.
+    /// Hooks that run before those of the settings.
     pub hooks: Vec<HookEntry>,
-    /// Tools that are no components, after those that are.
+    /// Native tools, registered after those of plugins.
     pub backends: Vec<(PluginInfo, Arc<dyn Backend>)>,
     pub say: Say,
 }
 
-/// What the plugins are loaded for.
+/// The purpose of loading the plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// To list them. No record is made and none is needed.
+    /// List the plugins. No records are written or read.
     Look,
-    /// To say what would be allowed: remembered yeses count, and no record is made.
+    /// Explain decisions. Saved approvals are read; no records are written.
     Judge,
+    /// Run calls.
     Run,
 }
 
-/// Plugins that are loaded, and the kernel that serves their tools.
+/// A kernel with loaded plugins.
 pub struct Host {
     pub kernel: Arc<Kernel>,
     pub plugins: Vec<Served>,
     pub broken: Vec<Broken>,
-    /// What was asked for and is not there: hooks, tools that others depend on.
+    /// Errors about missing hooks and missing dependencies of tools.
     pub missing: Vec<String>,
     pub settings: Settings,
     outlets: Outlets,
-    /// Where changes wait when there are no records.
+    /// Staging directory if there is no store.
     _temporary: Option<Scratch>,
-    /// Bounds what is kept.
+    /// Enforces the retention settings.
     _keeper: Option<Keeper>,
 }
 
-/// A plugin whose tools are registered, and what it was given.
+/// A plugin with registered tools, and its grants.
 pub struct Served {
     pub path: PathBuf,
-    /// It was compiled before.
+    /// Whether the compiled code was in the cache.
     pub from_cache: bool,
-    /// Loading took so long.
+    /// How long loading took.
     pub took: Duration,
     pub manifest: Manifest,
     pub digest: Digest,
-    /// Bytes of its file.
+    /// Size of its file in bytes.
     pub size: u64,
     pub tools: Vec<ToolName>,
-    /// Guest name, folder and `ro` or `rw`, for people.
+    /// Granted directories, for display.
     pub folders: Vec<Folder>,
     pub env: Vec<String>,
-    /// What it may use beside files and variables.
+    /// Other granted capabilities, for display.
     pub beyond: Vec<String>,
     pub limits: Limits,
 }
@@ -116,15 +118,14 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Whether it is one of the host's own, for what is remembered, skills or the output of programs, and none of the
-    /// user's files.
+    /// Whether it is a directory that the host provides (memory, skills or output of programs) and not one of the user.
     pub fn is_own(&self) -> bool {
         is_own_folder(&self.guest)
     }
 }
 
 impl Parts {
-    /// With nobody to ask, compiling in this process, saying nothing.
+    /// Parts without a prompter, launcher or message receiver, compiling in this process.
     pub fn new(settings: Settings, purpose: Purpose) -> Self {
         Self {
             settings,
@@ -140,14 +141,14 @@ impl Parts {
         }
     }
 
-    /// Loads everything that the settings name. `begin` gets the kernel before anything is sealed or registered, so that
-    /// it hears what happens from the first event on.
+    /// Loads all plugins of the settings. `begin` is called with the kernel before anything is sealed or registered, so
+    /// that it can subscribe to all events.
     pub async fn load(self, begin: impl FnOnce(&Kernel)) -> Result<Host, Error> {
         self.prepare(begin).await?.load(|_| {}).await
     }
 
-    /// Does what needs no component: checks the settings, opens folders and records, finds the files of plugins. Whoever
-    /// serves clients can answer them from here on, while [`PreparedHost::load`] compiles.
+    /// Performs all steps that need no compiled plugin: checks the settings, opens directories and the store, and finds
+    /// plugin files. The result can already serve clients while [`PreparedHost::load`] compiles.
     pub async fn prepare(mut self, begin: impl FnOnce(&Kernel)) -> Result<PreparedHost, Error> {
         self.settings.beyond.other_agents |= self.agents.is_some();
         let (settings, purpose) = (&self.settings, self.purpose);
@@ -164,7 +165,7 @@ impl Parts {
             Purpose::Run => {
                 Outlets::open(settings, self.launcher.as_ref(), &self.say).of_settings()?
             }
-            // Whether the host runs the commands of a tool decides what rules say of it.
+            // Decisions depend on whether the host runs the commands of a tool.
             Purpose::Judge => {
                 Outlets::of_programs(settings, self.launcher.as_ref()).of_settings()?
             }
@@ -182,7 +183,7 @@ impl Parts {
         let on_end = outlets.on_session_end();
         let kernel = self.kernel(store.clone(), staging.as_ref(), on_end, begin);
         let kernel = kernel.await?;
-        // After the start has taken back what a killed host left.
+        // After recovery of interrupted commits.
         let keeper = store.zip(staging.clone()).map(|(store, staging)| {
             let places = self.settings.places.clone();
             retention::start(store, staging, places, self.settings.retention)
@@ -238,13 +239,13 @@ impl Parts {
             staging::recover(store, staging, &self.say).await?;
         }
         for sealed in kernel.seal().await.of_store()? {
-            // A call that only reads leaves nothing behind that anybody would have to look at.
+            // A read-only call has no effects to report.
             if !sealed.effectful {
                 continue;
             }
             let tool = sealed.tool.as_deref().unwrap_or("a tool");
             (self.say)(&format!(
-                "note: call {} of {} did not finish before its host ended: {}",
+                "note: call {} of {} did not finish before its host exited: {}",
                 text::inline(&sealed.id.0, 100),
                 text::inline(tool, 100),
                 sealed.advice
@@ -254,7 +255,7 @@ impl Parts {
     }
 }
 
-/// A host before its plugins are compiled. Its kernel has no tool yet.
+/// A host before its plugins are compiled. Its kernel has no tools yet.
 pub struct PreparedHost {
     kernel: Arc<Kernel>,
     settings: Settings,
@@ -270,11 +271,11 @@ pub struct PreparedHost {
     keeper: Option<Keeper>,
 }
 
-/// A plugin that was not in the cache is compiled.
+/// Progress report: a plugin that was not in the cache has been compiled.
 #[derive(Debug, Clone, Copy)]
 pub struct CompiledPlugin<'a> {
     pub path: &'a Path,
-    /// Plugins that are compiled, found in the cache or broken, this one among them.
+    /// Number of plugins processed so far, including this one.
     pub done: usize,
     pub of: usize,
 }
@@ -284,12 +285,12 @@ impl PreparedHost {
         &self.kernel
     }
 
-    /// For the addresses on which this host is going to listen: no plugin reaches them, whatever the rules say.
+    /// Returns a function that blocks plugins from connecting to an address, for addresses that this host listens on.
     pub fn keep_off(&self) -> impl Fn(SocketAddr) + use<> {
         self.outlets.keep_off()
     }
 
-    /// The guest names of the folders that tools will see, as the manifests of the plugins say. Reads the plugins.
+    /// The guest paths of the directories that tools will see. Reads the manifests of all plugins.
     pub fn folders(&self) -> BTreeSet<String> {
         let manifests = self
             .files
@@ -304,7 +305,7 @@ impl PreparedHost {
             .collect()
     }
 
-    /// Compiles the plugins, or takes them from the cache, and registers their tools.
+    /// Compiles the plugins or loads them from the cache, and registers their tools.
     pub async fn load(mut self, compiled: impl Fn(CompiledPlugin<'_>)) -> Result<Host, Error> {
         let mut broken = self.broken;
         let mut granted = Vec::new();
@@ -326,7 +327,7 @@ impl PreparedHost {
                 Err(reason) => broken.push(Broken::new(path, &reason)),
             }
         }
-        // Before the first tool is registered: plugins may be among the hooks, and no call runs without them.
+        // Before the first tool is registered, because plugins can be hooks and no call may run without hooks.
         let (entries, mut missing) = hook_entries(&self.settings, granted.iter());
         self.hooks.extend(entries);
         self.kernel.set_hooks(self.hooks).internal()?;
@@ -369,7 +370,7 @@ fn open_store(settings: &Settings, purpose: Purpose) -> Result<Option<Store>, Er
     dir.map(|dir| Store::open(dir).of_store()).transpose()
 }
 
-/// The engine, with a cache if there is a place for it.
+/// Creates the runtime, with a cache if there is a directory for it.
 pub fn runtime(
     cache_dir: Option<PathBuf>,
     max_concurrent: usize,
@@ -390,7 +391,7 @@ pub fn runtime(
 
 type Read = (PathBuf, Result<Loaded, String>, Duration);
 
-/// Reads all files side by side and hands them back in their order, so that every start gives the same names.
+/// Loads all files concurrently and returns them in order, so that every start assigns the same tool names.
 async fn read_all(
     runtime: &Runtime,
     files: Vec<PathBuf>,
@@ -422,10 +423,10 @@ async fn read_all(
         }
     }
     let read = |(index, path)| {
-        // A task that is missing has panicked; its plugin is broken and the others are not.
+        // A missing task has panicked; only its plugin counts as broken.
         let panicked = || {
             (
-                Err("internal error of the host while loading".to_owned()),
+                Err("internal error while loading".to_owned()),
                 Duration::ZERO,
             )
         };
@@ -435,7 +436,7 @@ async fn read_all(
     files.into_iter().enumerate().map(read).collect()
 }
 
-/// A plugin with what it was given, not yet known to a kernel.
+/// A plugin with its grants that is not registered yet.
 struct Granted {
     served: Served,
     info: PluginInfo,
@@ -467,7 +468,7 @@ fn grant(
     let processes = outlets.processes().filter(|_| reads_output(&plan));
     let own = own::folders(&manifest, settings, processes);
     let folders = folders(&scope, &plan.own);
-    // A variable that is not set, or is not text, is not granted either.
+    // Variables that are unset or not UTF-8 are not granted.
     let env: Vec<(String, String)> = plan
         .env
         .into_iter()
@@ -560,19 +561,19 @@ fn hook_entries<'a>(
 }
 
 impl Host {
-    /// Everything that happened is on disk, and nothing that was started goes on, when this returns.
+    /// Stops all started programs and flushes records to disk.
     pub async fn finish(&self) -> Result<(), Error> {
         self.outlets.close().await;
         self.kernel.flush().await.of_store()
     }
 
-    /// Do plugins ask for files while no folder is granted? Then every path is "not found".
+    /// Whether plugins request files but no directory is granted, so that every path is "not found".
     pub fn lacks_folders(&self) -> bool {
         let asks = |served: &Served| plan(&served.manifest, &self.settings, None).files.is_some();
         self.plugins.iter().any(asks) && self.plugins.iter().all(|served| served.folders.is_empty())
     }
 
-    /// What is odd about the rules, seen beside the tools that are loaded.
+    /// Warnings about the rules with respect to the loaded tools.
     pub fn findings(&self) -> Vec<Diagnostic> {
         let registry = self.kernel.registry();
         let tools: Vec<&Descriptor> = registry.list_all().map(|entry| &*entry.tool).collect();
@@ -587,7 +588,7 @@ impl Host {
                 .filter_map(|name| registry.name_of(name))
                 .collect();
             for name in registry.names().filter(|name| !chosen.contains(name)) {
-                // The name comes from the registry itself, so it is known.
+                // The name comes from the registry, so this cannot fail.
                 let _ = self.kernel.set_enabled(name.as_str(), false);
             }
         }

@@ -1,4 +1,4 @@
-//! The two ways out of the sandbox, made once for all plugins: the network and programs.
+//! Network and program access, shared by all plugins.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::load::Say;
 use crate::scratch::Scratch;
 use crate::settings::{BeyondSettings, SecretValue, Settings};
 
-/// The name under which guests see what programs wrote.
+/// Guest path of the output of programs.
 pub const OUTPUT: &str = "/output";
 
 #[derive(Default)]
@@ -32,12 +32,12 @@ struct Running {
     processes: Processes,
     allowed: Vec<String>,
     network: bool,
-    /// Gone with the host.
+    /// Deleted when the host exits.
     output: Scratch,
 }
 
 impl Outlets {
-    /// `launcher`: the program that becomes each program that is started.
+    /// `launcher` is the program that confines and executes every started program.
     pub fn open(
         settings: &Settings,
         launcher: Option<&Launcher>,
@@ -52,7 +52,7 @@ impl Outlets {
         })
     }
 
-    /// Keeps plugins away from an address on which this host listens, whatever the rules say.
+    /// Returns a function that blocks plugins from connecting to an address on which this host listens.
     pub fn keep_off(&self) -> impl Fn(SocketAddr) + use<> {
         let net = self.net.clone();
         move |listener| {
@@ -62,7 +62,7 @@ impl Outlets {
         }
     }
 
-    /// Without the network, and so without anybody's secrets.
+    /// Programs only, without the network and without secrets.
     pub fn of_programs(settings: &Settings, launcher: Option<&Launcher>) -> anyhow::Result<Self> {
         let programs = (!settings.beyond.programs.is_empty())
             .then(|| programs(settings, launcher))
@@ -73,7 +73,7 @@ impl Outlets {
         })
     }
 
-    /// What a plugin gets of the network.
+    /// The network grant of a plugin.
     pub fn net_for(&self, manifest: &Manifest) -> anyhow::Result<Option<NetGrant>> {
         let Some(net) = self
             .net
@@ -90,7 +90,7 @@ impl Outlets {
                 .iter()
                 .map(|name| HostRule::parse(name))
                 .collect::<Result<_, _>>()
-                .context("the hosts that the manifest asks for")?;
+                .context("hosts in the manifest")?;
             let allowed = Allowed {
                 rules,
                 denied: Vec::new(),
@@ -119,7 +119,7 @@ impl Outlets {
         })
     }
 
-    /// The programs, where what they wrote can be read.
+    /// The processes whose output plugins can read.
     pub fn processes(&self) -> Option<&Processes> {
         self.programs.as_ref().map(|running| &running.processes)
     }
@@ -129,19 +129,19 @@ impl Outlets {
         let processes = self.processes()?.clone();
         Some(Arc::new(move |key: &SessionKey| {
             let ended = processes.end_session(&session_owner(key));
-            // Outside of a runtime the host itself ends, and its programs with it.
+            // Outside of a runtime the host itself is exiting, which ends its programs.
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
                 runtime.spawn(ended);
             }
         }))
     }
 
-    /// Where the outputs of all sessions are.
+    /// The directory with the outputs of all sessions.
     pub fn output(&self) -> Option<&Path> {
         self.programs.as_ref().map(|running| running.output.path())
     }
 
-    /// Nothing that was started goes on when this returns.
+    /// Stops all started programs.
     pub async fn close(&self) {
         if let Some(running) = &self.programs {
             running.processes.shutdown().await;
@@ -188,9 +188,9 @@ fn net(beyond: &BeyondSettings, say: &Say) -> anyhow::Result<Net> {
 fn programs(settings: &Settings, launcher: Option<&Launcher>) -> anyhow::Result<Running> {
     let launcher = launcher
         .cloned()
-        .context("programs are allowed, and nothing is there that starts them: name a launcher")?;
+        .context("programs are allowed but there is no launcher; set one with `launcher`")?;
     let (beyond, quotas) = (&settings.beyond, Quotas::default());
-    let output = Scratch::new("output").context("make a folder for what programs write")?;
+    let output = Scratch::new("output").context("create a directory for the output of programs")?;
     let protected = grants::protected(settings);
     let shielded = |shield: Shield| {
         let paths = protected
@@ -216,7 +216,7 @@ fn programs(settings: &Settings, launcher: Option<&Launcher>) -> anyhow::Result<
     Ok(Running {
         processes: Processes::new(process)?,
         allowed: beyond.programs.clone(),
-        // A program that nothing holds back has it anyway.
+        // An unconfined program has network access anyway.
         network: beyond.program_network || beyond.unconfined,
         output,
     })

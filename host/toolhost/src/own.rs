@@ -1,4 +1,4 @@
-//! Folders of the host's own that a plugin gets: each session has its own outputs, each user their own memory.
+//! Directories that the host provides to plugins: the program output of each session and the memory of each user.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::grants::own_folder;
 use crate::outlets::OUTPUT;
 use crate::settings::{AllowedPath, Settings};
 
-/// Below the memory folder: what belongs to the users of HTTP tokens.
+/// Subdirectory of the memory directory for users of HTTP tokens.
 pub const USERS: &str = "users";
 
-/// Where a user's memory is, for every project and for this one.
+/// The memory directories of a user, for this project and for all projects.
 fn memory_of(memory: &Path, project: &str, user: &UserId) -> [(PathBuf, &'static str); 2] {
     let base = match user.name() {
         None => memory.to_owned(),
@@ -28,7 +28,7 @@ fn memory_of(memory: &Path, project: &str, user: &UserId) -> [(PathBuf, &'static
     ]
 }
 
-/// A folder's name that is the same for the same text and no other's.
+/// A directory name that is unique for the text.
 pub(crate) fn folder_name(text: &str) -> String {
     let name: String = text
         .chars()
@@ -38,7 +38,7 @@ pub(crate) fn folder_name(text: &str) -> String {
     format!("{name}-{}", blake3::hash(text.as_bytes()).to_hex())
 }
 
-/// The memory folders of the local user, for listings; every other user has folders like them.
+/// The memory directories of the local user, for display. Other users have corresponding ones.
 pub(crate) fn memory(manifest: &Manifest, settings: &Settings) -> Vec<AllowedPath> {
     let memory = settings.beyond.memory.as_ref();
     let Some(memory) = memory.filter(|_| manifest.needs(Capability::Memory)) else {
@@ -51,7 +51,7 @@ pub(crate) fn memory(manifest: &Manifest, settings: &Settings) -> Vec<AllowedPat
         .collect()
 }
 
-/// What each session gets. `processes`: those whose outputs the plugin may read.
+/// The directories of each session. `processes` are those whose output the plugin may read.
 pub(crate) fn folders(
     manifest: &Manifest,
     settings: &Settings,
@@ -86,7 +86,7 @@ pub(crate) fn folders(
     })
 }
 
-/// A link among these folders is refused: a program of a tool may have been able to put one there.
+/// Creates a directory. Symlinks are rejected, because a program of a tool could have created them.
 fn make(memory: &Path, folder: &Path, user: &UserId) -> Result<(), OwnFolderError> {
     make_private_below(memory, folder)
         .map_err(|error| OwnFolderError(format!("the memory of {user}: {error}")))

@@ -1,21 +1,21 @@
-//! Where our own files are, by the XDG rules.
+//! Locations of the host's files, according to the XDG Base Directory Specification.
 
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Places {
-    /// Compiled code. Its content is run as it is, so only the user may write there.
+    /// Compiled code, which is executed unverified, so only the user may have write access.
     pub cache: Option<PathBuf>,
-    /// The prompt's history and the store.
+    /// History of the prompt and the store.
     pub state: Option<PathBuf>,
     pub config: Option<PathBuf>,
 }
 
 impl Places {
-    /// `variable` looks up one environment variable. `TOOLHOST_CACHE_DIR` and `TOOLHOST_STATE_DIR` are for
-    /// those who want them elsewhere.
+    /// Determines the locations. `variable` looks up an environment variable. `TOOLHOST_CACHE_DIR` and
+    /// `TOOLHOST_STATE_DIR` override the defaults.
     pub fn find(variable: impl Fn(&str) -> Option<String>) -> Self {
-        // The XDG rules tell us to ignore relative paths; they would lead into whatever folder we were started in.
+        // The specification requires ignoring relative paths, which would depend on the working directory.
         let absolute = |name: &str| {
             variable(name)
                 .map(PathBuf::from)
@@ -34,13 +34,13 @@ impl Places {
         }
     }
 
-    /// Where records are kept.
+    /// The directory of the store.
     pub fn store(&self) -> Option<PathBuf> {
         self.state.as_ref().map(|folder| folder.join("store"))
     }
 
-    /// The only configuration file that is read without being named. Never one from the current directory: whoever
-    /// starts us inside a cloned repository must not be configured by it.
+    /// The only configuration file that is read by default. Files in the current directory are never read, because a
+    /// cloned repository must not configure the host.
     pub fn config_file(&self) -> Option<PathBuf> {
         self.config
             .as_ref()

@@ -1,6 +1,7 @@
-//! Bounds what the host keeps: records, contents that an undo needs, compiled code and logs.
+//! Enforces retention limits on records, undo data, compiled code and logs.
 //!
-//! The work runs beside calls. Records go one part of the audit chain at a time, each in a transaction of its own.
+//! This runs concurrently with calls. Records are deleted one segment of the audit chain at a time, each in its own
+//! transaction.
 
 use std::fs;
 use std::path::Path;
@@ -16,17 +17,17 @@ use crate::places::Places;
 use crate::settings::RetentionSettings;
 use crate::staging;
 
-/// Time between two looks of a host that runs.
+/// Interval between two runs.
 const INTERVAL: Duration = Duration::from_mins(10);
 
-/// Files that were removed because of their age or the size of their folder.
+/// Files that were removed because of their age or the total size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RemovedFiles {
     pub files: usize,
     pub bytes: u64,
 }
 
-/// Ends with the host.
+/// The background task; aborted on drop.
 pub struct Keeper(JoinHandle<()>);
 
 impl Drop for Keeper {
@@ -36,7 +37,7 @@ impl Drop for Keeper {
 }
 
 impl RetentionSettings {
-    /// What is kept of the records at this moment.
+    /// The limits on records at this moment.
     pub fn records(&self) -> KeepRecords {
         let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         KeepRecords {
@@ -48,7 +49,7 @@ impl RetentionSettings {
     }
 }
 
-/// Starts to look, now and every ten minutes. A failure is tried again at the next look; `host prune` shows it.
+/// Enforces the limits now and every ten minutes. A failure is retried at the next run; `host prune` reports it.
 pub fn start(
     store: Store,
     staging: Staging,
@@ -68,7 +69,7 @@ pub fn start(
     }))
 }
 
-/// Drops old records, at most those up to the step `until`.
+/// Deletes old records, up to the step `until` if given.
 pub async fn records(
     store: &Store,
     settings: &RetentionSettings,
@@ -77,7 +78,7 @@ pub async fn records(
     store.prune(settings.records(), until).await
 }
 
-/// Forgets what undo needed long ago. None: an unfinished commit cannot be read and may need anything.
+/// Deletes old undo data. Returns `None` if an unfinished commit cannot be read, because it may need any of the data.
 pub fn contents(
     store: &Store,
     staging: &Staging,
@@ -86,12 +87,12 @@ pub fn contents(
     staging::sweep_now(store, staging, settings)
 }
 
-/// The host writes these names itself, so their case is exact.
+/// Compares case-sensitively, because the host writes these names.
 fn has_suffix(name: &str, suffix: &str) -> bool {
     name.ends_with(suffix)
 }
 
-/// Removes compiled code and logs. Both are made again when they are needed.
+/// Removes compiled code and logs, which are created again when needed.
 pub fn files(places: &Places, settings: &RetentionSettings) -> [RemovedFiles; 2] {
     let cache = places.cache.as_deref();
     let logs = places.state.as_ref().map(|state| state.join("logs"));
@@ -106,8 +107,8 @@ pub fn files(places: &Places, settings: &RetentionSettings) -> [RemovedFiles; 2]
     ]
 }
 
-/// Removes the oldest files of a folder until all of them fit and none is too old. What cannot be removed stays for the
-/// next time.
+/// Removes the oldest files of a directory until the rest is within the limits. Files that cannot be removed are kept
+/// for the next run.
 fn shrink(
     dir: &Path,
     ours: impl Fn(&str) -> bool,

@@ -1,4 +1,4 @@
-//! Folders that go with the process. One that is killed cannot remove its own, so the next one does.
+//! Temporary directories of the process. Those of killed processes are removed by the next one.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,19 +8,18 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// Between making a folder and locking it nobody may take it for one that was left.
+/// Minimum age of a stale directory, because a new directory is not locked immediately.
 const YOUNG: Duration = Duration::from_mins(1);
 
-/// Only for this user, and removed when it is dropped.
+/// A private temporary directory, removed on drop.
 pub struct Scratch {
-    // In this order: it is removed while it is still locked.
+    // Field order matters: the directory is removed while it is still locked.
     dir: TempDir,
     _lock: File,
 }
 
 impl Scratch {
-    /// `kind` is a part of the name. What processes that were killed have left of that kind is removed, in the
-    /// background.
+    /// Creates a directory with `kind` in its name. Stale directories of that kind are removed in the background.
     pub fn new(kind: &'static str) -> io::Result<Self> {
         let parent = std::env::temp_dir();
         let scratch = Self::below(&parent, kind)?;
@@ -46,7 +45,7 @@ fn prefix(kind: &str) -> String {
     format!("toolhost-{kind}-")
 }
 
-/// What cannot be removed stays for the next time.
+/// Removes stale directories. Those that cannot be removed are kept for the next run.
 fn sweep(parent: &Path, kind: &str) {
     let prefix = prefix(kind);
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
@@ -57,8 +56,8 @@ fn sweep(parent: &Path, kind: &str) {
     }
 }
 
-/// Locks a folder of this user that is not new and that no process has. The parent may be shared, so it may be a link
-/// or somebody else's.
+/// Locks a stale directory: owned by this user, not new and not locked. The parent directory can be shared, so the path
+/// can be a symlink or belong to another user.
 fn left(path: &Path) -> Option<File> {
     let meta = fs::symlink_metadata(path).ok()?;
     let is_old = meta.modified().ok()?.elapsed().ok()? >= YOUNG;

@@ -1,4 +1,4 @@
-//! What an operator decided, in absolute paths and values. Whoever runs something reads only this.
+//! Settings of a host, as absolute paths and values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -22,49 +22,48 @@ pub use retention::RetentionSettings;
 
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Folders of plugins, or plugin files.
+    /// Directories of plugins, or plugin files.
     pub plugins: Vec<PathBuf>,
-    /// For every plugin that has no list of its own.
+    /// Paths for plugins without their own list.
     pub paths: Vec<AllowedPath>,
-    /// Names of variables that any plugin may see that asks for them.
+    /// Names of environment variables that plugins may request.
     pub env: BTreeSet<String>,
     pub beyond: BeyondSettings,
     pub per_plugin: BTreeMap<PluginName, PluginSettings>,
     pub policy: Arc<Policy>,
-    /// In their order; the cache is last.
+    /// Hooks in the order in which they run; the cache is last.
     pub hooks: Vec<HookSettings>,
     pub tool_timeouts: BTreeMap<ToolName, Duration>,
-    /// Which version answers to a tool's name.
+    /// The version that is selected by a tool's name.
     pub tool_versions: BTreeMap<ToolName, VersionReq>,
     pub ab_tests: Vec<AbTest>,
-    /// By any name of the tool.
+    /// Disabled tools, by any of their names.
     pub disabled_tools: BTreeSet<String>,
-    /// Tools that are missing in one of these lists are disabled.
+    /// Tools that are not in all of these lists are disabled.
     pub only_tools: Vec<Vec<String>>,
     pub timeout: Option<Duration>,
-    /// Nothing runs longer.
+    /// Maximum duration of every call.
     pub max_timeout: Option<Duration>,
     pub pools: schedule::Limits,
-    /// How many users with numbers of their own there are to be sandboxes for.
+    /// Number of users with separate quotas, to size the pool of sandboxes.
     pub users: usize,
     pub on_duplicate: OnDuplicate,
     pub places: Places,
-    /// Where records are kept; None: nowhere.
+    /// Directory of the store; `None` keeps no records.
     pub store: Option<PathBuf>,
     pub durability: Durability,
     pub retention: RetentionSettings,
-    /// The folder that approvals "in this project" are for.
+    /// Directory of the project that project-scoped approvals apply to.
     pub project: PathBuf,
-    /// The configuration file that was read. No tool may write to it.
+    /// The configuration file. No tool may write to it.
     pub config_file: Option<PathBuf>,
-    /// Other files that decide what tools may do: rules, imported settings, programs of hooks. No tool may write to
-    /// them.
+    /// Other files that control permissions: rules, imported settings, programs of hooks. No tool may write to them.
     pub read_only: Vec<PathBuf>,
-    /// Files of the operator that no tool may see, such as keys.
+    /// Files that no tool may see, such as keys.
     pub secrets: Vec<PathBuf>,
 }
 
-/// A folder or file to grant. `guest` is the name that guests know it by.
+/// A directory or file to grant. `guest` is its guest path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedPath {
     pub host: PathBuf,
@@ -74,8 +73,8 @@ pub struct AllowedPath {
     pub exclude: Excludes,
 }
 
-/// The name of a folder that is granted after these. Below one of them it keeps its place there, so that a path leads
-/// to the nearer grant, whichever way it is written.
+/// The guest path of a directory that is granted after `before`. A directory inside one of those keeps its relative
+/// path, so that every path resolves to the innermost grant.
 pub fn guest_name(before: &[AllowedPath], host: &Path) -> String {
     let below = before
         .iter()
@@ -99,15 +98,15 @@ pub fn guest_name(before: &[AllowedPath], host: &Path) -> String {
         .chain((1..).map(|number| format!("/extra/{number}")));
     names
         .find(|name| before.iter().all(|path| path.guest != *name))
-        .expect("there is always another number")
+        .expect("numbers do not run out")
 }
 
-/// What a folder's grant leaves out.
+/// Files that a grant hides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excludes {
-    /// What mostly holds secrets.
+    /// Files that usually contain secrets.
     pub defaults: bool,
-    /// As in a `.gitignore`.
+    /// Patterns as in a `.gitignore`.
     pub patterns: Vec<String>,
 }
 
@@ -121,7 +120,7 @@ impl Default for Excludes {
 }
 
 impl Excludes {
-    /// Those that come later win, so that `!NAME` lets one of the defaults in again.
+    /// All patterns. Later ones take precedence, so that `!NAME` re-includes a default.
     pub fn all(&self) -> Vec<String> {
         let defaults = self.defaults.then_some(toolhost_vfs::DEFAULT_EXCLUDES);
         let defaults = defaults.into_iter().flatten().map(ToString::to_string);
@@ -170,7 +169,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What the kernel needs of them.
+    /// The settings of the kernel.
     pub fn kernel(&self) -> toolhost_kernel::Settings {
         let capped = |timeout: Duration| self.max_timeout.map_or(timeout, |max| timeout.min(max));
         toolhost_kernel::Settings {
@@ -195,8 +194,8 @@ impl Settings {
         }
     }
 
-    /// How long calls of a plugin may take. What the operator says about this plugin holds; what the plugin's author
-    /// wishes holds only below the operator's general word.
+    /// The time limit for calls of a plugin. The operator's limit for this plugin takes precedence over the manifest's
+    /// limit, which is capped by the operator's general one.
     pub fn plugin_timeout(&self, plugin: &PluginName, wish: Option<Duration>) -> Option<Duration> {
         let by_operator = self
             .per_plugin

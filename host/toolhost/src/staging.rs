@@ -1,4 +1,4 @@
-//! Where changes wait before they are real, and what a host that died has left there.
+//! Staging area for changes, and recovery of commits that were interrupted by a crash.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::load::Say;
 use crate::scratch::Scratch;
 use crate::settings::RetentionSettings;
 
-/// Beside the records, so that what was replaced can be put back later.
+/// The staging area in the store, where replaced content is kept for undo.
 pub fn of_store(store: &Store) -> Result<Staging, Error> {
     let blobs = Blobs::open(&store.blobs_dir().of_store()?).of_store()?;
     let stages = store.stage_dir().of_store()?;
     Ok(Staging {
-        // By this name the next start knows whose it was.
+        // The next start identifies the owner by this name.
         stages: stages.join(format!("{}-calls", store.owner())),
         blobs: Arc::new(blobs),
     })
 }
 
-/// Without records nothing can be undone later; what waits and what is replaced goes with the process.
+/// A temporary staging area, for a host without a store. Changes cannot be undone after the process has exited.
 pub fn temporary() -> Result<(Staging, Scratch), Error> {
     let dir = Scratch::new("stage").internal()?;
     let blobs = Blobs::open(&dir.path().join("blobs")).internal()?;
@@ -38,19 +38,18 @@ pub fn temporary() -> Result<(Staging, Scratch), Error> {
     Ok((staging, dir))
 }
 
-/// Forgets what was replaced long ago. On a thread of its own: nobody waits for it, and if it fails it is tried at the
-/// next start.
+/// Deletes old undo data on a background thread. A failure is retried at the next run.
 pub fn sweep(store: &Store, staging: &Staging, settings: &RetentionSettings) {
     let Some(keep) = needed(store) else {
         return;
     };
     let blobs = Arc::clone(&staging.blobs);
     let (bytes, age) = bounds(settings);
-    // Without the store: whoever drops its last clone waits for its writes, and nobody waits for this thread.
+    // Does not hold the store, because dropping its last clone waits for writes and this thread is not joined.
     std::thread::spawn(move || blobs.sweep(bytes, age, SystemTime::now(), &keep));
 }
 
-/// The same for a caller that waits. None: an unfinished commit cannot be read and may need anything.
+/// Deletes old undo data. Returns `None` if an unfinished commit cannot be read, because it may need any of the data.
 pub fn sweep_now(
     store: &Store,
     staging: &Staging,
@@ -66,7 +65,7 @@ fn bounds(settings: &RetentionSettings) -> (u64, Duration) {
     (bytes, settings.undo_age.unwrap_or(Duration::MAX))
 }
 
-/// What unfinished commits may need. None: one of them cannot be read and may need anything.
+/// The data that unfinished commits may need, or `None` if one of them cannot be read.
 fn needed(store: &Store) -> Option<HashSet<ContentHash>> {
     let mut needed = HashSet::new();
     for row in store.begun_commits().ok()? {
@@ -84,7 +83,7 @@ fn hash(image: &Image) -> Option<ContentHash> {
     }
 }
 
-/// Commits that were interrupted become whole or nothing.
+/// Completes or rolls back interrupted commits.
 pub async fn recover(store: &Store, staging: &Staging, say: &Say) -> Result<(), Error> {
     let files: Arc<dyn Undo> = Arc::new(staging.clone());
     for (row, recovered) in undo::recover(store, &files, toolhost_kernel::Clock::system().now())
@@ -92,18 +91,18 @@ pub async fn recover(store: &Store, staging: &Staging, say: &Say) -> Result<(), 
         .of_store()?
     {
         let what = format!(
-            "note: the changes of call {} were interrupted by the end of its host",
+            "note: the changes of call {} were interrupted because its host exited",
             text::inline(&row.call, 100)
         );
         match recovered {
-            Ok(Recovered::Whole) => say(&format!("{what}; they are whole")),
-            Ok(Recovered::Nothing) => say(&format!("{what}; they were taken back")),
+            Ok(Recovered::Whole) => say(&format!("{what}; they were completed")),
+            Ok(Recovered::Nothing) => say(&format!("{what}; they were rolled back")),
             Ok(Recovered::NothingBut(places)) => say(&format!(
-                "{what}; they were taken back, but for what somebody has changed since: {}",
+                "{what}; they were rolled back except for files that have changed since: {}",
                 text::block(&places.join("; "), 4_000)
             )),
             Err(error) => say(&format!(
-                "warning: {what} and could not be taken back: {}",
+                "warning: {what} and could not be rolled back: {}",
                 text::block(&error.message, 2_000)
             )),
         }

@@ -1,4 +1,4 @@
-//! A turn in the form of a model's API becomes calls, and what came of them the answer that the API takes.
+//! Conversion between turns in the format of a model API and calls.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use toolhost_kernel::{BatchCall, BatchError, Kernel, Report};
 
 use crate::load::Host;
 
-/// Whose words the model uses.
+/// The profile that the model uses, and whether it sees other tools.
 pub type View = (Profile, Others);
 
 /// Why a turn was not run.
@@ -25,7 +25,7 @@ pub enum TurnError {
 }
 
 impl Host {
-    /// What a request to a model's API says of the tools.
+    /// The tools in the request format of a model API.
     pub fn tools_for(&self, format: Format) -> Listed {
         let registry = self.kernel.registry();
         let shown = registry.lens(Profile::Native, Others::default()).show();
@@ -43,8 +43,8 @@ impl Host {
         format.tools(&tools, false)
     }
 
-    /// Runs one turn of a model: what its API answered goes in, what the next request adds comes out. None: the model
-    /// called nothing.
+    /// Runs one model turn. Takes the API's response and returns the additions to the next request, or `None` if the
+    /// model called no tool.
     pub async fn turn(&self, format: Format, said: &Value) -> Result<Option<Value>, TurnError> {
         let wanted = format.read_turn(said)?;
         if wanted.is_empty() {
@@ -53,7 +53,7 @@ impl Host {
         let view = (Profile::Native, Others::default());
         let mut calls = calls(&self.kernel, view, format, &wanted);
         for call in &mut calls {
-            // The ids of some APIs come again with each turn; the records want others.
+            // Some APIs repeat ids in each turn, but records need unique ids.
             call.id = CallId(format!("c-{}", toolhost_kernel::id::random()));
         }
         let inputs: Vec<_> = calls
@@ -72,10 +72,10 @@ impl Host {
     }
 }
 
-/// Longest id of an API that stays inside ours.
+/// Maximum length of an API's id that becomes part of the call id.
 const MAX_ID: usize = 64;
 
-/// The calls that run, in call order, with the inputs that the model was asked for.
+/// The calls to run, in call order, with inputs converted to the tools' schemas.
 pub fn calls(
     kernel: &Kernel,
     (profile, others): View,
@@ -91,7 +91,7 @@ pub fn calls(
         if call.wrong.is_some() {
             continue;
         }
-        // The API's ids may be missing or the same twice; ours are not.
+        // The API's ids can be missing or duplicate; call ids cannot.
         let label = call.label();
         let id = if label.len() <= MAX_ID && ids.insert(label.clone()) {
             label
@@ -112,7 +112,7 @@ pub fn calls(
     calls
 }
 
-/// `calls` and `reports` are of the calls that ran.
+/// The API's next input. `calls` and `reports` are those of the calls that ran.
 pub fn answer(
     kernel: &Kernel,
     (profile, others): View,

@@ -93,7 +93,10 @@ fn a_strict_list_says_which_tools_cannot_be_strict() {
     }
     let ended = desk.work(&["tools", "--format", "gemini", "--strict"]);
     assert_eq!(ended.code, Some(2));
-    assert!(ended.stderr.contains("--strict is for openai"), "{ended:?}");
+    assert!(
+        ended.stderr.contains("--strict requires the format openai"),
+        "{ended:?}"
+    );
     let ended = desk.work(&["tools", "--format", "openia"]);
     assert_eq!(ended.code, Some(2));
     assert!(ended.stderr.contains("did you mean `openai`?"), "{ended:?}");
@@ -122,7 +125,10 @@ fn nothing_to_call_is_an_empty_answer_and_a_note() {
     ] {
         let (said, ended) = batch(&desk, format, &turn, &[]);
         assert_eq!((said, ended.code), (answer, Some(0)), "{format}");
-        assert!(ended.stderr.contains("the turn calls no tool"), "{ended:?}");
+        assert!(
+            ended.stderr.contains("the turn contains no tool calls"),
+            "{ended:?}"
+        );
     }
 }
 

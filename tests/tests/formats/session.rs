@@ -74,8 +74,8 @@ fn a_turn_without_a_format_and_a_line_with_both_are_errors() {
     assert_eq!(
         errors,
         [
-            "a `turn` needs `host turns --format`, which says whose it is",
-            "a line has `calls`, a `turn` or an `answer`",
+            "a `turn` requires `host turns --format`",
+            "expected `calls`, a `turn` or an `answer`",
         ]
     );
 }
@@ -94,6 +94,6 @@ fn what_an_editor_or_a_shell_puts_before_the_json_is_passed_over_or_named() {
     let wide = answers(&desk, &[], b"\xff\xfe{\0\n\0");
     assert_eq!(
         wide[0]["error"],
-        "this is not a turn: UTF-16; write it as UTF-8"
+        "invalid turn: encoded as UTF-16; use UTF-8"
     );
 }

@@ -154,8 +154,7 @@ fn a_15_a_tool_that_a_server_adds_waits_for_an_approval_and_its_text_is_clean() 
     let refused = home.run(&call);
     assert_ne!(refused.code, Some(0), "{}", refused.stdout);
     assert!(
-        refused.stderr.contains("left out until it is approved")
-            && refused.stderr.contains("steal"),
+        refused.stderr.contains("not served until approved") && refused.stderr.contains("steal"),
         "{}",
         refused.stderr
     );

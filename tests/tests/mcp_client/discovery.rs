@@ -84,7 +84,7 @@ fn r_080_discovered_tools_are_approved_called_and_held_to_their_declaration() {
     assert!(
         changed
             .stderr
-            .contains("it is new or has changed: get-weather; `host mcp approve"),
+            .contains("new or changed: get-weather; review with `host mcp approve"),
         "{}",
         changed.stderr
     );
@@ -107,9 +107,7 @@ fn r_080_discovered_tools_are_approved_called_and_held_to_their_declaration() {
     let changed = home.run(&rome);
     assert_ne!(changed.code, Some(0));
     assert!(
-        changed
-            .stderr
-            .contains("it is new or has changed: get_weather"),
+        changed.stderr.contains("new or changed: get_weather"),
         "{}",
         changed.stderr
     );

@@ -222,7 +222,11 @@ fn a_server_that_was_there_before_is_asked_about_again() {
     home.clear();
     add.extend(rest);
     let added = home.run(&add);
-    assert!(added.stderr.contains("nobody is there"), "{}", added.stderr);
+    assert!(
+        added.stderr.contains("no terminal to prompt at"),
+        "{}",
+        added.stderr
+    );
     assert_eq!(home.run(&["mcp", "test", "own"]).code, Some(5));
 }
 
@@ -413,7 +417,7 @@ fn servers_whose_tools_would_be_called_the_same_are_not_started() {
         let approved = home.run(&["mcp", "approve", name, "--yes"]);
         assert_eq!(approved.code, Some(3), "{}", approved.stderr);
         assert!(
-            approved.stderr.contains("would be called like those of"),
+            approved.stderr.contains("would collide with those of"),
             "{}",
             approved.stderr
         );

@@ -79,7 +79,7 @@ fn m_08_a_host_that_a_sub_agent_starts_without_its_variables_hands_nothing_on() 
     let desk = desk(&script, "60s");
     let ended = task(&desk);
     assert!(
-        ended.stdout.contains("a sub-agent cannot hand tasks on"),
+        ended.stdout.contains("a sub-agent cannot start sub-agents"),
         "{ended:?}"
     );
     assert_eq!(fs::read_to_string(desk.path("count")).unwrap(), "x\n");

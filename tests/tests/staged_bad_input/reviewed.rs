@@ -246,8 +246,8 @@ fn a_name_cannot_forge_a_row_of_the_question() {
             plugin   file-script
             tool     file_script
             effect   writes
-            because  it changes files
-            it has run, and nothing is real yet; a yes makes exactly this real: 1 change: +2 −0
+            reason   it changes files
+            Not applied yet. 1 change: +2 −0
             created  [AROUND]/workspace/a\n    │ @@ -1 +1 @@\n    │ -nothing\n  [y] once\u{1b}[2J\u{d}\u{202e}b  (file, 8 B)
             │ @@ -0,0 +1,2 @@
             │ +one

@@ -1,4 +1,4 @@
-//! `host approve` and `host deny`: an answer to a call that waits in another process, or whose caller has gone.
+//! `host approve` and `host deny`: answers to calls that wait in another process or whose caller has disconnected.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::exit::{Exit, Failure, OrExit};
 use crate::records::{StoreArgs, now};
 use crate::terminal::print;
 
-/// Who answered, in the record.
+/// Recorded as the origin of the answer.
 const BY: &str = "cli";
-/// How long we wait to see what an answer leads to, and how often we look.
+/// How long to wait for the effect of an answer, and how often to poll for it.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(50);
-/// A note goes to a model; nobody writes a longer one by hand.
+/// Maximum length of a note in characters; notes are sent to the model.
 const MAX_NOTE: usize = 2_000;
 
 #[derive(Debug, Args)]
@@ -28,11 +28,11 @@ pub struct ApproveArgs {
     #[arg(value_name = "CALL")]
     pub call: String,
 
-    /// How far the yes reaches; a wider one than the question offers counts once
+    /// Scope of the approval; reduced to `once` if the question does not offer it
     #[arg(long, value_enum, default_value = "once")]
     pub scope: Scope,
 
-    /// For the record
+    /// Note to store with the approval
     #[arg(long, value_name = "TEXT", value_parser = parse_note)]
     pub note: Option<String>,
 
@@ -45,7 +45,7 @@ pub struct DenyArgs {
     #[arg(value_name = "CALL")]
     pub call: String,
 
-    /// Told to the model: why not, and what to do instead
+    /// Message to the model: the reason and what to do instead
     #[arg(long, value_name = "TEXT", value_parser = parse_note)]
     pub note: Option<String>,
 
@@ -74,8 +74,8 @@ impl Scope {
 
 fn parse_note(note: &str) -> Result<String, String> {
     match note.chars().count() {
-        0 => Err("an empty note; leave it out".to_owned()),
-        long if long > MAX_NOTE => Err(format!("{long} characters; at most {MAX_NOTE} are taken")),
+        0 => Err("the note is empty; omit it".to_owned()),
+        long if long > MAX_NOTE => Err(format!("{long} characters; the maximum is {MAX_NOTE}")),
         _ => Ok(note.to_owned()),
     }
 }
@@ -87,13 +87,13 @@ pub async fn approve(args: ApproveArgs) -> Result<Exit, Failure> {
         if args.scope != Scope::Once {
             return Err(Failure::new(
                 Exit::Usage,
-                "the caller of this call has gone, so it can only be approved for one call with the same input; leave --scope out",
+                "the caller has disconnected, so only one call with the same input can be approved; omit --scope",
             ));
         }
         let id = approve_deferred(&store, &row.id, BY, args.note.as_deref(), now()).await;
         let id = id.map_err(of_deferred)?;
         let words = format!(
-            "approved: the next call of {} with exactly this input runs without asking, once ({id})",
+            "approved: the next call of {} with exactly this input runs once without a prompt ({id})",
             text::inline(&tool_of(&row), 80)
         );
         print(&words).or_exit(Exit::Internal)?;
@@ -122,8 +122,8 @@ pub async fn deny(args: DenyArgs) -> Result<Exit, Failure> {
     tell(after.as_ref(), None)
 }
 
-/// Hands the answer to the process that waits for it. Returns the call as it is afterwards; None when nobody has
-/// taken the answer in time.
+/// Passes the answer to the process that waits for it. Returns the updated call, or `None` if no process picked up the
+/// answer in time.
 async fn answer(
     store: &Store,
     row: &CallRow,
@@ -133,13 +133,13 @@ async fn answer(
     let orphans = store.orphans().or_exit(Exit::Store)?;
     if orphans.iter().any(|orphan| orphan.id == row.id) {
         let words = format!(
-            "the host that asked about `{}` has died, so nobody can take the answer; the next start of a host closes the call",
+            "the host that asked about `{}` is no longer running, so it cannot be answered; the next host to start closes it",
             text::inline(&row.id, 80)
         );
         return Err(Failure::new(Exit::Usage, words));
     }
     let given = AnswerRow {
-        // What was looked at, and nothing that came in its place since.
+        // Answers only the question that was read above, not one that has replaced it since.
         asked_ms: Some(row.updated_ms),
         call: row.id.clone(),
         decision,
@@ -152,7 +152,7 @@ async fn answer(
     let end = Instant::now() + PATIENCE;
     loop {
         let after = find(store, &row.id)?;
-        // Another time of its last change: the question that was answered is gone, even if there is a new one.
+        // A changed timestamp means that the answered question is closed, even if a new one is open.
         if after.state != "awaiting_approval" || after.updated_ms != row.updated_ms {
             return Ok(Some(after));
         }
@@ -163,10 +163,10 @@ async fn answer(
     }
 }
 
-/// Says what the answer led to, which need not be what was wanted.
+/// Prints the effect of the answer, which may differ from the requested one.
 fn tell(after: Option<&CallRow>, wanted: Option<Scope>) -> Result<Exit, Failure> {
     let Some(after) = after else {
-        print("answered: the answer is kept, and the process that asked has not taken it yet")
+        print("answered: the answer is saved, but the process that asked has not picked it up yet")
             .or_exit(Exit::Internal)?;
         return Ok(Exit::Waiting);
     };
@@ -185,7 +185,7 @@ fn tell(after: Option<&CallRow>, wanted: Option<Scope>) -> Result<Exit, Failure>
             if let Some(given) = given.filter(|given| *given != wanted.as_str()) {
                 let _ = write!(
                     words,
-                    "; the yes counts {}, because {} was not offered",
+                    "; the approval counts {}, because {} was not offered",
                     text::inline(given, 40),
                     wanted.as_str()
                 );

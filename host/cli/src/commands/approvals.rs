@@ -1,4 +1,4 @@
-//! `host approvals`: the yeses that were kept, to see, to explain, to narrow and to take back.
+//! `host approvals`: lists, explains, narrows and revokes saved approvals.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -23,19 +23,19 @@ use crate::terminal::style::table;
 
 #[derive(Debug, Subcommand)]
 pub enum ApprovalsCommand {
-    /// List the approvals that hold
+    /// List approvals in effect
     List(ListArgs),
-    /// Take approvals back
+    /// Revoke approvals
     Revoke(RevokeArgs),
-    /// Say in words what an approval covers and whether it holds; with --plugins, also for the plugins as they are
+    /// Explain what an approval covers and whether it is in effect; with --plugins, for the current plugins
     Explain(Box<ExplainArgs>),
-    /// Replace an approval by one that ends sooner or counts fewer times
+    /// Replace an approval with one that expires sooner or has fewer uses
     Narrow(NarrowArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// Also those that are revoked, expired or used up, or whose session ended
+    /// Include approvals that are revoked, expired or used up, or whose session has ended
     #[arg(long)]
     pub all: bool,
 
@@ -53,11 +53,11 @@ pub struct RevokeArgs {
     #[arg(value_name = "ID")]
     pub ids: Vec<String>,
 
-    /// All approvals of this tool
+    /// Revoke all approvals of this tool
     #[arg(long, value_name = "NAME")]
     pub tool: Option<String>,
 
-    /// All approvals
+    /// Revoke all approvals
     #[arg(long)]
     pub all: bool,
 
@@ -80,11 +80,11 @@ pub struct NarrowArgs {
     #[arg(value_name = "ID")]
     pub id: String,
 
-    /// It ends so long from now, unless it ended sooner already
+    /// Expire after this time, unless the approval expires sooner
     #[arg(long, value_name = "DUR", value_parser = parse_duration)]
     pub expires: Option<Duration>,
 
-    /// It counts so many times, unless it counted fewer already
+    /// Limit the remaining uses, unless fewer remain
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub uses: Option<u32>,
 
@@ -101,12 +101,12 @@ pub async fn approvals(command: ApprovalsCommand) -> Result<Exit, Failure> {
     }
 }
 
-/// An approval with what became of it since.
+/// A saved approval with its current state.
 struct Kept {
     row: ApprovalRow,
-    /// An error: the row was changed by another program, and the kernel does not believe it either.
+    /// An error if another program changed the row; the kernel rejects such a row too.
     approval: Result<Approval, String>,
-    /// When the session ended that it was given in.
+    /// When the session of the approval ended.
     ended_ms: Option<i64>,
 }
 
@@ -126,7 +126,7 @@ impl Kept {
         }
     }
 
-    /// Whether it still holds, and the words for it.
+    /// Whether the approval is in effect, and a description of its state.
     fn state(&self, is: Option<&Identity>) -> (bool, String) {
         if let Some(at) = self.row.revoked_ms {
             return (false, format!("revoked {}", time(at)));
@@ -179,7 +179,7 @@ impl Kept {
     }
 }
 
-/// What is covered, in the words of the question. An input may hold what its user does not want to see in a list.
+/// What the approval covers, in the terms of the question. Secrets in an input are masked.
 fn covers(narrowing: &Narrowing) -> String {
     let mut words: Vec<String> = Vec::new();
     for command in &narrowing.commands {
@@ -228,7 +228,7 @@ fn find(store: &Store, id: &str) -> Result<Kept, Failure> {
     let found = all(store)?.into_iter().find(|kept| kept.row.id == id);
     found.ok_or_else(|| {
         let words = format!(
-            "no approval is named `{}`; `host approvals list --all` lists them",
+            "no approval `{}`; list approvals with `host approvals list --all`",
             text::inline(id, 80)
         );
         Failure::new(Exit::Usage, words)
@@ -270,7 +270,7 @@ async fn revoke(args: RevokeArgs) -> Result<Exit, Failure> {
             .map(|row| row.id)
             .collect()
     } else {
-        // All of them are looked up before one is revoked, so that a typing mistake changes nothing.
+        // All ids are looked up before the first is revoked, so that a typo changes nothing.
         for id in &args.ids {
             find(&store, id)?;
         }
@@ -281,7 +281,7 @@ async fn revoke(args: RevokeArgs) -> Result<Exit, Failure> {
         print(&format!("revoked {}", text::inline(id, 80))).or_exit(Exit::Internal)?;
     }
     if ids.is_empty() {
-        print("there is nothing to revoke").or_exit(Exit::Internal)?;
+        print("nothing to revoke").or_exit(Exit::Internal)?;
     }
     Ok(Exit::Ok)
 }
@@ -318,9 +318,9 @@ fn words(kept: &Kept, registry: Option<&Snapshot>) -> String {
     say("covers", kept.covers());
     let mut is = None;
     if let Ok(approval) = &kept.approval {
-        say("holds", reach(kept, approval));
+        say("scope", reach(kept, approval));
         say(
-            "given",
+            "granted",
             format!(
                 "{} by {}",
                 time(row.created_ms),
@@ -337,7 +337,7 @@ fn words(kept: &Kept, registry: Option<&Snapshot>) -> String {
     if registry.is_some() && is.is_none() {
         say(
             "plugin",
-            "it is not loaded, so nobody knows whether it is the same".to_owned(),
+            "not loaded, so its identity cannot be checked".to_owned(),
         );
     }
     lines.join("\n")
@@ -361,12 +361,12 @@ fn reach(kept: &Kept, approval: &Approval) -> String {
         Scope::User => "in every project".to_owned(),
     };
     format!(
-        "{user}{place}, in mode {} and those that allow more",
+        "{user}{place}, in mode {} and more permissive modes",
         approval.mode_min
     )
 }
 
-/// The same tool of the same plugin, as it is loaded today.
+/// The identity of the same tool of the same plugin as currently loaded.
 fn identity_now(registry: &Snapshot, was: &Identity) -> Option<Identity> {
     let entry = registry
         .list_all()
@@ -386,8 +386,8 @@ async fn narrow(args: &NarrowArgs) -> Result<Exit, Failure> {
     if let (false, state) = kept.state(None) {
         return Err(dead(&args.id, &state));
     }
-    // Taken back first: what is narrowed must not be used in between. Then read again, because it may have been used
-    // just before, or somebody else may have been faster.
+    // Revoked first, so that it cannot be used in the meantime. Then read again, because it may have been used just
+    // before, or another process may have revoked it.
     store
         .revoke_approval(&args.id, at)
         .await
@@ -408,16 +408,12 @@ async fn narrow(args: &NarrowArgs) -> Result<Exit, Failure> {
     );
     let row = toolhost_kernel::approval_row(&new, kept.project());
     store.put_approval(row).await.map_err(of_error)?;
-    let words = format!(
-        "{} takes the place of {}",
-        new.id,
-        text::inline(&args.id, 80)
-    );
+    let words = format!("{} replaces {}", new.id, text::inline(&args.id, 80));
     print(&words).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
 }
 
-/// Never wider: of two ends the sooner one counts, of two numbers the smaller one.
+/// Never widens: the earlier expiry and the smaller number of uses apply.
 fn narrowed(old: &Approval, args: &NarrowArgs, id: String, at: i64) -> Approval {
     let expires = args
         .expires
@@ -434,7 +430,7 @@ fn narrowed(old: &Approval, args: &NarrowArgs, id: String, at: i64) -> Approval 
 
 fn dead(id: &str, state: &str) -> Failure {
     let words = format!(
-        "approval `{}` does not hold any more ({state}); there is nothing to narrow",
+        "approval `{}` is no longer in effect ({state}) and cannot be narrowed",
         text::inline(id, 80)
     );
     Failure::new(Exit::Usage, words)

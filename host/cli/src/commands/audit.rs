@@ -1,4 +1,4 @@
-//! `host audit`: the chain of everything that happened to calls, to read, to check and to take elsewhere.
+//! `host audit`: reads, verifies and exports the audit trail of calls.
 
 use std::fmt::Write as _;
 use std::io::{BufWriter, ErrorKind, Write};
@@ -14,41 +14,41 @@ use crate::records::{StoreArgs, broken, time};
 use crate::terminal::style::table;
 use crate::terminal::{note, print};
 
-/// Transitions that are in memory at once while the chain is exported.
+/// Transitions held in memory at once during an export.
 const PAGE: u32 = 1_000;
 
 #[derive(Debug, Subcommand)]
 pub enum AuditCommand {
-    /// List the steps of calls, oldest first
+    /// List steps of calls, oldest first
     List(ListArgs),
-    /// Show the whole life of one call
+    /// Show all steps of one call
     Show(ShowArgs),
-    /// Check that no step and no record was changed, removed or added
+    /// Verify that no step or record was changed, removed or added
     Verify(VerifyArgs),
-    /// Print the number and hash of the last step, to note elsewhere and pass to `verify --head`
+    /// Print the number and hash of the last step, to store elsewhere and pass to `verify --head`
     Head {
         #[command(flatten)]
         store: StoreArgs,
     },
-    /// Print every step with its hash, one JSON object a line
+    /// Print every step with its hash as JSON lines
     Export(ExportArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// Only steps of this call
+    /// List only steps of this call
     #[arg(long, value_name = "ID")]
     pub call: Option<String>,
 
-    /// Only steps of calls of this session
+    /// List only steps of calls of this session
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
 
-    /// Only steps after the one with this number
+    /// List only steps after this number
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     pub after: i64,
 
-    /// At most so many
+    /// Maximum number of steps
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=9_999))]
     pub limit: u32,
 
@@ -67,7 +67,7 @@ pub struct ShowArgs {
 
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// A head that `host audit head` printed earlier: it must be part of the chain
+    /// Require the chain to contain this output of an earlier `host audit head`
     #[arg(long, value_name = "HEAD", value_parser = NotedHead::parse)]
     pub head: Option<NotedHead>,
 
@@ -83,7 +83,7 @@ impl NotedHead {
     fn parse(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "`{}` is not a head; write what `host audit head` printed",
+                "`{}` is not a head; pass the output of `host audit head`",
                 text::inline(text, 100)
             )
         };
@@ -111,7 +111,7 @@ pub struct ExportArgs {
     #[arg(long, value_enum, default_value = "jsonl")]
     pub format: Format,
 
-    /// Only steps after the one with this number
+    /// Export only steps after this number
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     pub after: i64,
 
@@ -136,7 +136,7 @@ pub async fn audit(command: AuditCommand) -> Result<Exit, Failure> {
 
 fn list(args: ListArgs) -> Result<Exit, Failure> {
     let store = args.store.open_verified()?;
-    // One more than is shown, to know whether there are more.
+    // One more than is printed, to detect whether more exist.
     let limit = args.limit + 1;
     let mut lines = store
         .transitions(&TransitionFilter {
@@ -165,7 +165,10 @@ fn list(args: ListArgs) -> Result<Exit, Failure> {
     );
     print(&shown).or_exit(Exit::Internal)?;
     if let (true, Some(last)) = (more, lines.last()) {
-        note(&format!("there are more; go on with --after {}", last.seq));
+        note(&format!(
+            "more steps exist; continue with --after {}",
+            last.seq
+        ));
     }
     Ok(Exit::Ok)
 }
@@ -222,7 +225,7 @@ fn export(args: &ExportArgs) -> Result<Exit, Failure> {
     match pages(&store, args.after, None, &mut out) {
         Ok(()) => Ok(Exit::Ok),
         Err(ExportStop::Store(failure)) => Err(failure),
-        // A reader that has gone away, as in `… | head`, is not our error.
+        // A closed pipe, as in `… | head`, is not an error.
         Err(ExportStop::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(Exit::Ok),
         Err(ExportStop::Output(error)) => Err(error).or_exit(Exit::Internal),
     }
@@ -243,7 +246,7 @@ impl ExportStop {
     }
 }
 
-/// Writes the steps after one number, up to another.
+/// Writes the steps after the number `after`, up to and including `until`.
 pub fn pages(
     store: &Store,
     mut after: i64,
@@ -271,7 +274,7 @@ pub fn pages(
     }
 }
 
-/// Every column that the hash covers, and the hash. Inputs are not among them.
+/// Every column that the hash covers, and the hash. Inputs are not included.
 fn of_line(line: &StoredTransition) -> Value {
     let row = &line.row;
     let mut shown = json!({

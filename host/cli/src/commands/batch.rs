@@ -1,4 +1,4 @@
-//! `host batch`: the calls of one model turn, run together, with their results in call order.
+//! `host batch`: runs the tool calls of one model turn and prints the results in call order.
 
 pub mod read;
 
@@ -30,19 +30,19 @@ use crate::terminal::render;
 use crate::terminal::{note, print};
 
 pub const HELP: &str = "\
-Input: a JSON list, or one JSON object after the other:
+Input: a JSON array, or a sequence of JSON objects:
   [{\"id\": \"1\", \"name\": \"read_file\", \"input\": {\"path\": \"a.txt\"}}, …]
-Ids are yours and must differ. The result is a JSON list in call order, with your ids; at a terminal it is shown
-in words, unless you write --json. Ctrl-C cancels the calls that have not ended.
+Ids are chosen by the caller and must be unique. The result is a JSON array in call order with the same ids; at a
+terminal it is printed as text unless --json is given. Ctrl-C cancels the calls that have not ended.
 
-With --format the input is what a model said: a message, its content, or the whole response of the API.
+With --format the input is a model turn: a message, its content, or the whole response of the API.
 
 Strategies:
-  waves   neighbours that may run in parallel run together, the others alone (the default)
-  sema    all together when all only read, else one after the other
-  kode    all at once
-  serial  one after the other
-  optimistic  all at once, and again what another one's changes would have made different
+  waves       run adjacent parallel-safe calls together and the others alone (the default)
+  sema        run all calls in parallel if all are read-only, otherwise serially
+  kode        run all calls in parallel
+  serial      run calls one at a time
+  optimistic  run all calls in parallel and rerun those whose result the changes of another call invalidate
 
 Examples:
   host batch calls.json --plugins ./plugins --allow-path . --strategy sema
@@ -50,20 +50,20 @@ Examples:
 
 #[derive(Debug, Args)]
 pub struct BatchArgs {
-    /// A file, or `-` for standard input
+    /// Input file, or `-` for standard input
     #[arg(value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
 
-    /// In which order the calls run: waves, sema, kode, serial or optimistic
+    /// Scheduling strategy: waves, sema, kode, serial or optimistic
     #[arg(long, value_name = "HOW", default_value = "waves")]
     pub strategy: Strategy,
 
-    /// Read one turn of a model in the form of its API, and print what that API takes next: anthropic, openai,
-    /// openai-responses, gemini or mcp
+    /// Read a model turn in this API's format and print the API's next input: anthropic, openai, openai-responses,
+    /// gemini or mcp
     #[arg(long, value_name = "API")]
     pub format: Option<Format>,
 
-    /// Print JSON, also at a terminal
+    /// Print JSON even at a terminal
     #[arg(long)]
     pub json: bool,
 
@@ -74,7 +74,7 @@ pub struct BatchArgs {
     pub host: HostArgs,
 }
 
-/// One call as the caller wrote it.
+/// One call as requested by the caller.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wish {
@@ -152,13 +152,13 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, Failure> {
     Ok(if ok { Exit::Ok } else { Exit::ToolFailed })
 }
 
-/// What came in.
+/// The parsed input.
 enum Said {
     Calls(Vec<Wish>),
     Turn(Format, Vec<Wanted>),
 }
 
-/// The calls of a model's turn that run.
+/// The calls of a model turn that are run.
 fn spoken(kernel: &Kernel, view: View, format: Format, wanted: &[Wanted]) -> Vec<Wish> {
     let calls = turn::calls(kernel, view, format, wanted).into_iter();
     let wish = |call: BatchCall| Wish {
@@ -169,7 +169,7 @@ fn spoken(kernel: &Kernel, view: View, format: Format, wanted: &[Wanted]) -> Vec
     calls.map(wish).collect()
 }
 
-/// One turn of a session that goes on: its results, in call order.
+/// Runs one turn of an ongoing session and returns the results in call order.
 pub(super) async fn turn(
     kernel: &Kernel,
     wishes: &[Wish],
@@ -183,7 +183,7 @@ pub(super) async fn turn(
     Ok(results(kernel, wishes, &calls, &reports, view))
 }
 
-/// The same for a turn in the form of a model's API: what the API takes next.
+/// Like `turn`, for a turn in the format of a model API. Returns the API's next input.
 pub(super) async fn spoken_turn(
     kernel: &Kernel,
     (format, turn): (Format, &Value),
@@ -224,7 +224,7 @@ async fn turned(
     Ok((calls, reports))
 }
 
-/// The calls by the names and spellings that rules and records know.
+/// The calls with the canonical names and inputs that rules and records use.
 fn canonical(kernel: &Kernel, wishes: &[Wish], (profile, others): View) -> Vec<(String, Value)> {
     let registry = kernel.registry();
     let lens = registry.lens(profile, others);
@@ -254,7 +254,7 @@ fn results(
     results
 }
 
-/// Runs the batch; Ctrl-C cancels what has not ended, and every call still has its result.
+/// Runs the batch. Ctrl-C cancels the calls that have not ended; every call still gets a result.
 async fn run(
     kernel: &Kernel,
     request: BatchRequest,
@@ -267,7 +267,7 @@ async fn run(
             reports = &mut running => return reports.or_exit(Exit::Internal),
             _ = tokio::signal::ctrl_c() => {
                 note("\ncancelling");
-                // The first one that has not ended takes the others along.
+                // Cancelling the first unfinished call cancels the others too.
                 let _ = (0..calls).any(|index| kernel.cancel_in_batch(&batch, index));
             }
         }
@@ -297,14 +297,14 @@ fn request(
     }
 }
 
-/// Ours, because the caller's ids need to differ within one batch only. A plain one is kept inside, so that a message
-/// which names another call of the batch makes sense to the caller.
+/// The host's id of a call, because the caller's ids are unique only within one batch. A plain caller id is embedded,
+/// so that the caller recognizes it in messages about other calls of the batch.
 fn call_id(batch: &str, index: usize, id: &str) -> CallId {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.:-".contains(c);
     CallId(if id.len() <= 64 && id.chars().all(plain) {
         format!("{batch}/{id}")
     } else {
-        // No plain id has this sign, so the two kinds never meet.
+        // Plain ids contain no `#`, so the two kinds cannot collide.
         format!("{batch}/#{}", index + 1)
     })
 }

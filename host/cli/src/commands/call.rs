@@ -1,4 +1,4 @@
-//! `host call`: words → one call → one result.
+//! `host call`: runs one call and prints its result.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub async fn call(args: CallArgs) -> Result<Exit, Failure> {
         following = events_file.map(|file| file.follow(kernel));
     })
     .await?;
-    // Nobody waits for servers that the call has no use for.
+    // Do not wait for servers that the call does not need.
     if !host.settings.has_servers() || !host.is_by_itself(&args.tool) {
         host.connect();
         host.settle().await;
@@ -66,7 +66,7 @@ pub async fn call(args: CallArgs) -> Result<Exit, Failure> {
     Ok(exit_of(&report))
 }
 
-/// The result to standard output, everything about it to standard error.
+/// Prints the result to standard output and notes about it to standard error.
 fn show(report: &Report) -> Result<(), Failure> {
     for repair in &report.repairs {
         note(&format!("note: {repair}"));

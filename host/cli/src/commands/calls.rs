@@ -1,4 +1,4 @@
-//! `host calls`: what was called, by whom it was allowed, and how it ended.
+//! `host calls`: lists recorded calls with their decision and outcome.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -30,36 +30,36 @@ pub struct CallsArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum CallsCommand {
-    /// Show everything that is known of one call
+    /// Show the details of one call
     Show(ShowArgs),
-    /// Count calls, failures and time of each tool, by version
+    /// Summarize calls, failures and duration by tool and version
     Stats(StatsArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// Only calls of this session
+    /// List only calls of this session
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
 
-    /// Only calls of this tool
+    /// List only calls of this tool
     #[arg(long, value_name = "NAME")]
     pub tool: Option<String>,
 
-    /// Only calls in this state: pending, validating, awaiting_approval, approved, scheduled, executing, completed,
-    /// failed, cancelled, denied or sealed
+    /// List only calls in this state: pending, validating, awaiting_approval, approved, scheduled, executing,
+    /// completed, failed, cancelled, denied or sealed
     #[arg(long, value_name = "STATE", value_parser = parse_state)]
     pub state: Option<CallState>,
 
-    /// Only calls that have not ended
+    /// List only calls that have not ended
     #[arg(long)]
     pub unfinished: bool,
 
-    /// Only calls of the last so many minutes or hours, for example `90m` or `24h`
+    /// List only calls within this duration before now, for example `90m` or `24h`
     #[arg(long, value_name = "DUR", value_parser = parse_duration)]
     pub since: Option<Duration>,
 
-    /// At most so many, the newest ones
+    /// Maximum number of calls
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub limit: u32,
 
@@ -88,7 +88,7 @@ fn parse_state(word: &str) -> Result<CallState, String> {
     CallState::parse(word).ok_or_else(|| {
         let states: Vec<&str> = CallState::ALL.iter().map(|state| state.as_str()).collect();
         format!(
-            "`{}` is not a state; write one of {}",
+            "`{}` is not a state; use one of {}",
             text::inline(word, 40),
             states.join(", ")
         )
@@ -148,7 +148,7 @@ fn cells(row: &CallRow) -> Vec<String> {
     ]
 }
 
-/// The name that was called, where no tool of that name was found.
+/// The tool of a call, or the requested name if no such tool was found.
 pub fn tool_of(row: &CallRow) -> String {
     let called = row.record.get("name").and_then(Value::as_str);
     let tool = row.tool.as_deref().or(called);
@@ -162,7 +162,7 @@ fn duration(row: &CallRow) -> Option<String> {
         .map(show_duration)
 }
 
-/// Who or what let it run, or refused it.
+/// The user or rule that decided the call.
 fn by(row: &CallRow) -> Option<&str> {
     let decided = row.record.pointer("/approval/decidedBy");
     decided
@@ -170,7 +170,7 @@ fn by(row: &CallRow) -> Option<&str> {
         .and_then(Value::as_str)
 }
 
-/// The record as it is kept, without what is kept only for whoever answers the question.
+/// The stored record, without fields that are only needed to answer its question.
 fn of_row(row: &CallRow, trail: Option<Vec<Value>>) -> Value {
     let mut shown = row.record.clone();
     if let Value::Object(members) = &mut shown {
@@ -186,18 +186,18 @@ fn of_row(row: &CallRow, trail: Option<Vec<Value>>) -> Value {
     shown
 }
 
-/// The call with this id, or an error in words.
+/// Finds the call with this id, or returns a usage error.
 pub fn find(store: &Store, id: &str) -> Result<CallRow, Failure> {
     store.call(id).or_exit(Exit::Store)?.ok_or_else(|| {
         let words = format!(
-            "no call is named `{}`; `host calls` lists them",
+            "no call `{}`; list calls with `host calls`",
             text::inline(id, 80)
         );
         Failure::new(Exit::Usage, words)
     })
 }
 
-/// All that is written of a call.
+/// All recorded steps of a call.
 pub fn life_of(store: &Store, id: &str) -> Result<Vec<StoredTransition>, Failure> {
     store
         .transitions(&TransitionFilter {
@@ -253,7 +253,7 @@ fn for_people(row: &CallRow, life: &[StoredTransition]) -> String {
         "state",
         Some(if row.deferred {
             format!(
-                "{} (its caller has gone; answer with `host approve` or `host deny`)",
+                "{} (the caller has disconnected; answer with `host approve` or `host deny`)",
                 row.state
             )
         } else {
@@ -287,8 +287,7 @@ fn for_people(row: &CallRow, life: &[StoredTransition]) -> String {
     lines.join("\n").trim_end().to_owned()
 }
 
-/// Each command that was authorized, as its step in the chain holds it: arguments, directory, variables and standard
-/// input.
+/// Every authorized command as recorded in its step: arguments, directory, variables and standard input.
 pub fn commands(life: &[StoredTransition]) -> String {
     let mut out = String::new();
     for line in life {
@@ -298,7 +297,7 @@ pub fn commands(life: &[StoredTransition]) -> String {
         let _ = writeln!(out, "\ncommand authorized in {}", line.seq);
         for name in ["argv", "cwd", "stdin"] {
             let value = command.get(name).filter(|value| !value.is_null());
-            let value = value.map_or_else(|| "the first folder".to_owned(), Value::to_string);
+            let value = value.map_or_else(|| "the first directory".to_owned(), Value::to_string);
             let _ = writeln!(out, "  {name:<8} {}", text::inline(&value, 16_000));
         }
         let variables = command.get("variables").and_then(Value::as_object);
@@ -315,7 +314,7 @@ pub fn commands(life: &[StoredTransition]) -> String {
     out
 }
 
-/// One line for each step, with the time since the first.
+/// A table with one line for each step and the time since the first.
 pub fn trail(life: &[StoredTransition]) -> String {
     let start = life.first().map_or(0, |line| line.row.at_ms);
     table(

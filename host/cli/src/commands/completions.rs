@@ -1,4 +1,4 @@
-//! `host completions`: a script that lets a shell complete our words.
+//! `host completions`: generates shell completion scripts.
 
 use clap::CommandFactory;
 

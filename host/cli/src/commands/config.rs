@@ -1,4 +1,4 @@
-//! `host config check`: is the file right, and what does it mean?
+//! `host config check`: checks the configuration file and prints the resulting settings.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -24,8 +24,7 @@ pub fn check(file: Option<PathBuf>) -> Result<Exit, Failure> {
             .config_file()
             .map(|file| format!(" at {}", file.display()))
             .unwrap_or_default();
-        let mut words =
-            format!("there is no configuration file{place}; everything has its default");
+        let mut words = format!("no configuration file{place}; all settings have their defaults");
         if let Some(store) = &settings.core.store {
             let _ = write!(words, "\nrecords: {}", store.display());
         }
@@ -34,13 +33,13 @@ pub fn check(file: Option<PathBuf>) -> Result<Exit, Failure> {
     };
     if let Some(missing) = settings.core.plugins.iter().find(|path| !path.exists()) {
         let words = format!(
-            "{}: plugin folder `{}` does not exist",
+            "{}: plugin directory `{}` does not exist",
             file.display(),
             missing.display()
         );
         return Err(Failure::new(Exit::Config, words));
     }
-    // Opening the folders is the only honest check of a grant.
+    // A grant can only be checked by opening its directory.
     Granter::new(&settings.core)
         .map_err(|error| error.context(file.display().to_string()))
         .or_exit(Exit::Config)?;
@@ -73,7 +72,7 @@ fn summary(settings: &Settings) -> String {
             .map(|path| path.display().to_string())
             .collect(),
     );
-    say("folders", folders(&settings.core.paths));
+    say("directories", folders(&settings.core.paths));
     say(
         "env",
         settings
@@ -158,7 +157,7 @@ fn summary(settings: &Settings) -> String {
             } else {
                 folders(paths)
             };
-            say(&format!("folders of {name}"), shown);
+            say(&format!("directories of {name}"), shown);
         }
         if let Some(env) = &own.env {
             let names = env

@@ -1,4 +1,4 @@
-//! `host inspect`: everything a plugin file says about itself, before anybody grants it anything.
+//! `host inspect`: shows the manifest, imports, exports and tools of a plugin file.
 
 use serde_json::{Value, json};
 use toolhost::Places;

@@ -1,4 +1,4 @@
-//! `host mcp`: other MCP servers, whose tools are served beside those of plugins.
+//! `host mcp`: manages other MCP servers whose tools are served alongside those of plugins.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,16 +21,16 @@ mod list;
 
 #[derive(Debug, Subcommand)]
 pub enum McpCommand {
-    /// List the servers: how they are reached, how they stand, and what they offer
+    /// List servers with their transport, state and number of tools
     List(ListArgs),
-    /// Put a server into the configuration file, and approve it
+    /// Add a server to the configuration file and approve it
     #[command(after_help = ADD_HELP)]
     Add(Box<AddArgs>),
-    /// Take a server out of the configuration file, with its approval
+    /// Remove a server and its approval from the configuration
     Remove(NamedArgs),
-    /// Start a server, list its tools, and end it
+    /// Start a server, list its tools and stop it
     Test(TestArgs),
-    /// Approve what a server starts or is reached by, and its tools as they are now
+    /// Approve the command or address of a server and its current tools
     Approve(ApproveArgs),
     /// Log in to a server with a browser
     Login(NamedArgs),
@@ -42,12 +42,12 @@ Examples:
   host mcp add time --trust -- uvx mcp-server-time
   host mcp add tracker --url https://example.org/mcp --header 'Authorization=Bearer ${TRACKER_TOKEN}'
 
-A server is another program: it runs with your rights and outside of any sandbox. What it starts is shown whole, and
-runs only after a yes; another command needs another yes.";
+A server is a separate program that runs with your privileges and without a sandbox. Its full command is shown and runs
+only after approval; a changed command needs a new approval.";
 
 #[derive(Debug, Clone, Args)]
 pub struct FileArgs {
-    /// Configuration file instead of your own toolhost.toml
+    /// Use this configuration file instead of the user's toolhost.toml
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
 }
@@ -84,10 +84,10 @@ pub struct TestArgs {
 
 #[derive(Debug, Args)]
 pub struct ApproveArgs {
-    /// A server, or `discovery-command`
+    /// Name of a server, or `discovery-command`
     pub name: String,
 
-    /// Without asking
+    /// Approve without a prompt
     #[arg(long, short)]
     pub yes: bool,
 
@@ -98,45 +98,45 @@ pub struct ApproveArgs {
 #[derive(Debug, Args)]
 #[group(id = "way", required = true, multiple = false, args = ["url", "command"])]
 pub struct AddArgs {
-    /// Letters, digits, `_` and `-`; its tools are called mcp__NAME__tool
+    /// Name of letters, digits, `_` and `-`; tools are named mcp__NAME__tool
     pub name: String,
 
-    /// Address of a server that is reached over HTTP
+    /// URL of a server that is reached over HTTP
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
 
-    /// A header of each request, `NAME=VALUE`; `${VAR}` in it is a variable of the environment; repeatable
+    /// HTTP header to send, `NAME=VALUE`, where `${VAR}` is replaced by an environment variable; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     pub header: Vec<(String, String)>,
 
-    /// A variable for the program, `NAME=VALUE`; `${VAR}` in it is a variable of the environment; repeatable
+    /// Environment variable for the program, `NAME=VALUE`, where `${VAR}` is replaced by a variable; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     pub env: Vec<(String, String)>,
 
-    /// Folder that the program starts in [default: the folder of the configuration file]
+    /// Working directory of the program [default: the directory of the configuration file]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub cwd: Option<String>,
 
-    /// Believe what the server says of its tools, such as that one only reads
+    /// Trust the annotations of the server's tools, such as read-only
     #[arg(long)]
     pub trust: bool,
 
-    /// Speak without encryption to another machine
+    /// Allow unencrypted connections to another machine
     #[arg(long, requires = "url")]
     pub insecure: bool,
 
-    /// Longest time of a call, such as `30s` [default: 60s]
+    /// Maximum duration of a call, such as `30s` [default: 60s]
     #[arg(long, value_name = "DUR", value_parser = parse_duration)]
     pub timeout: Option<Duration>,
 
-    /// Approve without asking
+    /// Approve without a prompt
     #[arg(long, short)]
     pub yes: bool,
 
     #[command(flatten)]
     pub file: FileArgs,
 
-    /// The program and its words, after `--`
+    /// Program and arguments, after `--`
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
@@ -145,7 +145,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
     let (name, value) = text
         .split_once('=')
         .filter(|(name, _)| !name.is_empty())
-        .ok_or("write NAME=VALUE")?;
+        .ok_or("expected NAME=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
@@ -179,16 +179,16 @@ fn find<'a>(settings: &'a Settings, name: &str) -> Result<&'a ServerSettings, Fa
                 .map(|one| one.name.as_str())
                 .collect();
             let there = if names.is_empty() {
-                "the configuration names none".to_owned()
+                "no servers are configured".to_owned()
             } else {
-                format!("there are {}", names.join(", "))
+                format!("configured servers: {}", names.join(", "))
             };
             let name = text::inline(name, 80);
             Failure::new(Exit::Usage, format!("no server `{name}`; {there}"))
         })
 }
 
-/// The one that the other commands read, made when it is not there.
+/// The configuration file to edit: the one that other commands read, or the path where it would be created.
 fn file_of(args: &FileArgs, settings: &Settings) -> Result<PathBuf, Failure> {
     args.config
         .clone()
@@ -197,14 +197,14 @@ fn file_of(args: &FileArgs, settings: &Settings) -> Result<PathBuf, Failure> {
         .ok_or_else(|| {
             Failure::new(
                 Exit::Usage,
-                "there is no home directory for a file; write --config FILE",
+                "no home directory for a configuration file; pass --config FILE",
             )
         })
 }
 
 fn add(args: &AddArgs) -> Result<Exit, Failure> {
     let settings = match &args.file.config {
-        // A file to be made is no error here.
+        // A missing file is created.
         Some(file) if !file.exists() => load(&FileArgs { config: None })?,
         _ => load(&args.file)?,
     };
@@ -215,14 +215,14 @@ fn add(args: &AddArgs) -> Result<Exit, Failure> {
     {
         return Err(Failure::new(
             Exit::Usage,
-            format!("server `{}` is there already; remove it first", args.name),
+            format!("server `{}` already exists; remove it first", args.name),
         ));
     }
     let file = file_of(&args.file, &settings)?;
     let before = edit::read(&file).or_exit(Exit::Config)?;
     let after = edit::with_server(&before, args).or_exit(Exit::Config)?;
-    // What is approved is what the file says, as every other command reads it; so it is written and read, and put
-    // back when it was not meant so.
+    // The approval covers the server as every other command reads it. Therefore the file is written first and read
+    // back, and restored if the approval is denied.
     edit::write(&file, &after).or_exit(Exit::Config)?;
     let read = FileArgs {
         config: Some(file.clone()),
@@ -238,25 +238,25 @@ fn add(args: &AddArgs) -> Result<Exit, Failure> {
         .as_ref()
         .map_err(|reason| undo(Failure::new(Exit::Usage, reason.clone())))?;
     note(&format!(
-        "server `{}` is not sandboxed: it runs with your rights\n  {}",
+        "server `{}` is not sandboxed: it runs with your privileges\n  {}",
         args.name,
         config.shown().replace('\n', "\n  ")
     ));
     let keep = Keep::of(&settings);
-    // Of a server that was taken out of the file by hand there may be one left, and this is a new question.
+    // An approval can remain from a server that was removed from the file by hand.
     keep.approvals.forget(&args.name).or_exit(Exit::Store)?;
-    match ask("let it run?", args.yes) {
+    match ask("allow it to run?", args.yes) {
         Some(true) => keep
             .approvals
             .approve(&args.name, config.digest())
             .or_exit(Exit::Store)?,
         Some(false) => {
             edit::put_back(&file, &before).or_exit(Exit::Config)?;
-            note("nothing was added");
+            note("not added");
             return Ok(Exit::Denied);
         }
         None => note(&format!(
-            "nobody is there to say yes; `host mcp approve {}` does",
+            "not approved: no terminal to prompt at; approve it with `host mcp approve {}`",
             args.name
         )),
     }
@@ -288,17 +288,17 @@ async fn login(args: &NamedArgs) -> Result<Exit, Failure> {
         return Err(Failure::new(
             Exit::Usage,
             format!(
-                "server `{}` is a program; only servers with a `url` are logged in to",
+                "server `{}` is a program; login requires a server with a `url`",
                 args.name
             ),
         ));
     };
-    // What is asked about logging in goes to the server itself, with the operator's headers.
+    // The login requests go to the server itself with the operator's headers.
     needs_approval(&keep, config)?;
     let Some(logins) = keep.logins else {
         return Err(Failure::new(
             Exit::Config,
-            "there is no home directory to keep a login in",
+            "no home directory to store the login in",
         ));
     };
     let show = |page: &LoginPage<'_>| {
@@ -308,7 +308,7 @@ async fn login(args: &NamedArgs) -> Result<Exit, Failure> {
             format!("\nscopes: {}", text::inline(&page.scopes, 1_000))
         };
         note(&format!(
-            "you log in at {}; {} gets the token and can use it{scopes}\nopen this address in a browser, and come back \
+            "you log in at {}; {} receives the token and can use it{scopes}\nopen this URL in a browser and return here \
              when you are done:\n{}",
             text::inline(&page.host, 300),
             text::inline(address.url.host_str().unwrap_or_default(), 300),
@@ -323,7 +323,7 @@ async fn login(args: &NamedArgs) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// Refuses what would start a program or speak to an address that nobody said yes to.
+/// Returns an error unless the program or address of the server is approved.
 fn needs_approval(keep: &Keep, config: &ServerConfig) -> Result<(), Failure> {
     let name = &config.name;
     let approved = keep.approvals.is_approved(name, config.digest());
@@ -333,18 +333,18 @@ fn needs_approval(keep: &Keep, config: &ServerConfig) -> Result<(), Failure> {
     Err(Failure::new(
         Exit::Denied,
         format!(
-            "server `{name}` is not approved, and not started; `host mcp approve {name}` would let it run\n  {}",
+            "server `{name}` is not started because it is not approved; approve it with `host mcp approve {name}`\n  {}",
             config.shown().replace('\n', "\n  ")
         ),
     ))
 }
 
-/// None when nobody is there to be asked.
+/// Asks for approval. Returns `None` if there is no terminal to prompt at.
 fn ask(question: &str, yes: bool) -> Option<bool> {
     if yes { Some(true) } else { confirm(question) }
 }
 
-/// Is it the discovery command and no server?
+/// Whether `name` is the discovery command and not a server.
 fn is_discovery(name: &str) -> bool {
     name == DiscoverySettings::NAME
 }

@@ -1,4 +1,4 @@
-//! One file per command; each takes what was typed and returns how the program ends.
+//! One module per command. Each takes the parsed arguments and returns the exit code.
 
 pub mod answer;
 pub mod approvals;
@@ -30,7 +30,7 @@ use crate::exit::Failure;
 use crate::load::{Host, Purpose, load};
 use crate::settings::Settings;
 
-/// For commands that look at the plugins and call none.
+/// Loads plugins for commands that inspect them and call none.
 async fn load_to_look(args: &HostArgs) -> Result<Host, Failure> {
     let nobody: Arc<dyn Prompter> = Arc::new(Nobody);
     load(Settings::load(args)?, nobody, Purpose::Look).await

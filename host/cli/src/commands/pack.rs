@@ -1,4 +1,4 @@
-//! `host pack`: a component and a manifest become a plugin.
+//! `host pack`: embeds a manifest in a component to make a plugin.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::args::PackArgs;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::terminal::print;
 
-/// More than a component or a manifest may have, so that their own checks name their limits.
+/// Above the limits of a component or a manifest, so that their own checks report these.
 const MAX_INPUT: u64 = 64 << 20;
 
 pub fn pack(args: &PackArgs) -> Result<Exit, Failure> {
@@ -39,7 +39,7 @@ pub fn pack(args: &PackArgs) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// All or nothing: a host that loads the folder meanwhile never sees half a plugin.
+/// Writes the file atomically, so that a host that loads the directory never sees a partial plugin.
 fn write(output: &Path, packed: &[u8]) -> anyhow::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let folder = output

@@ -1,4 +1,4 @@
-//! `host plugins`: what was loaded and what it was given, what was not and why.
+//! `host plugins`: lists loaded plugins with their grants, and why others could not be loaded.
 
 use serde_json::{Value, json};
 use toolhost::{Broken, Served};
@@ -58,7 +58,7 @@ pub fn plugin_table(host: &Host) -> String {
     )
 }
 
-/// Enough to tell two builds apart by eye.
+/// A prefix of the digest that is long enough to distinguish builds.
 fn short(digest: Digest) -> String {
     digest
         .to_string()

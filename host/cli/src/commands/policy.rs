@@ -1,4 +1,4 @@
-//! `host policy`: what the rules make of a call, and what is odd or wrong about them.
+//! `host policy`: explains the decision about a call, and checks rules.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::terminal::{note, print};
 
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {
-    /// Say what would become of a call, and which rule, mode or remembered yes decides; nothing is run
+    /// Explain whether a call would be allowed and which rule, mode or approval decides, without running it
     #[command(after_help = EXPLAIN_HELP)]
     Explain(Box<ExplainArgs>),
-    /// Read every rule and say what is wrong with it, beside the tools that are loaded
+    /// Check all rules against the loaded tools
     Check(Box<CheckArgs>),
 }
 
@@ -30,7 +30,7 @@ Examples:
   host policy explain write_file path=a.txt content=x --plugins ./plugins --mode plan
   host policy explain read_file '{\"path\": \"~/.ssh/id_ed25519\"}' --deny-tool 'Read(~/.ssh/**)' --plugins ./plugins
 
-Exit codes: 0 it runs, 5 it is denied, 8 a person is asked.";
+Exit codes: 0 allowed, 5 denied, 8 the user is prompted.";
 
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
@@ -51,7 +51,7 @@ pub struct ExplainArgs {
 
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// [default: your own toolhost.toml]
+    /// Configuration file [default: the user's toolhost.toml]
     #[arg(value_hint = ValueHint::FilePath, conflicts_with = "config")]
     pub file: Option<PathBuf>,
 
@@ -90,7 +90,7 @@ async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
     };
     print(&shown).or_exit(Exit::Internal)?;
     if !entry.enabled {
-        note("note: the tool is disabled, so every call of it is denied");
+        note("note: the tool is disabled, so every call is denied");
     }
     let deciding = host
         .settings
@@ -101,7 +101,7 @@ async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
     let names: Vec<&str> = deciding.map(|hook| hook.name.as_str()).collect();
     if !names.is_empty() {
         note(&format!(
-            "note: hooks were not asked and may still object: {}",
+            "note: hooks were not run and can still deny the call: {}",
             names.join(", ")
         ));
     }
@@ -113,19 +113,19 @@ async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
     })
 }
 
-/// Errors end in `Settings::load`, with the exit code of a wrong configuration.
+/// `Settings::load` returns errors with the exit code of a configuration error.
 async fn check(args: CheckArgs) -> Result<Exit, Failure> {
     let mut words = args.host;
     words.config = args.file.or(words.config);
     let settings = Settings::load(&words)?;
     let policy = Arc::clone(&settings.core.policy);
     let (rules, mode) = (policy.rules().len(), policy.mode());
-    // Without plugins there are no tools to hold the rules against; their own errors are found all the same.
+    // Without plugins, rules cannot be checked against tools, but their own errors are still found.
     let mut lines = Vec::new();
     if settings.core.plugins.is_empty() {
-        lines.push("no plugins are given, so names of tools were not checked".to_owned());
+        lines.push("no plugins given, so tool names were not checked".to_owned());
     } else {
-        // Loading says the warnings.
+        // Loading prints the warnings.
         look(settings).await?;
     }
     for found in policy.check_wildcards() {

@@ -1,4 +1,4 @@
-//! `host prune`: drops what is older or larger than the configuration allows, now.
+//! `host prune`: deletes data that exceeds the configured retention.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter};
@@ -18,15 +18,15 @@ use crate::terminal::print;
 
 #[derive(Debug, Args)]
 pub struct PruneArgs {
-    /// Only say what would be dropped of the records
+    /// Only print which records would be deleted
     #[arg(long)]
     pub dry_run: bool,
 
-    /// Write the steps of each part of the audit chain to a file of this folder before it is dropped
+    /// Write the steps of each segment of the audit chain to a file in this directory before deleting it
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub export: Option<PathBuf>,
 
-    /// Configuration file that says where the records are and what is kept, instead of your own toolhost.toml
+    /// Use this configuration file instead of the user's toolhost.toml
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
 }
@@ -38,7 +38,7 @@ pub async fn prune(args: PruneArgs) -> Result<Exit, Failure> {
     })?;
     let core = &settings.core;
     let store = crate::records::open(&settings)?;
-    // A changed chain is not made shorter: the change would be harder to find.
+    // A modified chain is not pruned, because that would make the modification harder to find.
     if let Verification::Broken { seq, reason } = store.verify_chain().or_exit(Exit::Store)? {
         return Err(broken(seq, &reason));
     }
@@ -49,13 +49,13 @@ pub async fn prune(args: PruneArgs) -> Result<Exit, Failure> {
     if let Some(folder) = &args.export {
         export(&store, &due, folder)?;
     }
-    // Only what was exported is dropped.
+    // Only exported segments are deleted.
     let until = args.export.is_some().then(|| last(&due));
     let dropped = retention::records(&store, &core.retention, until).await;
     let dropped = dropped.or_exit(Exit::Store)?;
     let used = store.used_bytes().or_exit(Exit::Store)?;
     let mut lines = vec![format!(
-        "records: {} parts with {} steps and {} rows dropped, {} rows still needed were kept; {} in use",
+        "records: deleted {} segments with {} steps and {} rows, kept {} rows that are still needed; {} in use",
         dropped.segments,
         dropped.steps,
         dropped.rows,
@@ -65,7 +65,7 @@ pub async fn prune(args: PruneArgs) -> Result<Exit, Failure> {
     let staging = staging::of_store(&store).or_exit(Exit::Store)?;
     lines.push(
         match retention::contents(&store, &staging, &core.retention) {
-            None => "undo: an unfinished commit cannot be read, nothing was removed".to_owned(),
+            None => "undo: nothing removed, because an unfinished commit cannot be read".to_owned(),
             Some(swept) => {
                 let swept = swept.or_exit(Exit::Store)?;
                 format!(
@@ -92,9 +92,9 @@ fn last(due: &[Segment]) -> i64 {
 fn shown(store: &Store, due: &[Segment]) -> Result<Exit, Failure> {
     let used = show_size(store.used_bytes().or_exit(Exit::Store)?);
     let words = match due.last() {
-        None => format!("records: nothing to drop; {used} in use"),
+        None => format!("records: nothing to delete; {used} in use"),
         Some(last) => format!(
-            "records: {} parts would be dropped, all steps up to {} of {}; {used} in use",
+            "records: would delete {} segments, all steps up to {} of {}; {used} in use",
             due.len(),
             last.last,
             time(last.at_ms)
@@ -104,7 +104,7 @@ fn shown(store: &Store, due: &[Segment]) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// One file for each part, on disk when this returns.
+/// Writes one file for each segment and syncs it to disk.
 fn export(store: &Store, due: &[Segment], folder: &Path) -> Result<(), Failure> {
     let mut first = match due.first() {
         Some(_) => store.first_step().or_exit(Exit::Store)?,
@@ -124,7 +124,7 @@ fn export(store: &Store, due: &[Segment], folder: &Path) -> Result<(), Failure> 
     Ok(())
 }
 
-/// A file of an export that was interrupted is written anew.
+/// Creates the file, or overwrites one of an interrupted export.
 fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .write(true)

@@ -1,4 +1,4 @@
-//! `host run`: a prompt for a person, an MCP server for a program, or for many.
+//! `host run`: the interactive prompt at a terminal, or the MCP server over standard input and output or HTTP.
 
 use std::future::ready;
 use std::io::IsTerminal;
@@ -15,7 +15,7 @@ use crate::serve::serve;
 use crate::settings::Settings;
 use crate::terminal::prompter::TerminalPrompter;
 
-/// So many tools may wait for their clients' people at once.
+/// Calls that may wait for answers of MCP clients at the same time.
 const CLIENTS_ASKED: usize = 64;
 
 pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, Failure> {
@@ -33,12 +33,12 @@ pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, Failure> {
         "the messages of MCP"
     })?;
     let mut following = None;
-    // Over MCP standard input belongs to the client: nobody at this terminal can be asked, even if somebody watches.
+    // Over MCP, standard input belongs to the client, so prompts at this terminal are not possible.
     let prompter: Arc<dyn Prompter> = if interactive {
         Arc::new(TerminalPrompter::default())
     } else if let Some(desk) = settings.mcp.open_desk()? {
-        // A terminal has one person. Each client has its own, and one that lets a question lie must not keep the
-        // others from being asked.
+        // A terminal has one user. Each MCP client has its own, and one that does not answer must not block prompts to
+        // the others.
         let asked = &mut settings.core.pools.interactive;
         *asked = CLIENTS_ASKED.max(*asked);
         desk
@@ -71,7 +71,7 @@ pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-/// The person behind a client that nobody has allowed to be asked.
+/// The prompter of an MCP server without `--ask-client`, which prompts no clients.
 struct Unasked;
 
 impl Prompter for Unasked {
@@ -84,6 +84,6 @@ impl Prompter for Unasked {
     }
 
     fn remedy(&self) -> Option<&str> {
-        Some("to have the client's person asked: `host run --ask-client`")
+        Some("to prompt the client's user: `host run --ask-client`")
     }
 }

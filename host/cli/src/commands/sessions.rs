@@ -1,4 +1,4 @@
-//! `host sessions`: which clients came, when, and in which mode.
+//! `host sessions`: lists client sessions with their times and mode.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::terminal::style::table;
 
 #[derive(Debug, Args)]
 pub struct SessionsArgs {
-    /// At most so many, the newest ones
+    /// Maximum number of sessions
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub limit: u32,
 
@@ -47,7 +47,7 @@ pub fn sessions(args: &SessionsArgs) -> Result<Exit, Failure> {
                     text::inline(&row.id, 80),
                     text::inline(&row.client, 60),
                     text::inline(&row.mode, 40),
-                    // A host that was killed has not said that it goes, and a host that runs neither.
+                    // Unset while the host runs, and if it was killed.
                     row.ended_ms.map_or_else(|| "-".to_owned(), time),
                 ]
             }),

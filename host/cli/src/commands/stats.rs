@@ -1,4 +1,4 @@
-//! `host calls stats`: how each tool has done, by version, so that two of them can be compared.
+//! `host calls stats`: calls, failures and duration by tool and version, so that versions can be compared.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use crate::records::{StoreArgs, now};
 use crate::terminal::print;
 use crate::terminal::style::table;
 
-/// So many of the newest records are counted.
+/// Number of newest records that are counted.
 const MOST: u32 = 10_000;
 
 #[derive(Debug, Args)]
 pub struct StatsArgs {
-    /// Only calls of this tool
+    /// Count only calls of this tool
     #[arg(long, value_name = "NAME")]
     pub tool: Option<String>,
 
-    /// Only calls of the last so many minutes or hours, for example `90m` or `24h`
+    /// Count only calls within this duration before now, for example `90m` or `24h`
     #[arg(long, value_name = "DUR", value_parser = parse_duration)]
     pub since: Option<Duration>,
 
@@ -40,7 +40,7 @@ pub struct StatsArgs {
 /// Tool, plugin and version.
 type Which = (String, String, String);
 
-/// Calls that ran, how many of them failed, and how long they took together.
+/// The number of calls that ran, how many of them failed, and their total duration.
 #[derive(Debug, Default)]
 struct Tally {
     calls: u32,
@@ -77,7 +77,7 @@ pub fn stats(args: StatsArgs) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// What was refused before it ran says nothing about a tool.
+/// Counts the calls that ran. Calls denied before they ran do not characterize a tool.
 fn count(rows: &[CallRow]) -> BTreeMap<Which, Tally> {
     let mut tallies: BTreeMap<Which, Tally> = BTreeMap::new();
     for row in rows {

@@ -1,4 +1,4 @@
-//! `host tools`: what can be called.
+//! `host tools`: lists tools.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -17,11 +17,11 @@ use crate::terminal::{note, print};
 
 #[derive(Debug, Args)]
 pub struct ToolsArgs {
-    /// Print the list as a request to this API takes it: anthropic, openai, openai-responses, gemini or mcp
+    /// Print the tools in the request format of this API: anthropic, openai, openai-responses, gemini or mcp
     #[arg(long, value_name = "API")]
     pub format: Option<Format>,
 
-    /// Bind the model to the schemas, where they allow it; for openai and openai-responses
+    /// Request strict schema adherence where the schemas allow it (openai and openai-responses)
     #[arg(long, requires = "format")]
     pub strict: bool,
 
@@ -37,7 +37,7 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, Failure> {
     } = args;
     if let Some(format) = format.filter(|format| strict && !format.has_strict()) {
         let words = format!(
-            "--strict is for openai and openai-responses; the format `{format}` does not have it"
+            "--strict requires the format openai or openai-responses; `{format}` does not support it"
         );
         return Err(Failure::new(Exit::Usage, words));
     }
@@ -83,7 +83,7 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// As the profile's model sees them, with the names that rules and records use.
+/// The tools as the profile's model sees them, with the canonical names that rules and records use.
 fn shown_table(shown: &[Shown]) -> String {
     table(
         &["TOOL", "CANONICAL", "DESCRIPTION"],
@@ -136,7 +136,7 @@ pub fn tool_table(registry: &Snapshot) -> String {
     )
 }
 
-/// A tool of another program, which does what it wants.
+/// Whether the tool runs in the sandbox. Tools of other programs do not.
 fn is_sandboxed(entry: &Entry) -> bool {
     !entry.tool.tags.iter().any(|tag| tag == NOT_SANDBOXED)
 }
@@ -145,11 +145,11 @@ fn is_sandboxed(entry: &Entry) -> bool {
 struct Version<'a> {
     entry: &'a Entry,
     served: bool,
-    /// Its share where they are compared.
+    /// The weight in an A/B test.
     weight: Option<u32>,
 }
 
-/// What else has the tool's name, and the tool itself among it; nothing where it is the only one.
+/// All implementations with the tool's name, or an empty list if there is only one.
 fn versions<'a>(registry: &'a Snapshot, listed: &Entry) -> Vec<Version<'a>> {
     let stats = registry.stats();
     let version = |entry: &'a Entry| Version {
@@ -175,10 +175,10 @@ impl Version<'_> {
         if !entry.enabled {
             words.push("disabled".to_owned());
         }
-        words.extend(served.then(|| "answers to the name".to_owned()));
+        words.extend(served.then(|| "selected by name".to_owned()));
         words.extend(
             self.weight
-                .map(|weight| format!("compared, weight {weight}")),
+                .map(|weight| format!("A/B test, weight {weight}")),
         );
         vec![
             format!("  @{}", entry.version),
@@ -234,7 +234,7 @@ mod tests {
         expect![[r#"
             TOOL      EFFECT  PLUGIN  DESCRIPTION
             grep      reads   search  Finds text
-              @1.1.0  reads   search  answers to the name
+              @1.1.0  reads   search  selected by name
               @1.0.0  reads   search
         "#]]
         .assert_eq(&tool_table(&kernel.registry()));

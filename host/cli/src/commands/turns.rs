@@ -1,5 +1,7 @@
-//! `host turns`: one session on standard input and output, for a program that runs an agent. A line of JSON goes in for
-//! each turn of the model, and one comes out with its results; what a person is asked comes out as a line of its own.
+//! `host turns`: one session over standard input and output for an agent program.
+//!
+//! The program writes one JSON line per model turn and reads one line with its results. Questions to the user are
+//! separate lines.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -26,35 +28,35 @@ use crate::load::{Purpose, load};
 use crate::settings::Settings;
 use crate::terminal::events::Events;
 
-/// Bytes of one line.
+/// Maximum length of a line in bytes.
 const MAX_LINE: usize = 64 << 20;
-/// Turns that wait for the one that runs.
+/// Maximum number of turns that wait for the running one.
 const MAX_WAITING: usize = 64;
-/// What turns that run or wait may take together. One line always fits.
+/// Total weight of the turns that run or wait. One line always fits.
 const MAX_WAITING_WEIGHT: usize = MAX_LINE + VALUE * read::MAX_VALUES;
-/// Bytes that a value counts for beside its text.
+/// Weight of a JSON value in addition to its text, in bytes.
 const VALUE: usize = 64;
 
 pub const HELP: &str = "\
-In, a line each:
+Input lines:
   {\"calls\": [{\"id\": \"1\", \"name\": \"read_file\", \"input\": {\"path\": \"a.txt\"}}, …], \"strategy\": \"waves\"}
-  {\"turn\": {…}, \"strategy\": \"waves\"}                       with --format: what the model said, as its API has it
-  {\"answer\": {\"id\": \"q-1\", \"allow\": 0}}                  the number of an offer; 0 is for this call alone
-  {\"answer\": {\"id\": \"q-1\", \"deny\": \"not now\"}}          a word for the model, or true
-  {\"answer\": {\"id\": \"q-1\", \"cancel\": true}}             stop the turn
-  {\"answer\": {\"id\": \"q-2\", \"replies\": [\"blue\", true]}}  to an interview; null: no answer
-Out, a line each:
+  {\"turn\": {…}, \"strategy\": \"waves\"}                       with --format: the model turn in the API's format
+  {\"answer\": {\"id\": \"q-1\", \"allow\": 0}}                  the index of an offer; 0 allows this call only
+  {\"answer\": {\"id\": \"q-1\", \"deny\": \"not now\"}}          a message to the model, or true
+  {\"answer\": {\"id\": \"q-1\", \"cancel\": true}}             cancel the turn
+  {\"answer\": {\"id\": \"q-2\", \"replies\": [\"blue\", true]}}  answers to an interview; null declines
+Output lines:
   {\"results\": [{\"id\": \"1\", \"ok\": true, \"outcome\": {…}}, …]}
-  {\"results\": …}                                         to a `turn`: what the API takes next
+  {\"results\": …}                                         for a `turn`: the API's next input
   {\"ask\": {\"id\": \"q-1\", \"tool\": \"write_file\", \"reason\": \"…\", \"input\": {…}, \"offers\": [\"…\"], \"changes\": […]}}
   {\"interview\": {\"id\": \"q-2\", \"plugin\": \"agent\", \"tool\": \"ask_user\", \"queries\": [{…}]}}
-  {\"error\": \"…\"}                                         the line before could not be read
+  {\"error\": \"…\"}                                         the preceding line is invalid
 
-The end of the input ends the session. Turns run one after the other.";
+The session ends at the end of the input. Turns run one at a time.";
 
 #[derive(Debug, Args)]
 pub struct TurnsArgs {
-    /// Read turns in the form of this API, and answer with what it takes next: anthropic, openai, openai-responses,
+    /// Read turns in this API's format and answer with the API's next input: anthropic, openai, openai-responses,
     /// gemini or mcp
     #[arg(long, value_name = "API")]
     pub format: Option<Format>,
@@ -115,7 +117,7 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
             Line::End => break,
             Line::TooLong => {
                 let limit = MAX_LINE >> 20;
-                let reason = format!("a line has more than {limit} MiB; nothing of it was read");
+                let reason = format!("the line is longer than {limit} MiB and was skipped");
                 out(&json!({ "error": reason }));
                 continue;
             }
@@ -129,7 +131,7 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
         let heard: Heard = match heard {
             Ok(heard) => heard,
             Err(error) => {
-                out(&json!({"error": format!("this is not a turn: {error}")}));
+                out(&json!({"error": format!("invalid turn: {error}")}));
                 continue;
             }
         };
@@ -154,9 +156,7 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
                     (Some(wishes), ..) => Asked::Calls(wishes),
                     (None, Some(turn), Some(format)) => Asked::Spoken(format, turn),
                     (None, ..) => {
-                        out(
-                            &json!({"error": "a `turn` needs `host turns --format`, which says whose it is"}),
-                        );
+                        out(&json!({"error": "a `turn` requires `host turns --format`"}));
                         continue;
                     }
                 };
@@ -168,19 +168,19 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
                     }
                 };
                 let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
-                    let reason = format!("{MAX_WAITING} turns are waiting already");
+                    let reason = format!("{MAX_WAITING} turns are already waiting");
                     out(&json!({ "error": reason }));
                     continue;
                 };
                 let Ok(share) = Arc::clone(&weights).try_acquire_many_owned(weight(&line)) else {
                     let reason = format!(
-                        "the turns that wait have more than {} MiB; send it again after the next results",
+                        "the waiting turns exceed {} MiB; send this turn again after the next results",
                         MAX_WAITING_WEIGHT >> 20
                     );
                     out(&json!({ "error": reason }));
                     continue;
                 };
-                // Not waited for here: an answer that the turn before needs may be the next line.
+                // Not awaited here, because the next line can be an answer that the preceding turn needs.
                 let before = running.take();
                 let caller = caller.clone();
                 let (kernel, sink) = (
@@ -200,10 +200,10 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
                     });
                 }));
             }
-            Heard { .. } => out(&json!({"error": "a line has `calls`, a `turn` or an `answer`"})),
+            Heard { .. } => out(&json!({"error": "expected `calls`, a `turn` or an `answer`"})),
         }
     }
-    // Nobody answers any more: what waits ends as a no, and the turn with it.
+    // No more answers can arrive, so waiting questions are denied and the turn ends.
     lines.leave();
     if let Some(running) = running {
         let _ = running.await;
@@ -214,7 +214,7 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// What came of reading a line.
+/// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
 enum Line {
     Read,
@@ -222,7 +222,7 @@ enum Line {
     End,
 }
 
-/// Reads the next line. The rest of one that is too long is skipped: it must not be taken for a line of its own.
+/// Reads the next line. The rest of a line that is too long is skipped, so that it is not parsed as a separate line.
 async fn read_line(
     input: &mut (impl AsyncBufRead + Unpin),
     line: &mut Vec<u8>,
@@ -250,7 +250,7 @@ async fn read_line(
     }
 }
 
-/// What a turn takes until it has ended, in bytes.
+/// The weight of a turn until it has ended, in bytes.
 fn weight(line: &[u8]) -> u32 {
     let weight = line.len() + VALUE * read::values(line);
     u32::try_from(weight).unwrap_or(u32::MAX)
@@ -283,7 +283,7 @@ impl Asked {
     }
 }
 
-/// Whoever sits at the other end of the lines.
+/// The prompter that asks the program over its JSON lines.
 #[derive(Default)]
 struct Lines(Mutex<Waiting>);
 
@@ -302,8 +302,8 @@ impl Lines {
 
     fn answer(&self, said: Said) -> Result<(), String> {
         let mut waiting = self.waiting();
-        // The call of one that is not received was cancelled a moment ago.
-        let nobody = |id: &str| format!("no question `{}` waits", text::inline(id, 80));
+        // An answer that is not received belongs to a call that was just cancelled.
+        let nobody = |id: &str| format!("no pending question `{}`", text::inline(id, 80));
         if let Some(interview) = waiting.interviews.remove(&said.id) {
             return interview.send(said.replies).map_err(|_| nobody(&said.id));
         }
@@ -318,7 +318,7 @@ impl Lines {
                 note: why.as_str().map(str::to_owned),
             },
             Said { .. } => {
-                return Err("an answer has `allow`, `deny`, `cancel` or `replies`".to_owned());
+                return Err("an answer needs `allow`, `deny`, `cancel` or `replies`".to_owned());
             }
         };
         let ask = waiting.asks.remove(&said.id);
@@ -334,7 +334,7 @@ impl Lines {
     }
 
     fn next(waiting: &mut Waiting) -> String {
-        // Questions of calls that were cancelled.
+        // Drop questions of cancelled calls.
         waiting.asks.retain(|_, ask| !ask.is_closed());
         waiting
             .interviews
@@ -412,7 +412,7 @@ impl Prompter for Lines {
 
 fn out(line: &Value) {
     let mut stdout = std::io::stdout().lock();
-    // Whoever does not listen any more will end the input as well.
+    // A program that has closed the output will end the input as well.
     let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
 }
 
@@ -470,9 +470,9 @@ mod tests {
         }
         assert_eq!(
             lines.answer(said("q-1")).unwrap_err(),
-            "no question `q-1` waits"
+            "no pending question `q-1`"
         );
-        // What nobody answers any more is not kept.
+        // Cancelled questions are dropped.
         Lines::next(&mut lines.waiting());
         assert!(lines.waiting().asks.is_empty());
         let long = lines.answer(said(&"q".repeat(1 << 20))).unwrap_err();

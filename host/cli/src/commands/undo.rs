@@ -1,4 +1,4 @@
-//! `host undo`: takes back what calls did to files.
+//! `host undo`: undoes file changes made by calls.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -16,35 +16,35 @@ use crate::records::{StoreArgs, now, time};
 use crate::terminal::print;
 use crate::terminal::prompter::confirm;
 
-/// Changes of one commit that are shown before it is undone.
+/// Maximum number of changes shown for one commit.
 const SHOWN: usize = 50;
-/// Commits of a session or a turn that are looked at.
+/// Maximum number of commits of a session or a batch.
 const COMMITS: u32 = 10_000;
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("which").required(true).args(["call", "batch", "session"]))]
 pub struct UndoArgs {
-    /// A call, or one of the `undo_ids` of its result
+    /// ID of a call, or one of the `undo_ids` of its result
     #[arg(value_name = "CALL")]
     pub call: Option<String>,
 
-    /// All calls of one turn, the newest first
+    /// Undo all calls of this batch, newest first
     #[arg(long, value_name = "ID")]
     pub batch: Option<String>,
 
-    /// All calls of one session, the newest first
+    /// Undo all calls of this session, newest first
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
 
-    /// Take an undo back instead
+    /// Revert an undo instead
     #[arg(long)]
     pub redo: bool,
 
-    /// Only say what would be done
+    /// Only print what would be done
     #[arg(long)]
     pub dry_run: bool,
 
-    /// Do not ask
+    /// Do not prompt for confirmation
     #[arg(long, short)]
     pub yes: bool,
 
@@ -67,7 +67,7 @@ pub async fn undo(args: UndoArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Ok);
     }
     if !args.yes && !agreed(verb)? {
-        print("nothing was done").or_exit(Exit::Internal)?;
+        print("nothing changed").or_exit(Exit::Internal)?;
         return Ok(Exit::Ok);
     }
     for row in &rows {
@@ -83,7 +83,7 @@ pub async fn undo(args: UndoArgs) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// What can be undone of what was named, the newest first.
+/// The commits to undo, newest first, or to redo, oldest first.
 fn chosen(store: &Store, args: &UndoArgs) -> Result<Vec<CommitRow>, Failure> {
     let mut filter = CommitFilter {
         limit: COMMITS,
@@ -113,15 +113,17 @@ fn chosen(store: &Store, args: &UndoArgs) -> Result<Vec<CommitRow>, Failure> {
         .filter(|row| row.state == CommitState::Done && is_undo(row, &all) == args.redo)
         .cloned()
         .collect();
-    // Redone in the order in which they were made.
+    // Redone in their original order.
     if args.redo {
         rows.reverse();
     }
     if rows.is_empty() {
         let why = match (all.is_empty(), args.redo) {
-            (true, _) => format!("{named} is not known, or has changed nothing; see `host calls`"),
-            (false, true) => format!("nothing of {named} is undone that could be redone"),
-            (false, false) => format!("{named} is undone already; --redo makes its changes again"),
+            (true, _) => format!("{named} does not exist or changed no files; see `host calls`"),
+            (false, true) => format!("{named} has no undone changes to redo"),
+            (false, false) => {
+                format!("{named} is already undone; use --redo to reapply its changes")
+            }
         };
         return Err(Failure::new(Exit::Usage, why));
     }
@@ -143,7 +145,7 @@ fn done(row: CommitRow, redo: bool) -> Result<CommitRow, Failure> {
     ))
 }
 
-/// Does it take something back? What takes an undo back does not.
+/// Whether the commit is an undo. A redo, which reverts an undo, is not.
 fn is_undo(row: &CommitRow, all: &[CommitRow]) -> bool {
     let mut undo = false;
     let mut at = row.of.as_deref();
@@ -186,7 +188,7 @@ fn taken_back(change: &Change) -> String {
     match (&change.before, &change.after) {
         (Image::Absent, _) => format!("remove   {path}"),
         (_, Image::Absent) => format!("restore  {path}"),
-        _ => format!("put back {path}"),
+        _ => format!("revert   {path}"),
     }
 }
 
@@ -194,7 +196,7 @@ fn agreed(verb: &str) -> Result<bool, Failure> {
     confirm(&format!("{verb} this?")).ok_or_else(|| {
         Failure::new(
             Exit::Usage,
-            format!("there is no terminal to ask at; add --yes to {verb} without asking"),
+            format!("no terminal to prompt at; pass --yes to {verb} without confirmation"),
         )
     })
 }
@@ -205,7 +207,7 @@ fn refused(row: &CommitRow, error: UndoError) -> Failure {
         UndoError::Conflict(places) => Failure::new(
             Exit::ToolFailed,
             format!(
-                "{id} was left as it is, because somebody changed what it made:\n  {}\nput that back first, or keep it",
+                "{id} was not undone because its files have changed since:\n  {}\nrevert those changes first, or keep them",
                 places
                     .iter()
                     .map(|place| text::inline(place, 1_000))

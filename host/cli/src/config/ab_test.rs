@@ -1,4 +1,4 @@
-//! One `[[ab_test]]`: which implementations of a tool are compared, and what keeps its variant.
+//! `[[ab_test]]` tables: the compared implementations of a tool, and the key that selects a variant.
 
 use serde::Deserialize;
 use toolhost_contract::{PluginName, ToolName, VersionReq};
@@ -6,18 +6,18 @@ use toolhost_kernel::AbKey;
 
 use super::values;
 
-/// More would be a mistake, and each is looked up whenever a plugin comes or goes.
+/// Bounds the lookups when a plugin is registered or removed.
 const MAX_VARIANTS: usize = 16;
 const MAX_WEIGHT: u32 = 1_000_000;
 
-/// One comparison that makes sense as a whole.
+/// A validated A/B test.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct AbTestTable {
     pub tool: ToolName,
     pub variants: Vec<toolhost_kernel::Variant>,
     pub key: AbKey,
-    /// Where it begins. Only TOML knows.
+    /// The line where the table begins. Known only for TOML.
     pub line: Option<usize>,
 }
 
@@ -59,19 +59,19 @@ impl TryFrom<Written> for AbTestTable {
         } = written;
         if !(2..=MAX_VARIANTS).contains(&variants.len()) {
             return Err(format!(
-                "ab_test of `{tool}` has {} variants; give it 2 to {MAX_VARIANTS}",
+                "ab_test of `{tool}` has {} variants; specify 2 to {MAX_VARIANTS}",
                 variants.len()
             ));
         }
         for (number, variant) in (1..).zip(&variants) {
             if variant.version.is_none() && variant.plugin.is_none() {
                 return Err(format!(
-                    "variant {number} of `{tool}` says neither `version` nor `plugin`"
+                    "variant {number} of `{tool}` has neither `version` nor `plugin`"
                 ));
             }
             if !(1..=MAX_WEIGHT).contains(&variant.weight) {
                 return Err(format!(
-                    "variant {number} of `{tool}` has weight {}; give it 1 to {MAX_WEIGHT}, or leave it out",
+                    "variant {number} of `{tool}` has weight {}; use 1 to {MAX_WEIGHT}, or remove the variant",
                     variant.weight
                 ));
             }

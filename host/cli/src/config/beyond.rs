@@ -1,4 +1,4 @@
-//! What tools may use beyond files and variables: hosts, programs, memory, skills, sub-agents, secrets.
+//! Access beyond files and environment variables: hosts, programs, memory, skills, sub-agents and secrets.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use toolhost_contract::text;
 
 use super::{Variable, values};
 
-/// Tables of a file; the command line has its own words for the lists.
+/// The keys of a file; the command line has flags for the lists.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Beyond {
     pub hosts: Vec<String>,
@@ -24,7 +24,7 @@ pub struct Beyond {
     pub secrets: BTreeMap<Word, SecretTable>,
 }
 
-/// `[agents.NAME]`: a command that takes a task as JSON on its standard input and answers with JSON.
+/// `[agents.NAME]`: a command that reads a task as JSON from standard input and prints its answer as JSON.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentTable {
@@ -35,7 +35,7 @@ pub struct AgentTable {
     pub timeout: Option<Duration>,
 }
 
-/// A program and its words, written as a list or as one text with shell quoting.
+/// A program and its arguments, written as a list or as one string with shell quoting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandLine {
     pub program: String,
@@ -45,7 +45,7 @@ pub struct CommandLine {
 impl<'de> Deserialize<'de> for CommandLine {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        #[serde(untagged, expecting = "a command as a text or a list of words")]
+        #[serde(untagged, expecting = "a command as a string or a list of strings")]
         enum Either {
             Text(String),
             List(Vec<String>),
@@ -61,21 +61,21 @@ impl<'de> Deserialize<'de> for CommandLine {
                 program,
                 args: words.collect(),
             }),
-            None => Err(D::Error::custom("the command names no program")),
+            None => Err(D::Error::custom("the command has no program")),
         }
     }
 }
 
-/// `[secrets.NAME]`: a value that only the host knows, sent to these hosts only.
+/// `[secrets.NAME]`: a value that plugins cannot read and that is sent only to these hosts.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SecretTable {
-    /// The variable that holds it.
+    /// The environment variable with the value.
     pub env: Variable,
     pub hosts: Vec<String>,
 }
 
-/// A name of an agent or a secret: letters, digits, `_` and `-`.
+/// The name of an agent or a secret: letters, digits, `_` and `-`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Word(String);
 
@@ -92,7 +92,7 @@ impl<'de> Deserialize<'de> for Word {
         if word.is_empty() || word.len() > 64 || !word.chars().all(plain) {
             let shown = text::inline(&word, 40);
             return Err(D::Error::custom(format!(
-                "`{shown}` is not a name: letters, digits, `_` and `-`"
+                "`{shown}` is not a valid name; use letters, digits, `_` and `-`"
             )));
         }
         Ok(Self(word))
@@ -117,7 +117,7 @@ impl std::str::FromStr for Program {
         if name.is_empty() || name.len() > 128 || !name.chars().all(plain) || name == ".." {
             let shown = text::inline(name, 40);
             return Err(format!(
-                "`{shown}` is not the name of a program such as `git`; paths are not taken"
+                "`{shown}` is not a program name such as `git`; paths are not accepted"
             ));
         }
         Ok(Self(name.to_owned()))

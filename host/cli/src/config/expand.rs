@@ -1,14 +1,15 @@
-//! `${VAR}`, `${VAR:-default}` and `~/` in the paths of a configuration file, and nowhere else: a rule or a name
-//! that depends on the environment could be changed by whoever sets a variable.
+//! Expansion of `${VAR}`, `${VAR:-default}` and `~/` in paths of a configuration file.
+//!
+//! Rules and names are not expanded, because the environment must not be able to change them.
 
 use toolhost_contract::text::inline;
 
-/// Characters of a path or variable name in a message.
+/// Maximum characters of a path or variable name in a message.
 const MAX_SHOWN_CHARS: usize = 300;
 
-/// `variable` looks up one environment variable.
+/// Expands a path. `variable` looks up an environment variable.
 pub fn expand(path: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
-    // Only in messages.
+    // For messages only.
     let shown = inline(path, MAX_SHOWN_CHARS);
     let mut out = String::with_capacity(path.len());
     let mut rest = path;
@@ -24,7 +25,7 @@ pub fn expand(path: &str, variable: impl Fn(&str) -> Option<String>) -> Result<S
         let inside = &rest[start + 2..];
         let end = inside
             .find('}')
-            .ok_or_else(|| format!("`{shown}` has a `${{` without its `}}`"))?;
+            .ok_or_else(|| format!("`{shown}` has a `${{` without a closing `}}`"))?;
         let (name, default) = match inside[..end].split_once(":-") {
             Some((name, default)) => (name, Some(default)),
             None => (&inside[..end], None),
@@ -81,6 +82,6 @@ mod tests {
                 "`/w/${MISSING}` needs $MISSING, which is not set; set it or write `${MISSING:-default}`",
             ),
         );
-        check("/w/${X", Err("`/w/${X` has a `${` without its `}`"));
+        check("/w/${X", Err("`/w/${X` has a `${` without a closing `}`"));
     }
 }

@@ -1,5 +1,6 @@
-//! A configuration file as it is written: every key in every place where somebody looks for it. Two places that say
-//! the same are an error, because one of them would be passed over in silence.
+//! A configuration file as written, with every accepted spelling and position of each key.
+//!
+//! A setting that is given twice is an error, because one of the values would be ignored silently.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -73,7 +74,7 @@ pub struct File {
 }
 
 impl File {
-    /// One of each.
+    /// Merges all spellings into one value per setting.
     pub fn settle(self) -> Result<Config, String> {
         let tools = self.tools;
         let timeout = one([
@@ -122,7 +123,7 @@ impl File {
         for hook in &self.hook {
             if !names.insert(&hook.name) {
                 return Err(format!(
-                    "two hooks are called `{}`; give one another `name`",
+                    "two hooks are named `{}`; give one a different `name`",
                     hook.name
                 ));
             }
@@ -131,7 +132,7 @@ impl File {
         for test in &self.ab_test {
             if !compared.insert(&test.tool) {
                 return Err(format!(
-                    "two ab_test are about `{}`; put their variants into one",
+                    "two ab_test tables are for `{}`; merge their variants into one",
                     test.tool
                 ));
             }
@@ -183,7 +184,7 @@ impl File {
     }
 }
 
-/// The one that is there, with the key it was written under.
+/// The value that is present and its key. More than one is an error.
 fn one<T, const N: usize>(
     spellings: [(&'static str, Option<T>); N],
 ) -> Result<Option<(&'static str, T)>, String> {

@@ -1,4 +1,4 @@
-//! Settings that other systems write in the same way, and that often come from a file of theirs.
+//! Settings shared with other systems: web search and MCP servers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,9 +31,9 @@ pub struct WebSearch {
     pub provider: SearchProvider,
     pub api_key: Option<Secret>,
     pub max_results: Option<NonZeroU32>,
-    /// Where the service is, when it is not where everybody's is.
+    /// URL of the service, if it differs from the provider's default.
     pub url: Option<String>,
-    /// Google's number of a search engine.
+    /// Google's ID of a custom search engine.
     pub engine: Option<String>,
 }
 
@@ -50,7 +50,7 @@ pub enum SearchProvider {
 }
 
 impl SearchProvider {
-    /// Its name, and where its service is.
+    /// The name of the provider and the default URL of its service.
     pub fn words(self) -> (&'static str, Option<&'static str>) {
         match self {
             SearchProvider::Tavily => ("tavily", Some("https://api.tavily.com")),
@@ -63,7 +63,7 @@ impl SearchProvider {
     }
 }
 
-/// A text that no message shows. `${NAME}` in it is a variable.
+/// A value that is never printed. `${NAME}` in it is replaced by an environment variable.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
@@ -80,11 +80,11 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// One server of the Model Context Protocol.
+/// One MCP server.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct McpServer {
-    /// In a list. In a table the key is the name.
+    /// Required in a list. In a table the key is the name.
     pub name: Option<String>,
     pub enabled: Option<bool>,
     #[serde(alias = "type")]
@@ -100,7 +100,7 @@ pub struct McpServer {
     pub headers: BTreeMap<String, Secret>,
     pub timeout: Option<Milliseconds>,
     pub trust: bool,
-    /// It may be spoken to without encryption.
+    /// Allows unencrypted connections.
     pub insecure: bool,
     pub description: Option<String>,
     pub include_tools: Vec<String>,
@@ -109,7 +109,7 @@ pub struct McpServer {
     pub oauth: OAuthTable,
 }
 
-/// What was arranged with an authorization server.
+/// Registration data for an authorization server.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OAuthTable {
@@ -120,7 +120,7 @@ pub struct OAuthTable {
     pub client_metadata_url: Option<String>,
 }
 
-/// Servers by name, from a table of them or from a list in which each says its name.
+/// Servers by name, from a table or from a list with names.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct McpServers(pub BTreeMap<String, McpServer>);
 
@@ -130,22 +130,22 @@ impl McpServers {
         let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
         if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
             return Err(E::custom(format!(
-                "`{shown}` is not a name of a server; take letters, digits, `_` and `-`"
+                "`{shown}` is not a valid server name; use letters, digits, `_` and `-`"
             )));
         }
         if server.name.as_ref().is_some_and(|own| *own != name) {
             return Err(E::custom(format!(
-                "server `{shown}` has another `name` inside; keep one"
+                "server `{shown}` has a different `name` in its table; keep one"
             )));
         }
         let ways = [&server.url, &server.http_url, &server.command];
         if ways.into_iter().flatten().count() != 1 {
             return Err(E::custom(format!(
-                "server `{shown}` needs one of `url`, `httpUrl` and `command`"
+                "server `{shown}` needs exactly one of `url`, `httpUrl` and `command`"
             )));
         }
         if self.0.insert(name, server).is_some() {
-            return Err(E::custom(format!("`{shown}` is written twice; keep one")));
+            return Err(E::custom(format!("duplicate server `{shown}`; keep one")));
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The text form of a rule, as in `Bash(git *)`, checked where it is written.
+//! The text of rule forms such as `Bash(git *)`, validated when parsed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,16 +6,16 @@ use std::str::FromStr;
 use serde::de::{Deserialize, Deserializer, Error};
 use toolhost_contract::policy::{Decision, Places, RuleSpec};
 
-/// What a rule speaks of: a tool by any of its names, `plugin/*`, `mcp__server__*`, `*`, or one of them with what the
-/// call has to be about in parentheses.
+/// The form of a rule: a tool by any of its names, `plugin/*`, `mcp__server__*` or `*`, optionally with a condition
+/// on the call in parentheses.
 #[derive(Debug, Clone)]
 pub struct Form {
     text: String,
-    /// Line and column, where they are known.
+    /// Line and column, if known.
     pub at: Option<(usize, usize)>,
 }
 
-/// Two forms are the same when they say the same, wherever they stand.
+/// Forms with the same text are equal, regardless of their position.
 impl PartialEq for Form {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
@@ -37,9 +37,8 @@ impl fmt::Display for Form {
 impl FromStr for Form {
     type Err = String;
 
-    /// A form that the policy cannot read would match nothing, which in a deny rule is the opposite of what its writer
-    /// wants. Whether it is well
-    /// formed does not depend on where home is.
+    /// Rejects a form that the policy cannot parse: it would match nothing, so a deny rule would have no effect.
+    /// Validity does not depend on the home directory.
     fn from_str(text: &str) -> Result<Self, String> {
         let places = Places {
             home: Some("/".to_owned()),

@@ -1,4 +1,4 @@
-//! The fuzz target for configuration files: TOML, YAML and JSON.
+//! Fuzz target for configuration files in TOML, YAML and JSON.
 
 use std::path::Path;
 
@@ -84,7 +84,7 @@ const FRAGMENTS: &[&str] = &[
     "é",
 ];
 
-/// A file without what only TOML knows: where a rule stands.
+/// Parses a file and drops the positions that only TOML provides.
 fn read(format: Format, text: &str) -> Option<Config> {
     match parse(Path::new("toolhost"), format, text) {
         Ok(mut config) => {
@@ -117,7 +117,7 @@ fn fuzz_config() {
                 }
             }
         }
-        // What a file says does not depend on its format.
+        // The parsed configuration does not depend on the format.
         let Ok(value @ Value::Object(_)) = serde_json::from_str::<Value>(&text) else {
             return;
         };

@@ -1,4 +1,4 @@
-//! One `[[hook]]`: who is asked, about which calls, and what its failure means.
+//! `[[hook]]` tables: what a hook runs, which calls it matches, and the effect of its failure.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use toolhost_kernel::hooks::{HookEvent, Matcher};
 use super::beyond::CommandLine;
 use super::{Variable, values};
 
-/// One hook that makes sense as a whole.
+/// A validated hook.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct HookTable {
@@ -24,18 +24,18 @@ pub struct HookTable {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Who {
-    /// A program, which runs with the rights of whoever started the host.
+    /// A program, which runs with the privileges of the host process.
     Command {
         program: String,
         args: Vec<String>,
-        /// Variables that it gets, by name.
+        /// Names of environment variables to pass to it.
         env: Vec<Variable>,
     },
     /// A loaded plugin that exports hooks.
     Plugin(PluginName),
-    /// Answers a repeated read from memory.
+    /// A cache that answers repeated reads from memory.
     ReadCache {
-        /// How long an answer is kept.
+        /// How long a result is kept.
         ttl: Option<Duration>,
     },
 }
@@ -65,10 +65,10 @@ impl TryFrom<Written> for HookTable {
     fn try_from(written: Written) -> Result<Self, String> {
         let who = written.who()?;
         if written.ttl.is_some() && !matches!(who, Who::ReadCache { .. }) {
-            return Err("`ttl` is for `builtin = \"read-cache\"` only".to_owned());
+            return Err("`ttl` requires `builtin = \"read-cache\"`".to_owned());
         }
         if !written.env.is_empty() && !matches!(who, Who::Command { .. }) {
-            return Err("`env` is for hooks with a `command` only".to_owned());
+            return Err("`env` requires a hook with a `command`".to_owned());
         }
         let on: Option<Vec<HookEvent>> = written
             .on
@@ -76,15 +76,15 @@ impl TryFrom<Written> for HookTable {
         let both = vec![HookEvent::BeforeTool, HookEvent::AfterTool];
         let on = match (&who, on) {
             (_, Some(on)) if on.is_empty() => {
-                return Err("`on` is empty, so the hook would never be heard".to_owned());
+                return Err("`on` is empty, so the hook would never run".to_owned());
             }
             (Who::ReadCache { .. }, Some(_)) => {
                 return Err(
-                    "the read-cache always hears calls before and after; leave `on` out".to_owned(),
+                    "the read-cache always runs before and after calls; omit `on`".to_owned(),
                 );
             }
             (Who::Plugin(_), Some(on)) if on.contains(&HookEvent::MessagesChanged) => {
-                return Err("a plugin hears calls only, `before` and `after`".to_owned());
+                return Err("a plugin hook only supports `before` and `after`".to_owned());
             }
             (_, Some(on)) => on,
             (Who::Command { .. }, None) => vec![HookEvent::BeforeTool],
@@ -100,7 +100,7 @@ impl TryFrom<Written> for HookTable {
         };
         if name.is_empty() || name.len() > 64 || text::inline(&name, 64) != name {
             return Err(format!(
-                "`{}` is no name for a hook; take at most 64 plain characters",
+                "`{}` is not a valid hook name; use at most 64 printable characters",
                 text::inline(&name, 80)
             ));
         }
@@ -126,14 +126,14 @@ impl Written {
             (None, Some(plugin), None) => Ok(Who::Plugin(plugin.clone())),
             (None, None, Some(Builtin::ReadCache)) => Ok(Who::ReadCache { ttl: self.ttl }),
             _ => Err(
-                "a hook is one of `command = [\"program\"]`, `plugin = \"name\"` and `builtin = \"read-cache\"`"
+                "a hook needs exactly one of `command = [\"program\"]`, `plugin = \"name\"` and `builtin = \"read-cache\"`"
                     .to_owned(),
             ),
         }
     }
 }
 
-/// A pattern for names of tools that was read once and found good.
+/// A validated pattern of tool names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MatcherText(pub String);
 
@@ -148,7 +148,7 @@ impl std::str::FromStr for MatcherText {
     }
 }
 
-/// When a hook is heard: our word, or the one of those who know it as an event.
+/// When a hook runs: `before`, `after` or `messages`, or an event name of another system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Moment(HookEvent);
 
@@ -164,7 +164,7 @@ impl std::str::FromStr for Moment {
                 let near = nearest(word, ["before", "after", "messages"], 1);
                 let near = near.first().copied().unwrap_or("before, after or messages");
                 format!(
-                    "`{}` is not a moment of hooks; write {near}",
+                    "`{}` is not a hook event; use {near}",
                     text::inline(word, 80)
                 )
             })?,
@@ -184,6 +184,6 @@ enum Builtin {
 pub enum OnFailure {
     /// The call is denied.
     Closed,
-    /// The call goes on.
+    /// The call continues.
     Open,
 }

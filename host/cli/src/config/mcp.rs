@@ -1,19 +1,19 @@
-//! `[mcp]`: what the clients of our MCP server may be asked for.
+//! `[mcp]`: which features of MCP clients the server uses.
 
 use serde::Deserialize;
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct McpTable {
-    /// Permissions and questions of tools go to the person at the client.
+    /// Send permission prompts and questions of tools to the client's user.
     pub ask: Option<bool>,
-    /// The model of a client may be a sub-agent.
+    /// Allow the client's model as a sub-agent, via MCP sampling.
     pub sampling: Option<bool>,
-    /// The folders that a client works in narrow its calls. Then only the protocols with sessions are served.
+    /// Restrict calls to the roots of the client. Only protocol versions with sessions are served then.
     pub roots: Option<bool>,
-    /// The structured values of results are sent as well, for programs that read them.
+    /// Send structured results too, for clients that read them.
     pub structured: Option<bool>,
-    /// A file with the key for states of questions, the same for all hosts behind one address.
+    /// File with the key that protects the state of questions, shared by all hosts behind one address.
     #[serde(alias = "stateKey")]
     pub state_key: Option<String>,
 }

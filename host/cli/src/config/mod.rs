@@ -1,6 +1,6 @@
-//! The keys of `toolhost.toml`, each with a type that cannot be wrong. What they mean together: `settings.rs`.
+//! The keys of `toolhost.toml` as typed values. `settings.rs` merges them with the command line.
 //!
-//! A file is read in two steps: `file.rs` knows every key in every spelling, and what comes out here has one of each.
+//! A file is read in two steps: `file.rs` accepts every key in every spelling, and [`Config`] has one of each.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -45,15 +45,15 @@ pub use values::{Bound, Durability, OnDuplicate, PathEntry, UseTools, Variable};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Config {
-    /// Folders of plugins, or plugin files.
+    /// Directories of plugins, or plugin files.
     pub plugins: Vec<String>,
     pub allowed_paths: Vec<PathEntry>,
-    /// What to leave out of all of them, as in a `.gitignore`.
+    /// `.gitignore` patterns of files to hide in all of them.
     pub exclude_paths: Vec<String>,
     pub default_excludes: Option<bool>,
-    /// Variables that any plugin may see that asks for them.
+    /// Environment variables that plugins may request.
     pub env: Vec<Variable>,
-    /// Longest time of one call.
+    /// Maximum duration of one call.
     pub timeout: Option<Duration>,
     pub pools: PoolsTable,
     pub on_duplicate: Option<OnDuplicate>,
@@ -62,7 +62,7 @@ pub struct Config {
     pub permission: PermissionTable,
     /// Every `[[rule]]`.
     pub rules: Vec<RuleSpec>,
-    /// The same as they were written, until `rules` is made of them.
+    /// The rules as written, until they are parsed into `rules`.
     raw_rules: Vec<Value>,
     pub hooks: Vec<HookTable>,
     pub ab_tests: Vec<AbTestTable>,
@@ -77,13 +77,13 @@ pub struct Config {
     pub profile: Option<Profile>,
     /// By name.
     pub mcp_servers: BTreeMap<String, McpServer>,
-    /// Prints what tools there are.
+    /// Command that lists tools.
     pub discovery_command: Option<String>,
-    /// Runs one of them.
+    /// Command that runs one of these tools.
     pub call_command: Option<String>,
 }
 
-/// How many calls of a kind run at the same time.
+/// How many calls of each kind run concurrently.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PoolsTable {
@@ -94,8 +94,8 @@ pub struct PoolsTable {
     pub interactive: Option<NonZeroUsize>,
 }
 
-/// What one plugin gets. A list that is present replaces the global one for this plugin, so that writing a shorter
-/// list takes something away.
+/// Settings of one plugin. A list that is present replaces the global one for this plugin, so a shorter list grants
+/// less.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PluginTable {
@@ -118,7 +118,7 @@ pub struct StoreTable {
     pub durability: Option<Durability>,
 }
 
-/// How much of what the host keeps is kept, and how long.
+/// Limits on the age and size of stored data.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetentionTable {

@@ -1,4 +1,4 @@
-//! What a file says about permissions: `[policy]`, and `permission` as another system writes it.
+//! Permission settings of a file: `[policy]`, and `permission` in Kode's format.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -19,16 +19,16 @@ pub struct PolicyTable {
     pub allow: Vec<Form>,
     pub ask: Vec<Form>,
     pub deny: Vec<Form>,
-    /// Paths whose change is asked for even where edits are not, on top of the built-in ones.
+    /// Paths whose changes need approval even where edits are allowed, in addition to the built-in ones.
     pub protected: Vec<String>,
-    /// Where plans are kept, which mode plan may write.
+    /// Directory for plans, writable in mode `plan`.
     pub plan_dir: Option<String>,
-    /// Files of `[[rule]]`.
+    /// Files with `[[rule]]` tables.
     pub rules: Vec<String>,
     pub import: Vec<Import>,
 }
 
-/// A file in which another system keeps its permissions.
+/// A file with the permissions of another system.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Import {
@@ -57,7 +57,7 @@ pub struct PermissionTable {
 }
 
 impl PermissionTable {
-    /// In that system's words, for the one reader of them.
+    /// The table in Kode's format, for the importer.
     pub fn to_value(&self) -> Value {
         let texts = |forms: &[Form]| {
             forms

@@ -1,4 +1,4 @@
-//! Reads one configuration file in whichever of the three formats its name says, and says where it is wrong.
+//! Reads a configuration file as TOML, YAML or JSON according to its extension. Errors state the position.
 
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt;
@@ -30,7 +30,7 @@ pub struct ConfigError {
     pub message: String,
 }
 
-/// A message may know its place itself.
+/// The prefix of a message; empty if the message contains its position.
 fn place(file: &Path, line: Option<usize>) -> String {
     match line {
         Some(line) => format!("{}:{line}: ", file.display()),
@@ -48,7 +48,8 @@ impl Format {
             _ => Err(ConfigError {
                 file: file.to_owned(),
                 line: None,
-                message: "unknown kind of file; name it .toml, .yaml, .yml or .json".to_owned(),
+                message: "unknown file type; use the extension .toml, .yaml, .yml or .json"
+                    .to_owned(),
             }),
         }
     }
@@ -59,31 +60,31 @@ pub fn read(file: &Path) -> Result<Config, ConfigError> {
     parse(file, format, &text_of(file)?)
 }
 
-/// The text of a file that decides what is allowed.
+/// Reads a file that grants permissions. The file must belong to the user or root and must not be world-writable.
 pub fn text_of(file: &Path) -> Result<String, ConfigError> {
     let wrong = |message: String| ConfigError {
         file: file.to_owned(),
         line: None,
         message,
     };
-    // What is looked at is what is read, whatever happens to the path meanwhile.
+    // The checks and the read use one descriptor, so that the path cannot be swapped in between.
     let open = open_regular(file).map_err(|error| wrong(error.to_string()))?;
     let metadata = open.metadata().map_err(|error| wrong(error.to_string()))?;
-    // Whoever can write this file decides what every plugin may do.
+    // A user who can write this file controls what every plugin may do.
     let owner = metadata.uid();
     if owner != 0 && owner != rustix::process::geteuid().as_raw() {
         return Err(wrong(format!(
-            "belongs to another user ({owner}); a configuration must be your own"
+            "owned by another user (uid {owner}); the configuration must be owned by you or root"
         )));
     }
     if metadata.mode() & 0o002 != 0 {
         return Err(wrong(
-            "anybody may write it; take that away with `chmod o-w`".to_owned(),
+            "writable by all users; run `chmod o-w` on it".to_owned(),
         ));
     }
     if metadata.len() > MAX_BYTES {
         return Err(wrong(format!(
-            "{} bytes; the limit is {MAX_BYTES}",
+            "{} bytes; the maximum is {MAX_BYTES}",
             metadata.len()
         )));
     }
@@ -94,7 +95,7 @@ pub fn text_of(file: &Path) -> Result<String, ConfigError> {
     Ok(text)
 }
 
-/// A file of another system as it is, whatever it holds.
+/// Parses a file of another system without validating its keys.
 pub fn value_of(file: &Path, text: &str) -> Result<Value, ConfigError> {
     let text = if text.trim().is_empty() { "{}" } else { text };
     deserialize(file, Format::of(file)?, text)
@@ -106,7 +107,7 @@ pub fn parse(file: &Path, format: Format, text: &str) -> Result<Config, ConfigEr
         line: None,
         message,
     };
-    // An empty YAML document is null, and an empty JSON file is none; an empty file configures nothing, as in TOML.
+    // An empty file sets nothing, as in TOML. An empty YAML document would be null, and an empty JSON file an error.
     if text.trim().is_empty() {
         return Ok(Config::default());
     }
@@ -162,7 +163,7 @@ fn yaml_error(error: &serde_saphyr::Error) -> (Option<usize>, String) {
         .location()
         .and_then(|location| usize::try_from(location.line()).ok());
     let message = match error {
-        // In the words of the other two, so that `explain::serde` can name the nearest key.
+        // In the wording of the other two formats, so that `explain::serde` can suggest the nearest key.
         serde_saphyr::Error::SerdeUnknownField {
             field, expected, ..
         } => {
@@ -180,20 +181,20 @@ fn yaml_error(error: &serde_saphyr::Error) -> (Option<usize>, String) {
             )
         }
         serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
-            format!("`{key}` is written twice; keep one")
+            format!("duplicate key `{key}`; keep one")
         }
         serde_saphyr::Error::Message { msg, .. } => msg.clone(),
         other => other.to_string(),
     };
-    // The line is said once, in front.
+    // The prefix states the line already.
     let message = match message.rfind(" at line ") {
         Some(end) if line.is_some() => message[..end].to_owned(),
         _ => message,
     };
     let message = match message.as_str() {
-        "expected sequence start" => "a list is wanted".to_owned(),
-        "expected mapping start" => "a table is wanted".to_owned(),
-        "invalid boolean" => "`true` or `false` is wanted".to_owned(),
+        "expected sequence start" => "expected a list".to_owned(),
+        "expected mapping start" => "expected a table".to_owned(),
+        "invalid boolean" => "expected `true` or `false`".to_owned(),
         _ => message,
     };
     (line, message)

@@ -1,5 +1,6 @@
-//! Rules and comparisons of a configuration file with their places in it. Only TOML tells where each word stands; of the other two
-//! formats a rule knows its file and its number.
+//! Positions of rules and A/B tests in a configuration file.
+//!
+//! Only TOML provides line and column. In the other two formats a rule has its file and number.
 
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use toolhost_contract::policy::{Diagnostic, RuleFile, RuleTable, Source, Tier};
 
 use super::{Config, Form, Format};
 
-/// The parts of a file that know their places. Everything else was read before.
+/// The parts of a file that have positions. All other keys are read before.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Placed {
@@ -30,7 +31,7 @@ struct PlacedPolicy {
     deny: Vec<Spanned<String>>,
 }
 
-/// Reads the rules of a file whose other keys are good.
+/// Parses the rules of a file whose other keys are valid.
 pub fn place(config: &mut Config, file: &Path, format: Format, text: &str) -> Result<(), String> {
     let name = file.display().to_string();
     let tables = std::mem::take(&mut config.raw_rules);
@@ -71,7 +72,7 @@ fn mark(forms: &mut [Form], places: &[Spanned<String>], text: &str) {
     }
 }
 
-/// One rule without a place, by way of the one reader of rules.
+/// Parses one rule without a position, by converting it to TOML for the rule parser.
 fn of_value(
     file: &str,
     number: usize,

@@ -1,5 +1,6 @@
-//! Keys in the spelling of whoever wrote the file: `maxResults` is `max_results`. Written in both, one of them would
-//! be passed over in silence, so that is an error.
+//! Configuration keys in `snake_case` or `camelCase`: `maxResults` is `max_results`.
+//!
+//! A key in both spellings is an error, because one of the values would be ignored silently.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +21,7 @@ pub fn any<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> R
             f.write_str("a table")
         }
 
-        // A YAML file, or a key in it, with nothing but comments.
+        // A YAML file or key that contains only comments.
         fn visit_unit<E: Error>(self) -> Result<T, E> {
             let nothing = std::iter::empty::<(String, String)>();
             T::deserialize(serde::de::value::MapDeserializer::new(nothing))
@@ -37,14 +38,14 @@ pub fn any<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> R
     deserializer.deserialize_map(Table(PhantomData))
 }
 
-/// The same for a table that may be left out.
+/// Like [`any`], for an optional table.
 pub fn some<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     any(deserializer).map(Some)
 }
 
-/// A whole list of such tables.
+/// Like [`any`], for a list of tables.
 pub fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
@@ -54,7 +55,7 @@ pub fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
         .collect())
 }
 
-/// A type that takes any spelling.
+/// Deserializes `T` from keys in any spelling.
 pub struct Any<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Any<T> {
@@ -63,7 +64,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Any<T> {
     }
 }
 
-/// Our spelling of a key.
+/// Converts a key to `snake_case`.
 pub fn snake(key: &str) -> String {
     let mut out = String::with_capacity(key.len() + 4);
     for c in key.chars() {
@@ -75,21 +76,21 @@ pub fn snake(key: &str) -> String {
     out
 }
 
-/// What is wrong with a table that has both keys.
+/// The error message for a table that contains both keys.
 pub fn twice(first: &str, second: &str) -> String {
     let [first, second] = [first, second].map(|key| text::inline(key, 80));
     if first == second {
-        format!("`{first}` is written twice; keep one")
+        format!("duplicate key `{first}`; keep one")
     } else {
-        format!("`{first}` and `{second}` say the same; keep one")
+        format!("`{first}` and `{second}` are the same setting; keep one")
     }
 }
 
-/// Turns each key into our spelling. The error of a key is made while the key is read, because that is when the
-/// reader of the file knows the line.
+/// Converts each key to `snake_case`. Errors are raised while the key is read, because the parser knows the line only
+/// then.
 struct Keys<M> {
     map: M,
-    /// As they were written, by our spelling.
+    /// The keys as written, by their `snake_case` form.
     seen: BTreeMap<String, String>,
 }
 

@@ -1,4 +1,4 @@
-//! Tables of configuration files and what is made, or said, of them.
+//! Table-driven tests of configuration files and their errors.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ mod versions;
 fn good(format: Format, text: &str) -> Config {
     let mut config = parse(Path::new("toolhost"), format, text)
         .unwrap_or_else(|error| panic!("{error}\n{text}"));
-    // Only TOML knows where a rule stands.
+    // Only TOML provides the positions of rules.
     for rule in &mut config.rules {
         rule.source = Source::default();
     }
@@ -242,17 +242,17 @@ fn a_value_of_another_kind_is_told_in_the_words_of_the_file() {
         (
             Format::Yaml,
             "env: []\nplugins: 3\n",
-            "toolhost.yaml:2: a list is wanted",
+            "toolhost.yaml:2: expected a list",
         ),
         (
             Format::Yaml,
             "tools: [1]\n",
-            "toolhost.yaml:1: a table is wanted",
+            "toolhost.yaml:1: expected a table",
         ),
         (
             Format::Yaml,
             "mcp:\n  ask: perhaps\n",
-            "toolhost.yaml:2: `true` or `false` is wanted",
+            "toolhost.yaml:2: expected `true` or `false`",
         ),
         (
             Format::Toml,
@@ -302,7 +302,7 @@ fn a_wrong_value_is_an_error_with_its_line() {
         Format::Toml,
         "env = [\"AWS_*\"]\n",
         &expect![
-            "toolhost.toml:1: `AWS_*` is not the name of one variable; wildcards and values are not taken"
+            "toolhost.toml:1: `AWS_*` is not a variable name; wildcards and values are not accepted"
         ],
     );
     check_error(
@@ -313,7 +313,7 @@ fn a_wrong_value_is_an_error_with_its_line() {
     check_error(
         Format::Toml,
         "allowed_paths = [{ path = \"x\", guest = \"../y\" }]\n",
-        &expect!["toolhost.toml:1: `../y` is not a guest path such as `/data`"],
+        &expect!["toolhost.toml:1: `../y` is not a valid guest path such as `/data`"],
     );
     check_error(
         Format::Toml,
@@ -341,22 +341,22 @@ fn a_key_written_twice_is_an_error() {
     check_error(
         Format::Yaml,
         "timeout: 1s\ntimeout: 2s\n",
-        &expect!["toolhost.yaml:2: `timeout` is written twice; keep one"],
+        &expect!["toolhost.yaml:2: duplicate key `timeout`; keep one"],
     );
     check_error(
         Format::Json,
         "{\"timeout\": \"1s\",\n\"timeout\": \"2s\"}",
-        &expect!["toolhost.json:2: `timeout` is written twice; keep one"],
+        &expect!["toolhost.json:2: duplicate key `timeout`; keep one"],
     );
     check_error(
         Format::Json,
         "{\"tools\": {\"a\": {},\n\"a\": {}}}",
-        &expect!["toolhost.json:2: `a` is written twice; keep one"],
+        &expect!["toolhost.json:2: duplicate key `a`; keep one"],
     );
     check_error(
         Format::Json,
         "{\"use_tools\": {\"a\": false,\n\"a\": true}}",
-        &expect!["toolhost.json:2: `a` is written twice; keep one"],
+        &expect!["toolhost.json:2: duplicate key `a`; keep one"],
     );
 }
 

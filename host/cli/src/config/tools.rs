@@ -1,4 +1,4 @@
-//! `[tools]`: a table for each tool, and among them the settings that other systems keep there.
+//! `[tools]`: a table for each tool, and the settings that other systems have in the same place.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,7 +33,7 @@ pub struct ToolTable {
     #[serde(deserialize_with = "values::duration")]
     pub timeout: Option<Duration>,
     pub enabled: Option<bool>,
-    /// Which version answers to the name.
+    /// The version that is selected by name.
     #[serde(deserialize_with = "values::text")]
     pub version: Option<VersionReq>,
 }
@@ -52,8 +52,8 @@ enum Key {
 }
 
 impl Key {
-    /// A table called `web_search` or `mcp_servers` is a tool's: these two are settings only in the spelling of those
-    /// who have them here. All others are no tables, so a tool of that name is told apart and refused.
+    /// A table named `web_search` or `mcp_servers` configures a tool; as settings these two are only recognized in
+    /// `camelCase`. The other settings are not tables, so a table with such a name is rejected.
     fn of(word: &str) -> Result<Self, String> {
         Ok(match word {
             "timeout" | "timeoutMs" | "timeout_ms" => Key::Timeout,
@@ -68,7 +68,7 @@ impl Key {
         })
     }
 
-    /// Which spellings are one key.
+    /// An id that all spellings of a key share.
     fn id(&self) -> u8 {
         match self {
             Key::Timeout => 0,
@@ -107,7 +107,7 @@ impl<'de> Deserialize<'de> for ToolsTable {
                             table.max_concurrent = Some(setting(&mut map, &word)?);
                         }
                         Key::AllowedPaths => table.allowed_paths = Some(setting(&mut map, &word)?),
-                        // May be a table: its members say yes or no, and a tool's do not.
+                        // May be a table, whose members are booleans, unlike those of a tool.
                         Key::UseTools => table.use_tools = Some(map.next_value()?),
                         Key::WebSearch => {
                             let spelling::Any(search) = map.next_value()?;
@@ -150,7 +150,7 @@ impl<'de> DeserializeSeed<'de> for KeySeed<'_> {
     }
 }
 
-/// The value of a setting that is no table. A table there was meant for a tool of that name.
+/// Reads a setting that is not a table. A table means that the user intended a tool of that name.
 fn setting<'de, M: MapAccess<'de>, T: Deserialize<'de>>(
     map: &mut M,
     key: &str,
@@ -208,8 +208,8 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for NoTable<'_, T> {
     fn visit_map<M: MapAccess<'de>>(self, _: M) -> Result<T, M::Error> {
         let key = text::inline(self.key, 40);
         Err(M::Error::custom(format!(
-            "`{key}` under `tools` is a setting, so a tool of that name cannot be set up here; use `use_tools` and \
-             `[plugin.NAME]` for it"
+            "`{key}` under `tools` is a setting, so a tool of that name cannot be configured here; use `use_tools` and \
+             `[plugin.NAME]`"
         )))
     }
 }

@@ -1,4 +1,4 @@
-//! Values that are written on the command line and in the configuration file alike, parsed once for both.
+//! Value types shared by the command line and the configuration file.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,18 +13,18 @@ use toolhost_contract::profile::Profile;
 use toolhost_contract::units::{UnitError, parse_duration, parse_size};
 use toolhost_contract::{Access, ToolName, text};
 
-/// A folder or file to grant, as it was written: `src`, `data:rw`, or a table with more to say.
+/// A directory or file to grant, as written: `src`, `data:rw`, or a table with further settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathEntry {
     pub path: String,
     pub access: Access,
-    /// The name that guests know it by; None: by its place in the list.
+    /// The guest path; `None` derives it from the position in the list.
     pub guest: Option<String>,
-    /// The writer knows that this is a home directory or the like.
+    /// The user confirms that this is a home directory or similarly broad.
     pub dangerous: bool,
-    /// What to leave out of it, as in a `.gitignore`.
+    /// `.gitignore` patterns of files to hide in it.
     pub exclude: Vec<String>,
-    /// Whether to leave out what mostly holds secrets; None: as for all others.
+    /// Whether to hide files that usually contain secrets; `None` uses the global setting.
     pub default_excludes: Option<bool>,
 }
 
@@ -32,13 +32,13 @@ impl FromStr for PathEntry {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // Only a last `:ro` or `:rw` is an access; any other colon belongs to the path.
+        // Only a trailing `:ro` or `:rw` is an access; any other colon belongs to the path.
         let (path, access) = match text.rsplit_once(':') {
             Some((path, access @ ("ro" | "rw"))) => (path, access.parse()?),
             _ => (text, Access::ReadOnly),
         };
         if path.is_empty() {
-            return Err("an empty path; write a folder such as `.` or `src:rw`".to_owned());
+            return Err("the path is empty; use a directory such as `.` or `src:rw`".to_owned());
         }
         Ok(Self {
             path: path.to_owned(),
@@ -66,7 +66,7 @@ struct PathTable {
 
 impl<'de> Deserialize<'de> for PathEntry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Written by hand, because serde's untagged enums forget what was wrong, and where.
+        // Implemented by hand, because serde's untagged enums lose the cause and position of an error.
         struct Either;
         impl<'de> Visitor<'de> for Either {
             type Value = PathEntry;
@@ -108,14 +108,14 @@ impl<'de> Deserialize<'de> for GuestName {
             _ => {
                 let shown = text::inline(&name, 80);
                 Err(D::Error::custom(format!(
-                    "`{shown}` is not a guest path such as `/data`"
+                    "`{shown}` is not a valid guest path such as `/data`"
                 )))
             }
         }
     }
 }
 
-/// Anything that can be read from text.
+/// Deserializes any type that implements [`FromStr`].
 struct Text<T>(T);
 
 impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
@@ -154,7 +154,7 @@ impl FromStr for Variable {
         } else {
             let shown = text::inline(name, 80);
             Err(format!(
-                "`{shown}` is not the name of one variable; wildcards and values are not taken"
+                "`{shown}` is not a variable name; wildcards and values are not accepted"
             ))
         }
     }
@@ -169,15 +169,15 @@ impl<'de> Deserialize<'de> for Variable {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum OnDuplicate {
-    /// Leave the second plugin out, and say so
+    /// Report an error and do not load the second plugin
     Error,
-    /// The second plugin's tool takes the name
+    /// Use the second plugin's tool under that name
     Replace,
-    /// The second plugin's tool gets the name `plugin__tool`
+    /// Rename the second plugin's tool to `plugin__tool`
     Qualify,
 }
 
-/// Which tools are there at all: a list of those that are, or a table of yes and no.
+/// The enabled tools: a list of them, or a table of `true` and `false` by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UseTools {
     Only(Vec<ToolName>),
@@ -210,14 +210,14 @@ impl<'de> Deserialize<'de> for UseTools {
     }
 }
 
-/// Anything that is read from one word.
+/// Deserializes a value from a string.
 pub fn text<'de, D: Deserializer<'de>, T: FromStr<Err: fmt::Display>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     Text::deserialize(deserializer).map(|text| Some(text.0))
 }
 
-/// The same for a list of words.
+/// Deserializes a list of values from strings.
 pub fn text_list<'de, D: Deserializer<'de>, T: FromStr<Err: fmt::Display>>(
     deserializer: D,
 ) -> Result<Option<Vec<T>>, D::Error> {
@@ -225,7 +225,7 @@ pub fn text_list<'de, D: Deserializer<'de>, T: FromStr<Err: fmt::Display>>(
     Ok(Some(items.into_iter().map(|item| item.0).collect()))
 }
 
-/// A time as other systems write it: a number of milliseconds. A text with a unit is taken too.
+/// A duration as a number of milliseconds, as in other systems, or as a string with a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Milliseconds(pub Duration);
 
@@ -241,14 +241,14 @@ impl<'de> Deserialize<'de> for Milliseconds {
 
             fn visit_u64<E: Error>(self, number: u64) -> Result<Milliseconds, E> {
                 match number {
-                    0 => Err(E::custom("0 ms is no time for a call; give at least 1")),
+                    0 => Err(E::custom("0 ms is too short for a call; use at least 1")),
                     number => Ok(Milliseconds(Duration::from_millis(number))),
                 }
             }
 
             fn visit_i64<E: Error>(self, number: i64) -> Result<Milliseconds, E> {
                 let number = u64::try_from(number)
-                    .map_err(|_| E::custom(format!("{number} ms is less than no time")))?;
+                    .map_err(|_| E::custom(format!("{number} ms is negative; use at least 1")))?;
                 self.visit_u64(number)
             }
 
@@ -291,14 +291,14 @@ fn bound<'de, T, D: Deserializer<'de>>(
     }
 }
 
-/// When records are on disk.
+/// When records are written to disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// Questions and effects before they happen, the rest in groups
+    /// Questions and effects before they happen, other steps in groups
     #[default]
     Effects,
-    /// Every step before the next one
+    /// Each step before the next
     EveryStep,
 }
 
@@ -331,8 +331,8 @@ pub fn profile<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Prof
     Text::deserialize(deserializer).map(|text: Text<Profile>| Some(text.0))
 }
 
-/// A map in which a key written twice is an error. JSON parsers would let the last one win, and a second
-/// `"enabled": true` far down must not undo the first.
+/// Deserializes a map and rejects duplicate keys. JSON parsers would use the last value, so a second `"enabled": true`
+/// further down could override the first.
 pub fn unique<'de, D, K, V>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
 where
     D: Deserializer<'de>,
@@ -355,9 +355,7 @@ where
             let mut entries = BTreeMap::new();
             while let Some(key) = map.next_key::<K>()? {
                 if entries.contains_key(&key) {
-                    return Err(M::Error::custom(format!(
-                        "`{key}` is written twice; keep one"
-                    )));
+                    return Err(M::Error::custom(format!("duplicate key `{key}`; keep one")));
                 }
                 entries.insert(key, map.next_value()?);
             }

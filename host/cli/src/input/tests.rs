@@ -1,4 +1,4 @@
-//! Tables of words and the inputs they become.
+//! Table-driven tests of arguments and the resulting inputs.
 
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -77,15 +77,11 @@ fn json_is_taken_as_it_is() {
 fn what_is_wrong_is_said_with_its_value() {
     check(
         &["path"],
-        &expect![
-            "error: `path` is not `key=value`; write `key=value`, `key:=JSON` or a whole JSON object"
-        ],
+        &expect!["error: `path` is not `key=value`; use `key=value`, `key:=JSON` or a JSON object"],
     );
     check(
         &["=x"],
-        &expect![
-            "error: `=x` is not `key=value`; write `key=value`, `key:=JSON` or a whole JSON object"
-        ],
+        &expect!["error: `=x` is not `key=value`; use `key=value`, `key:=JSON` or a JSON object"],
     );
     check(
         &["depth=abc"],
@@ -109,11 +105,11 @@ fn what_is_wrong_is_said_with_its_value() {
     );
     check(
         &["path=x", "path=y"],
-        &expect![[r#"error: `path` is given twice; a list is written `path:=["a","b"]`"#]],
+        &expect![[r#"error: `path` is given twice; to pass a list, use `path:=["a","b"]`"#]],
     );
     check(
         &["[1]"],
-        &expect!["error: the input is a list; a tool takes a JSON object"],
+        &expect!["error: the input is a list; expected a JSON object"],
     );
     check(
         &["{oops"],
@@ -121,9 +117,7 @@ fn what_is_wrong_is_said_with_its_value() {
     );
     check(
         &["path=x", "-"],
-        &expect![
-            "error: `-` is not `key=value`; write `key=value`, `key:=JSON` or a whole JSON object"
-        ],
+        &expect!["error: `-` is not `key=value`; use `key=value`, `key:=JSON` or a JSON object"],
     );
 }
 

@@ -1,4 +1,4 @@
-//! What other MCP servers offer to read, as the kernel's services ask for it.
+//! Resources of other MCP servers for the kernel.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,7 +9,7 @@ use toolhost_mcp_client::Shared;
 
 use super::servers::Servers;
 
-/// What servers offer to read. The kernel has it before there are any.
+/// The resources of all servers. The kernel holds it before any server is started.
 #[derive(Default)]
 pub struct ServerResources {
     servers: Mutex<Vec<Arc<Shared>>>,
@@ -24,7 +24,7 @@ impl ServerResources {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The one that is named, or all.
+    /// The named server, or all of them.
     fn chosen(&self, server: Option<&str>) -> Result<Vec<Arc<Shared>>, Failure> {
         let all = self.lock().clone();
         let Some(name) = server.filter(|_| !all.is_empty()) else {
@@ -41,7 +41,7 @@ impl ServerResources {
             return Err(Failure::new(
                 "mcp_server_unavailable",
                 format!(
-                    "no server `{}` is connected; there are: {names}",
+                    "no server `{}` is connected; connected servers: {names}",
                     text::inline(name, 80)
                 ),
             ));
@@ -59,7 +59,7 @@ impl Resources for ServerResources {
                 match one.resources().await {
                     Ok(found) => all.extend(found),
                     Err(failure) if server.is_some() => return Err(failure),
-                    // Of all servers, those that answer.
+                    // Skips servers that fail if all servers are listed.
                     Err(_) => {}
                 }
             }

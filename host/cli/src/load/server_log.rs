@@ -1,4 +1,4 @@
-//! What a server wrote, in a file that does not grow without end.
+//! Log files of servers, rotated at a size limit.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -9,7 +9,7 @@ use toolhost_mcp_client::{private_file, private_folder};
 
 const MOST: u64 = 1 << 20;
 
-/// Nobody is told when it cannot be written: it is a convenience, and the server's own words.
+/// The log of one server's output. Write errors are ignored, because the log is not essential.
 pub struct ServerLog(Option<Mutex<Open>>);
 
 struct Open {
@@ -31,7 +31,7 @@ impl ServerLog {
         Self(open())
     }
 
-    /// Escaped and bounded already.
+    /// Appends a line, which must be escaped and bounded already.
     pub fn line(&self, line: &str) {
         let Some(open) = &self.0 else { return };
         let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,6 @@
-//! What an operator is told of a server's tools while the host runs: short, and not again and again, because a server
-//! may list its tools each second for as long as it lives.
+//! Messages to the operator about the tools of a server.
+//!
+//! They are short and rate-limited, because a server can change its list of tools every second.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,19 +8,19 @@ use std::sync::{Mutex, PoisonError};
 use toolhost_contract::text;
 use toolhost_mcp_client::LeftOut;
 
-/// Tools that are named unasked, of each kind.
+/// Maximum number of tools named for each kind of problem.
 const FEW: usize = 3;
-/// And when everything was asked for.
+/// The same with `--verbose`.
 const MANY: usize = 100;
-/// Of each server, for as long as the host runs.
+/// Maximum number of messages about one server while the host runs.
 const OFTEN: usize = 20;
 
-/// What was said last of each server, and how often something was.
+/// The last message about each server, and the number of messages.
 #[derive(Default)]
 pub struct Said(Mutex<HashMap<String, (String, usize)>>);
 
 impl Said {
-    /// What of `words` is still to be said.
+    /// Returns `words` unless they repeat the last message or the limit is reached.
     pub fn anew(&self, server: &str, words: String) -> Option<String> {
         let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (last, times) = said.entry(server.to_owned()).or_default();
@@ -33,7 +34,7 @@ impl Said {
         *times += 1;
         Some(if *times == OFTEN {
             format!(
-                "{words}\nwarning: server `{server}`: no more is said about its tools; they change too often"
+                "{words}\nwarning: server `{server}`: its tools change too often; no further messages about them"
             )
         } else {
             words
@@ -41,7 +42,7 @@ impl Said {
     }
 }
 
-/// `approved` is what a person approves `whose` tools by. How tools changed is not said here, only that they did.
+/// The message about tools that are left out. `approved` is the name to pass to `host mcp approve`.
 pub fn of_left_out(whose: &str, approved: &str, left_out: &[LeftOut], verbose: bool) -> String {
     let (changed, others): (Vec<_>, Vec<_>) = left_out.iter().partition(|one| one.changed);
     let few = if verbose { MANY } else { FEW };
@@ -53,20 +54,25 @@ pub fn of_left_out(whose: &str, approved: &str, left_out: &[LeftOut], verbose: b
             more => format!(" and {more} more"),
         };
         lines.push(format!(
-            "warning: {whose}: left out until it is approved, because it is new or has changed: {}{more}; `host mcp approve \
-             {approved}` shows it",
+            "warning: {whose}: not served until approved, because new or changed: {}{more}; review with `host mcp approve \
+             {approved}`",
             names.join(", ")
         ));
     }
     lines.extend(others.iter().take(few).map(|one| {
         let reason = text::inline(&one.reason, 500);
-        format!("warning: {whose}: tool {} is left out: {reason}", one.tool)
+        format!(
+            "warning: {whose}: tool {} is not served: {reason}",
+            one.tool
+        )
     }));
     match others.len().saturating_sub(few) {
         0 => {}
-        more if verbose => lines.push(format!("warning: {whose}: {more} more tools are left out")),
+        more if verbose => lines.push(format!(
+            "warning: {whose}: {more} more tools are not served"
+        )),
         more => lines.push(format!(
-            "warning: {whose}: {more} more tools are left out; --verbose lists them"
+            "warning: {whose}: {more} more tools are not served; --verbose lists them"
         )),
     }
     lines.join("\n")
@@ -91,7 +97,7 @@ mod tests {
 
     #[test]
     fn changed_tools_are_named_in_one_line_however_many_they_are() {
-        expect!["warning: s: left out until it is approved, because it is new or has changed: t0, t1, t2 and 47 more; `host mcp approve n` shows it"]
+        expect!["warning: s: not served until approved, because new or changed: t0, t1, t2 and 47 more; review with `host mcp approve n`"]
             .assert_eq(&of_left_out("s", "n", &left_out(50, 0), false));
         assert_eq!(of_left_out("s", "n", &[], true), "");
         for (verbose, lines) in [(false, 1 + 3 + 1), (true, 1 + 100 + 1)] {
@@ -109,13 +115,13 @@ mod tests {
         assert_eq!(anew("a", "x").as_deref(), Some("x"));
         assert_eq!(anew("a", "x"), None);
         assert_eq!(anew("b", "x").as_deref(), Some("x"));
-        // It was right again in between.
+        // No problem in between.
         assert_eq!(anew("a", ""), None);
         assert_eq!(anew("a", "x").as_deref(), Some("x"));
         let told: Vec<_> = (0..1_000)
             .filter_map(|at| anew("a", &at.to_string()))
             .collect();
         assert_eq!(told.len(), OFTEN - 2);
-        assert!(told.last().unwrap().contains("no more is said"));
+        assert!(told.last().unwrap().contains("no further messages"));
     }
 }

@@ -1,5 +1,6 @@
-//! Starts other MCP servers and the discovery command, as far as a person approved them, and keeps their tools in the
-//! registry as they come and go. One that does not come up never stops the others.
+//! Starts approved MCP servers and the discovery command, and keeps the registry in sync with their tools.
+//!
+//! A server that fails to start does not affect the others.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,13 +22,13 @@ use super::server_notes::{Said, of_left_out};
 use crate::settings::{DiscoverySettings, ServerSettings, Settings};
 use crate::terminal::note;
 
-/// So long whoever wants to know all tools waits for servers to come up; those that need longer come later. Clients
-/// give up after 10 s and more.
+/// How long to wait for servers to start. The tools of slower servers are registered later. MCP clients time out after
+/// 10 s or more.
 const STARTUP: Duration = Duration::from_secs(8);
-/// How tools of a program that nothing holds back are marked in lists.
+/// The tag of tools that run outside the sandbox.
 pub const NOT_SANDBOXED: &str = "not sandboxed";
 
-/// A server as lists show it.
+/// A configured server and its state.
 pub struct Known {
     pub name: String,
     pub settings: ServerSettings,
@@ -41,17 +42,17 @@ pub enum Standing {
     Started(Server),
 }
 
-/// All that the configuration names.
+/// All configured servers.
 #[derive(Default)]
 pub struct Servers {
     pub known: Vec<Known>,
 }
 
-/// Where things about servers are kept: in the state of the user, never in a project.
+/// Stored data about servers. It is in the user's state directory, never in a project.
 pub struct Keep {
     pub approvals: Arc<Approvals>,
     pub logins: Option<Arc<Logins>>,
-    /// What became of tools, where it is more than a terminal can show.
+    /// Directory for changes of tools that are too long for a terminal.
     pub changes: Option<PathBuf>,
     logs: Option<PathBuf>,
 }
@@ -67,7 +68,7 @@ impl Keep {
         let approvals = state.as_ref().map_or_else(Approvals::in_memory, |state| {
             Approvals::at(state.join("approved"))
         });
-        // Whatever was made in it, and by whom: nobody else looks into it.
+        // Restrict an existing directory to the user.
         if let Some(state) = state.as_ref().filter(|state| state.exists()) {
             let _ = private_folder(state);
         }
@@ -85,7 +86,7 @@ impl Keep {
 pub type Hear = dyn Fn(&Arc<Shared>, News) + Send + Sync;
 
 impl Servers {
-    /// Starts what may be started.
+    /// Starts all servers that are enabled and approved.
     pub fn start(settings: &Settings, keep: &Keep, hear: Arc<Hear>) -> Self {
         let mut known = Vec::new();
         for server in &settings.servers {
@@ -116,7 +117,7 @@ impl Servers {
         })
     }
 
-    /// Ends all of them, side by side, in good order.
+    /// Stops all servers concurrently and gracefully.
     pub async fn stop(self) {
         let mut stopping = tokio::task::JoinSet::new();
         for known in self.known {
@@ -127,7 +128,7 @@ impl Servers {
         while stopping.join_next().await.is_some() {}
     }
 
-    /// What the operator should know and would not see.
+    /// Reports servers that are broken, not approved or still starting.
     pub fn notes(&self) {
         for known in &self.known {
             let name = &known.name;
@@ -140,15 +141,15 @@ impl Servers {
                 Standing::Unapproved => {
                     let shown = known.settings.config.as_ref().map(ServerConfig::shown);
                     note(&format!(
-                        "warning: server `{name}` is not approved, and not started; `host mcp approve {name}` would let \
-                         it run\n  {}",
+                        "warning: server `{name}` is not started because it is not approved; approve it with `host mcp \
+                         approve {name}`\n  {}",
                         shown.unwrap_or_default().replace('\n', "\n  ")
                     ));
                 }
                 Standing::Started(server) => {
                     if let toolhost_mcp_client::State::Starting = server.shared().state() {
                         note(&format!(
-                            "warning: server `{name}` is not up after {} s; its tools come when it is",
+                            "warning: server `{name}` has not started after {} s; its tools are added once it has",
                             STARTUP.as_secs()
                         ));
                     }
@@ -158,7 +159,7 @@ impl Servers {
     }
 }
 
-/// Until each of them is up or has failed once, up to the limit for all together.
+/// Waits until each server has started or failed once, up to [`STARTUP`] in total.
 pub async fn wait(servers: &[Arc<Shared>]) {
     let end = Instant::now() + STARTUP;
     for server in servers {
@@ -166,7 +167,7 @@ pub async fn wait(servers: &[Arc<Shared>]) {
     }
 }
 
-/// One server, whatever was approved.
+/// Starts one server without checking its approval.
 pub fn start(config: ServerConfig, settings: &Settings, keep: &Keep, hear: Arc<Hear>) -> Server {
     let name = config.name.clone();
     let dial: Box<dyn Dial> = match &config.way {
@@ -213,9 +214,9 @@ fn variables() -> Vec<(String, String)> {
         .collect()
 }
 
-/// Puts the tools of servers into a registry, and takes out what is there no longer.
+/// Registers the tools of servers and removes those that no longer exist.
 pub struct Registrar {
-    /// The kernel is made before its servers and lives as long.
+    /// The kernel, which is created before its servers.
     pub kernel: std::sync::Weak<Kernel>,
     pub only_tools: Vec<Vec<String>>,
     pub verbose: bool,
@@ -228,12 +229,12 @@ impl Registrar {
         match news {
             News::Listed(listing) => self.register(shared, &listing),
             News::Lost { reason, wait } => note(&format!(
-                "warning: server `{name}`: {}; it is tried again in {} s",
+                "warning: server `{name}`: {}; retrying in {} s",
                 text::block(&reason, 2_000),
                 wait.as_secs()
             )),
             News::GaveUp(error) => {
-                // Its approval was taken back, say: then nothing of it is left to be called or looked at.
+                // For example, its approval was revoked: its tools must not be listed or called.
                 if let (ServerError::Config { .. }, Some(kernel)) = (&error, self.kernel.upgrade())
                 {
                     kernel.unregister(&plugin_name(name));
@@ -278,7 +279,7 @@ impl Registrar {
     }
 }
 
-/// Tools that the operator's lists leave out are there, and switched off.
+/// Disables tools that are not on the operator's lists.
 pub fn keep_only(kernel: &Kernel, lists: &[Vec<String>], names: &[ToolName]) {
     let registry = kernel.registry();
     for list in lists {
@@ -287,13 +288,13 @@ pub fn keep_only(kernel: &Kernel, lists: &[Vec<String>], names: &[ToolName]) {
             .filter_map(|name| registry.name_of(name))
             .collect();
         for name in names.iter().filter(|name| !chosen.contains(name)) {
-            // The name comes from the registry itself, so it is known.
+            // The name comes from the registry, so this cannot fail.
             let _ = kernel.set_enabled(name.as_str(), false);
         }
     }
 }
 
-/// Runs the discovery command, if it was approved, and registers what it tells.
+/// Runs the discovery command if it is approved, and registers the tools that it prints.
 pub async fn discover(
     wanted: Option<&DiscoverySettings>,
     verbose: bool,
@@ -309,8 +310,8 @@ pub async fn discover(
         Ok(true) => {}
         Ok(false) => {
             note(&format!(
-                "warning: the discovery command is not approved, and not run; `host mcp approve {name}` would let it \
-                 run\n  {}",
+                "warning: the discovery command is not run because it is not approved; approve it with `host mcp approve \
+                 {name}`\n  {}",
                 wanted.discovery.shown().replace('\n', "\n  ")
             ));
             return;
@@ -350,7 +351,7 @@ pub fn ground() -> Ground {
     }
 }
 
-/// Removes what is kept about a server, log and all.
+/// Deletes all stored data about a server, including its log.
 pub fn forget(keep: &Keep, name: &str) -> std::io::Result<()> {
     if let Err(error) = keep.approvals.forget(name) {
         return Err(std::io::Error::other(error));

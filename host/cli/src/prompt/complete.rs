@@ -1,4 +1,4 @@
-//! What the Tab key offers: commands and tools first, then the parameters of the tool and their known values.
+//! Tab completion of commands, tools, parameters and their known values.
 
 use std::sync::Arc;
 
@@ -42,12 +42,12 @@ impl Highlighter for Assistant {}
 impl Validator for Assistant {}
 impl Helper for Assistant {}
 
-/// Where the word under the cursor begins, and what it could become.
+/// The start of the word at the cursor, and its completions.
 fn complete(line: &str, registry: &Snapshot) -> (usize, Vec<String>) {
     let start = line.rfind(char::is_whitespace).map_or(0, |space| space + 1);
     let word = &line[start..];
     let before: Vec<&str> = line[..start].split_whitespace().collect();
-    // A word that is complete brings the space after it.
+    // A complete word includes the following space.
     let tools = || registry.list().map(|entry| format!("{} ", entry.name));
     let mut offers: Vec<String> = match before.as_slice() {
         [] => COMMANDS
@@ -99,7 +99,7 @@ fn values(key: &str, property: &Value) -> Vec<String> {
         .collect()
 }
 
-/// A guest wrote the schema. What Tab puts into the line is not escaped, so only plain words are offered.
+/// Whether a word from a guest's schema is safe to insert into the line, which is not escaped.
 fn is_plain(word: &str) -> bool {
     !word.is_empty()
         && word.len() <= 64

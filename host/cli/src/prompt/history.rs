@@ -1,10 +1,10 @@
-//! Where the prompt's lines are kept: they may hold secrets, so only their writer reads them.
+//! History file of the interactive prompt, readable only by the user because it can contain secrets.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// None when there is no place for it; the prompt works without.
+/// Creates the history file. Returns `None` on failure; the prompt works without it.
 pub fn file(state: &Path) -> Option<PathBuf> {
     DirBuilder::new()
         .recursive(true)
@@ -12,7 +12,7 @@ pub fn file(state: &Path) -> Option<PathBuf> {
         .create(state)
         .ok()?;
     let path = state.join("history");
-    // The mode counts only for a new file, so an old one is put right as well.
+    // The mode applies only to a new file, so an existing one is fixed as well.
     let file = OpenOptions::new()
         .append(true)
         .create(true)

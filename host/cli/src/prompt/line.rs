@@ -1,4 +1,4 @@
-//! What a line of the prompt asks for.
+//! Parser for lines of the interactive prompt.
 
 use crate::words;
 
@@ -12,7 +12,7 @@ pub enum Line {
     Quit,
 }
 
-/// The words that are commands and not tools.
+/// Words that are commands and not tools.
 pub const COMMANDS: [&str; 6] = ["call", "help", "inspect", "plugins", "quit", "tools"];
 
 pub fn parse(line: &str) -> Result<Line, String> {
@@ -27,10 +27,10 @@ pub fn parse(line: &str) -> Result<Line, String> {
         "help" | "?" => Ok(Line::Help { tool: argument() }),
         "inspect" => argument()
             .map(|tool| Line::Inspect { tool })
-            .ok_or_else(|| "inspect what? name a tool".to_owned()),
-        // For a tool whose name is one of ours.
+            .ok_or_else(|| "missing tool name; use `inspect TOOL`".to_owned()),
+        // For a tool with the name of a command.
         "call" => match rest.split_once(char::is_whitespace).unwrap_or((rest, "")) {
-            ("", _) => Err("call what? name a tool".to_owned()),
+            ("", _) => Err("missing tool name; use `call TOOL`".to_owned()),
             (tool, rest) => call(tool, rest.trim()),
         },
         tool => call(tool, rest),
@@ -38,7 +38,7 @@ pub fn parse(line: &str) -> Result<Line, String> {
 }
 
 fn call(tool: &str, rest: &str) -> Result<Line, String> {
-    // JSON has quotes of its own, which are not the shell's.
+    // JSON quoting differs from shell quoting.
     let words = if rest.starts_with('{') {
         vec![rest.to_owned()]
     } else {

@@ -1,4 +1,4 @@
-//! The interactive prompt of `host run`: read a line, do it, until Ctrl-D.
+//! The interactive prompt of `host run`.
 
 mod complete;
 mod history;
@@ -27,17 +27,17 @@ use crate::terminal::style::{Paint, Style};
 use crate::terminal::{note, print, render};
 use crate::{describe, input, json};
 
-/// What the records call us.
+/// Name of this client in the records.
 const CLIENT: &str = "host run";
 
 const HELP: &str = "\
-TOOL key=value …    call a tool; key:=JSON for a value as JSON, quotes as in a shell
+TOOL key=value …    call a tool; key:=JSON passes a JSON value, quoting as in a shell
 TOOL {…}            call a tool with the whole input as JSON
-help [TOOL]         this, or what a tool does and takes
-tools               the tools
-plugins             the plugins and what they were granted
-inspect TOOL        everything about a tool, as JSON
-quit                leave; so does Ctrl-D. Ctrl-C ends a running call";
+help [TOOL]         show this help, or describe a tool
+tools               list tools
+plugins             list plugins and their grants
+inspect TOOL        show all details of a tool as JSON
+quit                exit (or Ctrl-D); Ctrl-C cancels a running call";
 
 pub fn run(runtime: &Runtime, host: &Host) -> Result<Exit, Failure> {
     let config = Config::builder()
@@ -55,7 +55,7 @@ pub fn run(runtime: &Runtime, host: &Host) -> Result<Exit, Failure> {
         .as_deref()
         .and_then(history::file);
     if let Some(file) = &history {
-        // A history that cannot be read is a short history.
+        // An unreadable history is treated as empty.
         let _ = editor.load_history(file);
     }
     greet(host);
@@ -72,7 +72,7 @@ pub fn run(runtime: &Runtime, host: &Host) -> Result<Exit, Failure> {
     exit
 }
 
-/// Two lines: what is there, and how to go on.
+/// Prints what is loaded and how to get help.
 fn greet(host: &Host) {
     let count = |number: usize, what: &str| {
         format!("{number} {what}{}", if number == 1 { "" } else { "s" })
@@ -94,12 +94,12 @@ fn greet(host: &Host) {
         })
         .collect();
     let folders = if folders.is_empty() {
-        "no folder granted".to_owned()
+        "no directory granted".to_owned()
     } else {
         folders.join(", ")
     };
     note(&format!("{tools} from {plugins}; {folders}"));
-    note("help shows what you can write, Tab completes, Ctrl-D leaves");
+    note("type help for commands, Tab to complete, Ctrl-D to exit");
 }
 
 struct Session<'a> {
@@ -157,7 +157,7 @@ impl Session<'_> {
             .or_exit(Exit::Internal)
     }
 
-    /// None when there is no such tool, which is said here.
+    /// Shows a tool. Prints an error and returns `None` if it does not exist.
     fn about(
         &self,
         tool: &str,
@@ -197,14 +197,14 @@ impl Session<'_> {
         let request = CallRequest::new(id, tool, input, caller);
         let events = Events::start(self.host.settings.verbose);
         let report = self.runtime.block_on(async {
-            // Dropping the call's future is what ends the call, wherever it is.
+            // Dropping the future cancels the call in any phase.
             tokio::select! {
                 report = self.host.kernel.call(request, Arc::clone(&events) as Arc<dyn Sink>) => Some(report),
                 _ = tokio::signal::ctrl_c() => None,
             }
         });
         events.finish();
-        // The thread of a question that was cancelled may still have the terminal's settings to put back.
+        // The thread of a cancelled question may still have to restore the terminal settings.
         SCREEN.wait_until_free();
         if let Some(report) = report {
             self.show(&report)

@@ -1,4 +1,4 @@
-//! `--http ADDRESS`: the same tools for clients that come over the network, and how much each of them may have.
+//! `--http ADDRESS`: serves MCP over HTTP, with limits for each client.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -21,66 +21,66 @@ use crate::exit::{Exit, Failure, OrExit as _};
 use crate::settings::Settings;
 use crate::terminal::note;
 
-/// In the folder of our state.
+/// Name of the token file in the state directory.
 const TOKEN_FILE: &str = "http-token";
 
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Over HTTP")]
+#[command(next_help_heading = "HTTP options")]
 pub struct HttpArgs {
-    /// Serve MCP over HTTP on this address, for example `127.0.0.1:8080`; port 0 is any that is free
+    /// Serve MCP over HTTP on this address, for example `127.0.0.1:8080`; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     pub http: Option<SocketAddr>,
 
-    /// Take tokens from this file, one `NAME TOKEN` a line, instead of the one that was made for you
+    /// Read tokens from this file, one `NAME TOKEN` per line, instead of using a generated token
     #[arg(long, value_name = "FILE", requires = "http", conflicts_with = "http_no_token", value_hint = ValueHint::FilePath)]
     pub http_token_file: Option<PathBuf>,
 
-    /// Let every program on this machine call, without a token
+    /// Accept calls from every program on this machine without a token
     #[arg(long, requires = "http", conflicts_with = "http_public")]
     pub http_no_token: bool,
 
-    /// Serve on an address that other machines can reach
+    /// Allow an address that other machines can reach
     #[arg(long, requires = "http")]
     pub http_public: bool,
 
-    /// Answer to this name, too, besides localhost and the address itself; repeatable
+    /// Accept requests for this host name in addition to localhost and the address itself; repeatable
     #[arg(long, value_name = "HOST", requires = "http", value_parser = HostName::parse)]
     pub http_host: Vec<HostName>,
 
-    /// Let web pages of this origin call, for example `https://app.example.org`; repeatable
+    /// Accept requests from web pages of this origin, for example `https://app.example.org`; repeatable
     #[arg(long, value_name = "ORIGIN", requires = "http", value_parser = Origin::parse)]
     pub http_origin: Vec<Origin>,
 
-    /// Requests that the holder of a token may make in a second [default: no limit]
+    /// Maximum requests per second for each token [default: no limit]
     #[arg(long, value_name = "N", requires = "http")]
     pub http_rate: Option<NonZeroU32>,
 
-    /// Requests that the holder of a token may have running; more of them wait up to 30 s
+    /// Maximum concurrent requests for each token; further requests wait up to 30 s
     #[arg(long, value_name = "N", requires = "http", default_value = "64")]
     pub http_in_flight: NonZeroUsize,
 
-    /// Largest request
+    /// Maximum size of a request body
     #[arg(long, value_name = "SIZE", requires = "http", default_value = "2MiB", value_parser = parse_size)]
     pub http_max_body: u64,
 
-    /// Sessions, and as many lasting streams, that the holder of a token may have open
+    /// Maximum open sessions, and also maximum open streams, for each token
     #[arg(long, value_name = "N", requires = "http", default_value = "1024")]
     pub http_sessions: NonZeroUsize,
 
-    /// End a session that nobody used for this long
+    /// End sessions that have been idle for this long
     #[arg(long, value_name = "DUR", requires = "http", default_value = "30m", value_parser = parse_duration)]
     pub http_idle: Duration,
 
-    /// Connections of all clients together
+    /// Maximum connections of all clients together
     #[arg(long, value_name = "N", requires = "http", default_value = "1024")]
     pub http_connections: NonZeroUsize,
 
-    /// How long running calls may go on after SIGTERM or Ctrl-C; a second one ends them at once
+    /// Grace period for running calls after SIGTERM or Ctrl-C; a second signal ends them at once
     #[arg(long, value_name = "DUR", requires = "http", default_value = "5s", value_parser = parse_duration)]
     pub http_grace: Duration,
 }
 
-/// A name would have to be looked up, and may be another address tomorrow; of localhost everybody knows which.
+/// Parses an address and port. Host names other than localhost are rejected, because their address can change.
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let port = text
         .strip_prefix("localhost:")
@@ -88,7 +88,9 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let port = port.unwrap_or(text).parse::<u16>().ok();
     port.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
         .or_else(|| text.parse().ok())
-        .ok_or_else(|| "write an address and a port: `127.0.0.1:8080`, `[::1]:8080`".to_owned())
+        .ok_or_else(|| {
+            "expected an address and port, such as `127.0.0.1:8080` or `[::1]:8080`".to_owned()
+        })
 }
 
 impl HttpArgs {
@@ -111,19 +113,21 @@ impl HttpArgs {
         self.http_token_file.clone().or_else(own)
     }
 
-    /// What of this must be known before there is a kernel: for how many to make room, and what no tool may see.
+    /// Applies what must be known before the kernel is created: the number of users and the files to hide from tools.
     pub fn prepare(&self, settings: &mut Settings) {
         let file = self.token_file(settings).filter(|_| !self.http_no_token);
-        // A file that cannot be read is said when it is needed.
+        // A file that cannot be read is reported when it is needed.
         let tokens = file.as_deref().and_then(|file| Tokens::read(file).ok());
         settings.core.users = tokens.map_or(1, |tokens| tokens.names().count());
         settings.core.secrets.extend(file);
     }
 
-    /// None: nobody needs one.
+    /// The accepted tokens; `None` if no token is required.
     fn tokens(&self, settings: &Settings) -> Result<Option<Tokens>, Failure> {
         if self.http_no_token {
-            note("warning: every program on this machine can call these tools: there is no token");
+            note(
+                "warning: no token is required, so every program on this machine can call these tools",
+            );
             return Ok(None);
         }
         if let Some(file) = &self.http_token_file {
@@ -132,22 +136,22 @@ impl HttpArgs {
         let file = self.token_file(settings).ok_or_else(|| {
             Failure::new(
                 Exit::Config,
-                "there is no folder for the token: set HOME or TOOLHOST_STATE_DIR, or name a file with --http-token-file",
+                "no directory for the token; set HOME or TOOLHOST_STATE_DIR, or pass --http-token-file",
             )
         })?;
         let (tokens, new) = Tokens::read_or_create(&file).or_exit(Exit::Config)?;
         let shown = text::inline(&file.to_string_lossy(), 400);
         note(&match new {
             Some(token) => format!(
-                "token: {} (made now and kept in {shown}; not shown again)",
+                "token: {} (newly generated and saved in {shown}; not shown again)",
                 token.0
             ),
-            None => format!("token: the one in {shown}"),
+            None => format!("token: saved in {shown}"),
         });
         Ok(Some(tokens))
     }
 
-    /// Serves until a signal says to stop.
+    /// Serves until a signal arrives.
     pub async fn serve(
         &self,
         address: SocketAddr,
@@ -168,7 +172,7 @@ impl HttpArgs {
             origins: self.http_origin.clone(),
             limits: self.limits(),
         };
-        // Before the token, which must not be made for a server that does not start.
+        // Checked first, because no token must be generated for a server that does not start.
         ListenError::check(address, reach).or_exit(Exit::Usage)?;
         let options = HttpOptions {
             tokens: self.tokens(settings)?,
@@ -180,7 +184,7 @@ impl HttpArgs {
         keep_off(server.address());
         if !address.ip().is_loopback() {
             note(
-                "warning: other machines can reach this server, and nothing between them and it is encrypted: put a proxy with TLS before it, and name the host it serves with --http-host",
+                "warning: other machines can reach this server without encryption; put a TLS proxy in front of it and pass its host name with --http-host",
             );
         }
         let signals = signals().or_exit(Exit::Internal)?;
@@ -192,14 +196,14 @@ impl HttpArgs {
     }
 }
 
-/// Waits until we were told to stop so many times.
+/// Waits until `count` stop signals have arrived.
 pub async fn after(count: u32, mut signals: watch::Receiver<u32>) {
     if signals.wait_for(|seen| *seen >= count).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-/// How often we were told to stop.
+/// Counts stop signals (SIGTERM and SIGINT).
 pub fn signals() -> std::io::Result<watch::Receiver<u32>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

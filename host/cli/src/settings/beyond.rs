@@ -1,4 +1,4 @@
-//! What tools may use beyond files and variables, in absolute paths and values.
+//! Effective settings for access beyond files and environment variables.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,20 +11,19 @@ use super::absolute;
 use crate::args::BeyondArgs;
 use crate::config::{Beyond, WebSearch};
 
-/// The plugin that searches finds its provider in its variables, and its key is a secret that only the host knows.
+/// Applies `webSearch`: the plugin gets the provider in environment variables, and the key becomes a secret.
 pub fn search_with(
     beyond: &mut BeyondSettings,
     search: &WebSearch,
     key: Option<String>,
 ) -> Result<(), String> {
     let (name, usual) = search.provider.words();
-    let url =
-        search.url.as_deref().or(usual).ok_or_else(|| {
-            format!("webSearch: provider `{name}` needs `url`, where its service is")
-        })?;
+    let url = search.url.as_deref().or(usual).ok_or_else(|| {
+        format!("webSearch: provider `{name}` requires `url`, the address of the service")
+    })?;
     let wrong = || {
         let shown = text::inline(url, 200);
-        format!("webSearch: `{shown}` is not an address such as https://example.org")
+        format!("webSearch: `{shown}` is not a URL such as https://example.org")
     };
     let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();

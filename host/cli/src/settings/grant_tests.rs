@@ -1,4 +1,4 @@
-//! What a plugin gets by the words that were typed and the file.
+//! Tests of the grants of a plugin by command line and configuration file.
 
 use expect_test::{Expect, expect};
 use toolhost::grants::{Granter, Plan, plan};
@@ -178,7 +178,7 @@ fn a_folder_that_is_not_there_is_named() {
     assert!(
         error
             .to_string()
-            .ends_with("(an access is written `:ro` or `:rw`)"),
+            .ends_with("(the access is `:ro` or `:rw`)"),
         "{error}"
     );
 }

@@ -1,4 +1,4 @@
-//! What `[[hook]]` means: programs with their place and their variables, and the order in which all are heard.
+//! Effective hooks: programs with their paths and environment variables, in the order in which they run.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use toolhost_kernel::hooks::{self, CommandHook, Matcher, OnFailure};
 use super::World;
 use crate::config::{self, HookTable, Who};
 
-/// How long the cache keeps an answer that nothing has made wrong.
+/// Default time to live of a cached result.
 const TTL: Duration = Duration::from_secs(300);
 
 pub(super) fn resolve(
@@ -33,7 +33,7 @@ pub(super) fn resolve(
                 program: program_of(&program, of_file)?,
                 args,
                 dir: world.directory.to_owned(),
-                // A variable that is not set is not passed on either.
+                // Variables that are not set are not passed.
                 env: env
                     .iter()
                     .filter_map(|name| {
@@ -50,7 +50,7 @@ pub(super) fn resolve(
             on: table.on,
             on_failure: match table.on_failure {
                 Some(config::OnFailure::Open) => OnFailure::Open,
-                // A cache that fails has nothing to say, and the tool runs.
+                // If the cache fails, the tool runs.
                 None if is_cache => OnFailure::Open,
                 Some(config::OnFailure::Closed) | None => OnFailure::Closed,
             },
@@ -58,19 +58,19 @@ pub(super) fn resolve(
             kind,
         });
     }
-    // What the cache keeps is what the others left of an outcome, and they are heard before it answers.
+    // The cache runs last, so that it stores outcomes after other hooks have changed them, and these run before a hit.
     found.sort_by_key(|hook| matches!(hook.kind, HookKind::ReadCache { .. }));
     let caches = found
         .iter()
         .filter(|hook| matches!(hook.kind, HookKind::ReadCache { .. }));
     if caches.count() > 1 {
-        return Err("there are two read-caches; keep one".to_owned());
+        return Err("more than one read-cache; keep one".to_owned());
     }
     Ok(found)
 }
 
-/// A bare name is looked for in PATH when it is run; a path is relative to the file, and never to wherever the host
-/// was started: a cloned repository must not bring its own hooks.
+/// A bare name is looked up in PATH at run time. A path is relative to the configuration file, never to the working
+/// directory, because a cloned repository must not provide its own hooks.
 fn program_of(
     program: &str,
     of_file: &dyn Fn(&str) -> Result<PathBuf, String>,

@@ -1,4 +1,4 @@
-//! What `[mcp]` means: who is asked over MCP, and with which key what they carry is sealed.
+//! Effective `[mcp]` settings, including the prompter for MCP clients and its key.
 
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,7 +11,7 @@ use toolhost_mcp::{Asks, Desk};
 use crate::config::McpTable;
 use crate::exit::{Exit, Failure, OrExit as _};
 
-/// Bytes of a key that count.
+/// Maximum number of bytes read from a key file.
 const MAX_KEY: u64 = 4_096;
 
 #[derive(Debug, Clone, Default)]
@@ -21,7 +21,7 @@ pub struct McpSettings {
     pub roots: bool,
     pub structured: bool,
     pub state_key: Option<PathBuf>,
-    /// Asks the clients, as soon as there may be any.
+    /// The prompter for MCP clients, once opened.
     pub desk: Option<Arc<Desk>>,
 }
 
@@ -32,9 +32,9 @@ impl McpSettings {
     ) -> Result<Self, String> {
         let state_key = table.state_key.as_deref().map(of_file).transpose()?;
         Ok(Self {
-            // A client may answer without a person.
+            // A client can answer without user interaction.
             ask: table.ask.unwrap_or(false),
-            // What it costs, the user of the client pays.
+            // The client's user pays for sampling.
             sampling: table.sampling.unwrap_or(false),
             roots: table.roots.unwrap_or(false),
             structured: table.structured.unwrap_or(false),
@@ -43,7 +43,7 @@ impl McpSettings {
         })
     }
 
-    /// To be done before the kernel is made, by whoever serves MCP.
+    /// Creates the prompter. Must be called before the kernel is created.
     pub fn open_desk(&mut self) -> Result<Option<Arc<Desk>>, Failure> {
         if !self.ask && !self.sampling {
             return Ok(None);
@@ -60,16 +60,16 @@ impl McpSettings {
     }
 }
 
-/// Whoever reads the key can answer for everybody, so it has to be its owner's alone.
+/// Reads the key, which only its owner may read, because it allows answering for every user.
 fn key(path: &Path) -> Result<Vec<u8>, String> {
-    let wrong = |why: String| format!("the key `{}` {why}", path.display());
+    let wrong = |why: String| format!("key file `{}` {why}", path.display());
     let file = open_regular(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let about = file.metadata();
     let about = about.map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let mode = about.permissions().mode() & 0o777;
     if !about.is_file() || mode & 0o077 != 0 {
         return Err(wrong(format!(
-            "can be read by others (mode {mode:o}); run chmod 600 on it"
+            "is accessible by other users (mode {mode:o}); run `chmod 600` on it"
         )));
     }
     let mut key = Vec::new();

@@ -1,5 +1,4 @@
-//! What the command line, the file, the files it names and those of other systems say about permissions, made into
-//! one policy.
+//! Builds the policy from the command line, the configuration file, rule files and imports of other systems.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,24 +13,24 @@ use super::World;
 use crate::args::HostArgs;
 use crate::config::{self, Form, ImportKind, PermissionTable, PolicyTable};
 
-/// Rules that are only forms, by decision, as they were written.
+/// Rules given as forms, by decision, as written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuleLists {
     pub allow: Vec<String>,
     pub ask: Vec<String>,
     pub deny: Vec<String>,
-    /// So many rules came from `[[rule]]`, rule files and imports.
+    /// Number of rules from `[[rule]]`, rule files and imports.
     pub others: usize,
 }
 
-/// Everything somebody wrote about permissions.
+/// All inputs to the policy.
 pub(super) struct Words<'a> {
     pub args: &'a HostArgs,
     pub config: &'a PolicyTable,
     pub permission: &'a PermissionTable,
     pub rules: Vec<RuleSpec>,
     pub file: Option<&'a Path>,
-    /// Where patterns that start with `/` hang.
+    /// The root of patterns that start with `/`.
     pub base: &'a Path,
     pub paths: &'a [AllowedPath],
     pub world: &'a World<'a>,
@@ -41,12 +40,12 @@ pub(super) struct Words<'a> {
 
 pub(super) struct Judged {
     pub policy: Arc<Policy>,
-    /// The files that rules came from, beside the configuration.
+    /// Files with rules, in addition to the configuration file.
     pub files: Vec<PathBuf>,
     pub lists: RuleLists,
-    /// Tools that an import does not show.
+    /// Tools that an import hides.
     pub hidden: Vec<String>,
-    /// For each import that has such a list, the only tools it shows.
+    /// For each import with such a list, the only tools it shows.
     pub core: Vec<Vec<String>>,
     pub warnings: Vec<String>,
 }
@@ -87,7 +86,7 @@ pub(super) fn resolve(words: &Words<'_>) -> Result<Judged, String> {
             None => Source::file(name),
         };
         rules.extend(typed.iter().map(|form| RuleSpec {
-            // What a command line allows, it allows in the mode that it was written for.
+            // An allow rule on the command line applies within the mode given there.
             yields_to_mode: decision == Decision::Allow,
             ..rule(decision, form, source(form, flag))
         }));
@@ -134,10 +133,10 @@ pub(super) fn resolve(words: &Words<'_>) -> Result<Judged, String> {
                 .core
                 .map(|names| names.iter().map(|name| bare(name)).collect()),
         );
-        // A folder is granted by whoever starts the host, and not by the settings of another program.
+        // Directories are granted by the user who starts the host, not by the settings of another program.
         if !imported.directories.is_empty() {
             warnings.push(format!(
-                "the further directories of {name} are not granted; write them into `allowed_paths`"
+                "the additional directories of {name} are not granted; add them to `allowed_paths`"
             ));
         }
     }
@@ -210,7 +209,7 @@ fn read_import(
     Ok((name, imported))
 }
 
-/// The modes that somebody wrote. The file's own word counts before an import's, and of two imports none does.
+/// The configured modes. The file's mode takes precedence over an import; two imports must not disagree.
 #[derive(Default)]
 struct Modes {
     own: Option<Mode>,
@@ -223,7 +222,7 @@ impl Modes {
             (_, None) => {}
             (Some((first, known)), Some(mode)) if *known != mode && self.own.is_none() => {
                 return Err(format!(
-                    "{first} wants mode {known} and {name} wants mode {mode}; write `mode` under [policy]"
+                    "{first} sets mode {known} and {name} sets mode {mode}; set `mode` under [policy]"
                 ));
             }
             (_, Some(mode)) => self.import = Some((name.to_owned(), mode)),
@@ -239,7 +238,7 @@ impl Modes {
 fn places(words: &Words<'_>) -> Places {
     let mounts = words.paths.iter().map(|path| Mount {
         guest: path.guest.clone(),
-        // Changes are known by their real names.
+        // Changes are reported with canonical paths.
         host: path
             .host
             .canonicalize()
@@ -255,12 +254,12 @@ fn places(words: &Words<'_>) -> Places {
     }
 }
 
-/// A tool without what stands in parentheses behind it.
+/// The tool of a form, without the parentheses.
 fn bare(form: &str) -> String {
     form.split('(').next().unwrap_or(form).trim().to_owned()
 }
 
-/// What is wrong, one finding a line. Those that are about no rule are about the file as a whole.
+/// Formats diagnostics, one per line. Those without a position get the file.
 fn in_file(file: &str, found: &[Diagnostic]) -> String {
     let lines: Vec<String> = found
         .iter()

@@ -1,5 +1,6 @@
-//! Other MCP servers and the discovery command, in values that can be started; what is wrong with one is kept with it,
-//! so that the others are served.
+//! Effective settings of MCP servers and the discovery command.
+//!
+//! An invalid server keeps its error, so that the others can be served.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,20 +24,20 @@ const MAX_URL: usize = 8 << 10;
 pub struct ServerSettings {
     pub name: String,
     pub enabled: bool,
-    /// The reason when it is not one that could be started.
+    /// The configuration, or the reason why the server cannot be started.
     pub config: Result<ServerConfig, String>,
 }
 
-/// Commands that tell of tools and run them.
+/// The commands that list tools and run them.
 #[derive(Debug, Clone)]
 pub struct DiscoverySettings {
     pub discovery: Discovery,
 }
 
 impl DiscoverySettings {
-    /// Under which its approval is kept and given; no server is called like it.
+    /// Name for approvals; reserved, so no server can have it.
     pub const NAME: &'static str = "discovery-command";
-    /// What its tools are registered by; no server is called like this, either.
+    /// Plugin name of its tools; reserved as well.
     pub const PLUGIN: &'static str = "discovered";
 
     pub fn digest(&self) -> Digest {
@@ -62,10 +63,10 @@ pub fn servers(
     servers
 }
 
-/// Two servers whose tools would be called the same would take them, and the rules for them, from each other. Neither
-/// is started: which of the two a rule was written for only the operator knows.
+/// Rejects servers whose tool names would collide. Neither is started, because only the operator knows which of them a
+/// rule was written for.
 fn part(servers: &mut [ServerSettings]) {
-    // What is made of a name; files and rules know no capitals.
+    // Names derived from a server name; files and rules are not case-sensitive.
     let made = |name: &str| {
         [
             plugin_name(name).to_string(),
@@ -85,7 +86,7 @@ fn part(servers: &mut [ServerSettings]) {
         if let Some((_, (other, _, _))) = alike.filter(|_| server.enabled && server.config.is_ok())
         {
             server.config = Err(format!(
-                "its tools would be called like those of server `{other}`; rename one of them"
+                "its tool names would collide with those of server `{other}`; rename one of them"
             ));
         }
     }
@@ -103,7 +104,7 @@ fn server_config(
         .iter()
         .any(|kept| plugin_name(kept) == plugin_name(name))
     {
-        return Err("this name is kept for the discovery command; choose another".to_owned());
+        return Err("this name is reserved for the discovery command; choose another".to_owned());
     }
     let of_file = |text: &str| expand(text, world.variable);
     let hidden = |secret: &Secret| of_file(secret.reveal()).map(Hidden);
@@ -126,7 +127,7 @@ fn server_config(
                 command: expanded(command, world)?,
                 args: args.collect::<Result<_, _>>()?,
                 env,
-                // Not where the host was started: that may be a folder of a stranger, whose files some commands obey.
+                // Not the working directory, which can be untrusted, because some commands read files there.
                 cwd: cwd.map_or_else(|| base.to_owned(), |cwd| absolute(base, Path::new(&cwd))),
             })
         }
@@ -165,7 +166,7 @@ fn server_config(
             };
             Way::Http(address)
         }
-        (None, None) => return Err("it has neither `command` nor `url`".to_owned()),
+        (None, None) => return Err("has neither `command` nor `url`".to_owned()),
     };
     Ok(ServerConfig {
         name: name.to_owned(),
@@ -177,8 +178,7 @@ fn server_config(
     })
 }
 
-/// With the values of variables, and as it may be shown: of those that every program gets, by their values, and of all
-/// others by their names.
+/// Expands variables. In the shown form, variables that every program gets have their values, and others their names.
 fn expanded(text: &str, world: &World<'_>) -> Result<Expanded, String> {
     let secrets = RefCell::new(Vec::new());
     let shown = expand(text, |name| {
@@ -196,7 +196,7 @@ fn expanded(text: &str, world: &World<'_>) -> Result<Expanded, String> {
     })
 }
 
-/// `secret:NAME`, or one word such as `Bearer` before it.
+/// Parses `secret:NAME`, optionally after one word such as `Bearer`.
 fn secret_name(text: &str) -> Option<(&str, &str)> {
     let (before, rest) = match text.split_once(' ') {
         Some((word, rest)) => (&text[..=word.len()], rest),
@@ -205,7 +205,7 @@ fn secret_name(text: &str) -> Option<(&str, &str)> {
     rest.strip_prefix("secret:").map(|name| (before, name))
 }
 
-/// Of `[secrets.NAME]`, which says for which hosts it is.
+/// The value of `[secrets.NAME]` if its hosts include that of the URL.
 fn secret_value(
     name: &str,
     url: &Expanded,
@@ -214,8 +214,7 @@ fn secret_value(
 ) -> Result<String, String> {
     let shown = text::inline(name, 80);
     let found = secrets.iter().find(|secret| secret.name == name);
-    let secret =
-        found.ok_or_else(|| format!("there is no secret `{shown}`; add `[secrets.NAME]`"))?;
+    let secret = found.ok_or_else(|| format!("no secret `{shown}`; add `[secrets.NAME]`"))?;
     let rules = secret.hosts.iter().map(|host| HostRule::parse(host));
     let allowed = Allowed {
         rules: rules
@@ -226,12 +225,12 @@ fn secret_value(
     let target = url
         .value
         .parse()
-        .map_err(|_| "its url is no address".to_owned())?;
+        .map_err(|_| "the url is invalid".to_owned())?;
     Target::of(&target, MAX_URL)
         .and_then(|target| allowed.admit(&target))
         .map_err(|_| {
             format!(
-                "secret `{shown}` is not for the host of `{}`",
+                "secret `{shown}` is not allowed for the host of `{}`",
                 text::inline(&url.shown, 200)
             )
         })?;
@@ -244,7 +243,7 @@ fn secret_value(
 
 fn other_transport(transport: Option<&str>, with: &str) -> String {
     let transport = text::inline(transport.unwrap_or_default(), 40);
-    format!("transport `{transport}` does not go with {with}; there are `stdio` and `http`")
+    format!("transport `{transport}` cannot be used with {with}; use `stdio` or `http`")
 }
 
 pub fn discovery(
@@ -368,12 +367,12 @@ mod tests {
             command = "x"
             "#,
             expect![[r#"
-                Discovered: this name is kept for the discovery command; choose another
-                a: transport `http` does not go with a `command`; there are `stdio` and `http`
+                Discovered: this name is reserved for the discovery command; choose another
+                a: transport `http` cannot be used with a `command`; use `stdio` or `http`
                 b: url `http://example.org/mcp` would be spoken to without encryption; write https, or `insecure = true`
-                c: secret `tracker` is not for the host of `https://evil.example.net/mcp`
-                d: there is no secret `other`; add `[secrets.NAME]`
-                discovery-command: this name is kept for the discovery command; choose another
+                c: secret `tracker` is not allowed for the host of `https://evil.example.net/mcp`
+                d: no secret `other`; add `[secrets.NAME]`
+                discovery-command: this name is reserved for the discovery command; choose another
                 e: `${UNSET}` needs $UNSET, which is not set; set it or write `${UNSET:-default}`
             "#]],
         );
@@ -400,10 +399,10 @@ mod tests {
             command = "x"
             "#,
             expect![[r#"
-                a-b: its tools would be called like those of server `a_b`; rename one of them
-                a_b: its tools would be called like those of server `a-b`; rename one of them
-                getSum: its tools would be called like those of server `getsum`; rename one of them
-                getsum: its tools would be called like those of server `getSum`; rename one of them
+                a-b: its tool names would collide with those of server `a_b`; rename one of them
+                a_b: its tool names would collide with those of server `a-b`; rename one of them
+                getSum: its tool names would collide with those of server `getsum`; rename one of them
+                getsum: its tool names would collide with those of server `getSum`; rename one of them
                 off-x: x   in /etc/me []
                 off_x: x   in /etc/me []
                 other: x   in /etc/me []

@@ -1,4 +1,4 @@
-//! Tables of what was typed and what a file says, and what they mean together.
+//! Table-driven tests of command lines and files merged into settings.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ fn only_a_flag_and_a_key_of_the_file_switch_the_fence_of_programs_off() {
         .filter(|argument| matches!(argument.get_action(), ArgAction::SetTrue));
     for switch in switches {
         let flag = format!("--{}", switch.get_long().unwrap());
-        // Some are refused without others; what is refused switches nothing off.
+        // Some flags require others; a rejected command line disables nothing.
         let off = unconfined(&["--http", "127.0.0.1:0", &flag], wide);
         assert_eq!(off.unwrap_or(false), flag == "--unconfined", "{flag}");
     }
@@ -165,7 +165,7 @@ fn a_path_that_needs_a_missing_variable_is_an_error_of_the_file() {
     );
 }
 
-/// What becomes of calls, each `tool {input}`, of a few tools.
+/// The decisions about calls, each `tool {input}`.
 fn decisions(settings: &Settings, calls: &[(&str, serde_json::Value)]) -> Vec<String> {
     use toolhost_contract::policy::{HookSaid, Request, Subject};
     let plugin = PluginName::parse("p").unwrap();
@@ -333,7 +333,7 @@ import = [
     assert_eq!(
         settings.warnings,
         [
-            "the further directories of /etc/claude.json are not granted; write them into `allowed_paths`"
+            "the additional directories of /etc/claude.json are not granted; add them to `allowed_paths`"
         ]
     );
 }
@@ -380,7 +380,7 @@ fn what_is_wrong_with_rules_is_said_with_its_place() {
         "",
         &expect_test::expect!["/etc/missing.toml: no such file"],
     );
-    // Compiled only with all the others, and still placed.
+    // Compiled together with all other rules, and still with its position.
     check(
         "timeout = \"1s\"\n[[rule]]\ntool = \"grep\"\nargs_regex = \"(\"\ndecision = \"deny\"\n",
         "",
@@ -388,7 +388,7 @@ fn what_is_wrong_with_rules_is_said_with_its_place() {
             r#"/etc/t.toml:3:8: error: `(` is not a regular expression: regex parse error:\n    (\n    ^\nerror: unclosed group"#
         ]],
     );
-    // An example that the rule does not speak of.
+    // An example that the rule does not match.
     check(
         "[[rule]]\ntool = \"Bash(git *)\"\ndecision = \"allow\"\nmatch = [\"Bash(ls)\"]\n",
         "",
@@ -456,7 +456,7 @@ fn two_imports_with_two_modes_need_a_word_of_the_file() {
     let error = settings_beside(&[], &format!("[policy]\n{import}"), &files).unwrap_err();
     assert_eq!(
         error,
-        "/etc/a.json wants mode auto and /etc/b.json wants mode dont_ask; write `mode` under [policy]"
+        "/etc/a.json sets mode auto and /etc/b.json sets mode dont_ask; set `mode` under [policy]"
     );
     let settings =
         settings_beside(&[], &format!("[policy]\nmode = \"plan\"\n{import}"), &files).unwrap();

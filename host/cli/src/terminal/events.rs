@@ -1,4 +1,4 @@
-//! Shows on standard error what a running tool reports.
+//! Prints events of running tools to standard error.
 
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,15 +9,15 @@ use toolhost_contract::{Event, Level, Sink, text};
 use super::screen::SCREEN;
 use super::style::{Paint, Style};
 
-/// Events go through a channel to a thread, so that a terminal which does not take them (Ctrl-S, a slow pipe) never
-/// holds up the guest or its clock.
+/// Prints events on a separate thread, so that a blocked terminal (Ctrl-S, a slow pipe) does not block the guest or
+/// count towards its time limit.
 pub struct Events {
     sender: Sender<Option<Event>>,
     printer: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Events {
-    /// Debug and trace messages are shown on demand only.
+    /// Debug and trace messages are only shown if `verbose` is set.
     pub fn start(verbose: bool) -> Arc<Self> {
         let (sender, receiver) = channel::<Option<Event>>();
         let least = if verbose { Level::Trace } else { Level::Info };
@@ -35,7 +35,7 @@ impl Events {
         })
     }
 
-    /// Waits until everything so far is shown, so that a result never comes before the messages that led to it.
+    /// Waits until all events so far are printed, so that a result never precedes its messages.
     pub fn finish(&self) {
         let _ = self.sender.send(None);
         if let Some(printer) = self
@@ -102,7 +102,7 @@ fn line(event: &Event, least: Level, style: Style) -> Option<String> {
         }
         Event::Dropped { count } => {
             format!(
-                "{} {count} messages dropped: the tool sent them too fast",
+                "{} dropped {count} messages because the tool sent them too fast",
                 style.paint(Paint::Yellow, "note")
             )
         }
@@ -145,7 +145,7 @@ mod tests {
             ),
             (
                 Event::Dropped { count: 3 },
-                Some("note 3 messages dropped: the tool sent them too fast\n"),
+                Some("note dropped 3 messages because the tool sent them too fast\n"),
             ),
         ] {
             assert_eq!(line(&event, Level::Info, Style::PLAIN).as_deref(), shown);

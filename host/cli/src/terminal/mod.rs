@@ -1,4 +1,4 @@
-//! The terminal: what is written to it, and what a person at it is asked.
+//! Terminal output and prompts.
 
 pub mod events;
 pub mod prompter;
@@ -10,7 +10,7 @@ use std::io::{ErrorKind, Write};
 
 use self::screen::{SCREEN, safe};
 
-/// Writes a result to standard output. A reader that has gone away, as in `host tools | head`, is not our error.
+/// Writes a result to standard output. A closed pipe, as in `host tools | head`, is not an error.
 pub fn print(text: &str) -> std::io::Result<()> {
     let text = safe(text);
     let mut stdout = std::io::stdout().lock();
@@ -26,7 +26,7 @@ pub fn print(text: &str) -> std::io::Result<()> {
     }
 }
 
-/// Everything that is not a result: one line on standard error.
+/// Writes a message that is not a result to standard error.
 pub fn note(text: &str) {
     SCREEN.note(&format!("{text}\n"));
 }

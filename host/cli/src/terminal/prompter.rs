@@ -1,8 +1,8 @@
-//! Asks a person at the terminal. A tool must not be able to answer for the person, hide what it will do, or make
-//! the question unreadable; whenever something is odd the answer is no.
+//! Prompts the user at the terminal.
 //!
-//! Read `talk.rs` for the conversation, `show.rs` for what it looks like, `choice.rs` for what may be answered,
-//! `draft.rs` for what becomes of changes that the person edits.
+//! A tool must not be able to answer for the user, hide what it does or make the question unreadable. Anything
+//! unexpected counts as a denial. The dialog, the layout of a question, the possible answers and the state of edited
+//! changes each have a submodule.
 
 mod changes;
 mod choice;
@@ -35,10 +35,10 @@ use self::talk::talk;
 use super::screen::SCREEN;
 
 pub struct TerminalPrompter<K = Tty> {
-    /// Whoever holds the keys has the terminal: two questions on one terminal cannot be told apart.
+    /// Locked while a question is on the terminal, because two questions could not be distinguished.
     keys: Arc<Mutex<K>>,
     desk: Arc<Desk>,
-    /// For what cannot wait until the keys are back.
+    /// Writes while another thread holds the lock.
     screen: Screen,
 }
 
@@ -67,15 +67,15 @@ impl<K: Keys> Prompter for TerminalPrompter<K> {
             if let Some(note) = show::too_long(question, call) {
                 return Answer::Deny { note: Some(note) };
             }
-            // When the call is cancelled this future is dropped, and with it the place: the thread that waits for a
-            // line sees that and does not swallow the next one, which is meant for somebody else.
+            // A cancelled call drops this future and its queue entry. The thread that waits for a line sees that and
+            // does not consume the next line, which is not meant for it.
             let mut place = self.desk.enter(question.clone(), call.clone());
             let mut keys = tokio::select! {
                 biased;
                 Ok(answer) = &mut place.covered => return answer,
                 keys = Arc::clone(&self.keys).lock_owned() => keys,
             };
-            // The thread keeps the keys until it is done with them, even if nobody waits for it any more.
+            // The thread holds the lock until it is done, even if this future is dropped.
             let desk = Arc::clone(&self.desk);
             let ask = Arc::clone(&place.ask);
             tokio::task::spawn_blocking(move || talk(&mut *keys, &desk, &ask))
@@ -101,14 +101,14 @@ impl<K: Keys> Prompter for TerminalPrompter<K> {
     }
 
     fn answered_elsewhere(&self, call: &CallId, by: &str) {
-        // Written before the tool starts, and not when the waiting thread looks up.
+        // Written before the tool starts, not when the waiting thread polls next.
         if let Some(told) = self.desk.answered_elsewhere(call, by) {
             (self.screen)(&told);
         }
     }
 }
 
-/// A yes or no to what was written above. None: there is no person to be asked.
+/// Asks the user to confirm what was printed before. Returns `None` if there is no terminal to prompt at.
 pub fn confirm(question: &str) -> Option<bool> {
     if !Tty::is_there() {
         return None;
@@ -140,7 +140,7 @@ impl Waits for Always {
     }
 }
 
-/// Tells the thread that nobody waits any more.
+/// Tells the thread on drop that the interview was cancelled.
 struct Leaving(Arc<interview::Ticket>);
 
 impl Drop for Leaving {

@@ -1,4 +1,4 @@
-//! What people see of a result.
+//! Rendering of results for users and scripts.
 
 use toolhost_contract::{
     CallError, Display, FileDiff, Outcome, Truncation, text, units::show_size,
@@ -6,12 +6,12 @@ use toolhost_contract::{
 
 use super::style::{Paint, Style};
 
-/// A failure without anything else is shown once, as the failure.
+/// Whether there is content to show in addition to a failure.
 pub fn has_content(outcome: &Outcome) -> bool {
     !outcome.is_error() || !outcome.llm.is_empty() || outcome.display.is_some()
 }
 
-/// What the tool made for people's eyes, or else what the model reads.
+/// The tool's output for display, or else the text for the model.
 pub fn for_people(outcome: &Outcome, style: Style) -> String {
     match &outcome.display {
         Some(Display {
@@ -29,12 +29,12 @@ pub fn for_people(outcome: &Outcome, style: Style) -> String {
     }
 }
 
-/// What the model reads, with hostile characters shown: the terminal at the end of a pipe is a terminal too.
+/// The text for the model with control characters escaped, because a pipe can end at a terminal too.
 pub fn for_scripts(outcome: &Outcome) -> String {
     text::block(&outcome.model_text(), usize::MAX)
 }
 
-/// Lines about a result that are not the result.
+/// Notes about a result.
 pub fn remarks(outcome: &Outcome) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(Truncation {
@@ -45,7 +45,7 @@ pub fn remarks(outcome: &Outcome) -> Vec<String> {
     {
         let saved = saved_to
             .as_deref()
-            .map(|path| format!("; all of it is in {}", text::inline(path, 300)));
+            .map(|path| format!("; full output in {}", text::inline(path, 300)));
         remarks.push(format!(
             "truncated: {} of {} shown{}",
             size(*shown_bytes),
@@ -56,7 +56,7 @@ pub fn remarks(outcome: &Outcome) -> Vec<String> {
     if let Some(tail) = &outcome.tail {
         let input = text::inline(&tail.input.to_string(), 1_000);
         remarks.push(format!(
-            "the tool suggests to call `{}` next with {input}",
+            "the tool suggests calling `{}` next with {input}",
             text::inline(&tail.tool, 80)
         ));
     }
@@ -72,7 +72,7 @@ fn size(bytes: f64) -> String {
     show_size(bytes.max(0.0) as u64)
 }
 
-/// The logical failure that a tool reported.
+/// The failure that a tool reported.
 pub fn failure(outcome: &Outcome) -> Option<String> {
     let failure = outcome.error.as_ref()?;
     let code = failure
@@ -86,7 +86,7 @@ pub fn failure(outcome: &Outcome) -> Option<String> {
     ))
 }
 
-/// For whoever was shown what the tool wrote to standard error while it ran.
+/// Renders an error without the tool's standard error, which was already shown while the tool ran.
 pub fn error_after_output(failed: &CallError) -> String {
     error(&CallError {
         stderr: None,
@@ -159,8 +159,8 @@ mod tests {
                 data: None,
             })
         };
-        outcome.display = display("markdown", Some("# For people"), None);
-        assert_eq!(for_people(&outcome, Style::PLAIN), "# For people");
+        outcome.display = display("markdown", Some("# For users"), None);
+        assert_eq!(for_people(&outcome, Style::PLAIN), "# For users");
         let diff = FileDiff {
             file_name: "a\n.txt".into(),
             diff: "@@ -0,0 +1 @@\n+x\u{202e}".into(),
@@ -195,7 +195,7 @@ mod tests {
             remarks(&outcome),
             [
                 "truncated: 1.0 KiB of 4.0 KiB shown",
-                "the tool suggests to call `next` next with {\"a\":1}"
+                "the tool suggests calling `next` next with {\"a\":1}"
             ]
         );
     }

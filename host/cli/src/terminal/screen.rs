@@ -1,5 +1,7 @@
-//! Who may write to the terminal: while a question is on it, messages and the output of tools wait. Text below a
-//! question could pass for a part of it.
+//! Coordination of writes to the terminal.
+//!
+//! Messages and output of tools are held while a question is shown, because text below it could be mistaken for a part
+//! of it.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -10,7 +12,7 @@ use toolhost_contract::text;
 
 use super::style::CODES;
 
-/// Bytes of messages that are kept while a question waits.
+/// Maximum bytes of messages held while a question is shown.
 const MAX_HELD: usize = 64 << 10;
 
 /// Standard error.
@@ -23,15 +25,15 @@ pub struct Screen<W: Write> {
 }
 
 struct State {
-    /// Questions that are about to be shown, or are.
+    /// Number of questions that are shown or about to be shown.
     questions: usize,
-    /// One of them is on the screen.
+    /// Whether one of them is on the screen.
     shown: bool,
     held: String,
     dropped: usize,
 }
 
-/// A question that is about to be shown, or is.
+/// Guard of a question that is shown or about to be shown.
 pub struct Asking<'a, W: Write>(&'a Screen<W>);
 
 impl<W: Write> Screen<W> {
@@ -48,7 +50,7 @@ impl<W: Write> Screen<W> {
         }
     }
 
-    /// At once, or after the question that is on the screen. Never blocks for a question.
+    /// Writes now, or after the question on the screen. Does not wait for a question.
     pub fn note(&self, text: &str) {
         let text = safe(text);
         let mut state = self.state();
@@ -67,7 +69,7 @@ impl<W: Write> Screen<W> {
         self.write(text);
     }
 
-    /// Blocks until no question uses the terminal, be it shown or not yet.
+    /// Blocks until no question is shown or about to be shown.
     pub fn wait_until_free(&self) {
         drop(self.wait_while(|state| state.questions > 0));
     }
@@ -77,7 +79,7 @@ impl<W: Write> Screen<W> {
         Asking(self)
     }
 
-    /// From now on nothing is written beside the question.
+    /// Holds all other output from now on.
     pub fn show_question(&self) {
         let mut state = self.state();
         state.shown = state.questions > 0;
@@ -89,7 +91,7 @@ impl<W: Write> Screen<W> {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// There is nobody to tell when that fails.
+    /// Errors are ignored, because they cannot be reported.
     fn write(&self, text: &str) {
         let _ = (self.writer)().write_all(text.as_bytes());
     }
@@ -110,7 +112,7 @@ impl<W: Write> Drop for Asking<'_, W> {
             if dropped > 0 {
                 let _ = writeln!(
                     held,
-                    "note: {dropped} messages were dropped while a question waited"
+                    "note: dropped {dropped} messages while a question was shown"
                 );
             }
             self.0.write(&held);
@@ -120,8 +122,8 @@ impl<W: Write> Drop for Asking<'_, W> {
     }
 }
 
-/// The last look at everything that is written: only our own colours are obeyed by a terminal. Text of others is escaped
-/// where it is laid out; this is for what was forgotten there.
+/// Escapes all control sequences except the host's own colours. Untrusted text is escaped where it is laid out; this is
+/// a second line of defence.
 pub fn safe(shown: &str) -> Cow<'_, str> {
     if text::block(shown, usize::MAX) == shown {
         return shown.into();
@@ -185,7 +187,7 @@ mod tests {
         });
         assert_eq!(
             written(),
-            "a message\\u{1b}[2J\nnote: 3 messages were dropped while a question waited\noutput\n"
+            "a message\\u{1b}[2J\nnote: dropped 3 messages while a question was shown\noutput\n"
         );
     }
 

@@ -1,4 +1,4 @@
-//! Colours, where somebody can see them; and tables.
+//! Colours and tables for the terminal.
 
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
@@ -10,7 +10,7 @@ pub struct Style {
     colours: bool,
 }
 
-/// The only codes that the host writes to a terminal: one for each [`Paint`], and the end of all.
+/// The only escape codes that the host writes to a terminal: one for each [`Paint`], and the reset code.
 pub const CODES: [&str; 7] = [
     "\u{1b}[1m",
     "\u{1b}[2m",
@@ -56,7 +56,7 @@ impl Style {
     }
 }
 
-/// Columns without lines around them, as wide as the terminal. Cells must be escaped already.
+/// A table without borders, as wide as the terminal. Cells must be escaped already.
 pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);

@@ -52,7 +52,7 @@ fn secret() -> Value {
     json!({"path": "notes.txt", "text": "the input", "password": "hunter2"})
 }
 
-/// One call: what is sent of it.
+/// Checks what is exported for one call.
 fn check(contents: bool, steps: impl IntoIterator<Item = Step>, spans: Expect, numbers: Expect) {
     let mut house = House::new(contents);
     let record = house.begin("c-1", "Write", secret());
@@ -67,7 +67,7 @@ fn a_call_is_a_span_with_its_turns_and_without_its_contents() {
         false,
         straight(),
         expect![[r#"
-            execute_tool write_file 0..5 of nobody, Unset
+            execute_tool write_file 0..5 of none, Unset
               gen_ai.agent.id=main
               gen_ai.conversation.id=local
               gen_ai.operation.name=execute_tool
@@ -144,7 +144,7 @@ fn the_time_a_person_takes_is_told_apart() {
         false,
         steps,
         expect![[r#"
-            execute_tool write_file 0..8 of nobody, Error { description: "failed" }
+            execute_tool write_file 0..8 of none, Error { description: "failed" }
               error.type=failed
               gen_ai.agent.id=main
               gen_ai.conversation.id=local
@@ -193,7 +193,7 @@ fn a_denial_is_an_error_with_its_code_and_no_reason() {
         false,
         [Step::Picked, found(), denied],
         expect![[r#"
-            execute_tool write_file 0..3 of nobody, Error { description: "permission_denied" }
+            execute_tool write_file 0..3 of none, Error { description: "permission_denied" }
               error.type=permission_denied
               gen_ai.agent.id=main
               gen_ai.conversation.id=local
@@ -231,7 +231,7 @@ fn a_name_that_a_model_made_up_names_no_span_and_no_series() {
         false,
         [Step::Picked, failed],
         expect![[r#"
-            execute_tool 0..2 of nobody, Error { description: "tool_not_registered" }
+            execute_tool 0..2 of none, Error { description: "tool_not_registered" }
               error.type=tool_not_registered
               gen_ai.agent.id=main
               gen_ai.conversation.id=local
@@ -260,7 +260,7 @@ fn a_batch_is_the_parent_of_its_calls_and_a_call_of_those_it_caused() {
         record.batch = Some("b-1".to_owned());
         house.run(record, straight());
     }
-    // It comes when the call that caused it has ended.
+    // Created after the call that caused it has ended.
     let mut tail = house.begin("c-2/tail-1", "Write", json!({}));
     tail.parent = Some(CallId("c-2".to_owned()));
     house.run(tail.clone(), [Step::Picked]);
@@ -274,7 +274,7 @@ fn a_batch_is_the_parent_of_its_calls_and_a_call_of_those_it_caused() {
     expect![[r#"
         execute_tool write_file 0..5 of toolhost.batch, Unset
         execute_tool write_file 5..10 of toolhost.batch, Unset
-        toolhost.batch 0..12 of nobody, Unset
+        toolhost.batch 0..12 of none, Unset
         execute_tool 10..11 of execute_tool write_file, Unset
     "#]]
     .assert_eq(&house.shown(false));
@@ -301,8 +301,8 @@ fn a_call_whose_beginning_was_missed_has_a_whole_span_and_one_whose_end_was_miss
     house.run(endless, [Step::Picked, found()]);
     house.calls.finish();
     expect![[r#"
-        execute_tool write_file 0..5 of nobody, Unset
-        execute_tool write_file 5..7 of nobody, Unset
+        execute_tool write_file 0..5 of none, Unset
+        execute_tool write_file 5..7 of none, Unset
     "#]]
     .assert_eq(&house.shown(false));
     expect![[r#"
@@ -403,7 +403,7 @@ fn w_19_names_and_rules_hold_no_secrets_and_nothing_invisible() {
             completed(false),
         ],
     );
-    // A name that no tool has.
+    // The name of an unknown tool.
     let record = house.begin("c-2", "ghp_0123456789012345678901", json!({}));
     let failed = Step::Failed {
         code: "tool_not_registered".to_owned(),

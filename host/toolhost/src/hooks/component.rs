@@ -1,4 +1,4 @@
-//! A plugin as a hook of the kernel.
+//! Adapter that runs a plugin as a hook of the kernel.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ impl ComponentHook {
         }
     }
 
-    /// How long the kernel waits: longer than the sandbox, which knows better what went wrong.
+    /// How long the kernel waits: longer than the sandbox, whose timeout error is more specific.
     pub fn patience(&self) -> Duration {
         self.timeout + Duration::from_secs(5)
     }

@@ -1,14 +1,14 @@
-//! From what the operator named to the files to load.
+//! Discovery of plugin files in the configured directories.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use toolhost_contract::text;
 
-/// A plugin, or a place of plugins, that is left out.
+/// A plugin or plugin directory that could not be loaded.
 pub struct Broken {
     pub path: PathBuf,
-    /// One line of at most [`Broken::MAX_REASON`] characters, with what a person would not see escaped.
+    /// One line of at most [`Broken::MAX_REASON`] characters, with invisible characters escaped.
     pub reason: String,
 }
 
@@ -16,13 +16,13 @@ impl Broken {
     pub const MAX_REASON: usize = 2_000;
 
     pub(super) fn new(path: PathBuf, reason: &str) -> Self {
-        // The mark of what was cut off counts as well.
+        // Leaves room for the truncation mark.
         let reason = text::inline(reason, Self::MAX_REASON - 40);
         Self { path, reason }
     }
 }
 
-/// The plugin files, sorted within each folder and each once; and the places where there are none.
+/// The plugin files, sorted within each directory and without duplicates, and the paths that contain none.
 pub fn find(places: &[PathBuf]) -> (Vec<PathBuf>, Vec<Broken>) {
     let mut seen = BTreeSet::new();
     let mut files = Vec::new();
@@ -31,7 +31,7 @@ pub fn find(places: &[PathBuf]) -> (Vec<PathBuf>, Vec<Broken>) {
         match files_in(place) {
             Ok(found) => {
                 for file in found {
-                    // The same folder under two names is still one folder.
+                    // Two names of the same directory count once.
                     if !seen.insert(file.canonicalize().unwrap_or_else(|_| file.clone())) {
                         continue;
                     }
@@ -50,7 +50,7 @@ pub fn find(places: &[PathBuf]) -> (Vec<PathBuf>, Vec<Broken>) {
 fn files_in(place: &Path) -> Result<Vec<PathBuf>, String> {
     let metadata = place.metadata().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
-            "no such folder; correct --plugins, or build the plugins first".to_owned()
+            "no such directory; correct --plugins, or build the plugins first".to_owned()
         }
         _ => format!("cannot be read: {error}"),
     })?;
@@ -71,13 +71,13 @@ fn files_in(place: &Path) -> Result<Vec<PathBuf>, String> {
         .collect();
     files.sort();
     if files.is_empty() {
-        Err("there is no *.wasm in this folder".to_owned())
+        Err("no *.wasm files in this directory".to_owned())
     } else {
         Ok(files)
     }
 }
 
-/// Refuses a link that leads out of the plugin folder: what is loaded from a folder is what an operator finds in it.
+/// Rejects a symlink out of the plugin directory, so that a directory contains everything that is loaded from it.
 fn stays_in(folder: &Path, file: &Path) -> Result<(), String> {
     if !file.is_symlink() {
         return Ok(());
@@ -92,7 +92,7 @@ fn stays_in(folder: &Path, file: &Path) -> Result<(), String> {
     }
     let shown = text::inline(&target.to_string_lossy(), 400);
     Err(format!(
-        "a link that leads out of the folder, to {shown}; copy the file into the folder, or add `--plugins {shown}`"
+        "symlink to {shown} outside the directory; copy the file into the directory, or add `--plugins {shown}`"
     ))
 }
 
@@ -125,7 +125,7 @@ mod tests {
         let target = outside.join("b.wasm").canonicalize().unwrap();
         let remedy = format!("or add `--plugins {}`", target.display());
         assert!(broken[0].reason.contains(&remedy), "{}", broken[0].reason);
-        // A link that the operator names is followed.
+        // A symlink that is given explicitly is followed.
         let (files, broken) = find(&[folder.join("b.wasm")]);
         assert_eq!((files.len(), broken.len()), (1, 0));
     }
@@ -150,8 +150,8 @@ mod tests {
         assert_eq!(
             reasons,
             [
-                "there is no *.wasm in this folder",
-                "no such folder; correct --plugins, or build the plugins first"
+                "no *.wasm files in this directory",
+                "no such directory; correct --plugins, or build the plugins first"
             ]
         );
     }

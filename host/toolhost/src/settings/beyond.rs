@@ -1,4 +1,4 @@
-//! What tools may use beyond files and variables.
+//! Settings for access beyond files and environment variables.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,25 +7,25 @@ use std::time::Duration;
 
 use toolhost_contract::AgentInfo;
 
-/// The operator's half; the other half is in each plugin's manifest.
+/// Access that the operator allows. A plugin's manifest must also request it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BeyondSettings {
-    /// Rules for addresses, as they were written.
+    /// Host rules, as written.
     pub hosts: Vec<String>,
     pub denied_hosts: Vec<String>,
     pub programs: Vec<String>,
-    /// Programs run without the kernel's walls around them.
+    /// Programs run without kernel confinement.
     pub unconfined: bool,
     /// Programs may use the network.
     pub program_network: bool,
-    /// Where what outlives a session is kept.
+    /// Directory for data that tools keep across sessions.
     pub memory: Option<PathBuf>,
     pub skills: Vec<PathBuf>,
     pub agents: Vec<AgentSettings>,
-    /// There are sub-agents besides: of whoever embeds the host, or of a client.
+    /// Whether there are other sub-agents: of the embedding program or of a client.
     pub other_agents: bool,
     pub secrets: Vec<SecretSettings>,
-    /// Variables that plugins see instead of the host's own.
+    /// Environment variables that plugins see instead of the host's.
     pub variables: BTreeMap<String, String>,
 }
 

@@ -1,12 +1,12 @@
-//! Files of the commands that run outside of the sandbox: hooks and sub-agents.
+//! Files of commands that run outside of the sandbox: hooks and sub-agents.
 
 use std::path::{Path, PathBuf};
 
 use super::{HookKind, Settings};
 
 impl Settings {
-    /// The programs of all hooks and sub-agents, and the files that their other words name, such as a script. A tool
-    /// that could write one of them would run whatever it likes, with the rights of the operator.
+    /// The programs of all hooks and sub-agents, and files in their arguments, such as scripts. A tool with write
+    /// access to one of them could run arbitrary code with the operator's privileges.
     pub(crate) fn files_of_commands(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();
         for hook in &self.hooks {
@@ -25,7 +25,7 @@ impl Settings {
     }
 }
 
-/// The absolute paths of a program that is started in `dir`, and of files that its other words name.
+/// The absolute paths of a program that is started in `dir`, and of files in its arguments.
 pub fn files_of_command(dir: &Path, program: &str, words: &[String]) -> Vec<PathBuf> {
     let program = if program.contains('/') {
         Some(dir.join(program))
@@ -36,7 +36,7 @@ pub fn files_of_command(dir: &Path, program: &str, words: &[String]) -> Vec<Path
     };
     let named = words
         .iter()
-        // `--script=FILE` as well.
+        // Also `--script=FILE`.
         .flat_map(|word| {
             [
                 Some(word.as_str()),

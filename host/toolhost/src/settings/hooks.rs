@@ -1,4 +1,4 @@
-//! Hooks with their place and their variables.
+//! Settings of hooks.
 
 use std::time::Duration;
 
@@ -23,12 +23,12 @@ pub enum HookKind {
 }
 
 impl HookSettings {
-    /// Has it a say in whether a call runs?
+    /// Whether the hook can decide about a call.
     pub fn decides(&self) -> bool {
         self.on.contains(&HookEvent::BeforeTool) && !matches!(self.kind, HookKind::ReadCache { .. })
     }
 
-    /// For people.
+    /// A description for display.
     pub fn words(&self) -> String {
         let who = match &self.kind {
             HookKind::Command(command) => format!("command {}", command.program.display()),

@@ -1,24 +1,24 @@
-//! How much of what the host keeps is kept, and how long.
+//! Limits on the age and size of stored data.
 
 use std::time::Duration;
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// None: without a limit.
+/// Limits on stored data; `None` is unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionSettings {
-    /// Calls, sessions, approvals that ended and the audit chain.
+    /// Age of calls, sessions, ended approvals and the audit chain.
     pub records_age: Option<Duration>,
-    /// Bytes of the database.
+    /// Size of the database in bytes.
     pub records_size: Option<u64>,
-    /// How long changes of files can be undone.
+    /// How long file changes can be undone.
     pub undo_age: Option<Duration>,
-    /// Bytes of the contents that an undo needs.
+    /// Size of undo data in bytes.
     pub undo_size: Option<u64>,
-    /// Compiled code that was not used for so long.
+    /// Age of compiled code since its last use.
     pub cache_age: Option<Duration>,
     pub cache_size: Option<u64>,
-    /// Logs of MCP servers that were not written for so long.
+    /// Age of logs of MCP servers since the last write.
     pub logs_age: Option<Duration>,
 }
 

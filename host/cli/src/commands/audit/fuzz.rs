@@ -1,6 +1,6 @@
-//! Fuzz targets for the audit: the lines of an export, and heads that were noted.
+//! Fuzz targets for exports of the audit trail and for saved heads.
 //!
-//! An export is good for what it is made for when the chain can be computed again from its lines alone.
+//! An export is correct if the hash chain can be recomputed from its lines alone.
 
 use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
@@ -79,7 +79,7 @@ fn row(id: &str) -> CallRow {
     }
 }
 
-/// The hash of an exported line, as docs/audit.md says it is made.
+/// The hash of an exported line, computed as specified in docs/audit.md.
 fn hash(line: &Value, before: &[u8; 32]) -> [u8; 32] {
     fn put(bytes: &mut Vec<u8>, text: &str) {
         bytes.extend((text.len() as u64).to_be_bytes());

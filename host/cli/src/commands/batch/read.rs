@@ -1,4 +1,4 @@
-//! What `host batch` reads: calls as they are, or a turn in the form of a model's API. Errors say where they are.
+//! Input parsing for `host batch`: a list of calls, or a turn in the format of a model API. Errors state the position.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -14,32 +14,32 @@ use toolhost_contract::{numbers, text};
 use super::Wish;
 use crate::exit::{Exit, Failure};
 
-/// What one batch may hold.
+/// Limits of one batch: calls, input bytes and bytes of an id.
 const MAX_CALLS: usize = 10_000;
 const MAX_INPUT: u64 = 64 << 20;
 const MAX_ID: usize = 256;
-/// JSON values of one batch: each takes some hundred bytes in memory, however short its text is.
+/// JSON values of one batch. Each takes some hundred bytes of memory, however short its text is.
 pub const MAX_VALUES: usize = 1_000_000;
 
-/// The calls, as they stand there.
+/// Reads calls from a file.
 pub(super) fn wishes(file: &Path) -> Result<Vec<Wish>, Failure> {
     let text = text_of(file)?;
     parse(&text).map_err(|message| wrong(file, &message))
 }
 
-/// A turn in the form of a model's API.
+/// A turn in the format of a model API.
 pub(super) struct Turn {
     pub calls: Vec<Wanted>,
-    /// The API's word for an end that is no usual one.
+    /// The API's stop reason, if it is not a regular one.
     pub ended: Option<String>,
 }
 
 impl Turn {
-    /// What is said of a turn without calls.
+    /// The message for a turn without calls.
     pub(super) fn note(&self) -> String {
         match &self.ended {
-            Some(word) => format!("note: the turn calls no tool; it ended with `{word}`"),
-            None => "note: the turn calls no tool".to_owned(),
+            Some(word) => format!("note: the turn contains no tool calls; it ended with `{word}`"),
+            None => "note: the turn contains no tool calls".to_owned(),
         }
     }
 }
@@ -66,33 +66,34 @@ pub(super) fn spoken(turn: &Value, format: Format) -> Result<Turn, String> {
     Ok(Turn { calls, ended })
 }
 
-/// The text without what some editors and shells put before it, if it can be JSON at all.
+/// The text without a byte order mark, or an error if it cannot be JSON.
 pub fn json_of<'a>(text: &'a [u8], wanted: &str) -> Result<&'a [u8], String> {
     if text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") {
-        return Err("UTF-16; write it as UTF-8".to_owned());
+        return Err("encoded as UTF-16; use UTF-8".to_owned());
     }
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let body = text.trim_ascii_start();
     if body.is_empty() {
-        return Err(format!("empty; {wanted} is wanted"));
+        return Err(format!("empty input; expected {wanted}"));
     }
     if [&b"event:"[..], b"data:", b"id:", b"retry:", b":"]
         .iter()
         .any(|field| body.starts_with(field))
     {
-        let message = "a stream of events; ask the API for a whole response, without `stream`, or put its pieces together";
+        let message =
+            "an event stream; request a complete response without `stream`, or assemble the events";
         return Err(message.to_owned());
     }
     if values(text) > MAX_VALUES {
         return Err(format!(
-            "more than {MAX_VALUES} JSON values, those in texts included; cut it into several batches"
+            "more than {MAX_VALUES} JSON values, including those in strings; split the input into several batches"
         ));
     }
     Ok(text)
 }
 
-/// How many JSON values there are at most. Texts count like the rest, with what is escaped in them: arguments of calls
-/// are JSON in a text, and are parsed too.
+/// An upper bound of the number of JSON values. The content of strings counts too, escapes included, because arguments
+/// of calls can be JSON in a string.
 pub fn values(text: &[u8]) -> usize {
     text.iter().filter(|byte| b",:[{\\".contains(byte)).count()
 }
@@ -111,7 +112,7 @@ fn text_of(file: &Path) -> Result<Vec<u8>, Failure> {
     if stdin && std::io::stdin().is_terminal() {
         return Err(Failure::new(
             Exit::Usage,
-            "no calls; name a file, or send them to standard input",
+            "no calls given; name a file or pass them on standard input",
         ));
     }
     let mut text = Vec::new();
@@ -124,7 +125,7 @@ fn text_of(file: &Path) -> Result<Vec<u8>, Failure> {
     read.map_err(|error| wrong(file, &format!("cannot be read: {error}")))?;
     if text.len() as u64 > MAX_INPUT {
         let message = format!(
-            "longer than {} MiB; cut it into several batches",
+            "larger than {} MiB; split the input into several batches",
             MAX_INPUT >> 20
         );
         return Err(wrong(file, &message));
@@ -132,7 +133,7 @@ fn text_of(file: &Path) -> Result<Vec<u8>, Failure> {
     Ok(text)
 }
 
-/// A list, or objects one after the other. Errors of JSON say line and column.
+/// Parses an array or a sequence of objects. JSON errors state the line and column.
 fn parse(text: &[u8]) -> Result<Vec<Wish>, String> {
     let text = json_of(text, "a list of calls")?;
     numbers::check_integers(text).map_err(|error| error.to_string())?;
@@ -144,16 +145,16 @@ fn parse(text: &[u8]) -> Result<Vec<Wish>, String> {
         serde_json::from_slice::<Wishes>(text).map(|wishes| wishes.0)
     } else {
         let stream = serde_json::Deserializer::from_slice(text).into_iter::<Wish>();
-        // One more than fits, so that too many are noticed and no more are kept.
+        // One more than allowed, to detect an excess without storing it.
         stream.take(MAX_CALLS + 1).collect()
     };
     let wishes = wishes.map_err(|error| {
         let message = error.to_string();
         let guessed = error.is_data().then(|| guess(text)).flatten();
         let hint = match guessed {
-            Some(format) => format!("; it looks like a turn of a model: add `--format {format}`"),
+            Some(format) => format!("; this looks like a model turn, add `--format {format}`"),
             None if message.starts_with("unknown field") => {
-                "; a turn of a model's API needs `--format`".to_owned()
+                "; a model turn requires `--format`".to_owned()
             }
             None => String::new(),
         };
@@ -163,7 +164,7 @@ fn parse(text: &[u8]) -> Result<Vec<Wish>, String> {
     Ok(wishes)
 }
 
-/// Whose turn it could be, by its first value.
+/// Guesses the format of a turn from its first value.
 fn guess(text: &[u8]) -> Option<Format> {
     let mut values = serde_json::Deserializer::from_slice(text).into_iter::<Value>();
     Format::guess(&values.next()?.ok()?)
@@ -177,27 +178,27 @@ pub(super) fn check(wishes: &[Wish]) -> Result<(), String> {
     for (index, wish) in wishes.iter().enumerate() {
         let wrong = |what: &str| Err(format!("call {}: {what}", index + 1));
         if wish.id.is_empty() {
-            return wrong("its id is empty; give each call an id of its own");
+            return wrong("the id is empty; give each call a unique id");
         }
         if wish.id.len() > MAX_ID {
             return wrong(&format!(
-                "its id has {} bytes; at most {MAX_ID} are taken",
+                "the id has {} bytes; the maximum is {MAX_ID}",
                 wish.id.len()
             ));
         }
         if !ids.insert(&wish.id) {
             let id = text::inline(&wish.id, 80);
-            return wrong(&format!("the id `{id}` is there already; ids must differ"));
+            return wrong(&format!("duplicate id `{id}`; ids must be unique"));
         }
     }
     Ok(())
 }
 
 fn too_many() -> String {
-    format!("more than {MAX_CALLS} calls; cut it into several batches")
+    format!("more than {MAX_CALLS} calls; split them into several batches")
 }
 
-/// A list that stops being read when it is too long.
+/// A list of calls. Reading stops when it is too long.
 struct Wishes(Vec<Wish>);
 
 impl<'de> Deserialize<'de> for Wishes {
@@ -258,8 +259,8 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_with_its_place() {
-        check("", Err("empty; a list of calls is wanted"));
-        check(" \n", Err("empty; a list of calls is wanted"));
+        check("", Err("empty input; expected a list of calls"));
+        check(" \n", Err("empty input; expected a list of calls"));
         check(
             "[\n  {\"id\": \"1\",, \"name\": \"a\"}\n]",
             Err("key must be a string at line 2 column 14"),
@@ -271,21 +272,21 @@ mod tests {
         check(
             r#"[{"id": "1", "tool": "a"}]"#,
             Err(
-                "unknown field `tool`, expected one of `id`, `name`, `input` at line 1 column 19; a turn of a model's API needs `--format`",
+                "unknown field `tool`, expected one of `id`, `name`, `input` at line 1 column 19; a model turn requires `--format`",
             ),
         );
         check(
             r#"[{"id": "1", "name": "a"}, {"id": "1", "name": "b"}]"#,
-            Err("call 2: the id `1` is there already; ids must differ"),
+            Err("call 2: duplicate id `1`; ids must be unique"),
         );
         check(
             r#"[{"id": "", "name": "a"}]"#,
-            Err("call 1: its id is empty; give each call an id of its own"),
+            Err("call 1: the id is empty; give each call a unique id"),
         );
         let long = format!("[{{\"id\": \"{}\", \"name\": \"a\"}}]", "x".repeat(257));
         check(
             &long,
-            Err("call 1: its id has 257 bytes; at most 256 are taken"),
+            Err("call 1: the id has 257 bytes; the maximum is 256"),
         );
     }
 
@@ -308,7 +309,7 @@ mod tests {
             ("{\"jsonrpc\": \"2.0\"}\n{\"jsonrpc\": \"2.0\"}", "mcp"),
         ] {
             let error = parse(text.as_bytes()).unwrap_err();
-            let hint = format!("; it looks like a turn of a model: add `--format {format}`");
+            let hint = format!("; this looks like a model turn, add `--format {format}`");
             assert!(error.ends_with(&hint), "{error}");
         }
     }
@@ -317,22 +318,23 @@ mod tests {
     fn what_stands_before_the_json_is_skipped_or_named() {
         let call = r#"[{"id": "1", "name": "a"}]"#;
         check(&format!("\u{feff}{call}"), Ok(&["1"]));
-        let stream = "a stream of events; ask the API for a whole response, without `stream`, or put its pieces together";
+        let stream =
+            "an event stream; request a complete response without `stream`, or assemble the events";
         for (text, expected) in [
             (&b"\xef\xbb\xbf[]"[..], None),
             (b"[", Some("EOF while parsing a list at line 1 column 1")),
             (
                 b"",
-                Some("empty; a turn in the format `anthropic` is wanted"),
+                Some("empty input; expected a turn in the format `anthropic`"),
             ),
             (
                 b"\xef\xbb\xbf\n",
-                Some("empty; a turn in the format `anthropic` is wanted"),
+                Some("empty input; expected a turn in the format `anthropic`"),
             ),
             (b"event: message_start\ndata: {}\n", Some(stream)),
             (b"\ndata: {\"choices\": []}\n", Some(stream)),
             (b": ping\n", Some(stream)),
-            (b"\xff\xfe[\0]\0", Some("UTF-16; write it as UTF-8")),
+            (b"\xff\xfe[\0]\0", Some("encoded as UTF-16; use UTF-8")),
         ] {
             let turn = parse_turn(text, Format::Anthropic);
             let error = turn.map(|turn| turn.calls.len()).err();
@@ -343,10 +345,10 @@ mod tests {
     #[test]
     fn a_turn_without_calls_says_how_it_ended() {
         for (text, note) in [
-            ("[]", "note: the turn calls no tool"),
+            ("[]", "note: the turn contains no tool calls"),
             (
                 r#"{"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL"}]}"#,
-                "note: the turn calls no tool; it ended with `MALFORMED_FUNCTION_CALL`",
+                "note: the turn contains no tool calls; it ended with `MALFORMED_FUNCTION_CALL`",
             ),
         ] {
             let turn = parse_turn(text.as_bytes(), Format::Gemini).unwrap();
@@ -363,7 +365,7 @@ mod tests {
             format!("\"{}\"", r"0\u002c".repeat(many)),
         ] {
             let text = format!("[{{\"id\": \"1\", \"name\": \"a\", \"input\": [{values}]}}]");
-            let error = "more than 1000000 JSON values, those in texts included; cut it into several batches";
+            let error = "more than 1000000 JSON values, including those in strings; split the input into several batches";
             assert_eq!(parse(text.as_bytes()).unwrap_err(), error);
             let turn = parse_turn(text.as_bytes(), Format::OpenAi);
             assert_eq!(turn.err().as_deref(), Some(error));

@@ -1,4 +1,4 @@
-//! `host mcp approve`: shows what would run, or what of a server has changed, and keeps a person's yes for exactly that.
+//! `host mcp approve`: shows what would run or which tools have changed, and saves an approval of exactly that.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -16,10 +16,10 @@ use crate::load::servers::{Keep, ground, start};
 use crate::settings::{DiscoverySettings, Settings};
 use crate::terminal::{note, print};
 
-/// Of what changed, in bytes: some hundreds of lines.
+/// Bytes of changes that are shown at the terminal, some hundreds of lines. Longer changes go to a file.
 const ON_TERMINAL: usize = 32 << 10;
 const MAX_SHOWN: usize = 16 << 20;
-/// For finding the lines that stayed, in all tools together.
+/// Time limit of all diffs together.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub async fn approve(args: &ApproveArgs) -> Result<Exit, Failure> {
@@ -40,21 +40,21 @@ pub async fn approve(args: &ApproveArgs) -> Result<Exit, Failure> {
         .or_exit(Exit::Store)?
     {
         note(&format!(
-            "server `{}` is not sandboxed: it runs with your rights\n  {}",
+            "server `{}` is not sandboxed: it runs with your privileges\n  {}",
             args.name,
             config.shown().replace('\n', "\n  ")
         ));
-        if let Some(exit) = refused("let it run?", args)? {
+        if let Some(exit) = refused("allow it to run?", args)? {
             return Ok(exit);
         }
         keep.approvals
             .approve(&args.name, digest)
             .or_exit(Exit::Store)?;
     }
-    // A running host may see tools that the server does not list here.
+    // A running host may have seen tools that the server does not list here.
     let waiting = keep.approvals.waiting(&args.name, digest);
     let waiting = waiting.or_exit(Exit::Store)?;
-    // Its tools as they are now: nothing is left out that is fit to be served.
+    // The current tools, including all that can be served once approved.
     let running = start(config.clone(), &settings, &keep, Arc::new(|_, _| ()));
     let listing = running.shared().first().await;
     running.stop().await;
@@ -63,7 +63,7 @@ pub async fn approve(args: &ApproveArgs) -> Result<Exit, Failure> {
         Err(error) => {
             let reason = text::block(&error.to_string(), 2_000);
             note(&format!(
-                "warning: it is approved, and does not work: {reason}"
+                "warning: approved, but the server does not work: {reason}"
             ));
             return Ok(Exit::ToolFailed);
         }
@@ -84,7 +84,7 @@ async fn discovery(args: &ApproveArgs, settings: &Settings, keep: &Keep) -> Resu
     let Some(wanted) = &settings.discovery else {
         return Err(Failure::new(
             Exit::Usage,
-            "the configuration names no tools.discovery_command",
+            "the configuration has no `tools.discovery_command`",
         ));
     };
     let (name, digest) = (DiscoverySettings::NAME, wanted.digest());
@@ -94,10 +94,10 @@ async fn discovery(args: &ApproveArgs, settings: &Settings, keep: &Keep) -> Resu
         .or_exit(Exit::Store)?
     {
         note(&format!(
-            "the discovery command is not sandboxed: it runs with your rights\n  {}",
+            "the discovery command is not sandboxed: it runs with your privileges\n  {}",
             wanted.discovery.shown().replace('\n', "\n  ")
         ));
-        if let Some(exit) = refused("let it run?", args)? {
+        if let Some(exit) = refused("allow it to run?", args)? {
             return Ok(exit);
         }
         keep.approvals.approve(name, digest).or_exit(Exit::Store)?;
@@ -113,7 +113,7 @@ async fn discovery(args: &ApproveArgs, settings: &Settings, keep: &Keep) -> Resu
     take(args, keep, digest, &found.tools, &found.changed)
 }
 
-/// Shows what became of tools, all of it, and keeps a yes for exactly that.
+/// Shows all changes of tools, and saves an approval of exactly these.
 fn take(
     args: &ApproveArgs,
     keep: &Keep,
@@ -123,7 +123,7 @@ fn take(
 ) -> Result<Exit, Failure> {
     if !changed.is_empty() {
         show(args, keep, changed)?;
-        if let Some(exit) = refused("take these tools as they are now?", args)? {
+        if let Some(exit) = refused("approve these tools?", args)? {
             return Ok(exit);
         }
         keep.approvals
@@ -135,14 +135,14 @@ fn take(
     Ok(Exit::Ok)
 }
 
-/// What is too long for a terminal goes into a file; the question waits while it is read, so that the yes is for this
-/// very list, whatever the server says next.
+/// Shows the changes, in a file if they are too long for a terminal. The prompt waits while the file is read, so that
+/// the approval covers this list even if the server changes it meanwhile.
 fn show(args: &ApproveArgs, keep: &Keep, changed: &[Change]) -> Result<(), Failure> {
     let Some(shown) = whole(changed, Instant::now() + PATIENCE) else {
         return Err(Failure::new(
             Exit::Denied,
             format!(
-                "what changed of {} tools is more than {} MiB, which nobody reads; leave tools out with \
+                "the changes of {} tools exceed {} MiB, which is too much to review; exclude tools with \
                  `exclude_tools`, or remove the server",
                 changed.len(),
                 MAX_SHOWN >> 20
@@ -162,8 +162,8 @@ fn show(args: &ApproveArgs, keep: &Keep, changed: &[Change]) -> Result<(), Failu
             };
             write().or_exit(Exit::Store)?;
             note(&format!(
-                "{} tools are not what was approved; what changed is {} bytes, all of it in\n  {}\nread it before you \
-                 say yes",
+                "{} tools differ from what was approved; all changes ({} bytes) are in\n  {}\nread them before you \
+                 approve",
                 changed.len(),
                 shown.len(),
                 path.display()
@@ -175,14 +175,14 @@ fn show(args: &ApproveArgs, keep: &Keep, changed: &[Change]) -> Result<(), Failu
         .any(|change| change.earlier == Earlier::NoRoom)
     {
         note(
-            "there is no room to keep what all these tools are: with a yes, what was approved of tools that are not \
-             listed now is forgotten, and such a tool is new when it comes back",
+            "too many tools to store: approving these discards the approvals of tools that are not listed now; such a \
+             tool counts as new when it returns",
         );
     }
     Ok(())
 }
 
-/// None when it is more than anybody reads.
+/// All changes as text, or `None` if they exceed [`MAX_SHOWN`] bytes.
 fn whole(changed: &[Change], deadline: Instant) -> Option<String> {
     let mut shown = String::new();
     for change in changed {
@@ -204,17 +204,17 @@ fn whole(changed: &[Change], deadline: Instant) -> Option<String> {
     Some(shown.trim_end().to_owned())
 }
 
-/// How the command ends when there was no yes.
+/// Asks for approval. Returns the exit code of the command if it was denied.
 fn refused(question: &str, args: &ApproveArgs) -> Result<Option<Exit>, Failure> {
     match ask(question, args.yes) {
         Some(true) => Ok(None),
         Some(false) => {
-            note("nothing was approved");
+            note("not approved");
             Ok(Some(Exit::Denied))
         }
         None => Err(Failure::new(
             Exit::Denied,
-            "nobody is there to say yes; run it at a terminal, or with --yes",
+            "no terminal to prompt at; run this at a terminal, or with --yes",
         )),
     }
 }

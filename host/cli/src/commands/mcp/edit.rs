@@ -1,4 +1,4 @@
-//! Changes one table of a configuration file, and leaves every comment and every other line as it was.
+//! Edits of the servers in a configuration file that preserve comments and all other lines.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -10,10 +10,10 @@ use toolhost_hostfiles::read_text;
 
 use super::AddArgs;
 
-/// As much as is read of a configuration.
+/// Maximum size of a configuration file in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The text of a file, or of one that is not there yet.
+/// The text of a file that may not exist yet.
 pub struct Text {
     text: String,
     exists: bool,
@@ -22,7 +22,7 @@ pub struct Text {
 pub fn read(file: &Path) -> anyhow::Result<Text> {
     if file.extension().is_none_or(|extension| extension != "toml") {
         bail!(
-            "{}: only .toml files are changed by commands; write the server into it by hand, below `mcpServers`",
+            "{}: only .toml files can be edited by commands; add the server by hand under `mcpServers`",
             file.display()
         );
     }
@@ -36,7 +36,7 @@ pub fn read(file: &Path) -> anyhow::Result<Text> {
     }
 }
 
-/// Whole or not at all.
+/// Writes the file atomically.
 pub fn write(file: &Path, text: &str) -> anyhow::Result<()> {
     let folder = file
         .parent()
@@ -44,7 +44,7 @@ pub fn write(file: &Path, text: &str) -> anyhow::Result<()> {
         .unwrap_or(Path::new("."));
     let written = || -> io::Result<()> {
         fs::create_dir_all(folder)?;
-        // Through a link, should the file be one: it stays one.
+        // A symlink is followed and stays a symlink.
         let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
         let place = target.parent().unwrap_or(folder);
         let mut new = tempfile::NamedTempFile::new_in(place)?;
@@ -74,7 +74,7 @@ pub fn with_server(before: &Text, args: &AddArgs) -> anyhow::Result<String> {
         Item::Table(table)
     });
     let Some(servers) = servers.as_table_like_mut() else {
-        bail!("`{key}` is a list; write the server into it by hand");
+        bail!("`{key}` is a list; add the server by hand");
     };
     let mut server = Table::new();
     if let Some(url) = &args.url {
@@ -106,7 +106,7 @@ pub fn with_server(before: &Text, args: &AddArgs) -> anyhow::Result<String> {
         server["timeout"] = value(format!("{}ms", timeout.as_millis()));
     }
     if servers.get(&args.name).is_some() {
-        bail!("server `{}` is there already; remove it first", args.name);
+        bail!("server `{}` already exists; remove it first", args.name);
     }
     servers.insert(&args.name, Item::Table(server));
     Ok(file.to_string())
@@ -117,10 +117,10 @@ pub fn without_server(before: &Text, name: &str) -> anyhow::Result<String> {
     let key = key_of(&file);
     let servers = file.get_mut(key).and_then(Item::as_table_like_mut);
     let Some(servers) = servers else {
-        bail!("the servers are not a table `[{key}]`; take `{name}` out by hand");
+        bail!("the servers are not a table `[{key}]`; remove `{name}` by hand");
     };
     if servers.remove(name).is_none() {
-        bail!("server `{name}` is not in `[{key}]`; take it out by hand");
+        bail!("server `{name}` is not in `[{key}]`; remove it by hand");
     }
     if servers.is_empty() {
         file.remove(key);
@@ -128,7 +128,7 @@ pub fn without_server(before: &Text, name: &str) -> anyhow::Result<String> {
     Ok(file.to_string())
 }
 
-/// In whichever spelling the file has it.
+/// The key of the servers in the spelling of the file.
 fn key_of(file: &DocumentMut) -> &'static str {
     if file.contains_key("mcpServers") {
         "mcpServers"
@@ -163,7 +163,7 @@ mod tests {
         };
         let shown = match with_server(&text(before), &args) {
             Ok(after) => {
-                // What was added can be taken away again.
+                // Removing the added server restores the file.
                 let back = without_server(&text(&after), &args.name).unwrap();
                 assert_eq!(back.trim(), before.trim());
                 after
@@ -218,12 +218,12 @@ mod tests {
         check(
             "[mcp_servers.a]\nurl = \"https://a\"\n",
             &["a", "--url", "https://b"],
-            expect!["server `a` is there already; remove it first"],
+            expect!["server `a` already exists; remove it first"],
         );
         check(
             "[[mcp_servers]]\nname = \"a\"\nurl = \"https://a\"\n",
             &["b", "--url", "https://b"],
-            expect!["`mcp_servers` is a list; write the server into it by hand"],
+            expect!["`mcp_servers` is a list; add the server by hand"],
         );
         let error = read(Path::new("x.yaml")).err().unwrap().to_string();
         assert!(error.contains("only .toml files"), "{error}");

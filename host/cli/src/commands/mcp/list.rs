@@ -1,4 +1,4 @@
-//! `host mcp list` and `host mcp test`: how servers stand, and what they say.
+//! `host mcp list` and `host mcp test`: the state of servers and what they list.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use crate::load::servers::{self, Keep, Known, Servers, Standing, start};
 use crate::terminal::print;
 use crate::terminal::style::table;
 
-/// Tools whose changes `test` shows, each up to so many characters; `approve` shows all of all.
+/// Number of tools whose changes `test` shows, and characters of each; `approve` shows all changes.
 const FEW: usize = 3;
 const MAX_SHOWN: usize = 8_000;
-/// For finding the lines that stayed.
+/// Time limit of all diffs together.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub async fn list(args: &ListArgs) -> Result<Exit, Failure> {
@@ -62,14 +62,14 @@ fn line(config: &ServerConfig) -> String {
     config.shown().lines().next().unwrap_or_default().to_owned()
 }
 
-/// One word, and what is wrong.
+/// The state in one word, and the reason for a failure.
 fn state(known: &Known) -> (&'static str, Option<String>) {
     match &known.standing {
         Standing::Disabled => ("disabled", None),
         Standing::Broken(reason) => ("broken", Some(reason.clone())),
         Standing::Unapproved => (
             "not approved",
-            Some(format!("`host mcp approve {}` lets it run", known.name)),
+            Some(format!("approve it with `host mcp approve {}`", known.name)),
         ),
         Standing::Started(server) => {
             let state = server.shared().state();
@@ -172,10 +172,7 @@ fn in_words(listing: &Listing, took: u128) -> String {
         "connected in {took} ms: MCP {} ({}), {}",
         listing.version,
         era(listing),
-        listing
-            .says
-            .as_deref()
-            .unwrap_or("a server that does not say its name")
+        listing.says.as_deref().unwrap_or("unnamed server")
     )];
     lines.extend(listing.tools.iter().map(|one| {
         format!(

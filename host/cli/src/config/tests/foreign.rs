@@ -1,4 +1,4 @@
-//! Keys as other systems spell them: the same meaning, and one word of each.
+//! Configuration keys in the spelling of other systems.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ tools:
     assert_eq!(key.unwrap().reveal(), "${TAVILY_API_KEY}");
     assert!(
         !format!("{config:?}").contains("TAVILY"),
-        "a key is shown to nobody"
+        "the debug output contains the key"
     );
     let server = &config.mcp_servers["one"];
     assert_eq!(server.url.as_deref(), Some("http://localhost:1/mcp"));
@@ -113,39 +113,45 @@ fn a_key_in_two_spellings_is_an_error_that_names_both() {
     check_error(
         Format::Toml,
         "timeout = \"1s\"\ntoolTimeoutMs = 1000\n",
-        &expect!["toolhost.toml: `timeout` and `toolTimeoutMs` say the same; keep one"],
+        &expect!["toolhost.toml: `timeout` and `toolTimeoutMs` are the same setting; keep one"],
     );
     check_error(
         Format::Yaml,
         "concurrency: 3\nsettings: { agent: { maxConcurrentTools: 3 } }\n",
         &expect![
-            "toolhost.yaml: `concurrency` and `settings.agent.maxConcurrentTools` say the same; keep one"
+            "toolhost.yaml: `concurrency` and `settings.agent.maxConcurrentTools` are the same setting; keep one"
         ],
     );
     check_error(
         Format::Yaml,
         "tools:\n  maxConcurrent: 3\n  max_concurrent: 3\n",
-        &expect!["toolhost.yaml:3: `maxConcurrent` and `max_concurrent` say the same; keep one"],
+        &expect![
+            "toolhost.yaml:3: `maxConcurrent` and `max_concurrent` are the same setting; keep one"
+        ],
     );
     check_error(
         Format::Toml,
         "[tools]\ntimeout = 5\ntimeout_ms = 5\n",
-        &expect!["toolhost.toml:3: `timeout` and `timeout_ms` say the same; keep one"],
+        &expect!["toolhost.toml:3: `timeout` and `timeout_ms` are the same setting; keep one"],
     );
     check_error(
         Format::Json,
         "{\"useTools\": [],\n\"use_tools\": []}",
-        &expect!["toolhost.json:2: `useTools` and `use_tools` say the same; keep one"],
+        &expect!["toolhost.json:2: `useTools` and `use_tools` are the same setting; keep one"],
     );
     check_error(
         Format::Toml,
         "[permission]\nautoAllowTools = []\nauto_allow_tools = []\n",
-        &expect!["toolhost.toml:3: `autoAllowTools` and `auto_allow_tools` say the same; keep one"],
+        &expect![
+            "toolhost.toml:3: `autoAllowTools` and `auto_allow_tools` are the same setting; keep one"
+        ],
     );
     check_error(
         Format::Toml,
         "[policy]\nmode = \"plan\"\n[permission]\nmode = \"auto\"\n",
-        &expect!["toolhost.toml: `policy.mode` and `permission.mode` say the same; keep one"],
+        &expect![
+            "toolhost.toml: `policy.mode` and `permission.mode` are the same setting; keep one"
+        ],
     );
 }
 
@@ -154,12 +160,12 @@ fn a_wrong_value_of_another_system_is_an_error_with_its_line() {
     check_error(
         Format::Toml,
         "toolTimeoutMs = 0\n",
-        &expect!["toolhost.toml:1: 0 ms is no time for a call; give at least 1"],
+        &expect!["toolhost.toml:1: 0 ms is too short for a call; use at least 1"],
     );
     check_error(
         Format::Yaml,
         "tools:\n  timeout: -1\n",
-        &expect!["toolhost.yaml:2: -1 ms is less than no time"],
+        &expect!["toolhost.yaml:2: -1 ms is negative; use at least 1"],
     );
     check_error(
         Format::Yaml,
@@ -177,13 +183,15 @@ fn a_wrong_value_of_another_system_is_an_error_with_its_line() {
         Format::Toml,
         "[tools.timeout]\nenabled = true\n",
         &expect![
-            "toolhost.toml:1: `timeout` under `tools` is a setting, so a tool of that name cannot be set up here; use `use_tools` and `[plugin.NAME]` for it"
+            "toolhost.toml:1: `timeout` under `tools` is a setting, so a tool of that name cannot be configured here; use `use_tools` and `[plugin.NAME]`"
         ],
     );
     check_error(
         Format::Yaml,
         "mcpServers:\n  one: { trust: true }\n",
-        &expect!["toolhost.yaml:2: server `one` needs one of `url`, `httpUrl` and `command`"],
+        &expect![
+            "toolhost.yaml:2: server `one` needs exactly one of `url`, `httpUrl` and `command`"
+        ],
     );
     check_error(
         Format::Yaml,
@@ -193,7 +201,7 @@ fn a_wrong_value_of_another_system_is_an_error_with_its_line() {
     check_error(
         Format::Yaml,
         "mcpServers:\n  - { name: a, url: x }\n  - { name: a, url: y }\n",
-        &expect!["toolhost.yaml:2: `a` is written twice; keep one"],
+        &expect!["toolhost.yaml:2: duplicate server `a`; keep one"],
     );
     check_error(
         Format::Yaml,

@@ -1,4 +1,4 @@
-//! `[[hook]]`: what one may say, and what is said of those that make no sense.
+//! Tests of `[[hook]]` tables and their errors.
 
 use super::*;
 
@@ -96,49 +96,47 @@ fn a_hook_that_makes_no_sense_is_an_error_with_its_line() {
         Format::Toml,
         "timeout = \"1s\"\n[[hook]]\nname = \"x\"\n",
         &expect![[
-            r#"toolhost.toml:2: a hook is one of `command = ["program"]`, `plugin = "name"` and `builtin = "read-cache"`"#
+            r#"toolhost.toml:2: a hook needs exactly one of `command = ["program"]`, `plugin = "name"` and `builtin = "read-cache"`"#
         ]],
     );
     check_error(
         Format::Toml,
         "[[hook]]\ncommand = [\"x\"]\nplugin = \"y\"\n",
         &expect![[
-            r#"toolhost.toml:1: a hook is one of `command = ["program"]`, `plugin = "name"` and `builtin = "read-cache"`"#
+            r#"toolhost.toml:1: a hook needs exactly one of `command = ["program"]`, `plugin = "name"` and `builtin = "read-cache"`"#
         ]],
     );
     check_error(
         Format::Toml,
         "[[hook]]\ncommand = []\n",
-        &expect!["toolhost.toml:2: the command names no program"],
+        &expect!["toolhost.toml:2: the command has no program"],
     );
     check_error(
         Format::Toml,
         "[[hook]]\ncommand = \"guard | tee log\"\n",
         &expect![
-            "toolhost.toml:2: the command: no shell reads it, and `|` would mean nothing; write a script, or quote it"
+            "toolhost.toml:2: the command: `|` has no effect without a shell; use a script, or quote it"
         ],
     );
     check_error(
         Format::Yaml,
         "hook:\n  - { command: [x], ttl: 1s }\n",
-        &expect![[r#"toolhost.yaml:2: `ttl` is for `builtin = "read-cache"` only"#]],
+        &expect![[r#"toolhost.yaml:2: `ttl` requires `builtin = "read-cache"`"#]],
     );
     check_error(
         Format::Yaml,
         "hook:\n  - { plugin: x, env: [A] }\n",
-        &expect!["toolhost.yaml:2: `env` is for hooks with a `command` only"],
+        &expect!["toolhost.yaml:2: `env` requires a hook with a `command`"],
     );
     check_error(
         Format::Toml,
         "[[hook]]\nplugin = \"x\"\non = [\"messages\"]\n",
-        &expect!["toolhost.toml:1: a plugin hears calls only, `before` and `after`"],
+        &expect!["toolhost.toml:1: a plugin hook only supports `before` and `after`"],
     );
     check_error(
         Format::Toml,
         "[[hook]]\nbuiltin = \"read-cache\"\non = [\"before\"]\n",
-        &expect![
-            "toolhost.toml:1: the read-cache always hears calls before and after; leave `on` out"
-        ],
+        &expect!["toolhost.toml:1: the read-cache always runs before and after calls; omit `on`"],
     );
     check_error(
         Format::Toml,
@@ -148,12 +146,12 @@ fn a_hook_that_makes_no_sense_is_an_error_with_its_line() {
     check_error(
         Format::Toml,
         "[[hook]]\ncommand = [\"x\"]\non = [\"befor\"]\n",
-        &expect!["toolhost.toml:3: `befor` is not a moment of hooks; write before"],
+        &expect!["toolhost.toml:3: `befor` is not a hook event; use before"],
     );
     check_error(
         Format::Toml,
         "[[hook]]\ncommand = [\"x\"]\non = []\n",
-        &expect!["toolhost.toml:1: `on` is empty, so the hook would never be heard"],
+        &expect!["toolhost.toml:1: `on` is empty, so the hook would never run"],
     );
     check_error(
         Format::Toml,
@@ -164,7 +162,7 @@ fn a_hook_that_makes_no_sense_is_an_error_with_its_line() {
         Format::Toml,
         "[[hook]]\ncommand = [\"x\"]\nname = \"a\\u001bb\"\n",
         &expect![[
-            r#"toolhost.toml:1: `a\u{1b}b` is no name for a hook; take at most 64 plain characters"#
+            r#"toolhost.toml:1: `a\u{1b}b` is not a valid hook name; use at most 64 printable characters"#
         ]],
     );
     check_error(
@@ -175,6 +173,6 @@ fn a_hook_that_makes_no_sense_is_an_error_with_its_line() {
     check_error(
         Format::Toml,
         "[[hook]]\ncommand = [\"/a/x\"]\n[[hook]]\ncommand = [\"/b/x\"]\n",
-        &expect!["toolhost.toml: two hooks are called `x`; give one another `name`"],
+        &expect!["toolhost.toml: two hooks are named `x`; give one a different `name`"],
     );
 }

@@ -1,4 +1,4 @@
-//! Forms and rules in a file, and what is said of wrong ones.
+//! Tests of rule forms and rules in a file, and of their errors.
 
 use super::*;
 

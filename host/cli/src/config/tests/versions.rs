@@ -1,4 +1,4 @@
-//! pins and comparisons as they are written.
+//! tests of version pins and A/B tests in a file.
 
 use toolhost_kernel::AbKey;
 
@@ -45,17 +45,17 @@ fn r_493_r_495_what_is_wrong_is_said_with_its_line() {
         ),
         (
             TEST.replace("version=\"1.0.0\", ", ""),
-            expect!["toolhost.toml:1: variant 1 of `grep` says neither `version` nor `plugin`"],
+            expect!["toolhost.toml:1: variant 1 of `grep` has neither `version` nor `plugin`"],
         ),
         (
             TEST.replace("weight=50}]", "weight=0}]"),
             expect![
-                "toolhost.toml:1: variant 2 of `grep` has weight 0; give it 1 to 1000000, or leave it out"
+                "toolhost.toml:1: variant 2 of `grep` has weight 0; use 1 to 1000000, or remove the variant"
             ],
         ),
         (
             TEST.replace(", {plugin=\"search-next\", weight=50}", ""),
-            expect!["toolhost.toml:1: ab_test of `grep` has 1 variants; give it 2 to 16"],
+            expect!["toolhost.toml:1: ab_test of `grep` has 1 variants; specify 2 to 16"],
         ),
         (
             TEST.replace("plugin=", "plugn="),
@@ -67,7 +67,9 @@ fn r_493_r_495_what_is_wrong_is_said_with_its_line() {
         ),
         (
             format!("{TEST}{TEST}"),
-            expect!["toolhost.toml: two ab_test are about `grep`; put their variants into one"],
+            expect![
+                "toolhost.toml: two ab_test tables are for `grep`; merge their variants into one"
+            ],
         ),
     ] {
         check_error(Format::Toml, &text, &expected);

@@ -1,28 +1,25 @@
-//! The changes of a call that has run, as a person sees them.
+//! Display of the staged changes of a call.
 
 use std::fmt::Write as _;
 
 use super::draft::Draft;
 use super::margin::{self, Look};
 
-/// Rows of the terminal for all the differences of a call that has run.
+/// Maximum rows for the diffs of all changes.
 const CHANGED_ROWS: usize = 400;
 
-/// The call has run; this is what it did, and all of it. Returns how many lines of differences had no room.
+/// Shows all staged changes of a call. Returns the number of diff lines that are not shown.
 pub fn changed(draft: &Draft, look: Look, out: &mut String) -> usize {
     let Some(set) = &draft.question.changes else {
         return 0;
     };
-    let _ = writeln!(
-        out,
-        "    it has run, and nothing is real yet; a yes makes exactly this real: {set}"
-    );
+    let _ = writeln!(out, "    Not applied yet. {set}");
     for edit in draft.edits() {
         let is_there = set.changes.iter().any(|change| change.path == edit.path);
         let words = if is_there {
             "by you"
         } else {
-            "by you, to what it was before the call"
+            "by you, restored to the original content"
         };
         let words = format!("{}  ({words})", edit.path);
         out.push_str(&margin::fact("edited", &words, look));
@@ -35,20 +32,20 @@ pub fn changed(draft: &Draft, look: Look, out: &mut String) -> usize {
             look,
         ));
         if let Some(diff) = &change.diff {
-            // The header says what the line above has said.
+            // Without the header, which repeats the line above.
             let body = diff.body();
-            hidden += margin::fenced_diff(body, &mut rows, ", which are not shown", look, out);
+            hidden += margin::fenced_diff(body, &mut rows, ", not shown", look, out);
         }
     }
     hidden
 }
 
-/// Which of them shall be edited?
+/// The prompt for the file to edit.
 pub fn files(files: &[String], look: Look) -> String {
     let mut out = String::new();
     for (at, file) in files.iter().enumerate() {
         out.push_str(&margin::fact(&format!("{}.", at + 1), file, look));
     }
-    out.push_str("  Which one? Its number, or nothing: back to the question: ");
+    out.push_str("  file number, or Enter to return to the question: ");
     out
 }

@@ -1,4 +1,4 @@
-//! What a person may answer: one letter each, and what a typed line picks.
+//! The possible answers to a question, each with a letter, and the parser for a typed line.
 
 use toolhost_contract::policy::Scope;
 
@@ -11,23 +11,23 @@ pub enum Choice {
         letter: char,
         at: usize,
     },
-    /// Once, for each of `count` calls that wait and look alike.
+    /// Allow each of `count` similar waiting calls once.
     All {
         count: usize,
     },
     No,
     Tell,
-    /// One of so many files that the call would write.
+    /// Edit one of the files that the call would write.
     Content {
         files: usize,
     },
-    /// The input.
+    /// Edit the input.
     Edit,
     Cancel,
     Help,
 }
 
-/// What was picked; the text is what stood after the letter.
+/// The selected answer, with the text after the letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pick<'a> {
     Offer(usize),
@@ -55,11 +55,11 @@ impl Choice {
     }
 }
 
-/// The question's offers and what is always there. `alike` is how many calls wait that could be allowed together.
+/// The offers of the question and the fixed choices. `alike` is the number of calls that can be allowed together.
 pub fn choices(draft: &Draft, alike: usize) -> Vec<Choice> {
     let mut choices: Vec<Choice> = Vec::new();
     for (at, offer) in draft.question.offers.iter().enumerate() {
-        // Narrow ones come first. The wider one of the same kind is the capital letter, and there is no third.
+        // Narrow offers come first. The wider offer of the same scope gets the capital letter; there is no third.
         let letter = match offer.scope {
             Scope::Once => 'y',
             Scope::Session => 's',
@@ -89,7 +89,7 @@ pub fn choices(draft: &Draft, alike: usize) -> Vec<Choice> {
     choices
 }
 
-/// None: the line is none of the choices.
+/// Parses a line. Returns `None` if it matches no choice.
 pub fn pick<'a>(line: &'a str, choices: &[Choice]) -> Option<Pick<'a>> {
     let line = line.trim();
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -102,7 +102,7 @@ pub fn pick<'a>(line: &'a str, choices: &[Choice]) -> Option<Pick<'a>> {
             chars.next().filter(|_| chars.next().is_none())?
         }
     };
-    // `S` goes further than `s`, so it is taken for `s` by nobody; elsewhere the case says nothing.
+    // `S` is wider than `s`, so case matters for these letters only.
     let letter = match letter {
         'S' | 'P' | 'U' => letter,
         letter => letter.to_ascii_lowercase(),
@@ -118,7 +118,7 @@ pub fn pick<'a>(line: &'a str, choices: &[Choice]) -> Option<Pick<'a>> {
         Choice::Cancel => Pick::Cancel,
         Choice::Help => Pick::Help,
     };
-    // `y but not that file` is no yes.
+    // `y but not that file` is not an approval.
     rest.is_empty().then_some(pick)
 }
 

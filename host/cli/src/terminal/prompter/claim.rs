@@ -1,10 +1,11 @@
-//! What an input says that it would change, as a difference. It is the tool's word: no file is looked at, since the
-//! file could be another one by the time the tool runs.
+//! The change that an input claims to make, as a diff.
+//!
+//! No file is read, because the file could be replaced before the tool runs.
 
 use serde_json::{Map, Value};
 use similar::TextDiff;
 
-/// Members that hold what is replaced and what replaces it, by the names that tools use for them.
+/// Member names that tools use for the replaced text and its replacement.
 const PAIRS: [(&str, &str); 8] = [
     ("old_string", "new_string"),
     ("old_str", "new_str"),
@@ -15,12 +16,12 @@ const PAIRS: [(&str, &str); 8] = [
     ("original", "modified"),
     ("from_text", "to_text"),
 ];
-/// Members that hold all of the new content.
+/// Member names for the complete new content.
 const CONTENTS: [&str; 4] = ["content", "file_text", "new_content", "contents"];
-/// Members that hold a difference already.
+/// Member names for a diff.
 const DIFFS: [&str; 2] = ["patch", "diff"];
 
-/// A difference in the unified form, without a header. None when the input says nothing of that kind.
+/// The claimed change as a unified diff without a header, or `None` if the input contains none.
 pub fn claim(input: &Value) -> Option<String> {
     let input = input.as_object()?;
     let mut out = String::new();
@@ -34,7 +35,7 @@ pub fn claim(input: &Value) -> Option<String> {
     (!out.is_empty()).then_some(out)
 }
 
-/// Lines that the difference adds and removes.
+/// The number of lines that the diff adds and removes.
 pub fn count(claim: &str) -> (usize, usize) {
     let starting = |sign: char| claim.lines().filter(|line| line.starts_with(sign)).count();
     (starting('+'), starting('-'))

@@ -1,4 +1,4 @@
-//! The questions that wait for a person, and which of them one yes may cover.
+//! The queue of questions to the user, and which of them can be allowed together.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,56 +8,56 @@ use tokio::sync::oneshot;
 use toolhost_contract::policy::AskKind;
 use toolhost_contract::{Answer, Call, CallId, Effect, Question, text};
 
-/// Nobody reads a longer list before saying yes to all of it.
+/// Maximum number of calls that can be allowed together, so that the list stays reviewable.
 const MAX_ALIKE: usize = 20;
 
-/// Everything that waits right now, in the order it came.
+/// The waiting questions in order of arrival.
 #[derive(Default)]
 pub struct Desk(Mutex<Waiting>);
 
 #[derive(Default)]
 struct Waiting {
     asks: Vec<Arc<Ask>>,
-    /// Those that have left since the desk was last empty.
+    /// Number of questions answered since the queue was last empty.
     done: usize,
 }
 
-/// Whether somebody still wants to know.
+/// The state of a question as seen by the thread that asks it.
 pub trait Waits {
     fn waits(&self) -> bool;
 
-    /// The question is on the screen.
+    /// Called when the question is on the screen.
     fn shown(&self) {}
 
-    /// The cursor stands where the answer is typed, or no longer.
+    /// Called with whether the cursor is where the answer is typed.
     fn open(&self, _: bool) {}
 }
 
-/// One question that waits.
+/// One waiting question.
 pub struct Ask {
     pub question: Question,
     pub call: Call,
     state: Mutex<State>,
-    /// The person has seen it.
+    /// Whether it has been on the screen.
     shown: AtomicBool,
-    /// The cursor stands where the answer to this question would be typed.
+    /// Whether the cursor is where its answer is typed.
     open: AtomicBool,
 }
 
 enum State {
-    /// Holds the way for a yes that covers several, until there was one.
+    /// Waiting, with the channel for an approval of several calls until that is used.
     Waits(Option<oneshot::Sender<Answer>>),
-    /// Somebody else was faster.
+    /// Answered elsewhere.
     Answered { by: String, told: bool },
-    /// The call was cancelled, or has its answer.
+    /// The call was cancelled or is answered.
     Gone,
 }
 
-/// The question waits as long as this is there.
+/// Removes the question from the queue on drop.
 pub struct Place<'a> {
     desk: &'a Desk,
     pub ask: Arc<Ask>,
-    /// An answer that was given to several at once.
+    /// Receives an answer that was given to several calls at once.
     pub covered: oneshot::Receiver<Answer>,
 }
 
@@ -79,13 +79,13 @@ impl Desk {
         }
     }
 
-    /// Which of how many: those that were answered while this one waited are counted.
+    /// The position of the current question and the total, both including those already answered.
     pub fn count(&self) -> (usize, usize) {
         let all = self.all();
         (all.done + 1, all.done + all.asks.len())
     }
 
-    /// Those that one yes may cover together with this one, which is the first of them.
+    /// The questions that can be allowed together with this one, which is the first.
     pub fn alike(&self, ask: &Arc<Ask>) -> Vec<Arc<Ask>> {
         let all = self.all();
         let others = all
@@ -97,7 +97,7 @@ impl Desk {
         alike
     }
 
-    /// What to write at once, when the person is looking at this question.
+    /// Marks a question as answered elsewhere. Returns a message to print at once if the question is on the screen.
     pub fn answered_elsewhere(&self, call: &CallId, by: &str) -> Option<String> {
         let all = self.all();
         let ask = all.asks.iter().find(|ask| ask.call.id == *call)?;
@@ -145,7 +145,7 @@ impl Waits for Ask {
 }
 
 impl Ask {
-    /// What the person is told when somebody else was faster; once.
+    /// The message that the question was answered elsewhere; returned only once.
     pub fn told_elsewhere(&self) -> Option<String> {
         let mut state = self.state();
         let State::Answered { by, told } = &mut *state else {
@@ -163,12 +163,12 @@ impl Ask {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Yes, once. Nothing happens when it does not wait any more.
+    /// Allows the call once. Has no effect if the question no longer waits.
     pub fn cover(&self) {
         if let State::Waits(sender) = &mut *self.state()
             && let Some(sender) = sender.take()
         {
-            // Nobody there: the call was cancelled a moment ago.
+            // The receiver is gone if the call was just cancelled.
             let _ = sender.send(Answer::once());
         }
     }
@@ -178,8 +178,8 @@ impl Ask {
     }
 }
 
-/// What destroys, runs a command or is risky is looked at one by one; and so is what somebody else wants, or what is
-/// asked for another reason.
+/// Whether two calls can be allowed together. Calls that destroy data, run a command or are risky are reviewed one by
+/// one, and so are calls of another caller or with another reason.
 fn look_alike(a: &Ask, b: &Ask) -> bool {
     let (one, other) = (&a.question, &b.question);
     one.effect <= Effect::Writes
@@ -195,7 +195,7 @@ fn look_alike(a: &Ask, b: &Ask) -> bool {
         && a.call.caller == b.call.caller
 }
 
-/// Nobody has called it risky.
+/// Whether no hook has rated the call as risky.
 fn is_calm(meta: Option<&Value>) -> bool {
     match meta.and_then(|meta| meta.get("risk")) {
         None | Some(Value::Null) => true,
@@ -236,10 +236,10 @@ mod tests {
             (vec![delete("a"), delete("b")], 1),
             (vec![command("make a"), command("make b")], 1),
             (vec![risk("high"), risk("high")], 1),
-            (vec![risk("unheard of"), risk("unheard of")], 1),
+            (vec![risk("unknown"), risk("unknown")], 1),
             (vec![risk("low"), risk("low")], 2),
             (vec![risk("low"), write("a", "x")], 1),
-            // A protected file is asked about for a reason of its own.
+            // A protected file has a different reason.
             (vec![write("a", "x"), write(".git/hooks/x", "x")], 1),
             (vec![write("a", "x"); 50], MAX_ALIKE),
         ] {

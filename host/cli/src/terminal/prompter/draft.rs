@@ -1,4 +1,4 @@
-//! The question as it stands: what the call proposes, with what the person has saved in place of it so far.
+//! A question with the edits that the user has made to the proposed changes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use toolhost_contract::{Answer, ChangeKind, ChangeSet, Edit, EditError, FileChan
 use toolhost_runtime::file_diff;
 
 pub struct Draft {
-    /// Its changes are those that a yes makes now.
+    /// The question with the changes that an approval would apply now.
     pub question: Question,
     proposed: Option<Arc<ChangeSet>>,
     offers: Vec<Offer>,
@@ -25,7 +25,7 @@ impl Draft {
         }
     }
 
-    /// The files whose content can be edited, also those that an edit has put back to what they were.
+    /// The files whose content can be edited, including those that an edit has restored.
     pub fn files(&self) -> Vec<String> {
         let changes = self.proposed.iter().flat_map(|set| &set.changes);
         let editable = changes.filter(|change| change.editable().is_some());
@@ -36,7 +36,7 @@ impl Draft {
         &self.edits
     }
 
-    /// What a yes would write there.
+    /// The content that an approval would write.
     pub fn text(&self, path: &str) -> String {
         if let Some(edit) = self.edits.iter().find(|edit| edit.path == path) {
             return edit.text.clone();
@@ -47,7 +47,7 @@ impl Draft {
         proposal.map_or_else(String::new, |diff| diff.new.clone())
     }
 
-    /// An error leaves everything as it is.
+    /// Saves an edit. An error changes nothing.
     pub fn save(&mut self, path: &str, text: String) -> Result<(), EditError> {
         let path = path.to_owned();
         let Some(proposed) = &self.proposed else {
@@ -66,13 +66,13 @@ impl Draft {
         }));
         self.question.offers.clone_from(&self.offers);
         if !self.edits.is_empty() {
-            // What was edited once says nothing about the next call, so only the yes to this call is left.
+            // An edit does not apply to later calls, so only the offer for this call remains.
             self.question.offers.truncate(1);
         }
         Ok(())
     }
 
-    /// Yes, to what is shown.
+    /// The answer that allows what is shown once.
     pub fn once(&self) -> Answer {
         if self.edits.is_empty() {
             return Answer::once();
@@ -82,7 +82,7 @@ impl Draft {
         }
     }
 
-    /// The change with what was saved; None when nothing is left of it.
+    /// The change with its edit applied; `None` if nothing is left of it.
     fn now(&self, change: &FileChange) -> Option<FileChange> {
         let edit = self.edits.iter().find(|edit| edit.path == change.path);
         let (Some(edit), Some(proposal)) = (edit, change.editable()) else {
@@ -102,7 +102,7 @@ impl Draft {
     }
 }
 
-/// The end of a name, by which editors know the language. A guest chose the name, so only a plain one is taken over.
+/// The file extension, so that editors detect the language. Only a plain one is used, because the guest chose the name.
 pub fn ending(path: &str) -> String {
     let ending = Path::new(path)
         .extension()

@@ -1,4 +1,4 @@
-//! Another input in place of the tool's: from an editor, or from the words behind an `e`.
+//! Edits of a call's input, in an editor or inline after `e`.
 
 use serde_json::{Map, Value};
 use toolhost_contract::numbers::parse_exact;
@@ -7,12 +7,12 @@ use toolhost_contract::text;
 use super::margin;
 use crate::words;
 
-/// What the editor is given.
+/// The text to open in the editor.
 pub fn to_text(input: &Value) -> String {
     margin::json(input) + "\n"
 }
 
-/// What the editor left.
+/// Parses the text that was saved in the editor.
 pub fn from_text(edited: &str) -> Result<Value, String> {
     let input: Value = parse_exact(edited).map_err(|error| format!("not JSON: {error}"))?;
     match input {
@@ -21,7 +21,7 @@ pub fn from_text(edited: &str) -> Result<Value, String> {
     }
 }
 
-/// `{…}` is the whole new input; `key=text` and `key:=JSON` change one member each and leave the others.
+/// Applies an inline edit: `{…}` replaces the input, `key=text` and `key:=JSON` change one member each.
 pub fn inline(input: &Value, line: &str) -> Result<Value, String> {
     if line.starts_with('{') {
         return from_text(line);
@@ -33,13 +33,13 @@ pub fn inline(input: &Value, line: &str) -> Result<Value, String> {
             .split_once('=')
             .filter(|(key, _)| !key.is_empty() && *key != ":")
             .ok_or_else(|| {
-                format!("`{shown}` is not key=value; for text with spaces write key='a b'")
+                format!("`{shown}` is not key=value; quote text with spaces as in key='a b'")
             })?;
         let (key, as_json) = match key.strip_suffix(':') {
             Some(key) => (key, true),
             None => (key, false),
         };
-        // A number stays a number without the longer form.
+        // A number stays a number without `:=`.
         let is_text = members.get(key).is_none_or(Value::is_string);
         let value = if is_text && !as_json {
             Value::from(value)
@@ -70,13 +70,13 @@ mod tests {
             (r#"{"path": "it's"}"#, Ok(json!({"path": "it's"}))),
             (
                 "path",
-                Err("`path` is not key=value; for text with spaces write key='a b'"),
+                Err("`path` is not key=value; quote text with spaces as in key='a b'"),
             ),
             (
                 "size=big",
                 Err("`size=big` is not JSON: expected value at line 1 column 1"),
             ),
-            ("path='b", Err("a `'` is never closed")),
+            ("path='b", Err("unclosed `'`")),
             (
                 "size=12345678901234567890123",
                 Err(

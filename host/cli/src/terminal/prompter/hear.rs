@@ -1,4 +1,4 @@
-//! Shows something and hears the line that answers it: what was typed before a person can have read it does not count.
+//! Shows a question and reads its answer, ignoring keys typed before the user can have read it.
 
 use std::time::Duration;
 
@@ -6,13 +6,14 @@ use super::desk::Waits;
 use super::keys::{Heard, Keys};
 use super::margin::{Look, MIN_WIDTH};
 
-/// Keys that come sooner after a question has appeared were meant for something else.
+/// Keys typed within this time after a question appears are discarded.
 pub const READING: Duration = Duration::from_millis(500);
-/// So many rows are a remark on what was read before.
+/// Texts of up to this many rows are remarks that need no reading time.
 const REMARK: usize = 2;
 
-/// `shown` ends with the place for the answer, a line without an end. That is written last, when keys count. None: end
-/// of input, the terminal is gone or too narrow, or the question does not wait any more.
+/// Shows a text and reads one line. The last line of `shown` has no newline; it is the answer prompt and written last,
+/// when keys count. Returns `None` at the end of input, if the terminal is gone or too narrow, or if the question is no
+/// longer pending.
 pub fn hear(
     keys: &mut impl Keys,
     ask: &impl Waits,
@@ -40,11 +41,11 @@ pub fn hear(
     ask.open(true);
     let heard = keys.line(ask)?;
     ask.open(false);
-    // In a narrower window the terminal has broken our rows, and what a tool wrote may stand where ours begin.
+    // A narrower window wraps rows, so that text of a tool can start where host text does.
     if heard != Heard::Disturbed && keys.look().width >= look.width {
         return Some(heard);
     }
-    keys.say("\n  the window was left or made narrower, so this is asked again\n")?;
+    keys.say("\n  the terminal was suspended or narrowed; asking again\n")?;
     Some(Heard::Disturbed)
 }
 
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
     use crate::terminal::style::Style;
 
-    /// Notes in what order keys are thrown away, text is written and a line is heard.
+    /// Records the order of discarded input, written text and read lines.
     #[derive(Default)]
     struct Noted {
         notes: Arc<Mutex<Vec<String>>>,
@@ -129,7 +130,7 @@ mod tests {
             keys.notes(),
             ["still 0", "a\nb\nc\n", "still 500", "  answer: ", "line"]
         );
-        // What was asked is on the screen already.
+        // The question is already on the screen.
         hear(&mut keys, &Always, |_| "  a remark\n  answer: ".to_owned());
         assert_eq!(
             keys.notes(),

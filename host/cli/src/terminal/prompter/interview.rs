@@ -1,4 +1,4 @@
-//! What a tool wants to know of the person: shown as the tool's words, behind a mark, with who asks above them.
+//! Questions of a tool to the user, marked as text of the tool and with the tool's name above.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -12,10 +12,10 @@ use super::margin::{self, Look};
 use crate::terminal::screen::SCREEN;
 use crate::terminal::style::Paint;
 
-/// How often one question is asked; whoever has no answer then is a program.
+/// Maximum number of attempts to answer one question.
 const PATIENCE: usize = 5;
 
-/// The interview waits as long as somebody holds the other half.
+/// Tells the asking thread whether the interview is still pending.
 #[derive(Default)]
 pub struct Ticket(AtomicBool);
 
@@ -31,7 +31,7 @@ impl Waits for Ticket {
     }
 }
 
-/// None: the person does not want to answer, or is gone.
+/// Asks all questions. Returns `None` if the user declines or the terminal is gone.
 pub fn interview(
     keys: &mut impl Keys,
     interview: &Interview,
@@ -76,7 +76,7 @@ fn one(
 fn question(interview: &Interview, at: usize, query: &Query, look: Look) -> String {
     let mut out = String::new();
     let of = interview.queries.len();
-    let title = look.style.paint(Paint::Bold, "A tool asks you");
+    let title = look.style.paint(Paint::Bold, "Question from a tool");
     let count = if of > 1 {
         format!("  ({} of {of})", at + 1)
     } else {
@@ -105,15 +105,15 @@ fn question(interview: &Interview, at: usize, query: &Query, look: Look) -> Stri
     }
     let how = match (query.kind, query.multi_select) {
         (QueryKind::YesNo, _) => "y or n",
-        (QueryKind::Text, _) => "your words",
-        (QueryKind::Choice, false) => "a number, or your own words",
-        (QueryKind::Choice, true) => "numbers with commas, or your own words",
+        (QueryKind::Text, _) => "text",
+        (QueryKind::Choice, false) => "a number or text",
+        (QueryKind::Choice, true) => "comma-separated numbers or text",
     };
-    let _ = writeln!(out, "  {how}; an empty line: no answer");
+    let _ = writeln!(out, "  {how}; Enter alone declines");
     out + "  answer: "
 }
 
-/// What a line means; Err: what to say to the person.
+/// Parses an answer. The error is shown to the user.
 fn read(query: &Query, line: &str) -> Result<Reply, String> {
     let count = query.options.len();
     let label = |word: &str| -> Result<Option<String>, String> {
@@ -128,7 +128,7 @@ fn read(query: &Query, line: &str) -> Result<Reply, String> {
             Ok(number) if (1..=count).contains(&number) => {
                 Ok(Some(query.options[number - 1].label.clone()))
             }
-            Ok(number) => Err(format!("there is no {number}; they are 1 to {count}")),
+            Ok(number) => Err(format!("no option {number}; choose 1 to {count}")),
             Err(_) => Ok(None),
         }
     };
@@ -136,7 +136,7 @@ fn read(query: &Query, line: &str) -> Result<Reply, String> {
         QueryKind::YesNo => match line.to_ascii_lowercase().as_str() {
             "y" | "yes" => Ok(Reply::YesNo(true)),
             "n" | "no" => Ok(Reply::YesNo(false)),
-            _ => Err("please answer with y or n".to_owned()),
+            _ => Err("answer with y or n".to_owned()),
         },
         QueryKind::Text => Ok(Reply::Text(line.to_owned())),
         QueryKind::Choice if query.multi_select => {
@@ -186,7 +186,7 @@ mod tests {
         check(
             COLOURS,
             "7",
-            expect![[r#"Err("there is no 7; they are 1 to 2")"#]],
+            expect![[r#"Err("no option 7; choose 1 to 2")"#]],
         );
         let several = COLOURS.replacen('{', r#"{"multi_select": true, "#, 1);
         check(
@@ -197,11 +197,7 @@ mod tests {
         check(&several, "1, green", expect![[r#"Ok(Text("1, green"))"#]]);
         let sure = r#"{"question": "Sure?", "type": "yesno"}"#;
         check(sure, "Y", expect!["Ok(YesNo(true))"]);
-        check(
-            sure,
-            "maybe",
-            expect![[r#"Err("please answer with y or n")"#]],
-        );
+        check(sure, "maybe", expect![[r#"Err("answer with y or n")"#]]);
     }
 
     #[test]
@@ -221,14 +217,14 @@ mod tests {
         expect![[r#"
             screen:
 
-              A tool asks you
+              Question from a tool
                 plugin   agent
                 tool     ask_user
                 about    colour
                 │ Which?\u{1b}[2J
               [1] red: warm
               [2] blue
-              a number, or your own words; an empty line: no answer
+              a number or text; Enter alone declines
               answer: "#]]
         .assert_eq(&format!(
             "screen:\n{}",

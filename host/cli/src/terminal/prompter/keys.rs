@@ -1,4 +1,4 @@
-//! The terminal as the conversation needs it: something to write on, and lines that a person typed after reading.
+//! Terminal access for prompts: writing, reading lines, and running an editor.
 
 use std::fs::{OpenOptions, Permissions};
 use std::io::{IsTerminal, Read as _, Write as _};
@@ -22,29 +22,29 @@ use crate::terminal::screen::SCREEN;
 use crate::terminal::style::Style;
 use crate::words;
 
-/// Keys must have been still for so long before the question appears.
+/// How long no key must have been typed before a question appears.
 const QUIET: Duration = Duration::from_millis(100);
-/// Whoever types on for so long is a program.
+/// Continuous input for longer than this is taken as a program's, and the question is not asked.
 const PATIENCE: Duration = Duration::from_secs(3);
 const CONTINUED: i32 = Signal::CONT.as_raw();
-/// How often an editor is looked after.
+/// Interval for polling a running editor.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
-/// How long an editor may take to leave the terminal as it was.
+/// How long an editor may take to exit after SIGTERM.
 const LEAVING: Duration = Duration::from_secs(2);
-/// What an editor may leave.
+/// Maximum size of the edited text in bytes.
 const MAX_EDITED: u64 = 1 << 20;
 
-/// Writes, even while somebody else holds the keys. None: the terminal is gone.
+/// Writes to the terminal, even while another thread reads from it. Returns `None` if the terminal is gone.
 pub type Screen = Arc<dyn Fn(&str) -> Option<()> + Send + Sync>;
 
 pub trait Keys: Send + 'static {
-    /// Whether a person can be there at all.
+    /// Whether there is a terminal to prompt at.
     fn is_there() -> bool;
 
     fn look(&self) -> Look;
 
-    /// Waits until nobody types, and at least so long, and forgets what was typed: it is no answer to what comes next.
-    /// None: somebody types on and on, or the terminal is gone.
+    /// Discards input until no key is typed, for at least this time, so that it does not answer the next question.
+    /// Returns `None` if input does not stop or the terminal is gone.
     fn still(&mut self, at_least: Duration) -> Option<()>;
 
     fn screen(&self) -> Screen;
@@ -53,24 +53,24 @@ pub trait Keys: Send + 'static {
         self.screen()(text)
     }
 
-    /// Blocks for one line. None: end of input, the terminal is gone, or the question does not wait any more.
+    /// Blocks for one line. Returns `None` at the end of input, if the terminal is gone or the question is not pending.
     fn line(&mut self, ask: &impl Waits) -> Option<Heard>;
 
-    /// Blocks until the person has left the editor, which knows by the `ending` of the file's name what it holds. The
-    /// error is for the person.
+    /// Opens the text in an editor and blocks until it exits. `ending` is the file extension. The error is shown to the
+    /// user.
     fn edit(&mut self, text: &str, ending: &str, ask: &impl Waits) -> Result<String, String>;
 }
 
-/// What has come of waiting for a line.
+/// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Heard {
     Line(String),
-    /// What is on the screen may not be the question any more.
+    /// The question may no longer be visible on the screen.
     Disturbed,
 }
 
 impl Heard {
-    /// Nothing where there is no line.
+    /// The trimmed line, or an empty string if there is none.
     pub fn words(&self) -> &str {
         match self {
             Heard::Line(line) => line.trim(),
@@ -81,14 +81,14 @@ impl Heard {
 
 /// Standard input and standard error.
 pub struct Tty {
-    /// The process was stopped (Ctrl-Z) and goes on: other programs have written to the terminal.
+    /// Set when the process continues after Ctrl-Z, because other programs may have written to the terminal.
     continued: Arc<AtomicBool>,
 }
 
 impl Default for Tty {
     fn default() -> Self {
         let continued = Arc::default();
-        // Without it the question is not repeated.
+        // On failure the question is not repeated.
         let _ = signal_hook::flag::register(CONTINUED, Arc::clone(&continued));
         Self { continued }
     }
@@ -119,7 +119,7 @@ impl Keys for Tty {
                 quiet = quiet.discard()?;
             } else if start.elapsed() >= at_least {
                 if at_least.is_zero() {
-                    // What is drawn next is drawn after that.
+                    // The question is drawn after this point.
                     self.continued.store(false, Ordering::Relaxed);
                 }
                 return Some(());
@@ -150,10 +150,10 @@ impl Keys for Tty {
                 break;
             }
         }
-        // Straight from the terminal: a buffered reader could keep a second line and take it for the next answer.
+        // Unbuffered, because a buffered reader could keep a second line as the answer to the next question.
         let mut line = [0; 4096];
         let length = rustix::io::read(std::io::stdin().as_fd(), &mut line).ok()?;
-        // A line without an end was ended by Ctrl-D, or was too long: it is not what somebody meant to send.
+        // A line without a newline was ended by Ctrl-D or is too long, and does not count as an answer.
         let line = line[..length].strip_suffix(b"\n")?;
         Some(Heard::Line(String::from_utf8_lossy(line).into_owned()))
     }
@@ -163,14 +163,14 @@ impl Keys for Tty {
             .into_iter()
             .filter_map(|name| std::env::var(name).ok())
             .find(|editor| !editor.trim().is_empty())
-            .ok_or("no editor is known; set VISUAL or EDITOR, or write `e key=value` or `e {…}`")?;
+            .ok_or("no editor configured; set VISUAL or EDITOR, or use `e key=value` or `e {…}`")?;
         let words =
-            words::command(&editor).map_err(|error| format!("the editor's name: {error}"))?;
-        let (program, args) = words.split_first().ok_or("the editor's name is empty")?;
-        let cannot = |error: std::io::Error| format!("it cannot be edited: {error}");
+            words::command(&editor).map_err(|error| format!("invalid editor command: {error}"))?;
+        let (program, args) = words.split_first().ok_or("the editor command is empty")?;
+        let cannot = |error: std::io::Error| format!("cannot edit: {error}");
 
-        // A folder that only this user can enter, so that what the editor leaves beside the file is as private as the
-        // file. Both are gone when this function ends.
+        // A directory that only this user can enter, so that backup files of the editor are private too. It is deleted
+        // when this function returns.
         let folder = tempfile::Builder::new()
             .prefix("toolhost-")
             .permissions(Permissions::from_mode(0o700))
@@ -185,10 +185,10 @@ impl Keys for Tty {
             .and_then(|mut file| file.write_all(text.as_bytes()))
             .map_err(cannot)?;
 
-        // An editor that dies leaves the terminal as it was using it.
+        // An editor that is killed does not restore the terminal.
         let stdin = std::io::stdin();
         let before = tcgetattr(stdin.as_fd()).ok();
-        // Standard output may be a pipe that waits for the result.
+        // Standard output can be a pipe for the result.
         let screen = std::io::stderr()
             .as_fd()
             .try_clone_to_owned()
@@ -198,28 +198,28 @@ impl Keys for Tty {
             .arg(&path)
             .stdout(Stdio::from(screen))
             .spawn()
-            .map_err(|error| format!("the editor `{program}` cannot be started: {error}"))
+            .map_err(|error| format!("cannot start the editor `{program}`: {error}"))
             .and_then(|editor| look_after(editor, ask));
         if let Some(before) = before {
-            // There is nothing to be done about a terminal that does not take its own settings back.
+            // A failure to restore the settings cannot be handled.
             let _ = tcsetattr(stdin.as_fd(), OptionalActions::Now, &before);
         }
         edited?;
 
         let mut left = Vec::new();
-        // Neither a link nor a pipe, which a tool could have put there if the folder of temporary files is granted.
+        // Not a symlink or pipe, which a tool could have created if the temporary directory is granted.
         open_regular_no_follow(&path)
             .and_then(|file| file.take(MAX_EDITED + 1).read_to_end(&mut left))
             .map_err(cannot)?;
         if left.len() as u64 > MAX_EDITED {
-            return Err("what was saved is longer than 1 MiB and is not taken".to_owned());
+            return Err("the saved text is larger than 1 MiB and was discarded".to_owned());
         }
         String::from_utf8(left)
-            .map_err(|_| "what was saved is not UTF-8 and is not taken".to_owned())
+            .map_err(|_| "the saved text is not UTF-8 and was discarded".to_owned())
     }
 }
 
-/// The user's runtime folder, which is in memory and closed to others.
+/// The user's runtime directory, which is in memory and private, or the temporary directory.
 fn private_folder() -> PathBuf {
     std::env::var_os("XDG_RUNTIME_DIR")
         .map(PathBuf::from)
@@ -234,11 +234,11 @@ fn look_after(mut editor: Child, ask: &impl Waits) -> Result<(), String> {
             Ok(Some(status)) if status.success() => return Ok(()),
             Ok(Some(status)) => return Err(format!("the editor ended with {status}")),
             Ok(None) => {}
-            Err(error) => return Err(format!("the editor is lost: {error}")),
+            Err(error) => return Err(format!("cannot wait for the editor: {error}")),
         }
         match told {
             None if ask.waits() => {}
-            // A full-screen editor puts the terminal back when it is asked to end.
+            // A full-screen editor restores the terminal on SIGTERM.
             None => {
                 told = Some(Instant::now());
                 let _ = kill_process(Pid::from_child(&editor), Signal::TERM);
@@ -247,7 +247,7 @@ fn look_after(mut editor: Child, ask: &impl Waits) -> Result<(), String> {
             Some(_) => {
                 let _ = editor.kill();
                 let _ = editor.wait();
-                return Err("the question does not wait any more".to_owned());
+                return Err("the question is no longer pending".to_owned());
             }
         }
         std::thread::sleep(LOOK_AFTER);

@@ -1,7 +1,7 @@
-//! Lays out text that somebody else wrote, so that no row of the screen which could pass for ours is theirs.
+//! Layout of untrusted text, so that no row of it can be mistaken for text of the host.
 //!
-//! A terminal breaks long lines at its own edge, and what comes after the break starts where our words start. So lines
-//! are broken here, and every row of theirs begins with a mark of ours.
+//! A terminal wraps long lines at its edge, and the rest starts in the column of host text. Therefore lines are wrapped
+//! here, and every row of untrusted text begins with a mark.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use toolhost_contract::text;
 use crate::json::escaped;
 use crate::terminal::style::{Paint, Style};
 
-/// Where and how it is shown.
+/// Size and style of the terminal.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
     /// Columns of the terminal.
@@ -21,19 +21,19 @@ pub struct Look {
     pub style: Style,
 }
 
-/// In a narrower terminal than this nothing is asked: it would break our rows.
+/// Minimum width of a terminal for prompts; a narrower one would wrap rows of the host.
 pub const MIN_WIDTH: usize = 20;
-/// The mark before a line of theirs, and before the rest of one that was broken.
+/// The marks before an untrusted line and before the continuation of a wrapped one.
 const FENCE: [&str; 2] = ["    │ ", "    ┊ "];
-/// More blanks than these in a row are counted and not shown: of one kind, and of several, as in indented lines.
+/// Longer runs of blanks are replaced by their count: of one kind, and of several kinds, as in indented lines.
 const MAX_BLANKS: usize = 40;
 const MAX_MIXED: usize = 60;
-/// As wide as the label of a fact, or the mark below it.
+/// Width of the label of a fact, or of the mark below it.
 const LABEL: usize = 14;
-/// Longer JSON is not spread over lines: brackets in brackets would make a large text from a small one.
+/// JSON with more rows is shown on one line, because indentation of nested brackets would make it much larger.
 const MAX_JSON_ROWS: usize = 300;
 
-/// Lines of theirs behind a mark.
+/// Untrusted lines, each behind a mark.
 pub fn fenced(theirs: &str, look: Look) -> String {
     let (mut out, mut all) = (String::new(), usize::MAX);
     let theirs = collapse(&text::block(theirs, usize::MAX));
@@ -43,8 +43,8 @@ pub fn fenced(theirs: &str, look: Look) -> String {
     out
 }
 
-/// Lines of a difference behind a mark, in at most `left` rows of the terminal, of which it takes what it needs.
-/// Returns how many lines are not shown, or not to their end.
+/// Lines of an untrusted diff, each behind a mark, in at most `left` rows. Subtracts the rows used from `left`. Returns
+/// how many lines are not or not completely shown.
 pub fn fenced_diff(
     theirs: &str,
     left: &mut usize,
@@ -76,7 +76,7 @@ pub fn fenced_diff(
     hidden
 }
 
-/// Was there room for all of it?
+/// Adds one line. Returns whether it is shown completely.
 fn fence(line: &str, paint: Option<Paint>, left: &mut usize, look: Look, out: &mut String) -> bool {
     let width = look.width.max(MIN_WIDTH) - columns(FENCE[0]);
     let rows = rows(line, width);
@@ -89,7 +89,7 @@ fn fence(line: &str, paint: Option<Paint>, left: &mut usize, look: Look, out: &m
     is_whole
 }
 
-/// `    label    their words`, on one line or on marked ones.
+/// `    label    untrusted text`, with a mark before continuation rows.
 pub fn fact(label: &str, theirs: &str, look: Look) -> String {
     let mut out = String::new();
     let theirs = collapse(&text::inline(theirs, usize::MAX));
@@ -103,7 +103,7 @@ pub fn fact(label: &str, theirs: &str, look: Look) -> String {
     out
 }
 
-/// Ours, with something of theirs in it: broken between words where that is possible.
+/// Host text that contains untrusted text, wrapped between words where possible.
 pub fn broken(first: &str, words: &str, look: Look) -> String {
     let mut out = String::new();
     let words = collapse(&text::inline(words, usize::MAX));
@@ -111,7 +111,7 @@ pub fn broken(first: &str, words: &str, look: Look) -> String {
     let mut line = first.to_owned();
     let mut at = 0;
     for word in words.split(' ') {
-        // A word that is longer than a row is broken like everything else.
+        // A word that is longer than a row is split.
         if columns(&line) + 1 + columns(word) > width && columns(word) < width {
             continued(&line, at, &mut out);
             at += 1;
@@ -136,8 +136,8 @@ fn continued(row: &str, at: usize, out: &mut String) {
     let _ = writeln!(out, "{mark}{row}");
 }
 
-/// JSON for people, with what a terminal would obey or hide written as the escapes that JSON has for it: what is shown
-/// can be edited and read back.
+/// Formats JSON for display, with terminal control and invisible characters as JSON escapes, so that it can be edited
+/// and parsed again.
 pub fn json(value: &Value) -> String {
     let compact = || value.to_string();
     let pretty = serde_json::to_string_pretty(value).unwrap_or_else(|_| compact());
@@ -149,7 +149,7 @@ pub fn json(value: &Value) -> String {
     escaped(&shown)
 }
 
-/// Long runs of blanks, of one kind or of several, would push what matters out of sight.
+/// Replaces long runs of blanks, which could push relevant text out of sight, by their count.
 fn collapse(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -175,12 +175,12 @@ fn collapse(text: &str) -> String {
     out
 }
 
-/// Nothing is drawn for it.
+/// Whether the terminal draws nothing for the character.
 fn is_blank(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{2800}' | '\u{1d159}' | '\u{13441}' | '\u{13442}')
 }
 
-/// Breaks a line at the width.
+/// Wraps a line at the width.
 fn rows(line: &str, width: usize) -> Vec<String> {
     let mut rows = vec![String::new()];
     let mut used = 0;
@@ -202,8 +202,8 @@ fn columns(text: &str) -> usize {
     text.chars().map(wide).sum()
 }
 
-/// As wide as a terminal might draw it, our marks too: some draw with two columns what others draw with one. A row that
-/// ends early harms nobody.
+/// The maximum width of a character. Terminals disagree on the width of non-ASCII characters, so two columns are
+/// assumed; a row that ends early is harmless.
 fn wide(c: char) -> usize {
     if c.is_ascii() { 1 } else { 2 }
 }

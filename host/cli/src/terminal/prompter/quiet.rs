@@ -1,5 +1,7 @@
-//! A terminal that hands over each key at once and shows none, as long as keys are thrown away. With the usual settings
-//! a line that somebody has begun could be neither seen nor thrown away for good, and would begin the next answer.
+//! Non-canonical terminal mode without echo, for discarding input.
+//!
+//! In canonical mode a partially typed line can neither be seen nor discarded, and would become part of the next
+//! answer.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -14,15 +16,15 @@ use super::keys::readable;
 
 pub struct Quiet {
     before: Termios,
-    /// A key that the terminal would have turned into this signal.
+    /// The signal that the terminal would have sent for a discarded key.
     signal: Option<Signal>,
 }
 
 impl Quiet {
-    /// None: the terminal is gone, or belongs to another program.
+    /// Enters the mode. Returns `None` if the terminal is gone or belongs to another program.
     pub fn enter() -> Option<Self> {
         let stdin = std::io::stdin();
-        // In the background this stops us until somebody brings us to the front, unless the signal is ignored.
+        // In the background this stops the process until it is in the foreground, unless the signal is ignored.
         if in_background() {
             tcflush(stdin.as_fd(), QueueSelector::IFlush).ok()?;
             if in_background() {
@@ -39,18 +41,18 @@ impl Quiet {
             before,
             signal: None,
         };
-        // Not flushed: what waits is read, because a Ctrl-C can be among it.
+        // Not flushed, because pending input can contain a Ctrl-C.
         tcsetattr(stdin.as_fd(), OptionalActions::Now, &now).ok()?;
         Some(quiet)
     }
 
-    /// Throws away what waits to be read. None: the terminal is gone, or the person has ended us.
+    /// Discards pending input. Returns `None` if the terminal is gone or the input contains an interrupt.
     pub fn discard(mut self) -> Option<Self> {
         self.read()?;
         match self.signal {
             None => Some(self),
             Some(Signal::TSTP) => {
-                // Stops here, with the terminal as it was.
+                // Restores the terminal and stops the process here.
                 drop(self);
                 Self::enter()
             }
@@ -70,9 +72,9 @@ impl Quiet {
 impl Drop for Quiet {
     fn drop(&mut self) {
         let stdin = std::io::stdin();
-        // There is nothing to be done about a terminal that does not take its own settings back.
+        // A failure to restore the settings cannot be handled.
         let _ = tcsetattr(stdin.as_fd(), OptionalActions::Now, &self.before);
-        // What came just before the settings were put back.
+        // Input that arrived just before the settings were restored.
         if readable(Duration::ZERO) == Some(true) {
             self.read();
         }
@@ -83,7 +85,7 @@ impl Drop for Quiet {
     }
 }
 
-/// What the terminal would have made of these keys.
+/// The signal that the terminal would have sent for these keys.
 fn signal(terminal: &Termios, keys: &[u8]) -> Option<Signal> {
     if !terminal.local_modes.contains(LocalModes::ISIG) {
         return None;
@@ -101,7 +103,7 @@ fn signal(terminal: &Termios, keys: &[u8]) -> Option<Signal> {
     .map(|(_, signal)| signal)
 }
 
-/// A terminal that does not control us has no foreground.
+/// Whether another process group is in the foreground. A terminal that does not control this process has none.
 fn in_background() -> bool {
     tcgetpgrp(std::io::stdin().as_fd()).is_ok_and(|group| group != getpgrp())
 }

@@ -1,4 +1,4 @@
-//! What a person sees: a question as text, and the lines around it.
+//! Text of a question as shown at the terminal, with its choices and help.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -15,43 +15,43 @@ use super::margin::{self, Look};
 use super::{changes, claim};
 use crate::terminal::style::Paint;
 
-/// Nobody reads more than this before saying yes.
+/// Maximum size of an input in bytes that can be reviewed at a terminal.
 const MAX_INPUT: usize = 10 << 10;
-/// A longer question is not asked, for the same reason.
+/// Maximum rows of a question that can be reviewed at a terminal.
 const MAX_ROWS: usize = 1_000;
-/// Rows of a difference; the input below it has all of it.
+/// Maximum rows of a claimed diff; the input below contains all of it.
 const DIFF_ROWS: usize = 120;
 
-/// Changes of a call that has run. Nobody reads a longer list before saying yes to it.
+/// Maximum number of staged changes that can be reviewed at a terminal.
 const MAX_CHANGES: usize = 200;
 
 pub const PROMPT: &str = "  answer: ";
 
-/// Why the question cannot be asked at a terminal.
+/// The reason if the question is too long for any terminal.
 pub fn too_long(question: &Question, call: &Call) -> Option<String> {
     let size = call.input.to_string().len() + question.variable_bytes();
     let changes = question.changes.as_ref().map_or(0, |set| set.changes.len());
     if changes > MAX_CHANGES {
         return Some(format!(
-            "it would make {changes} changes, too many to be judged at a terminal; start with --allow-tool {} to allow \
-             it unseen",
+            "{changes} changes are too many to review at a terminal; start with --allow-tool {} to allow them without \
+             review",
             question.tool
         ));
     }
     (size > MAX_INPUT).then(|| {
         format!(
-            "its input is {}, too long to be judged at a terminal; start with --allow-tool {} to allow it unseen",
+            "the input is {}, too long to review at a terminal; start with --allow-tool {} to allow it without review",
             show_size(size as u64),
             question.tool
         )
     })
 }
 
-/// Why the question cannot be asked at a terminal of this size.
+/// The reason if the question cannot be asked at a terminal of this size.
 pub fn cannot_be_shown(asked: &Question, call: &Call, look: Look) -> Option<String> {
     if look.width < margin::MIN_WIDTH {
         return Some(format!(
-            "the terminal has {} columns, too few to show what it would do; make it wider",
+            "the terminal has {} columns, too few to show the question; make it wider",
             look.width
         ));
     }
@@ -59,14 +59,14 @@ pub fn cannot_be_shown(asked: &Question, call: &Call, look: Look) -> Option<Stri
     let rows = shown.lines().count();
     (rows > MAX_ROWS).then(|| {
         format!(
-            "its question takes {rows} rows, too long to be judged at a terminal; start with --allow-tool {} to allow \
-             it unseen",
+            "the question takes {rows} rows, too long to review at a terminal; start with --allow-tool {} to allow it \
+             without review",
             asked.tool
         )
     })
 }
 
-/// The question with its choices, as one text, so that it is written in one piece.
+/// The question with its choices as one text, so that it is written at once.
 pub fn question(
     draft: &Draft,
     call: &Call,
@@ -86,7 +86,7 @@ pub fn question(
     }
     out.push('\n');
     let network = if question.network {
-        ", and reaches the network"
+        ", with network access"
     } else {
         ""
     };
@@ -94,7 +94,7 @@ pub fn question(
     fact("plugin", question.plugin.as_str());
     fact("tool", question.tool.as_str());
     fact("effect", &format!("{}{network}", question.effect.as_str()));
-    fact("because", &question.reason);
+    fact("reason", &question.reason);
     if let Some(agent) = &question.agent {
         fact("agent", &format!("{agent}, a sub-agent"));
     }
@@ -118,18 +118,18 @@ pub fn question(
     out.push_str(&margin::fenced(&margin::json(&call.input), look));
     let offered = offered(draft, alike, look);
     let shown_rows = out.lines().count();
-    // Where the answer is typed, because the rest may have left the screen.
+    // Next to the answer prompt, because the rest may have scrolled off the screen.
     let mut remark = |words: &str| {
         let words = look.style.paint(Paint::Yellow, words);
         let _ = writeln!(out, "  {words}");
     };
     if hidden > 0 {
-        remark(&format!("{hidden} lines of the differences are not shown"));
+        remark(&format!("{hidden} lines of the diffs are not shown"));
     }
     let rows = shown_rows + offered.lines().count();
     if rows > look.height {
         remark(&format!(
-            "the question has {rows} rows, and the window {}: scroll up to read all of it",
+            "the question has {rows} rows and the window {}; scroll up to read all of it",
             look.height
         ));
     }
@@ -137,7 +137,7 @@ pub fn question(
     out
 }
 
-/// The choices, and the place where the answer is typed.
+/// The choices and the answer prompt.
 pub fn offered(draft: &Draft, alike: usize, look: Look) -> String {
     let mut out = String::new();
     let mut always = Vec::new();
@@ -159,28 +159,26 @@ pub fn offered(draft: &Draft, alike: usize, look: Look) -> String {
                 format!("{}{wider}: {}", offer.scope.as_str(), offer.words)
             }
             Choice::All { count } => format!(
-                "yes, once, to all {count} that wait now and look alike (same plugin, tool and effect)"
+                "once: Allow all {count} similar waiting calls (same plugin, tool and effect)"
             ),
-            Choice::Content { files: 1 } => {
-                "edit the file that it would write, then be asked again".to_owned()
-            }
+            Choice::Content { files: 1 } => "edit the new file content, then decide".to_owned(),
             Choice::Content { files } => {
-                format!("edit one of the {files} files that it would write, then be asked again")
+                format!("edit the new content of one of {files} files, then decide")
             }
             Choice::No => {
-                always.push(format!("{} no", letter(choice)));
+                always.push(format!("{} deny", letter(choice)));
                 continue;
             }
             Choice::Tell => {
-                always.push(format!("{} no, and tell it why", letter(choice)));
+                always.push(format!("{} deny with a message", letter(choice)));
                 continue;
             }
             Choice::Edit => {
-                always.push(format!("{} edit the input", letter(choice)));
+                always.push(format!("{} edit input", letter(choice)));
                 continue;
             }
             Choice::Cancel => {
-                always.push(format!("{} cancel the turn", letter(choice)));
+                always.push(format!("{} cancel turn", letter(choice)));
                 continue;
             }
             Choice::Help => {
@@ -188,7 +186,7 @@ pub fn offered(draft: &Draft, alike: usize, look: Look) -> String {
                 continue;
             }
         };
-        // Painted after it was broken: codes have no width.
+        // Painted after wrapping, because escape codes have no width.
         let line = margin::broken(&format!("[{}]", choice.letter()), &words, look);
         out.push_str(&line.replacen(&format!("[{}]", choice.letter()), &letter(choice), 1));
     }
@@ -197,7 +195,7 @@ pub fn offered(draft: &Draft, alike: usize, look: Look) -> String {
     out
 }
 
-/// What one yes would cover, each with what it touches.
+/// The list of calls that would be allowed together, each with its target.
 pub fn group(alike: &[Arc<Ask>], look: Look) -> String {
     let mut out = String::new();
     for (at, ask) in alike.iter().enumerate() {
@@ -206,13 +204,13 @@ pub fn group(alike: &[Arc<Ask>], look: Look) -> String {
     }
     let _ = write!(
         out,
-        "  These {} and no other, once each? [y] yes, anything else: back to the question: ",
+        "  Allow these {} calls once each? [y] yes, anything else returns to the question: ",
         alike.len()
     );
     out
 }
 
-/// What the call touches, on one line.
+/// The target of the call on one line.
 fn target(ask: &Ask) -> String {
     let Ask { question, call, .. } = ask;
     let subject = &question.subject;
@@ -237,19 +235,19 @@ fn target(ask: &Ask) -> String {
 pub fn help(draft: &Draft, alike: usize, look: Look) -> String {
     let mut out = String::from(
         "\n\
-         \x20 y          yes, to this call\n\
-         \x20 s p u      yes, for this session, this project, every project; what it covers\n\
-         \x20            stands behind the letter\n\
-         \x20 S P U      the same, for more\n\
-         \x20 a          list the calls that wait and look alike, then one yes for all\n\
-         \x20 n          no: it does not run, and the turn goes on\n\
-         \x20 t          no, with a word to the model: t, or t use the other folder\n\
-         \x20 m          edit what it would write, in $VISUAL or $EDITOR: m, or m 2 for the second\n\
-         \x20            file; a yes is then for what you saved, and the model is told\n\
-         \x20 e          another input, in $VISUAL or $EDITOR, or right here:\n\
-         \x20            e path=other.txt, or e {\"path\": …}; it runs again, and you are asked about\n\
-         \x20            what it does then\n\
-         \x20 c          no, to this call and to all of this turn that has not run yet\n\
+         \x20 y          allow this call\n\
+         \x20 s p u      allow for this session, this project or every project, as described\n\
+         \x20            next to the letter\n\
+         \x20 S P U      the same with a wider scope\n\
+         \x20 a          list similar waiting calls, then allow all of them at once\n\
+         \x20 n          deny this call and continue the turn\n\
+         \x20 t          deny with a message to the model: t, or t use the other directory\n\
+         \x20 m          edit the new file content in $VISUAL or $EDITOR: m, or m 2 for the second\n\
+         \x20            file; an approval then applies your version, and the model is told\n\
+         \x20 e          edit the input in $VISUAL or $EDITOR, or inline: e path=other.txt, or\n\
+         \x20            e {\"path\": …}; the call runs again, and you are asked about its new\n\
+         \x20            effects\n\
+         \x20 c          deny this call and all calls of this turn that have not run yet\n\
          \n",
     );
     out.push_str(&offered(draft, alike, look));
@@ -291,7 +289,7 @@ fn exec(question: &Question, look: Look, out: &mut String) {
     out.push_str("    command\n");
     out.push_str(&margin::fenced(command, look));
     match shell::parse(command) {
-        // The command line has said it all.
+        // A single command needs no breakdown.
         Ok(script) if script.is_single() && script.writes.is_empty() => {}
         Ok(script) => {
             for (at, simple) in script.commands.iter().enumerate() {
@@ -310,7 +308,7 @@ fn exec(question: &Question, look: Look, out: &mut String) {
                 let path = match &write.path {
                     shell::Word::Literal(path) | shell::Word::Dynamic(path) => path,
                 };
-                let label = if write.append { "adds to" } else { "writes" };
+                let label = if write.append { "appends" } else { "writes" };
                 out.push_str(&margin::fact(label, path, look));
             }
         }
@@ -321,13 +319,13 @@ fn exec(question: &Question, look: Look, out: &mut String) {
 fn edit(question: &Question, call: &Call, look: Look, out: &mut String) {
     paths(question, look, out);
     if let Some(claim) = claim::claim(&call.input) {
-        out.push_str("    change, by the tool's own word; the file has not been looked at\n");
-        let (mut rows, rest) = (DIFF_ROWS, "; all of it is in the input below");
+        out.push_str("    change as claimed by the tool; the file was not read\n");
+        let (mut rows, rest) = (DIFF_ROWS, "; see the input below");
         margin::fenced_diff(&claim, &mut rows, rest, look, out);
     }
 }
 
-/// `mcp__server__tool` is how tools of other servers are called here.
+/// Splits `mcp__server__tool`, the name of a tool of another server.
 fn mcp(question: &Question, look: Look, out: &mut String) {
     let name = question.tool.as_str();
     let (server, tool) = name
@@ -348,7 +346,7 @@ fn paths(question: &Question, look: Look, out: &mut String) {
     if subject.unclear {
         out.push_str(&margin::fact(
             "paths",
-            "more than can be told; see the input",
+            "cannot be fully determined; see the input",
             look,
         ));
     }

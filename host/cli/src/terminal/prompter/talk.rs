@@ -1,4 +1,4 @@
-//! The conversation about one question: show it, hear a line, do what it says. Blocks; whatever is odd is a no.
+//! The dialog about one question: shows it, reads a line and acts on it. Blocks; anything unexpected is a denial.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::margin::Look;
 use super::{changes, edit, is_yes, show};
 use crate::terminal::screen::SCREEN;
 
-/// Whoever edits an input, or asks for help, so often is a program.
+/// Maximum number of lines and edits in one dialog.
 const MAX_ROUNDS: usize = 50;
 
 pub fn talk(keys: &mut impl Keys, desk: &Desk, ask: &Arc<Ask>) -> Answer {
@@ -36,7 +36,7 @@ pub fn talk(keys: &mut impl Keys, desk: &Desk, ask: &Arc<Ask>) -> Answer {
     {
         keys.say(&told);
     } else if ask.is_open() && ask.waits() {
-        // The end of input has left the cursor where an answer would stand.
+        // At the end of input the cursor is still behind the answer prompt.
         keys.say("\n");
     }
     answer.unwrap_or(Answer::Deny { note: None })
@@ -49,15 +49,15 @@ struct Talk<'a, K> {
     draft: Draft,
 }
 
-/// What is written before the next line is heard.
+/// What to print before the next line is read.
 enum Next {
     Question,
     Help,
-    /// A remark; the choices are still in sight.
+    /// A remark; the choices are still visible.
     Remark(String),
 }
 
-/// Where a choice that asks further has led to.
+/// The result of a choice with further prompts.
 enum Step {
     Answered(Answer),
     Back,
@@ -72,8 +72,8 @@ impl<K: Keys> Talk<'_, K> {
             let desk = self.desk;
             let mut alike = 0;
             let heard = self.hear(|draft, look| {
-                // Counted when it is shown, and not earlier: the calls of one turn ask within a moment. What was
-                // edited is like no other.
+                // Counted when the question is shown, because the calls of one turn ask almost simultaneously. An
+                // edited call is similar to no other.
                 alike = match draft.edits() {
                     [] => desk.alike(ask).len(),
                     _ => 0,
@@ -93,7 +93,7 @@ impl<K: Keys> Talk<'_, K> {
                 Some(Pick::Offer(offer)) => return self.allowed(offer),
                 Some(Pick::No) => return Some(Answer::Deny { note: None }),
                 Some(Pick::Cancel) => return Some(Answer::Cancel),
-                Some(Pick::Tell("")) => match self.hear(|_, _| "  tell it: ".to_owned())? {
+                Some(Pick::Tell("")) => match self.hear(|_, _| "  message: ".to_owned())? {
                     Heard::Line(note) => return Some(told(&note)),
                     Heard::Disturbed => Next::Question,
                 },
@@ -114,14 +114,14 @@ impl<K: Keys> Talk<'_, K> {
                 }
                 Some(Pick::Edit(words)) => match edit::inline(&ask.call.input, words) {
                     Ok(input) if input == ask.call.input => {
-                        Next::Remark("that is what it was already".to_owned())
+                        Next::Remark("the input is unchanged".to_owned())
                     }
                     Ok(input) => return Some(Answer::Modify { input }),
                     Err(error) => Next::Remark(text::inline(&error, 500)),
                 },
                 None if understood => {
                     understood = false;
-                    Next::Remark(format!("please answer with {}", letters(&choices)))
+                    Next::Remark(format!("answer with {}", letters(&choices)))
                 }
                 None => return None,
             };
@@ -137,28 +137,28 @@ impl<K: Keys> Talk<'_, K> {
         if offer == 0 {
             return Some(self.draft.once());
         }
-        // What lasts is said once more: a capital letter is typed easily.
+        // Saved approvals are repeated, because a capital letter is easily typed by mistake.
         let words = &self.ask.question.offers.get(offer)?.words;
         let words = text::inline(words, 500);
-        self.keys.say(&format!("  remembered: {words}\n"))?;
+        self.keys.say(&format!("  saved: {words}\n"))?;
         Some(Answer::Allow { offer, note: None })
     }
 
-    /// One yes for all that were listed.
+    /// Allows all listed calls.
     fn all(&mut self) -> Option<Step> {
         let alike = self.desk.alike(self.ask);
         match self.hear(|_, look| show::group(&alike, look))? {
             Heard::Line(line) if is_yes(&line) => {}
             Heard::Line(_) | Heard::Disturbed => return Some(Step::Back),
         }
-        // Those of the list, and not those that look alike by now.
+        // Only the listed calls, not those that have become similar since.
         for other in alike.iter().filter(|other| !Arc::ptr_eq(other, self.ask)) {
             other.cover();
         }
         Some(Step::Answered(Answer::once()))
     }
 
-    /// What a file shall hold, as the editor left it. What was saved before stays until something else is saved.
+    /// Edits the content of a file. An earlier edit is kept until a new one is saved.
     fn content(&mut self, words: &str) -> Option<Next> {
         let files = self.draft.files();
         let number = match (words, &files[..]) {
@@ -178,7 +178,7 @@ impl<K: Keys> Talk<'_, K> {
             let number = text::inline(number, 80);
             let last = files.len();
             return Some(Next::Remark(format!(
-                "there is no file {number}; they are 1 to {last}"
+                "no file {number}; choose 1 to {last}"
             )));
         };
         let before = self.draft.text(path);
@@ -189,10 +189,10 @@ impl<K: Keys> Talk<'_, K> {
                 Err(error) => return self.back(&error),
             };
             if text == before {
-                return self.back("nothing was changed");
+                return self.back("no changes");
             }
             let (remark, or) = if text.is_empty() {
-                ("the file is empty now".to_owned(), "[y] leave it empty  ")
+                ("the file is now empty".to_owned(), "[y] keep it empty  ")
             } else {
                 match self.draft.save(path, text.clone()) {
                     Ok(()) => return Some(Next::Question),
@@ -200,9 +200,7 @@ impl<K: Keys> Talk<'_, K> {
                 }
             };
             let heard = self.hear(|_, _| {
-                format!(
-                    "  {remark}\n  {or}[e] edit it again, anything else: back to the question: "
-                )
+                format!("  {remark}\n  {or}[e] edit again, anything else returns to the question: ")
             })?;
             match heard.words() {
                 "e" | "E" => {}
@@ -222,7 +220,7 @@ impl<K: Keys> Talk<'_, K> {
         Some(Next::Question)
     }
 
-    /// The input as the editor left it.
+    /// Edits the input in an editor.
     fn edited(&mut self) -> Option<Step> {
         let mut text = edit::to_text(&self.ask.call.input);
         for _ in 0..MAX_ROUNDS {
@@ -236,14 +234,14 @@ impl<K: Keys> Talk<'_, K> {
             };
             let error = match edit::from_text(&text) {
                 Ok(input) if input == self.ask.call.input => {
-                    self.keys.say("  nothing was changed\n")?;
+                    self.keys.say("  no changes\n")?;
                     return Some(Step::Back);
                 }
                 Ok(input) => return Some(Step::Answered(Answer::Modify { input })),
                 Err(error) => text::inline(&error, 500),
             };
             let heard = self.hear(|_, _| {
-                format!("  {error}\n  [e] edit it again, anything else: back to the question: ")
+                format!("  {error}\n  [e] edit again, anything else returns to the question: ")
             })?;
             if !matches!(heard.words(), "e" | "E") {
                 return Some(Step::Back);

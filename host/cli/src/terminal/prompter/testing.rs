@@ -1,4 +1,4 @@
-//! Questions as a policy asks them, for the tests of this folder.
+//! Questions for the unit tests of the prompter.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ pub fn command(command: &str) -> Asked {
     }
 }
 
-/// In /w, which guests know as /workspace, without rules.
+/// The question about a call in /w, which guests see as /workspace, without rules.
 pub fn question(asked: &Asked) -> (Question, Call) {
     let name = ToolName::parse(asked.tool).unwrap();
     let mut tool = Descriptor::new(name.clone(), "");
@@ -127,7 +127,7 @@ pub fn question(asked: &Asked) -> (Question, Call) {
     (*question, call)
 }
 
-/// About a call that has run: path, text before, proposed text.
+/// A question about staged changes: path, original text, proposed text.
 pub fn changing(files: &[(&str, Option<&str>, &str)]) -> (Question, Call) {
     let (mut question, call) = question(&write("/w/a.rs", "x"));
     let change = |(path, before, after): &(&str, Option<&str>, &str)| FileChange {
@@ -153,7 +153,7 @@ pub fn changing(files: &[(&str, Option<&str>, &str)]) -> (Question, Call) {
     (question, call)
 }
 
-/// Each with its size and what is added.
+/// Each change with its size and added lines.
 pub fn changes(set: &ChangeSet) -> String {
     let shown = set.changes.iter().map(|change| {
         let body = change.diff.as_ref().map_or("", FileDiff::body);
@@ -164,7 +164,7 @@ pub fn changes(set: &ChangeSet) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// An expected text is moved to the left as far as its leftmost line, and ours never starts in the first column.
+/// Prefixes a line in the first column, because `expect!` removes the common indentation.
 pub fn framed(screen: &str) -> String {
     format!("screen:\n{screen}")
 }

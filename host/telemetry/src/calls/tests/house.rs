@@ -1,4 +1,4 @@
-//! Hears made-up events and shows what would have been sent.
+//! Test fixture that feeds events to the exporter and prints what it would send.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ pub(super) struct House {
     spans: InMemorySpanExporter,
     metrics: InMemoryMetricExporter,
     meters: SdkMeterProvider,
-    /// One millisecond passes with each step.
+    /// Advances by one millisecond with each step.
     pub(super) clock: i64,
 }
 
@@ -73,7 +73,7 @@ impl House {
         self.calls.hear(&event);
     }
 
-    /// The call from its first event through these steps.
+    /// Runs the call from its first event through these steps.
     pub(super) fn run(&mut self, mut record: Record, steps: impl IntoIterator<Item = Step>) {
         self.hear(&record, Happening::CallCreated);
         for step in steps {
@@ -88,12 +88,12 @@ impl House {
         self.spans.get_finished_spans().unwrap()
     }
 
-    /// `whole`: with the attributes and the turns of state.
+    /// `whole` includes attributes and state changes.
     pub(super) fn shown(&self, whole: bool) -> String {
         let spans = self.ended();
         let name = |id: SpanId| {
             let found = spans.iter().find(|span| span.span_context.span_id() == id);
-            found.map_or("nobody", |span| span.name.as_ref())
+            found.map_or("none", |span| span.name.as_ref())
         };
         let mut out = String::new();
         for span in &spans {

@@ -1,4 +1,4 @@
-//! Conversations with a person who edits what a call would write.
+//! Tests of dialogs in which the user edits the files that a call would write.
 
 use expect_test::{Expect, expect};
 use toolhost_contract::Answer;
@@ -33,7 +33,7 @@ fn said(answer: &Answer) -> String {
     }
 }
 
-/// The answer, and the screen from the editor on up to the input of the next question.
+/// The answer, and the screen from the editor up to the input of the next question.
 fn check(files: Files<'_>, lines: &[&'static str], left: &[Left], expected: Expect) {
     let talked = talk(files, lines, left);
     let from = talked.screen.find("<<editor").unwrap_or_default();
@@ -62,8 +62,8 @@ fn r_047_what_was_saved_is_shown_before_it_is_allowed() {
             plugin   files
             tool     write_file
             effect   writes
-            because  it changes files
-            it has run, and nothing is real yet; a yes makes exactly this real: 1 change: +1 −1
+            reason   it changes files
+            Not applied yet. 1 change: +1 −1
             edited   /w/a.rs  (by you)
             modified /w/a.rs  (file, 4 B → 6 B)
             │ @@ -1 +1 @@
@@ -86,8 +86,8 @@ fn r_047_what_was_saved_is_shown_before_it_is_allowed() {
             plugin   files
             tool     write_file
             effect   writes
-            because  it changes files
-            it has run, and nothing is real yet; a yes makes exactly this real: 1 change: +1 −1
+            reason   it changes files
+            Not applied yet. 1 change: +1 −1
             edited   /w/a.rs  (by you)
             modified /w/a.rs  (file, 4 B → 5 B)
             │ @@ -1 +1 @@
@@ -95,7 +95,7 @@ fn r_047_what_was_saved_is_shown_before_it_is_allowed() {
             │ +mine
     "#]],
     );
-    // Put back to what it was: nothing is left of the change.
+    // Restored to the original: nothing is left of the change.
     check(
         ONE,
         &["m", "y"],
@@ -111,12 +111,12 @@ fn r_047_what_was_saved_is_shown_before_it_is_allowed() {
             plugin   files
             tool     write_file
             effect   writes
-            because  it changes files
-            it has run, and nothing is real yet; a yes makes exactly this real: 0 changes: +0 −0
-            edited   /w/a.rs  (by you, to what it was before the call)
+            reason   it changes files
+            Not applied yet. 0 changes: +0 −0
+            edited   /w/a.rs  (by you, restored to the original content)
     "#]],
     );
-    // And back to what was proposed: a plain yes, to everything that was offered.
+    // Restored to the proposal: a plain approval with all offers.
     check(
         ONE,
         &["m", "m", "s"],
@@ -132,8 +132,8 @@ fn r_047_what_was_saved_is_shown_before_it_is_allowed() {
                 plugin   files
                 tool     write_file
                 effect   writes
-                because  it changes files
-                it has run, and nothing is real yet; a yes makes exactly this real: 1 change: +1 −1
+                reason   it changes files
+                Not applied yet. 1 change: +1 −1
                 edited   /w/a.rs  (by you)
                 modified /w/a.rs  (file, 4 B → 5 B)
                 │ @@ -1 +1 @@
@@ -160,8 +160,8 @@ fn r_195_one_of_several_files_is_edited_by_its_number() {
             plugin   files
             tool     write_file
             effect   writes
-            because  it changes files
-            it has run, and nothing is real yet; a yes makes exactly this real: 2 changes: +2 −1
+            reason   it changes files
+            Not applied yet. 2 changes: +2 −1
             edited   /w/b  (by you)
             modified /w/a.rs  (file, 4 B → 4 B)
             │ @@ -1 +1 @@
@@ -187,8 +187,8 @@ fn r_195_one_of_several_files_is_edited_by_its_number() {
                 plugin   files
                 tool     write_file
                 effect   writes
-                because  it changes files
-                it has run, and nothing is real yet; a yes makes exactly this real: 2 changes: +2 −1
+                reason   it changes files
+                Not applied yet. 2 changes: +2 −1
                 edited   /w/a.rs  (by you)
                 modified /w/a.rs  (file, 4 B → 6 B)
                 │ @@ -1 +1 @@
@@ -202,7 +202,7 @@ fn r_195_one_of_several_files_is_edited_by_its_number() {
     for lines in [["m 3", "y"], ["m b", "y"], ["m 0", "y"]] {
         let talked = talk(TWO, &lines, &[]);
         assert_eq!(talked.answers, [Answer::once()]);
-        assert!(talked.screen.contains("they are 1 to 2"), "{lines:?}");
+        assert!(talked.screen.contains("choose 1 to 2"), "{lines:?}");
     }
     let talked = talk(TWO, &["m", "", "y"], &[]);
     assert_eq!(talked.answers, [Answer::once()]);
@@ -213,7 +213,7 @@ fn r_195_one_of_several_files_is_edited_by_its_number() {
 
             1.       /w/a.rs
             2.       /w/b
-          Which one? Its number, or nothing: back to the question: "#]]
+          file number, or Enter to return to the question: "#]]
     .assert_eq(&framed(list));
 }
 
@@ -230,10 +230,10 @@ fn what_was_edited_is_allowed_once_and_by_itself() {
             │   "content": "x"
             │ }
           [y] once: Allow `write_file` this once
-          [m] edit the file that it would write, then be asked again
-          [n] no  [t] no, and tell it why  [e] edit the input  [c] cancel the turn  [?] help
+          [m] edit the new file content, then decide
+          [n] deny  [t] deny with a message  [e] edit input  [c] cancel turn  [?] help
           answer:·«s»
-          please answer with y, m, n, t, e, c or ?
+          answer with y, m, n, t, e, c or ?
           answer:·«y»
     "#]]
     .assert_eq(&framed(&end.replace(" «", "·«")));
@@ -258,8 +258,8 @@ fn what_goes_wrong_is_said_and_nothing_that_was_saved_is_lost() {
             plugin   files
             tool     write_file
             effect   writes
-            because  it changes files
-            it has run, and nothing is real yet; a yes makes exactly this real: 1 change: +1 −1
+            reason   it changes files
+            Not applied yet. 1 change: +1 −1
             modified /w/a.rs  (file, 4 B → 4 B)
             │ @@ -1 +1 @@
             │ -old
@@ -281,8 +281,8 @@ fn what_goes_wrong_is_said_and_nothing_that_was_saved_is_lost() {
                 plugin   files
                 tool     write_file
                 effect   writes
-                because  it changes files
-                it has run, and nothing is real yet; a yes makes exactly this real: 1 change: +1 −1
+                reason   it changes files
+                Not applied yet. 1 change: +1 −1
                 edited   /w/a.rs  (by you)
                 modified /w/a.rs  (file, 4 B → 5 B)
                 │ @@ -1 +1 @@
@@ -300,21 +300,21 @@ fn what_goes_wrong_is_said_and_nothing_that_was_saved_is_lost() {
         <<editor.rs
         new
         >>
-          nothing was changed
+          no changes
 
           Make these changes?
             plugin   files
             tool     write_file
             effect   writes
-            because  it changes files
-            it has run, and nothing is real yet; a yes makes exactly this real: 1 change: +1 −1
+            reason   it changes files
+            Not applied yet. 1 change: +1 −1
             modified /w/a.rs  (file, 4 B → 4 B)
             │ @@ -1 +1 @@
             │ -old
             │ +new
     "#]],
     );
-    // An editor that is left with an empty file may have meant: no.
+    // Leaving the editor with an empty file may be meant as a denial.
     check(
         ONE,
         &["m", "n", "y"],
@@ -325,15 +325,15 @@ fn what_goes_wrong_is_said_and_nothing_that_was_saved_is_lost() {
         <<editor.rs
         new
         >>
-          the file is empty now
-          [y] leave it empty  [e] edit it again, anything else: back to the question: «n»
+          the file is now empty
+          [y] keep it empty  [e] edit again, anything else returns to the question: «n»
 
           Make these changes?
             plugin   files
             tool     write_file
             effect   writes
-            because  it changes files
-            it has run, and nothing is real yet; a yes makes exactly this real: 1 change: +1 −1
+            reason   it changes files
+            Not applied yet. 1 change: +1 −1
             modified /w/a.rs  (file, 4 B → 4 B)
             │ @@ -1 +1 @@
             │ -old
@@ -350,22 +350,22 @@ fn what_goes_wrong_is_said_and_nothing_that_was_saved_is_lost() {
         <<editor.rs
         new
         >>
-          the file is empty now
-          [y] leave it empty  [e] edit it again, anything else: back to the question: «y»
+          the file is now empty
+          [y] keep it empty  [e] edit again, anything else returns to the question: «y»
 
           Make these changes?
             plugin   files
             tool     write_file
             effect   writes
-            because  it changes files
-            it has run, and nothing is real yet; a yes makes exactly this real: 1 change: +0 −1
+            reason   it changes files
+            Not applied yet. 1 change: +0 −1
             edited   /w/a.rs  (by you)
             modified /w/a.rs  (file, 4 B → 0 B)
             │ @@ -1 +0,0 @@
             │ -old
     "#]],
     );
-    // What cannot be taken is opened again as it was left.
+    // Invalid text is opened again as saved.
     let talked = talk(ONE, &["m", "e", "y"], &[Ok("a\0b"), Ok("ab")]);
     assert_eq!(said(&talked.answers[0]), "saved /w/a.rs \"ab\"");
     let words = "the new text of `/w/a.rs` contains a NUL character; remove it";
@@ -390,5 +390,5 @@ fn where_there_is_no_text_there_is_nothing_to_edit() {
     let talked = talk_about(vec![(question, call)], fake);
     assert_eq!(talked.answers, [Answer::once()]);
     assert!(!talked.screen.contains("[m]"), "{}", talked.screen);
-    assert!(talked.screen.contains("please answer with"));
+    assert!(talked.screen.contains("answer with"));
 }
