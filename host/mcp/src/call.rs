@@ -255,12 +255,9 @@ async fn pushing(mut going: Going, context: &RequestContext<RoleServer>) -> Ende
 }
 
 fn busy() -> CallError {
-    let mut error = CallError::new(
-        ErrorClass::Unavailable,
-        "too many calls are waiting",
-    )
-    .code("too_many_calls")
-    .recommend("wait for results before the next call");
+    let mut error = CallError::new(ErrorClass::Unavailable, "too many calls are waiting")
+        .code("too_many_calls")
+        .recommend("wait for results before the next call");
     error.retryable = true;
     error
 }

@@ -74,8 +74,7 @@ impl Agents for ClientAgents {
         if client.is_some_and(|client| client.abilities.samples) && !self.is_own(NAME) {
             agents.push(AgentInfo {
                 name: NAME.to_owned(),
-                description: "The model of your MCP client: a single message, no tools."
-                    .to_owned(),
+                description: "The model of your MCP client: a single message, no tools.".to_owned(),
             });
         }
         agents
@@ -114,7 +113,12 @@ fn request(task: &Value) -> InputRequest {
 
 #[expect(deprecated, reason = "see the use above")]
 fn read(answer: Value) -> Result<Value, Failure> {
-    let odd = |_| Failure::new("agent_failed", "the MCP client's answer is not a valid sampling result");
+    let odd = |_| {
+        Failure::new(
+            "agent_failed",
+            "the MCP client's answer is not a valid sampling result",
+        )
+    };
     let answer: CreateMessageResult = serde_json::from_value(answer).map_err(odd)?;
     let parts = answer.message.content.iter();
     let parts: Vec<&str> = parts

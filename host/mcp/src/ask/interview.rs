@@ -26,12 +26,7 @@ pub(super) fn forms(interview: &Interview, titles: bool) -> Vec<(String, ElicitR
 
 fn schema(query: &Query, titles: bool) -> Value {
     let text = |title: &str, description: &str| json!({"type": "string", "title": title, "description": description, "maxLength": OWN_WORDS});
-    let other = || {
-        text(
-            "Other",
-            "Your own answer, if none of the choices fits",
-        )
-    };
+    let other = || text("Other", "Your own answer, if none of the choices fits");
     let labels = labels(query);
     let mut properties = Map::new();
     let mut required = Vec::new();

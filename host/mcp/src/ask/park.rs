@@ -173,7 +173,9 @@ impl Desk {
         let Some(answers) = in_order(&wish, &responses) else {
             return match self.park(going, wish, bound) {
                 Ok(again) => Ok(Returned::Again(Box::new(again))),
-                Err(_) => Err(state::refused("cannot be accepted: too many calls are waiting")),
+                Err(_) => Err(state::refused(
+                    "cannot be accepted: too many calls are waiting",
+                )),
             };
         };
         if let Some(digest) = &wish.digest {

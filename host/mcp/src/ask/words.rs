@@ -82,7 +82,7 @@ pub(super) fn question(question: &Question, call: &Call, remark: Option<&str>) -
 
 /// Returns the message of a form for a question that a tool asks.
 pub(super) fn query(interview: &Interview, at: usize, query: &Query) -> String {
-    let mut out = "Question from a tool".to_owned();
+    let mut out = "A tool asks you".to_owned();
     let of = interview.queries.len();
     if of > 1 {
         let _ = write!(out, " ({} of {of})", at + 1);
@@ -180,10 +180,7 @@ fn touched(out: &mut String, question: &Question) {
 }
 
 fn changed(out: &mut String, set: &ChangeSet) {
-    let _ = writeln!(
-        out,
-        "not applied yet: {set}"
-    );
+    let _ = writeln!(out, "Not applied yet. {set}");
     let mut lines = DIFF_LINES;
     for change in &set.changes {
         fact(out, change.kind.as_str(), &change.described());
