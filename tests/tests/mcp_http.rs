@@ -112,7 +112,7 @@ fn the_token_is_made_once_kept_for_the_owner_and_shown_once() {
     let refused = desk.work(&LISTEN);
     assert_eq!(refused.code, Some(3), "{refused:?}");
     assert!(
-        refused.stderr.contains("others may read or change it"),
+        refused.stderr.contains("readable or writable by other users"),
         "{refused:?}"
     );
     assert!(!refused.stderr.contains(&token), "{refused:?}");
