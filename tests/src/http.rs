@@ -218,7 +218,7 @@ impl Client {
         assert_eq!(self.post("", &said).status, 202);
     }
 
-    /// A call within the session.
+    /// A call in the session.
     pub fn call(&mut self, id: u32, tool: &str, arguments: &Value) -> Answer {
         self.post("", &call(id, tool, arguments))
     }

@@ -19,7 +19,7 @@ pub fn target() -> PathBuf {
     )
 }
 
-/// The checkout.
+/// The root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()

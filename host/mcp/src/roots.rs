@@ -155,7 +155,7 @@ impl Known {
             Ok(Err(ServiceError::McpError(error))) if error.code == ErrorCode::METHOD_NOT_FOUND => {
                 Said::NoFolders
             }
-            // The next call asks again.
+            // The next call sends the request again.
             _ => return,
         };
         self.at = Some(now);

@@ -60,7 +60,7 @@ fn c_03_calls_of_a_server_that_is_not_trusted_run_side_by_side() {
     shell_server(&home, &json!([tool("wait", "Waits for three others.")]));
     approve(&home);
 
-    // Four calls of one client.
+    // Four concurrent calls of one client.
     let mut child = home
         .host(&["run", "--allow-tool", "mcp__sh"])
         .stdin(Stdio::piped())
@@ -101,7 +101,7 @@ fn c_03_calls_of_a_server_that_is_not_trusted_run_side_by_side() {
     drop(input);
     child.wait().unwrap();
 
-    // Four calls of one turn.
+    // Four calls of one batch.
     let call = |id: &str| json!({"id": id, "name": "mcp__sh__wait", "input": {}});
     let calls = json!([call("a"), call("b"), call("c"), call("d")]);
     let file = home.at("calls.json");

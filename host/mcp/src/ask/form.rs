@@ -25,7 +25,10 @@ pub(super) fn form(
         .map(|(value, _, offer)| (value, text::inline(&offer.words, WORDS)))
         .collect();
     choices.push((DENY.to_owned(), "Deny".to_owned()));
-    choices.push((STOP.to_owned(), "Deny and stop the current task".to_owned()));
+    choices.push((
+        STOP.to_owned(),
+        "Deny and cancel the rest of the turn".to_owned(),
+    ));
     let schema = json!({
         "type": "object",
         "properties": {

@@ -24,7 +24,7 @@ pub enum DoorError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostName {
     name: String,
-    /// None: whatever port.
+    /// `None`: any port.
     port: Option<u16>,
 }
 
@@ -60,7 +60,7 @@ impl HostName {
 pub struct Origin {
     scheme: String,
     name: String,
-    /// None: whatever port.
+    /// `None`: any port.
     port: Option<u16>,
 }
 

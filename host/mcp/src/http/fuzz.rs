@@ -84,7 +84,7 @@ const HEADS: &[&str] = &[
     ",",
 ];
 
-/// A request target in the first line, and a header in each of the others.
+/// Input: a request target in the first line, a header in each other line.
 #[test]
 fn fuzz_head() {
     let (ann, bob) = ("a".repeat(24), "b".repeat(24));

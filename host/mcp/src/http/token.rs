@@ -88,7 +88,7 @@ impl Tokens {
         Ok((tokens, new))
     }
 
-    /// `shown` is what errors call the file.
+    /// `shown` is the path for error messages.
     pub fn parse(content: &str, shown: &str) -> Result<Self, TokenError> {
         let mut tokens = HashMap::new();
         for (number, line) in content.lines().enumerate() {

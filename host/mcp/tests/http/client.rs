@@ -221,7 +221,7 @@ impl Client {
         answer
     }
 
-    /// A call within the session.
+    /// A call in the session.
     pub async fn call(&mut self, id: u32, tool: &str, arguments: Value) -> Answer {
         self.post(&[], &call(id, tool, arguments).to_string()).await
     }
