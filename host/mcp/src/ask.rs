@@ -53,7 +53,7 @@ pub struct Asks {
 }
 
 /// Sends prompts to MCP clients. One instance serves all clients of a host: pass it to the kernel as its prompter
-/// and to [`crate::ServerInfo`].
+/// and to [`crate::ServeOptions`].
 pub struct Desk {
     asks: Asks,
     clients: Mutex<HashMap<CallId, Client>>,

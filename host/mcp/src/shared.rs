@@ -112,7 +112,7 @@ impl Shared {
         }
     }
 
-    /// Waits for all tools, up to [`LIST_PATIENCE`]. Returns false if some are missing; a change notification follows.
+    /// Waits for all tools, up to [`LIST_TIMEOUT`]. Returns false if some are missing; a change notification follows.
     pub(crate) async fn list_is_complete(&self) -> bool {
         let complete = timeout(LIST_PATIENCE, self.reached(Readiness::Settled)).await;
         if complete.is_err() {

@@ -111,7 +111,7 @@ impl Tasks {
                 Ok(CallToolResult::default())
             })
         });
-        // A task runs for at most `TIME`, and its result is available for `TIME`. The task waits for this lock.
+        // A task runs for at most `TASK_TTL`, as does the storage of its result. The task waits for this lock.
         let until = now + 2 * TIME;
         owners.insert(task.task_id.clone(), Owner { user, until });
         Ok(CreateTaskResult::new(task))

@@ -157,7 +157,7 @@ fn probe(stream: &TcpStream) -> rustix::io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)
 }
 
-/// A stream that fails if the client does not read for [`STALL`].
+/// A stream that fails if the client does not read for [`WRITE_TIMEOUT`].
 struct Patient<S> {
     inner: S,
     stall: Option<Pin<Box<Sleep>>>,

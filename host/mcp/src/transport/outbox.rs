@@ -33,7 +33,7 @@ struct Waiting {
 }
 
 impl Outbox {
-    /// Appends a line and returns its number, for [`Pen::write`].
+    /// Appends a line and returns its number, for [`LineWriter::write_until`].
     pub(crate) fn say(&self, line: Vec<u8>) -> u64 {
         let mut waiting = self.waiting();
         waiting.bytes += line.len() + BESIDES;

@@ -21,7 +21,7 @@ pub(super) struct Reader<R> {
 }
 
 pub(super) enum Line {
-    /// A complete line, available as `Reader::line` until `done`.
+    /// A complete line, available as `LineReader::line` until `done`.
     Whole,
     Long(Vec<Found>),
     /// End of input. An incomplete last line is ignored.
