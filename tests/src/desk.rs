@@ -1,4 +1,4 @@
-//! A place of its own for a test that looks at records: a state directory, a workspace and the shipped plugins.
+//! Isolated test environment: state directory, workspace and the shipped plugins.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::{Ended, host, root};
 
-/// Longer than any of these programs takes, however busy the machine is.
+/// Timeout that is longer than any step takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Desk {
@@ -17,7 +17,7 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// `policy` are lines under `[policy]` of the configuration.
+    /// `policy` is the content of `[policy]` in the configuration.
     pub fn new(policy: &str) -> Self {
         let desk = Self {
             dir: tempfile::tempdir().expect("temporary directory"),
@@ -40,7 +40,7 @@ impl Desk {
         self.path("state/store/store.db")
     }
 
-    /// A command that looks at the records.
+    /// A command with this state directory.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = host(args);
         command
@@ -49,7 +49,7 @@ impl Desk {
         command
     }
 
-    /// A command that loads the plugins `files` and `system` and may write to the workspace.
+    /// A command that also loads the plugins `files` and `system` and may write to the workspace.
     pub fn working(&self, args: &[&str]) -> Command {
         let mut command = self.command(args);
         for plugin in ["files", "system"] {
@@ -75,14 +75,14 @@ impl Desk {
         json(&self.run(args))
     }
 
-    /// A program that runs beside the test, with its output kept.
+    /// Starts a program in the background and captures its output.
     pub fn start(&self, args: &[&str]) -> Child {
         let mut command = self.working(args);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().expect("host starts")
     }
 
-    /// The id of the first call that is in this state.
+    /// Waits for a call in this state and returns its id.
     pub fn wait_for(&self, state: &str) -> String {
         until(|| {
             let calls = self.json(&["calls", "--state", state, "--json"]);
@@ -99,14 +99,14 @@ pub fn end(child: Child) -> Ended {
     Ended::of(&child.wait_with_output().expect("host ends"))
 }
 
-/// Asks until there is an answer.
+/// Polls until `ask` returns a value.
 pub fn until<T>(mut ask: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(Instant::now() < end, "it did not happen");
+        assert!(Instant::now() < end, "timed out");
         std::thread::yield_now();
     }
 }

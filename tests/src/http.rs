@@ -1,4 +1,4 @@
-//! The program as an HTTP server, and a client that writes its own requests: nothing of a library is between them.
+//! The host as an HTTP server, and a raw HTTP client that uses no MCP library.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -8,23 +8,23 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Longer than any answer takes, however busy the machine is.
+/// Timeout that is longer than any response takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub const MODERN: &str = "2026-07-28";
 
-/// A program that listens until this is dropped.
+/// A running server, killed on drop.
 pub struct Server {
     pub child: Child,
     pub address: String,
-    /// Shown when it was made.
+    /// The token that the server created and printed, if any.
     pub token: Option<String>,
-    /// What it said before it listened.
+    /// Output before the server listened.
     pub said: Vec<String>,
 }
 
 impl Server {
-    /// `command` says `--http` itself.
+    /// `command` must contain `--http`.
     pub fn start(mut command: Command) -> Self {
         let mut child = command
             .stdin(Stdio::null())
@@ -36,13 +36,13 @@ impl Server {
         let mut said = Vec::new();
         let address = loop {
             let line = stderr.next().and_then(Result::ok);
-            let line = line.unwrap_or_else(|| panic!("it does not listen: {said:#?}"));
+            let line = line.unwrap_or_else(|| panic!("the server does not listen: {said:#?}"));
             if let Some(url) = line.strip_prefix("listening on http://") {
                 break url.strip_suffix("/mcp").expect("the endpoint").to_owned();
             }
             said.push(line);
         };
-        // Whatever it still says must not fill the pipe.
+        // Drains the pipe, so that the server does not block.
         std::thread::spawn(move || stderr.for_each(drop));
         let token = said.iter().find_map(|line| {
             let (token, _) = line
@@ -82,7 +82,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The message that answers a request, whether it came alone or in a stream.
+    /// Returns the response message, from a JSON or event stream body.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body)
             .ok()
@@ -104,7 +104,7 @@ fn answer_of(line: &str) -> Option<Value> {
 
 pub struct Client {
     stream: BufReader<TcpStream>,
-    /// What every request says.
+    /// Headers of every request.
     headers: String,
     session: Option<String>,
 }
@@ -113,7 +113,7 @@ impl Client {
     pub fn connect(address: &str) -> Self {
         let stream = TcpStream::connect(address).expect("a connection");
         stream.set_nodelay(true).expect("no delay");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a patience");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         let headers = format!(
             "host: {address}\r\naccept: application/json, text/event-stream\r\ncontent-type: application/json\r\n"
         );
@@ -136,7 +136,7 @@ impl Client {
         self.session.as_deref()
     }
 
-    /// `headers` are lines that end as such.
+    /// `headers` are complete lines with `\r\n`.
     pub fn send(&mut self, method: &str, headers: &str, body: &str) {
         let session = self.session.as_ref();
         let session = session.map(|id| format!("mcp-session-id: {id}\r\n"));
@@ -208,7 +208,7 @@ impl Client {
         self.receive()
     }
 
-    /// Begins a session of the older protocols.
+    /// Starts a session of the older protocols.
     pub fn greet(&mut self) {
         let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "0"},
@@ -220,12 +220,12 @@ impl Client {
         assert_eq!(self.post("", &said).status, 202);
     }
 
-    /// A call within the session.
+    /// A call in the session.
     pub fn call(&mut self, id: u32, tool: &str, arguments: &Value) -> Answer {
         self.post("", &call(id, tool, arguments))
     }
 
-    /// A call of the newest protocol, which needs no session.
+    /// A stateless call.
     pub fn call_modern(&mut self, id: u32, tool: &str, arguments: &Value) -> Answer {
         self.send_modern(id, tool, arguments);
         self.receive()
@@ -241,7 +241,7 @@ pub fn call(id: u32, tool: &str, arguments: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": arguments}})
 }
 
-/// Adds what each request of the newest protocol carries.
+/// Adds the `_meta` of a stateless request.
 pub fn modern(mut message: Value) -> Value {
     let meta = &mut message["params"]["_meta"];
     meta["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);

@@ -1,4 +1,4 @@
-//! What every whole-system test needs: the real program, guests packed with a manifest, a temporary workspace.
+//! Helpers for end-to-end tests: the host binary, packed guests, temporary workspaces.
 
 pub mod clients;
 pub mod desk;
@@ -14,10 +14,12 @@ use tempfile::TempDir;
 /// The folder that `cargo xtask test` builds into.
 pub fn target() -> PathBuf {
     let target = std::env::var_os("TOOLHOST_TEST_TARGET");
-    PathBuf::from(target.expect("these tests need what `cargo xtask test` builds first; run that"))
+    PathBuf::from(
+        target.expect("run these tests with `cargo xtask test`, which builds what they need"),
+    )
 }
 
-/// The checkout.
+/// The root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -40,7 +42,7 @@ pub fn host(args: &[&str]) -> Command {
     command
 }
 
-/// What a finished `host` left behind.
+/// Exit code and output of a finished `host`.
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
@@ -62,14 +64,14 @@ pub fn run(args: &[&str]) -> Ended {
     Ended::of(&host(args).output().expect("host starts"))
 }
 
-/// A guest with a manifest, in a folder of its own, beside a workspace with a few files.
+/// A packed guest in a temporary folder, next to a workspace.
 pub struct Guest {
     name: String,
     dir: TempDir,
 }
 
 impl Guest {
-    /// `needs` are capabilities for the manifest, some with names as in `env:LANG,TZ`; `limits` lines of its `[limits]`.
+    /// `needs` are capabilities, optionally with names as in `env:LANG,TZ`; `limits` is the content of `[limits]`.
     pub fn new(name: &str, needs: &[&str], limits: &str) -> Self {
         let guest = Self {
             name: name.to_owned(),
@@ -111,17 +113,17 @@ impl Guest {
         self.dir.path().join(format!("{}.wasm", self.name))
     }
 
-    /// The folder that `--allow-path` will name. Its parent is not granted.
+    /// The folder for `--allow-path`. Its parent is not granted.
     pub fn workspace(&self) -> PathBuf {
         self.dir.path().join("workspace")
     }
 
-    /// One call, as JSON.
+    /// Calls the tool with the name of the guest and returns the report.
     pub fn call(&self, input: &Value, flags: &[&str]) -> (Value, Ended) {
         self.call_tool(&self.name, input, flags)
     }
 
-    /// One call of a tool that is not called like its guest.
+    /// Calls a tool with another name than its guest.
     pub fn call_tool(&self, tool: &str, input: &Value, flags: &[&str]) -> (Value, Ended) {
         let (plugin, input) = (self.plugin(), input.to_string());
         let mut args = vec!["call", tool, input.as_str(), "--json", "--plugins"];

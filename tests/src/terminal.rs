@@ -1,4 +1,4 @@
-//! A person at a terminal: a program with a pseudo-terminal of its own, what is drawn on it, and keys.
+//! A program on a pseudo-terminal, with its screen output and keyboard input.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
-/// Longer than any of these programs takes, however busy the machine is.
+/// Timeout that is longer than any step takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Terminal {
@@ -22,7 +22,7 @@ pub struct Terminal {
     child: Child,
     drawn: Receiver<Vec<u8>>,
     screen: String,
-    /// Where `wait_for` goes on.
+    /// Where `wait_for` continues.
     read: usize,
     pub name: PathBuf,
 }
@@ -41,7 +41,7 @@ impl Terminal {
         resize(&person, 50, 100);
         person.write_all(typed_ahead.as_bytes()).expect("typed");
 
-        // `setsid` makes it the terminal that controls the program.
+        // `setsid` makes it the controlling terminal of the program.
         let mut started = Command::new("setsid");
         started
             .arg("--ctty")
@@ -66,7 +66,7 @@ impl Terminal {
         let mut screen = person.try_clone().expect("a descriptor");
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // A terminal that nobody else has open any more answers with an error.
+            // Reading fails once the program has closed the terminal.
             while let Ok(count @ 1..) = screen.read(&mut bytes) {
                 if sender.send(bytes[..count].to_vec()).is_err() {
                     break;
@@ -83,7 +83,7 @@ impl Terminal {
         }
     }
 
-    /// Until this is drawn, after what was waited for before; returns what was drawn up to its end.
+    /// Waits until `words` is drawn after the previous match, and returns the output up to its end.
     pub fn wait_for(&mut self, words: &str) -> String {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -108,8 +108,8 @@ impl Terminal {
         self.person.write_all(keys.as_bytes()).expect("typed");
     }
 
-    /// Types while the program hands keys to nobody. False: it did not come to that before `words` were drawn, or not
-    /// for long enough.
+    /// Types while the program discards keys. Returns false if it did not do so before `words` was drawn, or not long
+    /// enough.
     pub fn type_while_discarded(&mut self, keys: &str, words: &str) -> bool {
         loop {
             match self.drawn.try_recv() {
@@ -127,7 +127,7 @@ impl Terminal {
         }
     }
 
-    /// Whether keys are shown and kept until Enter, as programs expect it.
+    /// Whether the terminal echoes keys and buffers lines, which is the default mode.
     pub fn takes_lines(&self) -> bool {
         let modes = tcgetattr(self.person.as_fd())
             .expect("a terminal")
@@ -143,7 +143,7 @@ impl Terminal {
         kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }
 
-    /// The exit code, or the signal that ended it, and everything that was drawn.
+    /// Waits for the end. Returns the exit code (`Ok`) or signal (`Err`), and the remaining output.
     pub fn end(mut self) -> (Result<i32, i32>, String) {
         while let Ok(bytes) = self.drawn.recv_timeout(PATIENCE) {
             self.screen += &String::from_utf8_lossy(&bytes);

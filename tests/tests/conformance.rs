@@ -1,6 +1,6 @@
-//! The official conformance suite, against our server with a component behind it, and with our client.
+//! The official MCP conformance suite, run against the server with a component, and with the client.
 //!
-//! `cargo xtask conformance` runs this alone and shows the counts; docs/conformance.md says what they mean.
+//! `cargo xtask conformance` runs only this test and prints the counts, which docs/conformance.md explains.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,17 @@ use e2e::http::Server;
 use e2e::{Ended, Guest, host, root, target};
 use regex::Regex;
 
-/// The suite looks at times of some ten milliseconds, and starts a browser's worth of connections: one run at a time.
+/// The suite measures tens of milliseconds and opens many connections, so runs are serialized.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// What the suite said of one run.
+/// Result of one run of the suite.
 struct Run {
     ended: Ended,
     passed: u32,
     failed: u32,
 }
 
-/// None where the suite is not installed.
+/// Runs the suite and reads its counts. `None` if it is not installed.
 fn count(name: &str, suite: impl FnOnce(&Path) -> Option<Ended>) -> Option<Run> {
     let folder = results(name);
     let _ = std::fs::remove_dir_all(&folder);
@@ -30,7 +30,7 @@ fn count(name: &str, suite: impl FnOnce(&Path) -> Option<Ended>) -> Option<Run> 
     let total = Regex::new(r"Total: (\d+) passed, (\d+) failed").unwrap();
     let Some(counts) = total.captures(&ended.stdout) else {
         panic!(
-            "the suite says no total: {}\n{}",
+            "the suite printed no total: {}\n{}",
             ended.stdout, ended.stderr
         );
     };
@@ -46,13 +46,12 @@ fn results(name: &str) -> PathBuf {
     target().join("conformance").join(name)
 }
 
-/// Past the harness's capture: these counts are what the run is for.
+/// Prints a line and bypasses the output capture of the test harness.
 fn headline(words: &str) {
     let _ = writeln!(std::io::stderr(), "conformance {words}");
 }
 
-/// A failure fails the test, unless it is of a scenario that a frozen set does not score; and so does the disappearance
-/// of checks.
+/// Fails on a failed scenario, unless the requirements do not score it, and on fewer checks than expected.
 fn check(name: &str, run: &Run, at_least: u32) {
     let summary = run
         .ended
@@ -69,12 +68,12 @@ fn check(name: &str, run: &Run, at_least: u32) {
     );
     assert!(
         run.passed >= at_least,
-        "{name}: {} checks and not {at_least}",
+        "{name}: {} checks, expected {at_least}",
         run.passed
     );
 }
 
-/// None when it is not installed.
+/// Returns the command for the suite, or `None` if it is not installed.
 fn suite(leg: &str, words: &[&str], folder: &Path) -> Option<Command> {
     let (node, packages) = javascript()?;
     let mut command = Command::new(node);
@@ -96,14 +95,14 @@ fn folder_of_this() -> PathBuf {
     root().join("tests/tests/conformance")
 }
 
-/// The host that is shipped, and the one that has the fixtures, which no other test uses.
+/// Returns the shipped host, or the one with fixtures.
 fn program(fixtures: bool, guest: &Guest) -> Command {
     let plain = host(&[]);
     let mut command = if fixtures {
         let program = target().join("conformance/host");
         assert!(
             program.is_file(),
-            "{} is not there: `cargo xtask conformance` builds it",
+            "{} does not exist; `cargo xtask conformance` builds it",
             program.display()
         );
         Command::new(program)
@@ -120,7 +119,7 @@ fn program(fixtures: bool, guest: &Guest) -> Command {
         "--http",
         "127.0.0.1:0",
         "--http-no-token",
-        // It hands a task to the client's model, which a person would be asked about.
+        // It uses sampling, which needs approval otherwise.
         "--allow-tool",
         "test_sampling",
     ]);
@@ -143,14 +142,14 @@ fn serve(name: &str, fixtures: bool, words: &[&str]) -> Option<Run> {
     })
 }
 
-/// `product`: checks that the shipped program passes with the suite's component alone; the suite counts what it has no
-/// fixture for as failed. `at_least`: with the fixtures, where nothing may fail.
+/// `product` is the number of checks that the shipped binary passes with the suite's component alone; checks without
+/// a fixture count as failed. `at_least` is the number with fixtures, where no check may fail.
 fn server(name: &str, product: u32, at_least: u32, words: &[&str]) {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(alone) = serve(&format!("{name}-product"), false, words) else {
         return;
     };
-    let with = serve(name, true, words).expect("it was there just now");
+    let with = serve(name, true, words).expect("it was installed before");
     headline(&format!(
         "{name}: product {} passed, {} failed (no fixtures: prompts, resources, completions and more are missing); \
          product with fixtures {} passed, {} failed (its list puts `test_simple…` first)",
@@ -158,7 +157,7 @@ fn server(name: &str, product: u32, at_least: u32, words: &[&str]) {
     ));
     assert!(
         alone.passed >= product,
-        "{name}: {} and not {product}",
+        "{name}: {}, expected {product}",
         alone.passed
     );
     check(name, &with, at_least);
@@ -166,7 +165,7 @@ fn server(name: &str, product: u32, at_least: u32, words: &[&str]) {
 
 #[test]
 fn the_server_meets_2026_07_28() {
-    // One more is skipped by the suite itself.
+    // The suite skips one more check.
     server(
         "server-2026-07-28",
         137,
@@ -190,7 +189,7 @@ fn the_server_passes_every_scenario_there_is() {
     server("server-all", 157, 233, &["--suite", "all"]);
 }
 
-/// A program around our own client, built with the tests.
+/// A program with the MCP client of the host, built with the tests.
 fn driver() -> PathBuf {
     target().join("debug/examples/conformance_client")
 }
@@ -199,7 +198,7 @@ fn client(name: &str, at_least: u32, revision: &str) {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let run = count(name, |folder| {
         let driver = driver();
-        assert!(driver.is_file(), "{} is not there", driver.display());
+        assert!(driver.is_file(), "{} does not exist", driver.display());
         let driver = driver.to_string_lossy();
         let words = [
             "--command",

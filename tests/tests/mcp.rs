@@ -1,4 +1,4 @@
-//! The program as an MCP server, spoken to in plain lines: what any client does, without a client's kindness.
+//! The host as an MCP server over stdio, tested with raw lines.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -13,7 +13,7 @@ struct Session {
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     next: u64,
-    /// The folder that the client works in.
+    /// The root of the client.
     folder: Option<String>,
 }
 
@@ -65,12 +65,12 @@ impl Session {
         id
     }
 
-    /// The next line, which must be one message: nothing else may be on standard output.
+    /// Reads the next line, which must be a message: nothing else may be on stdout.
     fn receive(&mut self) -> Value {
         let mut line = String::new();
         assert!(
             self.stdout.read_line(&mut line).unwrap() > 0,
-            "the server went away"
+            "the server ended"
         );
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("not a message: {line}"))
     }
@@ -103,7 +103,7 @@ impl Drop for Session {
     }
 }
 
-/// Whatever a call names, guests and programs find nothing outside of the client's folder.
+/// Guests and programs cannot reach anything outside of the client's root, whatever the call names.
 #[test]
 fn a_clients_folder_is_all_that_guests_and_programs_reach() {
     let guest = Guest::new("script", &["fs.read", "fs.write"], "");
@@ -170,7 +170,7 @@ fn a_clients_folder_is_all_that_guests_and_programs_reach() {
     assert!(workspace.join("in/made").exists());
     assert!(!workspace.join("made").exists());
 
-    // What is remembered is nobody's folder.
+    // Roots do not restrict the memory folder.
     let fact = json!({"action": "write", "scope": "user", "file": "x.md", "content": "kept", "summary": "a fact"});
     let told = session.call("memory", &fact);
     assert_eq!(told["result"]["isError"], json!(false), "{told}");
@@ -213,7 +213,7 @@ fn a_client_lists_the_tools_and_reads_and_searches() {
         .collect();
     let mut sorted = names.clone();
     sorted.sort_unstable();
-    assert_eq!(names, sorted, "a stable order keeps a model's prompt cache");
+    assert_eq!(names, sorted, "a stable order preserves the prompt cache");
     for tool in tools {
         assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
         let effect = &tool["_meta"]["dev.toolhost/capabilities"]["effect"];
@@ -234,12 +234,12 @@ fn a_client_lists_the_tools_and_reads_and_searches() {
         found.contains("say hello") && !found.contains("hidden from searches"),
         "{found}"
     );
-    // By the folder's real name, as a model that knows the project would.
+    // Also by its path on the host, which a model may know.
     let real = root().join("tests/specs/workspace/readme.md");
     assert!(text(&session.call("read_file", &json!({"path": real}))).contains("A workspace"));
 }
 
-/// The order of the answers shows it, and no clock: a compiler takes longer than an answer.
+/// Checked by the order of the responses, not by time: compilation takes longer than a response.
 #[test]
 fn c_04_a_client_is_answered_while_plugins_are_compiled() {
     let cache = tempfile::tempdir().unwrap();
@@ -267,12 +267,12 @@ fn c_04_a_client_is_answered_while_plugins_are_compiled() {
         .collect();
     assert_eq!(ids[0], ping, "{ids:?}");
     assert!(ids.contains(&list) && ids.contains(&call), "{ids:?}");
-    // A list that was given up on waits no more now.
+    // After a list that timed out, the next one is complete.
     let tools = session.request("tools/list", &json!({}))["result"]["tools"].take();
     assert!(tools.to_string().contains("current_time"), "{tools}");
 }
 
-/// What ends a start ends it while a client is served, too.
+/// Errors during the start also end the host while a client is served.
 #[test]
 fn c_04_a_host_that_cannot_start_says_why_and_ends_with_its_code() {
     let folder = tempfile::tempdir().unwrap();
@@ -330,7 +330,7 @@ fn c_04_a_host_that_cannot_start_says_why_and_ends_with_its_code() {
         let told = String::from_utf8_lossy(&ended.stderr).into_owned();
         assert_eq!(ended.status.code(), Some(code), "{args:?}: {told}");
         assert!(told.contains(says), "{args:?}: {told}");
-        // And so it is where no client ever was.
+        // The same without a client.
         let ended = host(&args).output().unwrap();
         assert_eq!(ended.status.code(), Some(code), "{args:?}");
     }
@@ -397,7 +397,7 @@ fn what_fails_is_told_to_the_model() {
     );
     assert_eq!(wrong["result"]["isError"], json!(true));
     assert!(text(&wrong).contains("offset"), "{wrong}");
-    // Not JSON at all: the session goes on.
+    // Invalid JSON does not end the session.
     session.line("this is not json");
     session.line("{\"jsonrpc\":\"2.0\",");
     assert!(
@@ -450,7 +450,7 @@ fn calls_end_with_the_client() {
     }
 }
 
-/// Claude Code ends its servers by SIGINT. Records then say that the session and its calls have ended.
+/// Claude Code ends its servers with SIGINT. The records must then contain the end of the session and its calls.
 #[test]
 fn c_11_a_host_that_is_told_to_stop_leaves_nothing_unfinished() {
     let desk = e2e::desk::Desk::new("");

@@ -1,8 +1,8 @@
-//! The host as a server of agent programs that other people wrote, each with a scripted model.
+//! The host as an MCP server of third-party agents, each with a scripted model.
 //!
-//! A run is one run of a script in the folder of this test's name: `SCRIPT [CLAUDE] COMMAND ARGS…`. Its model makes the
-//! calls in `CALLS`, forms are answered with `ANSWER`, and after `CANCEL_AFTER` seconds the agent gives up. It prints
-//! `{tools, results: [{text, isError}], asked, cancelled}`, where `text` is what the model was given.
+//! A run executes a script in `mcp_agents/`: `SCRIPT [CLAUDE] COMMAND ARGS…`. Its model makes the calls in `CALLS`,
+//! forms are answered with `ANSWER`, and after `CANCEL_AFTER` seconds the agent cancels. It prints
+//! `{tools, results: [{text, isError}], asked, cancelled}`, where `text` is what the model received.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use e2e::desk::Desk;
 use e2e::{Ended, host, root};
 use serde_json::{Value, json};
 
-/// None where the agent is not installed.
+/// Returns the command for the agent, or `None` if it is not installed.
 fn agent(script: &str) -> Option<Command> {
     let file = root().join("tests/tests/mcp_agents").join(script);
     let mut command = if script == "claude_code.py" {
@@ -29,7 +29,7 @@ fn agent(script: &str) -> Option<Command> {
     Some(command)
 }
 
-/// As npm calls it.
+/// Architecture name of npm.
 fn node_architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "x64",
@@ -55,13 +55,13 @@ fn text(told: &Value, index: usize) -> &str {
     told["results"][index]["text"].as_str().unwrap_or_default()
 }
 
-/// The model gets the contents of files, and what went wrong.
+/// Checks that the model receives file contents and errors. Returns false if the agent is not installed.
 fn check_reading(script: &str) -> bool {
     let Some(agent) = agent(script) else {
         return false;
     };
     let desk = Desk::new("");
-    // Compiled before: an agent without a person at it waits a few seconds for tools.
+    // Compiled in advance, because a non-interactive agent waits only a few seconds for tools.
     assert_eq!(desk.work(&["tools"]).code, Some(0));
     let calls = json!([
         ["read_many_files", {"include": ["*.txt"]}],
@@ -83,13 +83,13 @@ fn check_reading(script: &str) -> bool {
     true
 }
 
-/// A person at the agent says yes, and no; and the agent gives up a call.
+/// Checks an approval, a denial, and a call that the agent cancels.
 fn check_asking(script: &str) {
     let desk = Desk::new("");
     let calls = json!([["write_file", {"path": "new.txt", "content": "new"}]]);
     let accept = json!({"action": "accept", "content": {"answer": "once"}});
     for (answer, is_written) in [(json!({"action": "decline"}), false), (accept, true)] {
-        let agent = agent(script).expect("it was there just now");
+        let agent = agent(script).expect("it was installed before");
         let told = run(agent, &desk, &calls, &answer);
         assert_eq!(
             told["asked"].as_array().map(Vec::len),
@@ -108,14 +108,14 @@ fn check_asking(script: &str) {
         );
     }
 
-    let mut agent = agent(script).expect("it was there just now");
+    let mut agent = agent(script).expect("it was installed before");
     agent.env("CANCEL_AFTER", "2");
     let sleep = json!([["sleep", {"duration": 300}]]);
     let told = run(agent, &desk, &sleep, &json!({"action": "cancel"}));
     assert_eq!(told["cancelled"], json!(true), "{script}: {told}");
     assert!(
         text(&told, 0).contains("UTC"),
-        "the session goes on: {script}: {told}"
+        "the session continues: {script}: {told}"
     );
 }
 

@@ -1,4 +1,4 @@
-//! What a model gets of each shipped tool over MCP, whichever of the two forms of a result its client hands over.
+//! Results of each shipped tool over MCP, which must be complete in text and in structured content.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -50,7 +50,10 @@ impl Session {
         self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         loop {
             let mut line = String::new();
-            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "it ended");
+            assert!(
+                self.stdout.read_line(&mut line).unwrap() > 0,
+                "the server ended"
+            );
             let mut answer: Value = serde_json::from_str(&line).unwrap();
             if answer["id"] == json!(id) {
                 assert!(answer["error"].is_null(), "{method} {params}: {answer}");
@@ -59,7 +62,7 @@ impl Session {
         }
     }
 
-    /// The tools once all are loaded, however busy the machine is.
+    /// Waits until all tools are loaded and returns them.
     fn tools(&mut self) -> Vec<Value> {
         self.call("current_time", &json!({}));
         let list = self.request("tools/list", &json!({}));
@@ -140,8 +143,8 @@ fn args(at: &Path, port: u16, config: &str) -> Vec<String> {
     args
 }
 
-/// Every shipped tool, a call of it, and what its model has to learn from the answer. `TASK` is the task that `shell` has
-/// started in the background.
+/// Every shipped tool with a call and the texts that its result must contain. `TASK` is the background task that
+/// `shell` started.
 fn calls(port: u16) -> Vec<(&'static str, Value, &'static [&'static str])> {
     let url = format!("http://127.0.0.1:{port}/");
     vec![
@@ -286,7 +289,7 @@ fn calls(port: u16) -> Vec<(&'static str, Value, &'static [&'static str])> {
     ]
 }
 
-/// The text of a result. A client that hands over the value alone must not hand over less.
+/// Returns the text of a result and checks that structured content, if any, is equal to it.
 fn complete(tool: &str, result: &Value) -> String {
     let content = result["content"].as_array().unwrap();
     let texts = content.iter().filter_map(|block| block["text"].as_str());
@@ -317,7 +320,7 @@ fn c_01_a_model_gets_the_whole_answer_of_every_tool_whichever_form_its_client_sh
         .collect();
     let calls = calls(port);
     let tried: BTreeSet<&str> = calls.iter().map(|(tool, ..)| *tool).collect();
-    assert_eq!(listed, tried, "each shipped tool has its row");
+    assert_eq!(listed, tried, "each shipped tool has a row");
 
     let task = Regex::new(r"task (job-\d+)").unwrap();
     let mut started = String::new();

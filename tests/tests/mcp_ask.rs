@@ -1,5 +1,4 @@
-//! The person at the client is asked, through the program: over standard input and output in both eras, about what a
-//! call would make of files, and about what a tool wants to know.
+//! Prompts to MCP clients over stdio, with sessions and stateless: approvals of file changes, and questions of tools.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -44,7 +43,7 @@ impl Client {
         }
     }
 
-    /// One with a session, that shows forms and has a model.
+    /// A client with a session that supports elicitation and sampling.
     fn greeted(flags: &[&str]) -> Self {
         let mut client = Self::start(flags);
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}, "sampling": {}},
@@ -61,7 +60,10 @@ impl Client {
 
     fn hear(&mut self) -> Value {
         let mut line = String::new();
-        assert!(self.stdout.read_line(&mut line).unwrap() > 0, "gone");
+        assert!(
+            self.stdout.read_line(&mut line).unwrap() > 0,
+            "the server ended"
+        );
         serde_json::from_str(&line).unwrap()
     }
 
@@ -111,7 +113,7 @@ fn answers() -> [(Value, bool); 4] {
     ]
 }
 
-/// The form shows the change, and nothing is changed while it is there.
+/// Checks that the form shows the change and that the file is not changed yet.
 fn check_form(client: &Client, params: &Value) {
     let message = params["message"].as_str().unwrap();
     assert!(message.starts_with("Make these changes?"), "{message}");

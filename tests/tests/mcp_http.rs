@@ -1,4 +1,4 @@
-//! The program as an MCP server over HTTP: tokens, many clients at once, and how it ends.
+//! The host as an MCP server over HTTP: tokens, concurrent clients and shutdown.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -22,7 +22,7 @@ fn shipped() -> Server {
     Server::start(command)
 }
 
-/// A server with records of its own, and a guest that never ends.
+/// A server with its own records and a guest that never ends.
 fn spinning(desk: &Desk, guest: &Guest, flags: &[&str]) -> Server {
     let mut command = desk.command(&LISTEN);
     command.arg("--plugins").arg(guest.plugin()).args(flags);
@@ -33,7 +33,7 @@ fn spin() -> Guest {
     Guest::new("spin", &[], "timeout = \"300s\"")
 }
 
-/// Waits until a call is in this state.
+/// Waits for a call in this state and returns it.
 fn wait_for(desk: &Desk, state: &str) -> Value {
     until(|| {
         let calls = desk.json(&["calls", "--state", state, "--json"]);
@@ -112,7 +112,9 @@ fn the_token_is_made_once_kept_for_the_owner_and_shown_once() {
     let refused = desk.work(&LISTEN);
     assert_eq!(refused.code, Some(3), "{refused:?}");
     assert!(
-        refused.stderr.contains("others may read or change it"),
+        refused
+            .stderr
+            .contains("readable or writable by other users"),
         "{refused:?}"
     );
     assert!(!refused.stderr.contains(&token), "{refused:?}");
@@ -173,7 +175,7 @@ fn what_others_could_reach_is_served_on_demand_only() {
         assert!(ended.stderr.contains(says), "{ended:?}");
         assert!(
             !ended.stderr.contains("token: "),
-            "no token for nothing: {ended:?}"
+            "no token is created: {ended:?}"
         );
     }
 }
@@ -227,7 +229,7 @@ fn a_server_that_is_told_to_stop_records_how_its_calls_ended() {
         });
         signal(&server, first);
         if let Some(second) = second {
-            // Two at once may count as one.
+            // Two signals in quick succession may be merged.
             until(|| std::net::TcpStream::connect(&server.address).err());
             signal(&server, second);
         }
@@ -260,7 +262,7 @@ fn a_call_that_ends_in_time_is_answered_before_the_server_goes() {
     assert_eq!(exit_code(&mut server), Some(0));
     assert!(
         start.elapsed() < Duration::from_secs(30),
-        "it waits for nothing else"
+        "the server waits for nothing else"
     );
 }
 
@@ -315,7 +317,7 @@ fn rude_clients_leave_the_others_alone() {
     }
 }
 
-/// What a load balancer asks.
+/// Health check, as used by load balancers.
 #[test]
 fn a_look_at_the_health_needs_no_token_and_says_no_more() {
     let server = Server::start(Desk::new("").working(&LISTEN));
@@ -325,7 +327,7 @@ fn a_look_at_the_health_needs_no_token_and_says_no_more() {
     assert_eq!((answer.status, answer.body.as_str()), (200, "ok\n"));
 }
 
-/// Nothing of MCP is on standard output, and the prompt is not there either.
+/// Neither MCP messages nor prompts are written to stdout.
 #[test]
 fn standard_output_stays_empty() {
     let desk = Desk::new("");
@@ -407,7 +409,7 @@ fn the_token_file_in_a_granted_folder_is_hidden_from_tools_and_programs() {
     let mut client = Client::connect(&server.address).with_token(token);
     let script = "cat old.txt tokens; cp tokens copy; ln tokens hard; ln -s tokens link; cat copy hard link; \
                   echo eve >> tokens; mv tokens moved; cat moved; rm -f tokens; echo ended";
-    // What each of them has to say, so that none fails for another reason.
+    // Each result must contain the expected text, so that no call fails for another reason.
     for (tool, input, expected) in [
         ("read_file", json!({"path": "old.txt"}), "old"),
         ("read_file", json!({"path": "tokens"}), "isError\":true"),

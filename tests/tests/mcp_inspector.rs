@@ -1,5 +1,5 @@
-//! The host as a server of the MCP Inspector: its one-shot command line, which cannot be asked, and `mcpdo` of the same
-//! package, which holds a connection and can.
+//! The host as an MCP server of the MCP Inspector: its one-shot CLI, which cannot answer prompts, and `mcpdo` of the
+//! same package, which keeps a connection and can.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use e2e::http::Server;
 use e2e::{Ended, host, root};
 use serde_json::Value;
 
-/// The Inspector's one-shot command line; none when it is not installed here.
+/// Runs the one-shot CLI of the Inspector. `None` if it is not installed.
 fn inspector(era: &str, flags: &[&str], target: &[String]) -> Option<Ended> {
     let (node, packages) = javascript()?;
     let program = packages.join("node_modules/.bin/mcp-inspector");
@@ -18,10 +18,10 @@ fn inspector(era: &str, flags: &[&str], target: &[String]) -> Option<Ended> {
     command
         .arg(std::fs::canonicalize(program).expect("the Inspector is installed"))
         .args(["--cli", "--protocol-era", era])
-        // The first host on a new machine compiles all plugins before it answers.
+        // On a new machine, the host first compiles all plugins.
         .args(["--connect-timeout", "300000"])
         .args(flags)
-        // It keeps a file of its own; not in the home of whoever runs the tests.
+        // Keeps its state file out of the home of the user who runs the tests.
         .env("MCP_CATALOG_PATH", packages.join("inspector.json"))
         .env("MCP_INSPECTOR_SECRET_STORE", "memory");
     match target {
@@ -33,7 +33,7 @@ fn inspector(era: &str, flags: &[&str], target: &[String]) -> Option<Ended> {
     Some(Ended::of(&command.output().expect("the Inspector starts")))
 }
 
-/// Both roads, with all plugins that we ship.
+/// Checks each era over both transports, with all shipped plugins.
 fn check_inspector(flags: &[&str], expected: &[&str]) {
     let plugins = root().join("plugins");
     let workspace = root().join("tests/specs/workspace");
@@ -75,7 +75,7 @@ fn the_inspector_calls() {
     check_inspector(&words, &["A workspace"]);
 }
 
-/// `mcpdo`, whose connections a process of its own holds until this is dropped.
+/// `mcpdo`, whose daemon keeps connections until this is dropped.
 struct Mcpdo<'a> {
     desk: &'a Desk,
     node: &'a Path,
@@ -97,12 +97,12 @@ impl Mcpdo<'_> {
         Ended::of(&self.command(words).output().expect("mcpdo starts"))
     }
 
-    /// `server` is a host that is started, or one that listens.
+    /// `server` is a host to start, or one that listens.
     fn connect(&self, era: &str, server: Result<&Command, &Server>) {
         let mut command = self.command(&["connect", "@it", "--era", era]);
         command.args(["--connect-timeout", "300000"]);
         match server {
-            // What is started gets no more variables than it is given.
+            // A started server inherits no other variables.
             Ok(server) => {
                 for (name, value) in server.get_envs() {
                     let value = value.unwrap_or_default();
@@ -122,7 +122,7 @@ impl Mcpdo<'_> {
         assert_eq!(ended.code, Some(0), "{era}: {ended:?}");
     }
 
-    /// Asks to write a file, is asked, and answers.
+    /// Calls `write_file` and answers the prompt.
     fn write(&self, path: &str, answer: &[&str]) -> Value {
         let words = ["@it", "tools/call", "write_file", "--format", "json"];
         let input = [format!("path:={path}"), "content:=new".to_owned()];
@@ -180,7 +180,7 @@ fn the_inspector_is_asked_and_answers() {
             let written = mcpdo.write("new.txt", &["answer:=once"]);
             assert_eq!(written["isError"], Value::Bool(false), "{hint}: {written}");
             let text = std::fs::read_to_string(desk.workspace().join("new.txt"));
-            assert_eq!(text.expect("a person allowed it"), "new", "{hint}");
+            assert_eq!(text.expect("the user approved it"), "new", "{hint}");
             let refused = mcpdo.write("no.txt", &["--decline"]);
             assert_eq!(refused["isError"], Value::Bool(true), "{hint}: {refused}");
             assert!(!desk.workspace().join("no.txt").exists(), "{hint}");

@@ -1,6 +1,6 @@
-//! The host as a server of clients that other people wrote: the SDKs for Python and TypeScript.
+//! The host as an MCP server of third-party clients: the SDKs for Python and TypeScript.
 //!
-//! A session is one run of a script in the folder of this test's name: `SCRIPT ERA stdio COMMAND ARGS…` or
+//! A session executes a script in `mcp_real_clients/`: `SCRIPT ERA stdio COMMAND ARGS…` or
 //! `SCRIPT ERA http URL TOKEN`. It connects, lists the tools, makes the calls in `CALLS`, answers forms with `ANSWER`,
 //! and prints `{version, tools, results: [{text, isError, structured} | {refused}], asked: [{message, schema}]}`.
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
 
-/// A client, and what it speaks in each era that it knows.
+/// A client, and the protocol version that it uses in each supported era.
 struct Client {
     script: &'static str,
     eras: &'static [(&'static str, &'static str)],
@@ -42,7 +42,7 @@ const TYPESCRIPT_2: Client = Client {
 };
 
 impl Client {
-    /// None when it is not installed here.
+    /// Returns the command for the client, or `None` if it is not installed.
     fn command(&self) -> Option<Command> {
         let script = root()
             .join("tests/tests/mcp_real_clients")
@@ -72,7 +72,7 @@ fn session(mut command: Command, words: &[String], calls: &Value, answer: &Value
     serde_json::from_str(last).unwrap_or_else(|_| panic!("{ended:?}"))
 }
 
-/// Each era over each road.
+/// Checks each era over each transport.
 fn check(client: &Client) {
     for (era, version) in client.eras {
         for over_http in [false, true] {
@@ -84,7 +84,7 @@ fn check(client: &Client) {
     }
 }
 
-/// False when the client is not installed here.
+/// Returns false if the client is not installed.
 fn check_session(client: &Client, era: &str, version: &str, desk: &Desk, over_http: bool) -> bool {
     let asking = ["run", "--ask-client"];
     let server = over_http.then(|| {
@@ -128,11 +128,11 @@ fn check_session(client: &Client, era: &str, version: &str, desk: &Desk, over_ht
     let message = asked[0]["message"].as_str().unwrap_or_default();
     assert!(message.contains("write_file"), "{hint}: {message}");
     let written = std::fs::read_to_string(desk.workspace().join("new.txt"));
-    assert_eq!(written.expect("a person allowed it"), "new", "{hint}");
+    assert_eq!(written.expect("the user approved it"), "new", "{hint}");
 
     for no in ["decline", "cancel"] {
         let calls = json!([["write_file", {"path": "no.txt", "content": "no"}]]);
-        let told = make(&calls, &json!({"action": no})).expect("it was there just now");
+        let told = make(&calls, &json!({"action": no})).expect("it was installed before");
         let result = &told["results"][0];
         assert_eq!(result["isError"], json!(true), "{hint}: {result}");
         assert_eq!(told["asked"].as_array().map(Vec::len), Some(1), "{hint}");
@@ -141,20 +141,20 @@ fn check_session(client: &Client, era: &str, version: &str, desk: &Desk, over_ht
     true
 }
 
-/// What came of the calls that need nobody's yes.
+/// Checks the results of calls that need no approval.
 fn read_answers(told: &Value, hint: &str) {
     let results = told["results"].as_array().expect("a list");
     let text = |index: usize| results[index]["text"].as_str().unwrap_or_default();
 
     assert!(text(0).contains("old"), "{hint}: {}", results[0]);
     assert_eq!(results[0]["isError"], json!(false), "{hint}");
-    // The text is all of it, and no client shows its model anything else.
+    // The text is complete, and there is no structured content that a client could show instead.
     assert_eq!(results[0]["structured"], json!(null), "{hint}");
 
     assert_eq!(results[1]["isError"], json!(true), "{hint}");
     assert!(text(1).starts_with("File not found: odl.txt"), "{hint}");
 
-    // An input that does not fit is told to the model; a tool that is not there is an error of the protocol.
+    // Invalid input is a tool error for the model; an unknown tool is a protocol error.
     assert_eq!(results[2]["isError"], json!(true), "{hint}: {}", results[2]);
     let refused = results[3]["refused"].as_str().unwrap_or_default();
     assert!(refused.contains("read_file"), "{hint}: {}", results[3]);
@@ -180,7 +180,7 @@ fn the_typescript_client_2_in_both_eras() {
     check(&TYPESCRIPT_2);
 }
 
-/// The settings of a client in the README, with the program and folders of this checkout in place of the example's.
+/// The client settings in the README work with the binary and folders of this checkout.
 #[test]
 fn the_settings_in_the_readme_work_as_they_stand() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();

@@ -1,4 +1,4 @@
-//! A question that lies at one client is no concern of the others.
+//! An unanswered prompt of one client does not block other clients.
 
 use e2e::http::{Server, call, modern, modern_headers};
 use e2e::{host, root};
@@ -20,7 +20,7 @@ fn a_question_that_nobody_answers_keeps_nobody_from_calling() {
     let server = Server::start(command);
     let questions =
         json!({"questions": [{"question": "Which?", "header": "Which", "type": "text"}]});
-    // Two that lie: what one asks waits for no other, though their plugin's tools take turns.
+    // Two unanswered prompts: the second does not wait for the first, though the plugin's tools run one at a time.
     for id in [1, 2] {
         let mut message = modern(call(id, "ask_user", &questions));
         message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =

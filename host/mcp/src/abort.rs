@@ -1,4 +1,4 @@
-//! A task that ends with whoever waits for it.
+//! A task that is aborted when its handle is dropped.
 
 use tokio::task::{JoinError, JoinHandle};
 

@@ -1,4 +1,4 @@
-//! From what came of a call to the result that its client gets, now or when it asks for it.
+//! Conversion of a finished call into a `tools/call` result.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::shared::Shared;
 
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
-/// All that has to be known of the request when the call ends.
+/// Request data that is needed to build the result when the call ends.
 pub(crate) struct Answering {
     pub(crate) shared: Arc<Shared>,
-    /// Who may read what is too long for a message.
+    /// The user who may read results that are stored because they are too long for a message.
     pub(crate) owner: UserId,
-    /// The call in the names of the registry, when the client uses those of a profile.
+    /// Canonical tool name and input, if the client uses the names of a profile.
     pub(crate) asked: Option<(String, Value)>,
-    /// The client keeps no session.
+    /// The request uses the stateless protocol.
     pub(crate) modern: bool,
 }
 
@@ -45,14 +45,14 @@ impl Answering {
         Ok(result)
     }
 
-    /// Says who answers, as the newest protocol wants it and the older ones do not know it.
+    /// Adds the server info that the stateless protocol requires. Older protocols do not define it.
     pub(crate) fn sign(&self, meta: &mut Option<MetaObject>) {
         if self.modern {
             sign(&self.shared, meta);
         }
     }
 
-    /// The result as the profile's system would have put it.
+    /// Renders the result in the format of the profile.
     fn in_profile(&self, tool: &str, input: &Value, report: Report) -> CallToolResult {
         let registry = self.shared.kernel.registry();
         let lens = registry.lens(self.shared.profile, self.shared.others);
@@ -80,11 +80,11 @@ impl Answering {
                 let result = content::result(outcome, value);
                 Ok(content::undoable(result, &report.commits))
             }
-            // The protocol wants an error of its own here: there is no tool that could have failed.
+            // The protocol requires a JSON-RPC error for an unknown tool.
             (Err(error), None) if error.class == ErrorClass::NotRegistered => Err(
                 ErrorData::invalid_params(error.for_model(), Some(content::error_details(&error))),
             ),
-            // A call that had changed something and then named another one, which failed.
+            // The call may have committed changes before it failed.
             (Err(error), _) => Ok(content::undoable(content::failed(&error), &report.commits)),
         }
     }

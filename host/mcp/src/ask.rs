@@ -1,9 +1,9 @@
-//! Where a call that has a question meets the client that made it.
+//! Prompts to MCP clients: approvals, questions of tools, and sampling.
 //!
-//! The kernel asks a [`Desk`] like any other prompter. The desk knows which client's request the call belongs to and
-//! hands the question to whoever handles that request: with a session the question is pushed to the client while its
-//! request goes on; without one the request ends with the question, the call waits here, and the client comes back
-//! with the answer (see `park.rs`).
+//! The kernel uses [`ElicitationPrompter`] as its prompter. The prompter maps a call to the client request that it
+//! belongs to and passes the question to the handler of that request. In a session, the question is sent as a server
+//! request while the call runs. In the stateless protocol, the request ends with `input_required`, the call is
+//! suspended, and the client sends the answer in a new request (see `suspended_calls.rs`).
 
 mod agent;
 mod form;
@@ -31,29 +31,29 @@ pub(crate) use self::push::push_all;
 pub use self::state::KeyError;
 use self::state::Seals;
 
-/// So often a question is put again to a client that answers with something else.
+/// Maximum number of times that a question is sent while the answers are invalid.
 const ROUNDS: usize = 3;
-/// Characters of what a client calls itself.
+/// Maximum length of a client's name, in characters.
 const NAME: usize = 60;
-/// A client that shows a question for longer than this has forgotten it.
+/// How long to wait for an answer.
 const PATIENCE: Duration = Duration::from_mins(30);
 
-/// A state where none can be expected.
+/// The error for a request state that this server cannot have issued.
 pub(crate) fn refused() -> rmcp::model::ErrorData {
     state::refused("was not made here")
 }
 
-/// What clients may be asked for. A client may answer without a person, so the operator has to want it.
+/// Which requests are sent to clients. A client can answer without user interaction, so the operator opts in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asks {
-    /// Permissions, and what tools ask people.
+    /// Approval prompts, and questions that tools ask the user.
     pub questions: bool,
-    /// A client with a model may be a sub-agent.
+    /// Use a client that supports sampling as a sub-agent.
     pub sampling: bool,
 }
 
-/// Asks the clients of an MCP server. One for all clients of a host: give it to the kernel as its prompter, and to
-/// [`crate::ServerInfo`].
+/// Sends prompts to MCP clients. One instance serves all clients of a host: pass it to the kernel as its prompter
+/// and to [`crate::ServeOptions`].
 pub struct Desk {
     asks: Asks,
     clients: Mutex<HashMap<CallId, Client>>,
@@ -61,7 +61,7 @@ pub struct Desk {
     parked: Mutex<HashMap<String, Parked>>,
 }
 
-/// The other side of one request, as long as it can be asked.
+/// The client of a running call.
 #[derive(Debug, Clone)]
 struct Client {
     name: Option<String>,
@@ -71,26 +71,26 @@ struct Client {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Abilities {
-    /// It shows forms.
+    /// Form elicitation.
     pub(crate) forms: bool,
-    /// Its forms know titles and lists, which came with 2025-11-25.
+    /// Titled and multi-select enums in forms, added in 2025-11-25.
     pub(crate) titles: bool,
-    /// It has a model.
+    /// Sampling.
     pub(crate) samples: bool,
 }
 
-/// What a call wants to know of its client.
+/// Requests of a call to its client.
 #[derive(Debug)]
 pub(crate) struct Wish {
-    /// Each under its name.
+    /// The requests with their names.
     pub(crate) requests: Vec<(String, InputRequest)>,
-    /// Two questions with the same one are the same question, also in another process. None: not to be compared.
+    /// Identifies the question across processes. `None`: an earlier answer must not be reused.
     pub(crate) digest: Option<String>,
-    /// An answer to each request; null where there is none.
+    /// Receives one answer per request; `null` where the client gave none.
     pub(crate) reply: oneshot::Sender<Vec<Value>>,
 }
 
-/// Calls below this one, and it itself, can ask as long as this is there.
+/// Registration of a call: it and its nested calls can prompt the client until this is dropped.
 pub(crate) struct Opened {
     desk: Arc<Desk>,
     call: CallId,
@@ -104,7 +104,7 @@ impl Drop for Opened {
 }
 
 impl Desk {
-    /// `key`: of at least 32 bytes, the same for all hosts that stand for one; None makes one for this host alone.
+    /// `key` must have at least 32 bytes and be the same on all hosts of a deployment. `None` generates a random key.
     pub fn new(asks: Asks, key: Option<Vec<u8>>) -> Result<Self, KeyError> {
         Ok(Self {
             asks,
@@ -114,7 +114,7 @@ impl Desk {
         })
     }
 
-    /// What of the client's abilities we would use. None: nothing, and its calls need no place here.
+    /// Returns the client's features that are enabled here, or `None` if there are none.
     pub(crate) fn abilities(
         &self,
         capabilities: Option<ClientCapabilities>,
@@ -122,7 +122,7 @@ impl Desk {
     ) -> Option<Abilities> {
         let capabilities = capabilities?;
         let elicitation = capabilities.elicitation;
-        // Without a word on what it can show, forms are meant.
+        // `elicitation: {}` means form mode.
         let forms = elicitation.is_some_and(|can| can.form.is_some() || can.url.is_none());
         let abilities = Abilities {
             forms: forms && self.asks.questions,
@@ -132,7 +132,7 @@ impl Desk {
         (abilities.forms || abilities.samples).then_some(abilities)
     }
 
-    /// `name` is what the client calls itself.
+    /// Registers a call. `name` is the client's self-reported name.
     pub(crate) fn open(
         self: &Arc<Self>,
         call: CallId,
@@ -157,7 +157,7 @@ impl Desk {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever made the call, or the call that it is a part of: those have the same id up to a `/`.
+    /// Returns the client of a call or of its nearest ancestor; the id of a nested call is `PARENT/CHILD`.
     fn client(&self, call: &CallId) -> Option<Client> {
         let clients = self.clients();
         let mut id = call.clone();
@@ -190,7 +190,7 @@ impl Desk {
                 Err(odd) => remark = Some(odd),
             }
         }
-        // Nobody said no, and nobody said anything that can be read.
+        // No valid answer is not a denial by the user.
         Answer::TimedOut
     }
 
@@ -214,7 +214,7 @@ impl Desk {
 }
 
 impl Client {
-    /// None: no answer came, and none will.
+    /// Returns `None` if no answer can arrive any more.
     async fn ask(
         &self,
         requests: Vec<(String, InputRequest)>,
@@ -237,7 +237,7 @@ fn elicit(form: ElicitRequestParams) -> InputRequest {
 
 impl fmt::Debug for Desk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What is asked and the key are nobody's business.
+        // Leaves out questions and the key, which must not end up in logs.
         let asks = &self.asks;
         f.debug_struct("Desk")
             .field("asks", asks)
@@ -250,7 +250,7 @@ impl Prompter for Desk {
         "mcp client"
     }
 
-    /// With the name that the client gives itself: nobody has looked whether it is true.
+    /// Includes the client's self-reported name, which is not verified.
     fn who(&self, call: &CallId) -> String {
         match self.client(call).and_then(|client| client.name) {
             Some(name) => format!("{} {name}", self.name()),

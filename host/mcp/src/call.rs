@@ -1,4 +1,4 @@
-//! The road of a call from the wire to the kernel and back.
+//! Handling of `tools/call` requests.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Server {
         let state = params.request_state.take();
         let answers = params.input_responses.take();
         let abilities = self.abilities(&context);
-        // Made of all arguments, so only for calls that can ask or be answered.
+        // Hashes all arguments, so it is computed only for calls that can prompt or carry an answer.
         let bound = (state.is_some() || abilities.is_some()).then(|| Bound::to(&caller, &params));
         let mut known = Vec::new();
         if let (Some(state), Some(bound)) = (state, &bound) {
@@ -68,7 +68,7 @@ impl Server {
         self.go_on(going, answering, bound.as_ref(), &context).await
     }
 
-    /// What of the client's abilities may be used.
+    /// Returns the features of the client that may be used.
     fn abilities(&self, context: &RequestContext<RoleServer>) -> Option<Abilities> {
         let desk = self.shared.desk.as_ref()?;
         let version = context.protocol_version();
@@ -102,7 +102,7 @@ impl Server {
             self.log_level(context),
         ));
         let (kernel, sink) = (Arc::clone(&self.shared.kernel), Arc::clone(&events));
-        // The kernel catches what a backend does. This is for a fault of the road itself: rmcp would not answer.
+        // The kernel catches panics of backends. This catches those of the pipeline, after which rmcp would not answer.
         let call = AssertUnwindSafe(async move {
             let mut report = kernel.call(request, sink as _).await;
             if let Some(held) = held {
@@ -110,7 +110,7 @@ impl Server {
             }
             report
         });
-        // It may go on in a task of its own.
+        // Workers are limited here because the call may continue in a separate task.
         let call = fairly(share(context), call.catch_unwind());
         let call = call.map(|report| report.map_err(drop));
         let going = Going {
@@ -149,8 +149,8 @@ impl Server {
         self.roots.held(&context.peer, &ground).await
     }
 
-    /// Awaits the end of a call or its first question, with which the request ends. A call that takes long becomes a
-    /// task, if the client knows tasks.
+    /// Drives a call until it ends or needs input, either of which ends the request. A slow call becomes a task if the
+    /// client supports tasks.
     async fn go_on(
         &self,
         mut going: Going,
@@ -206,8 +206,8 @@ impl Server {
         }
     }
 
-    /// When the call has taken long, for a client that knows tasks. Looks without reading all of the capabilities,
-    /// since this is done for every call.
+    /// Returns when the call becomes a task, if the client supports tasks. Reads only this capability, without parsing
+    /// all of them, because it runs on every call.
     fn late(&self, context: &RequestContext<RoleServer>) -> Option<Instant> {
         let after = self.shared.tasks_after?;
         let capabilities = context.meta.0.0.get(CAPABILITIES)?;
@@ -241,7 +241,7 @@ impl Server {
     }
 }
 
-/// Awaits the end of a call; its client, who has a session, is asked meanwhile.
+/// Drives a call of a client with a session, to which prompts are sent while the call runs.
 async fn pushing(mut going: Going, context: &RequestContext<RoleServer>) -> Ended {
     let peer = &context.peer;
     let end = going.flow.end();
@@ -255,12 +255,9 @@ async fn pushing(mut going: Going, context: &RequestContext<RoleServer>) -> Ende
 }
 
 fn busy() -> CallError {
-    let mut error = CallError::new(
-        ErrorClass::Unavailable,
-        "too many calls are waiting already",
-    )
-    .code("too_many_calls")
-    .recommend("wait for some answers before the next call");
+    let mut error = CallError::new(ErrorClass::Unavailable, "too many calls are waiting")
+        .code("too_many_calls")
+        .recommend("wait for results before the next call");
     error.retryable = true;
     error
 }

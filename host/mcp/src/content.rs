@@ -1,4 +1,4 @@
-//! What came of a call, as MCP content.
+//! Conversion of call outcomes into MCP content.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use toolhost_contract::profile::Rendered;
 use toolhost_contract::{CallError, Failure, Outcome, Part};
 
-/// Class and code of an error, for clients that treat errors differently. In `_meta` of the result.
+/// Key in the `_meta` of a result: class and code of the error, for clients that handle errors by kind.
 const ERROR: &str = "dev.toolhost/error";
 
-/// When the structured value of a result is sent beside its content.
+/// When structured content is sent in addition to the content blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SendValue {
-    /// The operator wants it, or the tool lists a schema for it, which clients check it against.
+    /// Always: the operator enabled it, or the tool lists an output schema, which clients validate against.
     Always,
-    /// When the content says the same: some clients show their model the value in place of the content.
+    /// Only if it equals the text: some clients show their model the structured content instead of the text.
     IfSame,
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn result(outcome: Outcome, value: SendValue) -> CallToolResult {
     result
 }
 
-/// A result in another system's form.
+/// A result in the format of a profile.
 pub(crate) fn rendered(shown: Rendered, value: SendValue) -> CallToolResult {
     let content: Vec<_> = shown
         .parts
@@ -68,7 +68,7 @@ pub(crate) fn rendered(shown: Rendered, value: SendValue) -> CallToolResult {
     result
 }
 
-/// A call that did not run to its end. An ordinary result, because a model reads only those.
+/// The result of a call that failed. It is a tool result, not a JSON-RPC error, so that the model sees it.
 pub(crate) fn failed(error: &CallError) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(error.for_model())])
         .with_meta(Some(meta(error_details(error))))
@@ -82,10 +82,10 @@ fn failure_details(failure: &Failure) -> Value {
     json!({"class": "failed", "code": failure.code.as_deref().unwrap_or("failed"), "retryable": failure.retryable})
 }
 
-/// What the call changed in files can be taken back under these names. In `_meta` of the result.
+/// Key in the `_meta` of a result: ids with which the file changes of the call can be undone.
 const UNDO: &str = "dev.toolhost/undo";
 
-/// Tells a client how to take back what the call has changed.
+/// Adds the undo ids of the call's commits.
 pub(crate) fn undoable(mut result: CallToolResult, commits: &[String]) -> CallToolResult {
     if !commits.is_empty() {
         let meta = result.meta.get_or_insert_with(MetaObject::default);
@@ -98,7 +98,7 @@ fn meta(details: Value) -> MetaObject {
     MetaObject(JsonObject::from_iter([(ERROR.to_owned(), details)]))
 }
 
-/// Compact, because this is for a model and not for eyes.
+/// The text of an outcome without content. Compact JSON, because it is for a model.
 fn text_instead(outcome: &Outcome) -> String {
     match (&outcome.error, &outcome.structured) {
         (Some(error), _) => error.for_model(),
@@ -166,7 +166,7 @@ fn file(data: &[u8], media_type: &str, uri: String) -> ResourceContents {
     }
 }
 
-/// The protocol wants a URI of every file. This one leads nowhere and says what the file is called.
+/// Returns a placeholder URI that contains the file's name. The protocol requires a URI for every file.
 fn made_up_uri(index: usize, name: Option<&str>) -> String {
     use std::fmt::Write as _;
 

@@ -1,12 +1,14 @@
-//! Which texts in a structured result may be cut: those of which the tool's schema says nothing that a shorter one could
-//! break. Clients check results against the schema, and one that breaks it is worth less than one that is long.
+//! Truncation of long strings in structured content.
+//!
+//! Clients validate structured content against the tool's output schema. Therefore a string is truncated only if no
+//! schema that applies to it has a keyword that a shorter string could violate.
 
 use serde_json::Value;
 
-/// Schemas that are looked at for one place, and how far one leads to the next.
+/// Maximum number of schemas that apply to one value, and maximum depth of references between them.
 const MOST: usize = 200;
 const DEEP: usize = 16;
-/// What a schema says of a text that a cut would change.
+/// Keywords that a truncated string can violate.
 const OF_TEXTS: [&str; 7] = [
     "contentEncoding",
     "contentMediaType",
@@ -16,9 +18,9 @@ const OF_TEXTS: [&str; 7] = [
     "minLength",
     "pattern",
 ];
-/// What it says of a value as it is, and of everything in it.
+/// Keywords that any change of a value or its content can violate.
 const OF_VALUES: [&str; 2] = ["const", "enum"];
-/// References that mean something else at each place they are followed from.
+/// References whose target depends on the dynamic scope. They are not resolved.
 const UNKNOWN: [&str; 2] = ["$dynamicRef", "$recursiveRef"];
 
 #[derive(Clone)]
@@ -27,7 +29,7 @@ enum Step {
     At(usize),
 }
 
-/// Cuts the texts over `long` bytes that may be cut.
+/// Applies `cut` to the strings over `long` bytes that may be truncated.
 pub(crate) fn cut_texts(
     value: &mut Value,
     schema: Option<&Value>,
@@ -71,7 +73,7 @@ fn find(value: &Value, long: usize, way: &mut Vec<Step>, places: &mut Vec<Vec<St
     }
 }
 
-/// Numbers and the like are passed over before their names are copied.
+/// Other values are skipped before their names are copied.
 fn is_large(value: &Value) -> bool {
     matches!(value, Value::String(_) | Value::Array(_) | Value::Object(_))
 }
@@ -83,7 +85,7 @@ fn at<'a>(value: &'a mut Value, place: &[Step]) -> Option<&'a mut Value> {
     })
 }
 
-/// None: some schema for this place says something, or there is one that we cannot follow.
+/// Returns `None` if a schema constrains this value or cannot be resolved.
 fn says_nothing(root: &Value, place: &[Step]) -> Option<()> {
     let mut here = Vec::new();
     gather(root, root, 0, &mut here)?;
@@ -106,7 +108,8 @@ fn says_none_of(schemas: &[&Value], words: &[&str]) -> Option<()> {
     (!schemas.iter().any(says)).then_some(())
 }
 
-/// The schema and all that it brings in for the same value, whether they hold or not.
+/// Collects the schema and its subschemas for the same value, whether they match or not. `None` if one cannot be
+/// resolved or a limit is exceeded.
 fn gather<'a>(
     root: &'a Value,
     schema: &'a Value,
@@ -146,7 +149,7 @@ fn gather<'a>(
     Some(())
 }
 
-/// The schemas for what is one step further in. Too many rather than too few.
+/// Returns the schemas that can apply to a member or element. May return more than apply, never fewer.
 fn below<'a>(schema: &'a Value, step: &Step) -> Vec<&'a Value> {
     let mut all = Vec::new();
     let mut add = |words: &[&str]| all.extend(words.iter().filter_map(|word| schema.get(word)));

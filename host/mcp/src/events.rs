@@ -1,7 +1,7 @@
-//! What a running call says, on its way to a client that asked to hear it.
+//! Progress and log notifications of a running call.
 //!
-//! The guest waits while it speaks, so speaking only puts something into a queue. The queue is emptied by the task
-//! that awaits the call; a call whose client asked for nothing has neither queue nor emptying.
+//! Emitting an event blocks the guest, so it only appends to a bounded queue. The task that awaits the call sends the
+//! queued events. Without a subscription, nothing is queued or sent.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,9 +22,9 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use toolhost_contract::{Event, Level, Sink};
 
-/// Messages that wait for a client; when there are more, the oldest goes.
+/// Maximum number of queued events of each kind. The oldest is dropped first.
 const WAITING: usize = 64;
-/// Progress updates in any one second.
+/// Maximum number of progress notifications per second.
 const UPDATES: usize = 10;
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -42,12 +42,12 @@ struct Queue {
     ended: bool,
 }
 
-/// What the client of the request wants to hear.
+/// What the client of the request subscribed to.
 #[derive(Default)]
 struct Wants {
-    /// Its name for the progress of this call.
+    /// The client's progress token for this call.
     token: Option<ProgressToken>,
-    /// Log messages of this level and worse.
+    /// Minimum level of log messages.
     level: Option<Level>,
 }
 
@@ -75,7 +75,7 @@ impl Events {
         events
     }
 
-    /// The call goes on for another request.
+    /// Subscribes the client of a request, which may be the second one of the call.
     pub(crate) fn listen(&self, meta: &RequestMetaObject, level: Option<Level>) {
         let token = meta.get_progress_token();
         let mut queue = self.queue();
@@ -83,12 +83,12 @@ impl Events {
         queue.ended = false;
     }
 
-    /// There is no request whose client could be told.
+    /// Stops sending and drops queued events, because the request has ended.
     pub(crate) fn mute(&self) {
         *self.queue() = Queue::default();
     }
 
-    /// Awaits the call and sends meanwhile what it says. Nothing is sent after this returns.
+    /// Awaits the call and sends its events to the client. Nothing is sent after this returns.
     pub(crate) async fn relay<F: Future>(&self, peer: &Peer<RoleServer>, call: F) -> F::Output {
         if self.queue().wants.is_nothing() {
             return call.await;
@@ -131,7 +131,7 @@ impl Events {
         let now = Instant::now();
         match pace.opens(now) {
             _ if queue.updates.is_empty() => {}
-            // Whoever watches a bar wants the newest state, and not the past in slow motion.
+            // At the rate limit, send the newest update only.
             Some(time) => {
                 let old = queue.updates.len() - 1;
                 queue.updates.drain(..old);
@@ -196,7 +196,7 @@ impl Sink for Events {
             Event::Dropped { count } => {
                 tracing::debug!(tool = self.tool, count, "messages dropped");
             }
-            // Standard output of a guest must never get near ours, which carries the protocol.
+            // Output of a guest must never reach stdout of the host, which carries the protocol.
             Event::Output { .. } | Event::Custom { .. } => {}
         }
     }
@@ -222,7 +222,7 @@ fn log(tool: &str, level: Level, message: String) -> ServerNotification {
     ServerNotification::LoggingMessageNotification(LoggingMessageNotification::new(params))
 }
 
-/// Sees to it that updates are few and always go up, as the protocol wants.
+/// Limits the rate of updates and keeps progress increasing, as the protocol requires.
 #[derive(Default)]
 struct Pace {
     sent: VecDeque<Instant>,
@@ -230,7 +230,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// When the next update may go out, if not now.
+    /// Returns when the next update may be sent, or `None` if it may be sent now.
     fn opens(&self, now: Instant) -> Option<Instant> {
         let oldest = *self.sent.front().filter(|_| self.sent.len() == UPDATES)?;
         Some(oldest + SECOND).filter(|time| *time > now)
@@ -256,7 +256,8 @@ impl Pace {
         ))
     }
 
-    /// A message without a number of its own gets one just above the last. A step back says nothing.
+    /// Returns a value above the last one. A message without such a value gets one slightly above the last; an update
+    /// without message and progress is dropped.
     fn upwards(&self, progress: Option<f64>, has_message: bool) -> Option<f64> {
         let progress = progress.filter(|progress| progress.is_finite());
         match (self.last, progress) {
@@ -295,7 +296,7 @@ mod tests {
         )
     }
 
-    /// Everything that may be sent now.
+    /// Returns the parameters of all notifications that may be sent now.
     fn sent(events: &Events, pace: &mut Pace) -> Vec<Value> {
         let mut sent = Vec::new();
         while let Next::Send(notification) = events.next(pace) {

@@ -1,8 +1,8 @@
-//! What the official conformance suite wants to find beside the tools of its component: prompts, resources,
-//! completions, and the few tools that a component cannot express.
+//! Fixtures for the official conformance suite: prompts, resources, completions and the few tools that a component
+//! cannot implement.
 //!
-//! Only with the feature `conformance`, which the program that is shipped never has. Whatever is not a fixture goes on
-//! to the real server, so that the suite judges that one: with its components behind it, over the whole road of a call.
+//! Compiled only with the feature `conformance`, never in a shipped binary. All other requests are passed to the
+//! real server, so that the suite tests the complete call path with components.
 
 mod jobs;
 mod lists;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 #[expect(
     clippy::wildcard_imports,
-    reason = "half of the protocol's nouns are in the signatures below"
+    reason = "the signatures below use most types of the protocol"
 )]
 use rmcp::model::*;
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
@@ -26,7 +26,7 @@ use serde_json::Value;
 
 use crate::server::Server;
 
-/// The real server with the fixtures in front of it.
+/// The server, with the fixtures taking precedence.
 pub(crate) struct WithFixtures(Arc<Server>);
 
 impl WithFixtures {
@@ -35,12 +35,12 @@ impl WithFixtures {
     }
 }
 
-/// The fixtures are written as the protocol's own JSON, which is what the suite's documents show.
+/// Parses a fixture, which is written as protocol JSON like in the documentation of the suite.
 fn built<T: DeserializeOwned>(value: Value) -> T {
-    serde_json::from_value(value).expect("a fixture has the shape of the protocol")
+    serde_json::from_value(value).expect("a fixture is valid protocol JSON")
 }
 
-/// A result that is no question. Whoever speaks an older protocol gets it without the word.
+/// Marks a result as complete. rmcp removes the field for older protocols.
 fn complete(mut result: Value) -> Value {
     result["resultType"] = "complete".into();
     result
@@ -55,10 +55,10 @@ fn tool(name: &str, description: &str) -> Value {
     })
 }
 
-/// A protocol error for a request that names something that is not there.
+/// The protocol error for an unknown name.
 fn no_such(what: &str, name: &str) -> ErrorData {
     let name = toolhost_contract::text::inline(name, 80);
-    ErrorData::invalid_params(format!("there is no {what} {name}"), None)
+    ErrorData::invalid_params(format!("unknown {what} {name}"), None)
 }
 
 fn tools() -> Vec<Tool> {
@@ -114,7 +114,7 @@ impl ServerHandler for WithFixtures {
         if page.next_cursor.is_none() {
             page.tools.extend(tools());
         }
-        // The suite calls the first tool without parameters to look at headers, and expects it to succeed.
+        // The suite calls the first tool without parameters to check headers, and expects success.
         page.tools
             .sort_by_key(|tool| !tool.name.starts_with("test_simple"));
         Ok(page)
@@ -206,7 +206,7 @@ impl ServerHandler for WithFixtures {
         if let Some(result) = resources::read(&request.uri) {
             return Ok(result.into());
         }
-        // The large results of the real server are resources too. Its no is put as the suite wants to read it.
+        // Large results of the real server are resources too. The suite expects a specific error.
         let uri = request.uri.clone();
         let read = self.0.read_resource(request, context).await;
         read.map_err(|_| resources::not_found(&uri))
@@ -297,7 +297,7 @@ impl ServerHandler for WithFixtures {
     }
 }
 
-/// Those of the real server and those of the fixtures.
+/// Adds the capabilities of the fixtures to those of the server.
 fn capabilities(of_server: ServerCapabilities) -> ServerCapabilities {
     let mut all = serde_json::to_value(of_server).expect("capabilities are JSON");
     all["prompts"] = serde_json::json!({"listChanged": true});

@@ -1,4 +1,4 @@
-//! Fragments of messages, for the fuzz targets of this crate.
+//! Message fragments for the fuzz targets of this crate.
 
 const FRAGMENTS: &[&str] = &[
     "{",

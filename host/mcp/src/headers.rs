@@ -1,6 +1,6 @@
-//! Which arguments a client may copy into headers (`x-mcp-header`), for whoever routes requests by them.
+//! `x-mcp-header` annotations: arguments that clients copy into HTTP headers for routing.
 //!
-//! A client refuses a tool whose annotations are wrong, so only right ones are listed.
+//! A client rejects a tool with an invalid annotation, so only valid ones are listed.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 const KEYWORD: &str = "x-mcp-header";
 
-/// Copies the annotations of the arguments that may have one from the tool's own schema into the listed one.
+/// Copies the valid annotations from the tool's own schema into the listed schema.
 pub(crate) fn keep(own: &Value, listed: &mut JsonObject) {
     let Some(properties) = own.get("properties").and_then(Value::as_object) else {
         return;
@@ -31,7 +31,7 @@ pub(crate) fn keep(own: &Value, listed: &mut JsonObject) {
     }
 }
 
-/// Headers end up in logs of proxies, so nothing secret may go there.
+/// Returns the header name of a valid annotation. Proxies log headers, so secrets are excluded.
 fn header(property: &Value) -> Option<&str> {
     let header = property.get(KEYWORD)?.as_str()?;
     let is_token = !header.is_empty()

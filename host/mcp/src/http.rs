@@ -1,8 +1,8 @@
-//! Our tools over streamable HTTP, to many clients at once, each with a share of its own.
+//! MCP server over streamable HTTP, with separate quotas for each user.
 //!
-//! Read in this order: `endpoint.rs` (the road of a request), `doors.rs` and `token.rs` (who may come),
-//! `share.rs` and `limits.rs` (how much of it), `sessions.rs` (what the older protocols keep between requests),
-//! `connection.rs` and `newcomers.rs` (below all of that).
+//! Start with `endpoint.rs` (request handling), then `origin_policy.rs` and `token.rs` (access), `token_quota.rs` and
+//! `limits.rs` (quotas), `sessions.rs` (sessions of older protocols), `connection.rs` and
+//! `unauthenticated_connections.rs` (TCP connections).
 
 mod body;
 mod connection;
@@ -43,20 +43,20 @@ use endpoint::{Endpoint, PATH};
 use sessions::{Label, Sessions};
 use share::{TokenShare, TokenShares};
 
-/// Who may come to an address.
+/// From where an address may be reachable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Programs on this machine.
+    /// This machine only.
     Machine,
-    /// Whoever reaches the address.
+    /// Other machines too.
     Network,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    #[error("{0} can be reached from other machines; `--http-public` serves there")]
+    #[error("{0} is reachable from other machines; add `--http-public` to allow that")]
     Public(SocketAddr),
-    #[error("{0} can be reached from other machines, so that a token is needed there")]
+    #[error("{0} is reachable from other machines; a token is required there")]
     Open(SocketAddr),
     #[error("cannot listen on {address}: {source}")]
     Bind {
@@ -66,7 +66,7 @@ pub enum ListenError {
 }
 
 impl ListenError {
-    /// Whether an address is one that may be served at all, before anything is made for it.
+    /// Checks whether the address may be served, before any resource is created for it.
     pub fn check(address: SocketAddr, reach: Reach) -> Result<(), Self> {
         if reach == Reach::Machine && !address.ip().is_loopback() {
             return Err(Self::Public(address));
@@ -77,17 +77,17 @@ impl ListenError {
 
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
-    /// None: whoever reaches us may call.
+    /// `None`: requests are not authenticated.
     pub tokens: Option<Tokens>,
     pub reach: Reach,
-    /// Names of ours besides localhost.
+    /// Accepted values of `Host` besides localhost.
     pub hosts: Vec<HostName>,
-    /// Web pages that may talk to us, besides those of this machine.
+    /// Accepted values of `Origin` besides those of this machine.
     pub origins: Vec<Origin>,
     pub limits: Limits,
 }
 
-/// A server that holds its address and serves nobody yet.
+/// A server that is bound to its address and does not serve yet.
 pub struct HttpServer {
     listener: TcpListener,
     address: SocketAddr,
@@ -95,7 +95,7 @@ pub struct HttpServer {
 }
 
 impl HttpServer {
-    /// Port 0 is any that is free.
+    /// Binds the address. Port 0 selects a free port.
     pub async fn bind(address: SocketAddr, mut options: HttpOptions) -> Result<Self, ListenError> {
         ListenError::check(address, options.reach)?;
         if !address.ip().is_loopback() && options.tokens.is_none() {
@@ -118,7 +118,7 @@ impl HttpServer {
         })
     }
 
-    /// With the port that was free where port 0 was asked for.
+    /// Returns the address with the actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -127,7 +127,7 @@ impl HttpServer {
         format!("http://{}{PATH}", self.address)
     }
 
-    /// Serves until `stop`, and then what runs for as long as the grace, or until `hurry`.
+    /// Serves until `stop` resolves. Running requests may then finish until the grace period ends or `hurry` resolves.
     pub async fn serve(
         self,
         kernel: Arc<Kernel>,
@@ -145,7 +145,7 @@ impl HttpServer {
         let cancel = CancellationToken::new();
         let shared = Shared::new(kernel, info);
         let server = Server::new(Arc::clone(&shared), &run);
-        // Names and origins were looked at before rmcp sees a request, and by one list.
+        // `OriginPolicy` checks hosts and origins before rmcp sees a request.
         let config = StreamableHttpServerConfig::default()
             .with_json_response(true)
             .with_max_request_body_bytes(limits.body)
@@ -172,13 +172,13 @@ impl HttpServer {
     }
 }
 
-/// None without HTTP.
+/// Returns the quota of the request's user. `None` without HTTP.
 pub(crate) fn share(context: &RequestContext<RoleServer>) -> Option<Arc<TokenShare>> {
     let parts = context.extensions.get::<Parts>()?;
     parts.extensions.get().map(Arc::clone)
 }
 
-/// Runs a part of a request on no more workers than its user may have at once.
+/// Runs a part of a request within the worker limit of its user.
 pub(crate) async fn fairly<T>(share: Option<Arc<TokenShare>>, work: impl Future<Output = T>) -> T {
     match share {
         Some(share) => share.workers.run(work).await,
@@ -186,8 +186,8 @@ pub(crate) async fn fairly<T>(share: Option<Arc<TokenShare>>, work: impl Future<
     }
 }
 
-/// Who calls. Over HTTP the user of a token and, in the older protocols, the session; without HTTP the local user in
-/// the only session.
+/// Returns the caller: over HTTP the user of the token and, in older protocols, the session; without HTTP the local
+/// user in the only session.
 pub(crate) fn caller(run: &str, context: &RequestContext<RoleServer>) -> Principal {
     let key = match (context.extensions.get::<Label>(), share(context)) {
         (Some(label), _) => label.0.clone(),

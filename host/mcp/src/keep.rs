@@ -1,7 +1,7 @@
-//! Long texts of results: cut in the message, and kept here for a while to be read whole.
+//! Storage of long result texts, which are truncated in the message.
 //!
-//! A text that no model could read at once makes every client slow. The message has its beginning and a link; what
-//! the link leads to is there for whoever made the call, in this process, until its time or its room is over.
+//! The message contains the beginning of the text and a resource link. The user who made the call can read the
+//! resource from this process until it expires or is evicted.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,13 +14,13 @@ use toolhost_contract::{UserId, text};
 use crate::cuttable::cut_texts;
 use crate::shelf::{Load, Room, Shelf};
 
-/// Bytes of a text that go out in a message.
+/// Maximum size of a text that is sent in full, in bytes.
 const LONG: usize = 256 << 10;
-/// Bytes of a longer text that still do.
+/// How much of a longer text is sent, in bytes.
 const SHOWN: usize = 64 << 10;
-/// How long a text is kept.
+/// How long a text is stored.
 const TIME: Duration = Duration::from_mins(15);
-/// Texts that are kept, and their bytes; of one principal, and of all.
+/// Limits for stored texts, per user and in total.
 const ROOM: Room = Room {
     time: TIME,
     of_one: Load {
@@ -43,7 +43,7 @@ impl Default for Kept {
 }
 
 impl Kept {
-    /// Cuts what is too long and keeps it for `owner`. The structured content is held to `schema`.
+    /// Truncates long texts and stores them for `owner`. The structured content remains valid for `schema`.
     pub(crate) fn shorten(
         &self,
         result: &mut CallToolResult,
@@ -69,26 +69,26 @@ impl Kept {
         }
     }
 
-    /// The beginning, which says where the rest is, and a link to all of it.
+    /// Returns the beginning with a note where to find the rest, and a link to the full text.
     fn cut(&self, whole: String, owner: &UserId) -> (String, Option<Resource>) {
         let size = whole.len();
         let shown = text::head(&whole, SHOWN).to_owned();
         let rest = show_size((size - shown.len()) as u64);
         let Some(uri) = self.keep(whole, owner) else {
-            let note = format!("{shown}\n… {rest} more, too much to be kept; ask for a part");
+            let note = format!("{shown}\n… {rest} more, too large to store; request a part of it");
             return (note, None);
         };
-        let note = format!("{shown}\n… {rest} more; all of it for a while: {uri}");
-        let mut link = Resource::new(uri, "the whole text");
+        let note = format!("{shown}\n… {rest} more; full text, for a limited time: {uri}");
+        let mut link = Resource::new(uri, "full text");
         link.mime_type = Some("text/plain".to_owned());
         link.size = u64::try_from(size).ok();
         (note, Some(link))
     }
 
-    /// None when there is no room for it whatever goes.
+    /// Stores a text and returns its URI, or `None` if it exceeds the user's quota.
     fn keep(&self, whole: String, owner: &UserId) -> Option<String> {
         let mut texts = self.texts();
-        // Often a result says the same in words and as a value.
+        // Results often contain the same text as content and as structured content.
         if let Some(id) = texts.again(owner, |text| *text == whole) {
             return Some(format!("{SCHEME}{id}"));
         }
@@ -99,14 +99,14 @@ impl Kept {
         texts.put(id, owner, whole.len(), whole).then_some(uri)
     }
 
-    /// Another owner's text is as unknown as one that never was.
+    /// Returns a stored text of this owner. Texts of other owners are reported as not found.
     pub(crate) fn read(&self, uri: &str, owner: &UserId) -> Result<ResourceContents, ErrorData> {
         let mut texts = self.texts();
         let found = uri.strip_prefix(SCHEME).and_then(|id| texts.get(id, owner));
         let Some(found) = found else {
             let shown = text::inline(uri, 200);
             return Err(ErrorData::resource_not_found(
-                format!("there is no resource {shown}, or not any more; call the tool again"),
+                format!("resource {shown} does not exist or has expired; call the tool again"),
                 Some(json!({"uri": shown})),
             ));
         };
@@ -139,7 +139,7 @@ mod tests {
         CallToolResult::success(vec![ContentBlock::text(text)])
     }
 
-    /// Where the link of a shortened result leads.
+    /// Returns the URI of the link in a truncated result.
     fn link(kept: &Kept, text: &str, owner: &UserId) -> Option<String> {
         let mut result = result(text);
         kept.shorten(&mut result, owner, None);
@@ -211,7 +211,7 @@ mod tests {
         assert!(kept.read(&other, &UserId::token("you")).is_ok());
         let huge = "x".repeat(ROOM.of_one.bytes + 1);
         assert_eq!(link(&kept, &huge, &me()), None);
-        // Two that fill the whole room take it from each other.
+        // Two users who fill the cache evict each other's texts.
         let half = ROOM.of_all.bytes / 2 - 1;
         for at in 0..4 {
             let owner = UserId::token(["ann", "bob"][at % 2]);

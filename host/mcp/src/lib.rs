@@ -1,8 +1,8 @@
-//! Serves the tools of a kernel to MCP clients, so that this is the only crate that knows MCP.
+//! MCP server: serves the tools of a kernel over stdio and streamable HTTP.
 //!
-//! One handler answers both ways in which clients speak today: those that begin with `initialize` and those that
-//! put everything into each request. What a call may do was decided before it gets here and nothing here widens it:
-//! there is no tool that loads, grants or configures.
+//! One handler implements both protocol styles: sessions that start with `initialize`, and stateless requests
+//! (2026-07-28 and later). This crate cannot extend what a call may do: no tool loads plugins, grants permissions
+//! or changes the configuration.
 
 mod abort;
 mod answer;
@@ -48,66 +48,66 @@ use tokio::time::interval;
 use toolhost_contract::{SessionKey, text};
 use toolhost_kernel::Kernel;
 
-/// Between two looks for what was kept long enough.
+/// Interval between removals of expired results and tasks.
 const SWEEP: Duration = Duration::from_mins(1);
 
-/// Who we say we are.
+/// Identity and settings of the MCP server.
 #[derive(Debug, Clone)]
 pub struct ServerInfo {
     pub name: String,
     pub version: String,
-    /// For the model, once per session.
+    /// Instructions for the model, sent once per session.
     pub instructions: Option<String>,
-    /// Whose words the model uses.
+    /// The tool format in which tools are listed and called.
     pub profile: Profile,
     pub others: Others,
-    /// Asks the client what a person has to decide. The kernel needs the same one as its prompter.
+    /// Forwards approval prompts to the client. The kernel must use the same instance as its prompter.
     pub desk: Option<Arc<Desk>>,
-    /// The folders that a client works in narrow what its calls may use.
+    /// Restrict the calls of a client to the roots that it declares.
     pub roots: bool,
-    /// But not these: the host's own, by all their names. Set before [`Readiness::Loaded`].
+    /// The host's own folders, under all their names, which roots never restrict. Set before [`Readiness::Loaded`].
     pub own_folders: Arc<OnceLock<Vec<String>>>,
-    /// Lists the output schemas of all tools and sends their values: for programs that read values. A client that shows
-    /// its model the value in place of the text then shows less than the text.
+    /// List the output schemas of all tools and always send structured content, for clients that are programs. A
+    /// client that shows its model the structured content instead of the text then loses the text.
     pub structured: bool,
-    /// Clients are answered before all tools are there. None: they are.
+    /// Load progress, if clients are served before all tools are loaded. `None`: all tools are loaded.
     pub readiness: Option<tokio::sync::watch::Receiver<Readiness>>,
-    /// After so long a call becomes a task, for clients that know tasks. None: they wait like the others.
+    /// Duration after which a call becomes a task, for clients that support tasks. `None`: calls never become tasks.
     pub tasks_after: Option<Duration>,
 }
 
-/// Which tools a host that is starting has.
+/// Which tools are available while the host starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Readiness {
-    /// None. Every call waits.
+    /// No tools. Every call waits.
     #[default]
     Loading,
-    /// Those of the plugins. A call of an unknown tool waits for other servers.
+    /// The tools of the plugins. A call to an unknown tool waits for the tools of other MCP servers.
     Loaded,
-    /// All that there will be at the start.
+    /// All tools that are configured.
     Settled,
 }
 
-/// How the session of one client ended.
+/// How a client's session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionEnd {
-    /// The client went away before its first request.
+    /// The client disconnected before its first request.
     NotBegun,
     Ended,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    #[error("the MCP session did not begin: {0}")]
+    #[error("the MCP session failed to start: {0}")]
     Begin(String),
-    #[error("the MCP session broke off: {0}")]
+    #[error("the MCP session ended unexpectedly: {0}")]
     Broken(String),
-    #[error("there are no random numbers for the ids of calls: {0}")]
+    #[error("cannot generate random call ids: {0}")]
     Random(String),
 }
 
-/// Serves one client on standard input and output until standard input ends or `stop` comes. Nothing else may write to
-/// standard output meanwhile.
+/// Serves one client on stdin and stdout until stdin ends or `stop` resolves. Nothing else may write to stdout
+/// during that time.
 pub async fn serve_stdio(
     kernel: Arc<Kernel>,
     info: ServerInfo,
@@ -119,15 +119,15 @@ pub async fn serve_stdio(
     serve(kernel, info, &run, (reader, writer)).await
 }
 
-/// What the ids of a server's calls begin with.
+/// Returns a random prefix for the call ids of this server.
 fn run_name() -> Result<String, ServeError> {
     let random = getrandom::u64().map_err(|error| ServeError::Random(error.to_string()))?;
     Ok(format!("{random:016x}"))
 }
 
-/// Serves one client until the reader ends. Calls that are running then are dropped at once: nobody waits for them.
+/// Serves one client until the reader ends. Calls that are still running are then dropped.
 ///
-/// `session` begins the id of every call and has to differ between sessions.
+/// `session` is the prefix of every call id and must be unique per session.
 pub async fn serve<R, W>(
     kernel: Arc<Kernel>,
     info: ServerInfo,
@@ -145,7 +145,7 @@ where
     let ending = Arc::clone(&shared);
     let mut server = server::Server::new(shared, session);
     server.line = line::Line::behind(transport.outbox());
-    // In a box, as its state is larger than a caller would expect of its own.
+    // Boxed because the future is large.
     let beginning = Box::pin(serve_server(handler(server), transport));
     let running = match beginning.await {
         Ok(running) => running,
@@ -155,7 +155,7 @@ where
     let client = client(running.peer().peer_info().as_deref());
     let key = SessionKey::local(session);
     records.open_session(&key, &client);
-    // rmcp waits some seconds for running calls after the end of input. Its token makes them give up first.
+    // rmcp waits some seconds for running calls after the end of input. Its token cancels them first.
     let calls = running.cancellation_token();
     let mut waiting = pin!(running.waiting());
     let sweeping = async {
@@ -171,7 +171,7 @@ where
             calls.cancel();
             waiting.await
         }
-        () = sweeping => unreachable!("it goes on for ever"),
+        () = sweeping => unreachable!("the sweep loop never ends"),
     };
     ending.end(session);
     records.close_session(&key, &client);
@@ -180,7 +180,7 @@ where
         .map_err(|error| ServeError::Broken(error.to_string()))
 }
 
-/// What answers the requests: the server, and in the program that the conformance suite tests its fixtures before it.
+/// The request handler: the server, wrapped in the conformance fixtures if that feature is enabled.
 #[cfg(feature = "conformance")]
 pub(crate) type Handler = fixtures::WithFixtures;
 #[cfg(not(feature = "conformance"))]
@@ -192,7 +192,7 @@ pub(crate) fn handler(server: server::Server) -> Handler {
     server
 }
 
-/// What the records call the client: the name it gives itself, if it says one when it begins.
+/// Returns the label of a client in records, with the name from its `initialize` request, if any.
 fn client(info: Option<&InitializeRequestParams>) -> String {
     match info {
         Some(info) => format!("mcp: {}", text::inline(&info.client_info.name, 60)),

@@ -1,4 +1,4 @@
-//! How many calls one client may have here at once.
+//! Queue that limits the calls of one client.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -7,19 +7,19 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::transport::Outbox;
 
-/// In the kernel at once; the others wait in the order they came.
+/// Maximum number of calls in the kernel. More wait in order of arrival.
 const RUNNING: usize = 64;
-/// Running and waiting together. Whoever sends more is told so, before the requests fill our memory.
+/// Maximum number of running and waiting calls. More are rejected, which bounds memory.
 const PRESENT: usize = 1024;
 
 pub(crate) struct Line {
     running: Semaphore,
     present: AtomicUsize,
-    /// Where the answers wait for the client to read them. Over HTTP each has a connection of its own to wait at.
+    /// Responses that the client has not read. `None` over HTTP, where each response has its own connection.
     outbox: Option<Arc<Outbox>>,
 }
 
-/// One place in the line, given back when dropped.
+/// A permit to run a call, released on drop.
 pub(crate) struct Place<'a> {
     _running: SemaphorePermit<'a>,
     _present: Present<'a>,
@@ -36,7 +36,7 @@ impl Line {
         }
     }
 
-    /// Lets nobody run while the client leaves too many answers unread: there would be one more.
+    /// Starts no call while the client has too many unread responses.
     pub(crate) fn behind(outbox: Arc<Outbox>) -> Self {
         Self {
             outbox: Some(outbox),
@@ -44,9 +44,9 @@ impl Line {
         }
     }
 
-    /// Waits for a place. None when too many are waiting already.
+    /// Waits for a permit. Returns `None` if too many calls are waiting.
     pub(crate) async fn enter(&self) -> Option<Place<'_>> {
-        // Counted before the wait, and given back also when the wait is given up.
+        // Counted before the wait, and uncounted if the wait is dropped.
         let before = self.present.fetch_add(1, Relaxed);
         let present = Present(&self.present);
         if before >= PRESENT {
@@ -57,7 +57,7 @@ impl Line {
             outbox.room().await;
         }
         Some(Place {
-            _running: running.expect("nobody closes this semaphore"),
+            _running: running.expect("the semaphore is never closed"),
             _present: present,
         })
     }
@@ -80,7 +80,7 @@ mod tests {
         let line = Line::new();
         let enter = || Box::pin(line.enter());
         let mut running: Vec<_> = (0..RUNNING)
-            .map(|_| enter().now_or_never().expect("a free place"))
+            .map(|_| enter().now_or_never().expect("a free permit"))
             .collect();
         let mut waiting: Vec<_> = (RUNNING..PRESENT).map(|_| enter()).collect();
         assert!(
@@ -88,12 +88,17 @@ mod tests {
                 .iter_mut()
                 .all(|place| place.now_or_never().is_none())
         );
-        assert!(enter().now_or_never().expect("an answer at once").is_none());
+        assert!(
+            enter()
+                .now_or_never()
+                .expect("an immediate answer")
+                .is_none()
+        );
 
         running.pop();
         assert!(
             waiting[1].as_mut().now_or_never().is_none(),
-            "the first in the line comes first"
+            "calls run in order of arrival"
         );
         assert!(
             waiting[0]
@@ -108,7 +113,7 @@ mod tests {
         assert_eq!(
             line.present.load(Relaxed),
             0,
-            "whoever leaves gives the place back"
+            "dropped permits are released"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! An rmcp server whose one tool does nothing: the floor that the benchmark compares with.
+//! A minimal rmcp server with a no-op tool, as a baseline for benchmarks.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl ServerHandler for Noop {
     }
 }
 
-/// Serves standard input and output until the client goes away.
+/// Serves on stdin and stdout until the client disconnects.
 pub async fn serve_noop() -> Result<(), ServeError> {
     let running = rmcp::serve_server(Noop, rmcp::transport::io::stdio_pipes())
         .await
@@ -56,8 +56,8 @@ pub async fn serve_noop() -> Result<(), ServeError> {
         .map_err(|error| ServeError::Broken(error.to_string()))
 }
 
-/// Serves HTTP on a free port of this machine until the program is ended, with nothing around rmcp. `ready` hears the
-/// address.
+/// Serves HTTP on a free loopback port until the process ends, without any layer around rmcp. `ready` receives the
+/// URL.
 pub async fn serve_noop_http(ready: impl FnOnce(&str)) -> Result<(), ServeError> {
     let broken = |error: std::io::Error| ServeError::Broken(error.to_string());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))

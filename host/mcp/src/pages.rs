@@ -1,4 +1,4 @@
-//! The list of tools in pages, with cursors that mean nothing to anybody else.
+//! Pagination of the tool list with opaque cursors.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -6,12 +6,12 @@ use rmcp::model::{ErrorData, Tool};
 use serde_json::json;
 use toolhost_contract::text;
 
-/// Tools of one page.
+/// Number of tools per page.
 const PAGE: usize = 100;
-/// What a cursor of ours begins with, before it is encoded.
+/// Prefix of a cursor before encoding.
 const MARK: &str = "tools:";
 
-/// The page that a cursor leads to, and the cursor of the next one.
+/// Returns the page at `cursor` and the cursor of the next page.
 pub(crate) fn page<'a>(
     tools: &'a [Tool],
     cursor: Option<&str>,
@@ -40,7 +40,7 @@ fn position(cursor: &str) -> Option<usize> {
 fn unknown(cursor: &str) -> ErrorData {
     let shown = text::inline(cursor, 80);
     ErrorData::invalid_params(
-        format!("there is no page `{shown}`; list again without a cursor"),
+        format!("invalid cursor `{shown}`; list again without a cursor"),
         Some(json!({"cursor": shown})),
     )
 }

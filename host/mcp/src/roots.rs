@@ -1,8 +1,8 @@
-//! The folders that a client says it works in. They only ever narrow what the operator granted.
+//! MCP roots: the folders that a client works in. They only restrict what the operator granted.
 //!
-//! Only where the operator wants it, and then only protocols with sessions are served: a client is asked before its
-//! first call and again when it says that they changed. One without a session would have to be asked in each request. Until it has said what they are, its calls may name no file:
-//! whoever relies on them would not want the others to be open meanwhile.
+//! Roots are used only if the operator enables them. Then only protocols with sessions are served, because a stateless
+//! client would have to be asked in each request. A client is asked before its first call and after each change.
+//! Until it answers, its calls may not access any file, so that files outside of the roots are never accessible.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,69 +22,69 @@ use tokio::time::{Instant, timeout};
 use toolhost_contract::policy::{Policy, Restriction};
 use toolhost_contract::{CallError, ErrorClass, text};
 
-/// So long a call waits for the client to say what its folders are.
+/// How long a call waits for the client's roots.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A client that has not said it for so long is asked again.
+/// Time after which an unanswered request is repeated.
 const AGAIN: Duration = Duration::from_secs(30);
-/// Folders that count.
+/// Maximum number of roots. More are ignored.
 const MOST: usize = 64;
-/// Bytes of the name of one.
+/// Maximum length of a root's path, in bytes.
 const MAX_NAME: usize = 4_096;
-/// No file is in there: no name of one has this character.
+/// A path that matches no file, because file names cannot contain NUL.
 const NOWHERE: &str = "/\0";
 
-const SILENT: &str = "the client said that it has roots and has not answered `roots/list` yet; call again, or start the host without `roots = true` under [mcp]";
-const ELSEWHERE: &str = "none of the roots that the client named is a folder of this machine (`file:///PATH`); open one there, or start the host without `roots = true` under [mcp]";
+const SILENT: &str = "the client declared roots but has not answered `roots/list` yet; call again, or start the host without `roots = true` under [mcp]";
+const ELSEWHERE: &str = "none of the client's roots is a folder on this machine (`file:///PATH`); open a local folder, or start the host without `roots = true` under [mcp]";
 
 #[derive(Default)]
 pub(crate) struct Roots {
-    /// The client has said that it has some.
+    /// The client declared the `roots` capability.
     declared: AtomicBool,
-    /// How often it said that they changed.
+    /// Number of `roots/list_changed` notifications.
     changes: AtomicU64,
-    /// Whoever asks holds it, so that calls which begin at once ask once.
+    /// Locked while a request is sent, so that concurrent calls send only one.
     known: Mutex<Known>,
 }
 
 #[derive(Default)]
 struct Known {
     said: Said,
-    /// The change after which the client was asked what it said.
+    /// Value of `changes` when the client was last asked.
     at: Option<u64>,
     asked: Option<Asked>,
 }
 
-/// What the client said last.
+/// The client's last answer.
 #[derive(Default)]
 enum Said {
     #[default]
     Nothing,
-    /// Whoever has no folder open may still use those that the operator granted.
+    /// The client has no roots. All granted folders are accessible.
     NoFolders,
     Folders(Held),
 }
 
-/// What the folders of clients lie on.
+/// The policy and folders to which roots are applied.
 pub(crate) struct Ground<'a> {
     pub(crate) policy: Arc<Policy>,
-    /// Folders that nobody's folders narrow.
+    /// The host's own folders, which roots never restrict.
     pub(crate) own: &'a [String],
 }
 
-/// What calls are held to.
+/// Restriction of calls to the client's roots.
 #[derive(Clone)]
 pub(crate) struct Held {
     pub(crate) restriction: Arc<Restriction>,
-    /// What lets more files through.
+    /// Advice for denied calls.
     advice: Arc<str>,
 }
 
-/// The question that the client has not answered yet. An answer that comes late is an answer.
+/// A pending `roots/list` request. A late answer is still used.
 struct Asked {
     handle: RequestHandle<RoleServer>,
     at: u64,
     since: Instant,
-    /// A call has waited for it already.
+    /// A call has already waited for it.
     waited: bool,
 }
 
@@ -101,8 +101,8 @@ impl Roots {
         self.changes.fetch_add(1, Relaxed);
     }
 
-    /// What the calls of this client are held to. Asks in the task of a request, because only then does rmcp know
-    /// where the question belongs.
+    /// Returns the restriction for this client's calls. Must run in the task of a request: rmcp uses it to choose the
+    /// stream for the question.
     pub(crate) async fn held(&self, peer: &Peer<RoleServer>, ground: &Ground<'_>) -> Option<Held> {
         let mut known = self.known.lock().await;
         let now = self.changes.load(Relaxed);
@@ -110,7 +110,7 @@ impl Roots {
             known.ask(peer, ground, now).await;
         }
         match &known.said {
-            // A client that does not say how they changed is held to what it said before, if that was anything.
+            // Without an answer after a change, the previous roots apply.
             Said::Folders(held) => Some(held.clone()),
             Said::NoFolders if known.at == Some(now) => None,
             Said::Nothing | Said::NoFolders => Some(Held::nowhere(SILENT, ground)),
@@ -122,7 +122,7 @@ impl Known {
     async fn ask(&mut self, peer: &Peer<RoleServer>, ground: &Ground<'_>, now: u64) {
         let is_old = |asked: &mut Asked| asked.at != now || asked.since.elapsed() >= AGAIN;
         if let Some(old) = self.asked.take_if(is_old) {
-            let why = "the answer is not waited for any more".to_owned();
+            let why = "the answer is no longer needed".to_owned();
             tokio::spawn(old.handle.cancel(Some(why)));
         }
         if self.asked.is_none() {
@@ -155,7 +155,7 @@ impl Known {
             Ok(Err(ServiceError::McpError(error))) if error.code == ErrorCode::METHOD_NOT_FOUND => {
                 Said::NoFolders
             }
-            // The next call asks again.
+            // The next call sends the request again.
             _ => return,
         };
         self.at = Some(now);
@@ -167,12 +167,12 @@ impl Held {
         let only = [&[NOWHERE.to_owned()], ground.own].concat();
         let restriction = Restriction::within(&only, &ground.policy);
         Self {
-            restriction: Arc::new(restriction.expect("a policy without rules has nothing wrong")),
+            restriction: Arc::new(restriction.expect("the restriction of a valid policy is valid")),
             advice: why.into(),
         }
     }
 
-    /// Adds to a refusal what the client's folders have to do with it.
+    /// Adds advice about roots to a denied call.
     pub(crate) fn explain(&self, error: CallError) -> CallError {
         if error.class != ErrorClass::Denied {
             return error;
@@ -187,18 +187,18 @@ async fn said(roots: ListRootsResult, ground: &Ground<'_>) -> Said {
         return Said::NoFolders;
     }
     let folders: Vec<String> = roots.roots.iter().take(MOST).filter_map(folder).collect();
-    // A list that names only what we cannot read names something, and that is not everything.
+    // Unusable roots must not count as no roots, which would allow everything.
     if folders.is_empty() {
         return Said::Folders(Held::nowhere(ELSEWHERE, ground));
     }
     let advice = format!(
-        "name files below the folders that the client has open: {}; it opens others, or the host is started without `roots = true` under [mcp]",
+        "use files below the client's roots: {}; or open other folders in the client, or start the host without `roots = true` under [mcp]",
         text::inline(&folders.join(", "), 1_000)
     );
     let within = Arc::clone(&ground.policy);
     let own = ground.own.to_vec();
     let made = tokio::task::spawn_blocking(move || {
-        // Rules speak of folders by the names that they really have.
+        // Rules match resolved paths.
         let real = folders
             .iter()
             .filter_map(|folder| Path::new(folder).canonicalize().ok())
@@ -215,7 +215,7 @@ async fn said(roots: ListRootsResult, ground: &Ground<'_>) -> Said {
     })
 }
 
-/// `file:///home/me/a%20b` is `/home/me/a b`. Other kinds of roots are no folders.
+/// Returns the path of a `file:` root: `file:///home/me/a%20b` is `/home/me/a b`. Other URIs are ignored.
 #[expect(deprecated, reason = "see the use above")]
 fn folder(root: &Root) -> Option<String> {
     let rest = root.uri.strip_prefix("file://")?;

@@ -1,4 +1,4 @@
-//! How many there are of something that has to end before the host does.
+//! Counter of running work that must end before the host exits.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ impl Count {
         *self.0.borrow()
     }
 
-    /// Waits until there is none.
+    /// Waits until the count is zero.
     pub(crate) async fn none(&self) {
-        // The sender is here, so that this ends only with the count.
+        // Cannot fail, because `self` holds the sender.
         let _ = self.0.subscribe().wait_for(|count| *count == 0).await;
     }
 }
 
-/// One more that runs, for as long as this is there.
+/// Counts one unit of running work until dropped.
 pub(crate) struct Running(Count);
 
 impl Running {
@@ -34,13 +34,13 @@ impl Running {
         Self(count.clone())
     }
 
-    /// It waits for somebody, and nobody has to wait for it.
+    /// Stops counting while the work waits for user input.
     pub(crate) fn pause(self) -> Paused {
         Paused(self.0.clone())
     }
 }
 
-/// One that ran and may run again.
+/// Paused work that may run again.
 pub(crate) struct Paused(Count);
 
 impl Paused {

@@ -1,4 +1,4 @@
-//! What a client may ask: one handler for both ways in which clients speak.
+//! MCP request handler for session-based and stateless protocols.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +29,7 @@ use crate::roots::Roots;
 use crate::shared::Shared;
 use crate::{pages, watch};
 
-/// Methods whose parameters rmcp could not read, so that they reach us as unknown ones.
+/// Known methods. rmcp reports them as custom requests if it cannot parse their parameters.
 const KNOWN: [&str; 10] = [
     "initialize",
     "server/discover",
@@ -42,11 +42,11 @@ const KNOWN: [&str; 10] = [
     "tasks/update",
     "tasks/cancel",
 ];
-/// Those of them that the newest protocol has no more.
+/// Those that the stateless protocol does not have.
 const REMOVED: [&str; 2] = ["initialize", "logging/setLevel"];
-/// For how long a client may take the list of tools as it is. One that listens hears of a change before.
+/// How long a client may cache the tool list. Subscribers are notified of changes earlier.
 const LIST_TTL_MS: u64 = 5_000;
-/// What is said of the host itself stays as it is for as long as the host runs.
+/// How long a client may cache information about the host, which is constant while it runs.
 const HOST_TTL_MS: u64 = 60_000;
 
 pub(crate) struct Server {
@@ -54,9 +54,9 @@ pub(crate) struct Server {
     pub(crate) session: String,
     pub(crate) line: Line,
     pub(crate) roots: Roots,
-    /// What a client of the older protocols wants to hear of the logs of its calls. The newer ones say it per call.
+    /// Minimum log level for sessions. Stateless requests set it per request.
     log_level: Mutex<Option<Level>>,
-    /// Tells a client with a session of new tools.
+    /// Sends tool list changes to a client with a session.
     watching: Mutex<Option<AbortOnDrop<()>>>,
 }
 
@@ -72,14 +72,14 @@ impl Server {
         }
     }
 
-    /// The same server for one more client.
+    /// Creates a handler for another client.
     pub(crate) fn again(&self) -> Self {
         Self::new(Arc::clone(&self.shared), &self.session)
     }
 
     pub(crate) fn log_level(&self, context: &RequestContext<RoleServer>) -> Option<Level> {
         match context.meta.protocol_version() {
-            // Each request of the newer protocol says for itself whether it wants logs.
+            // Stateless requests set the level in `_meta`.
             Some(_) => context.meta.log_level().and_then(level),
             None => *self
                 .log_level
@@ -88,7 +88,7 @@ impl Server {
         }
     }
 
-    /// Says in a result who answers, as the newest protocol wants it and the older ones do not know it.
+    /// Adds the server info to a result, for the stateless protocol.
     pub(crate) fn signed(
         &self,
         meta: &mut Option<MetaObject>,
@@ -99,19 +99,19 @@ impl Server {
         }
     }
 
-    /// Whose results and tasks these are.
+    /// Returns the user who owns results and tasks of this request.
     fn owner(&self, context: &RequestContext<RoleServer>) -> UserId {
         caller(&self.session, context).user
     }
 }
 
-/// The client keeps no session: everything that counts is in the request.
+/// Whether the request uses the stateless protocol (2026-07-28 or later).
 pub(crate) fn is_modern(context: &RequestContext<RoleServer>) -> bool {
     let version = context.protocol_version();
     version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
 }
 
-/// The least level of ours that the client wants. None when we have nothing that bad.
+/// Returns the minimum level to send. `None` for levels above [`Level::Error`], which the host never emits.
 #[expect(deprecated, reason = "see LoggingLevel")]
 fn level(level: LoggingLevel) -> Option<Level> {
     match level {
@@ -123,11 +123,11 @@ fn level(level: LoggingLevel) -> Option<Level> {
     }
 }
 
-/// Which parameter of a known method is wrong, as far as a look can tell.
+/// Describes the invalid parameter of a known method, as far as possible.
 fn wrong_params(request: &CustomRequest) -> String {
     let params = request.params.as_ref().and_then(Value::as_object);
     let Some(params) = params else {
-        return format!("the parameters of {} must be an object", request.method);
+        return format!("parameters of {} must be an object", request.method);
     };
     let wrong = match (
         request.method.as_str(),
@@ -139,9 +139,9 @@ fn wrong_params(request: &CustomRequest) -> String {
         ("tools/call", _, Some(arguments)) if !arguments.is_object() => {
             "`arguments` must be an object"
         }
-        _ => "they do not fit the protocol",
+        _ => "they do not match the protocol",
     };
-    format!("wrong parameters for {}: {wrong}", request.method)
+    format!("invalid parameters for {}: {wrong}", request.method)
 }
 
 impl ServerHandler for Server {
@@ -159,13 +159,13 @@ impl ServerHandler for Server {
         }
         context.peer.set_peer_info(request.clone());
         let mut result = self.negotiate_initialize(&request)?;
-        // The extensions came later than this way to begin.
+        // Extensions are newer than the `initialize` handshake.
         result.capabilities.extensions = None;
         Ok(result)
     }
 
-    /// With `roots`, only the versions whose clients say what their folders are: which version a client falls back to
-    /// must not decide what its calls reach.
+    /// With `roots`, offers only the versions that support roots, so that a client cannot escape the restriction by its
+    /// choice of version.
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
         Cow::Borrowed(if self.shared.roots {
             ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_11_25)
@@ -207,7 +207,7 @@ impl ServerHandler for Server {
         Ok(result)
     }
 
-    /// For the headers of a request, which have to say what its body says.
+    /// Used by rmcp to compare the headers of a request with its body.
     fn get_tool(&self, name: &str) -> Option<Tool> {
         self.shared.tools().get(name).cloned()
     }
@@ -218,12 +218,12 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let given_up = context.ct.clone();
-        // In a box, because it is large and rmcp moves the future of a request several times.
+        // Boxed because it is large and rmcp moves the future of a request several times.
         let call = Box::pin(fairly(share(&context), self.call(params, context)));
         tokio::select! {
             biased;
-            // Dropping the future of the call is what ends it. The answer reaches nobody: rmcp sends none to a client
-            // that cancelled, and the transport none to one that closed our input.
+            // Dropping the future ends the call. This error is never sent: rmcp does not respond to cancelled requests,
+            // and the transport writes nothing after the end of input.
             () = given_up.cancelled() => Err(ErrorData::internal_error("the input ended before the call did", None)),
             result = call => result,
         }
@@ -236,7 +236,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         if is_modern(&context) {
-            // Nothing is kept between its requests.
+            // The stateless protocol keeps no level between requests.
             return Err(ErrorData::method_not_found::<
                 rmcp::model::SetLevelRequestMethod,
             >());
@@ -251,7 +251,7 @@ impl ServerHandler for Server {
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let telling = watch::tell(Arc::clone(&self.shared), context.peer);
         let watching = AbortOnDrop::spawn(telling);
-        // A client that says it twice is told once.
+        // Replaces the task of an earlier `notifications/initialized`.
         *self.watching.lock().unwrap_or_else(PoisonError::into_inner) = Some(watching);
     }
 
@@ -277,7 +277,7 @@ impl ServerHandler for Server {
             return Err(ErrorData::invalid_params(wrong_params(&request), None));
         }
         let method = text::inline(&request.method, 80);
-        let message = format!("there is no method {method}");
+        let message = format!("unknown method {method}");
         Err(ErrorData::new(
             ErrorCode::METHOD_NOT_FOUND,
             message,
@@ -285,7 +285,7 @@ impl ServerHandler for Server {
         ))
     }
 
-    // rmcp answers the rest of these with empty lists, as if we had declared them.
+    // By default, rmcp returns empty lists for these, as if the capabilities were declared.
 
     async fn list_prompts(
         &self,
@@ -295,7 +295,7 @@ impl ServerHandler for Server {
         Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
     }
 
-    // Long results are not listed: whoever may read one has the link.
+    // Stored results are not listed: a client that may read one has its link.
     async fn list_resources(
         &self,
         _request: Option<PaginatedRequestParams>,

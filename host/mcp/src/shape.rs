@@ -1,11 +1,10 @@
-//! How large a message is once it is read, told before it is.
+//! Number of JSON values in a message, counted without parsing it.
 
-/// Values of one message: members, elements, and what is in them. Each costs some hundred bytes once it is read, however few
-/// it has in the body.
+/// Maximum number of values in a message, including nested ones. A parsed value takes some hundred bytes of memory,
+/// however short it is in the message.
 pub(crate) const MOST_VALUES: usize = 100_000;
 
-/// How many values there are, never too few. Counts what stands between them, so that nothing is made of any; what is no
-/// JSON is found out later.
+/// Returns an upper bound of the number of values. Counts separators and brackets; does not validate the JSON.
 pub(crate) fn values(body: &[u8]) -> usize {
     let (mut count, mut is_text) = (1, false);
     let mut bytes = body.iter();
@@ -26,7 +25,7 @@ pub(crate) fn values(body: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    /// The least that the count may be: what serde makes of it.
+    /// The number of values that serde creates, a lower bound of the count.
     fn made(value: &serde_json::Value) -> usize {
         use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What all sessions with one host have in common, so that a handler for one request costs next to nothing.
+//! State shared by all sessions of a host, which makes a handler per request cheap.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -19,13 +19,13 @@ use crate::tasks::Tasks;
 use crate::tools::{Schemas, ToolList, Tools};
 use crate::{Readiness, ServerInfo};
 
-/// So long a list waits for tools that are still compiled. Clients wait 30 s or more for their servers to start.
+/// How long `tools/list` waits for tools that are still compiling. Clients wait 30 s or more for a server to start.
 const LIST_PATIENCE: Duration = Duration::from_secs(25);
 
 pub(crate) struct Shared {
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) config: ServerConfig,
-    /// Who we say we are, as results carry it.
+    /// Server info for the `_meta` of results.
     pub(crate) name: Value,
     pub(crate) profile: Profile,
     pub(crate) others: Others,
@@ -34,10 +34,10 @@ pub(crate) struct Shared {
     pub(crate) schemas: Schemas,
     own_folders: Arc<OnceLock<Vec<String>>>,
     readiness: Option<watch::Receiver<Readiness>>,
-    /// A client was given a list before all tools were there.
+    /// A client received a tool list before all tools were loaded.
     listed_early: AtomicBool,
     pub(crate) kept: Kept,
-    /// What a host that stops lets go on for a while.
+    /// Work that a stopping host waits for, within the grace period.
     pub(crate) running: Count,
     pub(crate) tasks: Tasks,
     pub(crate) tasks_after: Option<Duration>,
@@ -90,13 +90,13 @@ impl Shared {
         })
     }
 
-    /// Lets go what was kept long enough. For whoever serves to say now and then: nobody else may come for long.
+    /// Removes expired results and tasks. The server calls this periodically, because clients may be idle.
     pub(crate) fn sweep(&self) {
         self.kept.sweep();
         self.tasks.sweep();
     }
 
-    /// Ends what waits for clients that will not come any more.
+    /// Ends suspended calls and tasks when no client can return for them.
     pub(crate) fn end(&self, run: &str) {
         if let Some(desk) = &self.desk {
             desk.close(run);
@@ -104,15 +104,15 @@ impl Shared {
         self.tasks.end();
     }
 
-    /// Waits until the host has got so far in its start.
+    /// Waits until the host has reached this state of its start.
     pub(crate) async fn reached(&self, wanted: Readiness) {
         if let Some(mut readiness) = self.readiness.clone() {
-            // A host that ends its start says nothing more.
+            // Fails if the host stopped during its start.
             let _ = readiness.wait_for(|reached| *reached >= wanted).await;
         }
     }
 
-    /// Waits for all tools, as long as clients wait for a list. False: some are missing, and will be told as a change.
+    /// Waits for all tools, up to [`LIST_TIMEOUT`]. Returns false if some are missing; a change notification follows.
     pub(crate) async fn list_is_complete(&self) -> bool {
         let complete = timeout(LIST_PATIENCE, self.reached(Readiness::Settled)).await;
         if complete.is_err() {
@@ -125,17 +125,17 @@ impl Shared {
         self.listed_early.load(Relaxed)
     }
 
-    /// The folders of the host's own. Known when the plugins are loaded.
+    /// The host's own folders. Set when the plugins are loaded.
     pub(crate) fn own_folders(&self) -> &[String] {
         self.own_folders.get().map_or(&[], Vec::as_slice)
     }
 
-    /// Is there a tool of this name, in whosever words?
+    /// Whether a tool has this name, in the registry or in the profile.
     pub(crate) fn knows(&self, tool: &str) -> bool {
         self.kernel.registry().get(tool).is_some() || self.tools().get(tool).is_some()
     }
 
-    /// The tools as they are now.
+    /// Returns the current tool list.
     pub(crate) fn tools(&self) -> Arc<Tools> {
         self.list
             .of(&self.kernel, self.profile, self.others, self.schemas)

@@ -1,5 +1,7 @@
-//! What is kept for a while for whoever may come for it: bounded for each owner and for all of them, so that nobody
-//! loses a thing because another keeps much.
+//! Cache whose entries expire, with quotas per owner and in total.
+//!
+//! If the cache is full, the owner with the highest usage loses an entry, so that heavy use does not evict the entries
+//! of others.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -20,7 +22,7 @@ pub(crate) struct Load {
     pub(crate) bytes: usize,
 }
 
-/// The oldest first.
+/// Entries in order of insertion or refresh.
 pub(crate) struct Shelf<T> {
     room: Room,
     things: VecDeque<Thing<T>>,
@@ -55,7 +57,7 @@ impl<T> Shelf<T> {
         }
     }
 
-    /// Puts it on the shelf; older things may have to go for it. False: it would not fit if all of its owner's went.
+    /// Inserts an entry and evicts older ones if necessary. Returns false if it exceeds the owner's quota on its own.
     pub(crate) fn put(&mut self, id: String, owner: &UserId, bytes: usize, what: T) -> bool {
         if !Load::default().with(bytes).is_within(self.room.of_one) {
             return false;
@@ -77,8 +79,8 @@ impl<T> Shelf<T> {
         true
     }
 
-    /// Whose oldest thing has to go before `owner` puts one more there: their own when their part is full, and when the
-    /// whole is, that of whoever keeps the most of what is short.
+    /// Returns the owner whose oldest entry must be evicted before `owner` inserts another one: `owner` if that exceeds
+    /// its quota, otherwise the owner that uses most of the exhausted resource.
     fn over(&self, owner: &UserId, bytes: usize) -> Option<UserId> {
         let mut loads: HashMap<&UserId, Load> = HashMap::new();
         let mut all = Load::default().with(bytes);
@@ -96,7 +98,7 @@ impl<T> Shelf<T> {
             return None;
         }
         let by_bytes = all.bytes > self.room.of_all.bytes;
-        // Of several that keep as much, the one whose oldest is the oldest.
+        // Of several with equal usage, the one with the oldest entry.
         let mut most: Option<(&UserId, usize)> = None;
         for thing in &self.things {
             let load = loads[&thing.owner];
@@ -108,7 +110,7 @@ impl<T> Shelf<T> {
         most.map(|(who, _)| who.clone())
     }
 
-    /// Another owner's thing is as unknown as one that never was.
+    /// Returns the value of an entry of this owner.
     pub(crate) fn get(&mut self, id: &str, owner: &UserId) -> Option<&T> {
         self.sweep();
         self.things
@@ -117,7 +119,7 @@ impl<T> Shelf<T> {
             .map(|thing| &thing.what)
     }
 
-    /// The id of a thing of this owner, kept anew for the whole time.
+    /// Finds an entry of this owner, restarts its lifetime and returns its id.
     pub(crate) fn again(&mut self, owner: &UserId, is: impl Fn(&T) -> bool) -> Option<&str> {
         self.sweep();
         let found = self
@@ -130,7 +132,7 @@ impl<T> Shelf<T> {
         self.things.back().map(|thing| thing.id.as_str())
     }
 
-    /// Lets go what was there long enough.
+    /// Removes expired entries.
     pub(crate) fn sweep(&mut self) {
         let now = Instant::now();
         self.things.retain(|thing| thing.until > now);
@@ -145,7 +147,7 @@ impl<T> Shelf<T> {
 mod tests {
     use super::*;
 
-    /// What is left of things that were put there in this order, as `owner:bytes`.
+    /// Inserts the entries of `put`, written as `owner:bytes`, and checks which are left.
     fn check(put: &str, left: &str) {
         let mut shelf = Shelf::new(Room {
             time: Duration::from_secs(10),
@@ -175,13 +177,13 @@ mod tests {
     async fn whoever_keeps_the_most_makes_room() {
         check("a:50 b:50", "a:50 b:50");
         check("a:51", "");
-        // Their own when it is their part that is full.
+        // An owner over its quota evicts its own entries.
         check("a:20 a:30 a:10", "a:30 a:10");
         check("a:1 b:1 a:2 a:3 a:4 a:5", "b:1 a:2 a:3 a:4 a:5");
-        // The few bytes of a third stay, however old they are.
+        // Small entries of a third owner stay, however old they are.
         check("c:9 a:40 b:45 b:5 a:10", "c:9 b:45 b:5 a:10");
         check("c:9 a:40 b:45 b:1 d:30", "c:9 a:40 b:1 d:30");
-        // And so does their one thing, where things are short.
+        // The only entry of an owner stays if the number of entries is exhausted.
         check("c:9 a:1 b:1 a:2 b:2 a:3 b:3", "c:9 b:1 a:2 b:2 a:3 b:3");
     }
 

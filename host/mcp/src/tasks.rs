@@ -1,7 +1,7 @@
-//! Calls that take long and whose client rather asks again later than wait: the tasks extension.
+//! Tasks extension: slow calls whose result the client polls.
 //!
-//! A call becomes a task when it has taken a while and the client said that it knows tasks. It goes on as it is, and
-//! what it asks is asked through the task. A task belongs to the user who called.
+//! A call becomes a task if it runs longer than a configured time and the client supports tasks. It continues
+//! unchanged, and its prompts are sent through the task. A task belongs to the user who made the call.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,18 +21,18 @@ use crate::ask::{Ended, Going, Wish};
 use crate::running::Running;
 use crate::shelf::{Load, Room, Shelf};
 
-/// A task that takes longer is ended, and its result is kept as long.
+/// Maximum run time of a task, and how long its result is stored.
 const TIME: Duration = Duration::from_mins(30);
-/// How often a client should look.
+/// Poll interval suggested to clients.
 const LOOK: Duration = Duration::from_secs(1);
-/// Tasks that are kept, ended ones included; of all principals, and of one.
+/// Maximum number of tasks, including finished ones, in total and per user.
 const TASKS: usize = 256;
 const TASKS_OF_ONE: usize = 32;
-/// Bytes of a value besides its text.
+/// Estimated overhead of a JSON value, in bytes.
 const VALUE: usize = 32;
 
-/// Room for results, which are kept apart from what rmcp knows of a task: it can neither let one go nor look at one
-/// without copying it.
+/// Limits for results. They are stored outside of rmcp's task manager, which can neither evict a result nor return
+/// one without a copy.
 const RESULTS: Room = Room {
     time: TIME,
     of_one: Load {
@@ -50,16 +50,16 @@ pub(crate) struct Tasks {
     book: Arc<Book>,
 }
 
-/// Whose tasks there are, and what came of them.
+/// Owners and results of tasks.
 struct Book {
-    /// By the ids of tasks.
+    /// By task id.
     owners: Mutex<HashMap<String, Owner>>,
     results: Mutex<Shelf<JsonObject>>,
 }
 
 struct Owner {
     user: UserId,
-    /// rmcp does not know the task any more then.
+    /// When rmcp has forgotten the task.
     until: Instant,
 }
 
@@ -77,7 +77,7 @@ impl Default for Tasks {
 }
 
 impl Tasks {
-    /// Makes the call a task. Err: there are too many, and the client has to wait for it.
+    /// Turns a call into a task. `Err` if there are too many tasks; the client then waits for the result.
     pub(crate) fn take(
         &self,
         going: Going,
@@ -111,7 +111,7 @@ impl Tasks {
                 Ok(CallToolResult::default())
             })
         });
-        // It has at most its time to run and as much to be looked at. Whatever it does first waits for this entry.
+        // A task runs for at most `TASK_TTL`, as does the storage of its result. The task waits for this lock.
         let until = now + 2 * TIME;
         owners.insert(task.task_id.clone(), Owner { user, until });
         Ok(CreateTaskResult::new(task))
@@ -122,7 +122,7 @@ impl Tasks {
         let mut task = self.manager.get_task(id).map_err(|_| unknown(id))?;
         if let TaskPayload::Completed { result } = &mut task.payload {
             let mut results = self.book.results();
-            // It may have made room for others.
+            // The result may have been evicted.
             let kept = results.get(id, owner).ok_or_else(|| unknown(id))?;
             result.clone_from(kept);
         }
@@ -145,23 +145,23 @@ impl Tasks {
         self.manager.cancel_task(id).map_err(|_| unknown(id))
     }
 
-    /// Lets go what was kept long enough, and ends what took too long.
+    /// Removes expired results and ends tasks that run too long.
     pub(crate) fn sweep(&self) {
-        // To be asked for anything is when rmcp sweeps, and this is the cheapest question.
+        // rmcp sweeps on every access, of which this is the cheapest.
         let _ = self.manager.running_task_count();
         let now = Instant::now();
         self.book.owners().retain(|_, owner| owner.until > now);
         self.book.results().sweep();
     }
 
-    /// Nobody asks any more.
+    /// Ends all tasks and drops their results.
     pub(crate) fn end(&self) {
         self.manager.shutdown();
         self.book.owners().clear();
         self.book.results().clear();
     }
 
-    /// Another principal's task is as unknown as one that never was.
+    /// Fails unless the task exists and belongs to this user. Tasks of other users are reported as unknown.
     fn known(&self, id: &str, owner: &UserId) -> Result<(), ErrorData> {
         let owners = self.book.owners();
         let known = owners.get(id).is_some_and(|other| other.user == *owner);
@@ -179,7 +179,7 @@ impl Book {
     }
 }
 
-/// However a task ends, its entry goes when its time to be looked at is over.
+/// Sets the expiry of a task's entry when the task ends, for whatever reason.
 struct Ending<'a> {
     id: &'a str,
     book: &'a Book,
@@ -196,7 +196,7 @@ impl Ending<'_> {
         if results.put(self.id.to_owned(), owner, weight(&whole), whole) {
             return;
         }
-        let note = "the call has ended, and its result is too large to be kept; ask for a part";
+        let note = "the call has ended, but its result is too large to store; request a part of it";
         let instead = object(&CallToolResult::error(vec![ContentBlock::text(note)]));
         results.put(self.id.to_owned(), owner, weight(&instead), instead);
     }
@@ -210,7 +210,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// About the bytes that it takes here.
+/// Estimates the memory use of a result, in bytes.
 fn weight(result: &JsonObject) -> usize {
     fn of(value: &Value) -> usize {
         VALUE
@@ -229,11 +229,11 @@ fn weight(result: &JsonObject) -> usize {
 
 fn unknown(id: &str) -> ErrorData {
     let shown = text::inline(id, 80);
-    ErrorData::invalid_params(format!("there is no task {shown}, or not any more"), None)
+    ErrorData::invalid_params(format!("task {shown} does not exist or has expired"), None)
 }
 
-/// Awaits the end of the call and passes on what it asks. Dropped, the call ends. It is one of those that run, except
-/// while it waits for an answer: a host that stops waits for work and not for people.
+/// Drives a call to its end and forwards its prompts. Dropping the future ends the call. The call counts as running
+/// except while it waits for an answer, so that a stopping host does not wait for user input.
 async fn follow(
     mut going: Going,
     context: &TaskContext,
@@ -261,12 +261,12 @@ async fn follow(
         let mut answers: Vec<Value> = Vec::with_capacity(requests.len());
         for (name, request) in requests {
             asked += 1;
-            // A name is used once in the life of a task.
+            // Request names must be unique within a task.
             let answer = context.request_input(format!("{name}_{asked}"), request);
             tokio::select! {
                 biased;
                 answer = answer => answers.push(answer?),
-                // Answered elsewhere, and the call goes on.
+                // The question was answered elsewhere and the call continues.
                 () = reply.closed() => break,
             }
         }
@@ -303,12 +303,12 @@ mod tests {
         kept(book, "second", "x");
         let large = "x".repeat(RESULTS.of_one.bytes - 1_000);
         kept(book, "large", &large);
-        assert!(!has("first"), "the oldest made room");
+        assert!(!has("first"), "the oldest was evicted");
         assert!(has("second") && has("large"));
         kept(book, "huge", &"x".repeat(RESULTS.of_one.bytes + 1));
         let said = json!(book.results().get("huge", &UserId::token("me"))).to_string();
-        assert!(said.contains("too large to be kept"), "{said}");
-        // An entry is kept from its end on and not from its beginning.
+        assert!(said.contains("too large to store"), "{said}");
+        // Entries expire relative to the end of the task, not its start.
         assert_eq!(book.owners().len(), 4);
         tokio::time::advance(TIME).await;
         tasks.sweep();

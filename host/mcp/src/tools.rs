@@ -1,4 +1,4 @@
-//! Tools as MCP clients list them.
+//! Tool list for `tools/list`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,14 +11,14 @@ use toolhost_kernel::{Kernel, Snapshot};
 
 use crate::headers;
 
-/// What the call of a tool gets at most. In `_meta` of each listed tool that is sandboxed.
+/// Key in the `_meta` of a sandboxed tool: the most that a call of it can be granted.
 const CAPABILITIES: &str = "dev.toolhost/capabilities";
-/// In `_meta` of any other: the tool of another server, say, which has its own rights.
+/// Key in the `_meta` of other tools, such as those of other MCP servers, which run with their own privileges.
 const SANDBOXED: &str = "dev.toolhost/sandboxed";
-/// Bytes of an icon.
+/// Maximum size of an icon, in bytes.
 const MAX_ICON: usize = 32 << 10;
 
-/// The list that was made last, so that a client that lists often costs nothing.
+/// Cache of the tool list for the current registry.
 #[derive(Default)]
 pub(crate) struct ToolList(Mutex<Option<Listed>>);
 
@@ -27,7 +27,7 @@ struct Listed {
     tools: Arc<Tools>,
 }
 
-/// The same tools come in the same order each time.
+/// Tools in a stable order.
 pub(crate) struct Tools {
     pub(crate) all: Vec<Tool>,
     places: HashMap<String, usize>,
@@ -53,7 +53,7 @@ impl FromIterator<Tool> for Tools {
 }
 
 impl ToolList {
-    /// One host has one profile, so that is no part of the key.
+    /// Returns the tool list. The profile is constant per host and therefore not part of the cache key.
     pub(crate) fn of(
         &self,
         kernel: &Kernel,
@@ -109,24 +109,24 @@ fn tool(name: String, tool: &Descriptor, hints: Hints, schemas: Schemas) -> Tool
     listed
 }
 
-/// Only a picture that is there already: a client that fetched one from somewhere would tell that place of its user.
+/// Returns an embedded icon. Remote icons are dropped, because fetching one would reveal the user to its server.
 fn icon(icon: &str) -> Option<Icon> {
     let (kind, _) = icon.strip_prefix("data:image/")?.split_once([';', ','])?;
     (icon.len() <= MAX_ICON).then(|| Icon::new(icon).with_mime_type(format!("image/{kind}")))
 }
 
-/// Whose output schemas are listed. A result of a listed one has a structured value, which some clients show their
-/// model in place of the text; see docs/decisions/052-structured-results.md.
+/// Which output schemas are listed. Results of these tools include structured content, which some clients show their
+/// model instead of the text; see docs/decisions/052-structured-results.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Schemas {
-    /// Of tools that other servers run: what they send is passed on as it is.
+    /// Those of tools of other servers, whose results are forwarded unchanged.
     OfOthers,
-    /// The operator wants values.
+    /// All, as configured by the operator.
     All,
 }
 
 impl Schemas {
-    /// Only the schema of an object is listed: clients of the older protocols break on any other.
+    /// Whether the schema of this tool is listed. Only object schemas are: clients of older protocols fail on others.
     pub(crate) fn lists(self, tool: &Descriptor, hints: Hints) -> bool {
         let schema = tool.output_schema.as_ref();
         let kind = schema.and_then(|schema| schema.get("type"));
@@ -141,7 +141,7 @@ impl Schemas {
     }
 }
 
-/// The protocol calls these hints. Of a sandboxed tool they are facts.
+/// Tool annotations. In the protocol they are hints; for a sandboxed tool they are enforced.
 fn annotations(hints: Hints) -> ToolAnnotations {
     ToolAnnotations::new()
         .read_only(hints.read_only)
@@ -160,8 +160,8 @@ fn meta(tool: &Descriptor, hints: Hints) -> MetaObject {
     MetaObject(Map::from_iter([(key.to_owned(), value)]))
 }
 
-/// The schema without the `x-…` keywords that are meant for us alone. Whatever it is, it is listed as the schema of an object, because that is what the kernel lets through and one
-/// tool of another kind makes clients refuse the whole list.
+/// Returns the schema without `x-…` keywords, which are internal. The type is always `object`: the kernel accepts no
+/// other input, and one tool with another type makes clients reject the whole list.
 fn object_schema(own: &Value) -> JsonObject {
     let mut schema = match clean(own) {
         Value::Object(schema) => schema,
@@ -187,13 +187,13 @@ fn clean(schema: &Value) -> Value {
 
 fn clean_keyword(keyword: &str, value: &Value) -> Value {
     match (keyword, value) {
-        // Data that may look like a schema.
+        // Data, not schemas.
         (
             "const" | "enum" | "default" | "example" | "examples" | "required"
             | "dependentRequired",
             _,
         ) => value.clone(),
-        // The members are names of the author's choice, and a name may well begin with `x-`.
+        // The member names are chosen by the author and may start with `x-`.
         (
             "properties" | "patternProperties" | "dependentSchemas" | "$defs" | "definitions",
             Value::Object(named),

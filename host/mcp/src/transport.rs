@@ -1,5 +1,7 @@
-//! One JSON message per line: what is read is bounded and always answered, what is written keeps its order, and
-//! nothing is read for a client that does not listen.
+//! Stdio transport with one JSON message per line.
+//!
+//! Input is bounded and every request is answered, output keeps its order, and reading pauses while the client leaves
+//! too much output unread.
 
 #[cfg(test)]
 mod fuzz;
@@ -37,13 +39,13 @@ use outbox::Pen;
 use reader::{Line, MAX_LINE, Reader};
 use scan::{Found, Id, scan};
 
-/// What is shorter cannot hold too many values.
+/// A message up to this size cannot have too many values.
 const FEW_BYTES: usize = 64 << 10;
-/// serde_json reads no deeper.
+/// Maximum nesting that serde_json parses.
 const DEEPEST: usize = 128;
-/// An answer to something without an id may be taken for another such thing, and answered. That goes on no faster.
+/// Minimum interval between errors without an id. A peer might answer one with another such error, endlessly.
 const NAMELESS: Duration = Duration::from_secs(1);
-/// So long a client may take to read what is left when the session has ended.
+/// How long a client may take to read the remaining output after the session has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 pub(crate) struct Lines<R, W> {
@@ -51,14 +53,14 @@ pub(crate) struct Lines<R, W> {
     pen: Arc<Mutex<Pen<W>>>,
     outbox: Arc<Outbox>,
     open: Open,
-    /// The number of our last own answer. We write those ourselves, before the next line is read.
+    /// Number of the last error reply of the transport. It is written before the next line is read.
     owed: Option<u64>,
-    /// When something without an id was answered last.
+    /// When the last error without an id was sent.
     nameless: Option<Instant>,
-    /// Taken when the input has ended.
+    /// Used when the input ends.
     at_end: Option<oneshot::Sender<()>>,
     begun: bool,
-    /// The input has ended. The client may have closed its side of the output, and nothing more is written.
+    /// The input has ended. Nothing more is written, because the client may have closed its side.
     ended: bool,
 }
 
@@ -81,12 +83,12 @@ where
         }
     }
 
-    /// Where what is said waits until it is read.
+    /// Returns the queue of unwritten output.
     pub(crate) fn outbox(&self) -> Arc<Outbox> {
         Arc::clone(&self.outbox)
     }
 
-    /// The next message. Like all that it awaits it may be dropped at any time, and rmcp does so all the time.
+    /// Returns the next message. Cancel safe, which rmcp relies on.
     async fn next(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             if let Some(owed) = self.owed {
@@ -94,7 +96,7 @@ where
                 self.owed = None;
             }
             if self.open.is_full() {
-                // Whoever ends a request needs `self` for it, and so drops this and looks again.
+                // Ending a request needs `&mut self`, so this future is dropped and started again.
                 std::future::pending::<()>().await;
             }
             self.outbox.room().await;
@@ -106,7 +108,7 @@ where
                 }
                 Line::Long(found) => {
                     let most = MAX_LINE >> 20;
-                    let why = format!("the line is longer than {most} MiB; send less at once");
+                    let why = format!("the line is longer than {most} MiB; send a shorter message");
                     self.refuse(found, &ErrorData::invalid_request(why, None))
                 }
                 Line::End => return None,
@@ -119,7 +121,7 @@ where
         }
     }
 
-    /// The message of the line that was read, or an answer to what is wrong with it.
+    /// Parses the current line, or queues an error reply.
     fn read(&mut self) -> Option<ClientJsonRpcMessage> {
         let line = self.reader.line();
         if line.len() > FEW_BYTES && values(line) > MOST_VALUES {
@@ -136,7 +138,7 @@ where
                 let bytes = line.len();
                 self.admit(message, bytes)
             }
-            // An empty line is none.
+            // Empty lines are ignored.
             Err(_) if line.is_empty() => None,
             Err(error) => {
                 let seen = scan(line);
@@ -171,8 +173,8 @@ where
         Some(message)
     }
 
-    /// Answers each message of a line that could not be read. An answer to a question of ours goes on as an error, so
-    /// that the question does not wait for another.
+    /// Replies to each message of an invalid line. A response to a server request is passed on as an error, so that the
+    /// server request ends.
     fn refuse(&mut self, found: Vec<Found>, why: &ErrorData) -> Option<ClientJsonRpcMessage> {
         let mut answered = None;
         let mut nameless = found.is_empty();
@@ -188,7 +190,7 @@ where
                 Id::Known(id) if outcome => {
                     answered.get_or_insert(JsonRpcMessage::error(why.clone(), Some(id)));
                 }
-                // A notification. Nobody waits for an answer.
+                // A notification gets no response.
                 Id::Missing if method && whole => {}
                 Id::Known(_) | Id::Missing | Id::Unreadable => nameless = true,
             }
@@ -202,14 +204,14 @@ where
     }
 
     fn answer(&mut self, id: Option<RequestId>, why: ErrorData) {
-        // There is nothing in an error that has no JSON.
+        // An error can always be serialized.
         if let Ok(line) = line(&ServerJsonRpcMessage::error(why, id)) {
             self.owed = Some(self.outbox.say(line));
         }
     }
 
-    /// rmcp ends the session when its first message, or the next after a ping or a look at what we are, is not a
-    /// request. A stray notification is no reason for that.
+    /// Whether the message is not a request and arrived before the first one (other than `ping` and
+    /// `server/discover`). Such messages are ignored, because rmcp would end the session.
     fn is_stray(&mut self, message: &ClientJsonRpcMessage) -> bool {
         if let JsonRpcMessage::Request(request) = message {
             self.begun |= !matches!(
@@ -222,11 +224,11 @@ where
     }
 }
 
-/// What to say about a line that could not be read.
+/// Returns the error for a line that could not be parsed.
 fn fault(error: &serde_json::Error, deepest: usize) -> ErrorData {
     match error.classify() {
         Category::Data => {
-            let why = "the line is not one message of JSON-RPC 2.0";
+            let why = "the line is not a JSON-RPC 2.0 message";
             ErrorData::invalid_request(why, None)
         }
         Category::Syntax if deepest >= DEEPEST => {
@@ -245,7 +247,7 @@ fn line(message: &ServerJsonRpcMessage) -> Result<Vec<u8>, Error> {
     Ok(line)
 }
 
-/// Returns when the line with this number was written.
+/// Writes queued lines up to this number.
 async fn write<W: AsyncWrite + Unpin>(
     pen: &Mutex<Pen<W>>,
     outbox: &Outbox,
@@ -274,7 +276,7 @@ where
             }
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
         }
-        // Written out now and not when it is its turn: so its size is known, and its place among the others.
+        // Serialized now, not when it is written, so that its size and position are fixed.
         let said = (!self.ended).then(|| line(&message).map(|line| self.outbox.say(line)));
         let (pen, outbox) = (Arc::clone(&self.pen), Arc::clone(&self.outbox));
         async move {
@@ -289,13 +291,13 @@ where
         let outbox = self.outbox();
         let message = tokio::select! {
             biased;
-            // What is asked now would be done for nobody.
+            // The client can no longer read a response.
             () = outbox.gone() => None,
             message = self.next() => message,
         };
         if message.is_none() {
             self.ended = true;
-            // Nobody listens any more when the session has not begun: then there is nothing to stop.
+            // Fails if the session has not begun.
             let _ = self.at_end.take().map(|at_end| at_end.send(()));
         }
         message
@@ -304,7 +306,7 @@ where
     async fn close(&mut self) -> Result<(), Self::Error> {
         let last = self.outbox.said();
         let written = timeout(LAST_WORDS, write(&self.pen, &self.outbox, last)).await;
-        // Whatever is still about to be written gives up, and so lets go of the output.
+        // Pending writes fail, which releases the output.
         self.outbox.break_off();
         written.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
     }

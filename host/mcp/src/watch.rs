@@ -1,4 +1,4 @@
-//! Tells clients that the list of tools is another one now.
+//! Notifications about changes of the tool list.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use tokio::sync::watch::Receiver;
 use crate::Readiness;
 use crate::shared::Shared;
 
-/// To a client with a session, until it has gone or the kernel has.
+/// Notifies a client with a session until it disconnects or the kernel is dropped.
 pub(crate) async fn tell(shared: Arc<Shared>, peer: Peer<RoleServer>) {
     let mut changes = changes_after_loading(&shared).await;
-    // Several changes before the client has read of the first are one to it.
+    // Changes during a send are merged into one notification.
     while changes.changed().await.is_ok() {
         if peer.notify_tool_list_changed().await.is_err() {
             return;
@@ -20,7 +20,7 @@ pub(crate) async fn tell(shared: Arc<Shared>, peer: Peer<RoleServer>) {
     }
 }
 
-/// To a client that asked to hear it, until it wants to hear no more.
+/// Notifies a subscriber until it cancels.
 pub(crate) async fn tell_listener(shared: &Shared, context: &SubscriptionContext) {
     let mut changes = tokio::select! {
         biased;
@@ -45,7 +45,7 @@ pub(crate) async fn tell_listener(shared: &Shared, context: &SubscriptionContext
     }
 }
 
-/// The tools of the plugins are the first list and no change, except to clients that were given a list without them.
+/// Skips the change caused by loading the plugins, unless a client already received a list without their tools.
 async fn changes_after_loading(shared: &Shared) -> Receiver<()> {
     let mut changes = shared.kernel.registry_changes();
     shared.reached(Readiness::Loaded).await;

@@ -1,4 +1,4 @@
-//! How much slower the calls of one user become while another user does as much as the limits allow.
+//! Measures how much calls of one user slow down while another user exhausts the limits.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,14 +10,14 @@ use serde_json::json;
 
 use crate::load::TOKENS;
 
-/// Quiet and attacked windows take turns, so that what else the machine does falls on both.
+/// Windows with and without an attack alternate, so that other load affects both.
 const ROUNDS: usize = 8;
 const WINDOW: Duration = Duration::from_secs(2);
-/// What is running when a window ends runs out before the next one begins.
+/// Pause between windows, in which running requests end.
 const SETTLING: Duration = Duration::from_millis(500);
 const CONNECTIONS: usize = 8;
 
-/// A request, written once: what the attacker spends on it is not the host's.
+/// A request, serialized once so that the attacker's work is not measured.
 struct Attack {
     name: &'static str,
     headers: String,
@@ -74,7 +74,7 @@ pub fn prepare(desk: &Desk) {
     }
 }
 
-/// A table of medians in microseconds.
+/// Returns a table of medians, in microseconds.
 pub fn table(server: &Server) -> String {
     let [(_, attacker), (_, other)] = TOKENS;
     let mut table = String::from(
@@ -127,7 +127,7 @@ pub fn table(server: &Server) -> String {
     table
 }
 
-/// An attacker's client runs on a machine of its own. Here its threads get the time that the host leaves.
+/// Lowers the priority of an attacker thread, because a real attacker runs on another machine.
 fn yield_to_the_host() {
     let lowest = 19;
     rustix::process::setpriority_process(None, lowest).expect("a lower priority is always allowed");

@@ -1,4 +1,4 @@
-//! What the users of a soak do.
+//! Workload of the soak test.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ pub const TOKENS: [(&str, &str); 2] = [
     ("bob", "bob-bob-bob-bob-bob-bob"),
 ];
 
-/// Results by kind, and the first few that were not expected.
+/// Results by kind, and the first few unexpected ones.
 #[derive(Default)]
 pub struct Counts {
     done: Mutex<BTreeMap<&'static str, u64>>,
@@ -52,7 +52,7 @@ impl Counts {
     }
 }
 
-/// One worker of one user: sessions that are opened, used and ended or dropped.
+/// One worker of a user, which opens, uses and ends or abandons sessions.
 pub fn user(
     worker: usize,
     name: &str,
@@ -75,7 +75,7 @@ pub fn user(
             1 => programs(&mut client, &mark, counts),
             _ => cancels(server, token, &mut client, &mark, counts),
         }
-        // Two sessions a second are dropped, and the server has to end them: no more than it keeps until they are idle.
+        // Two sessions per second are abandoned, fewer than the server's limit before they time out as idle.
         if dropped.elapsed() > Duration::from_millis(500) {
             dropped = Instant::now();
         } else {
@@ -130,7 +130,7 @@ fn programs(client: &mut Client, mark: &str, counts: &Counts) {
     );
 }
 
-/// Calls whose client goes away.
+/// Calls whose client disconnects.
 fn cancels(server: &Server, token: &str, client: &mut Client, mark: &str, counts: &Counts) {
     for id in 1..4 {
         let mut gone = Client::connect(&server.address).with_token(token);
@@ -146,7 +146,7 @@ fn cancels(server: &Server, token: &str, client: &mut Client, mark: &str, counts
     });
 }
 
-/// A client over standard input and output that starts its server again after some calls.
+/// A stdio client that restarts its server after some calls.
 pub fn stdio(desk: &Desk, counts: &Counts, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let mut child = desk

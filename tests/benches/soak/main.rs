@@ -1,6 +1,8 @@
-//! Drives one HTTP server with two users and one stdio server with everything that keeps something, and reports whether
-//! memory, descriptors, processes or directories grow. `cargo xtask soak [-- --minutes N]`; 30 minutes by default.
-//! `--attack` measures instead how much slower one user's calls become while the other one attacks.
+//! Soak test that reports growth of memory, descriptors, processes and directories.
+//!
+//! It drives an HTTP server with two users, and a stdio server, with all features that keep state.
+//! `cargo xtask soak [-- --minutes N]`; 30 minutes by default. `--attack` instead measures how much calls of one user
+//! slow down while another user attacks.
 
 mod attack;
 mod load;
@@ -32,7 +34,8 @@ fn main() -> ExitCode {
             .concat(),
     )
     .expect("a file of tokens");
-    fs::set_permissions(desk.path("tokens"), fs::Permissions::from_mode(0o600)).expect("its mode");
+    fs::set_permissions(desk.path("tokens"), fs::Permissions::from_mode(0o600))
+        .expect("the mode is set");
     with_inner_server(&desk);
     let attack = std::env::args().any(|word| word == "--attack");
     if attack {
@@ -80,7 +83,7 @@ fn main() -> ExitCode {
 fn minutes() -> u64 {
     let mut words = std::env::args().skip_while(|word| word != "--minutes");
     words.nth(1).map_or(30, |number| {
-        number.parse().expect("--minutes takes a whole number")
+        number.parse().expect("--minutes takes an integer")
     })
 }
 

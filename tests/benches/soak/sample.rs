@@ -1,4 +1,4 @@
-//! What a process holds at one moment, and whether that grows.
+//! Samples of a process's resource use, and detection of growth.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -31,7 +31,7 @@ pub struct Samples(Vec<Sample>);
 
 type Measure = (&'static str, fn(&Sample) -> u64, u64);
 
-/// Each with the growth that is noise and not a leak.
+/// Measures, each with the growth that counts as noise.
 const MEASURES: [Measure; 4] = [
     (
         "resident memory (KiB)",
@@ -57,7 +57,7 @@ impl Samples {
         self.0.last().map(ToString::to_string).unwrap_or_default()
     }
 
-    /// The median of the second and of the last quarter of the run; the first one warms up.
+    /// Returns the medians of the second and last quarter of the run. The first quarter is the warm-up.
     fn medians(&self, measure: fn(&Sample) -> u64) -> (u64, u64) {
         let quarter = self.0.len() / 4;
         let median = |samples: &[Sample]| {
@@ -116,7 +116,7 @@ fn directories(dir: &Path) -> u64 {
         .sum()
 }
 
-/// Processes whose chain of parents leads to `pid`.
+/// Counts the descendants of `pid`.
 fn descendants(pid: u32) -> u64 {
     let Ok(entries) = fs::read_dir("/proc") else {
         return 0;

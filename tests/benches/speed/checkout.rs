@@ -1,4 +1,4 @@
-//! A large checkout to search: 50 000 files, 400 MB, the same ones on every machine.
+//! Generated checkout to search: 50 000 files, 400 MB, identical on every machine.
 
 use std::fs;
 use std::io;
@@ -6,12 +6,12 @@ use std::path::Path;
 
 const FILES: usize = 50_000;
 const FILES_IN_A_DIRECTORY: usize = 12;
-/// Lines that all files are cut from.
+/// Size of the corpus from which all files are taken, in bytes.
 const CORPUS: usize = 4 << 20;
-/// What only some files say, once each.
+/// Text that some files contain, once each.
 pub const NEEDLE: &str = "fn the_needle_of_this_tree";
 const FILES_TO_A_NEEDLE: usize = 1_000;
-/// What no search should see: it is ignored, and as many files again.
+/// Number of ignored files, which no search should read.
 const IGNORED: usize = 10_000;
 
 const KINDS: [&str; 6] = ["rs", "ts", "py", "md", "json", "c"];
@@ -50,7 +50,7 @@ const WORDS: [&str; 32] = [
     "const",
 ];
 
-/// Makes it below `tree` unless it is there, and says how many bytes of it are to be searched.
+/// Creates the checkout unless it exists, and returns the number of bytes to search.
 pub fn checkout(tree: &Path) -> io::Result<u64> {
     let mark = tree.with_extension("complete");
     if tree.is_dir()
@@ -65,7 +65,7 @@ pub fn checkout(tree: &Path) -> io::Result<u64> {
     let mut total = 0;
     for number in 0..FILES {
         let directory = number / FILES_IN_A_DIRECTORY;
-        // Twenty packages of some twenty modules, with directories two or three levels down.
+        // Twenty packages of about twenty modules, with directories two or three levels deep.
         let dir = format!(
             "package{}/src/module{}/part{directory}",
             directory % 20,
@@ -102,7 +102,7 @@ pub fn checkout(tree: &Path) -> io::Result<u64> {
         )?;
     }
     write(&tree.join(".gitignore"), "/target\n/node_modules\n")?;
-    // Without it, git's rules would not hold for other programs.
+    // Without it, other programs would ignore `.gitignore`.
     write(&tree.join(".git/HEAD"), "ref: refs/heads/main\n")?;
     fs::write(mark, total.to_string())?;
     Ok(total)
@@ -128,7 +128,7 @@ fn lines(chance: &mut Chance) -> String {
     text
 }
 
-/// About `length` bytes of whole lines.
+/// Returns about `length` bytes of complete lines.
 fn slice(corpus: &str, from: usize, length: usize) -> &str {
     let line = |at: usize| {
         corpus[at..]
@@ -139,7 +139,7 @@ fn slice(corpus: &str, from: usize, length: usize) -> &str {
     &corpus[from..line(from + length)]
 }
 
-/// Numbers that look random and never change.
+/// Deterministic pseudorandom numbers.
 struct Chance(u64);
 
 impl Chance {

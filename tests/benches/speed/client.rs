@@ -1,4 +1,4 @@
-//! An MCP client with nothing of its own in the way.
+//! Minimal MCP client for measurements.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::median;
 
-/// A client that writes lines and reads lines: whatever it measures beyond the server is a pipe.
+/// A client that writes and reads lines, with no overhead besides a pipe.
 pub struct Client {
     child: Child,
     stdin: ChildStdin,
@@ -51,10 +51,7 @@ impl Client {
         self.stdin.write_all(line.as_bytes())?;
         loop {
             let mut answer = String::new();
-            anyhow::ensure!(
-                self.stdout.read_line(&mut answer)? > 0,
-                "the server went away"
-            );
+            anyhow::ensure!(self.stdout.read_line(&mut answer)? > 0, "the server ended");
             let answer: Value = serde_json::from_str(&answer)?;
             if answer["id"] == json!(self.next) {
                 anyhow::ensure!(answer.get("error").is_none(), "{answer}");
@@ -63,7 +60,7 @@ impl Client {
         }
     }
 
-    /// The median time of a call, in microseconds.
+    /// Returns the median time of a call, in microseconds.
     pub fn time(&mut self, calls: usize, tool: &str, arguments: &Value) -> anyhow::Result<f64> {
         let params = json!({"name": tool, "arguments": arguments});
         let mut times = Vec::with_capacity(calls);
@@ -78,7 +75,7 @@ impl Client {
         Ok(median(times))
     }
 
-    /// Calls a second with so many under way at any time.
+    /// Returns the calls per second with a fixed number in flight.
     pub fn rate(
         &mut self,
         in_flight: u64,
@@ -100,11 +97,8 @@ impl Client {
                 sent += 1;
             }
             answer.clear();
-            anyhow::ensure!(
-                self.stdout.read_line(&mut answer)? > 0,
-                "the server went away"
-            );
-            // Not read as JSON: the client's time is part of what is measured.
+            anyhow::ensure!(self.stdout.read_line(&mut answer)? > 0, "the server ended");
+            // Not parsed as JSON, because the client's time is measured too.
             if answer.contains("\"result\"") {
                 anyhow::ensure!(!answer.contains("\"isError\":true"), "{answer}");
                 done += 1;

@@ -1,5 +1,4 @@
-//! What our file system costs beside wasmtime's own, with one component in one engine; and what a large staged write
-//! costs in memory.
+//! File system benchmarks: time compared with stock wasmtime-wasi, and memory of a large staged write.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -25,7 +24,7 @@ const WRITES: &str = "bench_write";
 
 const GIB: u64 = 1 << 30;
 
-/// What is done, in the guest's words and ours, how often, and what the guest must answer.
+/// A benchmark task: its name for the guest and in the table, its repetitions and its expected answer.
 struct Task {
     what: &'static str,
     path: &'static str,
@@ -69,13 +68,13 @@ pub fn files(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         let state = tempfile::tempdir_in(target())?;
         let runtime = runtime()?;
         let plain = plugin(&runtime, &workspace, state.path(), &[]).await?;
-        // What most people grant: their folder, with something in it that is the host's own.
+        // The common case: a granted folder that contains a protected path of the host.
         let own = Protected {
             path: workspace.join("plugins"),
             shield: Shield::ReadOnly,
         };
         let overlapping = plugin(&runtime, &workspace, state.path(), &[own]).await?;
-        // First, while the allocator has nothing left over that would hide what this takes.
+        // First, because memory that the allocator kept from earlier runs would hide the use.
         one_gib(rows, &plain, &workspace).await?;
         for task in &TASKS {
             beside_stock(rows, [&plain, &overlapping], &workspace, task).await?;
@@ -84,7 +83,7 @@ pub fn files(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     })
 }
 
-/// The large file is sparse: what is measured is the way through the host, and no disk.
+/// The large file is sparse, so that the host is measured and not the disk.
 fn tree(workspace: &Path) -> anyhow::Result<()> {
     let mark = workspace.join("complete");
     if mark.exists() {
@@ -116,7 +115,7 @@ async fn plugin(
         guest: "/workspace".to_owned(),
         access: Access::ReadWrite,
         dangerous: false,
-        // As everybody has it who did not say otherwise.
+        // The default.
         exclude: DEFAULT_EXCLUDES.iter().map(ToString::to_string).collect(),
     };
     let grants = PluginGrants {
@@ -134,8 +133,8 @@ async fn plugin(
     Ok(runtime.load(&file).await?.grant(grants)?)
 }
 
-/// Our kinds of calls and wasmtime's two ways to block take turns, so that all see the same machine. What is told
-/// is the middle of the ratios of one round, which a change of the machine's speed between rounds does not move.
+/// All variants alternate, so that machine load affects all of them. The result is the median of the ratios within a
+/// round, which does not depend on the machine's speed changing between rounds.
 async fn beside_stock(
     rows: &mut Vec<Row>,
     [plain, overlapping]: [&Plugin; 2],
@@ -148,7 +147,7 @@ async fn beside_stock(
     let input = json!({"what": task.what, "path": task.path});
     let text = input.to_string();
     let mut times: [Vec<Duration>; 5] = Default::default();
-    // The first round fills the kernel's caches.
+    // The first round fills the caches of the kernel.
     for round in 0..=task.rounds {
         for (who, times) in times.iter_mut().enumerate() {
             let start = Instant::now();
@@ -206,7 +205,7 @@ async fn theirs(stock: &Stock, input: &str) -> anyhow::Result<Value> {
 
 async fn ours(plugin: &Plugin, tool: &str, input: &Value) -> anyhow::Result<Value> {
     let (answer, effects) = run(plugin, tool, input).await?;
-    anyhow::ensure!(matches!(effects, Effects::None), "it changed something");
+    anyhow::ensure!(matches!(effects, Effects::None), "the call changed files");
     Ok(answer)
 }
 
@@ -228,11 +227,11 @@ async fn run(plugin: &Plugin, tool: &str, input: &Value) -> anyhow::Result<(Valu
     Ok((ran.outcome.structured.unwrap_or_default(), ran.effects))
 }
 
-/// A file of 1 GiB is made, then written anew, so that the old one is kept as well: how much the process grows while
-/// the guest writes, while the changes are found, kept and committed.
+/// Memory of a staged write of 1 GiB to a new file, and then to the same file, whose old content is kept for undo:
+/// while the guest writes, and while the changes are computed, stored and committed.
 async fn one_gib(rows: &mut Vec<Row>, plugin: &Plugin, workspace: &Path) -> anyhow::Result<()> {
     let written = workspace.join("written");
-    // From a run that was ended in the middle.
+    // Left over from an interrupted run.
     let _ = fs::remove_file(&written);
     let (mut grown, mut seconds) = (0.0_f64, Vec::new());
     for byte in [1, 2] {
@@ -241,7 +240,7 @@ async fn one_gib(rows: &mut Vec<Row>, plugin: &Plugin, workspace: &Path) -> anyh
         let (before, start) = (peak()?, Instant::now());
         let (_, effects) = run(plugin, WRITES, &input).await?;
         let Effects::Held(staged) = effects else {
-            anyhow::bail!("nothing was held back");
+            anyhow::bail!("nothing was staged");
         };
         let wrong = |error| anyhow::anyhow!("{error:?}");
         staged.prepare().await.map_err(wrong)?;
@@ -252,7 +251,10 @@ async fn one_gib(rows: &mut Vec<Row>, plugin: &Plugin, workspace: &Path) -> anyh
         seconds.push(start.elapsed().as_secs_f64());
         grown = grown.max(peak()? - before);
     }
-    anyhow::ensure!(fs::metadata(&written)?.len() == GIB, "not all was written");
+    anyhow::ensure!(
+        fs::metadata(&written)?.len() == GIB,
+        "the file is incomplete"
+    );
     fs::remove_file(written)?;
     row(
         rows,

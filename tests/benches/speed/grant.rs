@@ -1,4 +1,4 @@
-//! What the policy gives a call that is made without the kernel.
+//! Policy grants for calls without the kernel.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use toolhost_contract::policy::{HookSaid, Policy, Request, Subject, Verdict};
 use toolhost_contract::{Descriptor, Effect, Grant, Principal};
 use toolhost_runtime::Plugin;
 
-/// As the kernel does: what only reads is allowed, what writes runs on a stage. The policy is compiled once by the
-/// caller: one made anew between two timed calls would leave nothing of them in the processor's caches.
+/// Grants like the kernel: calls that read are allowed, calls that write are staged. The caller compiles the policy
+/// once, because doing so between timed calls would evict the CPU caches.
 pub fn grant(
     policy: &Policy,
     plugin: &Plugin,

@@ -1,4 +1,4 @@
-//! What a call costs inside of one process, without records and rules.
+//! In-process call benchmarks, without records and rules.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use toolhost_runtime::{Plugin, PluginGrants};
 use super::grant::grant;
 use super::{Row, median, plugin_file, row, runtime};
 
-/// A full call through the kernel beside a bare one, alternating, so that both see the same machine.
+/// Compares a call through the kernel with a bare one. They alternate, so that machine load affects both.
 pub fn in_process(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     const CALLS: usize = 3_000;
     let tokio = tokio::runtime::Builder::new_multi_thread()
@@ -160,7 +160,7 @@ async fn spinning() -> anyhow::Result<f64> {
         let start = Instant::now();
         anyhow::ensure!(
             plugin.invoke(call, grant, Arc::new(NoSink)).await.is_err(),
-            "it ends by itself"
+            "the guest ended by itself"
         );
         worst = worst.max(start.elapsed().saturating_sub(TIMEOUT));
     }

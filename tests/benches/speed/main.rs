@@ -1,8 +1,8 @@
-//! How fast we are, beside floors that are measured in the same run.
+//! Speed benchmarks, compared with baselines that are measured in the same run.
 //!
-//! `cargo xtask bench` builds everything for release and runs this; `--json` prints the rows as JSON. Read the ratios:
-//! the absolute numbers depend on the machine and on what else it does. What is not installed is said to be missing.
-//! The name of a group (`in-process`, `road`, `files`, `stdio`, `large`, `http`, `start`, `list`, `search`) measures that group alone.
+//! `cargo xtask bench` builds everything for release and runs this; `--json` prints the rows as JSON. Compare the
+//! ratios: absolute numbers depend on the machine and its load. Baselines that are not installed are skipped. The name
+//! of a group (`in-process`, `road`, `files`, `stdio`, `large`, `http`, `start`, `list`, `search`) selects that group.
 
 mod checkout;
 mod client;
@@ -54,13 +54,13 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The same as the program's.
+/// The allocator of the host binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 type Group = fn(&mut Vec<Row>) -> anyhow::Result<()>;
 
-/// One line of the table. A target is a text, because each compares other things.
+/// A row of the table. The target is text, because targets differ in kind.
 struct Row {
     what: String,
     value: f64,
@@ -70,7 +70,7 @@ struct Row {
 }
 
 impl Row {
-    /// Some targets of a ratio are a tenth away from one.
+    /// Number of decimals. Some target ratios are within a tenth of one.
     fn decimals(&self) -> usize {
         if self.unit == "×" { 2 } else { 1 }
     }
@@ -118,7 +118,7 @@ fn print(rows: &[Row]) {
     }
 }
 
-/// The middle of many measurements, in microseconds.
+/// Returns the median, in microseconds.
 fn median(mut times: Vec<Duration>) -> f64 {
     times.sort();
     times[times.len() / 2].as_secs_f64() * 1e6

@@ -1,10 +1,10 @@
-//! The most memory that this process ever had.
+//! Peak memory of this process.
 
 use std::fs;
 
 use anyhow::Context as _;
 
-/// In MiB.
+/// Returns the peak resident memory, in MiB.
 pub fn peak() -> anyhow::Result<f64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -12,7 +12,7 @@ pub fn peak() -> anyhow::Result<f64> {
     Ok(kib.context("no VmHWM")?.parse::<f64>()? / 1024.0)
 }
 
-/// From here on `peak` starts from what is used now: what ran before must not hide what runs next.
+/// Resets the peak to the current use, so that earlier benchmarks do not hide later ones.
 pub fn forget_peak() -> anyhow::Result<()> {
     fs::write("/proc/self/clear_refs", "5").context("reset VmHWM")
 }

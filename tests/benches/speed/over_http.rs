@@ -1,4 +1,4 @@
-//! What an MCP client sees over HTTP: calls one after another and many at once, beside a server that does nothing.
+//! Calls over HTTP, sequential and concurrent, compared with a no-op server.
 
 use std::time::{Duration, Instant};
 
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::{Row, host, median, row};
 
-/// One after another.
+/// Number of sequential calls.
 const CALLS: u32 = 2_000;
-/// Connections that each wait for an answer before the next call.
+/// Number of connections, each with one call in flight.
 const IN_FLIGHT: usize = 16;
-/// How long they go on.
+/// Duration of the concurrent measurement.
 const LONG: Duration = Duration::from_secs(5);
 
 pub fn over_http(rows: &mut Vec<Row>) -> anyhow::Result<()> {
@@ -30,7 +30,7 @@ pub fn over_http(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let text = json!({"text": "hello"});
     for (way, modern) in [("2026-07-28", true), ("2025-11-25, in a session", false)] {
         let (mut floors, mut calls) = (Vec::new(), Vec::new());
-        // Alternating rounds: a busy moment of the machine falls on both.
+        // Rounds alternate, so that machine load affects both.
         for _ in 0..5 {
             floors.push(one_by_one(&noop, modern, "echo", &text)?);
             calls.push(one_by_one(&ours, modern, "base64_encode", &text)?);
@@ -69,7 +69,7 @@ fn middle(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// The median time of a call on one connection, in microseconds.
+/// Returns the median time of a call on one connection, in microseconds.
 fn one_by_one(server: &Server, modern: bool, tool: &str, arguments: &Value) -> anyhow::Result<f64> {
     let mut client = server.client();
     if !modern {
@@ -91,7 +91,7 @@ fn one_by_one(server: &Server, modern: bool, tool: &str, arguments: &Value) -> a
     Ok(median(times))
 }
 
-/// Calls a second of many connections at once.
+/// Returns the calls per second over concurrent connections.
 fn together(server: &Server, tool: &str, arguments: &Value) -> anyhow::Result<f64> {
     let work = |mut client: Client, end: Instant| -> anyhow::Result<u32> {
         let mut done = 0;
@@ -115,7 +115,7 @@ fn together(server: &Server, tool: &str, arguments: &Value) -> anyhow::Result<f6
     Ok(f64::from(all) / start.elapsed().as_secs_f64())
 }
 
-/// Without reading it as JSON: the client's time is part of what is measured.
+/// Checks a response without parsing it as JSON, because the client's time is measured too.
 fn good(answer: &Answer) -> anyhow::Result<()> {
     let good = answer.status == 200 && answer.body.contains("\"result\"");
     anyhow::ensure!(

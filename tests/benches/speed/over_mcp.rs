@@ -1,4 +1,4 @@
-//! What an MCP client sees: calls over stdio, and how soon the host is there.
+//! Calls over stdio, and start time of the host.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub fn over_stdio(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         &workspace.to_string_lossy(),
     ]))?;
     let (mut floor, mut call) = (Vec::new(), Vec::new());
-    // Alternating rounds: a busy moment of the machine falls on both.
+    // Rounds alternate, so that machine load affects both.
     for _ in 0..5 {
         floor.push(noop.time(CALLS / 5, "echo", &json!({"text": "hello"}))?);
         call.push(ours.time(CALLS / 5, "base64_encode", &json!({"text": "hello"}))?);
@@ -134,7 +134,7 @@ pub fn over_stdio(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the tools for files do with one of a mebibyte.
+/// File tools on a file of 1 MiB.
 pub fn large_file(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     const CALLS: usize = 200;
     let workspace = target().join("bench-large");
@@ -163,7 +163,10 @@ pub fn large_file(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         let output = Command::new("cat")
             .arg(workspace.join("mib.txt"))
             .output()?;
-        anyhow::ensure!(output.stdout.len() == text.len(), "all of it is read");
+        anyhow::ensure!(
+            output.stdout.len() == text.len(),
+            "the file was not read completely"
+        );
         native.push(start.elapsed());
     }
     let native = median(native) / 1e3;
@@ -220,7 +223,7 @@ pub fn large_file(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// So many copies of a plugin with four tools, each with a name of its own.
+/// Creates copies of a plugin with four tools, each with a different name.
 fn copies(number: usize) -> anyhow::Result<String> {
     let dir = target().join(format!("bench-copies-{number}"));
     fs::create_dir_all(&dir)?;
@@ -250,7 +253,7 @@ fn copies(number: usize) -> anyhow::Result<String> {
     Ok(dir.to_string_lossy().into_owned())
 }
 
-/// Twenty plugins, compiled before: how long to the list of tools, and how much memory they take.
+/// Start time and memory with twenty plugins that are already compiled.
 pub fn twenty_plugins(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let dir = copies(20)?;
     let args = ["run", "--plugins", &dir, "--on-duplicate", "qualify"];
@@ -260,7 +263,7 @@ pub fn twenty_plugins(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         let start = Instant::now();
         let mut client = Client::start(host(&args))?;
         let tools = client.request("tools/list", &json!({}))?;
-        // The first round compiles.
+        // The first round compiles the plugins.
         if round > 0 {
             times.push(start.elapsed());
         }
@@ -268,7 +271,7 @@ pub fn twenty_plugins(rows: &mut Vec<Row>) -> anyhow::Result<()> {
             tools["tools"]
                 .as_array()
                 .is_some_and(|tools| tools.len() == 80),
-            "not every tool is listed"
+            "some tools are not listed"
         );
         memory = client.memory()?;
     }

@@ -1,4 +1,4 @@
-//! What the whole road costs: records on disk, two hundred rules, somebody who listens.
+//! Complete call pipeline: records on disk, 200 rules and an event subscriber.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use super::memory::peak;
 use super::{Row, median, plugin_file, row, runtime};
 
 const TOOL: &str = "base64_encode";
-/// What a call takes in a program that embeds us.
+/// Row label: time of a call in an embedding program.
 pub const FULL_ROAD: &str = "Kernel::call over the full road (p50)";
 const IN_FLIGHT: usize = 16;
 
@@ -33,7 +33,7 @@ pub fn road(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         let plugin = Arc::new(plugin().await?);
         let dir = tempfile::tempdir()?;
         let kernel = Arc::new(kernel(&plugin, dir.path())?);
-        // Somebody listens, so that every event is made and kept.
+        // With a subscriber, every event is created and queued.
         let mut listener = kernel.subscribe(None, None);
         let listening = tokio::spawn(async move {
             loop {
@@ -65,7 +65,7 @@ fn input() -> Value {
     json!({"text": "hello"})
 }
 
-/// A mix of what people write; none of them is about the tool that is called.
+/// Typical rules, none of which matches the called tool.
 fn rules(count: usize) -> Vec<RuleSpec> {
     (0..count)
         .map(|number| match number % 4 {
@@ -150,7 +150,7 @@ async fn one_at_a_time(
     Ok(())
 }
 
-/// Calls per second with sixteen in flight. The two take turns, so that both see the same machine.
+/// Calls per second with 16 in flight. The variants alternate, so that machine load affects both.
 async fn many_at_once(
     rows: &mut Vec<Row>,
     plugin: &Arc<Plugin>,
@@ -213,7 +213,7 @@ where
     Ok(start.elapsed())
 }
 
-/// How much the process grows while ten thousand calls wait.
+/// Memory growth with 10 000 waiting calls.
 async fn ten_thousand(rows: &mut Vec<Row>, kernel: &Kernel) -> anyhow::Result<()> {
     let calls = (0..10_000)
         .map(|number| BatchCall {
@@ -246,7 +246,7 @@ async fn ten_thousand(rows: &mut Vec<Row>, kernel: &Kernel) -> anyhow::Result<()
 
 fn decision(rows: &mut Vec<Row>, plugin: &Plugin) {
     const TIMES: u32 = 20_000;
-    let policy = policy(1_000).expect("the rules are right");
+    let policy = policy(1_000).expect("the rules are valid");
     let tool = plugin
         .tools()
         .iter()

@@ -1,4 +1,4 @@
-//! grep and glob over a large checkout, beside ripgrep.
+//! grep and glob over a large checkout, compared with ripgrep.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,13 +13,13 @@ use super::{Row, host, median, row};
 
 const ROUNDS: usize = 7;
 
-/// One search, in our words and in ripgrep's.
+/// A search, as input of the tool and as arguments of ripgrep.
 struct Task {
     title: &'static str,
     tool: &'static str,
     input: Value,
     rg: Vec<&'static str>,
-    /// How many times ripgrep's time it may take.
+    /// Target time, as a multiple of ripgrep's.
     target: Option<f64>,
 }
 
@@ -50,7 +50,7 @@ pub fn search(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     }
     for task in tasks() {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        // The first round fills the kernel's caches.
+        // The first round fills the caches of the kernel.
         for round in 0..=ROUNDS {
             let our = ask(&mut client, &task)?;
             let their = if has_rg { ripgrep(&task, &tree)? } else { our };

@@ -1,4 +1,4 @@
-"""Claude Code without a terminal, against a scripted model on loopback: mcp_agents.rs says what a run is."""
+"""Non-interactive Claude Code with a scripted model on loopback. A run is defined in mcp_agents.rs."""
 
 import http.server
 import json
@@ -12,7 +12,7 @@ import threading
 CALLS = json.loads(os.environ["CALLS"])
 ANSWER = json.loads(os.environ["ANSWER"])
 CANCEL_AFTER = os.environ.get("CANCEL_AFTER")
-# Without a terminal, forms are answered by a hook.
+# Without a terminal, a hook answers forms.
 HOOK = """
 import json, sys
 with open(sys.argv[1], "a", encoding="utf-8") as asked:
@@ -30,7 +30,7 @@ def words(content):
 
 
 def answer(request):
-    """The blocks of the model's next message."""
+    """Return the content blocks of the model's next message."""
     offered = [tool["name"] for tool in request.get("tools", [])]
     ours = [name.removeprefix(PREFIX) for name in offered if name.startswith(PREFIX)]
     blocks = [
@@ -105,7 +105,7 @@ def user(text):
 
 
 def interrupted(words, **options):
-    """Gives up the first call once its time is over, and goes on with another one."""
+    """Interrupt the first call after CANCEL_AFTER seconds and continue with another one."""
     words = [*words, "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options) as claude:
         def send(message):
@@ -145,7 +145,7 @@ def main():
             "ANTHROPIC_API_KEY": "dummy",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "ENABLE_TOOL_SEARCH": "0",
-            # It waits for its servers before the first turn.
+            # Wait for the MCP servers before the first turn.
             "MCP_CONNECTION_NONBLOCKING": "false",
             "DISABLE_AUTOUPDATER": "1",
         }

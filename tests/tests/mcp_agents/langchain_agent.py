@@ -1,4 +1,4 @@
-"""Calls of tools as langchain-mcp-adapters has them for a scripted agent: mcp_agents.rs says what a run is."""
+"""Tool calls through langchain-mcp-adapters by a scripted agent. A run is defined in mcp_agents.rs."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ def words(content):
 
 
 async def call(tools, name, arguments):
-    """What the model would be shown: the content of the message of the tool."""
+    """Call a tool and record the content of the tool message, which the model would receive."""
     request = {"type": "tool_call", "id": "1", "name": name, "args": arguments}
     try:
         message = await tools[name].ainvoke(request)

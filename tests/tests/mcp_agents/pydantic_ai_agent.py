@@ -1,4 +1,4 @@
-"""A run of a pydantic-ai agent with a scripted model: mcp_agents.rs says what a run is."""
+"""A pydantic-ai agent with a scripted model. A run is defined in mcp_agents.rs."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-//! All programs of a machine can read the arguments of its processes: no token of the host is among them.
+//! Process arguments, which other users can read, contain no token of the host.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +12,7 @@ use crate::fixture::{Home, until};
 
 const HTTP_TOKEN: &str = "the-http-token-of-ann-7c1f";
 const STATE_KEY: &str = "the-state-key-of-several-hosts-7c1f";
-/// Variables of the host, each for one kind of process or request.
+/// Environment variables of the host, each for one kind of process or request.
 const VARIABLES: [(&str, &str); 6] = [
     ("NET_SECRET", "the-secret-of-a-host-7c1f"),
     ("SEARCH_KEY", "the-key-of-a-search-7c1f"),
@@ -49,11 +49,11 @@ env = ["HOOK_TOKEN"]
 description = "x"
 command = ["sh", "HOME/agent.sh"]
 "#;
-/// Notes its token, then the arguments of all processes.
+/// Script that writes its token and the arguments of all processes to files.
 const NOTE: &str =
     "cd HOME; printenv TOKEN > got-ROLE; cat /proc/[0-9]*/cmdline > arguments-ROLE 2> /dev/null";
 
-/// A home with a server, a hook and an agent, each of which has a token.
+/// A home with a server, a hook and an agent, each with a token.
 fn home() -> Home {
     let home = Home::new();
     let place = home.at("").display().to_string();

@@ -1,4 +1,4 @@
-//! A user's own folders, with a configuration file and a state, and servers to write into it.
+//! Isolated home directory with configuration and state, to which MCP servers can be added.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,7 +10,7 @@ use e2e::{Ended, root};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Far longer than anything here takes: a test that hits it has failed.
+/// Timeout that is far longer than any step takes.
 const LONG: Duration = Duration::from_secs(120);
 
 pub struct Home(TempDir);
@@ -56,7 +56,7 @@ impl Home {
         self.write(&text);
     }
 
-    /// This very program as a server: always there, and of the new era.
+    /// The command of the host itself as an MCP server that supports the stateless protocol.
     pub fn own_host(plugins: &[&str]) -> Vec<String> {
         let program = e2e::host(&[]).get_program().to_string_lossy().into_owned();
         let mut words = vec![program, "run".to_owned(), "--no-store".to_owned()];
@@ -94,7 +94,7 @@ pub fn is_alive(pid: i32) -> bool {
         .is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
-/// Waits for something that has no event of its own.
+/// Polls a condition.
 pub fn until(what: &str, holds: impl Fn() -> bool) {
     let began = Instant::now();
     while !holds() {

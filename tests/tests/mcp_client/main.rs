@@ -1,5 +1,4 @@
-//! Other MCP servers behind the real program: what has to be approved, what their tools are called, and that nothing of
-//! them is left when the host is gone, however it went.
+//! Other MCP servers used by the host: approval, tool names, and cleanup after the host ends or is killed.
 
 mod arguments;
 mod audit;
@@ -23,7 +22,7 @@ fn r_423_a_server_is_asked_for_started_and_its_tools_are_called() {
     home.server("own", &Home::own_host(&["data"]));
     home.server_with("off", &Home::own_host(&["data"]), "enabled = false");
 
-    // It is listed, and not started.
+    // The server is listed but not started.
     let listed = home.run(&["mcp", "list"]);
     assert_eq!(listed.code, Some(0), "{}", listed.stderr);
     assert!(listed.stdout.contains("not approved"), "{}", listed.stdout);
@@ -49,7 +48,7 @@ fn r_423_a_server_is_asked_for_started_and_its_tools_are_called() {
         refused.stderr
     );
 
-    // Nobody is there to say yes.
+    // Without a terminal, approval fails.
     let unasked = home.run(&["mcp", "approve", "own"]);
     assert_eq!(unasked.code, Some(5), "{}", unasked.stderr);
     let approved = home.run(&["mcp", "approve", "own", "--yes"]);
@@ -59,7 +58,7 @@ fn r_423_a_server_is_asked_for_started_and_its_tools_are_called() {
     assert_eq!(called.code, Some(0), "{}", called.stderr);
     assert!(called.stdout.contains("aGk="), "{}", called.stdout);
 
-    // Its own words for what it does count for nothing: without a rule there is a question, and nobody to answer it.
+    // Annotations of the server are not trusted: without a rule, the call is denied because there is no prompter.
     let asked = home.run(&["call", "mcp__own__base64_encode", input]);
     assert_eq!(asked.code, Some(5), "{} {}", asked.stdout, asked.stderr);
 
@@ -85,14 +84,14 @@ fn an_approval_is_for_this_command_and_lies_with_the_user() {
     let kept = home.state().join("mcp/approved/own.json");
     assert!(kept.exists());
 
-    // Another word in the command is another command.
+    // A changed command needs a new approval.
     home.clear();
     home.server("own", &Home::own_host(&["data", "search"]));
     let test = home.run(&["mcp", "test", "own"]);
     assert_eq!(test.code, Some(5), "{}", test.stdout);
     assert!(test.stderr.contains("is not approved"), "{}", test.stderr);
 
-    // What somebody else's files say counts for nothing.
+    // Approval files in a project are ignored.
     let stranger = home.at("project");
     std::fs::create_dir_all(stranger.join("mcp/approved")).unwrap();
     std::fs::copy(&kept, stranger.join("mcp/approved/own.json")).unwrap();
@@ -142,7 +141,7 @@ fn servers_are_added_tested_and_removed_and_comments_stay() {
     assert_eq!(list[0]["sandboxed"], false);
     assert_eq!(list[0]["env"], json!(["A"]));
 
-    // Trusted, what it says of a tool is believed.
+    // Annotations of a trusted server are used.
     let tools = home.json(&["tools", "--json"]);
     let tool = tools
         .as_array()
@@ -157,7 +156,7 @@ fn servers_are_added_tested_and_removed_and_comments_stay() {
     assert_eq!(text.trim(), "# mine\ntimeout = \"30s\" # long");
     let missing = home.run(&["mcp", "test", "own"]);
     assert_eq!(missing.code, Some(2), "{}", missing.stderr);
-    // Added again, it needs another yes.
+    // Added again, it needs a new approval.
     home.server("own", &command);
     assert_eq!(home.run(&["mcp", "test", "own"]).code, Some(5));
 }
@@ -174,7 +173,7 @@ fn an_address_that_was_not_approved_is_not_logged_in_to() {
     assert_eq!(login.code, Some(5), "{}", login.stderr);
     assert!(login.stderr.contains("is not approved"), "{}", login.stderr);
     listener.set_nonblocking(true).unwrap();
-    assert!(listener.accept().is_err(), "it was spoken to");
+    assert!(listener.accept().is_err(), "the host connected to it");
 }
 
 #[test]
@@ -286,7 +285,7 @@ fn a_server_that_does_not_come_up_keeps_nobody_waiting_who_does_not_need_it() {
         let _ = std::fs::remove_file(home.at(file));
     }
 
-    // It is not even started for a call that has no use for it.
+    // It is not started for a call that does not need it.
     let data = e2e::root().join("plugins/data.wasm").display().to_string();
     let input = r#"{"text": "hi"}"#;
     let called = home.run(&["call", "base64_encode", input, "--plugins", &data]);
@@ -323,7 +322,7 @@ fn a_server_that_does_not_come_up_keeps_nobody_waiting_who_does_not_need_it() {
     let answer = ask(2, "tools/call", call);
     assert_eq!(answer["content"][0]["text"], "aGk=", "{answer}");
 
-    // Its tools come when it is there.
+    // Its tools are listed once it has started.
     std::fs::write(home.at("go"), "").unwrap();
     let mut id = 2;
     while !ask(id, "tools/list", json!({}))
@@ -331,7 +330,7 @@ fn a_server_that_does_not_come_up_keeps_nobody_waiting_who_does_not_need_it() {
         .contains("mcp__slow__base64_encode")
     {
         id += 1;
-        assert!(id < 2_000, "it never came");
+        assert!(id < 2_000, "the tools never appeared");
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     drop(input);

@@ -1,5 +1,6 @@
-//! Servers that others wrote: three of Node, of the older era, and one of Python, of the new one. Where they cannot be
-//! installed, a line says so and nothing is tested.
+//! Third-party MCP servers: three session-based ones for Node and a stateless one for Python.
+//!
+//! If a server cannot be installed, the test prints that and is skipped.
 
 use std::fs;
 use std::io::Write as _;
@@ -20,7 +21,7 @@ const NODE: [&str; 3] = [
 ];
 const PYTHON: &str = "mcp-server-time==2026.10.19";
 
-/// Installed once and kept with what is built.
+/// Returns the command of a Node server. Packages are installed once below the target folder.
 fn node(server: &str) -> Option<Vec<String>> {
     static INSTALLED: OnceLock<bool> = OnceLock::new();
     let folder = target().join("mcp-servers/node");
@@ -71,7 +72,7 @@ fn succeeds(mut command: Command) -> bool {
 }
 
 fn skip(server: &str) {
-    // Written past the test harness's capture, so that a run that skips says so.
+    // Bypasses the output capture of the test harness, so that skipped tests are visible.
     let _ = writeln!(
         std::io::stderr(),
         "skipped: {server} cannot be installed here"
@@ -112,7 +113,7 @@ fn server_everything() {
 
     let report = call(&home, "mcp__every__echo", json!({"message": "hello"}));
     assert!(words(&report).contains("Echo: hello"), "{report}");
-    // By the name that the server itself uses.
+    // By the name that the server uses.
     let report = call(&home, "mcp__every__get-sum", json!({"a": 2, "b": 3}));
     assert!(words(&report).contains('5'), "{report}");
     let report = call(&home, "mcp__every__get_tiny_image", json!({}));
@@ -130,7 +131,7 @@ fn server_everything() {
     );
     assert_eq!(report["ok"], true, "{report}");
 
-    // What it offers to read, through our own tools.
+    // Its resources, through the shipped tools.
     let plugin = e2e::root().join("plugins/agent.wasm");
     let ask = |tool: &str, input: Value| {
         let input = input.to_string();
@@ -237,7 +238,7 @@ fn server_filesystem() {
     };
     let report = read(&folder.join("a.txt"));
     assert!(words(&report).contains("inside"), "{report}");
-    // Its own walls: we tell it of no roots, so they stay where they are.
+    // The server's own restriction: the host sends no roots, which would change it.
     let report = read(Path::new("/etc/hostname"));
     assert_eq!(report["ok"], false, "{report}");
     let tools = home.json(&["tools", "--json"]);

@@ -1,4 +1,4 @@
-"""A session by the Python SDK 2.x, as JSON: mcp_real_clients.rs says what a session is."""
+"""A session with the Python SDK 2.x, printed as JSON. A session is defined in mcp_real_clients.rs."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-// A session by the TypeScript SDK 1.x, as JSON: mcp_real_clients.rs says what a session is.
+// A session with the TypeScript SDK 1.x, printed as JSON. A session is defined in mcp_real_clients.rs.
 
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
@@ -6,7 +6,7 @@ import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/
 import { ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js";
 
 const [era, kind, ...target] = process.argv.slice(2);
-if (era !== "legacy") throw new Error(`this client has no era ${era}`);
+if (era !== "legacy") throw new Error(`unsupported era ${era}`);
 const asked = [];
 const transport =
   kind === "stdio"

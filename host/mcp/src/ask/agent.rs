@@ -1,4 +1,4 @@
-//! A client with a model as a sub-agent: it completes a task in one message.
+//! MCP clients with sampling support as sub-agents.
 
 use std::sync::Arc;
 
@@ -16,17 +16,17 @@ use toolhost_kernel::{Agents, Task};
 
 use super::{Desk, state};
 
-/// The name of the client among the sub-agents.
+/// Sub-agent name of the client.
 const NAME: &str = "client";
-/// The most that the client's model may write, in tokens.
+/// Maximum length of the model's answer, in tokens.
 const MAX_TOKENS: u32 = 8_192;
-/// Bytes of its answer that count.
+/// Length at which the answer is truncated, in bytes.
 const MAX_ANSWER: usize = 1 << 20;
-/// What the model is told before the task.
-const SYSTEM: &str = "You do one task for another agent. You have no tools and cannot ask back. \
-                      Answer with the result alone: it is all that the other agent gets.";
+/// System prompt for the model.
+const SYSTEM: &str = "Complete one task for another agent. You have no tools and cannot ask questions. \
+                      Answer with the result only: the other agent receives nothing else.";
 
-/// The sub-agents of a host, and beside them the client that makes the call, if it has a model.
+/// The sub-agents of a host, plus the client of the call if it supports sampling.
 pub struct ClientAgents {
     desk: Arc<Desk>,
     own: Arc<dyn Agents>,
@@ -46,7 +46,7 @@ impl ClientAgents {
         let Some(client) = client.filter(|client| client.abilities.samples) else {
             return Err(Failure::new(
                 "agent_not_found",
-                "the MCP client of this call lends no model; name another sub-agent",
+                "the MCP client of this call does not support sampling; choose another sub-agent",
             ));
         };
         let requests = vec![("task".to_owned(), request(&task.task))];
@@ -56,7 +56,7 @@ impl ClientAgents {
         let Some(answer) = answer.filter(|answer| !answer.is_null()) else {
             return Err(Failure::new(
                 "agent_failed",
-                "the MCP client did not let its model do the task",
+                "the MCP client declined the sampling request",
             ));
         };
         read(answer)
@@ -74,8 +74,7 @@ impl Agents for ClientAgents {
         if client.is_some_and(|client| client.abilities.samples) && !self.is_own(NAME) {
             agents.push(AgentInfo {
                 name: NAME.to_owned(),
-                description: "The model of your own client, in one message and without tools."
-                    .to_owned(),
+                description: "The model of your MCP client: a single message, no tools.".to_owned(),
             });
         }
         agents
@@ -102,7 +101,7 @@ fn request(task: &Value) -> InputRequest {
     let message = SamplingMessage::user_text(words);
     let mut params = CreateMessageRequestParams::new(vec![message], MAX_TOKENS)
         .with_system_prompt(SYSTEM)
-        // What else the client talks about is no business of a tool.
+        // A tool must not see the rest of the client's conversation.
         .with_include_context(ContextInclusion::None);
     let model = text("model").or_else(|| task["model"]["model"].as_str());
     if let Some(model) = model {
@@ -114,7 +113,12 @@ fn request(task: &Value) -> InputRequest {
 
 #[expect(deprecated, reason = "see the use above")]
 fn read(answer: Value) -> Result<Value, Failure> {
-    let odd = |_| Failure::new("agent_failed", "the MCP client's answer is no message");
+    let odd = |_| {
+        Failure::new(
+            "agent_failed",
+            "the MCP client's answer is not a valid sampling result",
+        )
+    };
     let answer: CreateMessageResult = serde_json::from_value(answer).map_err(odd)?;
     let parts = answer.message.content.iter();
     let parts: Vec<&str> = parts

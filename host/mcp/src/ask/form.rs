@@ -1,4 +1,4 @@
-//! A question about a permission as a form, and what was filled in as an answer.
+//! Approval questions as elicitation forms, and parsing of the answers.
 
 use rmcp::model::{ElicitRequestParams, ElicitationSchema};
 use serde_json::{Map, Value, json};
@@ -9,9 +9,9 @@ use super::{state, words};
 
 const DENY: &str = "deny";
 const STOP: &str = "stop";
-/// Characters of a word to the model.
+/// Maximum length of a note to the model, in characters.
 const NOTE: usize = 2_000;
-/// Bytes of the words of one choice.
+/// Maximum length of the text of one choice, in bytes.
 const WORDS: usize = 500;
 
 pub(super) fn form(
@@ -24,10 +24,10 @@ pub(super) fn form(
         .into_iter()
         .map(|(value, _, offer)| (value, text::inline(&offer.words, WORDS)))
         .collect();
-    choices.push((DENY.to_owned(), "No: it does not run".to_owned()));
+    choices.push((DENY.to_owned(), "Deny".to_owned()));
     choices.push((
         STOP.to_owned(),
-        "No, and stop what it is part of".to_owned(),
+        "Deny and cancel the rest of the turn".to_owned(),
     ));
     let schema = json!({
         "type": "object",
@@ -35,7 +35,7 @@ pub(super) fn form(
             "answer": select("Your answer", &choices, Some(DENY), titles),
             "note": {
                 "type": "string", "title": "Note",
-                "description": "A word to the model, if you like", "maxLength": NOTE,
+                "description": "Optional note to the model", "maxLength": NOTE,
             },
         },
         "required": ["answer"],
@@ -43,7 +43,7 @@ pub(super) fn form(
     request(words::question(question, call, remark), schema)
 }
 
-/// One of several values, with words beside each.
+/// Schema of a single-select field with a title for each value.
 pub(super) fn select(
     title: &str,
     choices: &[(String, String)],
@@ -76,15 +76,15 @@ pub(super) fn request(message: String, schema: Value) -> ElicitRequestParams {
         meta: None,
         message,
         requested_schema: ElicitationSchema::from_json_schema(schema)
-            .expect("our forms have members of plain types"),
+            .expect("all fields have primitive types"),
     }
 }
 
-/// What may be answered: the value, the place in the question's offers, and the offer. `once`, `session`; of two with
-/// the same reach the second is `session_wider`.
+/// Returns the possible approvals: the form value, the index in the question's offers, and the offer. The value is
+/// the scope (`once`, `session`); a second offer with the same scope is `session_wider`.
 ///
-/// Whoever sits at a client answers for what that client does. A yes that lasts longer would be one for other clients,
-/// other principals and the operator, and they were not asked.
+/// Scopes beyond the session are left out: they would also apply to other clients and users, for whom the user of
+/// this client cannot decide.
 fn values(question: &Question) -> Vec<(String, usize, &Offer)> {
     let mut values: Vec<(String, usize, &Offer)> = Vec::new();
     let offers = question.offers.iter().enumerate();
@@ -98,8 +98,8 @@ fn values(question: &Question) -> Vec<(String, usize, &Offer)> {
     values
 }
 
-/// The same question has the same one, in every process. None for changes that are not wholly shown: what was said of
-/// one of those says nothing of another.
+/// Returns a digest that is equal for equal questions in every process. `None` if a change is shown without its
+/// full diff, because different changes would then have the same digest.
 pub(super) fn digest(question: &Question, form: &ElicitRequestParams) -> Option<String> {
     if let Some(set) = &question.changes
         && set.changes.iter().any(|change| change.undiffed.is_some())
@@ -114,7 +114,7 @@ pub(super) fn digest(question: &Question, form: &ElicitRequestParams) -> Option<
     Some(state::digest_of(&(form, diffs)))
 }
 
-/// What a client's answer means; Err: what to say to the person before they are asked again.
+/// Parses a client's answer. The error is the text to show when the question is repeated.
 pub(super) fn answer(question: &Question, result: Option<&Value>) -> Result<Answer, String> {
     let content = |name: &str| result?.get("content")?.get(name)?.as_str();
     let note = content("note")
@@ -128,10 +128,10 @@ pub(super) fn answer(question: &Question, result: Option<&Value>) -> Result<Answ
         Some("decline") => return Ok(Answer::Deny { note }),
         Some("cancel") => return Ok(Answer::Cancel),
         Some("accept") => {}
-        _ => return Err("The client gave no answer that can be read.".to_owned()),
+        _ => return Err("The client sent an invalid answer.".to_owned()),
     }
     let Some(said) = content("answer") else {
-        return Err("The answer was missing.".to_owned());
+        return Err("The answer is missing.".to_owned());
     };
     match said {
         DENY => Ok(Answer::Deny { note }),
@@ -139,7 +139,7 @@ pub(super) fn answer(question: &Question, result: Option<&Value>) -> Result<Answ
         said => match values(question).iter().find(|(value, ..)| value == said) {
             Some(&(_, offer, _)) => Ok(Answer::Allow { offer, note }),
             None => Err(format!(
-                "`{}` was not one of the answers.",
+                "`{}` is not one of the choices.",
                 text::inline(said, 80)
             )),
         },

@@ -1,4 +1,4 @@
-//! What a tool wants to know of a person: one form for each question, and the replies from what was filled in.
+//! Questions that tools ask the user, as elicitation forms, and parsing of the replies.
 
 use rmcp::model::ElicitRequestParams;
 use serde_json::{Map, Value, json};
@@ -7,12 +7,12 @@ use toolhost_contract::{Interview, Query, QueryKind, Reply, text};
 use super::form::{request, select};
 use super::words;
 
-/// Characters of what a person writes themselves.
+/// Maximum length of free text, in characters.
 const OWN_WORDS: usize = 4_000;
-/// Characters of a label, as a form shows it.
+/// Maximum length of a label in a form, in characters.
 const LABEL: usize = 200;
 
-/// The forms in the order of the questions, each with its name.
+/// Returns one named form per question, in order.
 pub(super) fn forms(interview: &Interview, titles: bool) -> Vec<(String, ElicitRequestParams)> {
     let queries = interview.queries.iter().enumerate();
     queries
@@ -26,12 +26,7 @@ pub(super) fn forms(interview: &Interview, titles: bool) -> Vec<(String, ElicitR
 
 fn schema(query: &Query, titles: bool) -> Value {
     let text = |title: &str, description: &str| json!({"type": "string", "title": title, "description": description, "maxLength": OWN_WORDS});
-    let other = || {
-        text(
-            "Something else",
-            "Your own words, if none of the answers fits",
-        )
-    };
+    let other = || text("Other", "Your own answer, if none of the choices fits");
     let labels = labels(query);
     let mut properties = Map::new();
     let mut required = Vec::new();
@@ -76,18 +71,18 @@ fn schema(query: &Query, titles: bool) -> Value {
     json!({"type": "object", "properties": properties, "required": required})
 }
 
-/// The name of one of several answers, for clients whose forms have no lists.
+/// Name of the checkbox of one choice, for clients without multi-select support.
 fn member(at: usize) -> String {
     format!("answer_{:02}", at + 1)
 }
 
-/// Each label as it is shown, and as the value that stands for it.
+/// Returns the form value and the displayed text of each choice. Both are unique.
 fn labels(query: &Query) -> Vec<(String, String)> {
     let mut values: Vec<(String, String)> = Vec::new();
     for (at, option) in query.options.iter().enumerate() {
         let shown = text::inline(&option.label, LABEL);
         let value = if values.iter().any(|(value, _)| *value == shown) {
-            // Two that look alike after they were cut.
+            // Another label is equal after truncation.
             format!("{} ({shown})", at + 1)
         } else {
             shown
@@ -97,7 +92,7 @@ fn labels(query: &Query) -> Vec<(String, String)> {
     values
 }
 
-/// None: the person does not want to answer all of it, or the client answered something else.
+/// Returns `None` if the user did not answer every question or an answer is invalid.
 pub(super) fn replies(
     interview: &Interview,
     answers: &[Value],
@@ -176,7 +171,7 @@ mod tests {
             expected.map(|reply| vec![reply]),
             "{query} {content}"
         );
-        // Whatever is asked can be put into a form.
+        // Every question has a form.
         assert_eq!(forms(&interview, titles).len(), 1);
     }
 

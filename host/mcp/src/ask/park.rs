@@ -1,8 +1,8 @@
-//! Calls that wait for a client without a session to come back with an answer.
+//! Suspended calls that wait for a stateless client to send an answer.
 //!
-//! The request of the client ends with the question and a sealed state; the call goes on waiting here, in a task of
-//! its own, until the client calls again with the state and the answer. When another host gets that second call, the
-//! call begins anew there, and what was answered is taken for the very same questions.
+//! The client's request ends with the question and a sealed request state. The call keeps waiting in a separate task
+//! until the client calls again with the state and the answer. If another host receives the second request, it
+//! restarts the call and reuses the earlier answers for identical questions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
@@ -19,20 +19,20 @@ use super::{Desk, Opened, Wish};
 use crate::abort::AbortOnDrop;
 use crate::events::Events;
 
-/// Calls that wait, of all clients and of one.
+/// Maximum number of suspended calls, in total and per user.
 const PARKED: usize = 512;
 const PARKED_OF_ONE: usize = 32;
-/// A call that nobody came back for hears that, and has this long to end by itself.
+/// How long an abandoned call may take to end after it was told that no answer will come.
 const LEAVING: Duration = Duration::from_secs(10);
 
-/// How a call ended. Err: it fell over.
+/// How a call ended. `Err`: the call panicked.
 pub(crate) type Ended = Result<Report, ()>;
 
-/// A call on its way.
+/// The future of a running call.
 pub(crate) enum Flow {
-    /// In the task of the request.
+    /// Polled by the task of the request.
     Here(Pin<Box<dyn Future<Output = Ended> + Send>>),
-    /// In a task of its own, because its first request has ended.
+    /// Runs in a separate task, because its first request has ended.
     Apart(AbortOnDrop<Ended>),
 }
 
@@ -52,16 +52,16 @@ impl Flow {
     }
 }
 
-/// A call, and all that belongs to it, from one request of its client to the next.
+/// A running call and its state, which outlives a single request.
 pub(crate) struct Going {
     pub(crate) flow: Flow,
     pub(crate) opened: Option<Opened>,
     pub(crate) events: Arc<Events>,
-    /// The call in the names of the registry, when the client uses those of a profile.
+    /// Canonical tool name and input, if the client uses the names of a profile.
     pub(crate) asked: Option<(String, Value)>,
-    /// What was answered so far, for a host that does not have the call.
+    /// Answers so far, for a host that does not have this call.
     pub(crate) said: Vec<Said>,
-    /// What was answered in another process and not asked here yet.
+    /// Answers given on another host that have not been used here yet.
     pub(crate) known: Vec<Said>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Parked {
     key: SessionKey,
 }
 
-/// Whose call it is and what may be said to it.
+/// Session and fingerprint of a call, to which its request state is bound.
 pub(crate) struct Bound {
     key: SessionKey,
     call: String,
@@ -86,19 +86,19 @@ impl Bound {
     }
 }
 
-/// What a client that came back meets.
+/// What to do with a request that carries a request state.
 pub(crate) enum Returned {
-    /// The call that waited, with its answer.
+    /// Continue the suspended call, which has its answer.
     Call(Box<Going>),
-    /// Not all was answered.
+    /// Some answers are missing. Return the question again.
     Again(Box<InputRequiredResult>),
-    /// The call waits in another process, or did. Here it begins anew.
+    /// The call was suspended on another host. Restart it with these answers.
     Anew(Vec<Said>),
 }
 
 impl Desk {
-    /// Ends a request with the question of its call. None when too many wait already; the call hears that nobody
-    /// answers.
+    /// Suspends a call and returns its question as the result of the request. `Err` if too many calls are suspended;
+    /// the call then continues without an answer.
     pub(crate) fn park(
         self: &Arc<Self>,
         going: Going,
@@ -141,7 +141,7 @@ impl Desk {
                 mut going, wish, ..
             }) = forgotten
             {
-                // The call hears that nobody answers, so that its record says so.
+                // Tell the call that no answer will come, so that its record states that.
                 drop(wish);
                 drop(going.opened.take());
                 let _ = tokio::time::timeout(LEAVING, going.flow.end()).await;
@@ -150,7 +150,7 @@ impl Desk {
         Ok(InputRequiredResult::new(Some(requests), Some(sealed)))
     }
 
-    /// Err: the state is not one for this call, or not any more.
+    /// Resumes a call. Fails if the state is not valid for this call, was used or has expired.
     pub(crate) fn come_back(
         self: &Arc<Self>,
         sealed: &str,
@@ -168,12 +168,14 @@ impl Desk {
             mut going, wish, ..
         }) = parked
         else {
-            return Err(state::refused("was used already, or its call has ended"));
+            return Err(state::refused("was already used, or its call has ended"));
         };
         let Some(answers) = in_order(&wish, &responses) else {
             return match self.park(going, wish, bound) {
                 Ok(again) => Ok(Returned::Again(Box::new(again))),
-                Err(_) => Err(state::refused("cannot be taken now")),
+                Err(_) => Err(state::refused(
+                    "cannot be accepted: too many calls are waiting",
+                )),
             };
         };
         if let Some(digest) = &wish.digest {
@@ -182,12 +184,12 @@ impl Desk {
                 answers: only_asked(&wish, responses),
             });
         }
-        // The question may have been answered from elsewhere meanwhile, and then the call has gone on.
+        // Fails if the question was answered elsewhere and the call has continued.
         let _ = wish.reply.send(answers);
         Ok(Returned::Call(Box::new(going)))
     }
 
-    /// Nobody comes back any more whose session's name begins like this.
+    /// Drops the suspended calls of all sessions whose name starts with `run`.
     pub(crate) fn close(&self, run: &str) {
         let kept = |one: &Parked| !one.key.session.as_str().starts_with(run);
         self.parked().retain(|_, one| kept(one));
@@ -199,7 +201,7 @@ impl Desk {
 }
 
 impl Going {
-    /// Ok: what the call wants to know; Err: how it ended.
+    /// Waits for the next input that the call needs (`Ok`) or for its end (`Err`).
     pub(crate) async fn next(&mut self) -> Result<Wish, Ended> {
         let wish = async {
             match &mut self.opened {
@@ -214,7 +216,7 @@ impl Going {
         }
     }
 
-    /// It goes on without whoever waits for it; dropped, it ends.
+    /// Moves the call to a separate task, which is aborted on drop.
     pub(crate) fn apart(self) -> Self {
         Self {
             flow: self.flow.apart(),
@@ -222,12 +224,12 @@ impl Going {
         }
     }
 
-    /// Answers what was answered in another process. Comes back with a wish that was not.
+    /// Answers the input request with an answer from another host. Returns it if there is none.
     pub(crate) fn answer_known(&mut self, wish: Wish) -> Option<Wish> {
         let digest = wish.digest.as_ref();
         let at = digest.and_then(|digest| self.known.iter().position(|one| one.digest == *digest));
         let Some(at) = at else { return Some(wish) };
-        // Taken out: the same question a second time is another one.
+        // Each answer is used once: a repeated question needs a new answer.
         let known = self.known.remove(at);
         let Some(answers) = in_order(&wish, &known.answers) else {
             return Some(wish);
@@ -238,13 +240,13 @@ impl Going {
     }
 }
 
-/// An answer to each request. None: there is not one to each.
+/// Returns the answers in the order of the requests, or `None` if one is missing.
 fn in_order(wish: &Wish, answers: &BTreeMap<String, Value>) -> Option<Vec<Value>> {
     let names = wish.requests.iter().map(|(name, _)| name);
     names.map(|name| answers.get(name).cloned()).collect()
 }
 
-/// Without what nobody asked for.
+/// Removes answers to requests that were not sent.
 fn only_asked(wish: &Wish, mut answers: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
     answers.retain(|name, _| wish.requests.iter().any(|(asked, _)| asked == name));
     answers

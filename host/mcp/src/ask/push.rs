@@ -1,4 +1,4 @@
-//! Questions to a client with a session: requests of ours, sent while its own request goes on.
+//! Server requests to a client with a session, sent while its own request is running.
 
 use rmcp::model::{InputRequest, ServerRequest};
 use rmcp::service::{PeerRequestOptions, RequestHandle};
@@ -8,8 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::Wish;
 
-/// Awaits the call, and asks the client meanwhile what the call wants to know. One thing after the other: nobody
-/// answers two forms at once.
+/// Awaits the call and sends its requests to the client, one at a time.
 pub(crate) async fn push_all<F: Future>(
     wishes: &mut mpsc::Receiver<Wish>,
     peer: &Peer<RoleServer>,
@@ -21,15 +20,15 @@ pub(crate) async fn push_all<F: Future>(
         }
         std::future::pending::<()>().await;
     };
-    // In the task of the request, because that is how rmcp knows on which stream our requests belong.
+    // Must run in the task of the request: rmcp uses it to choose the stream for server requests.
     tokio::select! {
         biased;
         output = call => output,
-        () = asking => unreachable!("it waits for ever"),
+        () = asking => unreachable!("the loop never ends"),
     }
 }
 
-/// No answer at all is known by the reply being dropped.
+/// Sends the requests and replies with the answers. Without an answer, the reply channel is dropped.
 async fn push(peer: &Peer<RoleServer>, wish: Wish) {
     let Wish {
         requests,
@@ -44,11 +43,11 @@ async fn push(peer: &Peer<RoleServer>, wish: Wish) {
         let enough = matches!(answer["action"].as_str(), Some("decline" | "cancel"));
         answers.push(answer);
         if enough {
-            // Whoever does not want to answer the first question is not asked the second.
+            // Skip the remaining requests after a refusal.
             break;
         }
     }
-    // The call may have ended meanwhile.
+    // Fails if the call has ended.
     let _ = reply.send(answers);
 }
 
@@ -74,7 +73,7 @@ async fn one(
     answer.map(|answer| json!(answer))
 }
 
-/// A request of ours that the client may still be showing. Dropped before its answer, it is taken back.
+/// A request sent to the client. It is cancelled if this is dropped before the answer arrives.
 struct Shown(Option<RequestHandle<RoleServer>>);
 
 impl Shown {
@@ -89,8 +88,8 @@ impl Shown {
 impl Drop for Shown {
     fn drop(&mut self) {
         if let Some(handle) = self.0.take() {
-            let why = "there is nobody left to answer".to_owned();
-            // To send is to wait, which nothing that is being dropped can do.
+            let why = "the call no longer needs an answer".to_owned();
+            // Sending is asynchronous and `drop` cannot await.
             tokio::spawn(handle.cancel(Some(why)));
         }
     }

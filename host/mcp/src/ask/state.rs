@@ -1,5 +1,6 @@
-//! What a client without a session carries from a question to its answer, sealed so that it can only come back as it
-//! went out: for the same call of the same tool with the same arguments, by the same principal, once, within minutes.
+//! Sealed request state that a stateless client returns with its answer.
+//!
+//! A state is authenticated and valid only for the same tool with the same arguments and user, once, within [`TTL`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -12,45 +13,45 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use toolhost_contract::UserId;
 
-/// A person who takes longer is asked again.
+/// Lifetime of a request state. A later answer is rejected and the question is asked again.
 pub(super) const TTL: Duration = Duration::from_mins(5);
-/// States of other hosts that were used here and have not run out. More than this no person answers in [`TTL`].
+/// Maximum number of remembered states of other hosts that were used and have not expired.
 const USED: usize = 10_000;
-/// Bytes of earlier answers that travel along.
+/// Maximum size of the earlier answers in a state, in bytes.
 const CARRIED: usize = 32 << 10;
 
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    #[error("the key for states of questions has {0} bytes; make it at least 32")]
+    #[error("the request state key has {0} bytes; use at least 32")]
     TooShort(usize),
-    #[error("there are no random numbers: {0}")]
+    #[error("cannot generate random numbers: {0}")]
     Random(String),
 }
 
-/// What the client carries. It can read all of it.
+/// Content of a request state. It is signed but not encrypted: the client can read it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct State {
-    /// Which host has the call waiting.
+    /// The host that holds the suspended call.
     pub(super) host: String,
-    /// Under which name; nobody guesses it.
+    /// Random name of the suspended call on that host.
     pub(super) handle: String,
-    /// The question that is open.
+    /// Digest of the open question.
     pub(super) asked: Option<String>,
-    /// Questions that were answered before, for a host that does not have the call.
+    /// Earlier answers, for a host that does not have the call.
     pub(super) said: Vec<Said>,
 }
 
-/// An answer, and to which question it is one.
+/// An answer and the digest of its question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Said {
     pub(super) digest: String,
-    /// By the names of what was asked.
+    /// By request name.
     pub(super) answers: BTreeMap<String, Value>,
 }
 
 pub(super) struct Seals {
     codec: RequestStateCodec,
-    /// This host, in this run.
+    /// Random id of this process.
     pub(super) host: String,
     used: Mutex<HashMap<String, Instant>>,
     ttl: Duration,
@@ -72,7 +73,7 @@ impl Seals {
         })
     }
 
-    /// A name that nobody guesses.
+    /// Returns an unguessable name for a suspended call.
     pub(super) fn handle() -> Result<String, KeyError> {
         Ok(hex(&random::<16>()?))
     }
@@ -80,7 +81,7 @@ impl Seals {
     pub(super) fn seal(&self, state: &State, bound_to: &str) -> Result<String, RequestStateError> {
         let mut state = state.clone();
         while json!(state.said).to_string().len() > CARRIED {
-            // Whoever does not have it is asked again.
+            // A dropped answer only means that its question is asked again.
             state.said.remove(0);
         }
         let options = SealOptions::new()
@@ -89,7 +90,7 @@ impl Seals {
         self.codec.seal_json_with(&state, &options)
     }
 
-    /// Err when it is not one that we, or a host with our key, made for this very call.
+    /// Opens a state. Fails unless this host, or one with the same key, sealed it for this call.
     pub(super) fn open(&self, sealed: &str, bound_to: &str) -> Result<State, ErrorData> {
         self.codec
             .open_json_with(sealed, bound_to.as_bytes())
@@ -99,35 +100,35 @@ impl Seals {
             })
     }
 
-    /// A state of another host counts here once as well.
+    /// Marks a state of another host as used. Fails if it already was.
     pub(super) fn use_up(&self, handle: &str) -> Result<(), ErrorData> {
         let now = Instant::now();
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         if used.contains_key(handle) {
-            return Err(refused("was used already"));
+            return Err(refused("was already used"));
         }
         if used.len() >= USED {
             used.retain(|_, until| *until > now);
         }
         if used.len() >= USED {
-            return Err(refused("cannot be taken: too many were used lately"));
+            return Err(refused("cannot be accepted: too many were used recently"));
         }
         used.insert(handle.to_owned(), now + self.ttl);
         Ok(())
     }
 }
 
-/// Nothing of the state is said: whoever tries to forge one learns nothing.
+/// The error for a rejected state. It contains nothing of the state, to give no hints to a forger.
 pub(super) fn refused(why: &str) -> ErrorData {
-    let message = format!("the request state {why}; call again without it");
+    let message = format!("the request state {why}; repeat the call without it");
     ErrorData::invalid_params(message, Some(json!({"reason": "request_state"})))
 }
 
-/// What a state is good for. Members of the arguments may come back in another order.
-/// Arguments can be large, so they are read where they are.
+/// Returns a fingerprint of user, tool and arguments, independent of the order of members.
+/// Arguments can be large, so they are hashed without a copy.
 pub(super) fn binding(user: &UserId, tool: &str, arguments: Option<&JsonObject>) -> String {
     let mut digest = Sha256::new();
-    // The name of the local user is null, which no token has.
+    // The name of the local user is `null`, which cannot be the name of a token.
     canonical(&json!([user.name(), tool]), &mut digest);
     object(arguments.unwrap_or(&JsonObject::new()), &mut digest);
     hex(&digest.finalize())
@@ -154,7 +155,7 @@ fn canonical(value: &Value, out: &mut Sha256) {
     }
 }
 
-/// The members by their names.
+/// Hashes the members sorted by name.
 fn object(members: &JsonObject, out: &mut Sha256) {
     let mut members: Vec<_> = members.iter().collect();
     members.sort_by_key(|(name, _)| *name);
@@ -249,10 +250,10 @@ mod tests {
         let sealed = made.seal(&state(), "x").unwrap();
         // Until the clock has moved by a millisecond.
         let error = (0..10_000_000).find_map(|_| made.open(&sealed, "x").err());
-        let error = error.expect("the end of its time");
+        let error = error.expect("the state expires");
         assert_eq!(
             error.message,
-            "the request state has expired; call again without it"
+            "the request state has expired; repeat the call without it"
         );
     }
 
@@ -274,7 +275,7 @@ mod tests {
         let error = Seals::new(Some(vec![7; 31])).err().unwrap();
         assert_eq!(
             error.to_string(),
-            "the key for states of questions has 31 bytes; make it at least 32"
+            "the request state key has 31 bytes; use at least 32"
         );
     }
 

@@ -1,6 +1,6 @@
-//! A question as text, for a form that some client shows: all that a yes would allow, escaped and bounded.
+//! Text of a question in an elicitation form: everything that an approval allows, escaped and bounded.
 //!
-//! What a plugin or a model wrote stands behind a mark, so that it cannot look like words of the host.
+//! Text from plugins and models is prefixed with `│`, so that it cannot imitate text of the host.
 
 use std::fmt::Write as _;
 
@@ -9,36 +9,36 @@ use toolhost_contract::policy::AskKind;
 use toolhost_contract::units::show_size;
 use toolhost_contract::{Call, ChangeSet, Interview, Query, Question, shell, text};
 
-/// Nobody reads more than this before saying yes.
+/// Maximum size of the input of a call, in bytes. Users do not review more in a form.
 const MAX_INPUT: usize = 10 << 10;
 const MAX_CHANGES: usize = 200;
-/// Lines of all the differences of a call that has run.
+/// Maximum number of diff lines over all changes of a call.
 const DIFF_LINES: usize = 400;
-/// Characters of one line; a longer one is cut, and says by how much.
+/// Length at which a line is truncated, in characters. The truncation is marked.
 const LINE: usize = 2_000;
-/// Characters of one fact, such as a path.
+/// Maximum length of the value of a field, such as a path, in characters.
 const FACT: usize = 1_000;
 
-/// Why the question cannot be put into a form.
+/// Returns why the question is too long for a form, or `None` if it fits.
 pub(super) fn too_long(question: &Question, call: &Call) -> Option<String> {
     let tool = &question.tool;
     let changes = question.changes.as_ref().map_or(0, |set| set.changes.len());
     if changes > MAX_CHANGES {
         return Some(format!(
-            "it would make {changes} changes, too many to be judged in a form; start with --allow-tool {tool} to \
-             allow it unseen"
+            "the call makes {changes} changes, too many to review in a form; start with --allow-tool {tool} to \
+             allow it without review"
         ));
     }
     let size = call.input.to_string().len() + question.variable_bytes();
     (size > MAX_INPUT).then(|| {
         format!(
-            "its input is {}, too long to be judged in a form; start with --allow-tool {tool} to allow it unseen",
+            "the input is {}, too long to review in a form; start with --allow-tool {tool} to allow it without review",
             show_size(size as u64)
         )
     })
 }
 
-/// Everything above the place where the answer goes.
+/// Returns the message of an approval form.
 pub(super) fn question(question: &Question, call: &Call, remark: Option<&str>) -> String {
     let mut out = String::new();
     if let Some(remark) = remark {
@@ -57,12 +57,12 @@ pub(super) fn question(question: &Question, call: &Call, remark: Option<&str>) -
     fact(&mut out, "tool", question.tool.as_str());
     let effect = question.effect.as_str();
     fact(&mut out, "effect", &format!("{effect}{network}"));
-    fact(&mut out, "because", &question.reason);
+    fact(&mut out, "reason", &question.reason);
     if let Some(agent) = &question.agent {
         fact(&mut out, "agent", &format!("{agent}, a sub-agent"));
     }
     if let Some(meta) = &question.meta {
-        fact(&mut out, "a hook says", &meta.to_string());
+        fact(&mut out, "hook", &meta.to_string());
     }
     for (name, value) in &question.variables {
         let variable = text::inline(&format!("{name}={value}"), usize::MAX);
@@ -80,7 +80,7 @@ pub(super) fn question(question: &Question, call: &Call, remark: Option<&str>) -
     out
 }
 
-/// One question of a tool, with who asks it above.
+/// Returns the message of a form for a question that a tool asks.
 pub(super) fn query(interview: &Interview, at: usize, query: &Query) -> String {
     let mut out = "A tool asks you".to_owned();
     let of = interview.queries.len();
@@ -121,7 +121,7 @@ fn fenced(out: &mut String, words: &str, lines: usize) {
     }
     let rest = all.count();
     if rest > 0 {
-        let _ = writeln!(out, "  … {rest} more lines, which are not shown");
+        let _ = writeln!(out, "  … {rest} more lines not shown");
     }
 }
 
@@ -136,7 +136,7 @@ fn command(out: &mut String, question: &Question) {
     out.push_str("command:\n");
     fenced(out, command, usize::MAX);
     match shell::parse(command) {
-        // The command line has said it all.
+        // The command line already shows everything.
         Ok(script) if script.is_single() && script.writes.is_empty() => {}
         Ok(script) => {
             for simple in &script.commands {
@@ -153,7 +153,7 @@ fn command(out: &mut String, question: &Question) {
     }
 }
 
-/// `mcp__server__tool` is how tools of other servers are called here.
+/// Writes server and tool of a name of the form `mcp__SERVER__TOOL`.
 fn foreign(out: &mut String, question: &Question) {
     let name = question.tool.as_str();
     let (server, tool) = name
@@ -161,7 +161,7 @@ fn foreign(out: &mut String, question: &Question) {
         .and_then(|rest| rest.split_once("__"))
         .unwrap_or((question.plugin.as_str(), name));
     fact(out, "server", server);
-    fact(out, "its tool", tool);
+    fact(out, "server tool", tool);
 }
 
 fn touched(out: &mut String, question: &Question) {
@@ -171,19 +171,16 @@ fn touched(out: &mut String, question: &Question) {
             fact(out, if path.write { "changes" } else { "path" }, &path.path);
         }
         if subject.unclear {
-            fact(out, "paths", "more than can be told; see the input");
+            fact(out, "paths", "cannot all be determined; see the input");
         }
     }
     for url in &subject.urls {
-        fact(out, "address", url);
+        fact(out, "url", url);
     }
 }
 
 fn changed(out: &mut String, set: &ChangeSet) {
-    let _ = writeln!(
-        out,
-        "it has run, and nothing is real yet; a yes makes exactly this real: {set}"
-    );
+    let _ = writeln!(out, "Not applied yet. {set}");
     let mut lines = DIFF_LINES;
     for change in &set.changes {
         fact(out, change.kind.as_str(), &change.described());

@@ -1,4 +1,4 @@
-//! Bodies of requests, which come in a bounded size and time, and of answers, which hold on to what they need.
+//! HTTP request bodies with size and time limits, and response bodies that hold resources.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -15,27 +15,28 @@ use tokio::time::timeout;
 
 pub(crate) type Body = BoxBody<Bytes, Infallible>;
 
-/// For a whole request to arrive.
+/// How long a complete request may take to arrive.
 const UPLOAD: Duration = Duration::from_secs(60);
-/// What is read of a body that is too large, so that its sender gets to hear why it is refused: a connection that
-/// closes on somebody who still writes takes the answer with it.
+/// How long to read the rest of a body that is too large. A connection that closes while the client still writes is
+/// reset, and the client never sees the response.
 const REST: Duration = Duration::from_secs(2);
-/// What is read of a body whose sender was refused before.
+/// Maximum number of bytes read from the body of a rejected request.
 const SKIPPED: usize = 64 << 10;
 
 pub(crate) fn text(text: impl Into<Bytes>) -> Body {
     Full::new(text.into()).boxed()
 }
 
-/// Why a body was not read.
+/// Status and message for a body that was not accepted.
 pub(crate) type Unread = (StatusCode, &'static str);
 
 const TOO_LARGE: Unread = (
     StatusCode::PAYLOAD_TOO_LARGE,
-    "the request is larger than this server takes",
+    "the request body is larger than the limit of this server",
 );
 
-/// Refuses a body whose declared size is over `most` without reading it, where its sender waits for a word first.
+/// Reads a body of at most `most` bytes. Rejects one that declares a larger size without reading it if the client
+/// waits for `100 Continue`.
 pub(crate) async fn read<B>(
     body: Upload<B>,
     declared: Option<u64>,
@@ -49,7 +50,7 @@ where
     }
     let slow = (
         StatusCode::REQUEST_TIMEOUT,
-        "the request took more than a minute to arrive",
+        "the request body did not arrive within a minute",
     );
     timeout(UPLOAD, collect(body, most))
         .await
@@ -63,12 +64,13 @@ where
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| (StatusCode::BAD_REQUEST, "the request broke off"))?;
+        let frame =
+            frame.map_err(|_| (StatusCode::BAD_REQUEST, "the request body is incomplete"))?;
         let Ok(data) = frame.into_data() else {
             continue;
         };
         if data.len() > most - first.len() - rest.len() {
-            // Whether its sender stops or not, there is one answer.
+            // The response is the same whether the client stops sending or not.
             let _ = timeout(REST, discard(body, most.saturating_mul(4))).await;
             return Err(TOO_LARGE);
         }
@@ -87,7 +89,7 @@ where
     Ok(whole.freeze())
 }
 
-/// Lets a body go that nobody wants. Whether all of it was there.
+/// Discards the body of a rejected request. Returns whether it was complete.
 pub(crate) async fn skip<B>(body: Upload<B>) -> bool
 where
     B: HttpBody<Data = Bytes> + Unpin,
@@ -98,7 +100,7 @@ where
     body.is_end_stream() || timeout(REST, discard(body, SKIPPED)).await.unwrap_or(false)
 }
 
-/// The body of a request. The client may hold it until the first read, which makes hyper send `100 Continue`.
+/// A request body. A client may hold it back until the first read, which makes hyper send `100 Continue`.
 pub(crate) struct Upload<B> {
     body: B,
     held: bool,
@@ -111,7 +113,7 @@ impl<B> Upload<B> {
         Self { body, held }
     }
 
-    /// The client waits to hear whether it is to send the body.
+    /// The client waits for `100 Continue`.
     pub(crate) fn is_held(&self) -> bool {
         self.held
     }
@@ -155,10 +157,10 @@ where
     true
 }
 
-/// A body or a stream that holds something until it is over.
+/// A body or stream that holds a value until it ends.
 pub(crate) struct Watched<S, T> {
     inner: Pin<Box<S>>,
-    /// Let go at the end, and not only when the one who reads lets go.
+    /// Dropped at the end of the stream, not only when the stream is dropped.
     held: Option<T>,
 }
 

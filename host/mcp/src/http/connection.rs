@@ -1,4 +1,4 @@
-//! Connections: how many there are, how slow they may be, and how they end.
+//! TCP connections: accept loop, timeouts and graceful shutdown.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -21,26 +21,27 @@ use super::newcomers::{Newcomer, Newcomers};
 use super::sessions::Sessions;
 use crate::running::{Count, Running};
 
-/// For the head of a request to arrive, and between two requests. The first has less: see `newcomers.rs`.
+/// Timeout for a request head, and between requests. The first head has a shorter one, see
+/// `unauthenticated_connections.rs`.
 const HEAD: Duration = Duration::from_secs(30);
-/// Of one head, and of what is read ahead.
+/// Maximum size of a request head and of the read buffer, in bytes.
 const BUFFER: usize = 128 << 10;
-/// How long a client may leave what we wrote unread.
+/// How long a client may leave written data unread.
 const STALL: Duration = Duration::from_secs(60);
-/// How long a client may be quiet before its system is asked whether it is there, how often, and how many times.
+/// TCP keepalive: idle time, interval and number of probes.
 const QUIET: Duration = Duration::from_secs(30);
 const PROBE: Duration = Duration::from_secs(10);
 const PROBES: u32 = 3;
-/// Between two looks for sessions that nobody uses, and for what was kept long enough.
+/// Interval between removals of idle sessions, expired results and expired tasks.
 const SWEEP: Duration = Duration::from_secs(15);
-/// For calls that were cancelled to be recorded.
+/// How long cancelled calls may take to be recorded.
 const LAST_WORDS: Duration = Duration::from_secs(3);
-/// After a failure to accept, which is mostly a lack of descriptors.
+/// Delay after a failed `accept`, usually caused by a lack of file descriptors.
 const BREATH: Duration = Duration::from_millis(100);
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
-/// Serves until `stop`. Then no new request comes in, those that run may end within the grace, and what is left then,
-/// or when somebody says `hurry`, is cancelled.
+/// Serves until `stop` resolves. New requests are then rejected, and running ones may finish within the grace period.
+/// After it, or once `hurry` resolves, the rest is cancelled.
 pub(crate) async fn serve(
     listener: TcpListener,
     endpoint: Arc<Endpoint>,
@@ -78,7 +79,7 @@ pub(crate) async fn serve(
                     });
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a connection was not accepted");
+                    tracing::warn!(%error, "failed to accept a connection");
                     sleep(BREATH).await;
                 }
             },
@@ -92,7 +93,7 @@ pub(crate) async fn serve(
         () = hurry => {}
     }
     cancel.cancel();
-    // Tasks and calls that wait for an answer belong to no request.
+    // Tasks and suspended calls do not belong to a request.
     endpoint.shared.end(&endpoint.run);
     let ended = async {
         endpoint.shared.running.none().await;
@@ -101,12 +102,12 @@ pub(crate) async fn serve(
             sleep(Duration::from_millis(5)).await;
         }
     };
-    // Whoever is still there has had every chance.
+    // Connections that remain open are dropped.
     let _ = timeout(LAST_WORDS, ended).await;
 }
 
 fn refuse(stream: TcpStream) {
-    // One try: whoever cannot take these few bytes at once learns it from the end of the connection.
+    // A single attempt: if the write would block, the client only sees the connection close.
     let _ = stream.into_std().and_then(|mut stream| stream.write(FULL));
 }
 
@@ -116,9 +117,9 @@ async fn connection(
     newcomer: Newcomer,
     draining: CancellationToken,
 ) {
-    // Answers go out in several small writes. Without this each waits for the client to acknowledge the one before.
+    // Responses are several small writes. With Nagle's algorithm, each would wait for the previous acknowledgement.
     let _ = stream.set_nodelay(true);
-    // Without it the connection is only slower to go when its client is.
+    // Without keepalive, a dead connection is only detected later.
     let _ = probe(&stream);
     let newcomer = &newcomer;
     let service = service_fn(|request| {
@@ -133,7 +134,7 @@ async fn connection(
         .serve_connection(TokioIo::new(Patient::new(stream)), service);
     let mut serving = pin!(serving);
     let result = tokio::select! {
-        // What has come counts, however late it is looked at.
+        // Data that has arrived takes precedence over an expired timeout.
         biased;
         result = &mut serving => result,
         () = newcomer.is_over() => return,
@@ -143,12 +144,11 @@ async fn connection(
         }
     };
     if let Err(error) = result {
-        tracing::debug!(%error, "a connection broke off");
+        tracing::debug!(%error, "connection ended with an error");
     }
 }
 
-/// Asks now and then whether a quiet client is still there: a machine that was switched off says no goodbye, and its
-/// calls would run on for nobody.
+/// Enables TCP keepalive, which detects clients that disappeared without closing the connection.
 fn probe(stream: &TcpStream) -> rustix::io::Result<()> {
     use rustix::net::sockopt;
     sockopt::set_tcp_keepidle(stream, QUIET)?;
@@ -157,7 +157,7 @@ fn probe(stream: &TcpStream) -> rustix::io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)
 }
 
-/// A connection that ends when its client does not read for long.
+/// A stream that fails if the client does not read for [`WRITE_TIMEOUT`].
 struct Patient<S> {
     inner: S,
     stall: Option<Pin<Box<Sleep>>>,

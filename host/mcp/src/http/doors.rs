@@ -1,7 +1,7 @@
-//! Which names we answer to, and which web pages may talk to us.
+//! Host and origin checks against DNS rebinding and cross-site requests.
 //!
-//! A page in a browser can send requests to this machine, under a name of its own choice if it controls a DNS server.
-//! It cannot hide its origin, nor put a name of ours into `Host`; these two are checked before anything else.
+//! A web page can send requests to this machine, under any host name if it controls a DNS server. It cannot forge
+//! `Origin` or `Host`, so these are checked first.
 
 use http::header::{HOST, HeaderMap, ORIGIN};
 use http::uri::{Authority, Uri};
@@ -12,24 +12,24 @@ const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DoorError {
-    #[error("`{0}` is not a host; write a name or an address, with a port or without")]
+    #[error("`{0}` is not a host; use a name or an address with an optional port")]
     Host(String),
     #[error(
-        "`{0}` is not an origin; write `https://app.example.org`, with a port or `:*` if not the usual one"
+        "`{0}` is not an origin; use the form `https://app.example.org`, with a port or `:*` if not the default"
     )]
     Origin(String),
 }
 
-/// A name by which clients may call us.
+/// An accepted value of `Host`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostName {
     name: String,
-    /// None: whatever port.
+    /// `None`: any port.
     port: Option<u16>,
 }
 
 impl HostName {
-    /// As an operator writes it, also an IPv6 address without its brackets.
+    /// Parses an operator's setting. Also accepts an IPv6 address without brackets.
     pub fn parse(text: &str) -> Result<Self, DoorError> {
         match text.parse::<std::net::Ipv6Addr>() {
             Ok(address) => Self::of_header(&format!("[{address}]")),
@@ -37,14 +37,14 @@ impl HostName {
         }
     }
 
-    /// As it stands in a request.
+    /// Parses a `Host` header.
     fn of_header(text: &str) -> Result<Self, DoorError> {
         let wrong = || DoorError::Host(text::inline(text, 100));
         let authority: Authority = text.parse().map_err(|_| wrong())?;
         if authority.host().is_empty() || text.contains('@') || text.contains('*') {
             return Err(wrong());
         }
-        // A port that is there and no number is an error, and not any port.
+        // An invalid port must not count as any port.
         if authority.port_u16().is_none() && authority.as_str() != authority.host() {
             return Err(wrong());
         }
@@ -55,12 +55,12 @@ impl HostName {
     }
 }
 
-/// Where a web page may come from.
+/// An accepted value of `Origin`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     scheme: String,
     name: String,
-    /// None: whatever port.
+    /// `None`: any port.
     port: Option<u16>,
 }
 
@@ -86,7 +86,7 @@ impl Origin {
     }
 }
 
-/// Who knocks: a program, or a page that may read the answers.
+/// Sender of a request: a program, or a web page that may read the responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Visitor {
     Program,
@@ -100,29 +100,36 @@ pub struct Doors {
 }
 
 impl Doors {
-    /// Both besides this machine's own.
+    /// `hosts` and `origins` are accepted in addition to those of this machine.
     pub fn new(hosts: Vec<HostName>, origins: Vec<Origin>) -> Self {
         Self { hosts, origins }
     }
 
-    /// `target` is the request target. One in absolute form names a host of its own, which counts for whoever reads
-    /// the request on its way, so it has to be one of ours as well.
+    /// Checks host and origin. A `target` in absolute form contains a host too, which proxies use instead of `Host`, so
+    /// both must be equal.
     pub fn check(
         &self,
         target: &Uri,
         headers: &HeaderMap,
     ) -> Result<Visitor, (StatusCode, &'static str)> {
-        let host = one(headers, &HOST)
-            .map_err(|Several| (StatusCode::BAD_REQUEST, "a request needs one Host header"))?;
+        let host = one(headers, &HOST).map_err(|Several| {
+            (
+                StatusCode::BAD_REQUEST,
+                "the request has several Host headers",
+            )
+        })?;
         let host = host
             .and_then(|host| HostName::of_header(host.to_str().ok()?).ok())
-            .ok_or((StatusCode::BAD_REQUEST, "the Host header names no host"))?;
+            .ok_or((
+                StatusCode::BAD_REQUEST,
+                "the Host header is missing or invalid",
+            ))?;
         if let Some(authority) = target.authority() {
             let named = HostName::of_header(authority.as_str());
             if target.scheme_str() != Some("http") || named.as_ref() != Ok(&host) {
                 return Err((
                     StatusCode::BAD_REQUEST,
-                    "the address of the request and its Host header name different servers",
+                    "the request target and the Host header name different hosts",
                 ));
             }
         }
@@ -132,12 +139,12 @@ impl Doors {
         if !known && !LOCAL.contains(&host.name.as_str()) {
             return Err((
                 StatusCode::FORBIDDEN,
-                "this server does not go by that name; `--http-host NAME` gives it another",
+                "unknown host; start the server with `--http-host NAME` to accept it",
             ));
         }
         let foreign = (
             StatusCode::FORBIDDEN,
-            "pages from that origin may not talk to this server; `--http-origin ORIGIN` lets them",
+            "origin not allowed; start the server with `--http-origin ORIGIN` to allow it",
         );
         let Some(origin) = one(headers, &ORIGIN).map_err(|Several| foreign)? else {
             return Ok(Visitor::Program);
@@ -152,7 +159,7 @@ impl Doors {
     }
 }
 
-/// Of several values somebody else might read another than we do.
+/// A header with several values, of which a proxy may use another than this server.
 struct Several;
 
 fn one<'a>(
@@ -164,7 +171,7 @@ fn one<'a>(
     values.next().map_or(Ok(first), |_| Err(Several))
 }
 
-/// Scheme, host and port of an origin as browsers write it. `null` is none.
+/// Parses scheme, host and port of an origin as sent by browsers. Returns `None` for `null`.
 fn tuple(text: &str) -> Option<(String, String, u16)> {
     let uri: Uri = text.parse().ok()?;
     let scheme = uri.scheme_str()?.to_ascii_lowercase();
@@ -237,7 +244,7 @@ mod tests {
             ("127.0.0.1.evil.example", Err(403)),
             ("evil@localhost", Err(400)),
             ("localhost:x", Err(400)),
-            // A port, to whoever splits at the last colon.
+            // A parser that splits at the last colon reads a port.
             ("::1", Err(400)),
             ("", Err(400)),
         ] {

@@ -1,4 +1,4 @@
-//! The road of a request: its door, its token, its size, its place, and then the protocol.
+//! Handling of an HTTP request: origin, token, size and quota checks, then the protocol.
 
 use std::sync::Arc;
 
@@ -26,9 +26,9 @@ use crate::running::Running;
 use crate::shared::Shared;
 use crate::{Readiness, client};
 
-/// The one address of the protocol.
+/// Path of the MCP endpoint.
 pub(crate) const PATH: &str = "/mcp";
-/// For whoever only wants to know whether we are there.
+/// Path of the health check.
 const HEALTH: &str = "/healthz";
 
 pub(crate) struct Endpoint {
@@ -37,12 +37,12 @@ pub(crate) struct Endpoint {
     pub(crate) service: StreamableHttpService<crate::Handler, Sessions>,
     pub(crate) limits: Limits,
     pub(crate) shared: Arc<Shared>,
-    /// What the names of this run's sessions begin with.
+    /// Prefix of the session names of this process.
     pub(crate) run: String,
 }
 
 impl Endpoint {
-    /// Tells the records that those who came without a session are gone.
+    /// Records the end of the implicit sessions of stateless clients.
     pub(crate) fn farewell(&self) {
         for principal in self.principals.all() {
             if principal.was_met() {
@@ -103,13 +103,16 @@ impl Endpoint {
 
     fn admit(&self, parts: &Parts) -> Result<Arc<TokenShare>, Response<Body>> {
         if parts.uri.path() != PATH {
-            return Err(plain(StatusCode::NOT_FOUND, "there is only /mcp here"));
+            return Err(plain(
+                StatusCode::NOT_FOUND,
+                "not found; the endpoint is /mcp",
+            ));
         }
-        // A token in an address ends up in the logs of everything that the address passes.
+        // A token in a URL ends up in the logs of proxies.
         if parts.uri.query().is_some() {
             return Err(plain(
                 StatusCode::BAD_REQUEST,
-                "/mcp takes nothing after a `?`; a token belongs into the header Authorization",
+                "/mcp takes no query parameters; send a token in the Authorization header",
             ));
         }
         let principal = self.principals.of(&parts.headers);
@@ -128,7 +131,7 @@ impl Endpoint {
         parts.extensions.insert(Arc::clone(&principal));
         match parts.method {
             Method::POST => self.post(&principal, parts, body).await,
-            // A stream of a session, or a refusal.
+            // Opens the stream of a session or is rejected.
             Method::GET => match principal.stream() {
                 Ok(stream) => {
                     let answer = self.serve(&principal, parts, Bytes::new()).await;
@@ -139,7 +142,7 @@ impl Endpoint {
             _ => {
                 let is_end = parts.method == Method::DELETE;
                 let mut answer = self.serve(&principal, parts, Bytes::new()).await;
-                // rmcp says that it was accepted. It is done, and some clients want to hear that.
+                // rmcp replies 202 Accepted. The session has ended, and some clients expect 204.
                 if is_end && answer.status() == StatusCode::ACCEPTED {
                     *answer.status_mut() = StatusCode::NO_CONTENT;
                 }
@@ -177,7 +180,7 @@ impl Endpoint {
             Err(malformed) if is_json || malformed == Malformed::TooManyValues => {
                 return bad(malformed);
             }
-            // rmcp says what is wrong with the type.
+            // rmcp reports the wrong content type.
             Err(_) => Seen {
                 kind: Kind::Aside,
                 values: 0,
@@ -213,7 +216,7 @@ impl Endpoint {
                         .kernel
                         .open_session(&principal.session_key(&self.run), &client(None));
                 }
-                // The headers of a call are compared with the schema of its tool.
+                // rmcp compares the headers of a call with the schema of its tool.
                 if parts
                     .headers
                     .get("mcp-method")
@@ -221,7 +224,7 @@ impl Endpoint {
                 {
                     self.shared.reached(Readiness::Loaded).await;
                 }
-                // A call of the older protocols goes on when its client is gone, and keeps its place.
+                // In older protocols a call continues after its client disconnects, and keeps its permit.
                 if kind == Kind::Request {
                     parts.extensions.insert(Arc::clone(&place));
                 }
@@ -238,7 +241,7 @@ impl Endpoint {
         is_json: bool,
     ) -> Response<Body> {
         let answer = self.serve(principal, parts, body).await;
-        // JSON of the right type, and yet not what rmcp can read: it is no message of the protocol.
+        // The content type is correct, so rmcp failed to parse the message.
         if is_json && answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             return bad(Malformed::NotOneMessage);
         }
@@ -252,7 +255,7 @@ impl Endpoint {
         body: Bytes,
     ) -> Response<Body> {
         let request = Request::from_parts(parts, Full::new(body));
-        // In a box, because it is large.
+        // Boxed because the future is large.
         let serving = Box::pin(async {
             let answer = self.service.handle(request).await;
             (answer, CURRENT.with(|current| current.refused.take()))
@@ -261,13 +264,11 @@ impl Endpoint {
             (answer, None) => answer,
             (_, Some(Refused::TooManySessions)) => busy(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "too many sessions are open; end some, or wait until idle ones are ended",
+                "too many sessions are open; close some or wait until idle sessions end",
                 60,
             ),
             (_, Some(Refused::IdInUse)) => bad(Malformed::IdInUse),
-            (_, Some(Refused::NoSession)) => {
-                plain(StatusCode::NOT_FOUND, "there is no such session")
-            }
+            (_, Some(Refused::NoSession)) => plain(StatusCode::NOT_FOUND, "unknown session"),
         }
     }
 }
@@ -276,7 +277,7 @@ fn is_preflight(parts: &Parts) -> bool {
     parts.method == Method::OPTIONS && parts.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// An answer that the body has no part in. The connection stays only if the next request on it can be found.
+/// Responds without using the request body. The connection stays open only if the body could be skipped.
 async fn unread<B>(answer: Response<Body>, body: Upload<B>) -> Response<Body>
 where
     B: HttpBody<Data = Bytes> + Unpin,
@@ -294,7 +295,7 @@ fn closing(mut answer: Response<Body>) -> Response<Body> {
     answer
 }
 
-/// What a browser wants to hear before a page may send a token.
+/// The response to a CORS preflight request.
 fn allowed() -> Response<Body> {
     let mut answer = plain(StatusCode::NO_CONTENT, "");
     let headers = answer.headers_mut();
@@ -302,7 +303,7 @@ fn allowed() -> Response<Body> {
         ACCESS_CONTROL_ALLOW_METHODS,
         HeaderValue::from_static("GET, POST, DELETE"),
     );
-    // `*` is any header but this one.
+    // `*` does not include `Authorization`.
     headers.insert(
         ACCESS_CONTROL_ALLOW_HEADERS,
         HeaderValue::from_static("authorization, *"),
@@ -343,11 +344,11 @@ fn unauthorized(stranger: Stranger) -> Response<Body> {
     let (challenge, why) = match stranger {
         Stranger::NoToken => (
             "Bearer realm=\"toolhost\"",
-            "this server wants a token: `Authorization: Bearer TOKEN`",
+            "a token is required: `Authorization: Bearer TOKEN`",
         ),
         Stranger::WrongToken => (
             "Bearer realm=\"toolhost\", error=\"invalid_token\"",
-            "this token is not one of this server's",
+            "the token is not valid for this server",
         ),
     };
     let mut answer = plain(StatusCode::UNAUTHORIZED, why);
@@ -360,12 +361,12 @@ fn come_again(why: Busy) -> Response<Body> {
     match why {
         Busy::TooFast(wait) => busy(
             StatusCode::TOO_MANY_REQUESTS,
-            "too many requests in a second",
+            "too many requests per second",
             wait.as_secs() + 1,
         ),
         Busy::Full => busy(
             StatusCode::TOO_MANY_REQUESTS,
-            "too many requests are running or waiting already",
+            "too many requests are running or waiting",
             1,
         ),
     }

@@ -1,4 +1,4 @@
-//! Fuzz targets for requests over HTTP: bodies, and the heads that decide who may come in.
+//! Fuzz targets for HTTP request bodies and heads.
 
 use std::panic::AssertUnwindSafe;
 
@@ -84,7 +84,7 @@ const HEADS: &[&str] = &[
     ",",
 ];
 
-/// A request target in the first line, and a header in each of the others.
+/// Input: a request target in the first line, a header in each other line.
 #[test]
 fn fuzz_head() {
     let (ann, bob) = ("a".repeat(24), "b".repeat(24));
@@ -119,7 +119,7 @@ fn fuzz_head() {
             let Some((name, value)) = line.split_once(':') else {
                 continue;
             };
-            // As hyper reads it: without the blanks around it, and of any bytes but control characters.
+            // As hyper parses it: trimmed, any bytes except control characters.
             let value = HeaderValue::from_bytes(value.trim_matches([' ', '\t']).as_bytes());
             if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), value) {
                 headers.append(name, value);
@@ -150,7 +150,7 @@ fn fuzz_head() {
     });
 }
 
-/// What was let in, read by the parser that browsers have.
+/// Checks an accepted request with the URL parser of browsers.
 fn check_door(target: &Uri, headers: &HeaderMap, visitor: Visitor) {
     const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
     let text = |name: &str| {

@@ -1,30 +1,30 @@
-//! How much anyone may ask of a server that listens.
+//! Limits of the HTTP server.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one request.
+    /// Maximum size of a request body, in bytes.
     pub body: usize,
-    /// Requests that one principal may have running. More of them wait a while.
+    /// Maximum number of running requests per user. More wait.
     pub in_flight: usize,
-    /// Requests that one principal may make in a second.
+    /// Maximum number of requests per user and second.
     pub rate: Option<NonZeroU32>,
-    /// Sessions, and as many lasting streams, that one principal may have open.
+    /// Maximum number of open sessions per user, and of open streams.
     pub sessions: usize,
-    /// A session without a request or a stream ends after this.
+    /// A session without a request or stream ends after this time.
     pub idle: Duration,
-    /// Connections of all clients together.
+    /// Maximum number of connections of all clients.
     pub connections: usize,
-    /// How long running calls may go on once the server was told to stop.
+    /// How long running calls may continue after the server was told to stop.
     pub grace: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            // The kernel takes 1 MiB of input.
+            // The kernel accepts 1 MiB of input.
             body: 2 << 20,
             in_flight: 64,
             rate: None,

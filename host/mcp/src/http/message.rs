@@ -1,4 +1,4 @@
-//! A look at a message before rmcp reads it: what it is, and whether it is one at all.
+//! Classification and checks of a JSON-RPC message before rmcp parses it.
 
 use std::borrow::Cow;
 
@@ -10,18 +10,17 @@ use toolhost_contract::numbers::check_integers;
 
 use crate::shape::{MOST_VALUES, values};
 
-/// So many cost no more than any message does.
+/// Maximum number of values in a message that needs no reserved memory.
 pub(crate) const FEW_VALUES: usize = 2_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The greeting of the older protocols. Its answer ends before the session does.
+    /// `initialize` of the older protocols. It does not hold a permit for the session.
     Greeting,
     Request,
-    /// A request whose answer is a stream without an end.
+    /// A request whose response is a stream without an end.
     Listen,
-    /// A notification, or an answer to a question of ours. Neither may ever wait behind requests: one of them may be
-    /// what a request waits for.
+    /// A notification or a response. It must never wait behind requests, because a request may be waiting for it.
     Aside,
 }
 
@@ -34,7 +33,7 @@ pub(crate) enum Malformed {
     IdInUse,
 }
 
-/// What is known of a message before it is read.
+/// Properties of a message before it is parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) kind: Kind,
@@ -73,7 +72,7 @@ pub(crate) fn look(body: &[u8]) -> Result<Seen, Malformed> {
     if check_integers(body).is_err() {
         return Err(Malformed::InexactInteger);
     }
-    // An aside waits for nobody, so there is no room that it could wait for.
+    // Notifications and responses never wait, so they cannot wait for reserved memory.
     if kind == Kind::Aside && values > FEW_VALUES {
         return Err(Malformed::TooManyValues);
     }
@@ -85,7 +84,7 @@ fn kind(body: &[u8]) -> Result<Kind, Malformed> {
         Category::Data => Malformed::NotOneMessage,
         Category::Io | Category::Syntax | Category::Eof => Malformed::NotJson,
     };
-    // An array would be read as the members in their order.
+    // serde would also accept an array as the fields in order.
     if body.trim_ascii_start().first() != Some(&b'{') {
         serde_json::from_slice::<IgnoredAny>(body).map_err(malformed)?;
         return Err(Malformed::NotOneMessage);
@@ -101,7 +100,7 @@ fn kind(body: &[u8]) -> Result<Kind, Malformed> {
 }
 
 impl Malformed {
-    /// The answer, without an id, as there is none that could be trusted.
+    /// Returns the error response. Its id is null, because no id of the message can be trusted.
     pub(crate) fn answer(self) -> String {
         let (code, message) = match self {
             Self::NotJson => (-32700, "the body is not JSON"),
@@ -111,11 +110,11 @@ impl Malformed {
             ),
             Self::TooManyValues => (
                 -32600,
-                "the message holds too many values: 100000 in a request, 2000 in anything else",
+                "the message has too many JSON values; the limit is 100000 in a request and 2000 otherwise",
             ),
             Self::InexactInteger => (
                 -32602,
-                "an integer of the message does not fit into 64 bits and would lose digits; send it as text",
+                "an integer in the message does not fit into 64 bits and would lose digits; send it as a string",
             ),
             Self::IdInUse => (
                 -32600,

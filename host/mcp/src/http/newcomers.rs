@@ -1,5 +1,7 @@
-//! Connections on which nobody has shown a token yet. They are few, and the oldest makes room for the next: whoever has
-//! a token shows it at once, and whoever only holds a connection open keeps nobody out.
+//! Connections that have not authenticated yet.
+//!
+//! Their number is limited and the oldest is evicted for a new one. A legitimate client sends its token at once, so
+//! idle connections cannot block others.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,11 +11,10 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// For the first head on a connection to arrive, in steps: a host that was busy for long has not listened for as long, and
-/// that is one step.
+/// Timeout for the first request head, in steps. If the host itself was busy, that delay counts as a single step.
 const STEPS: u32 = 5;
 const STEP: Duration = Duration::from_secs(1);
-/// Of few connections newcomers may have all: several that come at once are no attack.
+/// Minimum capacity: a burst of a few connections is not an attack.
 const AT_LEAST: usize = 64;
 
 pub(crate) struct Newcomers {
@@ -23,22 +24,22 @@ pub(crate) struct Newcomers {
 
 #[derive(Default)]
 struct All {
-    /// The oldest has the smallest number.
+    /// Ordered by age: the oldest has the smallest number.
     waiting: BTreeMap<u64, CancellationToken>,
     next: u64,
 }
 
-/// One of them, for as long as this is there or until it is known.
+/// An unauthenticated connection. Dropping it frees its slot.
 pub(crate) struct Newcomer {
     number: u64,
     of: Arc<Newcomers>,
-    /// It has to make room.
+    /// Cancelled when the connection is evicted.
     ousted: CancellationToken,
     heard: Notify,
 }
 
 impl Newcomers {
-    /// `connections`: how many there may be of all kinds.
+    /// `connections` is the limit for all connections.
     pub(crate) fn new(connections: usize) -> Arc<Self> {
         Arc::new(Self {
             most: (connections / 4).max(AT_LEAST),
@@ -46,7 +47,7 @@ impl Newcomers {
         })
     }
 
-    /// One more. The oldest ones go until there is room for it.
+    /// Adds a connection and evicts the oldest ones if necessary.
     pub(crate) fn enter(self: &Arc<Self>) -> Newcomer {
         let ousted = CancellationToken::new();
         let mut all = self.all();
@@ -62,7 +63,7 @@ impl Newcomers {
         }
     }
 
-    /// Makes the oldest go. False: there is none.
+    /// Evicts the oldest connection. Returns false if there is none.
     pub(crate) fn oust(&self) -> bool {
         self.all().oust()
     }
@@ -80,17 +81,17 @@ impl All {
 }
 
 impl Newcomer {
-    /// A whole head has come.
+    /// A complete request head has arrived.
     pub(crate) fn heard(&self) {
         self.heard.notify_one();
     }
 
-    /// It had a token of ours. Nobody ousts it any more.
+    /// The connection sent a valid token and can no longer be evicted.
     pub(crate) fn known(&self) {
         self.of.all().waiting.remove(&self.number);
     }
 
-    /// Ends when the connection has to.
+    /// Resolves when the connection is evicted or times out.
     pub(crate) async fn is_over(&self) {
         let silent = async {
             for _ in 0..STEPS {
@@ -134,7 +135,7 @@ mod tests {
         let last = newcomers.enter();
         assert!(over(&second));
         assert!(rest.iter().chain([&first, &last]).all(|one| !over(one)));
-        // One that leaves makes room as well.
+        // A dropped connection frees its slot.
         drop(last);
         let _next = newcomers.enter();
         assert!(!over(&rest[0]));

@@ -1,4 +1,4 @@
-//! Sessions of the older protocols: each belongs to whoever began it, and ends when nobody uses it.
+//! Sessions of the older protocols, each owned by one user and ended when idle.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -22,9 +22,9 @@ use super::body::Watched;
 use super::share::{CURRENT, Refused, TokenShare};
 use crate::client;
 
-/// A session that was used just now is not ended to make room for another.
+/// A session used more recently than this is not evicted.
 const FRESH: Duration = Duration::from_secs(60);
-/// How long a newcomer waits for the end of the one that made room.
+/// How long a new session waits for the end of the evicted one.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 pub(crate) struct Sessions {
@@ -35,8 +35,8 @@ pub(crate) struct Sessions {
     idle: Duration,
 }
 
-/// The session of a request as the kernel knows it. It is not the protocol's session id, which would let a reader of
-/// the records use the session.
+/// The kernel's key for the session of a request. It differs from the protocol's session id, with which a reader of
+/// the records could use the session.
 #[derive(Clone)]
 pub(crate) struct Label(pub(crate) SessionKey);
 
@@ -46,7 +46,7 @@ struct Session {
     kernel: Arc<Kernel>,
     used: Mutex<Instant>,
     streams: AtomicUsize,
-    /// Of requests that run. rmcp would give the answer of one to the stream of another.
+    /// Ids of running requests. With a duplicate id, rmcp would send a response to the wrong stream.
     ids: Mutex<HashSet<RequestId>>,
     client: Mutex<Option<String>>,
 }
@@ -57,16 +57,16 @@ pub(crate) enum SessionsError {
     Session(#[from] LocalSessionManagerError),
     #[error("too many sessions are open")]
     TooMany,
-    #[error("a request of this id is running")]
+    #[error("a request with this id is running")]
     IdInUse,
-    #[error("there is no such session")]
+    #[error("unknown session")]
     None,
 }
 
 impl Sessions {
     pub(crate) fn new(kernel: Arc<Kernel>, most: usize, idle: Duration) -> Self {
         let mut inner = LocalSessionManager::default();
-        // Ours knows that a stream nobody writes to, or a call that takes long, is a use.
+        // rmcp would end sessions with a quiet stream or a long call; `sweep` does not.
         inner.session_config.keep_alive = None;
         Self {
             inner,
@@ -77,7 +77,7 @@ impl Sessions {
         }
     }
 
-    /// Ends what nobody used for long.
+    /// Ends idle sessions.
     pub(crate) fn sweep(self: &Arc<Self>) {
         let old: Vec<_> = lock(&self.open)
             .iter()
@@ -86,7 +86,7 @@ impl Sessions {
             .collect();
         for id in old {
             let sessions = Arc::clone(self);
-            // One whose client does not read may be slow to hear of it.
+            // Ending may take long if the client does not read.
             tokio::spawn(async move { sessions.end(&id).await });
         }
     }
@@ -113,7 +113,7 @@ impl Sessions {
         Ok(self.inner.close_session(id).await?)
     }
 
-    /// Which session of theirs has to go for a new one. None: there is room. An error: all are in use.
+    /// Returns the session to evict for a new one of this owner, or `None` if there is room. Fails if all are in use.
     fn displaced(&self, owner: &Arc<TokenShare>) -> Result<Option<SessionId>, SessionsError> {
         let open = lock(&self.open);
         let theirs = || {
@@ -133,8 +133,8 @@ impl Sessions {
 }
 
 impl Drop for Session {
-    /// Requests hold their session, so this is after the last of them: one that was being answered when the session
-    /// ended may have begun a call since.
+    /// Requests hold their session, so this runs after the last one. A request that was running when the session ended
+    /// may have started another call.
     fn drop(&mut self) {
         self.kernel.end_session(&self.key);
     }
@@ -143,11 +143,11 @@ impl Drop for Session {
 impl Session {
     fn is_of_current(&self) -> bool {
         let same = CURRENT.try_with(|current| Arc::ptr_eq(&current.principal, &self.owner));
-        // Outside of a request it is rmcp that asks.
+        // Outside of a request, the caller is rmcp itself.
         same.unwrap_or(true)
     }
 
-    /// How long it was not used. None: it is being used.
+    /// Returns how long the session has been idle, or `None` if it is in use.
     fn unused(&self) -> Option<Duration> {
         let busy = self.streams.load(Relaxed) > 0 || !lock(&self.ids).is_empty();
         (!busy).then(|| lock(&self.used).elapsed())
@@ -162,7 +162,7 @@ impl Session {
         Watched::new(stream, Open(self))
     }
 
-    /// Notes the id of a request until its handler is done, which the message itself tells by going away.
+    /// Registers the id of a request until its handler drops the message.
     fn register(self: &Arc<Self>, message: &mut ClientJsonRpcMessage) -> Result<(), SessionsError> {
         let JsonRpcMessage::Request(request) = &*message else {
             return Ok(());
@@ -177,7 +177,7 @@ impl Session {
     }
 }
 
-/// One more stream, for as long as this is there.
+/// Counts an open stream until dropped.
 pub(crate) struct Open(Arc<Session>);
 
 impl Drop for Open {
@@ -187,7 +187,7 @@ impl Drop for Open {
     }
 }
 
-/// An id in use, for as long as this is there.
+/// Reserves a request id until dropped.
 struct Id(Arc<Session>, RequestId);
 
 impl Drop for Id {
@@ -198,7 +198,7 @@ impl Drop for Id {
 }
 
 fn refuse(why: Refused) {
-    // Whoever asks outside of a request has nobody to tell.
+    // Outside of a request there is no response to change.
     let _ = CURRENT.try_with(|current| current.refused.set(Some(why)));
 }
 
@@ -215,7 +215,7 @@ impl SessionManager for Sessions {
         let owner = owner.map_err(|_| SessionsError::None)?;
         match self.displaced(&owner) {
             Ok(None) => {}
-            // It is out of the count at once. Its worker may be slow to hear of it, which is not the newcomer's fault.
+            // It is not counted any more, even if its worker is slow to end.
             Ok(Some(id)) => drop(timeout(FAREWELL, self.end(&id)).await),
             Err(error) => {
                 refuse(Refused::TooManySessions);
@@ -267,12 +267,12 @@ impl SessionManager for Sessions {
 
     async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
         if let Err(none) = self.get(id) {
-            // A session of another user is as unknown as one that never was.
+            // Do not reveal whether another user has this session.
             refuse(Refused::NoSession);
             return if CURRENT.try_with(|_| ()).is_ok() {
                 Err(none)
             } else {
-                // rmcp tells us of the end of a session that we ended.
+                // rmcp reports the end of a session that was ended here.
                 Ok(())
             };
         }

@@ -1,7 +1,7 @@
-//! Who may speak to us over HTTP: a file of tokens, one a line, each with the name that records use.
+//! Bearer tokens for HTTP: a file with one token per line, each with a user name for records.
 //!
-//! Only hashes are kept in memory. A request's token is looked up by its hash, so the time that takes says nothing
-//! about how much of a guess was right.
+//! Only hashes are kept in memory. A token is looked up by its hash, so timing does not reveal how much of a guess
+//! is correct.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -15,9 +15,9 @@ use sha2::{Digest as _, Sha256};
 use toolhost_contract::text;
 use toolhost_hostfiles::{open_regular, open_regular_no_follow};
 
-/// The name of whoever holds a token that has none.
+/// User name for a token without a name.
 pub const OWNER: &str = "owner";
-/// Less can be guessed, or was meant to be something else.
+/// Minimum length of a token, in bytes. Shorter ones can be guessed or are mistakes.
 const MIN_LENGTH: usize = 20;
 const MAX_LENGTH: usize = 1024;
 const MAX_NAME: usize = 64;
@@ -35,21 +35,21 @@ pub enum TokenError {
         line: usize,
         what: &'static str,
     },
-    #[error("token file {path}: it holds no token; a line is `NAME TOKEN`, or a token alone")]
+    #[error("token file {path}: no token found; write one `NAME TOKEN` or `TOKEN` per line")]
     Empty { path: String },
-    #[error("there are no random numbers for a token: {0}")]
+    #[error("cannot generate a random token: {0}")]
     Random(String),
 }
 
-/// The names of those who may come, by the hash of their token.
+/// User names by the hash of their token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tokens(HashMap<[u8; 32], String>);
 
-/// A token that was made just now. The only moment at which anyone can show it.
+/// A new token in plain text, which can be shown only now.
 pub struct NewToken(pub String);
 
 impl Tokens {
-    /// Reads a file that somebody else wrote.
+    /// Reads a token file of the operator.
     pub fn read(path: &Path) -> Result<Self, TokenError> {
         let shown = shown(path);
         let unreadable = |source| TokenError::Unreadable {
@@ -60,14 +60,14 @@ impl Tokens {
         Self::parse(&content(file, &shown, 0o006)?, &shown)
     }
 
-    /// Reads our own file, or makes one with a new token in it.
+    /// Reads the host's own token file, or creates it with a new token.
     pub fn read_or_create(path: &Path) -> Result<(Self, Option<NewToken>), TokenError> {
         let shown = shown(path);
         let unreadable = |source| TokenError::Unreadable {
             path: shown.clone(),
             source,
         };
-        // Never through a link: whoever may put one there must not choose our token.
+        // Do not follow links: another user could create one and so choose the token.
         let open = || open_regular_no_follow(path);
         let (file, new) = match open() {
             Ok(file) => (file, None),
@@ -75,7 +75,7 @@ impl Tokens {
                 let token = random_token()?;
                 match create(path, &token) {
                     Ok(()) => (open().map_err(unreadable)?, Some(NewToken(token))),
-                    // Another host was faster; its token is as good.
+                    // Another host created the file first. Use its token.
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                         (open().map_err(unreadable)?, None)
                     }
@@ -88,7 +88,7 @@ impl Tokens {
         Ok((tokens, new))
     }
 
-    /// `shown` is what errors call the file.
+    /// `shown` is the path for error messages.
     pub fn parse(content: &str, shown: &str) -> Result<Self, TokenError> {
         let mut tokens = HashMap::new();
         for (number, line) in content.lines().enumerate() {
@@ -105,19 +105,19 @@ impl Tokens {
             let (name, token) = match words[..] {
                 [token] => (OWNER, token),
                 [name, token] => (name, token),
-                _ => return Err(wrong("a line is `NAME TOKEN`, or a token alone")),
+                _ => return Err(wrong("a line is `NAME TOKEN` or `TOKEN`")),
             };
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
             if name.len() > MAX_NAME || !name.chars().all(plain) {
                 return Err(wrong(
-                    "a name has at most 64 letters, digits, `-`, `_`, `.` and `@`",
+                    "a name has at most 64 characters: ASCII letters, digits, `-`, `_`, `.` and `@`",
                 ));
             }
             if !(MIN_LENGTH..=MAX_LENGTH).contains(&token.len()) || !token.is_ascii() {
                 return Err(wrong("a token has 20 to 1024 ASCII characters"));
             }
             if tokens.insert(hash(token), name.to_owned()).is_some() {
-                return Err(wrong("this token is there twice"));
+                return Err(wrong("duplicate token"));
             }
         }
         if tokens.is_empty() {
@@ -128,7 +128,7 @@ impl Tokens {
         Ok(Self(tokens))
     }
 
-    /// Whose token this is.
+    /// Returns the user of a token.
     pub fn whose(&self, token: &str) -> Option<&str> {
         self.0.get(&hash(token)).map(String::as_str)
     }
@@ -148,12 +148,12 @@ fn random_token() -> Result<String, TokenError> {
     Ok(format!("toolhost_{}", URL_SAFE_NO_PAD.encode(bytes)))
 }
 
-/// Written under another name first, so that nobody ever reads half a token, and then linked, which fails if there is
-/// anything by that name, a dangling link too.
+/// Creates a token file. The file is written under a temporary name, so that a partial token is never read, and then
+/// hard-linked, which fails if `path` exists, even as a dangling link.
 fn create(path: &Path, token: &str) -> io::Result<()> {
     let folder = path
         .parent()
-        .ok_or_else(|| io::Error::other("it has no folder"))?;
+        .ok_or_else(|| io::Error::other("the path has no parent folder"))?;
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -170,12 +170,12 @@ fn create(path: &Path, token: &str) -> io::Result<()> {
             file.sync_all()
         })
         .and_then(|()| fs::hard_link(&fresh, path));
-    // What is left of it is useless, and a failure to remove it changes nothing.
+    // A temporary file that cannot be removed does no harm.
     let _ = fs::remove_file(&fresh);
     written
 }
 
-/// The content of a plain file that belongs to us or to root, and that no mode bit of `closed` opens to others.
+/// Reads a regular file that belongs to this user or root and has none of the mode bits of `closed` set.
 fn content(file: File, shown: &str, closed: u32) -> Result<String, TokenError> {
     let unreadable = |source| TokenError::Unreadable {
         path: shown.to_owned(),
@@ -188,15 +188,15 @@ fn content(file: File, shown: &str, closed: u32) -> Result<String, TokenError> {
     let metadata = file.metadata().map_err(unreadable)?;
     let us = rustix::process::geteuid().as_raw();
     if ![us, 0].contains(&metadata.uid()) {
-        return Err(untrusted("it belongs to another user"));
+        return Err(untrusted("owned by another user"));
     }
     if metadata.mode() & (closed | 0o022) != 0 {
         return Err(untrusted(
-            "others may read or change it; `chmod 600` it, and make a new token",
+            "readable or writable by other users; run `chmod 600` on it and create a new token",
         ));
     }
     if metadata.len() > MAX_FILE {
-        return Err(untrusted("it is larger than 1 MiB"));
+        return Err(untrusted("larger than 1 MiB"));
     }
     let mut content = String::new();
     file.take(MAX_FILE)
@@ -246,11 +246,11 @@ mod tests {
             Ok(&[(A, "ann"), (B, "bob")]),
         );
         check(&format!("ann {A}\nann {B}"), Ok(&[(A, "ann"), (B, "ann")]));
-        check("", Err("it holds no token"));
-        check("# nobody\n", Err("it holds no token"));
+        check("", Err("no token found"));
+        check("# empty\n", Err("no token found"));
         check("short", Err("line 1: a token has 20"));
         check(&format!("a b {A}"), Err("line 1: a line is"));
-        check(&format!("ann {A}\nbob {A}"), Err("line 2: this token"));
+        check(&format!("ann {A}\nbob {A}"), Err("line 2: duplicate token"));
         check(&format!("a/b {A}"), Err("line 1: a name has"));
     }
 
@@ -286,10 +286,16 @@ mod tests {
         };
         says(
             Tokens::read_or_create(&own("group", 0o640)).err(),
-            "others may read",
+            "readable or writable",
         );
-        says(Tokens::read(&own("world", 0o644)).err(), "others may read");
-        says(Tokens::read(&own("write", 0o620)).err(), "others may read");
+        says(
+            Tokens::read(&own("world", 0o644)).err(),
+            "readable or writable",
+        );
+        says(
+            Tokens::read(&own("write", 0o620)).err(),
+            "readable or writable",
+        );
         says(Tokens::read(dir.path()).err(), "not a regular file");
         says(Tokens::read(&dir.path().join("none")).err(), "No such file");
         Tokens::read(&own("mounted", 0o440)).unwrap();

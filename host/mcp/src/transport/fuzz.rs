@@ -1,4 +1,4 @@
-//! The fuzz target for lines that could not be parsed.
+//! Fuzz target for lines that cannot be parsed.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The requests that have no answer yet: no two with one id, and no more than we can hold.
+//! Open requests: rejects duplicate ids and limits number and size.
 
 use std::collections::HashMap;
 
@@ -6,13 +6,14 @@ use rmcp::model::{ClientRequest, ErrorData, RequestId};
 use tokio::time::{Duration, Instant};
 use toolhost_contract::text;
 
-/// All open requests together. Calls have a smaller limit of their own; this is for streams.
+/// Maximum number of open requests. Calls have a lower limit; this one bounds streams.
 const REQUESTS: usize = 2048;
-/// Their bytes as they came in. They are refused and not left unread, for behind them may be what ends one of them.
+/// Maximum total size of open requests, in bytes. More are rejected instead of left unread, because the input behind
+/// them may contain a cancellation.
 const BYTES: usize = 32 << 20;
-/// So many requests that wait for nobody may be under way, before the next line is read.
+/// Maximum number of open requests that need no input. Reading pauses at this limit.
 const QUICK: usize = 64;
-/// So long nobody may use the id of a cancelled request, since what is left of it would be taken for the answer.
+/// How long the id of a cancelled request stays reserved, because a late response could be taken for the new one's.
 const FADING: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
@@ -25,7 +26,7 @@ pub(super) struct Open {
 struct Request {
     bytes: usize,
     is_quick: bool,
-    /// It was cancelled, and its id is free from here on.
+    /// When the id becomes free, if the request was cancelled.
     fading: Option<Instant>,
 }
 
@@ -40,7 +41,7 @@ impl Open {
             && other.fading.is_none_or(|until| Instant::now() < until)
         {
             let id = text::inline(&id.to_string(), 80);
-            let message = format!("the id {id} belongs to a request that is open; take another");
+            let message = format!("request id {id} is already in use; use another");
             return Err(ErrorData::invalid_request(message, None));
         }
         if self.requests.len() >= REQUESTS {
@@ -48,9 +49,9 @@ impl Open {
             self.requests
                 .retain(|_, request| request.fading.is_none_or(|until| now < until));
         }
-        // One alone is always taken: it is not longer than a line.
+        // A single request is always accepted: its size is limited by the line length.
         if self.requests.len() >= REQUESTS || (self.bytes > 0 && self.bytes + bytes > BYTES) {
-            let message = "too many requests are open; wait for some answers before the next one";
+            let message = "too many open requests; wait for responses before the next request";
             return Err(ErrorData::internal_error(message, None));
         }
         let request = Request {
@@ -64,14 +65,14 @@ impl Open {
         Ok(())
     }
 
-    /// The request has its answer.
+    /// The request was answered.
     pub(super) fn end(&mut self, id: &RequestId) {
         if let Some(request) = self.requests.remove(id) {
             self.release(&request);
         }
     }
 
-    /// The client takes the request back. There will be no answer.
+    /// The client cancelled the request, which gets no response.
     pub(super) fn cancel(&mut self, id: &RequestId) {
         let Some(mut request) = self.requests.remove(id) else {
             return;
@@ -88,13 +89,13 @@ impl Open {
         }
     }
 
-    /// Enough answers are being made, and will come without another word of the client.
+    /// Whether reading must pause until some requests that need no input are answered.
     pub(super) fn is_full(&self) -> bool {
         self.quick >= QUICK
     }
 }
 
-/// The answer of such a request waits for no person, no tool and no client.
+/// Whether the request is answered without waiting for a user, tool or client.
 fn is_quick(request: &ClientRequest) -> bool {
     !matches!(
         request,

@@ -1,4 +1,4 @@
-//! What is said to the client and not written yet: in the order it was said, and no more than a client may leave unread.
+//! Bounded queue of output lines, and the writer that drains it.
 
 use std::collections::VecDeque;
 use std::io::{Error, ErrorKind, Result};
@@ -9,13 +9,13 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Whoever leaves more than this unread is not listened to, and gets no further call begun, until some of it is read.
-/// It is that much, and not a few messages, because a simple script may well say everything before it reads.
+/// Maximum unread output, in bytes. Above it, no input is read and no call is started. It is large because a simple
+/// script may write all its requests before it reads.
 const UNREAD: usize = 16 << 20;
-/// What a message costs beside its own bytes: the task that writes it.
+/// Estimated overhead of a queued message, including the task that writes it, in bytes.
 const BESIDES: usize = 1024;
 
-/// One for each client.
+/// Output queue of one client.
 #[derive(Default)]
 pub(crate) struct Outbox {
     waiting: Mutex<Waiting>,
@@ -26,14 +26,14 @@ pub(crate) struct Outbox {
 #[derive(Default)]
 struct Waiting {
     lines: VecDeque<Vec<u8>>,
-    /// Of the lines, and of the one that is being written.
+    /// Total size of the queued lines and the one being written.
     bytes: usize,
-    /// How many lines there have been.
+    /// Number of lines queued so far.
     said: u64,
 }
 
 impl Outbox {
-    /// Puts a line behind the others. Returns its number, for `Pen::write`.
+    /// Appends a line and returns its number, for [`LineWriter::write_until`].
     pub(crate) fn say(&self, line: Vec<u8>) -> u64 {
         let mut waiting = self.waiting();
         waiting.bytes += line.len() + BESIDES;
@@ -42,7 +42,7 @@ impl Outbox {
         waiting.said
     }
 
-    /// The number of the last line.
+    /// Returns the number of the last line.
     pub(crate) fn said(&self) -> u64 {
         self.waiting().said
     }
@@ -60,11 +60,11 @@ impl Outbox {
         self.is_gone() || self.waiting().bytes <= UNREAD
     }
 
-    /// Waits until the client has read enough, or will never read again.
+    /// Waits until the unread output is below the limit or the client is gone.
     pub(crate) async fn room(&self) {
         while !self.has_room() {
             let mut fell = std::pin::pin!(self.fell.notified());
-            // From here on it hears of every line, also of one that is written before the next look.
+            // Register before the second check, so that no notification is lost.
             fell.as_mut().enable();
             if !self.has_room() {
                 fell.await;
@@ -76,12 +76,12 @@ impl Outbox {
         self.gone.is_cancelled()
     }
 
-    /// Waits until nobody can hear us.
+    /// Waits until the client is gone.
     pub(crate) async fn gone(&self) {
         self.gone.cancelled().await;
     }
 
-    /// From now on nobody can hear us.
+    /// Marks the client as gone and drops the queued lines.
     pub(crate) fn break_off(&self) {
         self.gone.cancel();
         self.waiting().lines.clear();
@@ -93,8 +93,8 @@ impl Outbox {
     }
 }
 
-/// Writes the lines. Whoever waits for one of them writes all before it as well, so the order is that of the outbox,
-/// whoever comes first; and each may be dropped in the middle of a line, which the next goes on with.
+/// Writes lines in queue order. A caller that waits for a line also writes all lines before it. A caller may be
+/// dropped in the middle of a line; the next one continues there.
 pub(crate) struct Pen<W> {
     writer: W,
     line: Vec<u8>,
@@ -112,14 +112,14 @@ impl<W: AsyncWrite + Unpin> Pen<W> {
         }
     }
 
-    /// Returns when the line with this number was written.
+    /// Writes queued lines up to this number.
     pub(crate) async fn write(&mut self, outbox: &Outbox, until: u64) -> Result<()> {
         while self.written < until {
             if outbox.is_gone() {
                 return Err(ErrorKind::BrokenPipe.into());
             }
             if let Err(error) = self.write_one(outbox).await {
-                // A line that was written in part cannot be taken back, so nothing that follows it could be read.
+                // After a partial line, nothing that follows could be parsed.
                 outbox.break_off();
                 return Err(error);
             }
@@ -160,7 +160,7 @@ mod tests {
         let second = outbox.say(b"second\n".to_vec());
         let mut heard = [0; 13];
         for byte in &mut heard {
-            // Each is dropped in the middle.
+            // Each call is dropped in the middle of a line.
             let _ = pen.write(&outbox, second).now_or_never();
             *byte = theirs.read_u8().await.unwrap();
         }

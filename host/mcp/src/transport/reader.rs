@@ -1,4 +1,4 @@
-//! Reads lines of a bounded length, and of longer ones only what tells whom to answer.
+//! Reader for lines of bounded length. Longer lines are only scanned for message ids.
 
 use std::mem;
 
@@ -6,25 +6,25 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 use super::scan::{Found, Scan};
 
-/// A longer line is refused, and no memory beyond this is spent on it.
+/// Maximum length of a line, in bytes. A longer line is rejected and not buffered.
 pub(super) const MAX_LINE: usize = 8 << 20;
-/// So much is kept for the next line.
+/// Buffer capacity kept for the next line, in bytes.
 const KEPT: usize = 64 << 10;
-/// Some editors begin a text with it.
+/// UTF-8 byte order mark.
 const MARK: &[u8] = b"\xEF\xBB\xBF";
 
 pub(super) struct Reader<R> {
     from: BufReader<R>,
     line: Vec<u8>,
-    /// Of a line that is too long, until it ends.
+    /// Scan of the current line, if it is too long.
     long: Option<Box<Scan>>,
 }
 
 pub(super) enum Line {
-    /// It is in `Reader::line`, until `done`.
+    /// A complete line, available as `LineReader::line` until `done`.
     Whole,
     Long(Vec<Found>),
-    /// Whatever has no end of line does not count.
+    /// End of input. An incomplete last line is ignored.
     End,
 }
 
@@ -37,14 +37,14 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         }
     }
 
-    /// May be dropped at any time: the next one goes on with the line.
+    /// Reads the next line. Cancel safe.
     pub(super) async fn next(&mut self) -> Line {
         loop {
             let read = match self.from.fill_buf().await {
                 Ok([]) => return Line::End,
                 Ok(read) => read,
                 Err(error) => {
-                    tracing::error!("reading from the client: {error}");
+                    tracing::error!("failed to read from the client: {error}");
                     return Line::End;
                 }
             };
@@ -70,7 +70,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         }
     }
 
-    /// The line without what is around a message.
+    /// Returns the current line without whitespace and byte order mark.
     pub(super) fn line(&self) -> &[u8] {
         let line = self.line.trim_ascii();
         line.strip_prefix(MARK).unwrap_or(line)

@@ -1,23 +1,23 @@
-//! Finds out whom to answer, and what about, from a line that nobody could read as a message.
+//! Scanner that finds message ids in lines that cannot be parsed.
 //!
-//! Looks at each byte once and keeps next to nothing, so that it may be given a line of any length. The whole line
-//! counts: the most common clients write the `id` behind the parameters.
+//! It reads each byte once and uses constant memory, so that lines may have any length. It scans the whole line,
+//! because common clients write `id` after `params`.
 
 use rmcp::model::RequestId;
 
-/// A longer id is none.
+/// Maximum length of an id, in bytes. Longer ones are ignored.
 const ID: usize = 256;
-/// A line with more messages gets an answer to so many of them.
+/// Maximum number of messages of a line that are answered.
 const MESSAGES: usize = 64;
 
-/// What was seen of one message.
+/// Properties of one message.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Found {
     pub(super) id: Id,
     pub(super) method: bool,
-    /// A result or an error: the message answers a question of ours.
+    /// The message has a result or error, so it is a response to a server request.
     pub(super) outcome: bool,
-    /// All of it was there.
+    /// The message was complete.
     pub(super) whole: bool,
 }
 
@@ -25,14 +25,14 @@ pub(super) struct Found {
 pub(super) enum Id {
     #[default]
     Missing,
-    /// There is one, and it is not of those that may be.
+    /// The id is not a string or an integer.
     Unreadable,
     Known(RequestId),
 }
 
 pub(super) struct Seen {
     pub(super) found: Vec<Found>,
-    /// How many brackets were open at once.
+    /// Maximum nesting depth.
     pub(super) deepest: usize,
 }
 
@@ -40,14 +40,14 @@ pub(super) struct Seen {
 pub(super) struct Scan {
     found: Vec<Found>,
     message: Found,
-    /// Open brackets. Those around messages do not count, so the members of a batch are messages too.
+    /// Number of open brackets. Brackets around messages are not counted, so the elements of a batch are messages too.
     depth: usize,
     deepest: usize,
     in_string: bool,
     escaped: bool,
-    /// Which member of the message comes to an end next, when it is not the name of one.
+    /// The member whose value is being scanned. `None` while its name is scanned.
     member: Option<Member>,
-    /// A name of a member, or an id.
+    /// The name of the member, or the value of `id`.
     text: Vec<u8>,
 }
 
@@ -59,7 +59,7 @@ enum Member {
     Other,
 }
 
-/// Looks at a whole line.
+/// Scans a complete line.
 pub(super) fn scan(line: &[u8]) -> Seen {
     let mut scan = Scan::default();
     scan.feed(line);

@@ -1,4 +1,4 @@
-//! Input that also ends when the host is told to stop.
+//! Reader that also ends when the host is told to stop.
 
 use std::io::Result;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 pub(crate) struct Stoppable<R> {
     inner: R,
-    /// None: it has come.
+    /// `None` once it has resolved.
     stop: Option<BoxFuture<'static, ()>>,
 }
 
@@ -34,7 +34,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Stoppable<R> {
             self.stop = None;
         }
         match self.stop {
-            // Nothing read is the end.
+            // Zero bytes mean the end of input.
             None => Poll::Ready(Ok(())),
             Some(_) => Pin::new(&mut self.inner).poll_read(context, buffer),
         }

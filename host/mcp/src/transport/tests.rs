@@ -1,4 +1,4 @@
-//! The transport between a client that does what it likes and what rmcp would do with its messages.
+//! Tests of the transport with misbehaving clients.
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -10,7 +10,7 @@ use tokio::io::{
 
 use super::*;
 
-/// What the pipe takes before somebody has to read.
+/// Capacity of the pipe, in bytes.
 const PIPE: usize = 1 << 16;
 
 type Ours = Lines<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
@@ -54,7 +54,7 @@ fn result(id: i64, bytes: usize) -> ServerJsonRpcMessage {
     ServerJsonRpcMessage::response(text, RequestId::Number(id))
 }
 
-/// What rmcp does with a message: writing it goes on beside everything else.
+/// Sends a message like rmcp, which writes concurrently.
 fn send(lines: &mut Ours, message: ServerJsonRpcMessage) -> BoxFuture<'static, Result<(), Error>> {
     Box::pin(lines.send(message))
 }
@@ -75,7 +75,7 @@ fn id(message: Option<ClientJsonRpcMessage>) -> i64 {
     }
 }
 
-/// What is answered to a line, as codes by ids, before the session goes on.
+/// Checks the errors that a line causes, as ids and codes, before the session continues.
 async fn check(line: &[u8], expected: &[(Value, i64)]) {
     let (mut client, mut lines) = Client::new();
     let talk = async {
@@ -99,7 +99,7 @@ async fn check(line: &[u8], expected: &[(Value, i64)]) {
     let (heard, ()) = tokio::join!(talk, serve);
     let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
     assert_eq!(heard, expected, "{shown}");
-    // And nothing else.
+    // No other output.
     lines.send(told()).await.unwrap();
     assert_eq!(client.hear().await["id"], Value::Null, "{shown}");
 }
@@ -189,7 +189,7 @@ async fn an_answer_of_the_client_that_cannot_be_read_ends_the_question() {
     lines.send(told()).await.unwrap();
     assert!(
         client.hear().await["error"].is_null(),
-        "nothing is said of it"
+        "no other error is sent"
     );
 }
 
@@ -215,7 +215,7 @@ async fn an_id_that_is_open_is_not_taken_again() {
         (&json!(6), &json!(-32600))
     );
 
-    // An answer frees it, and so does a cancelled call, as soon as nothing can be left of it.
+    // A response frees the id, and so does a cancellation, after the reservation ends.
     lines.send(result(6, 0)).await.unwrap();
     client.hear().await;
     client.say(&six).await;
@@ -247,7 +247,7 @@ async fn so_many_requests_are_open_and_no_more() {
     client.say(cancel).await;
     assert!(
         matches!(lines.receive().await, Some(JsonRpcMessage::Notification(_))),
-        "what ends one is heard"
+        "cancellations are still read"
     );
     assert_eq!(client.hear().await["error"]["code"], json!(-32603));
     tokio::time::advance(Duration::from_secs(1)).await;
@@ -291,7 +291,7 @@ async fn nothing_is_read_while_too_much_is_unread() {
         .collect();
     client.say(&request(100, "tools/call")).await;
     assert!(lines.receive().now_or_never().is_none());
-    // Whoever comes first to write, they come in this order.
+    // The order is independent of which write is polled first.
     let sends = tokio::spawn(futures::future::join_all(sends.into_iter().rev()));
     for number in 0..count {
         assert_eq!(client.hear().await["id"], json!(number));
@@ -332,7 +332,7 @@ async fn nobody_is_served_who_cannot_hear_us() {
         let mut waiting = Box::pin(lines.next());
         assert!(
             waiting.as_mut().now_or_never().is_some(),
-            "until we know it"
+            "reading continues until a write fails"
         );
     }
     write.await.unwrap_err();
@@ -351,7 +351,7 @@ async fn what_was_said_before_the_end_of_input_is_heard() {
     client.writer.write_all(b"{\"jsonrpc\":").await.unwrap();
     client.writer.shutdown().await.unwrap();
     assert_eq!(id(lines.receive().await), 1);
-    // Nobody polls it: the session ends.
+    // Not polled: the session ends.
     let answer = send(&mut lines, result(1, 10));
     assert!(lines.receive().await.is_none());
     lines.close().await.unwrap();

@@ -1,4 +1,4 @@
-//! Questions over HTTP: on the stream of the request that asks, or by a state that only its principal can use.
+//! Prompts over HTTP: sent on the stream of the request in a session, or with a request state bound to its user.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn yes() -> Value {
     json!({"action": "accept", "content": {"answer": "once"}})
 }
 
-/// A call of the newest protocol by a client that shows forms.
+/// A stateless call by a client that supports forms.
 async fn wipe(client: &mut Client, state: Option<&Value>) -> Value {
     let mut asked = modern(call(1, "wipe", json!({})));
     asked["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = forms();
@@ -117,7 +117,7 @@ async fn an_approval_for_the_session_ends_with_the_session() {
     assert_eq!(other.post(&[], &answer.to_string()).await.status, 202);
     let result = heard(&mut first).await;
     assert_eq!(result["result"]["content"][0]["text"], json!("wiped"));
-    // The same call of the same session is not asked about again.
+    // The same call in the same session needs no second approval.
     let again = other.call(2, "wipe", json!({})).await;
     assert_eq!(again.text(), "wiped");
 
@@ -126,7 +126,7 @@ async fn an_approval_for_the_session_ends_with_the_session() {
     check_is_asked(&site).await;
 }
 
-/// A new session of the same user is asked about the call.
+/// Checks that a new session of the same user must approve the call.
 async fn check_is_asked(site: &Site) {
     let mut client = greeted(site, forms()).await;
     client
@@ -141,7 +141,7 @@ async fn check_is_asked(site: &Site) {
     );
 }
 
-/// A client of the older protocol that can do something.
+/// A client with a session and these capabilities.
 async fn greeted(site: &Site, capabilities: Value) -> Client {
     let mut client = site.client().await;
     let hello = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "c", "version": "1"}});
@@ -155,7 +155,7 @@ async fn greeted(site: &Site, capabilities: Value) -> Client {
     client
 }
 
-/// The next message on a stream.
+/// Returns the next message on the stream.
 async fn heard(client: &mut Client) -> Value {
     let mut text = String::new();
     while let Some(chunk) = client.chunk().await {

@@ -1,4 +1,4 @@
-//! A client that writes its own HTTP, so that it can be as wrong, as slow and as rude as a test wants.
+//! Raw HTTP client for malformed, slow and hostile requests.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The one message of the body that answers a request.
+    /// Returns the response message of the body.
     pub fn json(&self) -> Value {
         if let Ok(message) = serde_json::from_str(&self.body) {
             return message;
@@ -65,7 +65,7 @@ impl Client {
         }
     }
 
-    /// One whose system keeps little of what it does not read.
+    /// Connects with a small receive buffer.
     pub async fn connect_narrow(address: SocketAddr) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(4096).unwrap();
@@ -90,8 +90,8 @@ impl Client {
         self.session = Some(session.to_owned());
     }
 
-    /// What an honest client sends with every request. A header named here again takes the place of its default, and
-    /// an empty one takes it away.
+    /// Returns a request head with the headers of a well-behaved client. `extra` replaces defaults; an empty value
+    /// removes one.
     pub fn head(&self, line: &str, extra: &[(&str, &str)], size: Option<usize>) -> String {
         let mut headers = vec![
             ("host", self.address.to_string()),
@@ -120,7 +120,7 @@ impl Client {
     }
 
     pub async fn write(&mut self, bytes: &[u8]) {
-        // Whoever is refused may find the connection closed while it still writes.
+        // Fails if the server rejected the request and closed the connection.
         let _ = self.stream.get_mut().write_all(bytes).await;
     }
 
@@ -146,7 +146,7 @@ impl Client {
         line.trim_end().to_owned()
     }
 
-    /// Status and headers, with the body still to come.
+    /// Reads status and headers, without the body.
     pub async fn begin(&mut self) -> Answer {
         let status = self.line().await;
         let status = status.split(' ').nth(1).unwrap().parse().unwrap();
@@ -203,14 +203,14 @@ impl Client {
         read.expect("an end").is_ok_and(<[u8]>::is_empty)
     }
 
-    /// The first half of a greeting.
+    /// Sends `initialize`.
     pub async fn hello(&mut self) -> Answer {
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
         self.post(&[], &request(0, "initialize", hello).to_string())
             .await
     }
 
-    /// Says hello in the older way.
+    /// Starts a session.
     pub async fn greet(&mut self) -> Answer {
         let answer = self.hello().await;
         if answer.status == 200 {
@@ -221,12 +221,12 @@ impl Client {
         answer
     }
 
-    /// A call within the session.
+    /// A call in the session.
     pub async fn call(&mut self, id: u32, tool: &str, arguments: Value) -> Answer {
         self.post(&[], &call(id, tool, arguments).to_string()).await
     }
 
-    /// A call of the newest protocol.
+    /// A stateless call.
     pub async fn call_modern(&mut self, id: u32, tool: &str, arguments: Value) -> Answer {
         self.send_modern(id, tool, arguments).await;
         self.answer().await
@@ -239,7 +239,7 @@ impl Client {
     }
 }
 
-/// What a request of 2026-07-28 says in its headers.
+/// Returns the headers of a 2026-07-28 request.
 pub fn headers<'a>(method: &'a str, name: &'a str) -> Vec<(&'a str, &'a str)> {
     vec![
         ("mcp-protocol-version", MODERN),
@@ -253,7 +253,7 @@ pub fn request(id: u32, method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
-/// Adds what each request of 2026-07-28 carries.
+/// Adds the `_meta` of a 2026-07-28 request.
 pub fn modern(mut request: Value) -> Value {
     let meta = &mut request["params"]["_meta"];
     meta["io.modelcontextprotocol/protocolVersion"] = json!(MODERN);

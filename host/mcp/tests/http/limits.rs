@@ -1,4 +1,4 @@
-//! What one client uses up is its own.
+//! Limits per user: one client cannot exhaust the limits of another.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -41,7 +41,7 @@ async fn requests_beyond_the_limit_wait_and_asides_do_not() {
     }))
     .await;
     let mut client = site.client().await;
-    // The greeting gives its place back.
+    // `initialize` releases its permit.
     client.greet().await;
     client.call(1, "echo", json!({})).await;
     client
@@ -52,7 +52,7 @@ async fn requests_beyond_the_limit_wait_and_asides_do_not() {
     second
         .send_modern(3, "echo", json!({"text": "later"}))
         .await;
-    // A stream and an aside need no place, and nothing is answered to the second meanwhile.
+    // Streams and notifications need no permit, and the second request still waits.
     let mut third = site.client().await;
     third.use_session(client.session());
     third.send("GET /mcp", &[], "").await;
@@ -130,7 +130,7 @@ async fn sessions_are_counted_by_their_owner_and_end_when_idle() {
     assert_eq!(stream.begin().await.status, 200);
     let mut idle = site.client().await.with_token(ANN);
     idle.greet().await;
-    // A new one fits as soon as the idle one was ended.
+    // A new session is accepted as soon as the idle one has ended.
     let mut third = site.client().await.with_token(ANN);
     while third.hello().await.status != 200 {
         tokio::task::yield_now().await;
@@ -165,7 +165,7 @@ async fn too_many_connections_are_told_so() {
 
 #[tokio::test]
 async fn whoever_shows_no_token_keeps_nobody_out() {
-    // As many as there may be at all, and more than may be there without a token.
+    // As many as the total limit, and more than the limit for unauthenticated connections.
     for (connections, silent) in [(8, 8), (400, 300)] {
         let site = Site::start(HttpOptions {
             limits: Limits {

@@ -1,6 +1,6 @@
-//! The server over HTTP, as clients of both ways see it, and as those do who mean no good.
+//! Tests of the HTTP server with well-behaved and hostile clients of all protocol versions.
 
-// Links the runtime of the coverage instrumentation, with which `cargo xtask fuzz` compiles this target too.
+// Links the coverage runtime, with which `cargo xtask fuzz` compiles this target too.
 use bolero as _;
 
 mod asks;
@@ -22,7 +22,7 @@ async fn both_ways_of_the_protocol_list_and_call() {
     let mut older = site.client().await;
     let hello = older.greet().await;
     assert_eq!(hello.json()["result"]["serverInfo"]["name"], json!("host"));
-    assert!(older.session().len() >= 32, "nobody guesses a session");
+    assert!(older.session().len() >= 32, "session ids are unguessable");
     let list = older
         .post(&[], &request(1, "tools/list", json!({})).to_string())
         .await;
@@ -83,7 +83,7 @@ async fn a_11_a_call_is_known_by_its_user_and_by_the_whole_id_of_its_session() {
     bob.greet().await;
     ann.call(1, "echo", json!({})).await;
     bob.call(1, "echo", json!({})).await;
-    // A session that a client of the newest protocol makes up is none.
+    // A session id in a stateless request is ignored.
     let made_up = bob.session().to_owned();
     modern.use_session(&made_up);
     modern.call_modern(1, "echo", json!({})).await;
@@ -100,7 +100,7 @@ async fn a_11_a_call_is_known_by_its_user_and_by_the_whole_id_of_its_session() {
     }
     assert!(
         !sessions[1].as_str().contains(&made_up),
-        "a record is no key to a session"
+        "records do not contain session ids"
     );
     let mut ids: Vec<_> = calls.iter().map(|(id, _)| id).collect();
     ids.dedup();
@@ -128,7 +128,7 @@ async fn whoever_leaves_ends_a_call_of_the_newest_protocol_alone() {
         other.call(2, "echo", json!({"text": "on"})).await.text(),
         "on"
     );
-    // It goes on, until the session says otherwise.
+    // The call continues until it is cancelled in the session.
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
     assert_eq!(other.post(&[], cancel).await.status, 202);
     site.tools.dropped.notified().await;
@@ -175,7 +175,7 @@ async fn a_server_that_stops_lets_calls_finish() {
     }
     site.tools.go.notify_one();
     site.tools.go.notify_one();
-    // Both are woken, and each is answered.
+    // Both calls continue and are answered.
     assert_eq!(older.answer().await.text(), "waited");
     site.tools.go.notify_one();
     assert_eq!(newest.answer().await.text(), "waited");

@@ -1,4 +1,4 @@
-//! Clients that send too much, read nothing, or say the same thing twice.
+//! Clients that send too much, do not read, or reuse request ids.
 
 use serde_json::json;
 use toolhost_mcp::http::Limits;
@@ -19,7 +19,7 @@ async fn a_body_that_is_too_large_is_refused_however_it_comes() {
     assert_eq!(client.post(&headers, &of(1_000_000)).await.status, 200);
     assert_eq!(client.post(&headers, &of(2 << 20)).await.status, 413);
 
-    // In chunks, whose sum nobody announced.
+    // A chunked body without a declared size.
     let mut client = site.client().await;
     let mut chunked = headers.clone();
     chunked.push(("transfer-encoding", "chunked"));
@@ -62,7 +62,7 @@ async fn c_10_a_body_that_will_be_refused_is_not_asked_for() {
         };
         let head = client.head("POST /mcp", &expects(size), None);
         client.write(head.as_bytes()).await;
-        // The first line of the answer is the status, and no `100 Continue` is before it.
+        // The response starts with the final status, without `100 Continue`.
         assert_eq!(client.begin().await.status, status, "{size}");
     }
     let mut client = site.client().await.with_token(ANN);
@@ -82,7 +82,7 @@ async fn a_message_of_too_many_values_is_refused_before_it_is_read() {
     assert_eq!((answer.status, answer.code()), (400, -32600));
     let some = modern(call(2, "echo", arguments(20_000))).to_string();
     assert_eq!(client.post(&headers, &some).await.status, 200);
-    // An aside is held to less, because it waits for nobody; and so is what says that it is something else.
+    // Notifications have a lower limit, because they never wait; also with another content type.
     let aside = json!({"jsonrpc": "2.0", "method": "notifications/x", "params": arguments(20_000)});
     for kind in ["application/json", "text/plain"] {
         let answer = client
@@ -154,7 +154,7 @@ async fn an_id_that_is_in_use_cannot_be_used_again() {
         "again"
     );
 
-    // Between requests of the newest protocol an id means nothing.
+    // Stateless requests may reuse ids.
     let mut modern = site.client().await;
     modern.send_modern(7, "wait", json!({})).await;
     site.tools.begun.notified().await;

@@ -1,4 +1,4 @@
-//! A server on a port of its own, with tools of a few lines each, and what a test may know of them.
+//! Test server on its own port, with simple tools.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -19,10 +19,10 @@ use toolhost_mcp::{Asks, Desk, ServeError, ServerInfo};
 
 use crate::client::Client;
 
-/// Longer than anything here takes on a busy machine.
+/// Timeout that is longer than any step takes, even on a busy machine.
 pub const NEVER: Duration = Duration::from_secs(60);
 
-/// Bytes of one text of `big`.
+/// Size of one text of `big`, in bytes.
 const PART: u64 = 128 << 10;
 
 pub const ANN: &str = "ann-has-this-token-and-no-other";
@@ -63,12 +63,12 @@ impl Site {
         Self::of(options, None, Duration::from_secs(10), false).await
     }
 
-    /// One whose calls become tasks at once.
+    /// A server whose calls become tasks immediately.
     pub async fn start_tasking(options: HttpOptions) -> Self {
         Self::of(options, None, Duration::ZERO, false).await
     }
 
-    /// One that asks its clients, and has a tool `wipe` to ask about.
+    /// A server that prompts its clients, with a tool `wipe` that needs approval.
     pub async fn start_asking(options: HttpOptions) -> Self {
         let asks = Asks {
             questions: true,
@@ -84,7 +84,7 @@ impl Site {
         .await
     }
 
-    /// One that narrows calls to the folders of its clients.
+    /// A server that restricts calls to the client's roots.
     pub async fn start_with_roots(options: HttpOptions) -> Self {
         Self::of(options, None, Duration::from_secs(10), true).await
     }
@@ -161,12 +161,12 @@ impl Site {
     }
 }
 
-/// `echo`, `wait` for a word of the test, and `big`, which says as many bytes as it is told.
+/// Tools `echo`, `wait`, which waits for the test, and `big`, which returns a number of bytes.
 pub struct Tools {
     descriptors: Vec<Descriptor>,
-    /// Lets one `wait` go on.
+    /// Lets one `wait` continue.
     pub go: Notify,
-    /// Said when a call of `wait` has begun, and when it was dropped before its end.
+    /// Notified when a call of `wait` starts, and when it is dropped before its end.
     pub begun: Notify,
     pub dropped: Notify,
     pub calls: Mutex<Vec<(String, Principal)>>,
@@ -213,7 +213,7 @@ impl Tools {
             "wipe" => Outcome::text("wiped"),
             "big" => {
                 let size = call.input["size"].as_u64().unwrap();
-                // In parts that are short enough not to be cut.
+                // In parts that are short enough not to be truncated.
                 let parts =
                     (0..size.div_ceil(PART)).map(|at| size.saturating_sub(at * PART).min(PART));
                 let part = |size| Part::Text("x".repeat(usize::try_from(size).unwrap()));

@@ -1,4 +1,4 @@
-//! Who may come at all, and what an answer to everything else is.
+//! Access checks: origin, host, token and malformed requests.
 
 use serde_json::json;
 use toolhost_mcp::http::{HostName, HttpOptions, HttpServer, ListenError, Origin, Reach};
@@ -6,7 +6,7 @@ use toolhost_mcp::http::{HostName, HttpOptions, HttpServer, ListenError, Origin,
 use crate::client::{MODERN, call, headers, modern, request};
 use crate::site::{ANN, BOB, Site, closed, open};
 
-/// One request, and what came of it: a status, and the code of an error if there is one in the protocol.
+/// Sends a request and checks the HTTP status and the JSON-RPC error code (0 if none).
 async fn check(site: &Site, line: &str, extra: &[(&str, &str)], body: &str, expected: (u16, i64)) {
     let mut client = site.client().await;
     let answer = client.request(line, extra, body).await;
@@ -33,7 +33,7 @@ async fn each_wrong_request_gets_the_answer_of_the_specification() {
     };
     check(&site, post, &with(&[]), &good, (200, 0)).await;
 
-    // Who asks, and by which name.
+    // Origin and host.
     for origin in [
         "http://evil.example",
         "null",
@@ -66,7 +66,7 @@ async fn each_wrong_request_gets_the_answer_of_the_specification() {
     .await;
     check(&site, post, &[("host", "")], &good, (400, 0)).await;
 
-    // Methods and addresses.
+    // Methods and paths.
     let modern_only = [("mcp-protocol-version", MODERN)];
     for method in ["GET", "DELETE"] {
         let line = format!("{method} /mcp");
@@ -80,7 +80,7 @@ async fn each_wrong_request_gets_the_answer_of_the_specification() {
     check(&site, "GET /healthz", &[("host", "10.1.2.3")], "", (200, 0)).await;
     check(&site, "POST /healthz", &[], "", (405, 0)).await;
 
-    // Headers that do not say what the body says.
+    // Headers that contradict the body.
     check(&site, post, &[], &good, (400, -32020)).await;
     check(
         &site,
@@ -286,8 +286,7 @@ async fn c_10_nobody_enters_or_ends_the_session_of_another() {
     assert_eq!(bob.request("DELETE /mcp", &[], "").await.status, 404);
 }
 
-/// The text behind a link and the result of a task are read by the user whose call left them, in any session, and by
-/// nobody else.
+/// Linked texts and task results can be read by the user who made the call, in any session, but by no other user.
 #[tokio::test]
 async fn a_02_links_and_tasks_belong_to_the_user_who_called() {
     let site = Site::start_tasking(closed()).await;

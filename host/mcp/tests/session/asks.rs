@@ -1,4 +1,4 @@
-//! Questions that a person answers at their client, in both eras.
+//! Approval prompts to clients, with sessions and stateless.
 
 use serde_json::{Value, json};
 use toolhost_contract::bus::Happening;
@@ -11,7 +11,7 @@ pub fn forms() -> Value {
     json!({"elicitation": {"form": {}}})
 }
 
-/// The first question of a call by a client without a session.
+/// Returns the first question of a stateless call.
 pub async fn input_required(client: &mut Client, asked: Value) -> Value {
     let answer = client.ask(&able(asked, forms())).await;
     assert_eq!(
@@ -22,7 +22,7 @@ pub async fn input_required(client: &mut Client, asked: Value) -> Value {
     answer["result"].clone()
 }
 
-/// The call again, with what a person said.
+/// Repeats the call with an answer.
 pub fn again(mut asked: Value, question: &Value, answer: &Value) -> Value {
     asked["params"]["requestState"] = question["requestState"].clone();
     asked["params"]["inputResponses"] = json!({"permission": answer});
@@ -33,7 +33,7 @@ pub fn accept(content: &Value) -> Value {
     json!({"action": "accept", "content": content})
 }
 
-/// What became of the call, in a few words.
+/// Returns the error code and first line of a result, or its text.
 pub fn ended(result: &Value) -> String {
     let code = &result["_meta"]["dev.toolhost/error"]["code"];
     let text = result["content"][0]["text"].as_str().unwrap_or_default();
@@ -43,7 +43,7 @@ pub fn ended(result: &Value) -> String {
     }
 }
 
-/// Each answer, and what becomes of the call after it.
+/// Answers and the expected ends of the call.
 fn answers() -> Vec<(Value, &'static str)> {
     vec![
         (accept(&json!({"answer": "once"})), "wiped"),
@@ -123,7 +123,7 @@ async fn a_form_shows_all_of_what_is_approved_and_nothing_that_moves_a_cursor() 
         "plugin: fake",
         "tool: wipe",
         "effect: destroys",
-        "because: it may destroy data",
+        "reason: it may destroy data",
         r#"  │   "path": "/a\u001b[2J\nplugin: trusted","#,
         r#"  │   "content": "x\u{202e}y""#,
     ] {
@@ -156,7 +156,7 @@ async fn a_question_that_nobody_could_read_is_a_no_that_names_the_way() {
     let long = json!({"content": "x".repeat(20_000)});
     let answer = client.ask(&able(call(1, "wipe", long), forms())).await;
     let said = ended(&answer["result"]);
-    assert!(said.contains("too long to be judged in a form"), "{said}");
+    assert!(said.contains("too long to review in a form"), "{said}");
     assert!(said.contains("--allow-tool wipe"), "{said}");
 }
 
@@ -171,7 +171,7 @@ async fn a_yes_for_the_session_spares_the_next_question() {
     assert_eq!(ended(&result), "wiped");
 }
 
-/// Who said yes or no, in the order it was said.
+/// Returns who approved or denied, in order.
 fn deciders(heard: &mut toolhost_kernel::Subscription) -> Vec<String> {
     let mut by = Vec::new();
     while let Some(event) = heard.try_next() {
@@ -195,7 +195,7 @@ async fn a_client_answers_for_its_session_and_no_further() {
     let mut heard = newest.kernel.subscribe(None, None);
     let asked = call(1, "wipe", json!({"n": 1}));
     let mut question = input_required(&mut newest, asked.clone()).await;
-    // There is more to be had, for whoever is asked elsewhere.
+    // Other prompters offer more.
     let offers = newest.kernel.pending().remove(0).question.offers;
     assert_eq!(offers.len(), 7, "{offers:?}");
     for beyond in ["project", "user", "user_wider"] {
@@ -208,7 +208,7 @@ async fn a_client_answers_for_its_session_and_no_further() {
         ended(&question).starts_with("policy_violation"),
         "{question}"
     );
-    // The wider one is the wider one, wherever it stands among the offers.
+    // `session_wider` selects the wider offer, wherever it stands among the offers.
     let question = input_required(&mut newest, asked.clone()).await;
     let retry = again(asked, &question, &yes("session_wider"));
     assert_eq!(ended(&newest.ask(&retry).await["result"]), "wiped");
@@ -257,7 +257,7 @@ async fn a_client_that_cannot_ask_gets_a_refusal_that_names_the_grant() {
             .await;
         says(&client.call("wipe", json!({})).await);
     }
-    // And one that can, of a host that does not want it.
+    // A client with forms, but the host does not use them.
     let mut client = Client::new();
     let answer = client.ask(&able(call(1, "wipe", json!({})), forms())).await;
     says(&answer["result"]);
@@ -306,7 +306,7 @@ async fn a_state_is_good_for_its_own_call_and_once() {
         answer["error"]["message"]
             .as_str()
             .unwrap()
-            .contains("used already"),
+            .contains("already used"),
         "{answer}"
     );
     assert_eq!(client.tools.ids.lock().unwrap().len(), 1);
@@ -342,7 +342,7 @@ async fn an_answer_that_is_missing_or_odd_is_asked_for_again() {
         assert_eq!(answer["resultType"], json!("input_required"), "{odd}");
         question = answer;
     }
-    // Whoever cannot answer at all has said neither yes nor no.
+    // Repeated invalid answers are neither an approval nor a denial.
     let odd = accept(&json!({}));
     let answer = client.ask(&again(asked, &question, &odd)).await["result"].take();
     assert!(ended(&answer).starts_with("policy_violation"), "{answer}");
@@ -409,7 +409,7 @@ async fn a_call_that_was_answered_elsewhere_takes_its_question_back() {
     assert_eq!(ended(&heard[0]["result"]), "wiped");
     assert_eq!(heard[1]["method"], json!("notifications/cancelled"));
 
-    // Without a session the client hears of it when it comes back.
+    // A stateless client gets the result with its next request.
     let mut client = Client::asked(None);
     let asked = call(1, "wipe", json!({}));
     let question = input_required(&mut client, asked.clone()).await;

@@ -1,4 +1,4 @@
-//! What differs between the clients that greet and those that put everything into each request.
+//! Differences between session-based and stateless clients.
 
 use std::sync::Arc;
 
@@ -114,7 +114,7 @@ async fn new_tools_are_told_to_whoever_listens() {
     assert_eq!(
         first["params"]["notifications"],
         json!({"toolsListChanged": true}),
-        "only what we have: {first}"
+        "only supported notifications: {first}"
     );
     load(&client, 1);
     let heard = client.hear().await;

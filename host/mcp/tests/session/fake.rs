@@ -1,4 +1,4 @@
-//! A client that speaks raw lines, and tools of a few lines each behind a real kernel.
+//! Test client that reads and writes raw lines, and simple tools behind a real kernel.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +17,7 @@ use toolhost_contract::{
 use toolhost_kernel::{Kernel, PluginInfo, Settings, Without};
 use toolhost_mcp::{Asks, ClientAgents, Desk, Readiness, ServeError, ServerInfo, SessionEnd};
 
-/// The clock is paused in these tests, so whoever waits for nothing fails at once instead of hanging.
+/// The clock is paused in these tests, so a wait without an event fails immediately instead of hanging.
 const NEVER: Duration = Duration::from_hours(1);
 
 pub struct Client {
@@ -33,7 +33,7 @@ impl Client {
         Self::of(None)
     }
 
-    /// A client of a host that asks its clients.
+    /// A client of a host that prompts its clients.
     pub fn asked(key: Option<&[u8]>) -> Self {
         let asks = Asks {
             questions: true,
@@ -43,7 +43,7 @@ impl Client {
         Self::of(Some(Arc::new(desk)))
     }
 
-    /// A client of a host that narrows calls to the folders of its clients.
+    /// A client of a host that restricts calls to the client's roots.
     pub fn of_host_with_roots() -> Self {
         Self::changed(None, |info| info.roots = true)
     }
@@ -86,7 +86,7 @@ impl Client {
             tasks_after: Some(Duration::from_secs(10)),
             name: "host".to_owned(),
             version: "1.2.3".to_owned(),
-            instructions: Some("be kind".to_owned()),
+            instructions: Some("instructions".to_owned()),
         };
         change(&mut info);
         if info.readiness.is_none() {
@@ -107,7 +107,7 @@ impl Client {
         }
     }
 
-    /// A client that has said hello in the older way.
+    /// A client with a session.
     pub async fn initialized() -> Self {
         Self::new().greeted("2025-11-25", json!({})).await
     }
@@ -148,14 +148,14 @@ impl Client {
         answer
     }
 
-    /// Calls a tool and returns what came of it.
+    /// Calls a tool and returns the result.
     pub async fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let answer = self.ask(&call(1, tool, arguments)).await;
         assert!(answer["error"].is_null(), "{answer}");
         answer["result"].clone()
     }
 
-    /// Ends the input. Returns what the server still says, after seeing that it ends at once and well.
+    /// Ends the input, checks that the server ends immediately without an error, and returns its remaining output.
     pub async fn close(mut self) -> Vec<Value> {
         let start = Instant::now();
         self.writer
@@ -188,12 +188,12 @@ pub fn request(id: u32, method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
-/// Adds what each request of 2026-07-28 carries.
+/// Adds the `_meta` of a 2026-07-28 request.
 pub fn modern(request: Value) -> Value {
     able(request, json!({}))
 }
 
-/// The same, from a client that can do something.
+/// The same with these client capabilities.
 pub fn able(mut request: Value, capabilities: Value) -> Value {
     let meta = &mut request["params"]["_meta"];
     meta["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
@@ -212,15 +212,15 @@ pub fn call(id: u32, tool: &str, arguments: Value) -> Value {
 
 pub struct Tools {
     descriptors: Vec<Descriptor>,
-    /// Lets `wait` go on.
+    /// Lets `wait` continue.
     pub go: Notify,
-    /// Said when a call of `wait` has begun, and when it was dropped before its end.
+    /// Notified when a call of `wait` starts, and when it is dropped before its end.
     pub begun: Notify,
     pub dropped: Notify,
     pub ids: Mutex<Vec<String>>,
 }
 
-/// A schema whose members are anything.
+/// Returns a schema with unconstrained members.
 fn members(names: &[&str]) -> Value {
     let members: serde_json::Map<String, Value> = names
         .iter()
@@ -371,7 +371,7 @@ impl Tools {
             }
             other => Err(CallError::new(
                 ErrorClass::Failed,
-                format!("nobody wrote {other}"),
+                format!("unimplemented tool {other}"),
             )),
         }
     }

@@ -1,4 +1,4 @@
-//! What the forms of the four kinds of questions show.
+//! Contents of approval forms for each kind of call.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Backend for One {
     }
 }
 
-/// The form for a call of a tool of this kind.
+/// Returns the message of the form for a call of a tool of this kind.
 async fn form(name: &str, kind: &str, schema: Value, input: Value) -> String {
     let mut client = Client::asked(None);
     let mut tool = Descriptor::new(ToolName::parse(name).unwrap(), "does something");
@@ -102,7 +102,7 @@ async fn a_form_shows_the_address_that_would_be_reached() {
 async fn a_form_shows_the_server_of_a_foreign_tool() {
     let schema = json!({"type": "object"});
     let message = form("mcp__github__merge", "other", schema, json!({})).await;
-    check(&message, &["server: github", "its tool: merge"]);
+    check(&message, &["server: github", "server tool: merge"]);
 }
 
 #[tokio::test(start_paused = true)]

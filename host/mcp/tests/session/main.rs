@@ -1,6 +1,6 @@
-//! Sessions as a client sees them, line by line, in both ways that clients speak.
+//! Tests of the stdio server with session-based and stateless clients.
 
-// Links the runtime of the coverage instrumentation, with which `cargo xtask fuzz` compiles this target too.
+// Links the coverage runtime, with which `cargo xtask fuzz` compiles this target too.
 use bolero as _;
 
 mod asks;
@@ -52,7 +52,7 @@ async fn a_client_of_the_older_protocols_lists_and_calls() {
             answer["result"]["serverInfo"],
             json!({"name": "host", "version": "1.2.3"})
         );
-        assert_eq!(answer["result"]["instructions"], json!("be kind"));
+        assert_eq!(answer["result"]["instructions"], json!("instructions"));
         assert_eq!(
             answer["result"]["capabilities"],
             json!({"logging": {}, "resources": {}, "tools": {"listChanged": true}})
@@ -275,7 +275,7 @@ async fn progress_goes_to_whoever_gave_a_token() {
     assert_eq!(
         result["content"][0]["text"],
         json!("talked"),
-        "and to nobody else"
+        "no progress without a token"
     );
     assert_eq!(client.close().await, [] as [Value; 0]);
 }
@@ -368,7 +368,7 @@ async fn garbage_does_not_end_a_session() {
 async fn whoever_sends_and_does_not_read_is_not_listened_to() {
     let mut client = Client::initialized().await;
     let never = Duration::from_mins(1);
-    // Each answer is a list of all tools. What the client has not written by then, nobody reads.
+    // Each response is a list of all tools. The server stops reading when too many are unread.
     let mut sent = 0;
     while timeout(never, client.say(&request(sent, "tools/list", json!({}))))
         .await

@@ -1,4 +1,4 @@
-//! What tools ask people, and what they hand to a client with a model, in both eras.
+//! Questions of tools to the user, and sampling, with sessions and stateless.
 
 use serde_json::{Value, json};
 
@@ -117,13 +117,13 @@ async fn a_client_with_a_model_is_a_sub_agent() {
     retry["params"]["inputResponses"] = json!({"task": 7});
     let said = ended(&newest.ask(&retry).await["result"]);
     assert!(
-        said.contains("the MCP client's answer is no message"),
+        said.contains("the MCP client's answer is not a valid sampling result"),
         "{said}"
     );
 
-    // One that does not say so is not asked.
+    // A client without the capability is not asked.
     let said = ended(&newest.ask(&able(task, forms())).await["result"]);
-    assert!(said.contains("lends no model"), "{said}");
+    assert!(said.contains("does not support sampling"), "{said}");
 }
 
 #[tokio::test(start_paused = true)]

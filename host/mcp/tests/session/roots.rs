@@ -1,4 +1,4 @@
-//! The folders that a client works in.
+//! Tests of MCP roots.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ async fn rooted() -> Client {
         .await
 }
 
-/// Answers when the server asks for the folders.
+/// Answers a `roots/list` request.
 async fn tell(client: &mut Client, uris: &[&str]) {
     let asked = client.hear().await;
     assert_eq!(asked["method"], json!("roots/list"), "{asked}");
@@ -66,7 +66,7 @@ async fn the_folders_of_a_client_narrow_what_its_calls_may_name() {
     check(&mut client, None, true).await;
 }
 
-/// The client calls, and is asked for its folders: the id of that question.
+/// Makes a call and returns the id of the resulting `roots/list` request.
 async fn asked(client: &mut Client) -> Value {
     client.say(&look(Some("/workspace/a"))).await;
     let asked = client.hear().await;
@@ -74,7 +74,7 @@ async fn asked(client: &mut Client) -> Value {
     asked["id"].clone()
 }
 
-/// What came of the call that was made, without what else the server says meanwhile.
+/// Returns the result of the call and skips other messages.
 async fn ended(client: &mut Client) -> Value {
     loop {
         let heard = client.hear().await;
@@ -90,7 +90,7 @@ async fn a_client_without_folders_is_not_narrowed() {
     client.say(&look(Some("/workspace/a"))).await;
     tell(&mut client, &[]).await;
     assert_eq!(client.hear().await["result"]["isError"], json!(false));
-    // One that knows no such question has none.
+    // A client that does not implement `roots/list` has no roots.
     let mut client = rooted().await;
     let id = asked(&mut client).await;
     let error = json!({"code": -32601, "message": "what?"});
@@ -115,7 +115,7 @@ async fn folders_that_nobody_here_knows_are_not_all_of_them() {
         let refused = client.hear().await["result"].take();
         assert_eq!(refused["isError"], json!(true), "{uri}");
         assert!(refused.to_string().contains("roots = true"), "{refused}");
-        // What names no file is none of their business.
+        // Calls that access no files are not restricted.
         assert_eq!(
             client.call("echo", json!({"text": "hi"})).await["isError"],
             json!(false)
@@ -125,7 +125,7 @@ async fn folders_that_nobody_here_knows_are_not_all_of_them() {
 
 #[tokio::test(start_paused = true)]
 async fn of_a_longer_list_the_first_64_folders_count() {
-    // Entries that name no folder of this machine count, too.
+    // Unusable entries count towards the limit.
     for first in ["file:///workspace/0", "https://example.org"] {
         let mut uris = vec![first.to_owned()];
         uris.extend((1..=64).map(|number| format!("file:///workspace/{number}")));
@@ -146,7 +146,7 @@ async fn an_answer_that_comes_late_counts_and_nothing_is_open_before() {
     let refused = ended(&mut client).await;
     assert_eq!(refused["isError"], json!(true), "{refused}");
     assert!(refused.to_string().contains("roots/list"), "{refused}");
-    // Nobody waits a second time.
+    // Later calls do not wait.
     let start = tokio::time::Instant::now();
     check(&mut client, Some("/workspace/sub/a"), false).await;
     assert_eq!(start.elapsed(), std::time::Duration::ZERO);
@@ -160,7 +160,7 @@ async fn an_answer_that_comes_late_counts_and_nothing_is_open_before() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_say_is_asked_again() {
-    // After an error by the next call, and after silence by one that comes half a minute later.
+    // After an error, the next call asks again; without an answer, a call after 30 s does.
     for says_no in [true, false] {
         let mut client = rooted().await;
         let id = asked(&mut client).await;

@@ -1,4 +1,4 @@
-//! A host that answers its client while its plugins are compiled.
+//! Tests of a host that serves clients while its plugins are compiled.
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -35,7 +35,7 @@ async fn c_04_clients_are_answered_before_the_plugins_are_loaded() {
     let mut client = client.greeted("2025-11-25", json!({})).await;
     client.say(&request(1, "tools/list", json!({}))).await;
     client.say(&call(2, "echo", json!({"text": "hi"}))).await;
-    // Both wait: the next answer is that to the ping.
+    // Both wait: the next response is that of the ping.
     client.ask(&request(3, "ping", json!({}))).await;
     client.register();
     readiness.send_replace(Readiness::Settled);
@@ -47,7 +47,7 @@ async fn c_04_clients_are_answered_before_the_plugins_are_loaded() {
         "{}",
         heard[1]
     );
-    // Nothing changed since the list.
+    // No change notification follows.
     assert_eq!(client.close().await, Vec::<Value>::new());
 }
 
@@ -68,7 +68,7 @@ async fn c_04_a_list_that_came_too_early_is_followed_by_a_change() {
 
 #[tokio::test(start_paused = true)]
 async fn c_04_the_version_of_a_client_does_not_decide_what_its_calls_reach() {
-    // A host that narrows calls to the client's folders serves only versions that say them.
+    // A host with roots serves only versions that support them.
     let mut client = Client::of_host_with_roots();
     let refused = client
         .ask(&modern(request(1, "server/discover", json!({}))))
@@ -79,7 +79,7 @@ async fn c_04_the_version_of_a_client_does_not_decide_what_its_calls_reach() {
     let refused = client.ask(&called).await;
     assert_eq!(refused["error"]["code"], -32022, "{refused}");
 
-    // One that does not narrow them asks no client.
+    // A host without roots does not send `roots/list`.
     let mut client = Client::new()
         .greeted("2025-11-25", json!({"roots": {}}))
         .await;

@@ -1,4 +1,4 @@
-//! Calls that take long, and results that are long.
+//! Tests of tasks and of truncated results.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ async fn ask(client: &mut Client, asked: Value) -> Value {
     client.ask(&able(asked, knows_tasks())).await
 }
 
-/// A call that has become a task: its id.
+/// Makes a call that becomes a task and returns the task id.
 async fn task(client: &mut Client, asked: Value) -> String {
     let answer = ask(client, asked).await;
     assert_eq!(answer["result"]["resultType"], json!("task"), "{answer}");
@@ -27,7 +27,7 @@ async fn look(client: &mut Client, id: &str) -> Value {
     ask(client, asked).await["result"].take()
 }
 
-/// The task, once it is in another state.
+/// Waits until the task has this status.
 async fn until(client: &mut Client, id: &str, status: &str) -> Value {
     for _ in 0..100 {
         let task = look(client, id).await;
@@ -48,7 +48,7 @@ async fn a_call_that_takes_long_becomes_a_task_for_whoever_knows_tasks() {
     let done = until(&mut client, &id, "completed").await;
     assert_eq!(done["result"]["content"][0]["text"], json!("waited"));
 
-    // A short one is answered at once, and so is a client that does not know tasks.
+    // A short call returns its result, and so does a long one of a client without tasks.
     let answer = ask(&mut client, call(2, "echo", json!({"text": "hi"}))).await;
     assert_eq!(ended(&answer["result"]), "hi");
     client.say(&modern(call(3, "wait", json!({})))).await;
@@ -135,7 +135,7 @@ async fn so_many_tasks_and_no_more() {
     for answer in answers {
         assert_eq!(answer["result"]["resultType"], json!("task"), "{answer}");
     }
-    // The one that is no task takes as long as it takes.
+    // A call beyond the limit does not become a task.
     let asked = call(99, "survey", json!({"queries": QUERIES, "after": 20}));
     let answer = ask(&mut client, asked).await;
     assert_eq!(

@@ -1,5 +1,4 @@
-//! The end of a session that is idle or makes room for a newer one, as the kernel sees it. The kernel then ends the
-//! programs of the session.
+//! Tests that idle and evicted sessions end in the kernel, which then ends the session's programs.
 
 use tokio::time::{advance, sleep};
 use toolhost_kernel::Settings;
@@ -11,7 +10,7 @@ use crate::http::token::Tokens;
 
 type Ended = Arc<Mutex<HashSet<SessionKey>>>;
 
-/// Sessions, one at once for each token, and those that the kernel has ended.
+/// Returns sessions, limited to one per token, and the keys of those that the kernel has ended.
 fn sessions() -> (Arc<Sessions>, Ended) {
     let ended = Ended::default();
     let heard = Arc::clone(&ended);
@@ -36,7 +35,7 @@ fn owners() -> [Arc<TokenShare>; 2] {
     ["ann", "bob"].map(|name| Arc::clone(&named[name]))
 }
 
-/// A new session. Its worker runs as long as the transport exists.
+/// Creates a session. Its worker runs as long as the transport exists.
 async fn begin(
     sessions: &Sessions,
     owner: &Arc<TokenShare>,
