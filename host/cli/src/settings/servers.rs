@@ -370,7 +370,7 @@ mod tests {
             expect![[r#"
                 Discovered: this name is kept for the discovery command; choose another
                 a: transport `http` does not go with a `command`; there are `stdio` and `http`
-                b: url `http://example.org/mcp` would be spoken to without encryption; write https, or `insecure = true`
+                b: url `http://example.org/mcp` would be used without encryption; use https, or set `insecure = true`
                 c: secret `tracker` is not for the host of `https://evil.example.net/mcp`
                 d: there is no secret `other`; add `[secrets.NAME]`
                 discovery-command: this name is kept for the discovery command; choose another
