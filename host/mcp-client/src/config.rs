@@ -36,7 +36,7 @@ pub enum Way {
     Http(Address),
 }
 
-/// A program that is spoken to over standard input and output.
+/// A program that uses standard input and output as its transport.
 #[derive(Debug, Clone)]
 pub struct Program {
     pub command: Expanded,

@@ -131,7 +131,7 @@ fn parse(text: &str) -> Result<HostRule, String> {
 }
 
 fn place_and_port(text: &str) -> Result<(Place, Option<u16>), String> {
-    // `::1` and `fd00::/8` are full of colons; they are read before anything looks for a port.
+    // `::1` and `fd00::/8` contain colons, so addresses are parsed before ports.
     if let Ok(address) = text.parse::<IpAddr>() {
         return Ok((Place::Network(network(IpNet::from(address))?), None));
     }

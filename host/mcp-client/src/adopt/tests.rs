@@ -1,3 +1,5 @@
+//! Tests of the conversion of tools.
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Tests of approvals.
+
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;

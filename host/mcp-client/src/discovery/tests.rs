@@ -1,3 +1,5 @@
+//! Tests of discovered tools.
+
 use expect_test::{Expect, expect};
 use toolhost_process::PipedOutput;
 
