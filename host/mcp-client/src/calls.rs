@@ -50,8 +50,8 @@ struct Inner {
     ambiguous: bool,
     /// When a call of each owner was last abandoned.
     abandoned: HashMap<SessionKey, Instant>,
-    /// Set when calls of more owners than [`OWNERS`] were abandoned. From then on, questions without a request ID are
-    /// refused.
+    /// Set when calls of more owners than [`MAX_OWNERS`] were abandoned. From then on, questions without a request ID
+    /// are refused.
     overflowed: bool,
 }
 

@@ -32,7 +32,7 @@ impl Definition {
         Self::kept(tool.name.to_string(), json)
     }
 
-    /// Restores a definition from the JSON that [`Definition::of`] created.
+    /// Restores a definition from the JSON that [`Definition::from_tool`] created.
     pub fn kept(tool: String, mut json: Value) -> Self {
         json.sort_all_objects();
         Self {

@@ -4,8 +4,8 @@
 //! names are converted, annotations are used only if the operator trusts the server, definitions are compared with
 //! those that the user approved, and results are bounded. Misbehavior of a server affects only its own calls.
 //!
-//! Read in this order: `config.rs` (the configuration), `server.rs` (the lifecycle of one server), `link.rs` (one
-//! connection), `listing.rs` and `adopt.rs` (its tools), `backend.rs` (a call).
+//! Read in this order: `config.rs` (the configuration), `server.rs` (the lifecycle of one server), `connection.rs` (one
+//! connection), `listing.rs` and `tool_conversion.rs` (its tools), `backend.rs` (a call).
 
 mod adopt;
 mod approvals;

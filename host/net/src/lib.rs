@@ -1,8 +1,8 @@
 //! Outbound HTTP for guests, restricted to allowed hosts. This crate checks a request, resolves the host, connects and
 //! sends, and returns a response of bounded size and duration.
 //!
-//! Read in this order: [`HostRule`] and [`Allowed`] define which hosts are allowed, [`Kind`] classifies addresses,
-//! [`Net::send`] sends a request, and [`NetError`] lists the errors.
+//! Read in this order: [`HostRule`] and [`AllowedHosts`] define which hosts are allowed, [`AddressKind`] classifies
+//! addresses, [`NetClient::send`] sends a request, and [`NetError`] lists the errors.
 //!
 //! Guarantees for every request:
 //! - The host that was checked is the host that is connected to. A URL is parsed once; unusual notations of an address

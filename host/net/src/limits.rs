@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Timeouts of each phase. A caller can only lower the values in [`Limits`].
+/// Timeouts of each phase. A caller can only lower the values in [`NetLimits`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// Resolving the name, connecting and the TLS handshake, together.
@@ -27,7 +27,7 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// Lowers nothing: the values in [`Limits`] apply.
+    /// Lowers nothing: the values in [`NetLimits`] apply.
     pub const MAX: Self = Self {
         connect: Duration::MAX,
         first_byte: Duration::MAX,

@@ -27,7 +27,7 @@ use crate::target::{Scheme, Target};
 use crate::tls::{Roots, Tls, TlsFailure};
 use crate::upload::{Failure, Upload};
 
-/// The parts of a [`Net`]. The default allows nothing.
+/// The parts of a [`NetClient`]. The default allows nothing.
 pub struct Settings {
     pub allowed: Allowed,
     pub secrets: Vec<Secret>,
@@ -171,7 +171,7 @@ impl Net {
             .push(listener);
     }
 
-    /// Checks a URL against the rules without resolving names. Addresses of names are checked in [`Net::send`].
+    /// Checks a URL against the rules without resolving names. Addresses of names are checked in [`NetClient::send`].
     pub fn admits(&self, uri: &Uri) -> Result<Target, NetError> {
         let target = Target::of(uri, self.shared.limits.url_bytes)?;
         self.allowed.admit(&target)?;

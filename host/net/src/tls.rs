@@ -39,7 +39,7 @@ impl Roots {
         }
     }
 
-    /// No authority; to be extended with [`Roots::and_pem`].
+    /// No authority; to be extended with [`TrustedRoots::with_pem`].
     pub fn none() -> Self {
         Self {
             system: false,

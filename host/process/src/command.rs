@@ -11,7 +11,7 @@ const MAX_ARGUMENTS: usize = 1 << 20;
 
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// A name to look up in [`crate::Settings::path`], or an absolute path. Either must be allowed.
+    /// A name to look up in [`crate::ProcessSettings::path`], or an absolute path. Either must be allowed.
     pub program: String,
     pub arguments: Vec<String>,
     pub cwd: OpenPath,
@@ -106,7 +106,7 @@ pub enum Input {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leftovers {
-    /// Terminate them after [`crate::Settings::linger`].
+    /// Terminate them after [`crate::ProcessSettings::linger`].
     End,
     /// Let them continue as a background job of the session.
     Keep,
@@ -143,9 +143,9 @@ pub enum Exit {
     TimedOut,
     Inactive,
     Cancelled,
-    /// The program wrote more than [`crate::Settings::max_output`].
+    /// The program wrote more than [`crate::ProcessSettings::max_output`].
     Flooded,
-    /// The program started more processes than [`crate::Limits::processes`].
+    /// The program started more processes than [`crate::ProcessLimits::processes`].
     Crowded,
     /// The program is still running: it was sent to the background, as [`Finished::job`].
     Backgrounded,
@@ -160,20 +160,20 @@ pub struct Finished {
     pub stdout: Kept,
     pub stderr: Kept,
     /// Both streams in order of arrival. While a line of one stream is unfinished, the other one waits for its end, at
-    /// most [`crate::Settings::line_wait`].
+    /// most [`crate::ProcessSettings::line_wait`].
     pub combined: Kept,
     pub pid: i32,
     /// The program leads its own process group and session.
     pub pgid: i32,
     pub duration: Duration,
-    /// A file with the beginning of the output, up to [`crate::Settings::keep_output`] bytes. It exists until the
-    /// session ends.
+    /// A file with the beginning of the output, up to [`crate::ProcessSettings::keep_output`] bytes. It exists until
+    /// the session ends.
     pub output_file: Option<PathBuf>,
     /// Hints about what the sandbox has probably blocked.
     pub hints: Vec<String>,
     /// Variables that were requested but not passed.
     pub dropped: Vec<Dropped>,
-    /// Processes that outlived the program. They have been ended, or with [`Leftovers::Keep`] continue as
+    /// Processes that outlived the program. They have been ended, or with [`LeftoverProcesses::Keep`] continue as
     /// [`Self::job`].
     pub left: Vec<i32>,
     pub job: Option<u64>,
@@ -183,7 +183,7 @@ pub struct Finished {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
-    /// SIGTERM, then SIGKILL after [`crate::Settings::kill_grace`].
+    /// SIGTERM, then SIGKILL after [`crate::ProcessSettings::kill_grace`].
     Term,
     Kill,
     Int,

@@ -183,7 +183,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Sends an order; has no effect if the supervisor has finished.
+    /// Sends a command; has no effect if the supervisor has finished.
     pub fn tell(&self, order: Order) {
         let _ = self.orders.send(order);
     }

@@ -8,24 +8,24 @@
 //! (seccomp) to itself and then executes the program. Neither needs `unsafe`, because no code of this crate runs
 //! between fork and exec.
 //!
-//! Read in this order: [`Settings`] and [`Command`] describe what to run, [`Processes`] runs it, `supervisor.rs`
+//! Read in this order: [`ProcessSettings`] and [`Command`] describe what to run, [`Processes`] runs it, `supervisor.rs`
 //! follows one program from start to end, and `launcher/` is the code of the helper processes.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), toolhost_process::ProcessError> {
-//! use toolhost_process::{Command, Exit, Launcher, OpenPath, Processes, Programs, Settings};
+//! use toolhost_process::{AllowedPrograms, Command, ExitReason, Launcher, OpenPath, Processes, ProcessSettings};
 //!
 //! // `main` of this program calls `toolhost_process::launch` when it sees `process-launcher`.
 //! let launcher = Launcher::this_program(["process-launcher".into()]);
-//! let mut settings = Settings::new(launcher, "/var/lib/host/outputs".into());
-//! settings.programs = Programs::Only(vec!["sh".to_owned()]);
+//! let mut settings = ProcessSettings::new(launcher, "/var/lib/host/outputs".into());
+//! settings.programs = AllowedPrograms::Only(vec!["sh".to_owned()]);
 //! let processes = Processes::new(settings)?;
 //!
 //! let project = OpenPath::directory("/home/me/project".as_ref())?;
 //! let mut command = Command::new("sh", &["-c", "make test"], project.clone());
-//! command.fence.write = vec![project];
-//! let finished = processes.run(command, &mut |_, bytes| print!("{bytes:?}"), std::future::pending()).await?;
-//! assert_eq!(finished.exit, Exit::Code(0));
+//! command.sandbox.write = vec![project];
+//! let result = processes.run(command, &mut |_, bytes| print!("{bytes:?}"), std::future::pending()).await?;
+//! assert_eq!(result.exit, ExitReason::Code(0));
 //! # Ok(()) }
 //! ```
 //!
@@ -37,7 +37,7 @@
 //!   and can change the mode of a file that its user owns outside the sandbox, but can neither read nor write the file.
 //!   Changing owners and extended attributes is refused everywhere.
 //! - Rules for system directories are resolved by path when the program starts. Rules for granted directories use the
-//!   descriptors in [`Fence`].
+//!   descriptors in [`SandboxPermissions`].
 //! - Without `CAP_SYS_ADMIN` there is no private `/proc`. A confined program then sees almost only its first process
 //!   there.
 

@@ -8,7 +8,7 @@ const MAX_LINE: usize = 64 << 10;
 
 /// Passes the bytes of two streams on in the order of arrival, except that while a line of one stream is unfinished,
 /// bytes of the other stream wait for its end. The wait is bounded by size here, and by time by the caller of
-/// [`Lines::release`].
+/// [`LineMerger::release`].
 #[derive(Debug, Default)]
 pub struct Lines {
     /// The stream whose unfinished line was passed on last, and the length of that line so far.

@@ -209,7 +209,7 @@ impl Line {
         let _ = tokio::time::timeout(MOMENT, self.warden.wait()).await;
     }
 
-    /// Sends a command. Errors are ignored: [`Line::next`] then returns `None`.
+    /// Sends a command. Errors are ignored: [`WardenConnection::next`] then returns `None`.
     pub async fn demand(&mut self, demand: Demand) {
         if let Ok(frame) = wire::frame(&demand) {
             let _ = self.socket.write_all(&frame).await;
