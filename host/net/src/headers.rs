@@ -66,7 +66,7 @@ pub(crate) fn clean(
     }
     if let Some(name) = headers.keys().find(|name| is_refused(name)) {
         return Err(NetError::bad_request(format!(
-            "header `{}` is set by the host; remove it",
+            "header `{}` is reserved for the host; remove it",
             shown(name.as_str())
         )));
     }

@@ -178,7 +178,7 @@ impl Environment {
             variables.insert(name, value.to_owned());
         }
         if around.hidden_home {
-            // Git finds its settings, cannot open them, and otherwise fails.
+            // Git fails if its settings exist but cannot be opened.
             variables.insert("GIT_CONFIG_GLOBAL", "/dev/null".to_owned());
         }
         if !variables.contains_key("GIT_CONFIG_COUNT") {

@@ -27,10 +27,7 @@ pub enum ProcessError {
         size: usize,
         most: usize,
     },
-    #[error(
-        "{what} contains a NUL byte or a misplaced `=`: {}",
-        shown(value)
-    )]
+    #[error("{what} contains a NUL byte or a misplaced `=`: {}", shown(value))]
     Malformed { what: &'static str, value: String },
     #[error(
         "variable {} makes programs load code and cannot be set by a call; remove it",

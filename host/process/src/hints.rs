@@ -61,7 +61,8 @@ pub fn hints(walls: Option<&Walls>, fence: &Fence, exit: Exit, text: &Kept) -> V
     }
     if exit == Exit::Signal(libc::SIGSYS) {
         hints.push(
-            "the sandbox killed the command because it used a system call of another architecture".to_owned(),
+            "the sandbox killed the command because it used a system call of another architecture"
+                .to_owned(),
         );
     }
     hints

@@ -130,9 +130,7 @@ impl Inner {
             };
             sessions.insert(owner.clone(), session);
         }
-        Ok(sessions
-            .get_mut(owner)
-            .expect("it was inserted above"))
+        Ok(sessions.get_mut(owner).expect("it was inserted above"))
     }
 
     /// Reserves a slot for one more program of an owner. Creates the session if it does not exist.
@@ -292,10 +290,7 @@ impl Session {
             };
             self.groups.insert(key.clone(), group);
         }
-        Ok(self
-            .groups
-            .get_mut(key)
-            .expect("it was inserted above"))
+        Ok(self.groups.get_mut(key).expect("it was inserted above"))
     }
 
     fn jobs(&self) -> impl Iterator<Item = &Handle> {

@@ -264,8 +264,8 @@ pub fn receive_descriptors(socket: &UnixStream) -> io::Result<Descriptors> {
     }
 }
 
-/// Takes the socket on standard input and replaces it with `/dev/null`. All other inherited descriptors are closed, so
-/// the program does not inherit descriptors that the host inherited.
+/// Takes the socket on standard input and replaces it with `/dev/null`. All other inherited descriptors become
+/// close-on-exec, so that the program does not inherit descriptors that the host inherited.
 pub fn socket_from_stdin() -> io::Result<UnixStream> {
     close_fds::set_fds_cloexec(3, &[]);
     let stdin = io::stdin();

@@ -184,8 +184,8 @@ pub fn filter(network: bool, local_sockets: bool) -> Result<(), String> {
         rustix::process::geteuid().as_raw(),
         rustix::process::getegid().as_raw(),
     ];
-    for program in
-        programs(network, local_sockets, own).map_err(|error| format!("cannot build the system call filter: {error}"))?
+    for program in programs(network, local_sockets, own)
+        .map_err(|error| format!("cannot build the system call filter: {error}"))?
     {
         apply_filter(&program)
             .map_err(|error| format!("the kernel refused the system call filter: {error}"))?;

@@ -16,7 +16,8 @@ pub fn enter() -> io::Result<()> {
     // at least the program. The warden's first thread starts this process and lives as long as the warden.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let descriptors = wire::receive_descriptors(&warden)?;
-    let orders = wire::read_frame(&warden)?.ok_or_else(|| io::Error::other("no launch request was received"))?;
+    let orders = wire::read_frame(&warden)?
+        .ok_or_else(|| io::Error::other("no launch request was received"))?;
     let failure = become_program(&orders, descriptors);
     wire::write_frame(&warden, &failure)
 }

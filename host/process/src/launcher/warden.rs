@@ -26,8 +26,8 @@ pub fn watch() -> io::Result<()> {
     // session.
     set_child_subreaper(Some(getpid()))?;
     let descriptors = wire::receive_descriptors(&host)?;
-    let orders: Orders =
-        wire::read_frame(&host)?.ok_or_else(|| io::Error::other("no launch request was received"))?;
+    let orders: Orders = wire::read_frame(&host)?
+        .ok_or_else(|| io::Error::other("no launch request was received"))?;
     let null = std::fs::File::options().write(true).open("/dev/null")?;
     let launched = launch(&orders, &descriptors);
     // The pipe of the program's input must not stay open in this process, or the input would never end.
