@@ -122,7 +122,7 @@ pub struct Judged {
 }
 
 impl Change {
-    /// The complete difference, escaped and not truncated. It is coarser if computing it takes longer than `deadline`.
+    /// The complete difference, escaped and not truncated. It is coarser if it is not found before `deadline`.
     pub fn difference(&self, deadline: Instant) -> String {
         let before = match &self.earlier {
             Earlier::Other(before) => Some(before.as_str()),
