@@ -1,5 +1,5 @@
-//! Drives this crate's own client through a scenario of the official conformance suite: connects to the address in its
-//! last argument, lists the tools, and calls what the scenario wants. Exit code 0 when nothing failed.
+//! Runs this crate's client against a scenario of the official conformance suite: connects to the URL in the last
+//! argument, lists the tools, and calls those that the scenario requires. Exits with 0 if nothing failed.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -19,9 +19,9 @@ use toolhost_mcp_client::{
 
 const PATIENCE: Duration = Duration::from_secs(25);
 const NAME: &str = "suite";
-/// Where the suite says that the document about its client is.
+/// The URL of the client metadata document in the suite.
 const METADATA: &str = "https://conformance-test.local/client-metadata.json";
-/// A client that is refused again and again has to give up.
+/// A client that is refused repeatedly must give up.
 const LOGINS: usize = 3;
 
 #[tokio::main]
@@ -62,12 +62,12 @@ async fn run(url: &str, scenario: &str) -> Result<(), String> {
             Err(error) => Err(error),
         };
     }
-    // What was kept was this scenario's own.
+    // The stored data belongs to this scenario only.
     let _ = std::fs::remove_dir_all(folder);
     outcome.map_err(words)
 }
 
-/// What the suite tells its client.
+/// The suite's parameters for its client.
 fn context() -> Value {
     let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
     serde_json::from_str(&context).unwrap_or_default()
@@ -77,7 +77,7 @@ fn words(error: ServerError) -> String {
     error.to_string()
 }
 
-/// The browser of a person who agrees to everything.
+/// The browser of a user who accepts everything.
 fn open(page: &LoginPage<'_>) {
     let url = page.url.to_owned();
     tokio::spawn(async move {
@@ -106,14 +106,14 @@ async fn session(
     let approvals = Approvals::in_memory();
     approvals
         .approve(NAME, config.digest())
-        .expect("memory takes it");
+        .expect("the in-memory store accepts it");
     let around = Surroundings {
         judges: Judges {
             accept: Arc::new(|_: &Descriptor| Ok(())),
             approvals: Arc::new(approvals),
         },
         log: Arc::new(|line: &str| eprintln!("server: {line}")),
-        // A person who takes what is offered.
+        // A user who accepts the defaults.
         ask: Some(Arc::new(|queries| {
             let replies = queries.iter().map(|query| match query.kind {
                 toolhost_contract::QueryKind::YesNo => Reply::YesNo(true),
@@ -128,7 +128,7 @@ async fn session(
     let listing = server.shared().first().await?;
     let tools = ServerTools::new(server.shared(), &listing);
     if scenario == "sse-retry" {
-        // The suite counts streams, and takes the one that is always there for a second one when it comes late.
+        // The suite counts streams, and treats the permanent one as a second one if it is late.
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     let mut failed = None;
@@ -149,7 +149,7 @@ async fn session(
     failed.map_or(Ok(()), Err)
 }
 
-/// What the suite says, or every tool with an input that fits.
+/// The calls that the suite requests, or every tool with a matching input.
 fn wanted(tools: &ServerTools) -> Vec<(ToolName, Value)> {
     let context = context();
     if let Some(calls) = context["toolCalls"].as_array() {
@@ -181,7 +181,7 @@ fn fitting(schema: &Value) -> Value {
     Value::Object(input)
 }
 
-/// By a policy that allows everything: there is no call without one.
+/// Authorized by a policy that allows everything, because a call requires a grant.
 async fn call(
     tools: &ServerTools,
     name: &ToolName,

@@ -1,5 +1,5 @@
-//! From a server's tools to ours: names that models accept, texts that are cut, hints that are believed only when the
-//! operator says so; and what cannot be taken is left out with a reason.
+//! Converts a server's tools: assigns names that models accept, truncates texts, and uses annotations only if the
+//! operator trusts the server. Tools that cannot be converted are left out with a reason.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,13 +13,13 @@ use crate::config::ServerConfig;
 use crate::definition::{self, Definition};
 use crate::names::{distinct_name, tool_name};
 
-/// Of one server. A model cannot choose among more.
+/// Maximum number of tools of one server. A model cannot choose among more.
 pub const MAX_TOOLS: usize = 2_000;
 const MAX_NAME: usize = 256;
 const MAX_DESCRIPTION: usize = 8_000;
 const MAX_TITLE: usize = 120;
 
-/// Does the host take a tool like this? The reason if not.
+/// Checks whether the host accepts a tool. An error is the reason why not.
 pub type Accept = dyn Fn(&Descriptor) -> Result<(), String> + Send + Sync;
 
 /// A tool that can be called.
@@ -29,13 +29,13 @@ pub struct Adopted {
     pub definition: Definition,
 }
 
-/// A tool that cannot, and why.
+/// A tool that cannot be called, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
     /// Escaped.
     pub tool: String,
     pub reason: String,
-    /// It is not what a person said yes to.
+    /// Whether it differs from what the user approved.
     pub changed: bool,
 }
 
@@ -48,23 +48,21 @@ impl LeftOut {
         }
     }
 
-    /// `approved` is what a person approves it by. What changed is not in the reason: it is as long as the server
-    /// likes, and belongs to where somebody asks for it.
+    /// `approved` is the name to approve it by. The reason does not contain the change, because a server can make it
+    /// arbitrarily long.
     pub fn changed(approved: &str, change: &Change) -> Self {
         let what = match change.earlier {
-            Earlier::Other(_) => "it is not what was approved",
+            Earlier::Other(_) => "its definition differs from the approved one",
             Earlier::Nothing => "the server added it after the approval",
             Earlier::NoRoom => {
-                "it is new, and there is no room to keep what it is beside the tools that were seen before"
+                "it is new, and there is no room to store its definition in addition to the known ones"
             }
         };
         Self {
             changed: true,
             ..Self::new(
                 &change.now.definition.tool,
-                format!(
-                    "{what}; `host mcp approve {approved}` shows it, and takes it as it is now"
-                ),
+                format!("{what}; to review and approve it, run `host mcp approve {approved}`"),
             )
         }
     }
@@ -90,7 +88,7 @@ pub fn adopt(
             }
         }
     }
-    // Who is called what must not depend on the order in which a server lists its tools.
+    // The assigned names must not depend on the order in which a server lists its tools.
     let mut claims: BTreeMap<ToolName, usize> = BTreeMap::new();
     for name in wanted.keys() {
         *claims.entry(tool_name(&config.name, name)).or_default() += 1;
@@ -119,7 +117,7 @@ pub fn adopt(
     (adopted, left_out)
 }
 
-/// An alias that is somebody else's name, or two tools' alias, is nobody's.
+/// Removes aliases that are the name of another tool, or the alias of two tools.
 fn part_aliases(adopted: &mut [Adopted]) {
     let mut claims: BTreeMap<String, usize> = BTreeMap::new();
     for one in adopted.iter() {
@@ -142,7 +140,9 @@ fn take(
     accept: &Accept,
 ) -> Result<Adopted, String> {
     if tool.name.is_empty() || tool.name.chars().count() > MAX_NAME {
-        return Err(format!("its name is empty or above {MAX_NAME} characters"));
+        return Err(format!(
+            "its name is empty or longer than {MAX_NAME} characters"
+        ));
     }
     let definition = Definition::of(tool);
     if definition.size() > definition::MAX_BYTES {
@@ -177,7 +177,7 @@ fn descriptor(config: &ServerConfig, tool: &Tool, name: ToolName) -> Descriptor 
     if let Some(title) = title.or_else(|| hints?.title.as_ref()) {
         descriptor.display_name = text::inline(title, MAX_TITLE);
     }
-    // As the server spells it, which is what other hosts show and what rules may say.
+    // The server's spelling, which other hosts display and which rules may use.
     let spelled = format!("mcp__{}__{}", config.name, tool.name);
     if !spelled.eq_ignore_ascii_case(descriptor.name.as_str()) && spelled.len() <= MAX_NAME {
         let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
@@ -196,14 +196,15 @@ fn descriptor(config: &ServerConfig, tool: &Tool, name: ToolName) -> Descriptor 
         .map(|schema| Value::Object((**schema).clone()));
     descriptor.strict = false;
     descriptor.annotations = hints.filter(|_| config.trust).map_or_else(worst, believed);
-    // A server takes calls side by side; that is what its request numbers are for. Calls of one turn whose inputs name
-    // the same path keep their order all the same.
+    // Servers process calls concurrently; request IDs exist for that purpose. Calls of one turn whose inputs name the
+    // same path still keep their order.
     descriptor.concurrency = Concurrency::Parallel;
     descriptor.timeout = Some(config.timeout);
     descriptor
 }
 
-/// Unsaid, the input of our own tools is closed. Of others JSON Schema's word holds, and they read what is more.
+/// Allows additional properties unless the schema restricts them. Inputs of our own tools are closed by default, but
+/// JSON Schema's default is open, and servers rely on it.
 pub fn leave_open(schema: &mut Map<String, Value>) {
     schema
         .entry("additionalProperties")
@@ -221,7 +222,7 @@ fn worst() -> Annotations {
     }
 }
 
-/// What is not said has the value that the protocol gives it.
+/// Annotations of a trusted server. Missing hints have the defaults of the protocol.
 fn believed(hints: &ToolAnnotations) -> Annotations {
     let read_only = hints.read_only_hint.unwrap_or(false);
     Annotations {
@@ -234,7 +235,7 @@ fn believed(hints: &ToolAnnotations) -> Annotations {
     }
 }
 
-/// A description keeps its letters, because a model reads it as it is; it is only made shorter.
+/// Truncates a description. It is not escaped, because a model reads it as it is.
 fn cut(text: &str, max: usize) -> String {
     let mut chars = text.char_indices();
     match chars.nth(max) {

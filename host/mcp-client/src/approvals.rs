@@ -1,8 +1,8 @@
-//! What a person has said yes to: servers by the exact command or address, and their tools by their definitions. Kept
-//! in the state of the user and never beside a project, so that nobody brings an approval along with a repository.
+//! User approvals of servers, by exact command or address, and of their tools, by definition. They are stored in the
+//! user's state directory, never in a project, so that a repository cannot contain an approval.
 //!
-//! Only [`Approvals::approve`] makes an approval. Whatever looks at tools finds one or ends: a server that could write
-//! its own would come back after it was removed.
+//! Only [`Approvals::approve`] creates an approval. Code that examines tools requires an existing one; otherwise a
+//! server that writes its own approval could return after it was removed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -19,12 +19,12 @@ use crate::definition::{Definition, difference};
 
 mod file;
 
-/// Of the definitions of one server that are kept, as JSON. What one list may hold always fits.
+/// Maximum size of the stored definitions of one server, as JSON. One complete list always fits.
 const MAX_BYTES: usize = 32 << 20;
-/// Of the tools that wait for an approval; more are listed again by the server itself.
+/// Maximum number of stored tools that wait for an approval. The server lists further ones again.
 const MAX_WAITING: usize = 200;
 const MAX_WAITING_BYTES: usize = 1 << 20;
-/// Another program changes one file for far less than this.
+/// How long to wait for the lock. Another program needs far less time to change a file.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +36,7 @@ pub enum ApprovalError {
         source: io::Error,
     },
     #[error(
-        "{} cannot be read: {reason}; move it away and approve `{server}` again",
+        "{} cannot be read: {reason}; move the file away and approve `{server}` again",
         path.display()
     )]
     Broken {
@@ -45,55 +45,55 @@ pub enum ApprovalError {
         reason: String,
     },
     #[error(
-        "{} is held by another program for more than {} s; end it and try again",
+        "{} has been locked by another program for more than {} s; end that program and try again",
         path.display(),
         PATIENCE.as_secs()
     )]
     Busy { path: PathBuf },
     #[error(
-        "its approval was taken back, or given to another command; run `host mcp approve {server}`"
+        "its approval was revoked or belongs to another command; run `host mcp approve {server}`"
     )]
     TakenBack { server: String },
     #[error(
-        "there is no room to keep what these tools are beside those that were seen before; `host mcp remove {server}` \
-         forgets them all"
+        "there is no room to store these tool definitions in addition to the known ones; run `host mcp remove {server}` \
+         to delete all of them"
     )]
     Full { server: String },
 }
 
-/// A file of approvals for each server, so that one that grows costs itself only. Every question reads it anew:
-/// another program may have written it.
+/// One file per server, so that a large one affects only its server. Each operation reads the file again, because
+/// another program can have changed it.
 #[derive(Debug)]
 pub struct Approvals(Place);
 
 #[derive(Debug)]
 enum Place {
     Folder(PathBuf),
-    /// Forgotten with the program.
+    /// Lost when the program exits.
     Memory(Mutex<BTreeMap<String, Server>>),
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Server {
-    /// Of the command or the address.
+    /// Digest of the command or the address.
     digest: String,
-    /// Its tools were listed since it was approved. Tools that come later wait for an approval.
+    /// Whether the tools were listed since the approval. Tools that appear later need a separate approval.
     #[serde(default)]
     listed: bool,
-    /// By the names that models and rules call them by: a tool that only spells its own name in another way is still
-    /// the one that a person knows.
+    /// Keyed by the names that models and rules use, so that a tool whose own name is only spelled differently remains
+    /// the tool that the user approved.
     tools: BTreeMap<String, Pin>,
-    /// Tools of the last list that wait for an approval: a server may list them only while a host runs it.
+    /// Tools of the last list that wait for an approval, because a server may list them only while a host is running.
     #[serde(default)]
     waiting: BTreeMap<String, Pin>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Pin {
-    /// The server's own name for it.
+    /// The server's own name for the tool.
     own: String,
     digest: String,
-    /// Text until somebody wants to see it: it is read with each list.
+    /// Parsed only when it is displayed, because the file is read for each list.
     definition: Box<RawValue>,
 }
 
@@ -104,17 +104,17 @@ pub struct Change {
     pub earlier: Earlier,
 }
 
-/// What was approved under the name of a tool.
+/// The approved definition of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Earlier {
     /// Another definition, as JSON.
     Other(String),
     Nothing,
-    /// Nothing, and there is no room to keep the tool beside those that were seen before.
+    /// None, and there is no room to store the tool in addition to the known ones.
     NoRoom,
 }
 
-/// Tools, held against what was approved.
+/// Tools compared with the approved ones.
 #[derive(Debug, Default)]
 pub struct Judged {
     pub same: Vec<Adopted>,
@@ -122,7 +122,7 @@ pub struct Judged {
 }
 
 impl Change {
-    /// All of what became of it, escaped and not cut; coarser where finding it takes until after `deadline`.
+    /// The complete difference, escaped and not truncated. It is coarser if it is not found before `deadline`.
     pub fn difference(&self, deadline: Instant) -> String {
         let before = match &self.earlier {
             Earlier::Other(before) => Some(before.as_str()),
@@ -143,7 +143,7 @@ impl Approvals {
 
     pub fn is_approved(&self, server: &str, digest: Digest) -> Result<bool, ApprovalError> {
         let known = match &self.0 {
-            // A file is replaced whole, so whoever only reads needs no lock.
+            // A file is replaced atomically, so reading needs no lock.
             Place::Folder(folder) => file::digest(folder, server)?,
             Place::Memory(servers) => {
                 let servers = servers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -153,7 +153,7 @@ impl Approvals {
         Ok(known.is_some_and(|known| known == digest.to_string()))
     }
 
-    /// A person's yes. Another command than before takes with it all that was approved of its tools.
+    /// Records the user's approval of a server. If the command has changed, the approvals of its tools are removed.
     pub fn approve(&self, server: &str, digest: Digest) -> Result<(), ApprovalError> {
         let digest = digest.to_string();
         self.change(server, |known| {
@@ -180,8 +180,8 @@ impl Approvals {
         }
     }
 
-    /// Which of these tools are what was approved. The first list after the approval of a server is approved with it;
-    /// tools that a later list adds are not. A server without an approval gets an error and no approval.
+    /// Compares tools with the approved ones. The first list after the approval of a server is approved with it; tools
+    /// that a later list adds are not. Returns an error for a server without an approval.
     pub fn compare(
         &self,
         server: &str,
@@ -208,7 +208,7 @@ impl Approvals {
             let mut is_changed = is_first;
             let mut room = Room::of(known, !unseen.is_empty());
             for (tool, is_approved) in unseen {
-                // Nothing is dropped to make room: what was dropped could come back as something else.
+                // Nothing is removed to make room: a removed tool could return with another definition.
                 let fits = room.take(&tool);
                 if fits && is_approved {
                     known.tools.insert(name(&tool), pin(&tool));
@@ -239,7 +239,7 @@ impl Approvals {
         })
     }
 
-    /// The tools that waited for an approval when the server was listed last, by whichever host.
+    /// The tools that waited for an approval when any host last listed the server.
     pub fn waiting(&self, server: &str, digest: Digest) -> Result<Vec<Change>, ApprovalError> {
         self.change(server, |known| {
             let known = approved(known, server, digest)?;
@@ -254,8 +254,9 @@ impl Approvals {
         })
     }
 
-    /// A person's yes to these tools as they are now. What was approved of others stays, because a tool may be hidden
-    /// while a person looks; it goes only when that person saw that there is no room for both.
+    /// Records the user's approval of these tools in their current form. Approvals of other tools remain, because a
+    /// server can hide a tool during the review; they are removed only if the user has seen that there is no room for
+    /// both.
     pub fn approve_tools(
         &self,
         server: &str,
@@ -291,8 +292,8 @@ impl Approvals {
         })
     }
 
-    /// Does what `change` says to what is known of the server, with no other program in between; it tells whether
-    /// there is something to be written.
+    /// Applies `change` to the stored state of the server while holding the lock. `change` returns whether the state
+    /// must be written.
     fn change<T>(
         &self,
         server: &str,
@@ -365,7 +366,7 @@ impl Pin {
         self.definition.get().len()
     }
 
-    /// As far as it is needed to be shown and approved.
+    /// The tool, as far as it is needed to display and approve it.
     fn tool(&self, name: &str) -> Option<Adopted> {
         let json = serde_json::from_str(self.definition.get()).ok()?;
         Some(Adopted {
@@ -375,14 +376,14 @@ impl Pin {
     }
 }
 
-/// How many tools of a server can still be kept.
+/// How many more tools of a server can be stored.
 struct Room {
     tools: usize,
     bytes: usize,
 }
 
 impl Room {
-    /// Counted only where it is asked for.
+    /// Counted only if `wanted`.
     fn of(known: &Server, wanted: bool) -> Self {
         let bytes: usize = if wanted {
             known.tools.values().map(Pin::size).sum()
@@ -409,12 +410,12 @@ impl Room {
     }
 }
 
-/// All that the known tools may be called by, in small letters: a rule may say the server's own spelling, too.
+/// All names of the known tools, in lower case, including the server's own spelling, which a rule may use.
 struct Words(HashMap<String, Vec<String>>);
 
 enum Before<'a> {
     Same,
-    /// The same tool under another name, because one that is spelled so has come.
+    /// The same tool under another name, because a new tool now has its name.
     Renamed,
     Unseen,
     Other(&'a Pin),
@@ -451,7 +452,7 @@ impl Words {
     }
 }
 
-/// The name, and the server's spelling in its place.
+/// The name, and the name with the server's spelling.
 fn called(name: &str, own: &str) -> [String; 2] {
     let prefix = name.rsplit_once("__").map_or("", |(prefix, _)| prefix);
     [

@@ -1,5 +1,5 @@
-//! What a server wants to know from a person, put the way we ask people: who asks comes first, and whatever does not
-//! fit into plain questions is declined.
+//! Elicitation requests of a server as questions to the user. The question states the server first; requests that
+//! cannot be expressed as plain questions are declined.
 
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
 use serde_json::{Map, Value, json};
@@ -9,12 +9,12 @@ use crate::calls::Running;
 
 const MAX_MESSAGE: usize = 2_000;
 const MAX_LABEL: usize = 200;
-/// A form above this is for a browser.
+/// Maximum number of fields of a form.
 const MAX_FIELDS: usize = 12;
-/// As many as our people are asked at once.
+/// Maximum number of questions that are shown to the user at once.
 const AT_ONCE: usize = 4;
 
-/// A question with what is needed to read its answer.
+/// A question, and how to read its answer.
 #[derive(Debug, PartialEq)]
 struct Field {
     name: String,
@@ -30,12 +30,12 @@ enum Read {
     Text,
     Number,
     Integer,
-    /// Label and value of each.
+    /// Label and value of each option.
     One(Vec<(String, Value)>),
     Many(Vec<(String, Value)>),
 }
 
-/// `running` is the call through which the server asks.
+/// Answers an elicitation request. `running` is the call that the request belongs to.
 pub async fn answer(server: &str, running: &Running, request: ElicitRequestParams) -> ElicitResult {
     let decline = ElicitResult::new(ElicitationAction::Decline);
     let ElicitRequestParams::FormElicitationParams {
@@ -68,7 +68,7 @@ pub async fn answer(server: &str, running: &Running, request: ElicitRequestParam
     }
 }
 
-/// None when it cannot be asked in plain questions.
+/// Returns `None` if the form cannot be expressed as plain questions.
 fn fields(server: &str, message: &str, schema: &Value) -> Option<Vec<Field>> {
     let nothing = Map::new();
     let properties = schema["properties"].as_object().unwrap_or(&nothing);
@@ -138,7 +138,7 @@ fn field(
     })
 }
 
-/// `None`: they cannot be asked. `Some(None)`: there are none.
+/// `None`: the options cannot be asked for. `Some(None)`: there are no options.
 #[expect(clippy::option_option, reason = "two different ways to have none")]
 fn options(schema: &Value) -> Option<Option<Vec<(String, Value)>>> {
     let titled = schema["oneOf"].as_array().or(schema["anyOf"].as_array());
@@ -160,7 +160,7 @@ fn options(schema: &Value) -> Option<Option<Vec<(String, Value)>>> {
     } else {
         return Some(None);
     };
-    // What our people can be asked: a choice, each label once.
+    // Valid options of a question: a choice with unique labels.
     let mut labels: Vec<&str> = options.iter().map(|(label, _)| label.as_str()).collect();
     labels.sort_unstable();
     labels.dedup();
@@ -187,7 +187,7 @@ fn query(server: &str, message: &str, what: &str, kind: QueryKind) -> Query {
     }
 }
 
-/// None when what was said is no answer.
+/// Returns `None` if a reply is not valid.
 fn content(fields: &[Field], replies: &[Reply]) -> Option<Value> {
     if fields.is_empty() {
         return matches!(replies, [Reply::YesNo(true)]).then(|| json!({}));

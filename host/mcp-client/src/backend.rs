@@ -1,4 +1,4 @@
-//! The tools of one server, as the kernel calls them.
+//! The tools of one server, as a backend of the kernel.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const MAX_MESSAGE: usize = 2_000;
 
 pub struct ServerTools {
     tools: Vec<Descriptor>,
-    /// What the server calls each.
+    /// The server's own name of each tool.
     own: HashMap<ToolName, String>,
     shared: Arc<Shared>,
 }
@@ -49,10 +49,10 @@ impl ServerTools {
         let own = self.own.get(&call.tool).ok_or_else(|| {
             CallError::new(
                 ErrorClass::NotRegistered,
-                format!("the server has no tool `{}` any more", call.tool),
+                format!("the server no longer has a tool `{}`", call.tool),
             )
         })?;
-        // What another program says today it may not say tomorrow.
+        // The result of an external program can differ at each call.
         sink.depends_on_more();
         let running = Arc::new(Running::new(sink, self.shared.ask.clone(), &call.caller));
         let mut params = CallToolRequestParams::new(own.clone());
@@ -84,7 +84,7 @@ impl ServerTools {
             let mut error = CallError::new(
                 ErrorClass::Unavailable,
                 format!(
-                    "the server `{server}` was lost while the call ran, and whether it did anything is not known: \
+                    "the server `{server}` was lost during the call, and it is unknown whether the call had any effect: \
                      {}",
                     self.shared.log.hide(&reason)
                 ),
@@ -102,7 +102,7 @@ impl ServerTools {
         match refused {
             Refused::Unfit(reason) => CallError::new(
                 ErrorClass::Failed,
-                format!("the server `{server}` gave no result: {reason}"),
+                format!("the server `{server}` returned no result: {reason}"),
             )
             .code("mcp_bad_response"),
             Refused::Service(ServiceError::McpError(error)) => {
@@ -114,7 +114,7 @@ impl ServerTools {
                 let code = error.code.0;
                 CallError::new(
                     class,
-                    format!("the server `{server}` says: {said} ({code})"),
+                    format!("the server `{server}` returned an error: {said} ({code})"),
                 )
                 .code("mcp_error")
             }
@@ -123,7 +123,7 @@ impl ServerTools {
             }
             Refused::Service(ServiceError::UnexpectedResponse) => CallError::new(
                 ErrorClass::Failed,
-                format!("the server `{server}` answered with something that is no result"),
+                format!("the server `{server}` returned an invalid result"),
             )
             .code("mcp_bad_response"),
             Refused::Service(error) => gone(text::inline(&error.to_string(), 300)),
@@ -145,7 +145,7 @@ impl Backend for ServerTools {
         Box::pin(self.run(call, grant.timeout(), sink))
     }
 
-    /// Another program does what it wants.
+    /// An external program can have any effect.
     fn reaches_out(&self, _tool: &Descriptor) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! The calls of one connection that are running: who hears their progress, and whom a server may ask through them.
+//! The running calls of one connection: delivery of progress, and assignment of questions to calls.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::Future;
@@ -13,71 +13,72 @@ use toolhost_contract::{
     BoxFuture, Event, Failure, Principal, Query, Reply, SessionKey, Sink, text,
 };
 
-/// Progress that came before its call was noted down: a fast server can be ahead of us.
+/// Maximum number of progress notifications that are kept because they arrived before their call was registered.
 const EARLY: usize = 32;
-/// Messages of one call that are passed on; the rest is counted.
+/// Maximum number of messages of one call that are passed on; further ones are counted.
 const MAX_PROGRESS: u64 = 10_000;
 const MAX_MESSAGE: usize = 500;
-/// Between two reports that are passed on; one that says that all is done comes at once.
+/// Minimum time between two reports that are passed on. A report of completion is passed on immediately.
 const REPORTS: Duration = Duration::from_millis(100);
-/// While a person thinks, the time of a call is looked at this often.
+/// How often the time of a call is checked while a question to the user is open.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// Puts questions to a person.
+/// Asks the user questions.
 pub type Ask = dyn Fn(Vec<Query>) -> BoxFuture<'static, Result<Vec<Reply>, Failure>> + Send + Sync;
 
-/// After a call was abandoned without an answer, a question that names no call can still be about it for so long.
+/// How long after a call was abandoned a question without a request ID may belong to it.
 const ABANDONED: Duration = Duration::from_secs(60);
-/// Owners of abandoned calls that are remembered.
+/// Maximum number of owners of abandoned calls that are remembered.
 const OWNERS: usize = 1_000;
 
 #[derive(Default)]
 pub struct Calls {
     inner: Mutex<Inner>,
-    /// A request was sent, or ended.
+    /// Notified when a request was sent or ended.
     changed: watch::Sender<()>,
 }
 
 #[derive(Default)]
 struct Inner {
-    /// Requests that are being sent or have no answer yet, by their order.
+    /// Requests without a response, in the order in which they were started.
     open: BTreeMap<u64, Open>,
     next: u64,
     early: VecDeque<ProgressNotificationParam>,
-    /// A question waits until one call is left that it can be about.
+    /// Whether a question waits until only one call can be its origin.
     held: bool,
-    /// A question was refused because it could be about several calls.
+    /// Whether a question was refused because it could belong to several calls.
     ambiguous: bool,
     /// When a call of each owner was last abandoned.
     abandoned: HashMap<SessionKey, Instant>,
-    /// Calls of more owners than are remembered were abandoned: from now on every such question is doubtful.
+    /// Set when calls of more owners than [`MAX_OWNERS`] were abandoned. From then on, questions without a request ID
+    /// are refused.
     overflowed: bool,
 }
 
 struct Open {
     running: Arc<Running>,
-    /// None while the request is being sent.
+    /// `None` while the request is being sent.
     sent: Option<(ProgressToken, RequestId)>,
 }
 
-/// The call that a question is about.
+/// The call that a question belongs to.
 pub struct Asker {
     pub running: Arc<Running>,
     key: u64,
 }
 
-/// Why no call can be named that a question is about.
+/// Why a question cannot be assigned to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unclear {
-    #[error("no call is running that this question could be about")]
+    #[error("this question does not belong to a running call")]
     NoCall,
     #[error(
-        "{0} calls are running and the question does not say which of them it is about; call the tool again: calls of \
+        "{0} calls are running and the question does not state which of them it belongs to; call the tool again: calls of \
          this server now run one at a time"
     )]
     Several(usize),
     #[error(
-        "a call was cancelled and the question does not say that it is not about that call; call the tool again later"
+        "a call was cancelled and the question may belong to that call; call the tool again later"
     )]
     Abandoned,
 }
@@ -97,7 +98,7 @@ struct Told {
     last: Option<Instant>,
 }
 
-/// Time in which a person was asked, which is not the server's.
+/// Time spent waiting for the user, which does not count towards the timeout of the call.
 #[derive(Default)]
 struct Waiting {
     asking: usize,
@@ -105,7 +106,7 @@ struct Waiting {
     before: Duration,
 }
 
-/// A request is known while this exists.
+/// Registers a request for as long as it exists.
 pub struct Entered {
     calls: Arc<Calls>,
     key: u64,
@@ -113,7 +114,7 @@ pub struct Entered {
 }
 
 impl Entered {
-    /// The request has left; progress that was ahead of this is delivered now.
+    /// Marks the request as sent, and delivers progress that arrived earlier.
     pub fn sent(&self, token: &ProgressToken, id: &RequestId) {
         let mut inner = self.calls.lock();
         let (own, others) = std::mem::take(&mut inner.early)
@@ -132,7 +133,7 @@ impl Entered {
         self.calls.changed.send_replace(());
     }
 
-    /// The server answered, with a result or an error.
+    /// Marks the request as answered, with a result or an error.
     pub fn answered(mut self) {
         self.answered = true;
     }
@@ -160,15 +161,15 @@ impl Inner {
         }
     }
 
-    /// Can a question that names no call be about one that was abandoned? The server need not have noticed, and a
-    /// question of one owner's call must not reach another owner.
+    /// Whether a question without a request ID can belong to an abandoned call. The server may not have processed the
+    /// cancellation yet, and a question of one owner's call must not reach another owner.
     fn is_doubtful(&self, owner: &SessionKey) -> bool {
         let mut abandoned = self.abandoned.iter();
         self.overflowed || abandoned.any(|(other, at)| other != owner || at.elapsed() < ABANDONED)
     }
 }
 
-/// Frees the place of the question that waits.
+/// Releases the slot of the waiting question.
 struct Held<'a>(&'a Calls);
 
 impl Drop for Held<'_> {
@@ -178,7 +179,7 @@ impl Drop for Held<'_> {
 }
 
 impl Calls {
-    /// Before the request is sent, because a fast server can ask before the sender knows its number.
+    /// Registers a call before its request is sent, because a fast server can ask before the request ID is known.
     pub fn enter(self: &Arc<Self>, running: Arc<Running>) -> Entered {
         let mut inner = self.lock();
         let key = inner.next;
@@ -197,7 +198,7 @@ impl Calls {
         }
     }
 
-    /// The call with this number of its request.
+    /// Returns the call with this request ID.
     pub async fn of(&self, id: &RequestId) -> Result<Asker, Unclear> {
         let mut changed = self.changed.subscribe();
         loop {
@@ -218,9 +219,9 @@ impl Calls {
         }
     }
 
-    /// The call that a question is about which names none: the only one that was running when it came. While there are
-    /// several, the question waits until the others have been answered. One question can wait; the next is refused,
-    /// because calls whose questions wait for each other would never be answered.
+    /// Returns the call that a question without a request ID belongs to: the only one that was running when the
+    /// question arrived. If there are several, the question waits until the others are answered. Only one question can
+    /// wait; the next is refused, because calls whose questions wait for each other would never complete.
     pub async fn only(&self) -> Result<Asker, Unclear> {
         let mut changed = self.changed.subscribe();
         let came = self.lock().next;
@@ -255,7 +256,7 @@ impl Calls {
         }
     }
 
-    /// Returns when the call has ended.
+    /// Waits for the end of the call.
     pub async fn ended(&self, asker: &Asker) {
         let mut changed = self.changed.subscribe();
         while self.lock().open.contains_key(&asker.key) {
@@ -263,7 +264,7 @@ impl Calls {
         }
     }
 
-    /// The server has shown that it asks people about calls that it does not name, several at once.
+    /// Whether the server has sent several questions at once without request IDs.
     pub fn is_ambiguous(&self) -> bool {
         self.lock().ambiguous
     }
@@ -283,7 +284,7 @@ impl Calls {
         if inner.early.len() == EARLY {
             inner.early.pop_front();
         }
-        // It may be kept for as long as the connection lives.
+        // It can be kept as long as the connection exists.
         let message = progress.message.take();
         progress.message = message.map(|message| text::inline(&message, MAX_MESSAGE));
         progress.meta = None;
@@ -309,7 +310,7 @@ impl Running {
     fn progress(&self, progress: ProgressNotificationParam) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.count += 1;
-        // It has to grow; what does not is no progress.
+        // Progress must increase; anything else is ignored.
         let grows = told
             .furthest
             .is_none_or(|furthest| progress.progress > furthest);
@@ -331,9 +332,9 @@ impl Running {
         });
     }
 
-    /// Asks through the call, whose time stands still meanwhile.
+    /// Asks the user on behalf of the call. The call's timeout is suspended meanwhile.
     pub async fn ask(&self, queries: Vec<Query>) -> Result<Vec<Reply>, Failure> {
-        let nobody = || Failure::new("not_configured", "there is nobody to ask");
+        let nobody = || Failure::new("not_configured", "no user is available to answer");
         let _time = self.stop_time();
         match (self.sink.services(), &self.ask) {
             (Some(services), _) => services.ask(queries).await,
@@ -342,7 +343,7 @@ impl Running {
         }
     }
 
-    /// None when it took longer than `limit`, time of people not counted.
+    /// Returns `None` if `work` took longer than `limit`, without the time spent waiting for the user.
     pub async fn within<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
         let begun = Instant::now();
         let mut work = pin!(work);

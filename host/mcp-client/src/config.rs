@@ -1,5 +1,4 @@
-//! What an operator says about one server, checked: nothing in here can be wrong in a way that is found only when the
-//! server is started.
+//! The validated configuration of one server. Errors are found when it is parsed, not when the server is started.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,30 +13,30 @@ use url::Url;
 use crate::error::ServerError;
 use crate::expanded::{Expanded, hide};
 
-/// How long a call of a server may take when nobody said otherwise.
+/// Default timeout of a call.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
-    /// What the operator calls it; the server's own word for itself is never used.
+    /// The operator's name for the server. The server's own name is never used.
     pub name: String,
     pub way: Way,
-    /// Names of tools as the server says them, `*` for any part. Empty: all.
+    /// Names of tools as the server lists them; `*` matches any part. Empty: all.
     pub include: Vec<String>,
     pub exclude: Vec<String>,
     pub timeout: Duration,
-    /// The operator believes what the server says its tools do.
+    /// Whether the operator trusts the server's tool annotations.
     pub trust: bool,
 }
 
-/// How a server is reached.
+/// The transport of a server.
 #[derive(Debug, Clone)]
 pub enum Way {
     Stdio(Program),
     Http(Address),
 }
 
-/// A program that speaks on its standard input and output.
+/// A program that uses standard input and output as its transport.
 #[derive(Debug, Clone)]
 pub struct Program {
     pub command: Expanded,
@@ -49,28 +48,28 @@ pub struct Program {
 #[derive(Clone)]
 pub struct Address {
     pub url: Url,
-    /// The address, and where a value of a variable stands in it as it is written.
+    /// The URL with the names of variables in place of their values.
     pub shown: String,
     secrets: Vec<String>,
     pub headers: BTreeMap<String, Hidden>,
-    /// Without TLS to another machine.
+    /// Whether plain http to another machine is allowed.
     pub insecure: bool,
     pub oauth: OAuth,
 }
 
-/// What an operator arranged with an authorization server; where nothing is said, we register ourselves.
+/// OAuth settings agreed with an authorization server. Without them, the client registers itself.
 #[derive(Debug, Clone, Default)]
 pub struct OAuth {
     pub client_id: Option<String>,
     pub client_secret: Option<Hidden>,
     pub scopes: Vec<String>,
-    /// Hosts where a person may log in beside that of the issuer.
+    /// Hosts, other than that of the issuer, where the user may log in.
     pub hosts: Vec<String>,
-    /// Where a document about this client is, for servers that take its address as its id.
+    /// The URL of the client metadata document, for servers that accept it as the client ID.
     pub client_metadata_url: Option<String>,
 }
 
-/// A value that no message shows.
+/// A value that no message displays.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Hidden(pub String);
 
@@ -109,26 +108,26 @@ impl Address {
             reason: format!("url `{}` {reason}", text::inline(&shown, 200)),
         };
         let url = Url::parse(&value)
-            .map_err(|_| refuse("is not an address such as https://example.org/mcp"))?;
+            .map_err(|_| refuse("is not a URL such as https://example.org/mcp"))?;
         let is_loopback = match url.host() {
             Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
             Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
             Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
-            None => return Err(refuse("names no host")),
+            None => return Err(refuse("has no host")),
         };
         match url.scheme() {
             "https" => {}
             "http" if is_loopback || insecure => {}
             "http" => {
                 return Err(refuse(
-                    "would be spoken to without encryption; write https, or `insecure = true`",
+                    "would be used without encryption; use https, or set `insecure = true`",
                 ));
             }
             _ => return Err(refuse("is neither https nor http")),
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(refuse(
-                "holds a password; put it into `headers` as `Authorization`",
+                "contains a password; set it in `headers` as `Authorization`",
             ));
         }
         for (name, value) in &headers {
@@ -137,15 +136,15 @@ impl Address {
             if !fits {
                 return Err(ServerError::Config {
                     server: server.to_owned(),
-                    reason: format!("`{}` is not a header", text::inline(name, 80)),
+                    reason: format!("`{}` is not a valid header name", text::inline(name, 80)),
                 });
             }
         }
-        // A value may be spelled in another way in an address.
+        // The URL can contain a value in another encoding.
         if let Some(query) = url.query().filter(|_| has_secrets) {
             secrets.push(query.to_owned());
         }
-        // Its host is always shown as it will be looked up, whatever letters it is written in.
+        // The host is always displayed in the form in which it is resolved.
         let origin = url.origin().ascii_serialization();
         let shown = match has_secrets {
             false => url.to_string(),
@@ -164,7 +163,8 @@ impl Address {
 }
 
 impl Address {
-    /// Values of variables in it, what its headers say, whole and after a word such as `Bearer`, and the client secret.
+    /// Values of variables in the URL, header values, both whole and after a scheme such as `Bearer`, and the client
+    /// secret.
     fn secrets(&self) -> Vec<String> {
         let headers = self.headers.values().map(|value| value.0.as_str());
         let values =
@@ -178,14 +178,15 @@ impl Address {
         self.secrets.iter().cloned().chain(values).collect()
     }
 
-    /// What others say of it, without what is secret in it.
+    /// Removes secrets from text of a server.
     pub fn hide(&self, said: &str) -> String {
         hide(said, &self.secrets())
     }
 }
 
 impl Program {
-    /// Values of variables in its words, and of its own variables but those that are shown to a person and paths.
+    /// Values of variables in the arguments, and of the program's own variables except those that are displayed and
+    /// paths.
     pub fn secrets(&self) -> Vec<String> {
         let texts = self.args.iter().chain([&self.command]);
         let words = texts.flat_map(|text| text.secrets.clone());
@@ -196,7 +197,7 @@ impl Program {
 }
 
 impl ServerConfig {
-    /// Values that messages about it must not show.
+    /// Values that messages about the server must not contain.
     pub fn secrets(&self) -> Vec<String> {
         match &self.way {
             Way::Stdio(program) => program.secrets(),
@@ -208,8 +209,8 @@ impl ServerConfig {
         hide(said, &self.secrets())
     }
 
-    /// What exactly is started or spoken to, unabridged and escaped: what a person says yes to. Variables of the host are
-    /// shown by their names, for a list is no place for a secret.
+    /// The complete, escaped description of what is started or connected to, which the user approves. Variables of the
+    /// host are displayed by name, because a list must not contain secrets.
     pub fn shown(&self) -> String {
         match &self.way {
             Way::Stdio(program) => {
@@ -244,9 +245,10 @@ impl ServerConfig {
         }
     }
 
-    /// What an approval is bound to: the command, its words, the names of its variables, the values of those that decide
-    /// what runs, and its folder; or the address and the names of its headers. Values of the host's variables are part of
-    /// it: who sets one of them could have another program started. Lengths are part of it, so that no two ways to write it are the same.
+    /// The digest that an approval is bound to: the command, its arguments, the names of its variables, the values of
+    /// those that determine what runs, and its directory; or the URL and the names of its headers. Values of the host's
+    /// variables are included, because changing one could start another program. Lengths are included, so that
+    /// different configurations never have the same encoding.
     pub fn digest(&self) -> Digest {
         let mut hash = Sha256::new();
         let mut add = |text: &str| {
@@ -276,14 +278,14 @@ impl ServerConfig {
         Digest(hash.finalize().into())
     }
 
-    /// Does the operator want this tool? By the name that the server gives it.
+    /// Whether the operator includes this tool, by the server's own name.
     pub fn wants(&self, tool: &str) -> bool {
         let named = |list: &[String]| list.iter().any(|pattern| fits(pattern, tool));
         (self.include.is_empty() || named(&self.include)) && !named(&self.exclude)
     }
 }
 
-/// `*` stands for any part.
+/// Matches a pattern in which `*` stands for any part.
 fn fits(pattern: &str, name: &str) -> bool {
     let Some((front, rest)) = pattern.split_once('*') else {
         return pattern == name;
@@ -304,7 +306,7 @@ fn fits(pattern: &str, name: &str) -> bool {
     true
 }
 
-/// Does the value of this variable decide which program runs, or what it loads? Such values are no secrets.
+/// Whether the value of this variable determines which program runs or what it loads. Such values are not secrets.
 fn decides(variable: &str) -> bool {
     const NAMES: [&str; 10] = [
         "BASH_ENV",
@@ -321,10 +323,10 @@ fn decides(variable: &str) -> bool {
     NAMES.contains(&variable) || variable.starts_with("LD_") || variable.starts_with("PYTHON")
 }
 
-/// A word as a shell would want it, and with nothing hostile in it.
+/// Quotes and escapes a word for a shell.
 fn shell_word(word: &Expanded) -> String {
     if word.value != word.shown {
-        // A shell looks for variables in these quotes.
+        // A shell expands variables in double quotes.
         return format!("\"{}\"", line(&word.shown).replace('"', "\\\""));
     }
     let word = word.shown.as_str();
@@ -337,7 +339,7 @@ fn shell_word(word: &Expanded) -> String {
     }
 }
 
-/// Whole, however long it is: what was cut could hide something.
+/// Not truncated, because the truncated part could be the harmful one.
 fn line(text: &str) -> String {
     text::inline(text, usize::MAX)
 }

@@ -1,5 +1,5 @@
-//! What a server says a tool is, in one form that can be hashed, kept and compared: a tool that changes after a person
-//! has seen it is another tool.
+//! Canonical definitions of tools, which can be hashed, stored and compared. A tool whose definition changes after the
+//! approval is another tool.
 
 use std::time::Instant;
 
@@ -9,12 +9,12 @@ use sha2::{Digest as _, Sha256};
 use similar::TextDiff;
 use toolhost_contract::{Digest, text};
 
-/// Of one definition as JSON. A model reads all of it, so it should be far smaller.
+/// Maximum size of one definition as JSON. A model reads all of it, so it should be far smaller.
 pub const MAX_BYTES: usize = 256 << 10;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Definition {
-    /// As the server says it.
+    /// The server's own name of the tool.
     pub tool: String,
     pub digest: Digest,
     /// With sorted keys.
@@ -22,7 +22,7 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// Everything that a person or a model may judge the tool by; icons and `_meta` are for programs.
+    /// Everything that a user or a model can judge the tool by. Icons and `_meta` are for programs.
     pub fn of(tool: &Tool) -> Self {
         let mut json = serde_json::to_value(tool).unwrap_or_default();
         if let Some(object) = json.as_object_mut() {
@@ -32,7 +32,7 @@ impl Definition {
         Self::kept(tool.name.to_string(), json)
     }
 
-    /// From what [`Definition::of`] made.
+    /// Restores a definition from the JSON that [`Definition::from_tool`] created.
     pub fn kept(tool: String, mut json: Value) -> Self {
         json.sort_all_objects();
         Self {
@@ -51,8 +51,8 @@ pub fn digest(text: &str) -> Digest {
     Digest(Sha256::digest(text.as_bytes()).into())
 }
 
-/// What became of a definition, line by line, escaped, and all of it: a person says yes to what is shown. Where the
-/// lines that stayed are not found in time, they are shown as gone and come again.
+/// The difference between two definitions, line by line and escaped. It is complete, because the user approves what is
+/// displayed. If common lines are not found before the deadline, they are displayed as removed and added.
 pub fn difference(before: Option<&str>, after: &Value, deadline: Instant) -> String {
     let lines = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default() + "\n";
     let before = before.map_or_else(String::new, |before| {

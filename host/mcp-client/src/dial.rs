@@ -1,4 +1,4 @@
-//! How a connection to a server is made, anew each time it was lost.
+//! Establishes connections to a server, at the start and after each loss.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use crate::error::ServerError;
 use crate::log::Log;
 use crate::web::Bounded;
 
-/// Reaches one server. A program of ours does, a web address, and what a test plays.
+/// Connects to one server: a local program, a web address, or a test double.
 pub trait Dial: Send + Sync {
     fn dial(&self, log: Arc<Log>) -> BoxFuture<'_, Result<Dialed, ServerError>>;
 }
 
 pub struct Dialed {
     pub wire: Wire,
-    /// To be ended after the connection.
+    /// Ended after the connection is closed.
     pub child: Option<Piped>,
-    /// Reads what it writes to its standard error, until nobody writes any more.
+    /// The task that reads the program's standard error until it is closed.
     pub stderr: Option<JoinHandle<()>>,
 }
 

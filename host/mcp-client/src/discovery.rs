@@ -1,4 +1,4 @@
-//! Tools that a command of the project tells us of, and another one runs: the way of Gemini's command line.
+//! Tools that a command of the project lists and another command runs, compatible with Gemini CLI.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -23,10 +23,10 @@ mod declarations;
 
 pub(crate) use declarations::declarations;
 
-/// For the command that tells.
+/// Timeout of the discovery command.
 const DISCOVERY: Duration = Duration::from_secs(10);
 const MAX_LIST: usize = 4 << 20;
-/// Of one stream of a call.
+/// Maximum bytes of each output stream of a call.
 const MAX_OUTPUT: usize = 4 << 20;
 
 #[derive(Debug, Clone)]
@@ -36,11 +36,11 @@ pub struct Discovery {
     pub cwd: PathBuf,
 }
 
-/// What a discovery needs of its host.
+/// The host's resources that a discovery needs.
 #[derive(Clone)]
 pub struct Ground {
     pub launcher: Launcher,
-    /// The host's own variables, to choose from.
+    /// The host's own environment variables.
     pub host: Vec<(String, String)>,
     pub accept: Arc<Accept>,
 }
@@ -49,20 +49,20 @@ pub struct Ground {
 pub struct Discovered {
     pub tools: Vec<Adopted>,
     pub left_out: Vec<LeftOut>,
-    /// Those that are left out because they are not what was approved.
+    /// Tools that are left out because they differ from what was approved.
     pub changed: Vec<Change>,
     pub digest: Digest,
 }
 
 impl Discovery {
-    /// Both commands, as a person says yes to them.
+    /// Both commands, as displayed for approval.
     pub fn shown(&self) -> String {
         let shown = |words: &[String]| self.as_server(words).shown();
         let mut out = format!("to list tools:\n  {}", shown(&self.discover));
         if let Some(call) = &self.call {
             let _ = write!(
                 out,
-                "\nto call one, with its name after it:\n  {}",
+                "\nto call one, with its name appended:\n  {}",
                 shown(call)
             );
         }
@@ -108,7 +108,7 @@ impl Discovery {
         stdio.command()
     }
 
-    /// Runs the command and reads what it prints. An error is a sentence.
+    /// Runs the discovery command and parses its output. An error is a complete message.
     pub async fn discover(&self, ground: &Ground) -> Result<Discovered, String> {
         let command = self.command(ground, &self.discover);
         let ran = timeout(
@@ -119,7 +119,7 @@ impl Discovery {
         let ran = ran
             .map_err(|_| {
                 format!(
-                    "the discovery command was not done within {} s",
+                    "the discovery command did not finish within {} s",
                     DISCOVERY.as_secs()
                 )
             })?
@@ -152,7 +152,7 @@ impl Discovery {
 }
 
 impl Discovered {
-    /// Leaves out what is not what a person approved.
+    /// Leaves out tools that differ from what the user approved.
     pub fn hold_against(
         &mut self,
         approvals: &Approvals,
@@ -171,7 +171,7 @@ impl Discovered {
     }
 }
 
-/// The tools that were found, as the kernel calls them.
+/// The discovered tools, as a backend of the kernel.
 pub struct DiscoveredTools {
     tools: Vec<Descriptor>,
     own: HashMap<ToolName, String>,
@@ -201,13 +201,13 @@ impl DiscoveredTools {
         let own = self.own.get(&call.tool).ok_or_else(|| {
             CallError::new(
                 ErrorClass::NotRegistered,
-                format!("there is no tool `{}` any more", call.tool),
+                format!("the tool `{}` no longer exists", call.tool),
             )
         })?;
         let Some(words) = &self.discovery.call else {
             return Err(CallError::new(
                 ErrorClass::Unavailable,
-                "no command runs discovered tools",
+                "no command is configured to run discovered tools",
             )
             .code("not_configured")
             .recommend("set tools.call_command in the configuration"));
@@ -230,7 +230,7 @@ impl DiscoveredTools {
     }
 }
 
-/// what went well is what it wrote; of what did not, everything is said.
+/// the result of a successful run is its standard output; that of a failed run is a full report.
 fn outcome(ran: &PipedRan) -> Outcome {
     let (stdout, stderr) = (ran.stdout.text(), ran.stderr.text());
     let cut = ran.stdout.cut || ran.stderr.cut;
@@ -241,7 +241,7 @@ fn outcome(ran: &PipedRan) -> Outcome {
     };
     if cut {
         outcome.llm.push(toolhost_contract::Part::Text(format!(
-            "(what was above {MAX_OUTPUT} bytes was cut)"
+            "(output was truncated to {MAX_OUTPUT} bytes)"
         )));
     }
     outcome
@@ -304,7 +304,7 @@ impl Backend for DiscoveredTools {
         Box::pin(self.run(call, grant.timeout()))
     }
 
-    /// Another program does what it wants.
+    /// An external program can have any effect.
     fn reaches_out(&self, _tool: &Descriptor) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with a server; one variant for each thing a caller does differently.
+//! Errors of a server, one variant for each case that a caller handles differently.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ pub enum ServerError {
     #[error("server `{server}` cannot be reached: {reason}")]
     Connect { server: String, reason: String },
     #[error(
-        "server `{server}` wants to be logged in to; run `host mcp login {server}`, or, where it takes a token that you have, \
-         write it into `headers` of the server as `Authorization = \"Bearer …\"`"
+        "server `{server}` requires a login; run `host mcp login {server}` or, if you have a token for it, \
+         set it in the server's `headers` as `Authorization = \"Bearer …\"`"
     )]
     Login {
         server: String,
-        /// What it said about how.
+        /// The server's authentication challenge.
         challenge: Option<String>,
     },
     #[error("server `{server}` did not answer within {} s{}", after.as_secs(), wrote(last_lines.as_deref()))]
     Silent {
         server: String,
         after: Duration,
-        /// Of its standard error, if it has one.
+        /// The last lines of its standard error, if it is a program.
         last_lines: Option<String>,
     },
     #[error("server `{server}`: its tools cannot be listed: {reason}")]
@@ -38,13 +38,13 @@ pub enum ServerError {
     Stopped { server: String },
 }
 
-/// The last lines of a server's standard error, as the end of a message.
+/// The last lines of a server's standard error, formatted as the end of a message.
 pub fn wrote(last_lines: Option<&str>) -> String {
     last_lines.map_or_else(String::new, |lines| format!("; it wrote:\n{lines}"))
 }
 
 impl ServerError {
-    /// What is wrong, for where the server's name stands already.
+    /// The error without the server's name.
     pub fn reason(&self) -> String {
         let words = self.to_string();
         let reason = words
@@ -72,7 +72,7 @@ impl ServerError {
     }
 }
 
-/// How a server wants to be logged in to, when that is why a request failed.
+/// Returns the authentication challenge if a request failed because a login is required.
 pub fn challenge(error: &ServiceError) -> Option<String> {
     let ServiceError::TransportSend(error) = error else {
         return None;

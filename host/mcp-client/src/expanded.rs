@@ -1,19 +1,19 @@
-//! A text of the configuration with variables of the host in it. The program or the address gets their values; whoever
-//! looks at a list, a question or an error gets the text as it is written, for a value may be a secret.
+//! Configuration text with variables of the host. The program or the URL gets the values; lists, questions and errors
+//! display the unexpanded text, because a value can be a secret.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// Of a value that is looked for in what others say. Shorter ones stand in every text, and are no secrets.
+/// Minimum length of a value that is masked in other text. Shorter values occur in ordinary text and are not secrets.
 const MIN_HIDDEN: usize = 6;
 
 #[derive(Clone, PartialEq, Eq)]
 pub struct Expanded {
     pub value: String,
-    /// As it is written, `${NAME}` and all.
+    /// The text as written, with `${NAME}`.
     pub shown: String,
-    /// The values that are in the one and not in the other.
+    /// The values of the variables in the text.
     pub secrets: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ impl Serialize for Expanded {
     }
 }
 
-/// What another program says, without these secrets.
+/// Masks these secrets in text of another program.
 pub fn hide(said: &str, secrets: &[String]) -> String {
     let mut shown = said.to_owned();
     for secret in secrets {

@@ -1,5 +1,5 @@
-//! Fuzz targets for what a server says: lines on its standard output, tools that it lists, results of calls, and what a
-//! discovery command prints.
+//! Fuzz targets for the data of a server: lines on its standard output, lists of tools, results of calls, and the
+//! output of a discovery command.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ const FRAGMENTS: &[&str] = &[
     "é",
 ];
 
-/// What a server says in place of the first answer of a kind. Its last lines are no answer to anything, and then it ends.
+/// Replaces the server's first answer of a kind. The last lines answer no request, and then the server ends.
 #[test]
 fn fuzz_server() {
     bolero::check!().for_each(|bytes: &[u8]| {
@@ -140,7 +140,7 @@ fn check_listed(adopted: &[Adopted], left_out: &[LeftOut]) {
         }
         assert!(tool.description.chars().count() <= 8_100);
         check_message(&tool.display_name);
-        // What is kept of a definition is compared with what the server says the next time.
+        // A stored definition is compared with the one that the server lists the next time.
         let kept = Definition::kept(one.definition.tool.clone(), one.definition.json.clone());
         assert_eq!(kept.digest, one.definition.digest);
         let mut clean = tool.clone();
@@ -200,7 +200,7 @@ fn fuzz_tools() {
             .collect();
         let (adopted, left_out) = adopt(&config("one"), tools.clone(), &accept);
         check_listed(&adopted, &left_out);
-        // Who is called what does not depend on the order of the list.
+        // The names do not depend on the order of the list.
         tools.reverse();
         let (again, _) = adopt(&config("one"), tools, &accept);
         let names = |all: &[Adopted]| -> Vec<(String, String)> {

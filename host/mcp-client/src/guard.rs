@@ -1,5 +1,5 @@
-//! Stands between a server and the library that speaks with it: a server that floods is read more slowly, and one that
-//! asks without listening is not read at all. Its own calls wait; nobody else's do.
+//! A transport wrapper that limits a server. A server that floods is read more slowly, and a server that sends requests
+//! without reading the responses is no longer read. Only its own calls are delayed.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -16,27 +16,27 @@ use toolhost_contract::{BoxFuture, text};
 
 use crate::log::Log;
 
-/// Messages that nobody asked for, per second; short bursts may be larger.
+/// Maximum rate of unsolicited messages per second. Short bursts can be larger.
 const PER_SECOND: u32 = 500;
 const BURST: u32 = 1_000;
-/// Questions of a server that are not answered yet.
+/// Maximum number of open requests of a server.
 const OPEN_REQUESTS: usize = 32;
-/// A question that was taken back counts for so long: what was begun for it takes its time to end.
+/// How long a cancelled request still counts, because work that was started for it takes time to end.
 const TAKEN_BACK: Duration = Duration::from_secs(30);
 
 pub struct Guard<T> {
     inner: T,
-    /// When the next message may be read, were there no bursts.
+    /// The earliest time for the next message, not considering bursts.
     due: Instant,
     open: Arc<Open>,
-    /// Our own requests that have no answer yet.
+    /// Our own requests without a response.
     asked: HashSet<RequestId>,
-    /// Read, and not passed on yet.
+    /// A message that was read but not passed on yet.
     held: Option<RxJsonRpcMessage<RoleClient>>,
     log: Arc<Log>,
 }
 
-/// Questions of the server by their id.
+/// Open requests of the server by ID.
 #[derive(Default)]
 struct Open {
     requests: Mutex<HashMap<RequestId, Stand>>,
@@ -46,7 +46,7 @@ struct Open {
 #[derive(Clone, Copy)]
 enum Stand {
     Asked,
-    /// The answer is on its way.
+    /// The response is being sent.
     Answering,
     TakenBack(Instant),
 }
@@ -56,7 +56,7 @@ impl Open {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// False when a question with this id is open: it was asked by a server that counts on being forgotten.
+    /// Returns false if a request with this ID is open already, which violates the protocol.
     fn ask(&self, id: &RequestId) -> bool {
         self.lock().insert(id.clone(), Stand::Asked).is_none()
     }
@@ -72,22 +72,23 @@ impl Open {
         self.fewer.notify_one();
     }
 
-    /// A question that was taken back gets no answer; one whose answer is being sent stays open until it is.
+    /// Marks a request as cancelled. It gets no response. A request whose response is being sent remains open until it
+    /// is sent.
     fn take_back(&self, id: &RequestId) {
         if let Some(stand @ Stand::Asked) = self.lock().get_mut(id) {
             *stand = Stand::TakenBack(Instant::now());
         }
     }
 
-    /// Waits while the answer to a question with this id is on its way: who has read it may ask by that id again before we
-    /// know that it was sent.
+    /// Waits while the response to a request with this ID is being sent: the server can read the response and reuse the
+    /// ID before the send completes here.
     async fn answered(&self, id: &RequestId) {
         while matches!(self.lock().get(id), Some(Stand::Answering)) {
             self.fewer.notified().await;
         }
     }
 
-    /// Waits until another question may be asked.
+    /// Waits until the server may open another request.
     async fn room(&self) {
         loop {
             let mut first: Option<Instant> = None;
@@ -170,7 +171,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Guard<T> {
         sent
     }
 
-    // Boxed: the compiler does not see through the borrows of a future inside another one's bounds.
+    // Boxed, because the compiler cannot prove the bounds of a nested borrowing future.
     fn receive(&mut self) -> impl Future<Output = Option<RxJsonRpcMessage<RoleClient>>> + Send {
         let next: BoxFuture<'_, _> = Box::pin(self.next());
         next
@@ -183,7 +184,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Guard<T> {
 }
 
 impl<T: Transport<RoleClient>> Guard<T> {
-    // Dropped while it waits, it has lost nothing.
+    // Cancel safe.
     async fn next(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         if self.held.is_none() {
             self.open.room().await;
@@ -203,7 +204,7 @@ impl<T: Transport<RoleClient>> Guard<T> {
                 if !self.open.ask(&request.id) {
                     let id = text::inline(&request.id.to_string(), 40);
                     self.log.line(&format!(
-                        "it asked two questions with the id {id} at once; its connection is ended"
+                        "it sent two open requests with the id {id}; its connection is closed"
                     ));
                     return None;
                 }

@@ -1,8 +1,8 @@
-//! What a server may say to us unasked. It may report progress, say that its tools changed, and put a question through
-//! a call that is running; it is lent neither our model nor the names of our folders.
+//! Handles messages that a server sends on its own: progress, changes of its tools, and elicitation requests during a
+//! call. Sampling and roots are not supported.
 #![expect(
     deprecated,
-    reason = "servers of earlier revisions still log by the protocol"
+    reason = "servers of earlier protocol revisions still log through the protocol"
 )]
 
 use std::sync::Arc;
@@ -27,13 +27,13 @@ const MAX_LOG: usize = 1_000;
 pub struct Handler {
     pub server: String,
     pub calls: Arc<Calls>,
-    /// Its tools are not what they were.
+    /// Notified when the list of tools has changed.
     pub changed: Arc<Notify>,
     pub log: Arc<Log>,
 }
 
 impl Handler {
-    /// `named` is the request that the question came through, where the transport says so.
+    /// `named` is the request that the question belongs to, if the transport provides it.
     async fn answer(
         &self,
         named: Option<&RequestId>,
@@ -79,7 +79,7 @@ impl ClientHandler for Handler {
         };
         tokio::select! {
             answer = self.answer(named.as_ref(), request) => answer,
-            // Nobody is asked any longer what nobody wants to know any more.
+            // The question is dropped if the server cancels it.
             () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
         }
     }

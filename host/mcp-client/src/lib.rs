@@ -1,12 +1,11 @@
-//! Tools of other MCP servers and of discovery commands, as tools of ours.
+//! Tools of other MCP servers and of discovery commands.
 //!
-//! A server is somebody else's program with its own rights, or somebody else's machine. So nothing of it is believed
-//! that was not checked: names are made ours, hints count only where the operator trusts the server, definitions are
-//! held against what a person approved, results are bounded, and whatever the server does wrong costs its own calls
-//! and nobody else's.
+//! A server is an external program with its own rights, or a remote machine. Its data is not trusted without checks:
+//! names are converted, annotations are used only if the operator trusts the server, definitions are compared with
+//! those that the user approved, and results are bounded. Misbehavior of a server affects only its own calls.
 //!
-//! Read in this order: `config.rs` (what an operator says), `server.rs` (one server's life), `link.rs` (one
-//! connection), `listing.rs` and `adopt.rs` (from its tools to ours), `backend.rs` (a call).
+//! Read in this order: `config.rs` (the configuration), `server.rs` (the lifecycle of one server), `connection.rs` (one
+//! connection), `listing.rs` and `tool_conversion.rs` (its tools), `backend.rs` (a call).
 
 mod adopt;
 mod approvals;

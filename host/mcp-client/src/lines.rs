@@ -1,5 +1,5 @@
-//! The lines of a server, on their way to the library that parses them: one with too many values is cut off before it is
-//! parsed, and what is left of it is no message any more.
+//! Filters the lines of a server before they are parsed: a line with too many values is cut off, which makes it
+//! invalid.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::shape::{MAX_VALUES, Shape};
 pub struct Lines<R> {
     inner: R,
     shape: Shape,
-    /// Until the end of a line that was cut off.
+    /// Skipping up to the end of a line that was cut off.
     skipping: bool,
     log: Arc<Log>,
 }
@@ -28,7 +28,7 @@ impl<R> Lines<R> {
         }
     }
 
-    /// Leaves in `bytes` what may be passed on, and says how much it is.
+    /// Removes from `bytes` what must not be passed on. Returns the remaining length.
     fn sift(&mut self, bytes: &mut [u8]) -> usize {
         let (mut from, mut kept) = (0, 0);
         while from < bytes.len() {
@@ -43,7 +43,7 @@ impl<R> Lines<R> {
                     Err(fits) => {
                         bytes.copy_within(from..from + fits, kept);
                         kept += fits;
-                        // JSON that ends too early is no message, whatever it was; the library drops it.
+                        // Truncated JSON is not a valid message; the library drops it.
                         bytes[kept] = b'\n';
                         kept += 1;
                         self.skipping = true;
@@ -78,7 +78,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
             }
             let kept = lines.sift(&mut buffer.filled_mut()[before..]);
             buffer.set_filled(before + kept);
-            // Nothing at all would mean that it has ended.
+            // Returning no bytes would signal the end of the stream.
             if kept > 0 {
                 return Poll::Ready(Ok(()));
             }
@@ -118,7 +118,7 @@ mod tests {
             &format!("{{}}\n{left}{{\"c\":1}}\n"),
         )
         .await;
-        // Also when its end comes later, and when it never comes.
+        // The end of the line can come later, or never.
         let (front, rest) = hostile.split_at(hostile.len() - 10);
         check(
             &[front.as_bytes(), rest.as_bytes(), b"{}\n"],

@@ -1,4 +1,4 @@
-//! One connection to a server, from the first word to the last.
+//! One connection to a server, from initialization to shutdown.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,12 +30,12 @@ use crate::handler::Handler;
 use crate::lines::Lines;
 use crate::log::Log;
 
-/// From the start of a program to the end of the greeting. A silent server is asked twice, and takes ten seconds of it
-/// for the first time.
+/// Timeout from the start of a program to the end of initialization. A server that does not answer the first attempt is
+/// initialized a second time; the first attempt takes ten seconds.
 pub const GREETING: Duration = Duration::from_secs(40);
-/// How often a server may come back with more questions instead of a result.
+/// Maximum number of times that a server can request input instead of returning a result.
 const ROUNDS: usize = 10;
-/// For a server to end by itself, and again after SIGTERM.
+/// How long a server has to exit by itself, and again after SIGTERM.
 const PATIENCE: Duration = Duration::from_secs(3);
 const MAX_REASON: usize = 500;
 
@@ -46,7 +46,7 @@ pub struct Link {
     pub changed: Arc<Notify>,
 }
 
-/// What calls need of a connection.
+/// The parts of a connection that calls use.
 pub struct Live {
     server: String,
     pub peer: Peer<RoleClient>,
@@ -54,11 +54,11 @@ pub struct Live {
     pub info: Arc<ServerPeerInfo>,
 }
 
-/// Why a request came to nothing.
+/// Why a request failed.
 #[derive(Debug)]
 pub enum Refused {
     Service(ServiceError),
-    /// It wants what nobody gives it.
+    /// The server requested something that is not supported.
     Unfit(&'static str),
 }
 
@@ -69,7 +69,7 @@ impl From<ServiceError> for Refused {
 }
 
 impl Link {
-    /// `old` is set when the server turned out to know the older era only, and spares the question the next time.
+    /// `old` is set if the server supports only the legacy protocol, which skips the first attempt the next time.
     pub fn connect<'a>(
         dial: &'a dyn Dial,
         server: &'a str,
@@ -93,7 +93,8 @@ impl Link {
                 Unmet::Failed(error) => error,
                 Unmet::Confused => ServerError::Connect {
                     server: server.to_owned(),
-                    reason: "it answers its greeting in no way that is known".to_owned(),
+                    reason: "it does not support any known way to initialize the connection"
+                        .to_owned(),
                 },
             })?;
             old.store(true, Ordering::Relaxed);
@@ -156,8 +157,7 @@ impl Link {
         changed: Arc<Notify>,
     ) -> Result<Self, Unmet> {
         let peer = service.peer().clone();
-        // Whoever lists again wants to know how it is now; and what a server may have us keep is bounded by nothing but
-        // a number of pages.
+        // Each list must be current, and the response cache is bounded only by a number of pages.
         peer.set_response_cache_config(ClientCacheConfig::disabled())
             .await;
         let info = peer.peer_info().ok_or(Unmet::Confused)?;
@@ -176,15 +176,15 @@ impl Link {
     }
 }
 
-/// Why there is no connection.
+/// Why a connection failed.
 enum Unmet {
     Failed(ServerError),
-    /// It did not understand the question for its era, and what it is in now nobody knows: a new connection and the
-    /// older way of greeting may do.
+    /// The server did not understand the first request, and its state is unknown. A new connection with the legacy
+    /// initialization can succeed.
     Confused,
 }
 
-/// Neither an answer nor an error to what was asked.
+/// Whether the response was neither a result of nor an error for the request.
 fn is_confused(error: &ClientInitializeError) -> bool {
     matches!(
         error,
@@ -221,7 +221,7 @@ async fn greet(
     service.await
 }
 
-/// Its input is closed already.
+/// Ends a program. Its input is closed already.
 pub async fn end(child: Piped) {
     child.end(PATIENCE).await;
 }
@@ -231,19 +231,19 @@ fn reason(error: &ClientInitializeError) -> String {
         ClientInitializeError::TransportError { error, .. } => chain(&*error.error),
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => return reason(fallback),
         ClientInitializeError::ConnectionClosed(_) => {
-            "it closed the connection instead of greeting".to_owned()
+            "it closed the connection during initialization".to_owned()
         }
         ClientInitializeError::JsonRpcError(error) => {
-            format!("it says: {} ({})", error.message, error.code.0)
+            format!("it returned an error: {} ({})", error.message, error.code.0)
         }
         other => other.to_string(),
     };
     text::inline(&words, MAX_REASON)
 }
 
-/// An error with what caused it, each said once.
+/// An error with its causes, without repetitions.
 pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    // It says that a client failed, and keeps the failure to itself.
+    // It only states that a client failed, and does not expose the cause.
     if let Some(StreamableHttpError::Client(deeper)) =
         error.downcast_ref::<StreamableHttpError<reqwest::Error>>()
     {
@@ -262,7 +262,7 @@ pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     words
 }
 
-/// What is left of a program that did not come up is ended; how it ended, and its last words, often say why.
+/// Ends a program that did not initialize, and adds its exit code and its last lines to the error.
 async fn clear(
     error: ServerError,
     child: Option<Piped>,
@@ -302,7 +302,7 @@ impl Live {
         !self.info.protocol_version.has_initialize()
     }
 
-    /// Dropping the future tells the server that nobody waits any more.
+    /// Calls a tool. Dropping the future cancels the request at the server.
     pub async fn call(
         &self,
         mut params: CallToolRequestParams,
@@ -318,7 +318,7 @@ impl Live {
                         .as_ref()
                         .is_none_or(std::collections::BTreeMap::is_empty);
                     if state_only && result.request_state.is_none() {
-                        return Err(Refused::Unfit("it wants more and does not say what"));
+                        return Err(Refused::Unfit("it requires input but does not state which"));
                     }
                     params.request_state.clone_from(&result.request_state);
                     params.input_responses = self.fulfil(result, running).await?;
@@ -327,12 +327,16 @@ impl Live {
                     }
                 }
                 ServerResult::CreateTaskResult(_) => {
-                    return Err(Refused::Unfit("it made a task of a call, unasked"));
+                    return Err(Refused::Unfit(
+                        "it turned a call into a task without being asked to",
+                    ));
                 }
-                _ => return Err(Refused::Unfit("it answered with something else")),
+                _ => return Err(Refused::Unfit("it returned a result of another kind")),
             }
         }
-        Err(Refused::Unfit("it asked ten times and came to no result"))
+        Err(Refused::Unfit(
+            "it requested input ten times without returning a result",
+        ))
     }
 
     async fn request(
@@ -356,12 +360,12 @@ impl Live {
         Ok(result?)
     }
 
-    /// Calls that run beside each other cannot be told apart when this server asks about them.
+    /// Whether concurrent calls cannot be told apart in questions of this server.
     pub fn is_ambiguous(&self) -> bool {
         self.calls.is_ambiguous()
     }
 
-    /// Of what a server may ask for in the middle of a call it gets answers of a person; not our model, not our folders.
+    /// Answers input requests of a running call. Only questions to the user are supported, not sampling or roots.
     async fn fulfil(
         &self,
         result: InputRequiredResult,
@@ -376,9 +380,11 @@ impl Live {
                 }
                 InputRequest::ListRoots(_) => Ok(serde_json::json!({"roots": []})),
                 InputRequest::CreateMessage(_) => {
-                    return Err(Refused::Unfit("it wants to use a model, which is not lent"));
+                    return Err(Refused::Unfit(
+                        "it requested sampling, which is not supported",
+                    ));
                 }
-                _ => return Err(Refused::Unfit("it asks for what is not known")),
+                _ => return Err(Refused::Unfit("it sent an unknown input request")),
             };
             responses.insert(key, response.unwrap_or_default());
         }
@@ -386,7 +392,7 @@ impl Live {
     }
 }
 
-/// Tells the server of a request that nobody waits for any more.
+/// Cancels a request at the server if it is dropped.
 struct Abandon<'a> {
     peer: &'a Peer<RoleClient>,
     id: Option<RequestId>,
@@ -400,10 +406,10 @@ impl Drop for Abandon<'_> {
         };
         let peer = self.peer.clone();
         runtime.spawn(async move {
-            let reason = Some("nobody waits for it any more".to_owned());
+            let reason = Some("the caller no longer waits for the result".to_owned());
             let params = CancelledNotificationParam::new(Some(id), reason);
             let cancelled = CancelledNotification::new(params);
-            // A server that is gone need not be told.
+            // Errors are ignored, because the server may be gone.
             let _ = peer.send_notification(cancelled.into()).await;
         });
     }

@@ -1,4 +1,4 @@
-//! What a server offers: its tools, as far as they can be taken and are what a person approved.
+//! The tools that a server offers, restricted to those that can be converted and are approved.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,28 +16,28 @@ use crate::link::Live;
 use crate::shape::weight;
 
 const MAX_PAGES: usize = 200;
-/// Of all pages together, as they lie in memory.
+/// Maximum size of all pages together, in memory.
 const MAX_BYTES: usize = 32 << 20;
-/// For all pages together.
+/// Timeout for all pages together.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone)]
 pub struct Listing {
     pub tools: Vec<Adopted>,
     pub left_out: Vec<LeftOut>,
-    /// Those that are left out because they are not what was approved.
+    /// Tools that are left out because they differ from what was approved.
     pub changed: Vec<Change>,
-    /// Of all definitions and of how the server is reached: what approvals of calls are bound to.
+    /// Digest of all definitions and of the server's configuration, which approvals of calls are bound to.
     pub digest: Digest,
-    /// Of the protocol, such as `2026-07-28`.
+    /// Protocol version, such as `2026-07-28`.
     pub version: String,
     pub modern: bool,
-    /// What the server calls itself; for people only.
+    /// The server's own name, for display only.
     pub says: Option<String>,
 }
 
 impl Listing {
-    /// Are the same tools served and left out?
+    /// Whether the same tools are served and left out.
     pub fn is_same(&self, other: &Self) -> bool {
         self.digest == other.digest
             && self.left_out == other.left_out
@@ -45,7 +45,7 @@ impl Listing {
     }
 }
 
-/// Asks the server and judges what it says.
+/// Lists the tools of a server and compares them with the approved ones.
 pub async fn list(
     config: &ServerConfig,
     live: &Live,
@@ -72,7 +72,7 @@ pub async fn list(
     })
 }
 
-/// All pages, as far as a list may go; and what was cut off.
+/// Fetches all pages up to the limits, and states what was cut off.
 async fn fetch(
     config: &ServerConfig,
     live: &Live,
@@ -115,7 +115,7 @@ async fn fetch(
         let rest = LeftOut::new(
             "…",
             format!(
-                "the list does not end after {} tools, or after {MAX_BYTES} bytes",
+                "the list does not end after {} tools or {MAX_BYTES} bytes",
                 tools.len()
             ),
         );
@@ -144,7 +144,7 @@ fn digest(config: &ServerConfig, tools: &[Adopted]) -> Digest {
     Digest(hash.finalize().into())
 }
 
-/// What a listing is judged by.
+/// The checks that a listing must pass.
 #[derive(Clone)]
 pub struct Judges {
     pub accept: Arc<Accept>,
@@ -152,7 +152,7 @@ pub struct Judges {
 }
 
 impl Judges {
-    /// Did a person say yes to what is about to be started or spoken to? Asked each time: it may have been taken back.
+    /// Checks that the user has approved this server. Checked each time, because the approval can be revoked.
     pub async fn admit(&self, config: &ServerConfig) -> Result<(), ServerError> {
         let (server, digest) = (config.name.clone(), config.digest());
         self.aside(config, move |judges| {
@@ -179,7 +179,7 @@ impl Judges {
         .await
     }
 
-    /// A list may be long and a file locked; none of that holds up what else runs.
+    /// Runs blocking work on another thread, because a list can be long and a file can be locked.
     async fn aside<T: Send + 'static>(
         &self,
         config: &ServerConfig,

@@ -1,5 +1,5 @@
-//! What a server writes to its standard error, and what it sends to be logged: escaped, bounded per line and per
-//! second, and the last of it kept for whoever wants to know why the server ended.
+//! The log of a server: its standard error and its log notifications, escaped and bounded per line and per second. The
+//! last lines are kept for error messages.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -16,10 +16,10 @@ use crate::expanded::hide;
 const MAX_LINE: usize = 2_000;
 const LINES_PER_SECOND: u64 = 100;
 const KEPT: usize = 20;
-/// Of the last lines, in a message.
+/// Maximum size of the last lines in a message.
 const MAX_TAIL: usize = 2_000;
 
-/// Where lines go.
+/// The destination of log lines.
 pub type Write = dyn Fn(&str) + Send + Sync;
 
 pub struct Log {
@@ -40,7 +40,7 @@ impl Log {
         Self::hiding(Vec::new(), write)
     }
 
-    /// A program may say what it was started with.
+    /// A program can log its own arguments, which can contain secrets.
     pub fn hiding(secrets: Vec<String>, write: Arc<Write>) -> Self {
         let state = State {
             second: Instant::now(),
@@ -55,12 +55,12 @@ impl Log {
         }
     }
 
-    /// These words, without the secrets of the server's configuration.
+    /// Masks the secrets of the server's configuration in `words`.
     pub fn hide(&self, words: &str) -> String {
         hide(words, &self.secrets)
     }
 
-    /// One line, escaped already.
+    /// Logs one line that is escaped already.
     pub fn line(&self, line: &str) {
         let line = self.hide(line);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,7 +88,7 @@ impl Log {
         (self.write)(&masked_text(&line));
     }
 
-    /// The end of the last lines, without what looks like a secret.
+    /// The end of the last lines, with everything masked that looks like a secret.
     pub fn tail(&self) -> Option<String> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let lines: Vec<&str> = state.last.iter().map(String::as_str).collect();
@@ -103,7 +103,7 @@ impl Log {
         })
     }
 
-    /// Reads until nobody writes any more.
+    /// Reads until the stream is closed.
     pub async fn follow(&self, mut stream: impl AsyncRead + Unpin) {
         let mut line = Vec::new();
         let mut too_long = 0_usize;

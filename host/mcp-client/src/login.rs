@@ -1,5 +1,5 @@
-//! Logging in to a server by OAuth: the person's browser does it, and what comes back is kept in a file that only its
-//! owner reads, bound to the address it was given for.
+//! OAuth logins to servers through the user's browser. The credentials are stored in a file that only its owner can
+//! read, and are bound to the URL they were issued for.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
@@ -31,16 +31,16 @@ mod fuzz;
 
 use back::Back;
 
-/// For a person to find the browser and the password.
+/// How long the user has to complete a login.
 const PATIENCE: Duration = Duration::from_mins(5);
-/// For finding the authorization server, and again for registering with it. A list of servers to ask can be long.
+/// Timeout for finding the authorization server, and again for registering with it. There can be many candidates.
 const DISCOVERY: Duration = Duration::from_secs(60);
-/// Of an address that a person has to open, with an id that the authorization server chose.
+/// Maximum size of a login URL, which contains an ID chosen by the authorization server.
 const MAX_URL: usize = 8_000;
-/// The longest file of credentials.
+/// Maximum size of a credentials file.
 const MAX_FILE: u64 = 1 << 20;
 
-/// What logins brought, a file for each server.
+/// The stored logins, one file per server.
 #[derive(Debug)]
 pub struct Logins {
     folder: PathBuf,
@@ -48,7 +48,7 @@ pub struct Logins {
 
 #[derive(Serialize, Deserialize)]
 struct Kept {
-    /// Tokens of one address are never sent to another.
+    /// Tokens for one URL are never sent to another.
     url: String,
     credentials: StoredCredentials,
 }
@@ -65,7 +65,7 @@ impl Logins {
     }
 
     fn file(&self, server: &str, address: &Address) -> File {
-        // A server's name is letters, digits, `_` and `-`.
+        // A server name consists of letters, digits, `_` and `-`.
         File {
             path: self.folder.join(format!("{server}.json")),
             url: address.url.to_string(),
@@ -79,7 +79,7 @@ impl Logins {
         }
     }
 
-    /// A client that sends the token and renews it; None when nobody has logged in with the authorization server that
+    /// Returns a client that sends the token and renews it, or `None` without a login at the authorization server that
     /// the server names now.
     pub async fn client(
         &self,
@@ -107,7 +107,7 @@ impl Logins {
             .await
             .map_err(|_| unfit(slow()))?
             .map_err(failed)?;
-        // A refresh token goes to the server that issued it, and to no other that is named in its place.
+        // A refresh token is sent only to the server that issued it.
         if found.metadata.issuer != stored.issuer {
             return Ok(None);
         }
@@ -118,7 +118,7 @@ impl Logins {
             return Ok(None);
         }
         if let Some(secret) = secret {
-            // What is kept has no secret in it, and without it nothing is renewed.
+            // The stored registration contains no secret, which is required for renewal.
             let known = OAuthClientConfig::new(stored.client_id, address.url.as_str())
                 .with_client_secret(&secret.0);
             manager.configure_client(known).map_err(failed)?;
@@ -126,8 +126,8 @@ impl Logins {
         Ok(Some(AuthClient::new(client, manager)))
     }
 
-    /// Runs a login to its end. `challenge` is what the server said, if it is known; `show` gets the address that a
-    /// person has to open.
+    /// Performs a login. `challenge` is the server's authentication challenge, if known; `show` receives the URL that
+    /// the user must open.
     pub async fn login(
         &self,
         server: &str,
@@ -150,7 +150,12 @@ impl Logins {
         show(&page);
         let answered = timeout(PATIENCE, back.answer(&page.state)).await;
         let query = answered
-            .map_err(|_| failed(format!("nobody came back within {} s", PATIENCE.as_secs())))?
+            .map_err(|_| {
+                failed(format!(
+                    "the login was not completed within {} s",
+                    PATIENCE.as_secs()
+                ))
+            })?
             .map_err(|error| failed(error.to_string()))?;
         session
             .handle_callback_url(&format!("{}?{query}", back.url))
@@ -159,7 +164,7 @@ impl Logins {
         Ok(())
     }
 
-    /// Finds the authorization server and registers with it where that is needed.
+    /// Finds the authorization server and registers with it if needed.
     async fn begin(
         &self,
         server: &str,
@@ -193,13 +198,13 @@ impl Logins {
     }
 }
 
-/// What a person opens in a browser.
+/// The page that the user opens in a browser.
 #[derive(Debug)]
 pub struct LoginPage<'a> {
     pub url: &'a str,
-    /// Where the person logs in.
+    /// The host where the user logs in.
     pub host: String,
-    /// What the login is asked to allow.
+    /// The scopes that the login requests.
     pub scopes: String,
     state: String,
 }
@@ -208,21 +213,21 @@ impl<'a> LoginPage<'a> {
     fn of(url: &'a str) -> Result<Self, String> {
         if url.len() > MAX_URL {
             return Err(format!(
-                "the address to open is {} bytes, the limit is {MAX_URL}",
+                "the login URL is {} bytes, the limit is {MAX_URL}",
                 url.len()
             ));
         }
         let parsed = Url::parse(url).map_err(|error| error.to_string())?;
         let member = |wanted: &str| {
             let found = parsed.query_pairs().filter(|(name, _)| name == wanted);
-            // Ours comes last: the authorization endpoint can have a query of its own.
+            // The last occurrence is ours: the authorization endpoint can contain a query.
             found.last().map(|(_, value)| value.into_owned())
         };
         Ok(Self {
             url,
             host: parsed.host_str().unwrap_or_default().to_owned(),
             scopes: member("scope").unwrap_or_default(),
-            state: member("state").ok_or("the address to open has no state")?,
+            state: member("state").ok_or("the login URL has no `state`")?,
         })
     }
 }
@@ -234,19 +239,19 @@ fn slow() -> String {
     )
 }
 
-/// Words of others in a message: without what is secret, escaped and cut.
+/// Text of other parties for a message: secrets masked, escaped and truncated.
 fn shown(address: &Address, words: &str, max: usize) -> String {
     text::inline(&masked_text(&address.hide(words)), max)
 }
 
-/// The operator's secret, if the login was made with it and those who hear it are those who heard it then.
+/// Returns the operator's client secret if the login was made with it and its recipient has not changed.
 fn secret<'a>(
     oauth: &'a OAuth,
     stored: &StoredCredentials,
     found: &AuthorizationMetadataResolution,
 ) -> Option<&'a Hidden> {
     let issuer = &found.metadata.issuer;
-    // Where nobody says who issues tokens, the server itself does.
+    // Without a named issuer, the server itself issues tokens.
     let same = stored.issuer == *issuer && (issuer.is_some() || !found.source.is_discovered());
     let known = oauth.client_id.as_ref() == Some(&stored.client_id) && same;
     oauth.client_secret.as_ref().filter(|_| known)
@@ -269,7 +274,7 @@ fn request(
     if let Some(url) = &oauth.client_metadata_url {
         request = request.with_client_metadata_url(url);
     }
-    // Whoever needs more keeps what there was.
+    // Requests for more scopes keep the granted ones.
     let wanted = challenge
         .as_deref()
         .and_then(|said| WWWAuthenticateParams::parse(said, &address.url).scope);
@@ -289,7 +294,7 @@ fn request(
     request
 }
 
-/// Asks the server for anything, to hear how it wants to be logged in to.
+/// Sends a request to the server to obtain its authentication challenge.
 async fn probe(server: &str, address: &Address) -> Option<String> {
     let client = crate::web::client(server, address).ok()?;
     let message =
@@ -345,7 +350,7 @@ impl CredentialStore for File {
     }
 }
 
-/// Never readable to others, not even for a moment.
+/// Never readable by others, not even temporarily.
 fn write(path: &Path, kept: &Kept) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;

@@ -1,19 +1,19 @@
-//! What models call a foreign tool: `mcp__server__tool`, in letters that every model accepts.
+//! Names of external tools for models: `mcp__server__tool`, in characters that every model accepts.
 
 use sha2::{Digest as _, Sha256};
 use toolhost_contract::{PluginName, ToolName};
 
 const MAX: usize = 64;
-/// Of a server's part, however much room its tool takes.
+/// Minimum length of the server's part, however long the tool's name is.
 const LEAST: usize = 4;
 
-/// The name of a server's tool. Too long: the server's part is shortened and marked with a hash of the whole; a tool
-/// so long that even that is too much is cut in its middle.
+/// The name of a server's tool. If it is too long, the server's part is shortened and marked with a hash of the whole
+/// name; if that is not enough, the tool's part is shortened in the middle.
 pub fn tool_name(server: &str, tool: &str) -> ToolName {
     prefixed("mcp", server, tool)
 }
 
-/// The name of a tool that a command told us of.
+/// The name of a discovered tool.
 pub fn discovered_name(tool: &str) -> ToolName {
     let tool = plain(tool, '_');
     let full = format!("discovered__{tool}");
@@ -26,7 +26,7 @@ pub fn discovered_name(tool: &str) -> ToolName {
     ToolName::parse(&name).expect("plain letters below 64 bytes are a name")
 }
 
-/// The same with a hash of the very names, for when two tools come to the same name.
+/// The name with a hash of the original names, for two tools whose names would be equal.
 pub fn distinct_name(server: &str, tool: &str) -> ToolName {
     let hash = short_hash(&[server, tool]);
     let tool = plain(tool, '_');
@@ -58,8 +58,8 @@ fn prefixed(prefix: &str, server: &str, tool: &str) -> ToolName {
     ToolName::parse(&name).expect("plain letters below 64 bytes are a name")
 }
 
-/// Lower-case letters, digits and `_`: one underscore for whatever is neither, and before a capital after a small
-/// letter. Never two underscores in a row: two of them part a server from its tool.
+/// Lower-case letters, digits and `_`. Any other character becomes an underscore, and one is inserted before a capital
+/// after a small letter. Never two underscores in a row, because these separate a server from its tool.
 fn plain(name: &str, joint: char) -> String {
     let mut out = String::with_capacity(name.len());
     let mut previous = joint;
@@ -85,7 +85,7 @@ fn plain(name: &str, joint: char) -> String {
     }
 }
 
-/// The name under which a server's tools are registered; never the name of a plugin that a person installed.
+/// The plugin name under which a server's tools are registered; it never equals the name of an installed plugin.
 pub fn plugin_name(server: &str) -> PluginName {
     let full = format!("mcp-{}", plain(server, '-'));
     let name = if full.len() <= MAX {

@@ -1,11 +1,11 @@
-//! Folders and files of the user's state that nobody else on the machine may look into, lock or fill.
+//! Directories and files of the user's state that no other user of the machine can read, lock or fill.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-/// Makes it, with what is missing above it, or takes from others what an older one gave them.
+/// Creates a directory and its missing parents, or removes the permissions of others from an existing one.
 pub fn private_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
@@ -14,7 +14,7 @@ pub fn private_folder(folder: &Path) -> io::Result<()> {
     fs::set_permissions(folder, Permissions::from_mode(0o700))
 }
 
-/// Opens a file as the options say, readable to its owner only, whoever it was readable to before.
+/// Opens a file with these options, readable only by its owner even if it was readable by others before.
 pub fn private_file(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let file = options.mode(0o600).open(path)?;
     file.set_permissions(Permissions::from_mode(0o600))?;

@@ -1,4 +1,4 @@
-//! What servers offer to read: listed and read through the connection that is there, in bounds.
+//! Resources of servers: listed and read through the existing connection, within limits.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::results;
 use crate::server::Shared;
 
 const MAX_PAGES: usize = 50;
-/// Of one server.
+/// Maximum number of resources of one server.
 const MAX_RESOURCES: usize = 1_000;
 const MAX_TEXT: usize = 1_000;
 const LISTING: Duration = Duration::from_secs(30);
 
 impl Shared {
-    /// `[{uri, name, server, media_type, description}]`; nothing of a server that offers nothing.
+    /// Returns `[{uri, name, server, media_type, description}]`; empty for a server without resources.
     pub async fn resources(&self) -> Result<Vec<Value>, Failure> {
         let live = self
             .live()
@@ -37,7 +37,7 @@ impl Shared {
                 params.cursor = cursor.take();
                 let asked = params.cursor.clone();
                 let page = live.peer.list_resources(Some(params)).await?;
-                // Cut at once, so that no page waits in its full size for the others.
+                // Truncated immediately, so that pages do not accumulate in full size.
                 found.extend(page.resources.into_iter().map(|one| self.shown(one)));
                 cursor = page.next_cursor;
                 if cursor.is_none() || cursor == asked || found.len() >= MAX_RESOURCES {
@@ -51,7 +51,7 @@ impl Shared {
             Ok(Ok(found)) => Ok(found),
             Ok(Err(error)) => Err(self.refused(&error)),
             Err(_) => Err(unavailable(&format!(
-                "server `{}` is silent",
+                "server `{}` does not respond",
                 self.config.name
             ))),
         }
@@ -80,7 +80,10 @@ impl Shared {
             }
             Ok(Ok(_)) => Err(Failure::new(
                 "mcp_bad_response",
-                format!("server `{}` asks instead of answering", self.config.name),
+                format!(
+                    "server `{}` requested input instead of returning a result",
+                    self.config.name
+                ),
             )),
             Ok(Err(error)) => Err(self.refused(&error)),
             Err(_) => Err(unavailable(&format!(
@@ -95,7 +98,7 @@ impl Shared {
         let server = &self.config.name;
         match error {
             ServiceError::McpError(error) => {
-                // What the older era and the new one say of a resource that is not there.
+                // Error codes of both protocol versions for a resource that does not exist.
                 let missing = error.code == ErrorCode::RESOURCE_NOT_FOUND
                     || error.code == ErrorCode::INVALID_PARAMS;
                 let code = if missing {
@@ -104,7 +107,7 @@ impl Shared {
                     "mcp_error"
                 };
                 let said = text::block(&error.message, MAX_TEXT);
-                Failure::new(code, format!("server `{server}` says: {said}"))
+                Failure::new(code, format!("server `{server}` returned an error: {said}"))
             }
             other => unavailable(&format!(
                 "server `{server}`: {}",

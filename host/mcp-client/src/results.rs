@@ -1,19 +1,19 @@
-//! From what a server answers to what a model gets: every kind of content has its part, and all of it is bounded.
+//! Converts a server's results for a model: every kind of content has its part, and everything is bounded.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use toolhost_contract::{CallError, ErrorClass, Failure, Outcome, Part, text};
 
-/// All blocks of a result together.
+/// Maximum size of all blocks of a result together.
 pub const MAX_BYTES: usize = 16 << 20;
 pub const MAX_BLOCKS: usize = 1_000;
 const MAX_NAME: usize = 200;
 const MAX_URI: usize = 4_000;
-/// Of a failure's message; the parts have all of it.
+/// Maximum size of a failure's message; the parts contain all of it.
 const MAX_MESSAGE: usize = 2_000;
 
-/// What a call brought back. `tool` is our name for it.
+/// Converts the result of a call.
 pub fn outcome(server: &str, result: CallToolResult) -> Result<Outcome, CallError> {
     let llm = parts(server, result.content)?;
     let structured = result.structured_content;
@@ -31,7 +31,7 @@ pub fn outcome(server: &str, result: CallToolResult) -> Result<Outcome, CallErro
     if result.is_error == Some(true) {
         let said = outcome.model_text();
         let message = if said.trim().is_empty() || said == "(no output)" {
-            format!("the tool of the server `{server}` failed and did not say why")
+            format!("the tool of the server `{server}` failed without a reason")
         } else {
             text::block(&said, MAX_MESSAGE)
         };
@@ -44,7 +44,7 @@ pub fn parts(server: &str, blocks: Vec<ContentBlock>) -> Result<Vec<Part>, CallE
     if blocks.len() > MAX_BLOCKS {
         let found = blocks.len();
         return Err(beyond(format!(
-            "the server `{server}` answered with {found} blocks of content, the limit is {MAX_BLOCKS}"
+            "the server `{server}` returned {found} blocks of content, the limit is {MAX_BLOCKS}"
         )));
     }
     let mut budget = Budget {
@@ -54,12 +54,12 @@ pub fn parts(server: &str, blocks: Vec<ContentBlock>) -> Result<Vec<Part>, CallE
     blocks.into_iter().map(|block| budget.part(block)).collect()
 }
 
-/// What stands in a resource.
+/// Converts the contents of a resource.
 pub fn contents(server: &str, contents: Vec<ResourceContents>) -> Result<Vec<Part>, CallError> {
     if contents.len() > MAX_BLOCKS {
         let found = contents.len();
         return Err(beyond(format!(
-            "the server `{server}` answered with {found} contents, the limit is {MAX_BLOCKS}"
+            "the server `{server}` returned {found} contents, the limit is {MAX_BLOCKS}"
         )));
     }
     let mut budget = Budget {
@@ -101,7 +101,7 @@ impl Budget<'_> {
                     media_type: link.mime_type.map(|kind| media_type(Some(&kind))),
                 }
             }
-            // A kind of a later revision.
+            // A kind of a later protocol revision.
             _ => Part::Other {
                 kind: "unknown".to_owned(),
                 text: None,
@@ -150,7 +150,7 @@ impl Budget<'_> {
             CallError::new(
                 ErrorClass::Failed,
                 format!(
-                    "the server `{}` answered with data that is not base64",
+                    "the server `{}` returned data that is not base64",
                     self.server
                 ),
             )
@@ -159,7 +159,7 @@ impl Budget<'_> {
     }
 }
 
-/// A word such as `image/png`, and nothing that could steer whoever prints it.
+/// A media type such as `image/png`, restricted to characters that are safe to print.
 fn media_type(said: Option<&str>) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/+-._; =".contains(c);
     said.filter(|kind| kind.contains('/') && kind.len() <= 100 && kind.chars().all(plain))
@@ -169,12 +169,12 @@ fn media_type(said: Option<&str>) -> String {
 
 fn too_large(server: &str, size: usize) -> CallError {
     beyond(format!(
-        "the server `{server}` answered with {size} bytes, the limit is {MAX_BYTES}"
+        "the server `{server}` returned {size} bytes, the limit is {MAX_BYTES}"
     ))
 }
 
 fn beyond(message: String) -> CallError {
-    CallError::new(ErrorClass::OutputLimit, message).recommend("ask for less at once")
+    CallError::new(ErrorClass::OutputLimit, message).recommend("request less at once")
 }
 
 #[cfg(test)]
@@ -233,7 +233,7 @@ mod tests {
             expect![[r#"
                 []
                 structured: None
-                error: Some("the tool of the server `one` failed and did not say why")
+                error: Some("the tool of the server `one` failed without a reason")
             "#]],
         );
     }
@@ -242,19 +242,19 @@ mod tests {
     fn what_is_too_much_or_broken_is_refused() {
         check(
             json!({"content": [{"type": "image", "data": "!", "mimeType": "image/png"}]}),
-            expect!["the server `one` answered with data that is not base64 (mcp_bad_response)"],
+            expect!["the server `one` returned data that is not base64 (mcp_bad_response)"],
         );
         check(
             json!({"content": vec![json!({"type": "text", "text": ""}); 1_001]}),
             expect![[r#"
-                the server `one` answered with 1001 blocks of content, the limit is 1000
-                - ask for less at once (output_limit)"#]],
+                the server `one` returned 1001 blocks of content, the limit is 1000
+                - request less at once (output_limit)"#]],
         );
         check(
             json!({"content": [{"type": "text", "text": "x".repeat(9 << 20)}, {"type": "text", "text": "x".repeat(9 << 20)}]}),
             expect![[r#"
-                the server `one` answered with 18874368 bytes, the limit is 16777216
-                - ask for less at once (output_limit)"#]],
+                the server `one` returned 18874368 bytes, the limit is 16777216
+                - request less at once (output_limit)"#]],
         );
     }
 }

@@ -1,4 +1,4 @@
-//! One server for as long as the host runs: connected, listed, watched, and connected again when it was lost.
+//! The lifecycle of one server while the host runs: connect, list, watch, and reconnect after a loss.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,48 +22,48 @@ use crate::listing::{Judges, Listing, list};
 use crate::log::{Log, Write};
 use crate::state::State;
 
-/// Calls of one server that run at once.
+/// Maximum number of concurrent calls of one server.
 const IN_FLIGHT: u32 = 16;
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// In a row.
+/// Consecutive failures after which a server is not restarted.
 const FAILURES: u32 = 5;
-/// A server that was up for so long has recovered.
+/// How long a server must be up until its failures are reset.
 const STEADY: Duration = Duration::from_secs(60);
-/// Between two lists, however often a server says that its tools have changed. Each time that it says so again right
-/// after a list, the pause doubles.
+/// Minimum time between two lists, however often a server announces changes. It doubles each time the server announces
+/// a change right after a list.
 const LIST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(64);
-/// A list that took long is not made again before this many times as long.
+/// A list is not repeated before this many times the duration of the previous one.
 const LIST_SHARE: u32 = 10;
-/// While tools wait for an approval, which another program may have given.
+/// How often to check while tools wait for an approval, which another program can record.
 const RECHECK: Duration = Duration::from_secs(60);
-/// For a connection to close, before it is simply dropped.
+/// Timeout for closing a connection before it is dropped.
 const CLOSING: Duration = Duration::from_secs(8);
 
-/// What somebody wants to hear of a server.
+/// An event of a server.
 pub enum News {
-    /// Its tools, for the first time or because they changed.
+    /// Its tools were listed for the first time, or have changed.
     Listed(Arc<Listing>),
-    /// It was lost, or could not be reached; it is tried again.
+    /// It was lost or could not be reached, and will be retried.
     Lost { reason: String, wait: Duration },
-    /// It is not tried again.
+    /// It is not retried.
     GaveUp(ServerError),
 }
 
 pub type Hear = dyn Fn(&Arc<Shared>, News) + Send + Sync;
 
-/// What a server needs of its host.
+/// The host's resources that a server needs.
 pub struct Surroundings {
     pub judges: Judges,
-    /// Lines of its log.
+    /// The destination of its log lines.
     pub log: Arc<Write>,
-    /// For calls that cannot ask a person themselves.
+    /// For calls that cannot ask the user themselves.
     pub ask: Option<Arc<Ask>>,
     pub hear: Box<Hear>,
 }
 
-/// What calls share with the task that minds the server.
+/// The state that calls share with the supervisor of the server.
 pub struct Shared {
     pub config: ServerConfig,
     pub log: Arc<Log>,
@@ -74,7 +74,7 @@ pub struct Shared {
     relist: Notify,
 }
 
-/// Dropped, it ends the server abruptly; see [`Server::stop`].
+/// A running server. Dropping it ends the server abruptly; see [`Server::stop`].
 pub struct Server {
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
@@ -109,7 +109,8 @@ impl Server {
         &self.shared
     }
 
-    /// Ends it in good order: its input is closed, then it gets three seconds, SIGTERM, three more, SIGKILL.
+    /// Ends the server gracefully: its input is closed, then it gets three seconds, SIGTERM, three more seconds, and
+    /// SIGKILL.
     pub async fn stop(mut self) {
         let _ = self.stop.send(true);
         let _ = (&mut self.task).await;
@@ -127,15 +128,15 @@ impl Shared {
         self.state.borrow().clone()
     }
 
-    /// Waits until another call may run: beside others, or alone where the server asks about calls that cannot be told
-    /// apart.
+    /// Waits until another call may run: concurrently, or exclusively if the server asks questions that cannot be
+    /// assigned to a call.
     pub async fn permit(&self) -> Option<SemaphorePermit<'_>> {
         let alone = matches!(self.state(), State::Up(live) if live.is_ambiguous());
         let wanted = if alone { IN_FLIGHT } else { 1 };
         self.permits.acquire_many(wanted).await.ok()
     }
 
-    /// What it offered last.
+    /// The last listing.
     pub fn listing(&self) -> Option<Arc<Listing>> {
         let listing = self.listing.lock().unwrap_or_else(PoisonError::into_inner);
         listing.clone()
@@ -165,7 +166,7 @@ impl Shared {
         }
     }
 
-    /// Its definitions were approved, say, and should be looked at again.
+    /// Requests a new listing, for example after definitions were approved.
     pub fn list_again(&self) {
         self.relist.notify_one();
     }
@@ -176,7 +177,7 @@ impl Shared {
             State::Waiting { reason, wait } => ServerError::Down {
                 server,
                 reason: format!(
-                    "{reason}; it is tried again within {} s",
+                    "{reason}; the next attempt starts within {} s",
                     wait.as_secs().max(1)
                 ),
             },
@@ -197,7 +198,7 @@ impl Shared {
 
 struct Minder {
     shared: Arc<Shared>,
-    /// It knows the older era only.
+    /// Whether it supports only the legacy protocol.
     old: AtomicBool,
     dial: Box<dyn Dial>,
     judges: Judges,
@@ -218,7 +219,7 @@ impl Minder {
                 Ok((link, listing)) => {
                     let begun = Instant::now();
                     self.shared.keep(&listing);
-                    // First its tools are known, then it is up: whoever waits for it finds them.
+                    // The tools are stored before the state becomes "up", so that waiters find them.
                     self.tell(News::Listed(listing));
                     self.shared.set(State::Up(Arc::clone(&link.live)));
                     let end = self.attend(link).await;
@@ -244,7 +245,7 @@ impl Minder {
             if failures >= FAILURES {
                 let server = self.shared.config.name.clone();
                 let reason =
-                    format!("{reason}; it failed {FAILURES} times in a row and is not tried again");
+                    format!("{reason}; it failed {FAILURES} times in a row and is not restarted");
                 self.give_up(ServerError::Down { server, reason });
                 return;
             }
@@ -269,7 +270,7 @@ impl Minder {
         self.tell(News::GaveUp(error));
     }
 
-    /// Why a program ended is often in its last words.
+    /// The last lines of a program often explain why it ended.
     fn last_lines(&self) -> String {
         match self.shared.config.way {
             Way::Stdio(_) => wrote(self.shared.log.tail().as_deref()),
@@ -311,7 +312,7 @@ impl Minder {
         }
     }
 
-    /// A list that is what it was changes nothing: nobody hears of it, and no call finds its tool gone for a moment.
+    /// Stores a changed listing. An unchanged one has no effect, so that no event is sent and tools remain available.
     fn take(&self, listing: Arc<Listing>) {
         let before = self.shared.listing();
         if before.is_some_and(|before| before.is_same(&listing)) {
@@ -332,7 +333,7 @@ impl Minder {
             end = over(self.stopped.clone(), &service, &mut child) => end,
             error = self.keep_listed(&live, &changed) => End::Refused(error),
         };
-        // Calls that are running get their error now and not when all is cleared away.
+        // Running calls get their error now, not after the cleanup.
         self.shared.set(match &end {
             End::Stopped => State::Stopped,
             End::Lost(reason) => State::Waiting {
@@ -348,9 +349,9 @@ impl Minder {
         end
     }
 
-    /// Lists its tools again whenever they may have changed. Returns when the operator does not want it any more.
+    /// Lists the tools again whenever they may have changed. Returns when the server is no longer approved.
     ///
-    /// It may take as long as the server likes to make it, so whatever ends a connection is waited for beside it.
+    /// A server can delay a listing arbitrarily, so the caller waits for the end of the connection concurrently.
     fn keep_listed<'a>(
         &'a self,
         live: &'a Live,
@@ -386,7 +387,8 @@ impl Minder {
     }
 }
 
-/// How long the next list waits: `quiet` passed between the last list and the wish for another, which took `took`.
+/// How long to wait before the next list: `quiet` passed between the last list and the request for another, which took
+/// `took`.
 fn next_pause(pause: Duration, quiet: Duration, took: Duration) -> Duration {
     let pause = if quiet > pause * 2 {
         LIST_PAUSE
@@ -396,12 +398,12 @@ fn next_pause(pause: Duration, quiet: Duration, took: Duration) -> Duration {
     pause.max(took * LIST_SHARE).min(LONGEST_PAUSE)
 }
 
-/// How a connection came to its end.
+/// Why a connection ended.
 enum End {
-    /// The host ends.
+    /// The host shuts down.
     Stopped,
     Lost(String),
-    /// It is not to be spoken to any more.
+    /// The server must not be used any longer.
     Refused(ServerError),
 }
 
@@ -417,7 +419,7 @@ async fn over(
     }
 }
 
-/// A server of the new era tells of changes only to whoever listens.
+/// Subscribes to changes. A server of the current protocol announces changes only to subscribers.
 async fn listen(live: &Live) -> Option<Subscription> {
     let tells = live.info.capabilities.tools.as_ref()?.list_changed == Some(true);
     if !live.is_modern() || !tells {
@@ -429,7 +431,7 @@ async fn listen(live: &Live) -> Option<Subscription> {
     listening.await.ok()?.ok()
 }
 
-/// Something changed; false when there is nothing more to hear.
+/// Waits for a change. Returns false if there are no further ones.
 async fn heard(listening: &mut Option<Subscription>) -> bool {
     match listening {
         Some(subscription) => matches!(subscription.next().await, Ok(Some(_))),
@@ -438,7 +440,7 @@ async fn heard(listening: &mut Option<Subscription>) -> bool {
 }
 
 async fn closed(service: &RunningService<RoleClient, Handler>) {
-    // There is no event for it; the end of a program, which has one, is the usual case.
+    // There is no event for it. A program, which is the usual case, reports its end.
     const GLANCE: Duration = Duration::from_millis(100);
     while !service.peer().is_transport_closed() && !service.is_closed() {
         sleep(GLANCE).await;
@@ -460,7 +462,7 @@ async fn close(
     mut service: RunningService<RoleClient, Handler>,
     child: Option<toolhost_process::Piped>,
 ) {
-    // Its input is closed with the connection.
+    // Closing the connection closes the program's input.
     let _ = service.close_with_timeout(CLOSING).await;
     drop(service);
     if let Some(child) = child {

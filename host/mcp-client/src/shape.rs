@@ -1,12 +1,12 @@
-//! How many values a message has, counted before it is parsed. A limit of bytes alone does not bound memory: a value
-//! of three bytes, `[],`, takes more than a hundred when it is parsed, and a message may hold millions of them.
+//! Counts the values of a message before it is parsed. A limit of bytes alone does not bound memory: a value of three
+//! bytes, `[],`, takes more than a hundred bytes when parsed, and a message can contain millions of them.
 
-/// Of one message. Results that people and models read have a few thousand.
+/// Maximum number of values of one message. Ordinary results have a few thousand.
 pub const MAX_VALUES: usize = 100_000;
-/// What a value takes in memory, beside its text.
+/// Approximate memory of a value, in addition to its text.
 const SIZE: usize = 64;
 
-/// Counts as the bytes of one message come; where they are cut does not matter.
+/// Counts the values of one message incrementally; chunk boundaries do not matter.
 #[derive(Debug, Default)]
 pub struct Shape {
     values: usize,
@@ -18,16 +18,17 @@ enum Place {
     #[default]
     Outside,
     Text,
-    /// After a `\` in a text.
+    /// After a `\` in a string.
     Escape,
 }
 
 impl Shape {
-    /// Takes these bytes in, as far as the limit goes. Where one begins that is above it, the number of bytes before it.
+    /// Counts these bytes up to the limit. Returns an error with the number of bytes before the first value above the
+    /// limit.
     ///
-    /// Each value is the first one, or stands after a `[`, a `{` or a `,` outside of texts. So the count is never too
-    /// low, and for JSON it is at most twice too high. What is not JSON is counted wrongly from its first error on, and
-    /// is parsed no further than that.
+    /// Each value is the first one, or follows a `[`, a `{` or a `,` outside of strings. So the count is never too low,
+    /// and for JSON it is at most twice too high. Text that is not JSON is counted wrongly after its first error, but
+    /// is not parsed beyond it.
     pub fn take(&mut self, bytes: &[u8]) -> Result<(), usize> {
         let mut at = 0;
         while at < bytes.len() {
@@ -60,12 +61,12 @@ impl Shape {
     }
 }
 
-/// Has this whole message no more values than one may have?
+/// Whether a complete message has at most [`MAX_VALUES`] values.
 pub fn fits(message: &[u8]) -> bool {
     Shape::default().take(message).is_ok()
 }
 
-/// What a message takes in memory when it is parsed, about.
+/// Approximate memory of a parsed message, in bytes.
 pub fn weight(message: &[u8]) -> usize {
     let mut shape = Shape::default();
     let _ = shape.take(message);
@@ -79,7 +80,7 @@ mod tests {
     fn values(text: &str) -> usize {
         let mut shape = Shape::default();
         shape.take(text.as_bytes()).unwrap();
-        // However it is cut, it comes to the same.
+        // The count does not depend on chunk boundaries.
         let mut bytewise = Shape::default();
         for byte in text.bytes() {
             bytewise.take(&[byte]).unwrap();
@@ -113,7 +114,7 @@ mod tests {
         let above = format!("[{}1]", "1,".repeat(MAX_VALUES));
         assert!(!fits(above.as_bytes()));
         assert_eq!(weight(b"[1,[]]"), 6 + 3 * SIZE);
-        // It says where: what is before that may be passed on.
+        // The error contains the number of bytes that can be passed on.
         assert_eq!(Shape::default().take(above.as_bytes()), Err(2 * MAX_VALUES));
     }
 }

@@ -1,4 +1,4 @@
-//! Where a server stands: one value that calls read and one task writes.
+//! The connection state of a server, written by one task and read by calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,24 +8,24 @@ use crate::link::Live;
 
 #[derive(Clone)]
 pub enum State {
-    /// For the first time.
+    /// The first attempt is in progress.
     Starting,
     Up(Arc<Live>),
-    /// It was lost, or could not be reached, and is tried again.
+    /// It was lost or could not be reached, and will be retried.
     Waiting {
         reason: String,
         wait: Duration,
     },
-    /// It is not tried again.
+    /// It is not retried.
     GaveUp {
         error: ServerError,
     },
-    /// The host ends.
+    /// The host shuts down.
     Stopped,
 }
 
 impl State {
-    /// For lists.
+    /// The state as a word for lists.
     pub fn word(&self) -> &'static str {
         match self {
             State::Starting => "starting",

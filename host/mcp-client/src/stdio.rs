@@ -1,5 +1,5 @@
-//! A server that is a program of this machine: started with the variables that it was given and no others, and ended
-//! with the host, however the host ends.
+//! Local servers over standard input and output. A program gets only its configured variables and never outlives the
+//! host.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::error::ServerError;
 use crate::expanded::hide;
 use crate::log::Log;
 
-/// What every program may know of the machine. Keys and tokens of the host are not among them.
+/// Variables that every program inherits. Keys and tokens of the host are not among them.
 pub const VARIABLES: [&str; 6] = ["PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER"];
 
-/// Where programs find the certificates of private authorities: paths of files and folders, and no secrets.
+/// Variables that locate the certificates of private authorities: paths, not secrets.
 const CERTIFICATES: [&str; 18] = [
     "AWS_CA_BUNDLE",
     "BUNDLE_SSL_CA_CERT",
@@ -51,9 +51,9 @@ fn is_inherited(name: &str) -> bool {
 pub struct Stdio {
     pub server: String,
     pub program: Program,
-    /// Plays the warden that ends the program with the host.
+    /// Starts the warden that ends the program together with the host.
     pub launcher: Launcher,
-    /// The host's own variables, to choose from.
+    /// The host's own environment variables.
     pub host: Vec<(String, String)>,
 }
 

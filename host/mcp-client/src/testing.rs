@@ -1,4 +1,4 @@
-//! What tests share: a server's settings, and a sink that remembers.
+//! Test helpers: a server configuration, scripted servers, and a sink that records events.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -52,7 +52,7 @@ impl Sink for Heard {
     }
 }
 
-/// A server that a test plays: gets the number of the attempt and the other end of the pipes.
+/// A server played by a test, which gets the number of the attempt and the other end of the pipes.
 pub struct Played(Box<dyn Fn(usize, DuplexStream) + Send + Sync>, AtomicUsize);
 
 impl Played {
@@ -60,7 +60,7 @@ impl Played {
         Box::new(Self(Box::new(play), AtomicUsize::new(0)))
     }
 
-    /// One that answers each message with these lines.
+    /// A server that answers each message with these lines.
     pub fn script(answer: impl Fn(&Value) -> Vec<String> + Send + Sync + 'static) -> Box<dyn Dial> {
         let answer = Arc::new(answer);
         Self::by(move |_, pipes| {
@@ -88,7 +88,7 @@ impl Dial for Played {
     }
 }
 
-/// Reads lines of JSON and writes what `answer` says to each; ends when it says `EOF`.
+/// Reads lines of JSON and writes the lines that `answer` returns for each; ends at `EOF`.
 pub async fn speak(pipes: DuplexStream, answer: impl Fn(&Value) -> Vec<String>) {
     let (read, mut write) = tokio::io::split(pipes);
     let mut lines = BufReader::new(read).lines();
@@ -107,7 +107,7 @@ pub async fn speak(pipes: DuplexStream, answer: impl Fn(&Value) -> Vec<String>) 
     }
 }
 
-/// What a decent server of the older era says to everything but `tools/call`.
+/// The answers of a well-behaved server of the legacy protocol to everything but `tools/call`.
 pub fn decent(message: &Value, tools: &Value) -> Vec<String> {
     let result = match message["method"].as_str() {
         Some("initialize") => json!({
@@ -134,7 +134,7 @@ pub fn tool(name: &str) -> Value {
     json!({"name": name, "description": "Does it.", "inputSchema": {"type": "object"}})
 }
 
-/// What a test hears of a server.
+/// The events of a server that a test records.
 pub type Told = Arc<Mutex<Vec<String>>>;
 
 pub fn surroundings(approvals: &Arc<Approvals>) -> (Surroundings, Told) {
@@ -172,14 +172,14 @@ pub fn surroundings(approvals: &Arc<Approvals>) -> (Surroundings, Told) {
     (around, told)
 }
 
-/// In memory, with one yes in it.
+/// In memory, with this server approved.
 pub fn approved(config: &ServerConfig) -> Arc<Approvals> {
     let approvals = Approvals::in_memory();
     approvals.approve(&config.name, config.digest()).unwrap();
     Arc::new(approvals)
 }
 
-/// A running server of one name, with everything approved.
+/// Starts a server with everything approved.
 pub fn start(dial: Box<dyn Dial>) -> (Server, Told) {
     let config = config("one");
     let (around, told) = surroundings(&approved(&config));

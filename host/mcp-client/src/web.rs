@@ -1,4 +1,4 @@
-//! A server behind an address: over TLS, with the operator's headers, and never led to another host.
+//! Servers at a URL: over TLS, with the operator's headers, and without redirects to another host.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const REDIRECTS: usize = 5;
 pub struct Web {
     pub server: String,
     pub address: Address,
-    /// What logging in brought; None where nothing is kept.
+    /// Stored logins; `None` if none are stored.
     pub logins: Option<Arc<Logins>>,
 }
 
@@ -46,7 +46,7 @@ impl Web {
             if bounded::RESERVED.contains(&name.as_str()) {
                 return Err(ServerError::Config {
                     server: self.server.clone(),
-                    reason: format!("the header `{name}` is the protocol's own; leave it out"),
+                    reason: format!("the header `{name}` is reserved by the protocol; remove it"),
                 });
             }
             value.set_sensitive(true);
@@ -94,7 +94,7 @@ impl Dial for Web {
     }
 }
 
-/// The operator's headers go to the operator's host and to no other.
+/// Creates a client that sends the operator's headers only to the operator's host.
 pub fn client(server: &str, address: &Address) -> Result<reqwest::Client, ServerError> {
     use_ring();
     let is_local = address.url.scheme() == "http";
@@ -102,7 +102,7 @@ pub fn client(server: &str, address: &Address) -> Result<reqwest::Client, Server
         .connect_timeout(CONNECT)
         .redirect(Policy::custom(stay));
     if is_local {
-        // A proxy has no way to this machine, and no business with what is not encrypted.
+        // A proxy cannot reach this machine and must not see unencrypted requests.
         builder = builder.no_proxy();
     }
     builder.build().map_err(|error| ServerError::Config {
@@ -122,15 +122,15 @@ fn may_follow(previous: &[Url], to: &Url) -> Result<(), String> {
     let origin = to.origin();
     if previous.iter().any(|from| from.origin() != origin) {
         let other = text::inline(&origin.ascii_serialization(), 200);
-        return Err(format!("it wants to lead us to {other}, another host"));
+        return Err(format!("it redirects to {other}, another host"));
     }
     if previous.len() > REDIRECTS {
-        return Err("it leads us in a circle".to_owned());
+        return Err("it redirects too many times".to_owned());
     }
     Ok(())
 }
 
-/// Once for the whole program; whoever was first has chosen the same.
+/// Installs the crypto provider once per program. An existing one is the same.
 pub fn use_ring() {
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
 }

@@ -1,5 +1,5 @@
-//! The decision: may this request go to this host, and may it go to the addresses that the name stands for? It takes
-//! values and returns a value; nothing here resolves or connects.
+//! Decides whether a request may go to a host, and to the addresses that the host's name resolves to. Pure functions:
+//! nothing here resolves names or connects.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,14 +10,14 @@ use crate::ports;
 use crate::rule::HostRule;
 use crate::target::Target;
 
-/// Which hosts may be reached. A denied host stays denied whatever allows it; what no rule covers is refused.
+/// Allowed and denied hosts. A denied host stays denied whatever allows it. A host without a matching rule is refused.
 #[derive(Debug, Clone, Default)]
 pub struct Allowed {
     pub rules: Vec<HostRule>,
     pub denied: Vec<HostRule>,
 }
 
-/// Names under which clouds hand out a machine's credentials; a wildcard does not mean them.
+/// Names of cloud metadata services, which hand out a machine's credentials. A wildcard does not cover them.
 const METADATA_NAMES: &[&str] = &[
     "metadata",
     "metadata.google.internal",
@@ -29,7 +29,7 @@ const METADATA_NAMES: &[&str] = &[
 ];
 
 impl Allowed {
-    /// Before the name is looked up: a look-up alone tells a server of the asker's choice something.
+    /// Decides before the name is resolved, because a lookup alone can leak data to a name server that the guest chose.
     pub fn admit(&self, target: &Target) -> Result<(), NetError> {
         if let Some(rule) = self.denied.iter().find(|rule| rule.covers(target)) {
             return Err(NetError::HostDenied {
@@ -38,7 +38,7 @@ impl Allowed {
             });
         }
         if let Host::Address(address) = target.host {
-            // No name, so the whole answer is known already; a refusal then speaks of the address.
+            // An address needs no lookup, so the decision is final and the refusal refers to the address.
             if Kind::of(address) != Kind::Public {
                 self.check(target, &[address])?;
             }
@@ -69,10 +69,11 @@ impl Allowed {
         Ok(())
     }
 
-    /// After the look-up: every address must be allowed, and what is returned is what may be dialled, in this order.
+    /// Decides after the lookup: every address must be allowed. Returns the addresses that may be dialled, in this
+    /// order.
     ///
-    /// One bad address refuses the whole name. A name that stands for a public and a private address is not a
-    /// mistake of somebody's set-up that we should work around; it is how rebinding starts.
+    /// One refused address refuses the whole name. A name that resolves to both a public and a private address is not
+    /// treated as a misconfiguration to work around, because DNS rebinding begins that way.
     pub fn check(
         &self,
         target: &Target,
@@ -102,7 +103,7 @@ impl Allowed {
         let kind = Kind::of(address);
         let allowed = match kind {
             Kind::Public => true,
-            // A network that happens to hold it was not meant to hand out credentials.
+            // A network that happens to contain this address does not allow access to credentials.
             Kind::Metadata => networks.any(|net| net.prefix_len() == net.max_prefix_len()),
             Kind::Loopback
             | Kind::Private

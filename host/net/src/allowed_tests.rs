@@ -1,4 +1,4 @@
-//! Decisions as tables: rules, a request, what its name stands for, and the answer.
+//! Tests of decisions as tables: rules, a request, the addresses of its host, and the result.
 
 use std::fmt::Write as _;
 
@@ -238,7 +238,7 @@ fn urls_that_two_readers_could_read_differently_are_refused() {
         "/path",
         "*",
     ] {
-        // Many of them the type of a URL refuses already; what it lets through is ours to refuse.
+        // The `Uri` type refuses many of them; the parser must refuse the rest.
         let Ok(uri) = url.parse::<Uri>() else {
             continue;
         };
@@ -252,7 +252,7 @@ fn urls_that_two_readers_could_read_differently_are_refused() {
         );
         assert!(!error.to_string().contains("hunter2"), "{error}");
     }
-    assert!(parsed >= 15, "only {parsed} got as far as our own parser");
+    assert!(parsed >= 15, "only {parsed} reached the parser");
 }
 
 // NET-17

@@ -1,4 +1,4 @@
-//! From checked addresses to a connection: to exactly one of them, and to nothing else.
+//! Connects to exactly one of the checked addresses.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,8 +17,8 @@ pub(crate) enum DialError {
     Failed(String),
 }
 
-/// Dials the addresses one after the other. Each gets an equal share of the time that is left, so that a first
-/// address that swallows packets does not keep the second from being tried.
+/// Dials the addresses one after the other. Each gets an equal share of the remaining time, so that an address that
+/// drops packets does not use up the time of the next one.
 pub(crate) async fn first_of<T, F>(
     addresses: &[SocketAddr],
     deadline: Instant,

@@ -1,5 +1,5 @@
-//! The body of an answer on its way in: counted, cut at its limit, timed and masked. It owns its connection, so
-//! dropping it closes the connection and leaves nothing behind.
+//! The body of a response: counted, cut at its limit, timed and masked. It owns its connection, so dropping it closes
+//! the connection.
 
 use std::error::Error;
 use std::io;
@@ -19,7 +19,7 @@ use crate::error::{NetError, Phase};
 use crate::mask::Mask;
 use crate::upload::Failure;
 
-/// What a body must know besides its bytes.
+/// Limits and context of a body.
 #[derive(Debug)]
 pub(crate) struct Terms {
     pub host: String,
@@ -29,16 +29,16 @@ pub(crate) struct Terms {
     pub deadline: Instant,
     pub mask: Mask,
     pub upload: Failure,
-    /// The place among the requests under way, given back with the connection.
-    #[expect(dead_code, reason = "held, and given back by being dropped")]
+    /// The slot among the concurrent requests, released together with the connection.
+    #[expect(dead_code, reason = "released on drop")]
     pub permits: Option<[OwnedSemaphorePermit; 2]>,
 }
 
-/// The body of an answer. Its errors are final: after one, the body is at its end.
+/// The body of a response. Errors are final: after one, the body has ended.
 #[derive(Debug)]
 pub struct Download {
     open: Option<Open>,
-    /// What comes after the bytes that were handed out last.
+    /// The item that follows the bytes returned last.
     last: Option<Result<Frame<Bytes>, NetError>>,
 }
 
@@ -47,7 +47,7 @@ struct Open {
     incoming: Incoming,
     terms: Terms,
     left: u64,
-    /// Set while somebody waits for bytes, and only then: a guest that takes its time is no silent server.
+    /// Set only while the body is being polled: a slow guest must not count as a silent server.
     quiet: Option<Pin<Box<Sleep>>>,
     _connection: AbortOnDropHandle<()>,
 }
@@ -136,7 +136,7 @@ impl Open {
             None | Some(io::ErrorKind::UnexpectedEof) => {
                 "the connection closed before the end of the body".to_owned()
             }
-            Some(kind) => format!("the body broke off ({kind})"),
+            Some(kind) => format!("the body ended early ({kind})"),
         };
         NetError::BadResponse {
             host: self.terms.host.clone(),
@@ -144,7 +144,7 @@ impl Open {
         }
     }
 
-    /// The bytes as far as the limit goes, and whether that was all of them.
+    /// Returns the bytes up to the limit, and whether these are all of them.
     fn count(&mut self, data: Bytes) -> (Bytes, bool) {
         let length = data.len() as u64;
         if length <= self.left {
@@ -200,7 +200,7 @@ impl Body for Download {
                 Ok(Piece::End) => (open.terms.mask.finish(), None),
                 Err(error) => (Bytes::new(), Some(Err(error))),
             };
-            // Whatever ended it, the connection and the place are given back now and not when the guest is done.
+            // The connection and the slot are released now, not when the guest drops the body.
             this.open = None;
             this.last = last;
             if !bytes.is_empty() {

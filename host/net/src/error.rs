@@ -1,17 +1,17 @@
-//! Every way in which a request can fail, one variant for each thing a caller might do differently.
+//! Errors of a request, one variant for each case that a caller handles differently.
 //!
-//! None of them shows a path, a query, a header's value or a secret.
+//! No error contains a path, a query, a header value or a secret.
 
 use std::time::Duration;
 
-/// Why a request was refused or failed. The text is written for the model: what, why, and what would change it.
+/// Why a request was refused or failed. The text is written for the model: the problem, the reason and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NetError {
     #[error("bad request: {what}")]
     BadRequest { what: String },
     #[error("host `{host}` is not allowed: no rule covers it; to allow: `--allow-host {host}`")]
     HostNotAllowed { host: String },
-    #[error("host `{host}` is denied by the rule `{rule}`; only a person can take that rule away")]
+    #[error("host `{host}` is denied by the rule `{rule}`; only the operator can remove that rule")]
     HostDenied { host: String, rule: String },
     #[error(
         "host `{host}` is not allowed: port {port} belongs to another protocol, and no rule names it; to allow: `--allow-host {host}`"
@@ -26,10 +26,10 @@ pub enum NetError {
         allow: String,
     },
     #[error(
-        "host `{host}` is not allowed: it is this host's own listening address, which no rule opens"
+        "host `{host}` is not allowed: it is this host's own listening address, which no rule can allow"
     )]
     OwnListener { host: String },
-    #[error("cannot find host `{host}`: {why}; check the name and the machine's network")]
+    #[error("cannot resolve host `{host}`: {why}; check the name and the machine's network")]
     DnsFailed { host: String, why: String },
     #[error(
         "cannot connect to `{host}`: {why}; check that its server runs and listens on that port"
@@ -37,7 +37,7 @@ pub enum NetError {
     ConnectFailed { host: String, why: String },
     #[error("cannot trust `{host}`: {why}")]
     TlsFailed { host: String, why: String },
-    #[error("request to `{host}` timed out after {after:?} {phase}; try again, or allow more time", phase = .phase.text())]
+    #[error("request to `{host}` timed out after {after:?} {phase}; try again, or increase the timeout", phase = .phase.text())]
     Timeout {
         host: String,
         phase: Phase,
@@ -46,18 +46,18 @@ pub enum NetError {
     #[error("request body for `{host}` is larger than {limit} bytes; send less")]
     UploadTooLarge { host: String, limit: u64 },
     #[error(
-        "response of `{host}` is larger than {limit} bytes; ask for less (a range, a page, a smaller file), or raise the limit"
+        "response from `{host}` is larger than {limit} bytes; request less (a range, a page, a smaller file) or raise the limit"
     )]
     BodyTooLarge { host: String, limit: u64 },
     #[error("too many requests: {what}; wait and try again")]
     RateLimited { what: String },
     #[error("secret `{name}` cannot be used here: {why}")]
     SecretNotAllowed { name: String, why: String },
-    #[error("`{host}` gave no usable answer: {why}")]
+    #[error("invalid response from `{host}`: {why}")]
     BadResponse { host: String, why: String },
 }
 
-/// What was being waited for.
+/// The phase in which a request timed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     Connect,
@@ -69,9 +69,9 @@ pub enum Phase {
 impl Phase {
     fn text(self) -> &'static str {
         match self {
-            Self::Connect => "of connecting",
-            Self::FirstByte => "of waiting for an answer",
-            Self::BetweenBytes => "without another byte",
+            Self::Connect => "while connecting",
+            Self::FirstByte => "while waiting for the response",
+            Self::BetweenBytes => "without receiving data",
             Self::Total => "in total",
         }
     }
@@ -82,7 +82,7 @@ impl NetError {
         Self::BadRequest { what }
     }
 
-    /// The stable name of the class, for records and for a program that reacts to it.
+    /// The stable code of the error, for records and for programs that react to it.
     pub fn code(&self) -> &'static str {
         match self {
             Self::BadRequest { .. } => "bad_request",
@@ -101,7 +101,7 @@ impl NetError {
         }
     }
 
-    /// Whether a rule or a limit said no, rather than the network.
+    /// Whether a rule or a limit refused the request, rather than the network.
     pub fn is_refusal(&self) -> bool {
         match self {
             Self::HostNotAllowed { .. }
@@ -122,7 +122,7 @@ impl NetError {
         }
     }
 
-    /// Whether the same request may succeed a little later.
+    /// Whether the same request can succeed a little later.
     pub fn is_retryable(&self) -> bool {
         matches!(
             self,

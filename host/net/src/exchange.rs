@@ -1,4 +1,4 @@
-//! One request and its answer over one connection, which nobody uses before or after.
+//! Sends one request and receives its response over a connection that is used for nothing else.
 
 use std::error::Error;
 use std::io;
@@ -19,7 +19,7 @@ use crate::headers::strip_hop_by_hop;
 use crate::limits::Limits;
 use crate::upload::Upload;
 
-/// hyper refuses to work with less.
+/// The minimum that hyper accepts.
 const SMALLEST_BUFFER: usize = 8192;
 
 pub(crate) async fn exchange<S, B>(
@@ -41,8 +41,8 @@ where
         .await
         .map_err(|error| explain(&error, &terms))?;
     let deadline = terms.deadline;
-    // The task runs by itself, for an upload must go on while nobody reads the answer; it ends with the answer's
-    // body, with the deadline, or with this future.
+    // The connection is a separate task, because an upload must continue while the response is not being read. The task
+    // ends with the response's body, with the deadline or with this future.
     let task = AbortOnDropHandle::new(tokio::spawn(async move {
         let _ = timeout_at(deadline, connection).await;
     }));
@@ -53,7 +53,7 @@ where
     };
     let (mut parts, incoming) = answer.into_parts();
     if parts.status == StatusCode::SWITCHING_PROTOCOLS {
-        let why = "it wants to switch to another protocol, which is not supported".to_owned();
+        let why = "the server wants to switch protocols, which is not supported".to_owned();
         return Err(NetError::BadResponse {
             host: terms.host,
             why,
@@ -91,12 +91,12 @@ fn explain(error: &hyper::Error, terms: &Terms) -> NetError {
         .source()
         .and_then(|source| source.downcast_ref::<io::Error>());
     let why = if error.is_parse() {
-        // One of the library's own sentences, such as "message head is too large"; nothing of the server's.
-        format!("its answer cannot be read ({error})")
+        // A fixed message of the library, such as "message head is too large"; it contains no text of the server.
+        format!("the response cannot be parsed ({error})")
     } else if let Some(io) = io {
-        format!("the connection broke ({})", io.kind())
+        format!("the connection failed ({})", io.kind())
     } else {
-        "the connection closed before an answer came".to_owned()
+        "the connection closed before a response was received".to_owned()
     };
     NetError::BadResponse {
         host: terms.host.clone(),

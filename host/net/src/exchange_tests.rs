@@ -1,4 +1,4 @@
-//! Slow, silent, endless and broken servers, on the other end of a pipe in memory and with a clock that jumps.
+//! Tests with slow, silent, endless and broken servers over an in-memory pipe, with paused time.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ fn terms(upload: &Failure) -> Terms {
     }
 }
 
-/// Sends one request to a server that reads its head and then does as told; shows the answer or the error.
+/// Sends one request to a server that reads its head and then runs `serve`; compares the response or the error.
 async fn check<F>(serve: impl FnOnce(DuplexStream) -> F + Send + 'static, expected: Expect)
 where
     F: Future<Output = ()> + Send,
@@ -139,7 +139,7 @@ async fn a_secret_that_comes_back_is_masked() {
 // NET-15
 #[tokio::test(start_paused = true)]
 async fn a_server_that_says_nothing_runs_into_first_byte() {
-    check(|stream| async move { hold(stream).await }, expect!["timeout: request to `a.example` timed out after 10s of waiting for an answer; try again, or allow more time after 10s"]).await;
+    check(|stream| async move { hold(stream).await }, expect!["timeout: request to `a.example` timed out after 10s while waiting for the response; try again, or increase the timeout after 10s"]).await;
 }
 
 // NET-15
@@ -153,7 +153,7 @@ async fn a_head_that_drips_runs_into_first_byte() {
                 tokio::time::sleep(SECOND).await;
             }
         },
-        expect!["timeout: request to `a.example` timed out after 10s of waiting for an answer; try again, or allow more time after 10s"],
+        expect!["timeout: request to `a.example` timed out after 10s while waiting for the response; try again, or increase the timeout after 10s"],
     )
     .await;
 }
@@ -169,7 +169,7 @@ async fn a_body_that_stops_runs_into_between_bytes() {
             .await;
             hold(stream).await;
         },
-        expect![[r#"200 {"content-length": "10"} `abc` timeout: request to `a.example` timed out after 5s without another byte; try again, or allow more time after 5s"#]],
+        expect![[r#"200 {"content-length": "10"} `abc` timeout: request to `a.example` timed out after 5s without receiving data; try again, or increase the timeout after 5s"#]],
     )
     .await;
 }
@@ -185,7 +185,7 @@ async fn a_body_that_drips_runs_into_the_total() {
                 tokio::time::sleep(2 * SECOND).await;
             }
         },
-        expect!["200 {} `aaaaaaaaaaaaaaa` timeout: request to `a.example` timed out after 30s in total; try again, or allow more time after 30s"],
+        expect!["200 {} `aaaaaaaaaaaaaaa` timeout: request to `a.example` timed out after 30s in total; try again, or increase the timeout after 30s"],
     )
     .await;
 }
@@ -198,7 +198,7 @@ async fn an_endless_body_is_cut_at_its_limit() {
             write(&mut stream, "HTTP/1.1 200 OK\r\n\r\n").await;
             while stream.write_all(&[b'a'; 700]).await.is_ok() {}
         },
-        expect!["200 {} 1000 bytes body_too_large: response of `a.example` is larger than 1000 bytes; ask for less (a range, a page, a smaller file), or raise the limit after 0s"],
+        expect!["200 {} 1000 bytes body_too_large: response from `a.example` is larger than 1000 bytes; request less (a range, a page, a smaller file) or raise the limit after 0s"],
     )
     .await;
 }
@@ -211,7 +211,7 @@ async fn a_head_without_end_is_refused() {
             write(&mut stream, "HTTP/1.1 200 OK\r\nx: ").await;
             while stream.write_all(&[b'a'; 700]).await.is_ok() {}
         },
-        expect!["bad_response: `a.example` gave no usable answer: its answer cannot be read (message head is too large) after 0s"],
+        expect!["bad_response: invalid response from `a.example`: the response cannot be parsed (message head is too large) after 0s"],
     )
     .await;
     check(
@@ -220,17 +220,17 @@ async fn a_head_without_end_is_refused() {
             write(&mut stream, &"a: b\r\n".repeat(101)).await;
             write(&mut stream, "\r\n").await;
         },
-        expect!["bad_response: `a.example` gave no usable answer: its answer cannot be read (message head is too large) after 0s"],
+        expect!["bad_response: invalid response from `a.example`: the response cannot be parsed (message head is too large) after 0s"],
     )
     .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn answers_that_are_none_are_told_apart() {
-    check(|stream| async move { drop(stream) }, expect!["bad_response: `a.example` gave no usable answer: the connection closed before an answer came after 0s"]).await;
+    check(|stream| async move { drop(stream) }, expect!["bad_response: invalid response from `a.example`: the connection closed before a response was received after 0s"]).await;
     check(
         |mut stream| async move { write(&mut stream, "SSH-2.0-OpenSSH_9.9\r\n").await },
-        expect!["bad_response: `a.example` gave no usable answer: its answer cannot be read (invalid HTTP version parsed) after 0s"],
+        expect!["bad_response: invalid response from `a.example`: the response cannot be parsed (invalid HTTP version parsed) after 0s"],
     )
     .await;
     check(
@@ -241,7 +241,7 @@ async fn answers_that_are_none_are_told_apart() {
             )
             .await;
         },
-        expect![[r#"200 {"content-length": "9"} `abc` bad_response: `a.example` gave no usable answer: the connection closed before the end of the body after 0s"#]],
+        expect![[r#"200 {"content-length": "9"} `abc` bad_response: invalid response from `a.example`: the connection closed before the end of the body after 0s"#]],
     )
     .await;
     check(
@@ -252,7 +252,7 @@ async fn answers_that_are_none_are_told_apart() {
             )
             .await;
         },
-        expect!["bad_response: `a.example` gave no usable answer: it wants to switch to another protocol, which is not supported after 0s"],
+        expect!["bad_response: invalid response from `a.example`: the server wants to switch protocols, which is not supported after 0s"],
     )
     .await;
     check(
@@ -263,7 +263,7 @@ async fn answers_that_are_none_are_told_apart() {
             )
             .await;
         },
-        expect!["bad_response: `a.example` gave no usable answer: its answer cannot be read (invalid content-length parsed) after 0s"],
+        expect!["bad_response: invalid response from `a.example`: the response cannot be parsed (invalid content-length parsed) after 0s"],
     )
     .await;
 }
@@ -280,7 +280,7 @@ async fn dropping_the_body_closes_the_connection() {
             "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc",
         )
         .await;
-        // Returns when the other end is closed, and not before.
+        // Returns only when the other end is closed.
         theirs.read_to_end(&mut head).await.unwrap();
         seen.send(head).unwrap();
     });
@@ -323,7 +323,7 @@ async fn giving_up_the_wait_closes_the_connection() {
     assert!(seen.starts_with("GET / HTTP/1.1\r\n"), "{seen}");
 }
 
-/// Keeps the connection open and says nothing.
+/// Keeps the connection open without sending anything.
 async fn hold(stream: DuplexStream) {
     let _stream = stream;
     std::future::pending::<()>().await;

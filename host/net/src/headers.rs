@@ -1,5 +1,4 @@
-//! The head of a request as it may go out: what speaks of the connection rather than of the request is not the
-//! guest's to say.
+//! Checks and rewrites the head of a request. Guests cannot set headers that control the connection.
 
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -10,10 +9,10 @@ use crate::limits::Limits;
 use crate::target::Target;
 use crate::text::shown;
 
-/// Taken out without a word: many HTTP libraries write them by habit, and nobody misses them.
+/// Removed silently: many HTTP libraries send them by default, and requests work without them.
 const DROPPED: &[&str] = &["connection", "keep-alive", "te"];
 
-/// Refused: each of them would make two readers disagree about where the request ends or who sent it.
+/// Refused: each could make two recipients disagree about where the request ends or who sent it.
 const REFUSED: &[&str] = &[
     "transfer-encoding",
     "upgrade",
@@ -24,7 +23,7 @@ const REFUSED: &[&str] = &[
 ];
 const REFUSED_PREFIXES: &[&str] = &["proxy-", "x-forwarded-"];
 
-/// CONNECT makes a tunnel, TRACE and TRACK send the head back, with what we put into it.
+/// CONNECT opens a tunnel. TRACE and TRACK return the head, including inserted secrets.
 const REFUSED_METHODS: &[&str] = &["CONNECT", "TRACE", "TRACK"];
 
 pub(crate) fn check_method(method: &Method) -> Result<(), NetError> {
@@ -39,8 +38,8 @@ pub(crate) fn check_method(method: &Method) -> Result<(), NetError> {
     )))
 }
 
-/// Makes the head ours: `Host` says what the URL says, and the length of the body is handed back to be checked
-/// against the body itself.
+/// Sets `Host` to the host of the URL and removes hop-by-hop headers. Returns the declared length of the body, to be
+/// checked against the body itself.
 pub(crate) fn clean(
     headers: &mut HeaderMap,
     target: &Target,
@@ -48,7 +47,7 @@ pub(crate) fn clean(
 ) -> Result<Option<u64>, NetError> {
     if headers.len() > limits.headers {
         let what = format!(
-            "{} headers, more than {}; send fewer",
+            "{} headers, the limit is {}; send fewer",
             headers.len(),
             limits.headers
         );
@@ -60,21 +59,21 @@ pub(crate) fn clean(
         .sum();
     if bytes > limits.header_bytes {
         let what = format!(
-            "headers of {bytes} bytes, more than {}; send large data in the body",
+            "headers of {bytes} bytes, the limit is {}; send large data in the body",
             limits.header_bytes
         );
         return Err(NetError::bad_request(what));
     }
     if let Some(name) = headers.keys().find(|name| is_refused(name)) {
         return Err(NetError::bad_request(format!(
-            "header `{}` is the host's own to send; leave it out",
+            "header `{}` is reserved for the host; remove it",
             shown(name.as_str())
         )));
     }
     for value in headers.get_all(HOST) {
         if !value.to_str().is_ok_and(|text| names(text, target)) {
             return Err(NetError::bad_request(format!(
-                "header `host` says `{}`, but the URL says `{target}`; leave the header out",
+                "header `host` is `{}`, but the URL has `{target}`; remove the header",
                 shown(&String::from_utf8_lossy(value.as_bytes()))
             )));
         }
@@ -108,21 +107,21 @@ fn declared_length(headers: &mut HeaderMap) -> Result<Option<u64>, NetError> {
     let values: Vec<HeaderValue> = headers.get_all(CONTENT_LENGTH).iter().cloned().collect();
     headers.remove(CONTENT_LENGTH);
     let wrong =
-        |what: &str| NetError::bad_request(format!("header `content-length` {what}; leave it out"));
+        |what: &str| NetError::bad_request(format!("header `content-length` {what}; remove it"));
     match values.as_slice() {
         [] => Ok(None),
         [value] => {
             let text = value.to_str().unwrap_or("");
             if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
-                return Err(wrong("is no number"));
+                return Err(wrong("is not a number"));
             }
             text.parse().map(Some).map_err(|_| wrong("is too large"))
         }
-        _ => Err(wrong("is there more than once")),
+        _ => Err(wrong("is set more than once")),
     }
 }
 
-/// What a server says about its own connection means nothing to a guest.
+/// Removes a server's headers about its own connection, which mean nothing to a guest.
 pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     for name in [
         "keep-alive",

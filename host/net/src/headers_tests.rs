@@ -1,4 +1,4 @@
-//! Heads of requests: what goes out, what is taken out, what is refused.
+//! Tests of request heads: what is sent, removed and refused.
 
 use expect_test::{Expect, expect};
 
@@ -62,64 +62,60 @@ fn what_smuggles_is_refused() {
         "http://a.b/",
         &[("host", "evil.example")],
         expect![
-            "bad request: header `host` says `evil.example`, but the URL says `a.b`; leave the header out"
+            "bad request: header `host` is `evil.example`, but the URL has `a.b`; remove the header"
         ],
     );
     check(
         "http://a.b/",
         &[("host", "a.b"), ("host", "evil.example")],
         expect![
-            "bad request: header `host` says `evil.example`, but the URL says `a.b`; leave the header out"
+            "bad request: header `host` is `evil.example`, but the URL has `a.b`; remove the header"
         ],
     );
     check(
         "http://a.b/",
         &[("host", "a.b:81")],
-        expect![
-            "bad request: header `host` says `a.b:81`, but the URL says `a.b`; leave the header out"
-        ],
+        expect!["bad request: header `host` is `a.b:81`, but the URL has `a.b`; remove the header"],
     );
     check(
         "http://a.b/",
         &[("transfer-encoding", "chunked")],
-        expect!["bad request: header `transfer-encoding` is the host's own to send; leave it out"],
+        expect!["bad request: header `transfer-encoding` is reserved for the host; remove it"],
     );
     check(
         "http://a.b/",
         &[("upgrade", "websocket")],
-        expect!["bad request: header `upgrade` is the host's own to send; leave it out"],
+        expect!["bad request: header `upgrade` is reserved for the host; remove it"],
     );
     check(
         "http://a.b/",
         &[("proxy-authorization", "Basic x")],
-        expect![
-            "bad request: header `proxy-authorization` is the host's own to send; leave it out"
-        ],
+        expect!["bad request: header `proxy-authorization` is reserved for the host; remove it"],
     );
     check(
         "http://a.b/",
         &[("x-forwarded-for", "127.0.0.1")],
-        expect!["bad request: header `x-forwarded-for` is the host's own to send; leave it out"],
+        expect!["bad request: header `x-forwarded-for` is reserved for the host; remove it"],
     );
     check(
         "http://a.b/",
         &[("content-length", "+5")],
-        expect!["bad request: header `content-length` is no number; leave it out"],
+        expect!["bad request: header `content-length` is not a number; remove it"],
     );
     check(
         "http://a.b/",
         &[("content-length", "5"), ("content-length", "6")],
-        expect!["bad request: header `content-length` is there more than once; leave it out"],
+        expect!["bad request: header `content-length` is set more than once; remove it"],
     );
     check(
         "http://a.b/",
         &[("content-length", "5, 5")],
-        expect!["bad request: header `content-length` is no number; leave it out"],
+        expect!["bad request: header `content-length` is not a number; remove it"],
     );
     check(
         "http://a.b/",
         &[("content-length", "99999999999999999999")],
-        expect!["bad request: header `content-length` is too large; leave it out"],
+        expect!["bad request: header `content-length` is too large; remove it"],
     );
 }
 

@@ -1,11 +1,11 @@
-//! The host of a request or a rule, parsed once: the value that was checked is the value that is connected to.
+//! The host of a request or a rule, parsed once: the checked value is the value that is connected to.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::kind::plain;
 
-/// A host name in lower case without its final dot, or an address.
+/// A host name in lower case without a trailing dot, or an address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Host {
     Name(String),
@@ -13,30 +13,28 @@ pub enum Host {
 }
 
 impl Host {
-    /// Parses the host of a URL. Every spelling of an IPv4 address that some parser understands (`0x7f.1`,
-    /// `2130706433`, `127.1`) becomes that address, so none of them can pass for a name.
+    /// Parses the host of a URL. Each notation of an IPv4 address that some parser accepts (`0x7f.1`, `2130706433`,
+    /// `127.1`) becomes that address, so that none of them is treated as a name.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         if let Some(rest) = text.strip_prefix('[') {
-            let inner = rest
-                .strip_suffix(']')
-                .ok_or("it has a `[` without its `]`")?;
+            let inner = rest.strip_suffix(']').ok_or("it has a `[` without a `]`")?;
             let address: Ipv6Addr = inner
                 .parse()
-                .map_err(|_| "what is in brackets is no IPv6 address")?;
+                .map_err(|_| "the part in brackets is not an IPv6 address")?;
             return Ok(Self::Address(plain(IpAddr::V6(address))));
         }
-        // An escape would be decoded by some readers and not by others.
+        // Some recipients would decode an escape and others would not.
         if text.contains('%') {
-            return Err("a host is written without `%`");
+            return Err("a host cannot contain `%`");
         }
-        match url::Host::parse(text).map_err(|_| "it is no host name or address")? {
+        match url::Host::parse(text).map_err(|_| "it is not a host name or address")? {
             url::Host::Ipv4(address) => Ok(Self::Address(IpAddr::V4(address))),
             url::Host::Ipv6(address) => Ok(Self::Address(plain(IpAddr::V6(address)))),
             url::Host::Domain(name) => {
                 let name = name.strip_suffix('.').unwrap_or(&name);
                 if name.len() > 253 || !name.split('.').all(is_label) {
                     return Err(
-                        "it is no host name: labels have 1 to 63 letters, digits, `-` or `_`",
+                        "it is not a host name: labels have 1 to 63 letters, digits, `-` or `_`",
                     );
                 }
                 Ok(Self::Name(name.to_owned()))
@@ -62,10 +60,10 @@ impl fmt::Display for Host {
     }
 }
 
-/// Splits `host:port`, with the brackets of an IPv6 address left on. The port must be a number from 1.
+/// Splits `host:port`, keeping the brackets of an IPv6 address. The port must be a number from 1.
 pub(crate) fn split_port(text: &str) -> Result<(&str, Option<u16>), &'static str> {
     if text.starts_with('[') && !text.contains(']') {
-        return Err("it has a `[` without its `]`");
+        return Err("it has a `[` without a `]`");
     }
     let after = text.rfind(']').map_or(0, |index| index + 1);
     let Some(colon) = text[after..].find(':').map(|index| after + index) else {
@@ -79,6 +77,6 @@ pub(crate) fn split_port(text: &str) -> Result<(&str, Option<u16>), &'static str
         .flatten();
     match number {
         Some(number) if number > 0 => Ok((&text[..colon], Some(number))),
-        _ => Err("its port is no number from 1 to 65535"),
+        _ => Err("its port is not a number from 1 to 65535"),
     }
 }

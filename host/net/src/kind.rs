@@ -1,34 +1,34 @@
-//! What an address is for, by the special-purpose registries of IANA: a guest that may reach "any host" may reach
-//! public ones, and this table says which those are.
+//! Kinds of IP addresses according to the special-purpose registries of IANA. A guest that may connect to any host may
+//! connect to public addresses only, as defined by this table.
 //!
-//! The standard library's `is_global` is unstable and knows no cloud metadata services, hence a table of our own.
+//! The standard library's `is_global` is unstable and does not know cloud metadata services.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{Ipv4Net, Ipv6Net};
 
-/// The use of one address, as far as it matters to who may connect there.
+/// The kind of one address, as far as it matters for access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Reachable from the whole internet.
     Public,
-    /// Hands out the machine's own credentials to whoever asks.
+    /// Hands out the machine's own credentials to any client.
     Metadata,
     Loopback,
     Private,
     LinkLocal,
-    /// Between a provider and its customers (RFC 6598).
+    /// Shared between a provider and its customers (RFC 6598).
     Shared,
     /// "This host" or "this network"; connecting there often ends at loopback.
     Unspecified,
     Multicast,
-    /// Documentation, benchmarking, tunnels and whatever is not assigned.
+    /// Documentation, benchmarking, tunnels and unassigned addresses.
     Reserved,
 }
 
 impl Kind {
-    /// Classifies an address; one that carries an IPv4 address inside is what the inner one is.
+    /// Classifies an address. An address that embeds an IPv4 address has the kind of that address.
     pub fn of(address: IpAddr) -> Self {
         match plain(address) {
             IpAddr::V4(address) => of_v4(address),
@@ -36,7 +36,8 @@ impl Kind {
         }
     }
 
-    /// An address of this machine or its surroundings, which a rule may reach by naming a host and its port.
+    /// Whether this is an address of this machine or its surroundings, which a rule can allow by naming a host and its
+    /// port.
     pub(crate) fn is_near(self) -> bool {
         match self {
             Self::Loopback | Self::Private | Self::LinkLocal | Self::Shared => true,
@@ -65,7 +66,8 @@ impl fmt::Display for Kind {
     }
 }
 
-/// `::ffff:a.b.c.d` reaches the same place as `a.b.c.d`, so it is handled, dialled and shown as that.
+/// Converts `::ffff:a.b.c.d` to `a.b.c.d`, which reaches the same host, so that both are checked, dialled and shown
+/// alike.
 pub(crate) fn plain(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(address, IpAddr::V4),
@@ -84,14 +86,14 @@ const fn v6(a: [u16; 8], prefix: u8) -> Ipv6Net {
     )
 }
 
-/// The first line that holds the address answers; an exception therefore stands above its block.
+/// The first matching line applies, so an exception must precede its block.
 const V4: &[(Ipv4Net, Kind)] = &[
     (v4(169, 254, 169, 254, 32), Kind::Metadata), // most clouds
     (v4(169, 254, 170, 2, 32), Kind::Metadata),   // credentials of a container
     (v4(169, 254, 170, 23, 32), Kind::Metadata),  // credentials of a pod
     (v4(169, 254, 0, 23, 32), Kind::Metadata),
     (v4(100, 100, 100, 200, 32), Kind::Metadata),
-    (v4(168, 63, 129, 16, 32), Kind::Metadata), // lies among public addresses
+    (v4(168, 63, 129, 16, 32), Kind::Metadata), // inside a public block
     (v4(192, 0, 0, 192, 32), Kind::Metadata),
     (v4(0, 0, 0, 0, 8), Kind::Unspecified),
     (v4(10, 0, 0, 0, 8), Kind::Private),
@@ -112,7 +114,7 @@ const V4: &[(Ipv4Net, Kind)] = &[
     (v4(240, 0, 0, 0, 4), Kind::Reserved), // future use, and broadcast
 ];
 
-/// What is in none of these lines is reserved: only `2000::/3` is handed out as global unicast.
+/// Addresses that match no line are reserved: only `2000::/3` is allocated as global unicast.
 const V6: &[(Ipv6Net, Kind)] = &[
     (
         v6([0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254], 128),
@@ -154,8 +156,8 @@ fn of_v4(address: Ipv4Addr) -> Kind {
 
 fn of_v6(address: Ipv6Addr) -> Kind {
     if let Some(inner) = embedded(address) {
-        // A translator or a tunnel may carry a packet to the inner address, so it must be public as well. A tunnel
-        // to a public address stays what it is, which no name of the public internet needs.
+        // A translator or tunnel can forward a packet to the embedded address, so that address must be public too. A
+        // tunnel to a public address remains reserved; no name of the public internet needs it.
         let inner = of_v4(inner);
         if inner != Kind::Public {
             return inner;
@@ -169,13 +171,14 @@ fn of_v6(address: Ipv6Addr) -> Kind {
         .map_or(Kind::Reserved, |(_, kind)| *kind)
 }
 
-/// The IPv4 address inside a translated (`64:ff9b::/96`), tunnelled (`2002::/16`) or IPv4-compatible (`::/96`) one.
+/// The IPv4 address embedded in a translated (`64:ff9b::/96`), tunnelled (`2002::/16`) or IPv4-compatible (`::/96`)
+/// one.
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let s = address.segments();
     let join = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match s {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => Some(join(high, low)),
-        // `::` and `::1` have lines of their own.
+        // `::` and `::1` have separate lines.
         [0, 0, 0, 0, 0, 0, high, low] if high != 0 => Some(join(high, low)),
         _ => None,
     }

@@ -1,4 +1,4 @@
-//! The table of special addresses, row by row and at the edges of every block.
+//! Tests of the table of special addresses, at the edges of every block.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -6,15 +6,15 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Rows of `kind: addresses`, as many as one likes.
+/// Checks rows of a kind and its addresses, separated by spaces.
 fn check(rows: &[(Kind, &str)]) {
     for (kind, addresses) in rows {
         for text in addresses.split_whitespace() {
             let address: IpAddr = text
                 .parse()
-                .unwrap_or_else(|_| panic!("{text} is no address"));
+                .unwrap_or_else(|_| panic!("{text} is not an address"));
             assert_eq!(Kind::of(address), *kind, "{text}");
-            // The same address in the clothes of IPv6 is still the same.
+            // The same address mapped to IPv6 has the same kind.
             if let IpAddr::V4(v4) = address {
                 assert_eq!(
                     Kind::of(IpAddr::V6(v4.to_ipv6_mapped())),
@@ -182,9 +182,9 @@ fn an_address_inside_an_address_counts() {
         ),
         (Kind::LinkLocal, "64:ff9b::169.254.1.1"),
         (Kind::Unspecified, "64:ff9b:: 2002::1"),
-        // With a translator, this is how an IPv6-only machine reaches the public IPv4 internet.
+        // With a translator, an IPv6-only machine reaches the public IPv4 internet this way.
         (Kind::Public, "64:ff9b::8.8.8.8"),
-        // A tunnel, the network's own translator, and a form that was given up; nobody needs these.
+        // A tunnel, a network-specific translator and a deprecated form; none of them is needed.
         (
             Kind::Reserved,
             "2002:808:808::1 64:ff9b:1::808:808 64:ff9b:1::7f00:1 ::8.8.8.8",

@@ -1,16 +1,15 @@
-//! This crate exists so that a guest's request can only reach hosts that somebody allowed: it decides, looks up,
-//! connects and sends, and hands back an answer whose size and time are bounded.
+//! Outbound HTTP for guests, restricted to allowed hosts. This crate checks a request, resolves the host, connects and
+//! sends, and returns a response of bounded size and duration.
 //!
-//! Read in this order: [`HostRule`] and [`Allowed`] say what is wanted, [`Kind`] says what an address is for,
-//! [`Net::send`] is the road of a request, [`NetError`] says why not.
+//! Read in this order: [`HostRule`] and [`AllowedHosts`] define which hosts are allowed, [`AddressKind`] classifies
+//! addresses, [`NetClient::send`] sends a request, and [`NetError`] lists the errors.
 //!
-//! What holds for every request:
-//! - The host that was checked is the host that is connected to. A URL is taken apart once; odd spellings of an
-//!   address become that address; a name is looked up once, every address of the answer is checked, and exactly those
-//!   are dialled.
-//! - One connection for one request. No proxies, cookies, credentials or settings from the environment.
-//! - No redirects are followed here. The guest follows them, and each hop is a new request.
-//! - Secrets are put in on the way out, for their own hosts, and masked when they come back.
+//! Guarantees for every request:
+//! - The host that was checked is the host that is connected to. A URL is parsed once; unusual notations of an address
+//!   become that address; a name is resolved once, every returned address is checked, and only these are dialled.
+//! - One connection per request. No proxies, cookies, credentials or settings from the environment.
+//! - Redirects are not followed. The guest follows them, and each redirect is a new request.
+//! - Secrets are inserted when a request is sent, only for their own hosts, and masked in responses.
 
 mod allowed;
 mod connect;

@@ -1,17 +1,17 @@
-//! The bounds of one request, so that no guest and no server decides how long or how large anything gets.
+//! Limits of one request, so that neither a guest nor a server determines how long or how large it gets.
 
 use std::time::Duration;
 
-/// How long each part may take. What a caller asks for can only lower what [`Limits`] has.
+/// Timeouts of each phase. A caller can only lower the values in [`NetLimits`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Looking the name up, connecting and agreeing on TLS, together.
+    /// Resolving the name, connecting and the TLS handshake, together.
     pub connect: Duration,
-    /// From the first byte sent to the whole head of the answer.
+    /// From the first byte sent to the complete head of the response.
     pub first_byte: Duration,
-    /// Between two pieces of the answer's body, while somebody waits for the next one.
+    /// Between two chunks of the response's body, while the next one is awaited.
     pub between_bytes: Duration,
-    /// From the call to the last byte of the answer.
+    /// From the call to the last byte of the response.
     pub total: Duration,
 }
 
@@ -27,7 +27,7 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// Nothing is lowered; what [`Limits`] has applies.
+    /// Lowers nothing: the values in [`NetLimits`] apply.
     pub const MAX: Self = Self {
         connect: Duration::MAX,
         first_byte: Duration::MAX,
@@ -35,7 +35,7 @@ impl Timeouts {
         total: Duration::MAX,
     };
 
-    /// A day is the most there is, so that a point in time can always be computed.
+    /// Limits each timeout to that of `most`, and to one day, so that a deadline can always be computed.
     pub(crate) fn at_most(self, most: Self) -> Self {
         let lower = |a: Duration, b: Duration| a.min(b).min(Duration::from_hours(24));
         Self {
@@ -47,16 +47,16 @@ impl Timeouts {
     }
 }
 
-/// What a request and its answer may cost.
+/// Limits of a request and its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub url_bytes: usize,
     pub headers: usize,
-    /// Names and values of one head, of a request or of an answer.
+    /// Total size of the names and values of one head, of a request or a response.
     pub header_bytes: usize,
     pub upload_bytes: u64,
     pub response_bytes: u64,
-    /// Requests under way at once; another one waits, as long as it may take to connect.
+    /// Maximum number of concurrent requests. A further one waits at most as long as connecting may take.
     pub concurrent: usize,
     pub per_minute: usize,
     pub per_host_per_minute: usize,

@@ -1,8 +1,7 @@
-//! Secrets that come back: a server that repeats a request, or redirects to a URL with the key in it, would hand the
-//! value to the guest. It is overwritten with as many `*`, so lengths stay true.
+//! Masks secrets in responses: a server that echoes a request, or redirects to a URL that contains the key, would
+//! reveal the value to the guest. Values are overwritten with `*`, which preserves lengths.
 //!
-//! A server can still hide a value from this (compressed, or in another encoding); a secret's hosts are trusted with
-//! it in any case.
+//! A server can still hide a value (by compressing or encoding it). A secret's hosts are trusted with it in any case.
 
 use std::fmt;
 
@@ -10,14 +9,14 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue};
 use memchr::memmem;
 
-/// Shorter values would blank out innocent text.
+/// Shorter values would mask unrelated text.
 const SHORTEST: usize = 6;
 
-/// Overwrites values in a stream, also where one lies across two pieces.
+/// Overwrites values in a stream, including those that span two chunks.
 #[derive(Default)]
 pub(crate) struct Mask {
     values: Vec<Vec<u8>>,
-    /// The end of the last piece, as far as it may be the beginning of a value.
+    /// The end of the last chunk, if it can be the beginning of a value.
     held: BytesMut,
 }
 
@@ -46,7 +45,7 @@ impl Mask {
         self.values.is_empty()
     }
 
-    /// Takes a piece and gives what can be shown of it.
+    /// Takes a chunk and returns the bytes that can be released.
     pub(crate) fn feed(&mut self, piece: Bytes) -> Bytes {
         if self.values.is_empty() {
             return piece;
@@ -63,7 +62,7 @@ impl Mask {
         self.held.split_to(shown).freeze()
     }
 
-    /// What was held back, at the end of the stream.
+    /// Returns the remaining bytes at the end of the stream.
     pub(crate) fn finish(&mut self) -> Bytes {
         self.held.split().freeze()
     }
@@ -76,8 +75,7 @@ impl Mask {
             };
             whole.overwrite();
             if whole.held != value.as_bytes() {
-                *value =
-                    HeaderValue::from_bytes(&whole.held).expect("stars are allowed in a header");
+                *value = HeaderValue::from_bytes(&whole.held).expect("`*` is allowed in a header");
             }
         }
     }
@@ -92,7 +90,7 @@ impl Mask {
     }
 }
 
-/// How many bytes at the end of `text` are the beginning of `value`.
+/// The number of bytes at the end of `text` that are a beginning of `value`.
 fn open_end(text: &[u8], value: &[u8]) -> usize {
     (1..value.len().min(text.len() + 1))
         .rev()

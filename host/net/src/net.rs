@@ -1,4 +1,4 @@
-//! The road of one request: every outgoing request of every guest takes it, step by step, top to bottom.
+//! Sends outgoing requests: every request of every guest takes these steps, top to bottom.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -27,7 +27,7 @@ use crate::target::{Scheme, Target};
 use crate::tls::{Roots, Tls, TlsFailure};
 use crate::upload::{Failure, Upload};
 
-/// What a [`Net`] is made of. The default allows nothing.
+/// The parts of a [`NetClient`]. The default allows nothing.
 pub struct Settings {
     pub allowed: Allowed,
     pub secrets: Vec<Secret>,
@@ -48,12 +48,12 @@ impl Default for Settings {
     }
 }
 
-/// The way out. A clone is the same way, with the same counts.
+/// The outbound HTTP client of guests. Clones share the same counts.
 #[derive(Clone)]
 pub struct Net {
     allowed: Arc<Allowed>,
     secrets: Arc<[Secret]>,
-    /// The limits of the user whose requests these are.
+    /// The limits of the user who sends the requests.
     own: Arc<Share>,
     shared: Arc<Shared>,
 }
@@ -67,12 +67,12 @@ struct Shared {
     own_listeners: RwLock<Vec<SocketAddr>>,
 }
 
-/// So many times what one user may send, all users may send together.
+/// The limits of all users together, as a multiple of those of one user.
 const USERS_AT_ONCE: usize = 8;
-/// More users than this are not kept without requests in the last minute.
+/// Maximum number of users. Beyond it, users without requests in the last minute are removed.
 const MAX_USERS: usize = 1024;
 
-/// What is counted of one user, or of all.
+/// The usage of one user, or of all users.
 struct Share {
     rate: Rate,
     concurrent: usize,
@@ -99,7 +99,7 @@ impl Share {
         match timeout_at(until, Arc::clone(&self.slots).acquire_owned()).await {
             Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_)) | Err(_) => Err(NetError::RateLimited {
-                what: format!("{} are under way, and no more may be", self.concurrent),
+                what: format!("{} are in progress, which is the limit", self.concurrent),
             }),
         }
     }
@@ -129,7 +129,7 @@ impl Net {
         }
     }
 
-    /// The same way out with other rules and secrets, such as those of one plugin; counts and limits stay shared.
+    /// Returns a client with other rules and secrets, such as those of one plugin. Counts and limits are shared.
     #[must_use]
     pub fn with(&self, allowed: Allowed, secrets: Vec<Secret>) -> Self {
         Self {
@@ -140,7 +140,7 @@ impl Net {
         }
     }
 
-    /// The same way out with the limits of this user, by name; None is the local user: what others send does not count.
+    /// Returns a client with the limits of this user; `None` is the local user. Requests of other users do not count.
     #[must_use]
     pub fn for_user(&self, user: Option<&str>) -> Self {
         let mut users = self
@@ -160,8 +160,8 @@ impl Net {
         }
     }
 
-    /// Keeps every guest away from an address on which this host itself listens, whatever the rules say: a plugin
-    /// that reaches the dashboard could approve its own requests.
+    /// Denies guests access to an address on which this host itself listens, whatever the rules allow: a plugin that
+    /// reaches the dashboard could approve its own requests.
     pub fn keep_off(&self, listener: SocketAddr) {
         let listener = SocketAddr::new(plain(listener.ip()), listener.port());
         self.shared
@@ -171,17 +171,17 @@ impl Net {
             .push(listener);
     }
 
-    /// What the rules say about a URL, without looking anything up. Addresses of names are only known in [`Net::send`].
+    /// Checks a URL against the rules without resolving names. Addresses of names are checked in [`NetClient::send`].
     pub fn admits(&self, uri: &Uri) -> Result<Target, NetError> {
         let target = Target::of(uri, self.shared.limits.url_bytes)?;
         self.allowed.admit(&target)?;
         Ok(target)
     }
 
-    /// Sends one request over a connection of its own. Redirects are answers like any other: who follows one calls
-    /// again, and is checked again.
+    /// Sends one request over a new connection. Redirects are not followed: a caller that follows one calls again, and
+    /// the new request is checked again.
     ///
-    /// Needs a tokio runtime. Dropping the future, or the body of the answer, closes the connection.
+    /// Requires a tokio runtime. Dropping the future, or the body of the response, closes the connection.
     pub async fn send<B>(
         &self,
         request: Request<B>,
@@ -219,7 +219,7 @@ impl Net {
         self.own.rate.take(&named)?;
         all.rate.take(&named)?;
 
-        // Waiting for a place is part of the total, but not of connecting.
+        // Waiting for a slot counts towards the total timeout, but not towards that of connecting.
         let until = deadline.min(started + times.connect);
         let permits = [self.own.place(until).await?, all.place(until).await?];
         let connect_by = deadline.min(Instant::now() + times.connect);
@@ -301,8 +301,8 @@ impl Net {
         })
     }
 
-    /// A listener on every address of the machine has more addresses than we can list, but a connection to one of
-    /// them has that address at both of its ends. Nothing has been sent yet.
+    /// Checks the connection for a listener on all addresses of the machine, which cannot be listed: a connection to
+    /// one of them has the same address at both ends. Nothing has been sent yet.
     fn ends_at_own_listener(&self, stream: &TcpStream) -> bool {
         let (Ok(local), Ok(peer)) = (stream.local_addr(), stream.peer_addr()) else {
             return true;
@@ -342,7 +342,7 @@ mod tests {
         let error = ann.own.place(until).await.unwrap_err();
         assert_eq!(
             error.to_string(),
-            "too many requests: 2 are under way, and no more may be; wait and try again"
+            "too many requests: 2 are in progress, which is the limit; wait and try again"
         );
         assert!(Instant::now() >= until);
         let _others = bob.own.place(until).await.unwrap();
@@ -365,7 +365,7 @@ mod tests {
             ["ann", "ann", "ann", "bob"].map(sends),
             [true, true, false, true]
         );
-        // Users without requests in the last minute are forgotten.
+        // Users without requests in the last minute are removed.
         tokio::time::advance(Duration::from_mins(1)).await;
         for number in 0..2 * MAX_USERS {
             let _ = net.for_user(Some(&number.to_string()));

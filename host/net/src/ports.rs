@@ -1,7 +1,7 @@
-//! Ports of other protocols, which a rule reaches only by naming them.
+//! Ports of other protocols, which a rule allows only by naming them.
 //!
-//! A request to a mail or print server is read there as commands, and its lines are what the guest wrote. The list is
-//! that of the Fetch standard ("bad port").
+//! A mail or print server would interpret a request as commands that the guest chose. The list is that of the Fetch
+//! standard ("bad port").
 
 const OTHER: &[u16] = &[
     1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102,

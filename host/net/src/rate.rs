@@ -1,4 +1,4 @@
-//! How many requests go out in a minute, in all and to each host.
+//! Rate limits of requests per minute, in total and per host.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use crate::error::NetError;
 
 const WINDOW: Duration = Duration::from_mins(1);
 
-/// A window that slides: the requests of the last minute are counted, and no others.
+/// A sliding window that counts the requests of the last minute.
 #[derive(Debug)]
 pub(crate) struct Rate {
     per_minute: usize,
@@ -21,7 +21,7 @@ pub(crate) struct Rate {
 #[derive(Debug, Default)]
 struct Sent {
     all: VecDeque<Instant>,
-    /// Holds only hosts with a request in the window, so it is no longer than `all`.
+    /// Contains only hosts with a request in the window, so it is no longer than `all`.
     by_host: HashMap<String, VecDeque<Instant>>,
 }
 
@@ -34,14 +34,14 @@ impl Rate {
         }
     }
 
-    /// No request was counted in the last minute.
+    /// Whether no request was counted in the last minute.
     pub(crate) fn is_idle(&self) -> bool {
         let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
         forget_old(&mut sent.all, Instant::now());
         sent.all.is_empty()
     }
 
-    /// Counts one request, or refuses it. A refused one does not count.
+    /// Counts one request, or refuses it. A refused request is not counted.
     pub(crate) fn take(&self, host: &str) -> Result<(), NetError> {
         let now = Instant::now();
         let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,14 +54,14 @@ impl Rate {
         let to_host = by_host.get(host).map_or(0, VecDeque::len);
         if to_host >= self.per_host {
             let what = format!(
-                "{to_host} to `{host}` in the last minute, and no more than {} may go",
+                "{to_host} to `{host}` in the last minute, the limit is {}",
                 self.per_host
             );
             return Err(NetError::RateLimited { what });
         }
         if all.len() >= self.per_minute {
             let what = format!(
-                "{} in the last minute, and no more than {} may go",
+                "{} in the last minute, the limit is {}",
                 all.len(),
                 self.per_minute
             );

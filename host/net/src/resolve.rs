@@ -1,4 +1,4 @@
-//! From a name to addresses, once for each request. The answer is checked and then dialled; nobody asks again.
+//! Resolves a name to addresses, once per request. Exactly these addresses are checked and dialled.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs};
@@ -12,19 +12,19 @@ use crate::error::NetError;
 use crate::host::Host;
 use crate::target::Target;
 
-/// More addresses than any honest name has; they are all checked, so the list must end somewhere.
+/// Maximum number of addresses of a name. All of them are checked, so the list must be bounded.
 const MOST_ADDRESSES: usize = 64;
 
-/// Looks names up. [`SystemResolver`] is the usual one; tests and embedders bring their own.
+/// Resolves names. [`SystemResolver`] is the default; tests and embedders can supply another one.
 #[async_trait]
 pub trait Resolve: Send + Sync {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// The resolver of the operating system: its hosts file, its name servers, its order of addresses.
+/// The resolver of the operating system, with its hosts file, name servers and order of addresses.
 #[derive(Debug)]
 pub struct SystemResolver {
-    /// A look-up that nobody waits for any more still holds a thread until the system gives up.
+    /// A cancelled lookup occupies a thread until the system gives up.
     threads: Arc<Semaphore>,
 }
 
@@ -65,7 +65,7 @@ pub(crate) async fn resolve(
         Host::Address(address) => return Ok(vec![*address]),
         Host::Name(name) => name,
     };
-    // RFC 6761: these are loopback by definition, and asking a name server about them would let it say otherwise.
+    // RFC 6761: these names are loopback by definition. A name server could return another address.
     if name == "localhost" || name.ends_with(".localhost") {
         return Ok(vec![
             IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -77,8 +77,8 @@ pub(crate) async fn resolve(
         why: why.to_owned(),
     };
     let addresses = match timeout_at(deadline, resolver.resolve(name)).await {
-        Err(_) => return Err(failed("the name servers gave no answer in time")),
-        Ok(Err(_)) => return Err(failed("the name servers know no such name")),
+        Err(_) => return Err(failed("the name servers did not answer in time")),
+        Ok(Err(_)) => return Err(failed("the name does not exist")),
         Ok(Ok(addresses)) => addresses,
     };
     match addresses.len() {

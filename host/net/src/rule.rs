@@ -1,4 +1,4 @@
-//! One line of an allow-list or a deny-list, parsed where it enters.
+//! Rules of an allow list or a deny list of hosts.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,9 +9,9 @@ use crate::host::{Host, split_port};
 use crate::target::{Scheme, Target};
 use crate::text::shown;
 
-/// Why a text is no rule. Written for the person who wrote it.
+/// Why a text is not a rule. The message is for the author of the rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("host rule `{}` cannot be used: {why}", shown(.rule))]
+#[error("invalid host rule `{}`: {why}", shown(.rule))]
 pub struct RuleError {
     rule: String,
     why: String,
@@ -19,11 +19,11 @@ pub struct RuleError {
 
 /// `example.org`, `*.example.org`, `https://api.example.org:8443`, `*`, `localhost:8080`, `10.0.0.0/8`, `[::1]:9000`.
 ///
-/// - Without a scheme it covers http and https; with one and no port, only the port of that scheme.
-/// - Without either it covers every port, except those that belong to other protocols.
-/// - `*.example.org` covers every name below `example.org` and not the name itself.
-/// - `*` and name patterns reach public addresses only. What is near (loopback, private, link-local) needs an
-///   address, a network, or that host name with its port; a cloud metadata service needs its exact address.
+/// - Without a scheme it covers http and https; with a scheme and no port, only the default port of that scheme.
+/// - Without a scheme or port it covers every port, except those of other protocols.
+/// - `*.example.org` covers every name below `example.org`, but not `example.org` itself.
+/// - `*` and name patterns cover public addresses only. A local address (loopback, private, link-local) requires a rule
+///   with an address, a network, or that host name with its port; a cloud metadata service requires its exact address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostRule {
     text: String,
@@ -36,9 +36,9 @@ pub struct HostRule {
 pub(crate) enum Place {
     Any,
     Name(String),
-    /// Every name that ends in a dot and this.
+    /// Every name that ends with a dot and this name.
     Below(String),
-    /// A network; of one address where somebody wrote an address.
+    /// A network; a single address is a network of one address.
     Network(IpNet),
 }
 
@@ -50,12 +50,12 @@ impl HostRule {
         })
     }
 
-    /// Whether the rule speaks of this scheme and port.
+    /// Whether the rule covers this scheme and port.
     fn covers_port(&self, scheme: Scheme, port: u16) -> bool {
         self.scheme.is_none_or(|own| own == scheme) && self.port.is_none_or(|own| own == port)
     }
 
-    /// Whether the rule speaks of the host as it is written in the URL.
+    /// Whether the rule covers the host of the URL.
     pub(crate) fn covers(&self, target: &Target) -> bool {
         self.covers_port(target.scheme, target.port)
             && match (&self.place, &target.host) {
@@ -70,7 +70,7 @@ impl HostRule {
             }
     }
 
-    /// The network, if this rule names one that holds the address, for the target's scheme and port.
+    /// Returns the rule's network if it contains the address, and the rule covers the target's scheme and port.
     pub(crate) fn network(&self, target: &Target, address: IpAddr) -> Option<IpNet> {
         match self.place {
             Place::Network(own)
@@ -107,10 +107,10 @@ fn parse(text: &str) -> Result<HostRule, String> {
         return Err("it is empty; write a host such as `example.org`".to_owned());
     }
     if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        return Err("it holds a blank; write one rule for each host".to_owned());
+        return Err("it contains whitespace; write one rule per host".to_owned());
     }
     if text.contains('@') {
-        return Err("it holds a user name; write the host only".to_owned());
+        return Err("it contains a user name; write only the host".to_owned());
     }
     let (scheme, rest) = match text.split_once("://") {
         Some((scheme, rest)) => {
@@ -131,7 +131,7 @@ fn parse(text: &str) -> Result<HostRule, String> {
 }
 
 fn place_and_port(text: &str) -> Result<(Place, Option<u16>), String> {
-    // `::1` and `fd00::/8` are full of colons; they are read before anything looks for a port.
+    // `::1` and `fd00::/8` contain colons, so addresses are parsed before ports.
     if let Ok(address) = text.parse::<IpAddr>() {
         return Ok((Place::Network(network(IpNet::from(address))?), None));
     }
@@ -144,23 +144,26 @@ fn place_and_port(text: &str) -> Result<(Place, Option<u16>), String> {
     }
     if let Some((address, prefix)) = host.split_once('/') {
         let address = address.trim_start_matches('[').trim_end_matches(']');
-        let net = format!("{address}/{prefix}").parse::<IpNet>().map_err(|_| {
-            "a rule is about a host; leave the path out, or write a network such as `10.0.0.0/8`".to_owned()
-        })?;
+        let net = format!("{address}/{prefix}")
+            .parse::<IpNet>()
+            .map_err(|_| {
+                "a rule applies to a host; remove the path, or write a network such as `10.0.0.0/8`"
+                    .to_owned()
+            })?;
         return Ok((Place::Network(network(net)?), port));
     }
     let (below, name) = host
         .strip_prefix("*.")
         .map_or((false, host), |rest| (true, rest));
     if name.contains('*') {
-        return Err("`*` stands alone or as the first label, as in `*.example.org`".to_owned());
+        return Err(
+            "`*` can only be the whole host or its first label, as in `*.example.org`".to_owned(),
+        );
     }
     match (below, Host::parse(name)?) {
         (true, Host::Name(name)) => Ok((Place::Below(name), port)),
         (false, Host::Name(name)) => Ok((Place::Name(name), port)),
-        (true, Host::Address(_)) => {
-            Err("an address has no names below it; write a network".to_owned())
-        }
+        (true, Host::Address(_)) => Err("an address has no subdomains; write a network".to_owned()),
         (false, Host::Address(address)) => {
             let plain = Host::Address(address).to_string();
             if !name.starts_with('[') && plain != name {
@@ -177,13 +180,13 @@ fn network(net: IpNet) -> Result<IpNet, String> {
             return Ok(IpNet::from(IpAddr::V4(inner)));
         }
         if v6.addr().to_ipv4_mapped().is_some() {
-            return Err("write an IPv4 network as such, `10.0.0.0/8`".to_owned());
+            return Err("write an IPv4 network directly, such as `10.0.0.0/8`".to_owned());
         }
     }
     let widest = if net.addr().is_ipv4() { 8 } else { 7 };
     if net.prefix_len() < widest {
         return Err(format!(
-            "a network has at least /{widest}; write `*` for every public host"
+            "a network prefix is at least /{widest}; write `*` for every public host"
         ));
     }
     if net.trunc() != net {

@@ -1,11 +1,11 @@
-//! The texts of rules: what each covers, and which are refused.
+//! Tests of the syntax of rules: what each covers, and which are refused.
 
 use expect_test::{Expect, expect};
 use http::Uri;
 
 use super::*;
 
-/// Each row is a rule, the URLs that it covers, and URLs that it does not.
+/// Checks a rule against URLs that it covers and URLs that it does not.
 fn check(rule: &str, covers: &str, not: &str) {
     let rule = HostRule::parse(rule).unwrap();
     for (urls, expected) in [(covers, true), (not, false)] {
@@ -150,34 +150,34 @@ fn a_rule_that_could_mean_two_things_is_refused_with_its_fix() {
             "a\u{202e}b",
         ],
         expect![[r#"
-            host rule `` cannot be used: it is empty; write a host such as `example.org`
-            host rule `a b` cannot be used: it holds a blank; write one rule for each host
-            host rule `ftp://example.org` cannot be used: scheme `ftp` is not http or https
-            host rule `https://user@example.org` cannot be used: it holds a user name; write the host only
-            host rule `https://example.org/path` cannot be used: a rule is about a host; leave the path out, or write a network such as `10.0.0.0/8`
-            host rule `example.org/path` cannot be used: a rule is about a host; leave the path out, or write a network such as `10.0.0.0/8`
-            host rule `example.org:http` cannot be used: its port is no number from 1 to 65535
-            host rule `example.org:0` cannot be used: its port is no number from 1 to 65535
-            host rule `example.org:70000` cannot be used: its port is no number from 1 to 65535
-            host rule `example.org:` cannot be used: its port is no number from 1 to 65535
-            host rule `ex*mple.org` cannot be used: `*` stands alone or as the first label, as in `*.example.org`
-            host rule `*.*.org` cannot be used: `*` stands alone or as the first label, as in `*.example.org`
-            host rule `a.*.org` cannot be used: `*` stands alone or as the first label, as in `*.example.org`
-            host rule `**` cannot be used: `*` stands alone or as the first label, as in `*.example.org`
-            host rule `*.1.2.3.4` cannot be used: an address has no names below it; write a network
-            host rule `a..b` cannot be used: it is no host name: labels have 1 to 63 letters, digits, `-` or `_`
-            host rule `0x7f.1` cannot be used: write the address as `127.0.0.1`
-            host rule `2130706433` cannot be used: write the address as `127.0.0.1`
-            host rule `\u{ff11}\u{ff12}\u{ff17}.0.0.1` cannot be used: write the address as `127.0.0.1`
-            host rule `300.1.1.1` cannot be used: it is no host name or address
-            host rule `10.1.2.3/8` cannot be used: write the network as `10.0.0.0/8`
-            host rule `0.0.0.0/0` cannot be used: a network has at least /8; write `*` for every public host
-            host rule `::/0` cannot be used: a network has at least /7; write `*` for every public host
-            host rule `::ffff:0:0/96` cannot be used: write an IPv4 network as such, `10.0.0.0/8`
-            host rule `[::1` cannot be used: it has a `[` without its `]`
-            host rule `[fe80::1%eth0]` cannot be used: what is in brackets is no IPv6 address
-            host rule `a%2eb` cannot be used: a host is written without `%`
-            host rule `a\u{202e}b` cannot be used: it is no host name or address
+            invalid host rule ``: it is empty; write a host such as `example.org`
+            invalid host rule `a b`: it contains whitespace; write one rule per host
+            invalid host rule `ftp://example.org`: scheme `ftp` is not http or https
+            invalid host rule `https://user@example.org`: it contains a user name; write only the host
+            invalid host rule `https://example.org/path`: a rule applies to a host; remove the path, or write a network such as `10.0.0.0/8`
+            invalid host rule `example.org/path`: a rule applies to a host; remove the path, or write a network such as `10.0.0.0/8`
+            invalid host rule `example.org:http`: its port is not a number from 1 to 65535
+            invalid host rule `example.org:0`: its port is not a number from 1 to 65535
+            invalid host rule `example.org:70000`: its port is not a number from 1 to 65535
+            invalid host rule `example.org:`: its port is not a number from 1 to 65535
+            invalid host rule `ex*mple.org`: `*` can only be the whole host or its first label, as in `*.example.org`
+            invalid host rule `*.*.org`: `*` can only be the whole host or its first label, as in `*.example.org`
+            invalid host rule `a.*.org`: `*` can only be the whole host or its first label, as in `*.example.org`
+            invalid host rule `**`: `*` can only be the whole host or its first label, as in `*.example.org`
+            invalid host rule `*.1.2.3.4`: an address has no subdomains; write a network
+            invalid host rule `a..b`: it is not a host name: labels have 1 to 63 letters, digits, `-` or `_`
+            invalid host rule `0x7f.1`: write the address as `127.0.0.1`
+            invalid host rule `2130706433`: write the address as `127.0.0.1`
+            invalid host rule `\u{ff11}\u{ff12}\u{ff17}.0.0.1`: write the address as `127.0.0.1`
+            invalid host rule `300.1.1.1`: it is not a host name or address
+            invalid host rule `10.1.2.3/8`: write the network as `10.0.0.0/8`
+            invalid host rule `0.0.0.0/0`: a network prefix is at least /8; write `*` for every public host
+            invalid host rule `::/0`: a network prefix is at least /7; write `*` for every public host
+            invalid host rule `::ffff:0:0/96`: write an IPv4 network directly, such as `10.0.0.0/8`
+            invalid host rule `[::1`: it has a `[` without a `]`
+            invalid host rule `[fe80::1%eth0]`: the part in brackets is not an IPv6 address
+            invalid host rule `a%2eb`: a host cannot contain `%`
+            invalid host rule `a\u{202e}b`: it is not a host name or address
         "#]],
     );
 }

@@ -1,4 +1,4 @@
-//! Secrets that a person gave to the host: a guest writes `secret:NAME` and never sees the value.
+//! Secrets of the host: a guest writes `secret:NAME` and never sees the value.
 
 use std::fmt;
 
@@ -14,7 +14,8 @@ use crate::text::shown;
 
 const MARK: &str = "secret:";
 
-/// A value that goes out in place of `secret:NAME`, to its own hosts only, and over TLS unless its rule says `http://`.
+/// A value that replaces `secret:NAME`, only for its own hosts, and only over TLS unless its rule has the scheme
+/// `http://`.
 #[derive(Clone)]
 pub struct Secret {
     name: String,
@@ -22,13 +23,13 @@ pub struct Secret {
     hosts: Vec<HostRule>,
 }
 
-/// Why something is no secret. It never shows the value.
+/// Why a secret is invalid. The message never contains the value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
-    #[error("secret name `{}` cannot be used; use letters, digits, `-`, `_` and `.`", shown(.0))]
+    #[error("invalid secret name `{}`; use letters, digits, `-`, `_` and `.`", shown(.0))]
     Name(String),
     #[error(
-        "secret `{0}` is empty or holds a line break or another byte that no header may hold; check its value"
+        "secret `{0}` is empty or contains a byte that is not allowed in a header, such as a line break; check its value"
     )]
     Value(String),
     #[error("secret `{0}` has no hosts, or the host `*`; name the hosts it may be sent to")]
@@ -62,7 +63,7 @@ impl Secret {
             .peekable();
         if covering.peek().is_none() {
             return Err(format!(
-                "it is not for host `{target}`; a person can add that host to the secret"
+                "it is not allowed for host `{target}`; the operator can add that host to the secret"
             ));
         }
         if target.scheme == Scheme::Https || covering.any(|rule| rule.scheme == Some(Scheme::Http))
@@ -85,8 +86,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Puts values in place of references, in headers and in the query. What was used is returned, so that an answer that
-/// repeats it can be masked.
+/// Replaces references with values, in headers and in the query. Returns the values that were used, so that a response
+/// that repeats them can be masked.
 pub(crate) fn fill(
     secrets: &[Secret],
     target: &mut Target,
@@ -99,7 +100,7 @@ pub(crate) fn fill(
         };
         let secret = find(secrets, target, name)?;
         let mut filled = HeaderValue::try_from(format!("{before}{}", secret.value))
-            .expect("a secret holds only what a header may hold");
+            .expect("a secret contains only bytes that are valid in a header");
         filled.set_sensitive(true);
         used.push(secret.value.clone());
         *value = filled;
@@ -137,7 +138,7 @@ fn is_name(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(is_plain)
 }
 
-/// `secret:NAME`, or one word such as `Bearer` before it.
+/// Parses `secret:NAME`, optionally preceded by one word such as `Bearer`.
 fn reference(text: &str) -> Option<(&str, &str)> {
     let (before, rest) = match text.split_once(' ') {
         Some((word, rest)) => (&text[..=word.len()], rest),
@@ -162,7 +163,7 @@ fn find<'a>(secrets: &'a [Secret], target: &Target, name: &str) -> Result<&'a Se
         .iter()
         .find(|secret| secret.name == name)
         .ok_or_else(|| {
-            refuse("no secret of that name is configured; a person can add it".to_owned())
+            refuse("no secret of that name is configured; the operator can add it".to_owned())
         })?;
     secret.sendable_to(target).map_err(refuse)?;
     Ok(secret)

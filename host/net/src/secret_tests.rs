@@ -1,4 +1,4 @@
-//! Where a secret goes and where it does not.
+//! Tests of where a secret is sent and where it is refused.
 
 use expect_test::{Expect, expect};
 use http::HeaderName;
@@ -115,21 +115,21 @@ fn other_hosts_other_names_and_plain_http_are_refused() {
         "https://evil.example/",
         ("authorization", "Bearer secret:KEY"),
         expect![
-            "secret `KEY` cannot be used here: it is not for host `evil.example`; a person can add that host to the secret"
+            "secret `KEY` cannot be used here: it is not allowed for host `evil.example`; the operator can add that host to the secret"
         ],
     );
     check(
         "https://evil.example/?k=secret:KEY",
         ("a", "b"),
         expect![
-            "secret `KEY` cannot be used here: it is not for host `evil.example`; a person can add that host to the secret"
+            "secret `KEY` cannot be used here: it is not allowed for host `evil.example`; the operator can add that host to the secret"
         ],
     );
     check(
         "https://api.example.org.evil.example/",
         ("x", "secret:KEY"),
         expect![
-            "secret `KEY` cannot be used here: it is not for host `api.example.org.evil.example`; a person can add that host to the secret"
+            "secret `KEY` cannot be used here: it is not allowed for host `api.example.org.evil.example`; the operator can add that host to the secret"
         ],
     );
     check(
@@ -143,28 +143,28 @@ fn other_hosts_other_names_and_plain_http_are_refused() {
         "https://127.0.0.1:9000/",
         ("x", "secret:KEY"),
         expect![
-            "secret `KEY` cannot be used here: it is not for host `127.0.0.1:9000`; a person can add that host to the secret"
+            "secret `KEY` cannot be used here: it is not allowed for host `127.0.0.1:9000`; the operator can add that host to the secret"
         ],
     );
     check(
         "https://api.example.org/",
         ("x", "secret:key"),
         expect![
-            "secret `key` cannot be used here: no secret of that name is configured; a person can add it"
+            "secret `key` cannot be used here: no secret of that name is configured; the operator can add it"
         ],
     );
     check(
         "https://api.example.org/",
         ("x", "secret:nope"),
         expect![
-            "secret `nope` cannot be used here: no secret of that name is configured; a person can add it"
+            "secret `nope` cannot be used here: no secret of that name is configured; the operator can add it"
         ],
     );
     check(
         "https://other.example/",
         ("x", "secret:KEY"),
         expect![
-            "secret `KEY` cannot be used here: it is not for host `other.example`; a person can add that host to the secret"
+            "secret `KEY` cannot be used here: it is not allowed for host `other.example`; the operator can add that host to the secret"
         ],
     );
 }

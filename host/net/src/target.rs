@@ -1,4 +1,4 @@
-//! Where a request wants to go: its URL, taken apart once and refused if two readers could disagree about it.
+//! The target of a request: its URL, parsed once, and refused if two parsers could disagree about it.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ impl Scheme {
     }
 }
 
-/// A scheme, a host, a port and a path. It is shown without its path and query, which may hold a secret.
+/// A scheme, a host, a port and a path. Displayed without path and query, which can contain a secret.
 #[derive(Clone)]
 pub struct Target {
     pub scheme: Scheme,
@@ -63,13 +63,13 @@ impl Target {
         let bytes = authority.len() + path.as_str().len();
         if bytes > max_bytes {
             return Err(NetError::bad_request(format!(
-                "the URL has {bytes} bytes, more than {max_bytes}; send large data in the body"
+                "the URL has {bytes} bytes, the limit is {max_bytes}; send large data in the body"
             )));
         }
         if authority.contains('@') {
-            // Not shown: what stands there is a user name and a password.
+            // Not shown, because it contains a user name and a password.
             return Err(NetError::bad_request(
-                "the URL has a user name before its host; leave it out and send an `authorization` header".to_owned(),
+                "the URL has a user name before its host; remove it and send an `authorization` header".to_owned(),
             ));
         }
         if !path.as_str().starts_with('/') || !path.as_str().bytes().all(|b| b.is_ascii_graphic()) {
@@ -78,9 +78,8 @@ impl Target {
                     .to_owned(),
             ));
         }
-        let wrong = |why| {
-            NetError::bad_request(format!("host `{}` cannot be used: {why}", shown(authority)))
-        };
+        let wrong =
+            |why| NetError::bad_request(format!("invalid host `{}`: {why}", shown(authority)));
         let (host, port) = split_port(authority).map_err(wrong)?;
         let host = Host::parse(host).map_err(wrong)?;
         Ok(Self {
@@ -92,7 +91,7 @@ impl Target {
     }
 }
 
-/// As in a `Host` header: the port only where it is not the scheme's own.
+/// As in a `Host` header: the port only if it is not the scheme's default.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.host)?;

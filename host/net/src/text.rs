@@ -1,10 +1,10 @@
-//! What a guest or a server wrote, made safe for one line of an error: escaped, never stripped, and cut.
+//! Text from a guest or a server, escaped and truncated for one line of an error.
 
 use std::fmt::Write as _;
 
 const MAX: usize = 100;
 
-/// The text as one line of printable ASCII; everything else is shown as an escape.
+/// Returns the text as one line of printable ASCII, with everything else escaped.
 pub(crate) fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len().min(MAX) + 8);
     for (index, c) in text.chars().enumerate() {

@@ -1,4 +1,4 @@
-//! TLS to a checked address, under the name of the URL. There is no way to switch the check off.
+//! TLS to a checked address, verified against the host of the URL. Verification cannot be disabled.
 
 use std::io;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore}
 
 use crate::host::Host;
 
-/// Whose signature makes a server's certificate good.
+/// The certificate authorities that are trusted.
 #[derive(Debug, Clone)]
 pub struct Roots {
     system: bool,
     extra: Vec<CertificateDer<'static>>,
 }
 
-/// Why a file holds no certificates.
+/// Why certificates cannot be read from a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no certificates can be read: {why}; give a PEM file with `BEGIN CERTIFICATE` blocks")]
+#[error("cannot read certificates: {why}; specify a PEM file with `BEGIN CERTIFICATE` blocks")]
 pub struct RootsError {
     why: String,
 }
@@ -39,7 +39,7 @@ impl Roots {
         }
     }
 
-    /// Nobody; to be followed by [`Roots::and_pem`].
+    /// No authority; to be extended with [`TrustedRoots::with_pem`].
     pub fn none() -> Self {
         Self {
             system: false,
@@ -47,7 +47,7 @@ impl Roots {
         }
     }
 
-    /// Trusts the certificates of a PEM file as well, such as those of a company's own authority.
+    /// Also trusts the certificates in a PEM file, such as those of a company's own authority.
     pub fn and_pem(mut self, pem: &[u8]) -> Result<Self, RootsError> {
         let before = self.extra.len();
         for certificate in CertificateDer::pem_slice_iter(pem) {
@@ -57,15 +57,15 @@ impl Roots {
         }
         if self.extra.len() == before {
             return Err(RootsError {
-                why: "the file has none".to_owned(),
+                why: "the file contains none".to_owned(),
             });
         }
         Ok(self)
     }
 }
 
-/// The set-up of TLS, made at the first https request: reading the system's authorities takes milliseconds that a
-/// host without network never spends.
+/// The TLS configuration, loaded at the first https request, because reading the system's authorities takes
+/// milliseconds that a host without network access does not need.
 #[derive(Debug)]
 pub(crate) struct Tls {
     roots: Roots,
@@ -101,7 +101,7 @@ impl Tls {
             .map_err(TlsFailure::Failed)?;
         let name = match host {
             Host::Name(name) => ServerName::try_from(name.clone()).map_err(|_| {
-                TlsFailure::Failed("its name cannot stand in a certificate".to_owned())
+                TlsFailure::Failed("its name is not valid in a certificate".to_owned())
             })?,
             Host::Address(address) => ServerName::from(*address),
         };
@@ -128,7 +128,7 @@ fn configure(roots: Roots) -> Result<Arc<ClientConfig>, String> {
     let mut store = RootCertStore::empty();
     store.add_parsable_certificates(roots.extra);
     if roots.system {
-        // A certificate that cannot be read is one authority less, which shows where it is needed.
+        // An unreadable certificate is skipped; requests that need it fail with an error.
         store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     }
     if store.is_empty() {
@@ -143,7 +143,7 @@ fn configure(roots: Roots) -> Result<Arc<ClientConfig>, String> {
         .with_root_certificates(store)
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    // A ticket would let a server recognise one plugin's request as coming from the host of another's.
+    // A session ticket would let a server recognize that requests of different plugins come from the same host.
     config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
 }
@@ -161,14 +161,14 @@ fn explain(error: &io::Error) -> String {
                 "its certificate is for another name; check the host in the URL".to_owned()
             }
             CertificateError::UnknownIssuer => {
-                "its certificate is signed by no authority that this machine trusts; a person can add that authority"
+                "its certificate is not signed by an authority that this machine trusts; the operator can add that authority"
                     .to_owned()
             }
             CertificateError::Revoked => "its certificate was revoked".to_owned(),
             _ => "its certificate is not valid".to_owned(),
         },
         Some(Error::InvalidMessage(_)) => "it does not speak TLS on this port; check the port, or use http".to_owned(),
-        _ => "it does not agree on TLS 1.2 or 1.3; check the port, or use http".to_owned(),
+        _ => "it does not support TLS 1.2 or 1.3; check the port, or use http".to_owned(),
     }
 }
 

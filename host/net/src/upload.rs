@@ -1,4 +1,4 @@
-//! The body of a request on its way out: counted, and held to the length that was declared.
+//! The body of a request: counted, and compared with the declared length.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -10,10 +10,10 @@ use http_body::{Body, Frame, SizeHint};
 
 use crate::error::NetError;
 
-/// Empty pieces in a row before others get a turn: a guest can write them for nothing.
+/// Maximum number of empty chunks before the task yields: a guest can write them at no cost.
 const EMPTY_PIECES: usize = 32;
 
-/// Why an upload stopped. The HTTP library only knows that it did.
+/// Why an upload failed. The HTTP library only reports that it did.
 pub(crate) type Failure = Arc<OnceLock<NetError>>;
 
 pub(crate) struct Upload<B> {
@@ -26,7 +26,7 @@ pub(crate) struct Upload<B> {
 }
 
 impl<B: Body> Upload<B> {
-    /// Refuses at once what is known to be wrong, before anything connects.
+    /// Refuses a body that is known to be too large or of the wrong length, before a connection is made.
     pub(crate) fn new(
         body: B,
         host: String,
@@ -61,7 +61,7 @@ impl<B: Body> Upload<B> {
 
 fn mismatch(declared: u64, sent: u64) -> NetError {
     NetError::bad_request(format!(
-        "header `content-length` says {declared}, but the body has {sent} bytes; leave the header out"
+        "header `content-length` is {declared}, but the body has {sent} bytes; remove the header"
     ))
 }
 
@@ -88,10 +88,10 @@ where
                         Some(_) | None => Poll::Ready(None),
                     };
                 }
-                // What the guest's own error says is the guest's; it knows it already.
+                // The guest's own error is not repeated, because the guest knows it already.
                 Poll::Ready(Some(Err(_))) => {
                     return self.fail(NetError::bad_request(
-                        "the body broke off while it was sent".to_owned(),
+                        "the body ended early while it was sent".to_owned(),
                     ));
                 }
                 Poll::Ready(Some(Ok(frame))) => {

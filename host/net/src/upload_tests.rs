@@ -1,4 +1,4 @@
-//! Uploads that are too long, too short or nothing at all, to a server in memory.
+//! Tests of uploads that are too long, too short or empty, to a server in memory.
 
 use std::convert::Infallible;
 
@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, DuplexStream};
 use super::*;
 use crate::exchange::tests::{talk, write};
 
-/// A body of unknown length, in these pieces.
+/// A body of unknown length, in chunks of these lengths.
 fn pieces(lengths: &[usize]) -> impl Body<Data = Bytes, Error = Infallible> + use<> {
     let frames: Vec<_> = lengths
         .iter()
@@ -74,11 +74,11 @@ async fn an_upload_is_counted_and_held_to_its_declared_length() {
         [5] None: 200 {"content-length": "2"} `ok` end after 0s
         [0, 0, 0, 5] None: 200 {"content-length": "2"} `ok` end after 0s
         [2, 3] Some(5): 200 {"content-length": "2"} `ok` end after 0s
-        [2, 3] Some(4): bad_request: bad request: header `content-length` says 4, but the body has 5 bytes; leave the header out after 0s
-        [2] Some(5): bad_request: bad request: header `content-length` says 5, but the body has 2 bytes; leave the header out after 0s
+        [2, 3] Some(4): bad_request: bad request: header `content-length` is 4, but the body has 5 bytes; remove the header after 0s
+        [2] Some(5): bad_request: bad request: header `content-length` is 5, but the body has 2 bytes; remove the header after 0s
         [600, 600] None: body_too_large: request body for `a.example` is larger than 1000 bytes; send less after 0s
         [5] Some(1001): before connecting: body_too_large: request body for `a.example` is larger than 1000 bytes; send less
-        known, Some(6): before connecting: bad_request: bad request: header `content-length` says 6, but the body has 5 bytes; leave the header out
+        known, Some(6): before connecting: bad_request: bad request: header `content-length` is 6, but the body has 5 bytes; remove the header
         known, too large: before connecting: body_too_large: request body for `a.example` is larger than 1000 bytes; send less
         many empty pieces: 200 {"content-length": "2"} `ok` end after 0s"#]].assert_eq(&lines.join("\n"));
 }

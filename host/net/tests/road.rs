@@ -1,4 +1,4 @@
-//! The whole road of a request, against local servers on loopback and a resolver that says what a test wants.
+//! Sends complete requests to local servers on loopback, with a scripted resolver.
 
 mod common;
 
@@ -46,7 +46,7 @@ async fn a_host_without_a_rule_is_refused_before_anything_is_looked_up() {
     assert_eq!(fake.asked(), [""; 0]);
 }
 
-// NET-03: the second answer of the name server is never asked for, and the first one is what is dialled.
+// NET-03: the second answer of the name server is never requested, and the first one is dialled.
 #[tokio::test]
 async fn a_name_is_looked_up_once_and_exactly_that_address_is_dialled() {
     let first = Server::start(OK).await;
@@ -88,7 +88,7 @@ async fn a_name_that_turns_private_is_refused_each_time() {
     assert_eq!(server.seen().await, [""; 0]);
 }
 
-// NET-02: the guest follows a redirect by calling again, and is checked again.
+// NET-02: the guest follows a redirect with a new request, which is checked again.
 #[tokio::test]
 async fn a_redirect_is_an_answer_and_its_target_is_checked_like_any_other() {
     let detector = Server::start(OK).await;
@@ -210,7 +210,7 @@ async fn requests_to_one_host_are_counted_also_on_different_ports() {
     ] {
         answers.push(get(&net, &format!("http://{host}:{port}/")).await);
     }
-    let refused = "rate_limited: too many requests: 3 to `127.0.0.1` in the last minute, and no more than 3 may go; \
+    let refused = "rate_limited: too many requests: 3 to `127.0.0.1` in the last minute, the limit is 3; \
                    wait and try again";
     assert_eq!(answers, ["200 ok", "200 ok", "200 ok", refused, refused]);
 }
@@ -233,7 +233,7 @@ async fn a_place_is_given_back_when_a_body_ends_or_is_dropped() {
     drop(send(&net, request()).await.unwrap());
     let mut body = send(&net, request()).await.unwrap().into_body();
     while body.frame().await.is_some() {}
-    // The body is still there, but read to its end.
+    // The body still exists, but has been read to its end.
     assert_eq!(get(&net, &url).await, "200 ok");
     drop(body);
 }
@@ -244,8 +244,8 @@ async fn failures_of_the_network_say_what_failed() {
     let fake = Fake::new(&[("empty.example", &[])]);
     let net = net("*.example 127.0.0.1", fake);
     for (url, expected) in [
-        ("http://nobody.example/", "dns_failed: cannot find host `nobody.example`: the name servers know no such name; check the name and the machine's network".to_owned()),
-        ("http://empty.example/", "dns_failed: cannot find host `empty.example`: the name has no address; check the name and the machine's network".to_owned()),
+        ("http://nobody.example/", "dns_failed: cannot resolve host `nobody.example`: the name does not exist; check the name and the machine's network".to_owned()),
+        ("http://empty.example/", "dns_failed: cannot resolve host `empty.example`: the name has no address; check the name and the machine's network".to_owned()),
         (&format!("http://127.0.0.1:{closed}/"), format!("connect_failed: cannot connect to `127.0.0.1:{closed}`: connection refused; check that its server runs and listens on that port")),
     ] {
         assert_eq!(get(&net, url).await, expected);
@@ -257,7 +257,7 @@ async fn a_resolver_that_never_answers_runs_into_the_connect_time() {
     let net = net("*", Fake::silent());
     assert_eq!(
         get(&net, "http://slow.example/").await,
-        "dns_failed: cannot find host `slow.example`: the name servers gave no answer in time; check the name and the machine's network"
+        "dns_failed: cannot resolve host `slow.example`: the name servers did not answer in time; check the name and the machine's network"
     );
 }
 
@@ -341,7 +341,7 @@ async fn the_systems_resolver_knows_addresses_and_not_invented_names() {
     assert_eq!(resolver.resolve("127.0.0.1").await.unwrap(), [loopback]);
 }
 
-// The bodies of wasi:http are `Send` and not `Sync`, and its requests are sent from a task of their own.
+// The bodies of wasi:http are `Send` and not `Sync`, and its requests are sent from a separate task.
 #[tokio::test]
 async fn a_body_need_not_be_sync_and_a_request_can_be_sent_from_a_task() {
     let server = Server::start(OK).await;

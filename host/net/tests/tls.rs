@@ -1,4 +1,4 @@
-//! TLS against a local authority: what is trusted, and what is refused in which words.
+//! TLS against a local authority: what is trusted, and the errors of what is refused.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn certificate(name: &str) -> CertificateParams {
     CertificateParams::new(vec![name.to_owned()]).unwrap()
 }
 
-/// A TLS server on loopback with such a certificate; what it saw goes to `keep`.
+/// Starts a TLS server on loopback with this certificate; requests are recorded in `keep`.
 async fn start(
     params: &CertificateParams,
     authority: &CertifiedIssuer<'static, KeyPair>,
@@ -76,7 +76,8 @@ fn net(roots: Roots, port: u16) -> Net {
     })
 }
 
-/// A certificate by an authority that is trusted, asked for as `host`; the answer or the error after `HOST: `.
+/// Connects to `host` with a certificate of a trusted authority; `expected` is the response, or the error after `HOST:
+/// `.
 async fn check(params: CertificateParams, host: &str, expected: &str) {
     let authority = authority("ours");
     let seen = Seen::default();
@@ -94,7 +95,7 @@ async fn check(params: CertificateParams, host: &str, expected: &str) {
         assert_eq!(
             seen.lock().unwrap().len(),
             0,
-            "nothing may be sent to a server that is not trusted"
+            "nothing is sent to an untrusted server"
         );
     }
 }
@@ -140,7 +141,7 @@ async fn an_unknown_authority_is_not_trusted() {
         .unwrap();
     let text = get(&net(roots, port), &format!("https://good.example:{port}/")).await;
     assert!(
-        text.contains("signed by no authority that this machine trusts"),
+        text.contains("not signed by an authority that this machine trusts"),
         "{text}"
     );
     let text = get(
@@ -177,7 +178,7 @@ async fn a_server_without_tls_is_told_so_and_sees_no_request() {
     assert_eq!(
         server.await.unwrap()[0],
         0x16,
-        "a greeting of TLS, and no request"
+        "a TLS client hello, and no request"
     );
 }
 

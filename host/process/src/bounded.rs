@@ -2,28 +2,28 @@
 
 use std::collections::VecDeque;
 
-/// What was kept of a stream.
+/// The kept parts of a stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kept {
     pub head: Vec<u8>,
-    /// Follows the head directly when nothing was omitted.
+    /// Directly follows the head if nothing was omitted.
     pub tail: Vec<u8>,
-    /// All that was written.
+    /// Bytes written in total.
     pub total: u64,
 }
 
 impl Kept {
-    /// Bytes between head and tail that are gone.
+    /// Bytes omitted between head and tail.
     pub fn omitted(&self) -> u64 {
         self.total - (self.head.len() + self.tail.len()) as u64
     }
 
-    /// All of it, or None when a part was omitted.
+    /// The whole stream, or `None` if a part was omitted.
     pub fn whole(&self) -> Option<Vec<u8>> {
         (self.omitted() == 0).then(|| [&self.head[..], &self.tail].concat())
     }
 
-    /// Head and tail as text, with a gap that is easy to see.
+    /// Head and tail as text, with a marker where bytes were omitted.
     pub fn lossy(&self) -> String {
         match self.omitted() {
             0 => String::from_utf8_lossy(&[&self.head[..], &self.tail].concat()).into_owned(),
@@ -40,7 +40,7 @@ impl Kept {
 pub struct HeadTail {
     head: Vec<u8>,
     tail: VecDeque<u8>,
-    /// Of each.
+    /// Maximum size of the head, and of the tail, in bytes.
     most: usize,
     total: u64,
 }
@@ -69,12 +69,12 @@ impl HeadTail {
         self.total
     }
 
-    /// Where the tail starts.
+    /// Position of the first byte of the tail.
     pub fn tail_start(&self) -> u64 {
         self.total - self.tail.len() as u64
     }
 
-    /// Up to `max` bytes from `after` on, as far as they are kept without a gap.
+    /// Up to `max` bytes from `after` on, as far as they are available without a gap.
     pub fn slice(&self, after: u64, max: usize) -> Vec<u8> {
         let at = |start: u64| usize::try_from(after - start).unwrap_or(usize::MAX);
         if after < self.head.len() as u64 {

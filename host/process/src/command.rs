@@ -1,33 +1,33 @@
-//! One program to run, what it may reach, and what became of it.
+//! A command to run, what it may access, and its result.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::{Dropped, JobOwner, Kept, OpenPath, ProcessError};
 
-/// The kernel takes no single argument or variable above this (`MAX_ARG_STRLEN`).
+/// The kernel's maximum size of a single argument or variable (`MAX_ARG_STRLEN`).
 const MAX_STRING: usize = (128 << 10) - 1;
 const MAX_ARGUMENTS: usize = 1 << 20;
 
 #[derive(Debug, Clone)]
 pub struct Command {
-    /// A name to look up in [`crate::Settings::path`], or an absolute path; either has to be allowed.
+    /// A name to look up in [`crate::ProcessSettings::path`], or an absolute path. Either must be allowed.
     pub program: String,
     pub arguments: Vec<String>,
     pub cwd: OpenPath,
-    /// Laid over what [`crate::Environment`] lets through.
+    /// Variables that are added to those from [`crate::Environment`], and override them.
     pub env: Vec<(String, String)>,
     pub input: Input,
     pub timeout: Option<Duration>,
-    /// Ends the program when it has written nothing for so long.
+    /// Ends the program when it has written nothing for this long.
     pub inactivity: Option<Duration>,
-    /// A terminal of its own instead of pipes; both outputs then arrive as [`Stream::Stdout`].
+    /// Whether to run on a new terminal instead of pipes. Both outputs then arrive as [`Stream::Stdout`].
     pub tty: bool,
     pub fence: Fence,
-    /// What a foreground program leaves running.
+    /// What to do with processes that a foreground program leaves running.
     pub leftovers: Leftovers,
     pub owner: JobOwner,
-    /// What a list of jobs shows.
+    /// Label in the list of jobs.
     pub label: String,
 }
 
@@ -74,50 +74,50 @@ impl Command {
     }
 }
 
-/// What a confined program may reach beside the system's own programs, libraries and settings, which it may read.
+/// What a confined program may access in addition to the system's programs, libraries and settings, which are readable.
 ///
-/// Where one of them lies in another, the inner one decides. In a directory above something that may only be read the
-/// program can change what is there, and can make nothing new right beside it.
+/// If one path contains another, the rule of the inner one applies. In a directory that contains a read-only path, the
+/// program can change existing entries but cannot create entries directly in it.
 #[derive(Debug, Clone, Default)]
 pub struct Fence {
-    /// Read, list and execute; files or directories.
+    /// Files or directories that can be read, listed and executed.
     pub read: Vec<OpenPath>,
-    /// All of that, and change.
+    /// Files or directories that can also be changed.
     pub write: Vec<OpenPath>,
-    /// None of that, although it lies in what is granted; without links. In a directory that holds such a path the
-    /// program can change what is there and make nothing new right beside it.
+    /// Paths inside granted directories that are not granted; without symbolic links. In a directory that contains such
+    /// a path, the program can change existing entries but cannot create entries directly in it.
     pub except: Vec<PathBuf>,
-    /// Internet sockets, to anywhere.
+    /// Internet sockets, to any address.
     pub network: bool,
-    /// Local sockets: whoever may connect to one may ask other programs of this user (a container engine, a key
-    /// agent) to do what the fence forbids.
+    /// Local sockets. A program that can connect to one can ask other programs of this user (a container engine, a key
+    /// agent) to do what the sandbox forbids.
     pub local_sockets: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// Reads nothing, at once.
+    /// Standard input is empty.
     Closed,
-    /// Reads these bytes and then the end.
+    /// Standard input contains these bytes.
     Bytes(Vec<u8>),
-    /// Reads what [`crate::Processes::write`] sends.
+    /// Standard input receives what [`crate::Processes::write`] sends.
     Open,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leftovers {
-    /// Ended after [`crate::Settings::linger`].
+    /// Terminate them after [`crate::ProcessSettings::linger`].
     End,
-    /// They go on as a background job of the session.
+    /// Let them continue as a background job of the session.
     Keep,
 }
 
-/// What somebody may want of a program that runs in the foreground.
+/// How to stop waiting for a program that runs in the foreground.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// SIGTERM, and SIGKILL when the grace is over.
+    /// SIGTERM, then SIGKILL after the grace period.
     End,
-    /// It goes on as a job of its session, without a limit of time.
+    /// Let the program continue as a job of its session, without a timeout.
     Background,
 }
 
@@ -143,45 +143,47 @@ pub enum Exit {
     TimedOut,
     Inactive,
     Cancelled,
-    /// It wrote more than [`crate::Settings::max_output`].
+    /// The program wrote more than [`crate::ProcessSettings::max_output`].
     Flooded,
-    /// It started more processes than [`crate::Limits::processes`].
+    /// The program started more processes than [`crate::ProcessLimits::processes`].
     Crowded,
-    /// It has not ended: somebody sent it to the background, where it runs on as [`Finished::job`].
+    /// The program is still running: it was sent to the background, as [`Finished::job`].
     Backgrounded,
-    /// The warden was lost, and with it how the program ended.
+    /// The warden was lost, so it is unknown how the program ended.
     Lost,
 }
 
-/// What became of a program that was run in the foreground.
+/// The result of a program that ran in the foreground.
 #[derive(Debug, Clone)]
 pub struct Finished {
     pub exit: Exit,
     pub stdout: Kept,
     pub stderr: Kept,
-    /// Both, in the order in which they arrived; while a line of one is unfinished, the other waits for its end, at
-    /// most [`crate::Settings::line_wait`].
+    /// Both streams in order of arrival. While a line of one stream is unfinished, the other one waits for its end, at
+    /// most [`crate::ProcessSettings::line_wait`].
     pub combined: Kept,
     pub pid: i32,
-    /// The program leads a process group and a session of its own.
+    /// The program leads its own process group and session.
     pub pgid: i32,
     pub duration: Duration,
-    /// The beginning of the output, up to [`crate::Settings::keep_output`]; there until the session ends.
+    /// A file with the beginning of the output, up to [`crate::ProcessSettings::keep_output`] bytes. It exists until
+    /// the session ends.
     pub output_file: Option<PathBuf>,
-    /// What the fence has probably stopped.
+    /// Hints about what the sandbox has probably blocked.
     pub hints: Vec<String>,
-    /// Variables that were asked for and not given.
+    /// Variables that were requested but not passed.
     pub dropped: Vec<Dropped>,
-    /// Processes that outlived the program: ended by now, or with [`Leftovers::Keep`] running on as [`Self::job`].
+    /// Processes that outlived the program. They have been ended, or with [`LeftoverProcesses::Keep`] continue as
+    /// [`Self::job`].
     pub left: Vec<i32>,
     pub job: Option<u64>,
-    /// Whether the kernel said that nothing of it runs any more.
+    /// Whether the warden confirmed that no process of the program is running.
     pub confirmed: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
-    /// Then, after [`crate::Settings::kill_grace`], SIGKILL.
+    /// SIGTERM, then SIGKILL after [`crate::ProcessSettings::kill_grace`].
     Term,
     Kill,
     Int,

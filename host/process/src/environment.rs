@@ -1,4 +1,4 @@
-//! Which variables a program is given: never the host's own environment, always a list of harmless names.
+//! The environment variables of a program: a list of harmless names, never the host's whole environment.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -11,8 +11,8 @@ use crate::ProcessError;
 const MAX_VALUE: usize = 32 << 10;
 const MAX_TOTAL: usize = 256 << 10;
 
-/// Taken over from the host when it has them and when the value has the usual form, so that nothing else travels in
-/// them. `PATH` and `TMPDIR` are the host's own choice instead.
+/// Variables that are copied from the host if their value has the expected form, so that they cannot carry other data.
+/// `PATH` and `TMPDIR` are set by the host instead.
 const NAMES: &[(&str, Form)] = &[
     ("HOME", Form::Path),
     ("USER", Form::Word),
@@ -38,18 +38,19 @@ const NAMES: &[(&str, Form)] = &[
     ("TZ", Form::Zone),
 ];
 
-/// What a value looks like.
+/// The expected form of a value.
 #[derive(Debug, Clone, Copy)]
 enum Form {
     /// A locale, a terminal, a user.
     Word,
-    /// Several, with colons between them.
+    /// Several words, separated by colons.
     Words,
-    /// Absolute.
+    /// An absolute path.
     Path,
-    /// A program of the system. Others start what `SHELL` names, and a tool may have written what lies elsewhere.
+    /// A program in a system directory. Programs start what `SHELL` names, and a tool could have written a file
+    /// elsewhere.
     Shell,
-    /// A name of a time zone, or a rule such as `<+03>-3` or `CET-1CEST,M3.5.0,M10.5.0/3`.
+    /// A time zone name, or a rule such as `<+03>-3` or `CET-1CEST,M3.5.0,M10.5.0/3`.
     Zone,
 }
 
@@ -77,7 +78,7 @@ impl Form {
     }
 }
 
-/// Variables that make a program run code it was not asked to run, and so get around a list of allowed programs.
+/// Variables that make a program run code it was not asked to run, which would bypass the list of allowed programs.
 const LOADERS: &[&str] = &[
     "LD_PRELOAD",
     "LD_AUDIT",
@@ -91,7 +92,7 @@ const LOADERS: &[&str] = &[
     "IFS",
 ];
 
-/// Shapes of secrets, whatever the name.
+/// Patterns of secrets, whatever the variable's name.
 static SECRET_VALUES: LazyLock<RegexSet> = LazyLock::new(|| {
     RegexSet::new([
         r"-----BEGIN [A-Z0-9 ]+-----",
@@ -111,16 +112,16 @@ static SECRET_VALUES: LazyLock<RegexSet> = LazyLock::new(|| {
     .expect("the patterns are constant")
 });
 
-/// Where a child's variables come from.
+/// The source of a child's variables.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
-    /// The host's own variables, to choose from.
+    /// The host's own variables.
     pub host: Vec<(String, String)>,
-    /// Names that the operator adds to the list, secrets or not: it is the operator's explicit word.
+    /// Names that the operator adds to the list, including those of secrets.
     pub names: Vec<String>,
 }
 
-/// A variable that a program was not given although it was asked for.
+/// A variable that was requested but not passed to the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dropped {
     pub name: String,
@@ -131,23 +132,23 @@ pub struct Dropped {
 pub enum Reason {
     SecretValue,
     TooLong,
-    /// Not a value that this variable usually has.
+    /// The value does not have the form that this variable usually has.
     Malformed,
 }
 
-/// The parts of a child's environment that its start decides.
+/// The parts of a child's environment that depend on the individual start.
 pub struct Surroundings<'a> {
     pub path: &'a [PathBuf],
     pub temporary: &'a Path,
     pub tty: bool,
-    /// The program may not read the settings in the home directory.
+    /// Whether the program cannot read the settings in the home directory.
     pub hidden_home: bool,
 }
 
 type Variables = Vec<(String, String)>;
 
 impl Environment {
-    /// The host's variables as they are now.
+    /// The host's current variables.
     pub fn of_this_process(names: Vec<String>) -> Environment {
         let host = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -155,7 +156,7 @@ impl Environment {
         Environment { host, names }
     }
 
-    /// What a child gets: the host's harmless variables, our own choices, and `overlay` on top.
+    /// Composes a child's variables: the host's harmless variables, the defaults, and `overlay` on top.
     pub(crate) fn compose(
         &self,
         overlay: &[(String, String)],
@@ -177,7 +178,7 @@ impl Environment {
             variables.insert(name, value.to_owned());
         }
         if around.hidden_home {
-            // Git sees that its settings are there, cannot open them, and does nothing at all.
+            // Git fails if its settings exist but cannot be opened.
             variables.insert("GIT_CONFIG_GLOBAL", "/dev/null".to_owned());
         }
         if !variables.contains_key("GIT_CONFIG_COUNT") {
@@ -249,15 +250,15 @@ enum Verdict {
     NotListed,
 }
 
-/// A directory that looks like a bare repository configures git when git runs in it, and the configuration runs programs
-/// (git-config(1), `safe.bareRepository`).
+/// Git reads its configuration from a working directory that looks like a bare repository, and that configuration can
+/// run programs (git-config(1), `safe.bareRepository`).
 const NO_BARE_REPOSITORY: &[(&str, &str)] = &[
     ("GIT_CONFIG_COUNT", "1"),
     ("GIT_CONFIG_KEY_0", "safe.bareRepository"),
     ("GIT_CONFIG_VALUE_0", "explicit"),
 ];
 
-/// Nobody sits before the program: no pager, no colours, no questions.
+/// Non-interactive defaults: no pager, no colors, no prompts.
 fn defaults(tty: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
     let plain = if tty {
         &[("TERM", "xterm")][..]

@@ -1,4 +1,4 @@
-//! Why a program could not be started or a job not be reached; one variant for each thing a caller might do about it.
+//! Errors of starting a program or accessing a job.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,53 +11,50 @@ pub enum ProcessError {
         shown(program)
     )]
     NotAllowed { program: String, allowed: String },
-    #[error("the program {} is not found in {searched}", shown(program))]
+    #[error("program {} was not found in {searched}", shown(program))]
     NotFound { program: String, searched: String },
-    #[error("the directory {} cannot be used: {reason}", path.display())]
+    #[error("cannot use directory {}: {reason}", path.display())]
     Directory { path: PathBuf, reason: String },
-    /// Never a silent fallback: without a fence nothing is started unless the operator says so.
+    /// There is no fallback: without confinement a program only starts if the operator has disabled confinement.
     #[error(
-        "the program was not started because it cannot be confined: {lacks}; to run programs unconfined on this \
-         machine the operator has to say so"
+        "the program was not started because it cannot be confined: {lacks}; only the operator can allow unconfined \
+         programs on this machine"
     )]
     Unconfined { lacks: String },
-    #[error("{what} is {size} bytes, the most is {most}")]
+    #[error("{what} is {size} bytes; the limit is {most}")]
     TooLarge {
         what: &'static str,
         size: usize,
         most: usize,
     },
-    #[error(
-        "{what} holds a NUL byte or an `=` where none may be: {}",
-        shown(value)
-    )]
+    #[error("{what} contains a NUL byte or a misplaced `=`: {}", shown(value))]
     Malformed { what: &'static str, value: String },
     #[error(
-        "the variable {} makes programs load code, so no call sets it; leave it out",
+        "variable {} makes programs load code and cannot be set by a call; remove it",
         shown(name)
     )]
     LoadsCode { name: String },
-    #[error("{running} processes of {scope} are running, the most is {most}; end one first")]
+    #[error("{running} processes of {scope} are running, the limit is {most}; end one first")]
     TooMany {
-        /// Whose limit was reached: the session's, the user's or the host's.
+        /// The scope of the limit: the session, the user or all users.
         scope: &'static str,
         running: usize,
         most: u64,
     },
     #[error(
-        "the outputs of running processes take all of the {most} bytes that are kept for a user; end one first"
+        "the outputs of running processes use all {most} bytes that are kept for a user; end a process first"
     )]
     OutputFull { most: u64 },
     #[error("the session of this call has ended")]
     SessionEnded,
     #[error("no job {id} in this session; jobs: {known}")]
     UnknownJob { id: u64, known: String },
-    #[error("job {id} has its standard input closed, so nothing can be typed into it")]
+    #[error("job {id} has its standard input closed and cannot be written to")]
     InputClosed { id: u64 },
-    #[error("job {id} takes no input: {reason}")]
+    #[error("job {id} does not accept input: {reason}")]
     NoInput { id: u64, reason: &'static str },
     #[error(
-        "job {id} did not read its input for {} s; {written} bytes were taken", waited.as_secs()
+        "job {id} did not read its input for {} s; {written} bytes were written", waited.as_secs()
     )]
     InputFull {
         id: u64,
@@ -74,7 +71,7 @@ pub enum ProcessError {
         #[source]
         source: io::Error,
     },
-    #[error("cannot make {what}: {source}")]
+    #[error("cannot create {what}: {source}")]
     Io {
         what: &'static str,
         #[source]
@@ -84,7 +81,7 @@ pub enum ProcessError {
     Closing,
 }
 
-/// What a model wrote, escaped and cut: an error is shown to a person.
+/// Escapes and truncates text from a model for an error message.
 pub fn shown(text: &str) -> String {
     const MOST: usize = 120;
     let mut short: String = text.chars().take(MOST).collect();

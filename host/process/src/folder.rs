@@ -1,5 +1,5 @@
-//! Where outputs and temporary files live: a folder of this host's own, whose lock tells the next host whether it was
-//! left behind by one that crashed.
+//! The host's directory for outputs and temporary files. Its lock file tells the next host whether the directory was
+//! left behind by a crash.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -13,11 +13,11 @@ use crate::{OpenPath, ProcessError};
 const PREFIX: &str = "host-";
 const LOCK: &str = "lock";
 
-/// Removed with all that is in it when it is dropped.
+/// Removed with its contents on drop.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    /// Held as long as the folder is in use.
+    /// Held while the directory is in use.
     _lock: File,
 }
 
@@ -28,16 +28,16 @@ impl Folder {
             source,
         };
         private_dirs(parent).map_err(failed)?;
-        // Rules of a fence are taken by path, so no link may stand in it.
+        // Sandbox rules are resolved by path, so the path must not contain symbolic links.
         let parent = parent.canonicalize().map_err(failed)?;
         sweep(&parent);
         (0..1000)
             .find_map(|number| Folder::make(&parent, number).transpose())
-            .unwrap_or_else(|| Err(io::Error::other("there are a thousand hosts already")))
+            .unwrap_or_else(|| Err(io::Error::other("a thousand hosts are running already")))
             .map_err(failed)
     }
 
-    /// None when there is such a folder already.
+    /// Returns `None` if the directory exists already.
     fn make(parent: &Path, number: usize) -> io::Result<Option<Folder>> {
         let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
         match DirBuilder::new().mode(0o700).create(&path) {
@@ -53,7 +53,7 @@ impl Folder {
         &self.path
     }
 
-    /// A folder of a session, with a place for outputs in it.
+    /// Creates a directory for a session, with a subdirectory for outputs.
     pub fn session(&self, number: u64) -> Result<SessionFolder, ProcessError> {
         let path = self.path.join(number.to_string());
         let folder = SessionFolder { path };
@@ -64,7 +64,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed now is swept away by the next host.
+        // The next host removes what cannot be removed now.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
@@ -75,14 +75,14 @@ pub struct SessionFolder {
 }
 
 impl SessionFolder {
-    /// Makes a place for temporary files. It is not among the outputs, which tools may read.
+    /// Creates a directory for temporary files. It is outside the output directory, which tools may read.
     pub fn temporary(&self, number: usize) -> Result<OpenPath, ProcessError> {
         let path = self.path.join(format!("tmp-{number}"));
         self.make(&path)?;
         OpenPath::open(&path).map_err(|source| ProcessError::Folder { path, source })
     }
 
-    /// Where the outputs of all jobs of the session are, and nothing else is.
+    /// The directory that contains the outputs of all jobs of the session, and nothing else.
     pub fn outputs(&self) -> PathBuf {
         self.path.join("output")
     }
@@ -109,7 +109,7 @@ fn private_dirs(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Removes the folders of hosts that are gone: nobody holds their lock.
+/// Removes the directories of hosts that no longer run: their lock is not held.
 fn sweep(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let named = entry
@@ -120,7 +120,7 @@ fn sweep(parent: &Path) {
         if !named || !is_dir {
             continue;
         }
-        // A folder without a lock is one that is just being made.
+        // A directory without a lock file is still being created.
         if let Ok(lock) = File::open(entry.path().join(LOCK))
             && flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
         {

@@ -1,4 +1,4 @@
-//! Files and directories that are named by an open descriptor.
+//! Files and directories that are referred to by an open descriptor.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -11,8 +11,8 @@ use crate::ProcessError;
 
 /// An open descriptor of a file or directory, and the path that it had when it was opened.
 ///
-/// The descriptor decides what a program reaches. The path is for messages, and to see which of two directories lies
-/// in the other; it is not looked up again.
+/// The descriptor determines what a program can access. The path is used for messages and to determine which of two
+/// directories contains the other; it is not resolved again.
 #[derive(Debug, Clone)]
 pub struct OpenPath {
     path: PathBuf,
@@ -20,7 +20,7 @@ pub struct OpenPath {
 }
 
 impl OpenPath {
-    /// `path`: absolute and without links.
+    /// `path` must be absolute and must not contain symbolic links.
     pub fn new(path: PathBuf, fd: impl Into<Arc<OwnedFd>>) -> OpenPath {
         OpenPath {
             path,
@@ -28,12 +28,12 @@ impl OpenPath {
         }
     }
 
-    /// Follows links, this once.
+    /// Opens `path` and follows symbolic links.
     pub fn open(path: &Path) -> io::Result<OpenPath> {
         OpenPath::with(path, OFlags::PATH)
     }
 
-    /// A directory to work in.
+    /// Opens a working directory.
     pub fn directory(path: &Path) -> Result<OpenPath, ProcessError> {
         let failed = |reason: String| ProcessError::Directory {
             path: path.to_owned(),

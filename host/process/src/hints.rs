@@ -1,4 +1,5 @@
-//! What a confined program's complaint probably means: it does not know of the fence, so its own words mislead.
+//! Hints about what the sandbox has probably blocked. A program does not know of the sandbox, so its own error messages
+//! mislead.
 
 use crate::wire::Walls;
 use crate::{Exit, Fence, Kept, OpenPath};
@@ -20,7 +21,7 @@ const NETWORK: &[&str] = &[
     "socket: operation not permitted",
     "no address associated",
 ];
-/// What `ps` and `top` say without directories of processes.
+/// Output of `ps` and `top` when `/proc` has no process directories.
 const PROCESSES: &[&str] = &["mount -t proc"];
 const CALLS: &[&str] = &[
     "operation not permitted",
@@ -40,27 +41,28 @@ pub fn hints(walls: Option<&Walls>, fence: &Fence, exit: Exit, text: &Kept) -> V
         hints.push("the sandbox gives this command no network".to_owned());
     } else if says(FILES) {
         hints.push(format!(
-            "the sandbox lets this command write only below {} and $TMPDIR, and read only below that, {} and the \
-             system's own directories",
+            "the sandbox allows this command to write only below {} and $TMPDIR, and to read only below these paths, \
+             {} and the system directories",
             listed(&fence.write),
             listed(&fence.read)
         ));
     }
     if says(PROCESSES) {
         hints.push(
-            "the sandbox shows this command no processes in /proc on this machine".to_owned(),
+            "the sandbox hides the processes in /proc from this command on this machine".to_owned(),
         );
     }
     if says(CALLS) {
         hints.push(
-            "the sandbox refuses some system calls: other processes' memory, mounts, namespaces, kernel settings, \
-             System V IPC, chown, set-user-ID"
+            "the sandbox blocks some system calls: access to other processes' memory, mounts, namespaces, kernel \
+             settings, System V IPC, chown, set-user-ID"
                 .to_owned(),
         );
     }
     if exit == Exit::Signal(libc::SIGSYS) {
         hints.push(
-            "the sandbox killed the command for a system call of another architecture".to_owned(),
+            "the sandbox killed the command because it used a system call of another architecture"
+                .to_owned(),
         );
     }
     hints
@@ -69,7 +71,7 @@ pub fn hints(walls: Option<&Walls>, fence: &Fence, exit: Exit, text: &Kept) -> V
 fn listed(paths: &[OpenPath]) -> String {
     const MOST: usize = 5;
     if paths.is_empty() {
-        return "nothing of yours".to_owned();
+        return "no granted path".to_owned();
     }
     let names: Vec<_> = paths
         .iter()
@@ -117,7 +119,7 @@ mod tests {
             Exit::Code(2),
             false,
             denied,
-            &["write only below /ws and $TMPDIR"],
+            &["to write only below /ws and $TMPDIR"],
         );
         check(Exit::Code(0), false, denied, &[]);
         check(
@@ -137,7 +139,7 @@ mod tests {
             Exit::Code(1),
             false,
             "Error, do this: mount -t proc proc /proc",
-            &["no processes in /proc"],
+            &["hides the processes in /proc"],
         );
         check(Exit::Signal(libc::SIGSYS), false, "", &["architecture"]);
         check(Exit::Code(1), false, "test failed", &[]);

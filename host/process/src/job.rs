@@ -1,4 +1,4 @@
-//! One program as others see it: its output so far, its state, and the way to tell its minder something.
+//! The shared state of one program: its output so far, its state, and the channel to its supervisor.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,13 +14,13 @@ use crate::{Dropped, Exit, Signal};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     Running,
-    /// The program ended, but processes it started live on.
+    /// The program ended, but processes that it started are still running.
     Left {
         exit: Exit,
     },
     Ended {
         exit: Exit,
-        /// Whether the kernel said that nothing of it runs any more.
+        /// Whether the warden confirmed that no process of the job is running.
         confirmed: bool,
     },
 }
@@ -41,7 +41,7 @@ impl State {
     }
 }
 
-/// A job as it is now.
+/// A snapshot of a job.
 #[derive(Debug, Clone)]
 pub struct Job {
     pub id: u64,
@@ -50,13 +50,13 @@ pub struct Job {
     pub command: Vec<String>,
     pub pid: i32,
     pub started: SystemTime,
-    /// Until now, or until it ended.
+    /// Up to now, or to its end.
     pub duration: Duration,
     pub state: State,
-    /// Written so far.
+    /// Bytes written so far.
     pub bytes: u64,
     pub output_file: Option<PathBuf>,
-    /// Variables that were asked for and not given.
+    /// Variables that were requested but not passed.
     pub dropped: Vec<Dropped>,
 }
 
@@ -64,33 +64,33 @@ pub struct Job {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
     pub bytes: Vec<u8>,
-    /// What to give as `after` for the part that follows.
+    /// The `after` value for the next chunk.
     pub next: u64,
-    /// Bytes before these that were asked for and are gone.
+    /// Requested bytes before this chunk that are no longer available.
     pub dropped: u64,
     pub state: State,
 }
 
-/// To the minder of a program.
+/// A command to the supervisor of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     Signal(Signal),
-    /// SIGTERM, and SIGKILL when the grace is over.
+    /// SIGTERM, then SIGKILL after the grace period.
     End,
-    /// At once, without grace.
+    /// SIGKILL immediately.
     Kill,
-    /// It goes on in the background: nobody listens to it, and no time ends it.
+    /// Continue in the background, without a listener and without a timeout.
     Detach,
 }
 
-/// What changes about a job, for those who wait for it.
+/// The state that waiters on a job observe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct News {
     pub state: State,
     pub bytes: u64,
 }
 
-/// Shared by the minder, which changes it, and everyone who asks.
+/// Shared between the supervisor, which updates it, and readers.
 pub struct Process {
     pub id: u64,
     pub label: String,
@@ -101,11 +101,11 @@ pub struct Process {
     pub dropped: Vec<Dropped>,
     pub output: Mutex<Output>,
     pub left: Mutex<Vec<i32>>,
-    /// None when there is no input, or its end was sent.
+    /// `None` if there is no input, or if it was closed.
     pub stdin: tokio::sync::Mutex<Option<Writer>>,
-    /// How far [`crate::Processes::read`] has read when nobody says otherwise.
+    /// Position up to which [`crate::Processes::read`] has read, used when no position is given.
     pub cursor: AtomicU64,
-    /// Whether it is in the list of jobs.
+    /// Whether the job is listed.
     pub listed: AtomicBool,
     pub news: watch::Sender<News>,
     pub ended: Mutex<Option<Duration>>,
@@ -148,15 +148,15 @@ impl Process {
         }
     }
 
-    /// Waits until `wanted` holds or `wait` is over.
+    /// Waits until `wanted` holds, at most `wait`.
     pub async fn wait_until(&self, wait: Duration, wanted: impl FnMut(&News) -> bool) {
         let mut news = self.news.subscribe();
-        // The sender is this process itself, so the only other outcome is the end of the wait.
+        // The sender belongs to this process, so the only other outcome is the timeout.
         let _ = tokio::time::timeout(wait, news.wait_for(wanted)).await;
     }
 
     pub fn chunk(&self, after: Option<u64>, max: usize) -> Chunk {
-        // The state is taken first: output that comes between the two belongs to a job that still ran.
+        // The state is read first: output that arrives in between belongs to a job that was still running.
         let state = self.state();
         let after = after.unwrap_or_else(|| self.cursor.load(Ordering::Relaxed));
         let Part {
@@ -174,7 +174,8 @@ impl Process {
     }
 }
 
-/// A process and the way to its minder. When the last handle is gone, the minder kills what is left.
+/// A process and the channel to its supervisor. When the last handle is dropped, the supervisor kills the processes
+/// that remain.
 #[derive(Clone)]
 pub struct Handle {
     pub process: std::sync::Arc<Process>,
@@ -182,7 +183,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// A minder that is gone has nothing left to be told.
+    /// Sends a command; has no effect if the supervisor has finished.
     pub fn tell(&self, order: Order) {
         let _ = self.orders.send(order);
     }

@@ -1,48 +1,49 @@
-//! This crate exists so that a tool may start a program without anything of it outliving, outgrowing or outreaching
-//! what it was started for: every child is confined, its output is bounded, and all it ever forked ends with it.
+//! Confined, bounded child processes.
 //!
-//! Two small processes of our own stand between the host and a program. The *warden* ([`launch`] with the role
-//! `watch`) adopts whatever the program leaves behind and kills all of it when it is told to, or when the host is
-//! gone, however the host went. The *launcher* (role `enter`) puts the limits, the file fence (Landlock) and the
-//! system call filter (seccomp) on itself and then becomes the program. Neither needs `unsafe`: nothing of ours runs
+//! Every child is sandboxed, its output is bounded, and all its descendants are killed when it ends.
+//!
+//! Two helper processes run between the host and a program. The *warden* ([`launch`] with the role `watch`) adopts the
+//! processes that the program leaves behind and kills them on request or when the host exits for any reason. The
+//! *launcher* (role `enter`) applies the resource limits, the file rules (Landlock) and the system call filter
+//! (seccomp) to itself and then executes the program. Neither needs `unsafe`, because no code of this crate runs
 //! between fork and exec.
 //!
-//! Read in this order: [`Settings`] and [`Command`] say what is wanted, [`Processes`] runs it, `mind.rs` is one
-//! program's life from start to end, `launcher/` is the other side.
+//! Read in this order: [`ProcessSettings`] and [`Command`] describe what to run, [`Processes`] runs it, `supervisor.rs`
+//! follows one program from start to end, and `launcher/` is the code of the helper processes.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), toolhost_process::ProcessError> {
-//! use toolhost_process::{Command, Exit, Launcher, OpenPath, Processes, Programs, Settings};
+//! use toolhost_process::{AllowedPrograms, Command, ExitReason, Launcher, OpenPath, Processes, ProcessSettings};
 //!
 //! // `main` of this program calls `toolhost_process::launch` when it sees `process-launcher`.
 //! let launcher = Launcher::this_program(["process-launcher".into()]);
-//! let mut settings = Settings::new(launcher, "/var/lib/host/outputs".into());
-//! settings.programs = Programs::Only(vec!["sh".to_owned()]);
+//! let mut settings = ProcessSettings::new(launcher, "/var/lib/host/outputs".into());
+//! settings.programs = AllowedPrograms::Only(vec!["sh".to_owned()]);
 //! let processes = Processes::new(settings)?;
 //!
 //! let project = OpenPath::directory("/home/me/project".as_ref())?;
 //! let mut command = Command::new("sh", &["-c", "make test"], project.clone());
-//! command.fence.write = vec![project];
-//! let finished = processes.run(command, &mut |_, bytes| print!("{bytes:?}"), std::future::pending()).await?;
-//! assert_eq!(finished.exit, Exit::Code(0));
+//! command.sandbox.write = vec![project];
+//! let result = processes.run(command, &mut |_, bytes| print!("{bytes:?}"), std::future::pending()).await?;
+//! assert_eq!(result.exit, ExitReason::Code(0));
 //! # Ok(()) }
 //! ```
 //!
-//! Known limits, on purpose:
-//! - The number of processes is looked at twice a second, not limited by the kernel: `RLIMIT_NPROC` counts every
-//!   process of the user, also those of the person at the machine. A fork bomb has that half second.
-//! - Before Linux 6.12 (Landlock ABI 6) a confined program can still send signals to other processes of its user.
-//! - Landlock filters neither `stat` nor the changing of modes and times: a confined program can learn that a path
-//!   exists, and can change the mode of a file of its user outside the fence, but neither read nor write it. Changing
-//!   owners and extended attributes is refused everywhere.
-//! - The rules of system directories are taken by path when the program starts. Those of granted directories are made
-//!   of the descriptors in [`Fence`].
-//! - Without `CAP_SYS_ADMIN` there is no private `/proc`: a confined program then sees no process in it but, mostly,
-//!   its first one.
+//! Known limitations:
+//! - The number of processes is checked twice a second instead of being limited by the kernel, because `RLIMIT_NPROC`
+//!   counts all processes of the user, including those outside the sandbox. A fork bomb can run for half a second.
+//! - Before Linux 6.12 (Landlock ABI 6), a confined program can send signals to other processes of its user.
+//! - Landlock filters neither `stat` nor changes of modes and times. A confined program can learn that a path exists
+//!   and can change the mode of a file that its user owns outside the sandbox, but can neither read nor write the file.
+//!   Changing owners and extended attributes is refused everywhere.
+//! - Rules for system directories are resolved by path when the program starts. Rules for granted directories use the
+//!   descriptors in [`SandboxPermissions`].
+//! - Without `CAP_SYS_ADMIN` there is no private `/proc`. A confined program then sees almost only its first process
+//!   there.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
-    "toolhost-process confines programs with Linux's Landlock and seccomp, and has no fence for this system yet; \
+    "toolhost-process confines programs with Linux's Landlock and seccomp and does not support this system; \
      build for Linux"
 );
 

@@ -1,23 +1,24 @@
-//! Two streams in one, with the lines of each kept whole.
+//! Merges two streams without splitting lines.
 
 use crate::Stream;
 
-/// Bytes of an unfinished line, and bytes that wait for its end: beyond that they do not wait.
+/// Maximum bytes of an unfinished line, and of the bytes that wait for its end. Beyond that, bytes are passed on
+/// immediately.
 const MAX_LINE: usize = 64 << 10;
 
-/// Passes the bytes of two streams on in the order in which they come, but for one thing: while a line of one stream is
-/// unfinished, what the other one writes waits for its end. The wait is bounded here by size, and by time by whoever
-/// calls [`Lines::release`].
+/// Passes the bytes of two streams on in the order of arrival, except that while a line of one stream is unfinished,
+/// bytes of the other stream wait for its end. The wait is bounded by size here, and by time by the caller of
+/// [`LineMerger::release`].
 #[derive(Debug, Default)]
 pub struct Lines {
     /// The stream whose unfinished line was passed on last, and the length of that line so far.
     open: Option<(Stream, usize)>,
-    /// What the other stream wrote since.
+    /// Bytes of the other stream since then.
     waiting: Vec<u8>,
 }
 
 impl Lines {
-    /// Calls `pass` with what is to be added now.
+    /// Calls `pass` with the bytes that can be passed on now.
     pub fn push(&mut self, stream: Stream, bytes: &[u8], pass: &mut dyn FnMut(&[u8])) {
         match self.open {
             Some((open, length)) if open != stream => {
@@ -42,14 +43,14 @@ impl Lines {
         }
     }
 
-    /// Lets go what waits, whether or not the line before it has ended.
+    /// Passes on the waiting bytes, whether or not the line before them has ended.
     pub fn release(&mut self, pass: &mut dyn FnMut(&[u8])) {
         if let Some((open, _)) = self.open {
             self.release_from(open.other(), pass);
         }
     }
 
-    /// Nothing more comes from a stream.
+    /// Marks a stream as closed.
     pub fn close(&mut self, stream: Stream, pass: &mut dyn FnMut(&[u8])) {
         if self.open.is_some_and(|(open, _)| open == stream) {
             self.release(pass);
@@ -89,7 +90,7 @@ impl Lines {
 mod tests {
     use super::*;
 
-    /// `o` and `e` before each piece name its stream; `!` releases and `-o` closes.
+    /// `o` and `e` before each piece select its stream; `!` releases, and `-o` closes a stream.
     fn check(pieces: &[&str], expected: &str, waits: bool) {
         let (mut lines, mut text) = (Lines::default(), Vec::new());
         let mut pass = |bytes: &[u8]| text.extend_from_slice(bytes);
@@ -115,7 +116,7 @@ mod tests {
             false,
         );
         check(&["ecat: ", "oended\n"], "cat: ", true);
-        // One stream alone never waits, so a prompt shows at once.
+        // A single stream never waits, so a prompt is shown immediately.
         check(&["oname: ", "ome\n", "e"], "name: me\n", false);
         check(
             &["ea", "o1\n2", "eb\nc", "o3\n", "ed\n"],

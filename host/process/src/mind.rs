@@ -1,4 +1,5 @@
-//! One program's life: a task that reads its output, keeps its times, and does not end before the program has.
+//! The supervisor of one program: a task that reads its output, enforces its timeouts and runs until the program has
+//! ended.
 
 use std::future;
 use std::sync::atomic::Ordering;
@@ -15,9 +16,9 @@ use crate::spawn::{Line, Reader};
 use crate::wire::{Demand, Report};
 use crate::{Exit, Leftovers, Signal, Stream};
 
-/// After SIGKILL: a process may hang in the kernel, and nobody should wait for it for ever.
+/// How long to wait for the end after SIGKILL, because a process can hang in the kernel.
 const CONFIRM: Duration = Duration::from_secs(10);
-/// After everything ended: whoever still holds the pipes is none of ours.
+/// How long to read output after all processes have ended, because an unrelated process can hold the pipes open.
 const DRAIN: Duration = Duration::from_secs(1);
 
 pub type Live = mpsc::Sender<(Stream, Vec<u8>)>;
@@ -42,14 +43,14 @@ pub struct Minder {
     pub line: Line,
     pub stdout: Option<Reader>,
     pub stderr: Option<Reader>,
-    /// None once everyone who could give an order is gone.
+    /// `None` once all senders are dropped.
     pub orders: Option<mpsc::UnboundedReceiver<Order>>,
     pub live: Option<Live>,
     pub ground: Ground,
     pub times: Times,
 }
 
-/// When something is due. None of them is set twice.
+/// Pending deadlines. `None` means not set.
 #[derive(Default)]
 struct Alarms {
     timeout: Option<Instant>,
@@ -79,7 +80,7 @@ impl Alarms {
     }
 }
 
-/// Whether `alarm` is due; it is off then.
+/// Returns whether `alarm` is due, and clears it if so.
 fn due(alarm: &mut Option<Instant>, now: Instant) -> bool {
     alarm.take_if(|at| *at <= now).is_some()
 }
@@ -93,7 +94,7 @@ enum Event {
 
 struct Life {
     alarms: Alarms,
-    /// Why it is being ended, if it is not by itself.
+    /// Why the program is being ended, unless it ends by itself.
     cause: Option<Exit>,
     /// How the program itself ended.
     exit: Option<Exit>,
@@ -185,8 +186,8 @@ impl Minder {
                     ..Alarms::default()
                 };
             }
-            // The warden was killed, or says what it may not say at this point. The program dies with it; what is
-            // left of its group is killed from here.
+            // The warden was killed, or sent a report that is invalid here. The program dies with it; the rest of its
+            // process group is killed from here.
             None | Some(Report::Started { .. } | Report::Failed(_)) => {
                 if life.exit.is_none()
                     && let Some(group) = Pid::from_raw(self.process.pid)
@@ -217,7 +218,7 @@ impl Minder {
         }
         let written = self.combine(life, |output| output.push(stream, &bytes));
         if let Some(live) = &self.live {
-            // There is room: `output` waited for it, and this task is the only sender.
+            // The channel has capacity: `output` waited for it, and this task is the only sender.
             let _ = live.try_send((stream, bytes));
         }
         if written > self.times.max_output && life.cause.is_none() {
@@ -225,8 +226,8 @@ impl Minder {
         }
     }
 
-    /// Changes the output, tells how much of it can be read now, and keeps the clock of what waits for a line to end.
-    /// Returns how much was written in all.
+    /// Applies `change` to the output, publishes how much of it can be read now, and updates the deadline for an
+    /// unfinished line. Returns how many bytes were written in total.
     fn combine(&self, life: &mut Life, change: impl FnOnce(&mut Output)) -> u64 {
         let (total, written, waits) = {
             let mut output = self.process.output();
@@ -242,14 +243,14 @@ impl Minder {
     async fn obey(&mut self, order: Option<Order>, life: &mut Life) {
         match order {
             Some(Order::Signal(signal @ (Signal::Term | Signal::Kill))) => {
-                // Not a cause: what the program died of is what it reports.
+                // No cause is set, because the program reports which signal ended it.
                 if signal == Signal::Term {
                     self.terminate(life).await;
                 } else {
                     self.kill(life).await;
                 }
             }
-            // A warden that kills listens to nothing else.
+            // A warden that is killing does not process further commands.
             Some(Order::Signal(_)) if life.killing => {}
             Some(Order::Signal(signal)) => self.line.demand(Demand::Signal(signal.number())).await,
             Some(Order::End) => self.stop(life, Exit::Cancelled).await,
@@ -274,7 +275,7 @@ impl Minder {
         }
     }
 
-    /// True when it is given up.
+    /// Returns true if the supervisor gives up.
     async fn alarm(&mut self, life: &mut Life) -> bool {
         let now = Instant::now();
         if due(&mut life.alarms.timeout, now) {
@@ -335,7 +336,7 @@ impl Minder {
             .send_modify(|news| *news = News { state, bytes });
     }
 
-    /// How much of the output can be read, with what waited for the end of a line.
+    /// Releases output that waits for the end of a line, and returns how many bytes can be read.
     fn released(&self) -> u64 {
         let mut output = self.process.output();
         output.release();
@@ -356,13 +357,13 @@ impl Minder {
             confirmed: life.confirmed,
         };
         self.process.news.send_replace(News { state, bytes });
-        // Whoever writes holds this lock, but not for long: nobody reads any more.
+        // A writer holds this lock only briefly, because the program no longer reads.
         *self.process.stdin.lock().await = None;
         self.line.close().await;
     }
 }
 
-/// The next piece of output, once there is room for it at the listener: a slow listener slows the program down
+/// Returns the next chunk of output once the listener has capacity for it. A slow listener slows the program down
 /// instead of filling memory.
 async fn output(
     live: Option<&Live>,
@@ -370,7 +371,7 @@ async fn output(
     stderr: &mut Option<Reader>,
 ) -> (Stream, Option<Vec<u8>>) {
     if let Some(live) = live {
-        // A listener that is gone leaves room for everything.
+        // A dropped listener never blocks.
         let _ = live.reserve().await;
     }
     let (stream, bytes) = tokio::select! {

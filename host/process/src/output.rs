@@ -1,4 +1,4 @@
-//! What one program writes: the beginning in a file, head and tail of each stream in memory, the middle nowhere.
+//! The output of one program: the beginning in a file, and head and tail of each stream in memory.
 
 use std::fs::File;
 use std::io;
@@ -16,9 +16,9 @@ pub struct Output {
     combined: HeadTail,
     lines: Lines,
     path: PathBuf,
-    /// Made when there is something to write.
+    /// Created on the first write.
     file: Option<File>,
-    /// How much of it is in the file; nothing more is added once this is smaller than it could be.
+    /// Bytes in the file. Once it falls behind what was written, nothing more is appended.
     filed: u64,
     most_filed: u64,
 }
@@ -27,9 +27,9 @@ pub struct Output {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Part {
     pub bytes: Vec<u8>,
-    /// What to ask for next.
+    /// The position to read from next.
     pub next: u64,
-    /// Bytes between what was asked for and what could be given.
+    /// Bytes between the requested position and the first available byte.
     pub dropped: u64,
 }
 
@@ -55,17 +55,17 @@ impl Output {
         self.combine(|lines, pass| lines.push(stream, bytes, pass));
     }
 
-    /// Something waits for the end of a line of the other stream.
+    /// Whether output waits for the end of a line of the other stream.
     pub fn waits(&self) -> bool {
         self.lines.waits()
     }
 
-    /// The line has had its time.
+    /// Releases output that waits for the end of a line.
     pub fn release(&mut self) {
         self.combine(|lines, pass| lines.release(pass));
     }
 
-    /// Nothing more comes from a stream.
+    /// Marks a stream as closed.
     pub fn close(&mut self, stream: Stream) {
         self.combine(|lines, pass| lines.close(stream, pass));
     }
@@ -77,7 +77,7 @@ impl Output {
     }
 
     fn append(&mut self, bytes: &[u8]) {
-        // A full disk loses the file's end and nothing else: what is in memory is still told.
+        // On a full disk the file is cut short, but the output in memory is still available.
         if self.filed == self.combined.total() && self.file(bytes).is_err() {
             self.most_filed = self.filed;
         }
@@ -99,12 +99,12 @@ impl Output {
         Ok(())
     }
 
-    /// What of the combined output can be read.
+    /// Bytes of the combined output that can be read.
     pub fn total(&self) -> u64 {
         self.combined.total()
     }
 
-    /// All that was written.
+    /// Bytes written in total.
     pub fn written(&self) -> u64 {
         self.stdout.total() + self.stderr.total()
     }
@@ -143,13 +143,13 @@ impl Output {
         Ok(bytes)
     }
 
-    /// Standard output, standard error, and both together.
+    /// Standard output, standard error, and both combined.
     pub fn kept(&self) -> (Kept, Kept, Kept) {
         (self.stdout.kept(), self.stderr.kept(), self.combined.kept())
     }
 }
 
-/// For its owner alone: a program's output may hold anything.
+/// Readable only by its owner, because output can contain secrets.
 fn create(path: &Path) -> io::Result<File> {
     File::options()
         .read(true)

@@ -1,9 +1,9 @@
-//! Whose programs there are. This crate compares owners and reads nothing in them.
+//! Owners of jobs. This crate compares owners and does not interpret them.
 
 use std::sync::Arc;
 
-/// An identity made of whole identifiers. Two keys are equal when all of their parts are, so no two lists of parts
-/// make one key.
+/// An identity composed of several identifiers. Two keys are equal only if all parts are equal, so different lists of
+/// parts never collide.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct OwnerKey(Arc<[Box<str>]>);
 
@@ -13,15 +13,15 @@ impl OwnerKey {
     }
 }
 
-/// A session of a user: its programs end together, and it has an output folder of its own.
+/// A session of a user. Its programs end together, and it has its own output directory.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct SessionOwner {
-    /// [`crate::JobQuota`] counts for each user.
+    /// [`crate::JobQuota`] applies per user.
     pub user: OwnerKey,
     pub session: OwnerKey,
 }
 
-/// Who may list, read and signal a job: the same group in the same session.
+/// The owner of a job, which can list, read and signal it: a group within a session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct JobOwner {
     pub session: SessionOwner,

@@ -1,5 +1,5 @@
-//! A program whose pipes are its starter's: for whoever speaks a protocol with it, and reads on for as long as it
-//! lives. The warden stands above it all the same, so nothing of it outlives the host.
+//! Unconfined programs whose pipes belong to the caller, for protocols such as MCP over stdio. The program runs under a
+//! warden, so none of its processes outlives the host.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,23 +12,23 @@ use crate::spawn::{Ends, Line, spawn};
 use crate::wire::{Demand, Orders, Report};
 use crate::{Command, Exit, Input, Launcher, Limits, OpenPath, ProcessError, Programs};
 
-/// After SIGKILL: a process may hang in the kernel, and nobody should wait for it for ever.
+/// How long to wait for the end after SIGKILL, because a process can hang in the kernel.
 const CONFIRM: Duration = Duration::from_secs(5);
 
-/// What to start, without walls around it: whoever starts it has a person's word for exactly this.
+/// A program to start without a sandbox. The caller must have the user's approval for exactly this command.
 #[derive(Debug, Clone)]
 pub struct PipedCommand {
     /// A name to look up in `path`, or an absolute path.
     pub program: String,
     pub arguments: Vec<String>,
     pub cwd: PathBuf,
-    /// All that it gets.
+    /// The complete environment.
     pub variables: Vec<(String, String)>,
-    /// Where a name is looked up; absolute folders.
+    /// Directories in which a name is looked up; absolute.
     pub path: Vec<PathBuf>,
 }
 
-/// A running program. Dropping it kills all that it started.
+/// A running program. Dropping it kills the program and its descendants.
 pub struct Piped {
     line: Line,
     pid: i32,
@@ -37,7 +37,7 @@ pub struct Piped {
     gone: bool,
 }
 
-/// Our ends of its pipes.
+/// The host's ends of the program's pipes.
 pub struct Pipes {
     pub stdin: pipe::Sender,
     pub stdout: pipe::Receiver,
@@ -76,7 +76,7 @@ impl Piped {
                 other => other,
             })?;
         let pipes = Pipes {
-            stdin: stdin.expect("its input was asked to be open").into_pipe(),
+            stdin: stdin.expect("the input was requested as open").into_pipe(),
             stdout: stdout.into_pipe(),
             stderr: stderr.expect("pipes have a standard error").into_pipe(),
         };
@@ -93,7 +93,7 @@ impl Piped {
         self.pid
     }
 
-    /// Waits until the program itself has ended. Nothing is lost when this future is dropped.
+    /// Waits until the program itself has ended. Cancel safe.
     pub async fn ended(&mut self) -> Exit {
         loop {
             if let Some(exit) = self.exit {
@@ -103,8 +103,8 @@ impl Piped {
         }
     }
 
-    /// The end in good order: its input has been closed by whoever held it; it gets `patience` to end by itself, then
-    /// SIGTERM and the same again, then SIGKILL with all that it left behind.
+    /// Ends the program gracefully. The caller has closed its input; the program gets `patience` to exit, then SIGTERM
+    /// and `patience` again, then it is killed with SIGKILL together with all remaining processes.
     pub async fn end(mut self, patience: Duration) -> Exit {
         if timeout(patience, self.ended()).await.is_err() {
             self.line
@@ -131,7 +131,7 @@ impl Piped {
                 self.exit = Some(exit.unwrap_or(Exit::Lost));
             }
             Some(Report::Crowded) => self.exit = Some(Exit::Crowded),
-            // Without a warden there is nothing more to hear.
+            // Without a warden there are no further reports.
             None | Some(Report::Gone | Report::Started { .. } | Report::Failed(_)) => {
                 self.gone = true;
                 self.exit.get_or_insert(Exit::Lost);

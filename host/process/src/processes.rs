@@ -1,4 +1,4 @@
-//! All the programs of one host, by session: the only way to start one.
+//! All programs of one host, by session. This is the only way to start a program.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ use crate::{
     State, Stop, Stream,
 };
 
-/// How long a job may leave its input unread.
+/// How long a job may leave its input unread before a write fails.
 const INPUT_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A handle; clones share the same programs. When the last one is dropped, everything is killed.
+/// A handle; clones share the same programs. Dropping the last one kills all of them.
 #[derive(Clone)]
 pub struct Processes {
     inner: Arc<Inner>,
@@ -30,7 +30,7 @@ pub struct Processes {
 
 impl Processes {
     pub fn new(mut settings: Settings) -> Result<Processes, ProcessError> {
-        // Looked up once: later a program may have exchanged a link on the way.
+        // Resolved once, because a program could later replace a symbolic link in the path.
         for path in settings.hidden.iter_mut().chain(&mut settings.read_only) {
             *path = without_links(path);
         }
@@ -38,7 +38,7 @@ impl Processes {
         Ok(Processes { inner })
     }
 
-    /// Runs a program to its end, or until `stop` says what else to do. Dropping this future kills the program and all it started.
+    /// Runs a program to its end, or until `stop` resolves. Dropping this future kills the program and its descendants.
     pub async fn run(
         &self,
         command: Command,
@@ -76,7 +76,7 @@ impl Processes {
             live(stream, &bytes);
         }
         guard.0 = None;
-        // A job that goes on has told this much already.
+        // The output of a job that continues has been reported up to this point.
         handle
             .process
             .cursor
@@ -95,25 +95,25 @@ impl Processes {
         Ok(started.handle.process.job())
     }
 
-    /// Returns whether a program of this name may be started and is installed.
+    /// Returns whether the program `program` is allowed and installed.
     pub fn finds(&self, program: &str) -> bool {
         let settings = &self.inner.settings;
         settings.programs.find(program, &settings.path).is_ok()
     }
 
-    /// The jobs of an owner, the oldest first; also those that ended, as far as they are remembered.
+    /// The jobs of an owner, oldest first, including those that have ended and are still remembered.
     pub fn jobs(&self, owner: &JobOwner) -> Vec<Job> {
         let listed = self.inner.listed(owner);
         listed.iter().map(|handle| handle.process.job()).collect()
     }
 
-    /// Where the outputs of a session are, and nothing of other sessions. The folder is there until the session ends.
+    /// The directory with the outputs of a session and of no other session. It exists until the session ends.
     pub fn output_folder(&self, owner: &SessionOwner) -> Result<PathBuf, ProcessError> {
         self.inner.output(owner)
     }
 
-    /// Combined output from `after` on, or from where the last reader stopped. When there is none yet, waits up to
-    /// `wait` for some, or for the end of the job.
+    /// Returns the combined output from `after` on, or from where the last read stopped. If there is none yet, waits up
+    /// to `wait` for output or for the end of the job.
     pub async fn read(
         &self,
         owner: &JobOwner,
@@ -142,7 +142,7 @@ impl Processes {
         Ok(process.job())
     }
 
-    /// Input for a job that was started with [`Input::Open`], or on a terminal.
+    /// Writes to the standard input of a job that was started with [`Input::Open`] or on a terminal.
     pub async fn write(&self, owner: &JobOwner, id: u64, bytes: &[u8]) -> Result<(), ProcessError> {
         let process = self.inner.job(owner, id)?.process;
         let no_input = |reason| ProcessError::NoInput { id, reason };
@@ -155,7 +155,7 @@ impl Processes {
         while written < bytes.len() {
             match tokio::time::timeout(INPUT_PATIENCE, writer.write(&bytes[written..])).await {
                 Ok(Ok(count)) => written += count,
-                Ok(Err(_)) => return Err(no_input("it does not read any more")),
+                Ok(Err(_)) => return Err(no_input("it no longer reads its input")),
                 Err(_) => {
                     let waited = INPUT_PATIENCE;
                     return Err(ProcessError::InputFull {
@@ -169,14 +169,14 @@ impl Processes {
         Ok(())
     }
 
-    /// Ends a job's input.
+    /// Closes a job's standard input.
     pub async fn close_input(&self, owner: &JobOwner, id: u64) -> Result<(), ProcessError> {
         *self.inner.job(owner, id)?.process.stdin.lock().await = None;
         Ok(())
     }
 
-    /// Sends a signal to all of a job. After [`Signal::Term`] and [`Signal::Kill`] it waits for the end, with others
-    /// for as long as the grace lasts.
+    /// Sends a signal to all processes of a job. Waits for the job to end after [`Signal::Term`] and [`Signal::Kill`],
+    /// and for at most the grace period after other signals that usually end a program.
     pub async fn kill(
         &self,
         owner: &JobOwner,
@@ -197,8 +197,8 @@ impl Processes {
         Ok(handle.process.job())
     }
 
-    /// Ends every program of a session. They are told at once, and have ended, with their files removed, when the
-    /// returned future is done.
+    /// Ends all programs of a session. They are signalled immediately; when the returned future completes, they have
+    /// ended and their files are removed.
     pub fn end_session(&self, owner: &SessionOwner) -> impl Future<Output = ()> + Send + use<> {
         let ended = self.inner.begin_end(owner);
         let grace = self.inner.settings.kill_grace;
@@ -209,7 +209,7 @@ impl Processes {
         }
     }
 
-    /// Ends everything; nothing is started any more.
+    /// Ends all programs. No program can be started afterwards.
     pub async fn shutdown(&self) {
         let sessions = self.inner.close();
         for session in &sessions {
@@ -219,7 +219,7 @@ impl Processes {
         for session in sessions {
             session.end(grace).await;
         }
-        // Nor of sessions that were ended shortly before.
+        // Waits for sessions that were ended shortly before, too.
         let mut ending = self.inner.ending.subscribe();
         let none = ending.wait_for(|ending| *ending == 0);
         let _ = tokio::time::timeout(END_PATIENCE + grace, none).await;

@@ -1,11 +1,12 @@
-//! Which programs may be started, and where the file of one is.
+//! The list of allowed programs, and the lookup of a program's file.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use crate::ProcessError;
 
-/// Which programs the host starts. What these start in turn is up to the fence: a shell on the list is every program.
+/// The programs that the host may start. The sandbox restricts what these start in turn: allowing a shell allows every
+/// program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Programs {
     /// Names, looked up in the search path only, or absolute paths.
@@ -14,7 +15,8 @@ pub enum Programs {
 }
 
 impl Programs {
-    /// The file to execute. A name is never looked up in the working directory, where a tool may have put one.
+    /// Returns the file to execute. A name is never looked up in the working directory, where a tool could have created
+    /// one.
     pub(crate) fn find(&self, program: &str, path: &[PathBuf]) -> Result<PathBuf, ProcessError> {
         if let Programs::Only(list) = self
             && !list.iter().any(|allowed| allowed == program)
@@ -37,11 +39,11 @@ impl Programs {
             let file = PathBuf::from(program);
             return executable(&file)
                 .then_some(file)
-                .ok_or_else(|| not_found("the file system as an executable file".to_owned()));
+                .ok_or_else(|| not_found("the file system or is not executable".to_owned()));
         }
         if !is_plain(program) {
             return Err(not_found(
-                "the search path: give a plain name or an absolute path".to_owned(),
+                "the search path: use a plain name or an absolute path".to_owned(),
             ));
         }
         path.iter()
@@ -92,23 +94,23 @@ mod tests {
 
     #[test]
     fn a_name_is_looked_up_in_the_search_path_and_nowhere_else() {
-        let odd = "the search path: give a plain name or an absolute path";
+        let odd = "the search path: use a plain name or an absolute path";
         for program in ["./sh", "../bin/sh", "bin/sh", "", ".", "..", "sh/"] {
             check(
                 &Programs::Any,
                 program,
-                &format!("the program `{program}` is not found in {odd}"),
+                &format!("program `{program}` was not found in {odd}"),
             );
         }
         check(
             &Programs::Any,
             "no-such-program",
-            "the program `no-such-program` is not found in relative:/nowhere:/usr/bin:/bin",
+            "program `no-such-program` was not found in relative:/nowhere:/usr/bin:/bin",
         );
         check(
             &Programs::Any,
             "/etc/passwd",
-            "the program `/etc/passwd` is not found in the file system as an executable file",
+            "program `/etc/passwd` was not found in the file system or is not executable",
         );
     }
 }

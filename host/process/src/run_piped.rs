@@ -1,4 +1,4 @@
-//! Runs a program to its end: input in, bounded output out, nothing of it left when nobody waits any more.
+//! Runs a program to its end with given input and bounded output. Dropping the future kills it.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use crate::{Exit, Launcher, Piped, PipedCommand, Pipes, ProcessError};
 
-/// After the program ended: whoever still holds its pipes is none of ours.
+/// How long to read after the program ended, because an unrelated process can hold its pipes open.
 const DRAIN: Duration = Duration::from_secs(1);
 
 pub struct PipedRan {
@@ -16,7 +16,7 @@ pub struct PipedRan {
     pub exit: Exit,
 }
 
-/// The beginning of what was written.
+/// The beginning of an output stream.
 #[derive(Default)]
 pub struct PipedOutput {
     pub bytes: Vec<u8>,
@@ -29,7 +29,7 @@ impl PipedOutput {
     }
 }
 
-/// Dropping the future kills the program and all that it started.
+/// Runs `command` to its end. Dropping the future kills the program and its descendants.
 pub async fn run_piped(
     launcher: &Launcher,
     command: &PipedCommand,
@@ -43,7 +43,7 @@ pub async fn run_piped(
         stderr,
     } = pipes;
     let feed = async {
-        // A program that does not read its input to the end does no wrong.
+        // A program is not required to read its whole input.
         let _ = stdin.write_all(input).await;
         drop(stdin);
     };
@@ -78,7 +78,7 @@ pub async fn run_piped(
     })
 }
 
-/// Reads to the end, and keeps the beginning.
+/// Reads to the end, and keeps the first `most` bytes.
 async fn read(mut stream: impl AsyncRead + Unpin, kept: &mut PipedOutput, most: usize) {
     let mut buffer = vec![0; 16 << 10];
     while let Ok(count @ 1..) = stream.read(&mut buffer).await {

@@ -1,4 +1,4 @@
-//! The sessions of a host and the jobs of each, and room for one more.
+//! The sessions of a host, the jobs of each, and the admission of new ones.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -13,9 +13,9 @@ use crate::job::{Handle, Order};
 use crate::settings::JobQuota;
 use crate::{JobOwner, OpenPath, OwnerKey, ProcessError, SessionOwner, Settings};
 
-/// Finished jobs of a group whose output can still be read.
+/// Maximum number of ended jobs per group whose output can still be read.
 const REMEMBERED: usize = 64;
-/// Beyond the grace; the minder gives up a little earlier.
+/// How long to wait beyond the grace period. The supervisor gives up slightly earlier.
 pub const END_PATIENCE: Duration = Duration::from_secs(12);
 
 pub struct Inner {
@@ -23,7 +23,7 @@ pub struct Inner {
     sessions: Mutex<Sessions>,
     next_folder: AtomicU64,
     closing: AtomicBool,
-    /// Sessions whose programs have been told to end and may not have ended.
+    /// Number of sessions whose programs were told to end and may still be running.
     pub ending: watch::Sender<usize>,
     pub folder: Folder,
 }
@@ -32,7 +32,7 @@ type Sessions = HashMap<SessionOwner, Session>;
 
 pub struct Session {
     folder: Arc<SessionFolder>,
-    /// The number of its next job. Other sessions learn nothing from it.
+    /// The number of the next job. Numbers are per session, so they reveal nothing about other sessions.
     next_job: u64,
     groups: HashMap<OwnerKey, Group>,
 }
@@ -40,7 +40,7 @@ pub struct Session {
 struct Group {
     temporary: OpenPath,
     jobs: BTreeMap<u64, Handle>,
-    /// Starts that are under way: they count before they are jobs.
+    /// Starts in progress. They count against the limits before they are jobs.
     starting: usize,
 }
 
@@ -57,7 +57,7 @@ impl Inner {
         })
     }
 
-    /// From here on nothing is started; what was is returned.
+    /// Refuses further starts, and returns the existing sessions.
     pub fn close(&self) -> Vec<Session> {
         self.closing.store(true, Ordering::SeqCst);
         self.sessions()
@@ -70,7 +70,7 @@ impl Inner {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the programs of a session to end. A new session of the same owner has nothing of it.
+    /// Removes a session and tells its programs to end. A new session of the same owner starts empty.
     pub fn begin_end(self: &Arc<Inner>, owner: &SessionOwner) -> Option<(Session, Ending)> {
         let session = self.sessions().remove(owner)?;
         session.tell_all();
@@ -78,7 +78,7 @@ impl Inner {
         Some((session, Ending(Arc::clone(self))))
     }
 
-    /// The listed jobs of an owner, the oldest first.
+    /// The listed jobs of an owner, oldest first.
     pub fn listed(&self, owner: &JobOwner) -> Vec<Handle> {
         let sessions = self.sessions();
         let jobs = group_of(&sessions, owner)
@@ -107,7 +107,7 @@ impl Inner {
         Err(ProcessError::UnknownJob { id, known })
     }
 
-    /// The output folder of a session, which is made when the session is new.
+    /// Returns the output directory of a session. Creates the session if it does not exist.
     pub fn output(&self, owner: &SessionOwner) -> Result<PathBuf, ProcessError> {
         if self.closing.load(Ordering::SeqCst) {
             return Err(ProcessError::Closing);
@@ -130,12 +130,10 @@ impl Inner {
             };
             sessions.insert(owner.clone(), session);
         }
-        Ok(sessions
-            .get_mut(owner)
-            .expect("it was put there a line above"))
+        Ok(sessions.get_mut(owner).expect("it was inserted above"))
     }
 
-    /// Room for one more program of an owner, whose session is made when it is new.
+    /// Reserves a slot for one more program of an owner. Creates the session if it does not exist.
     pub fn place(self: &Arc<Inner>, owner: &JobOwner) -> Result<Place, ProcessError> {
         if self.closing.load(Ordering::SeqCst) {
             return Err(ProcessError::Closing);
@@ -158,7 +156,7 @@ impl Inner {
         })
     }
 
-    /// Whether the limits of the session, of its user and of the host leave room for one more running program.
+    /// Checks that the limits of the session, of its user and of the host allow one more running program.
     fn admit(&self, sessions: &Sessions, owner: &SessionOwner) -> Result<(), ProcessError> {
         let running = |is: &dyn Fn(&SessionOwner) -> bool| -> usize {
             let sessions = sessions.iter().filter(|(other, _)| is(other));
@@ -187,8 +185,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Forgets outputs of ended jobs until one more fits: the oldest of the user, and where all users together keep too
-    /// much, the oldest of the user who keeps the most.
+    /// Deletes outputs of ended jobs until one more output fits: the oldest of this user, or, if the total limit is
+    /// exceeded, the oldest of the user with the most output.
     fn make_room(&self, sessions: &mut Sessions, user: &OwnerKey) -> Result<(), ProcessError> {
         let each = self.settings.keep_output;
         let most = self.settings.kept_output;
@@ -217,7 +215,7 @@ impl Inner {
     }
 }
 
-/// A session is ending until this is dropped.
+/// Marks a session as ending until it is dropped.
 pub struct Ending(Arc<Inner>);
 
 impl Drop for Ending {
@@ -230,13 +228,13 @@ fn group_of<'a>(sessions: &'a Sessions, owner: &JobOwner) -> Option<&'a Group> {
     sessions.get(&owner.session)?.groups.get(&owner.group)
 }
 
-/// A start that is under way.
+/// A start in progress.
 pub struct Place {
     inner: Arc<Inner>,
     owner: JobOwner,
     id: u64,
     temporary: OpenPath,
-    /// Tells the session from a later one of the same owner.
+    /// Distinguishes the session from a later one of the same owner.
     folder: Arc<SessionFolder>,
 }
 
@@ -250,12 +248,13 @@ impl Place {
         &self.temporary
     }
 
-    /// The file that keeps what the program writes.
+    /// The file for the program's output.
     pub fn output(&self) -> PathBuf {
         self.folder.output(self.id)
     }
 
-    /// Fails when the session was ended meanwhile; the program is then killed, because nobody holds its handle.
+    /// Registers the job. Fails if the session has ended in the meantime; the program is then killed because its handle
+    /// is dropped.
     pub fn take(self, handle: Handle) -> Result<(), ProcessError> {
         self.with_group(|folder, group| {
             group.jobs.insert(handle.process.id, handle);
@@ -291,10 +290,7 @@ impl Session {
             };
             self.groups.insert(key.clone(), group);
         }
-        Ok(self
-            .groups
-            .get_mut(key)
-            .expect("it was put there a line above"))
+        Ok(self.groups.get_mut(key).expect("it was inserted above"))
     }
 
     fn jobs(&self) -> impl Iterator<Item = &Handle> {
@@ -310,7 +306,7 @@ impl Session {
         self.starting() + self.jobs().filter(running).count()
     }
 
-    /// Bytes of output in files; a program that is running counts with the most that is kept of it.
+    /// Bytes of output in files. A running program counts with the maximum that can be kept.
     fn kept(&self, each: u64) -> u64 {
         let jobs = self.jobs().map(|job| {
             if job.process.state().is_over() {
@@ -322,7 +318,7 @@ impl Session {
         self.starting() as u64 * each + jobs.sum::<u64>()
     }
 
-    /// The job that began first, of those that have ended and have output.
+    /// The ended job with output that started first.
     fn oldest_ended(&self) -> Option<(Instant, OwnerKey, u64)> {
         let groups = self.groups.iter();
         let jobs = groups.flat_map(|(key, group)| group.jobs.values().map(move |job| (key, job)));
@@ -355,7 +351,7 @@ impl Session {
 }
 
 impl Group {
-    /// The oldest of too many that ended, with their files.
+    /// Removes the oldest ended jobs beyond the limit, with their files.
     fn forget_oldest(&mut self, folder: &SessionFolder) {
         let over: Vec<u64> = self
             .jobs
@@ -370,7 +366,7 @@ impl Group {
 
     fn forget(&mut self, folder: &SessionFolder, id: u64) {
         self.jobs.remove(&id);
-        // One that wrote nothing has no file.
+        // A job that wrote nothing has no file.
         let _ = std::fs::remove_file(folder.output(id));
     }
 }

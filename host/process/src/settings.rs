@@ -1,4 +1,4 @@
-//! What the operator decides once, for every program that is started.
+//! Operator settings that apply to all programs.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,37 +13,38 @@ pub struct Settings {
     pub launcher: Launcher,
     pub confinement: Confinement,
     pub programs: Programs,
-    /// Where programs are looked for, in this order; also the `PATH` of each child. Absolute, and readable to them.
+    /// Search path for programs, in this order; also the `PATH` of each child. Absolute, and readable by programs.
     pub path: Vec<PathBuf>,
     pub environment: Environment,
     pub limits: Limits,
-    /// Neither read nor changed by any program, whatever is granted: the host's own records and keys. What is recorded
-    /// of outputs is among them always.
+    /// Paths that no program can read or change, whatever is granted: the host's own records and keys. The recorded
+    /// outputs are always hidden.
     pub hidden: Vec<PathBuf>,
-    /// Not changed by any program, whatever is granted: the host's configuration and plugins. In a directory that holds
-    /// such a path, or a hidden one, a program can change what is there, and can make nothing new right beside it.
+    /// Paths that no program can change, whatever is granted: the host's configuration and plugins. In a directory that
+    /// contains such a path or a hidden one, a program can change existing entries but cannot create entries directly
+    /// in it.
     pub read_only: Vec<PathBuf>,
-    /// Running processes of one session, in the foreground and in the background.
+    /// Maximum number of running processes of one session, in the foreground and in the background.
     pub max_jobs: usize,
-    /// Running processes of the sessions of one user, and of all users.
+    /// Maximum number of running processes of all sessions of one user, and of all users.
     pub programs_at_once: JobQuota,
-    /// Bytes of output in files, of the sessions of one user and of all users. The oldest outputs of ended jobs make
-    /// room for new ones.
+    /// Maximum bytes of output in files, per user and in total. The oldest outputs of ended jobs are deleted to make
+    /// room.
     pub kept_output: JobQuota,
-    /// Outputs and private temporary directories are made below it, and removed at the end.
+    /// Parent directory of outputs and private temporary directories, which are removed at the end.
     pub output_dir: PathBuf,
-    /// The beginning of each job's output that is kept in a file.
+    /// How many bytes from the beginning of each job's output are kept in a file.
     pub keep_output: u64,
-    /// The head, and again the tail, that is kept in memory of each of a job's streams.
+    /// How many bytes of the head, and of the tail, of each of a job's streams are kept in memory.
     pub keep_text: usize,
-    /// A program that writes more is ended.
+    /// A program that writes more bytes is terminated.
     pub max_output: u64,
-    /// So long the combined output waits for the end of a line that one stream has begun, before it shows what the
-    /// other one wrote.
+    /// How long the combined output waits for the rest of a line of one stream before it includes what the other stream
+    /// wrote.
     pub line_wait: Duration,
     /// Between SIGTERM and SIGKILL.
     pub kill_grace: Duration,
-    /// What a finished foreground program left running has this long to come to an end by itself.
+    /// How long processes that a finished foreground program left running may continue before they are terminated.
     pub linger: Duration,
 }
 
@@ -77,14 +78,14 @@ impl Settings {
     }
 }
 
-/// The most of something that one user may hold, and that all users may hold together.
+/// The limit of a resource per user, and for all users together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobQuota {
     pub user: u64,
     pub all: u64,
 }
 
-/// Leads to [`crate::launch`]: a program and the arguments after which a role is appended.
+/// How to start [`crate::launch`]: a program and the arguments to which the role is appended.
 #[derive(Debug, Clone)]
 pub struct Launcher {
     pub program: PathBuf,
@@ -92,7 +93,7 @@ pub struct Launcher {
 }
 
 impl Launcher {
-    /// This same program, also when its file was replaced meanwhile.
+    /// The running executable, even if its file was replaced in the meantime.
     pub fn this_program(args: impl IntoIterator<Item = OsString>) -> Launcher {
         Launcher {
             program: PathBuf::from("/proc/self/exe"),
@@ -103,18 +104,18 @@ impl Launcher {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confinement {
-    /// What cannot be confined is not started.
+    /// Programs that cannot be confined are not started.
     Required,
-    /// The operator's explicit word: programs reach whatever the host's user reaches.
+    /// Explicitly disabled by the operator: programs can access everything that the host's user can.
     Off,
 }
 
-/// Of each process, but for the first one.
+/// Limits of each process, except for `processes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// Of a program with all it started. Looked at twice a second, because the kernel's own limit would count every
-    /// process of the user.
+    /// Maximum number of processes of a program and its descendants. Checked twice a second, because the kernel's own
+    /// limit counts all processes of the user.
     pub processes: usize,
     pub open_files: u64,
     pub file_size: Option<u64>,

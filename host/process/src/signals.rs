@@ -1,4 +1,4 @@
-//! Signals that this process was started with as ignored or blocked: what it starts would inherit that.
+//! Reset of ignored and blocked signals that this process inherited, so that child processes do not inherit them.
 
 use std::fs;
 use std::io;
@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 
 use nix::sys::signal::{SigSet, Signal};
 
-/// Signals that get no handler. SIGKILL and SIGSTOP cannot be ignored. A handler of SIGILL, SIGFPE or SIGSEGV would
-/// return to the fault. The standard library ignores SIGPIPE and resets it in what it starts. A handler of SIGTTIN or
-/// SIGTTOU would make a read from the terminal in the background restart without end.
+/// Signals that do not get a handler. SIGKILL and SIGSTOP cannot be ignored. A handler of SIGILL, SIGFPE or SIGSEGV
+/// would return to the faulting instruction. The standard library ignores SIGPIPE and resets it in child processes. A
+/// handler of SIGTTIN or SIGTTOU would make a terminal read in the background restart endlessly.
 const WITHOUT_HANDLER: &[i32] = &[
     libc::SIGKILL,
     libc::SIGSTOP,
@@ -21,19 +21,19 @@ const WITHOUT_HANDLER: &[i32] = &[
     libc::SIGTTOU,
 ];
 
-/// Makes each program that this process starts from now on begin with default signal dispositions and nothing blocked.
+/// Ensures that child processes started after this call have default signal dispositions and no blocked signals.
 ///
-/// A signal that is ignored or blocked at this moment gets a handler that does nothing: this process is not ended by it
-/// either, and the kernel resets a handler when a program is executed. SIGILL, SIGFPE, SIGSEGV, SIGTTIN and SIGTTOU
-/// keep their disposition. Confined programs do not need this call: they start with default dispositions in any case.
+/// A signal that is ignored or blocked at the time of the call gets a handler that does nothing, so it does not end
+/// this process either, and the kernel resets the handler on exec. SIGILL, SIGFPE, SIGSEGV, SIGTTIN and SIGTTOU keep
+/// their disposition. Confined programs do not need this call: they always start with default dispositions.
 ///
-/// Call it first thing in `main`, before any thread is started: the mask is that of the calling thread.
+/// Call it at the start of `main`, before any thread is started, because the mask is that of the calling thread.
 pub fn reset_inherited_signals() -> io::Result<()> {
     let status = fs::read_to_string("/proc/self/status")?;
     let inherited = mask(&status, "SigIgn:")? | mask(&status, "SigBlk:")?;
     for signal in signals(inherited) {
         if !WITHOUT_HANDLER.contains(&signal) {
-            // The C library keeps two signals for itself and refuses a handler; it sets them where it uses them.
+            // The C library reserves two signals, refuses handlers for them, and sets them where it uses them.
             let _ = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
         }
     }
@@ -50,10 +50,10 @@ pub fn reset_inherited_signals() -> io::Result<()> {
 fn mask(status: &str, name: &str) -> io::Result<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .ok_or_else(|| io::Error::other(format!("/proc/self/status has no mask {name}")))
+        .ok_or_else(|| io::Error::other(format!("/proc/self/status has no {name} line")))
 }
 
-/// The numbers of a mask: the lowest bit is signal 1.
+/// The signal numbers in a mask: the lowest bit is signal 1.
 fn signals(mask: u64) -> impl Iterator<Item = i32> {
     (0..64)
         .filter(move |bit| mask >> bit & 1 == 1)

@@ -1,4 +1,4 @@
-//! Starts a warden, hands it its orders, and holds the host's ends of everything.
+//! Starts a warden, sends it the launch request, and holds the host's ends of the pipes.
 
 use std::fs::File;
 use std::io;
@@ -23,17 +23,17 @@ use crate::launcher::WATCH;
 use crate::wire::{self, Demand, Descriptors, Failure, Orders, Report, Stage};
 use crate::{Command, Input, Launcher, OpenPath, ProcessError};
 
-/// A launcher that says nothing for so long is not one of ours.
+/// How long to wait for the first report of a launcher. One that takes longer is not a launcher of this crate.
 const PATIENCE: Duration = Duration::from_secs(30);
 const CHUNK: usize = 64 << 10;
 
-/// What a program reads from and writes to.
+/// The standard streams of a program.
 pub struct Ends {
     pub stdout: Reader,
     pub stderr: Option<Reader>,
     pub stdin: Option<Writer>,
     theirs: [OwnedFd; 3],
-    /// The terminal, if it is one.
+    /// Path of the terminal, if the streams are one.
     pub tty: Option<PathBuf>,
 }
 
@@ -100,11 +100,11 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Of a pipe or a terminal. Only our end stops blocking: the program's has a state of its own.
+    /// Takes a pipe or a terminal. Only the host's end becomes non-blocking: the program's end has a separate state.
     fn new(fd: OwnedFd) -> io::Result<Reader> {
         set_nonblocking(&fd)?;
         Ok(Reader {
-            // Unchecked, because a terminal is read like a pipe and is none.
+            // Unchecked, because a terminal is read like a pipe but is not one.
             pipe: pipe::Receiver::from_owned_fd_unchecked(fd)?,
             buffer: vec![0; CHUNK].into_boxed_slice(),
         })
@@ -114,7 +114,7 @@ impl Reader {
         self.pipe
     }
 
-    /// The next bytes; none at the end. Nothing is lost when this future is dropped.
+    /// The next bytes; empty at the end. Cancel safe.
     pub async fn next(&mut self) -> &[u8] {
         let count = loop {
             if self.pipe.readable().await.is_err() {
@@ -123,7 +123,7 @@ impl Reader {
             match self.pipe.try_read(&mut self.buffer) {
                 Ok(count) => break count,
                 Err(error) if is_passing(&error) => {}
-                // A terminal whose last user is gone answers with an error.
+                // A terminal whose last user has closed it returns an error.
                 Err(_) => break 0,
             }
         };
@@ -146,7 +146,7 @@ impl Writer {
         self.pipe
     }
 
-    /// How many bytes were taken; an error when nobody reads any more.
+    /// Returns how many bytes were written; an error if the reading end is closed.
     pub async fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             self.pipe.writable().await?;
@@ -178,16 +178,16 @@ fn is_passing(error: &io::Error) -> bool {
     )
 }
 
-/// The host's line to a warden. Dropping it makes the warden kill all that is left.
+/// The host's connection to a warden. Dropping it makes the warden kill all remaining processes.
 pub struct Line {
     socket: UnixStream,
     buffer: Vec<u8>,
-    /// Never killed from here, because it would leave its processes to nobody.
+    /// Never killed from here, because the processes it has adopted would remain.
     warden: tokio::process::Child,
 }
 
 impl Line {
-    /// None when the warden is gone. Nothing is lost when this future is dropped.
+    /// Returns the next report, or `None` if the warden is gone. Cancel safe.
     pub async fn next(&mut self) -> Option<Report> {
         loop {
             match wire::take_frame(&mut self.buffer) {
@@ -201,14 +201,15 @@ impl Line {
         }
     }
 
-    /// Takes the warden's own end, which comes right after its last word. One that is late is the runtime's to reap.
+    /// Waits for the warden to exit, which happens right after its last report. The runtime reaps one that takes
+    /// longer.
     pub async fn close(mut self) {
         const MOMENT: Duration = Duration::from_secs(1);
         drop(self.socket);
         let _ = tokio::time::timeout(MOMENT, self.warden.wait()).await;
     }
 
-    /// Errors are left to [`Line::next`], which then says that the warden is gone.
+    /// Sends a command. Errors are ignored: [`WardenConnection::next`] then returns `None`.
     pub async fn demand(&mut self, demand: Demand) {
         if let Ok(frame) = wire::frame(&demand) {
             let _ = self.socket.write_all(&frame).await;
@@ -216,7 +217,7 @@ impl Line {
     }
 }
 
-/// Starts the program; returns its process id once it really runs. Takes the program's ends out of `ends`.
+/// Starts the program and returns its process ID once it runs. Takes the program's ends out of `ends`.
 pub async fn spawn(
     launcher: &Launcher,
     orders: &Orders,
@@ -244,7 +245,7 @@ pub async fn spawn(
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::from(their_stdout))
             .stderr(Stdio::from(their_stderr))
-            // An interrupt typed at the person's terminal is for the host, which ends its programs in good order.
+            // An interrupt typed at the user's terminal is handled by the host, which ends its programs gracefully.
             .process_group(0)
             .spawn()?;
         let descriptors = Descriptors {
@@ -265,18 +266,18 @@ pub async fn spawn(
     };
     let (report, line) = tokio::time::timeout(PATIENCE, started)
         .await
-        .map_err(|_| failed(format!("it said nothing for {} s", PATIENCE.as_secs())))?
+        .map_err(|_| failed(format!("it sent nothing for {} s", PATIENCE.as_secs())))?
         .map_err(|error| match Errno::from_io_error(&error) {
-            Some(Errno::PIPE) => failed("it ended before it took its orders".to_owned()),
+            Some(Errno::PIPE) => failed("it exited before it read the launch request".to_owned()),
             _ => failed(error.to_string()),
         })?;
     match report {
         Some(Report::Started { pid }) => Ok((line, pid, stdout, stderr, stdin)),
         Some(Report::Failed(failure)) => Err(refusal(failure, orders)),
         Some(other) => Err(failed(format!(
-            "it said {other:?} before it started anything"
+            "it sent {other:?} before it started the program"
         ))),
-        None => Err(failed("it ended before it started anything".to_owned())),
+        None => Err(failed("it exited before it started the program".to_owned())),
     }
 }
 
@@ -312,11 +313,11 @@ mod tests {
         };
         for (stage, text) in [
             (Stage::Launch, "the launcher of `tool` failed: why"),
-            (Stage::Directory, "the directory . cannot be used: why"),
+            (Stage::Directory, "cannot use directory .: why"),
             (
                 Stage::Confine,
-                "the program was not started because it cannot be confined: why; to run programs unconfined on this \
-                 machine the operator has to say so",
+                "the program was not started because it cannot be confined: why; only the operator can allow \
+                 unconfined programs on this machine",
             ),
             (Stage::Start, "cannot start `tool`: why"),
         ] {

@@ -1,4 +1,4 @@
-//! From a command to a running program with a minder: every check, then one start.
+//! Starts a program and its supervisor, after all checks.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -20,12 +20,12 @@ use crate::{
     Command, Confinement, Environment, Fence, Input, OpenPath, ProcessError, State, Stream,
 };
 
-/// Pieces of output on their way to a listener.
+/// Capacity of the channel of output chunks to a listener.
 const PIECES: usize = 8;
 /// The end-of-input character of a terminal.
 const END_OF_INPUT: u8 = 4;
 
-/// A program that was started for somebody who waits for it.
+/// A program that was started, for a caller that waits for it.
 pub struct Started {
     pub handle: Handle,
     pub walls: Option<Walls>,
@@ -133,7 +133,7 @@ pub async fn start(
     })
 }
 
-/// Sends what is known to be the input, and keeps the way to send more.
+/// Sends the known input. Returns the writer if more input can follow.
 fn feed(command: &Command, stdin: Option<Writer>) -> Option<Writer> {
     let stdin = stdin?;
     let mut bytes = match &command.input {
@@ -145,7 +145,7 @@ fn feed(command: &Command, stdin: Option<Writer>) -> Option<Writer> {
         bytes.push(END_OF_INPUT);
     }
     tokio::spawn(async move {
-        // A program that does not read its input to the end does no wrong.
+        // A program is not required to read its whole input.
         let _ = stdin.write_all(&bytes).await;
     });
     None
@@ -172,7 +172,7 @@ fn wanted(
     }
 }
 
-/// The walls, and the descriptors that they are made of.
+/// Returns the sandbox rules and the descriptors they refer to.
 async fn fenced(wanted: Wanted) -> Result<(Walls, Vec<Arc<OwnedFd>>), ProcessError> {
     let made = tokio::task::spawn_blocking(|| walls(wanted)).await;
     let (walls, held) = made.map_err(|error| ProcessError::Unconfined {
@@ -180,7 +180,7 @@ async fn fenced(wanted: Wanted) -> Result<(Walls, Vec<Arc<OwnedFd>>), ProcessErr
     })?;
     if held.len() > MAX_HELD {
         return Err(ProcessError::TooLarge {
-            what: "the list of granted folders (in entries, not in bytes)",
+            what: "the list of granted paths (counted in entries)",
             size: held.len(),
             most: MAX_HELD,
         });
@@ -188,7 +188,7 @@ async fn fenced(wanted: Wanted) -> Result<(Walls, Vec<Arc<OwnedFd>>), ProcessErr
     Ok((walls, held))
 }
 
-/// Whether the settings in the home directory are outside of the fence.
+/// Returns whether the settings in the home directory are outside the sandbox.
 fn home_is_hidden(command: &Command, environment: &Environment) -> bool {
     let home = command
         .env
@@ -204,7 +204,7 @@ fn is_granted(path: &Path, fence: &Fence) -> bool {
     granted.any(|granted| path.starts_with(granted.path()))
 }
 
-/// A program starts in a directory that it may at least read, or of which it may use a file.
+/// A program can start only in a directory that it may read, or that contains a file granted to it.
 fn within(cwd: &OpenPath, command: &Command, temporary: &OpenPath) -> Result<(), ProcessError> {
     let (fence, real) = (&command.fence, cwd.path());
     let mut granted = fence.read.iter().chain(&fence.write);
@@ -214,11 +214,11 @@ fn within(cwd: &OpenPath, command: &Command, temporary: &OpenPath) -> Result<(),
     }
     Err(ProcessError::Directory {
         path: real.to_owned(),
-        reason: "it is outside of what this command may read".to_owned(),
+        reason: "it is outside the directories that this command may read".to_owned(),
     })
 }
 
-/// The launcher does not know the path of the directory it was given.
+/// Inserts the path of the working directory, which the launcher does not know.
 fn placed(error: ProcessError, command: &Command) -> ProcessError {
     match error {
         ProcessError::Directory { reason, .. } => ProcessError::Directory {

@@ -1,4 +1,4 @@
-//! A fence with everything a program needs of the system: its libraries, its settings, its devices.
+//! Sandbox rules for one program: granted paths plus the system's libraries, settings and devices.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::wire::{Place, Rights, Rule, Walls};
 use crate::{Fence, OpenPath};
 
-/// Read and executed, never changed. What of `/proc` is read, the launcher knows.
+/// Readable and executable, never writable. The launcher adds the readable parts of `/proc`.
 const SYSTEM: &[&str] = &[
     "/usr",
     "/bin",
@@ -34,7 +34,7 @@ const DEVICES: &[&str] = &[
     "/dev/tty",
 ];
 
-/// What a start knows of what its program may reach.
+/// Input for the sandbox rules of one program.
 pub struct Wanted {
     pub fence: Fence,
     /// The search path.
@@ -42,12 +42,12 @@ pub struct Wanted {
     pub program: PathBuf,
     pub temporary: OpenPath,
     pub tty: Option<PathBuf>,
-    /// What no program reaches, and what none changes; without links.
+    /// Paths that no program can access, and paths that none can change; without symbolic links.
     pub hidden: Vec<PathBuf>,
     pub read_only: Vec<PathBuf>,
 }
 
-/// The rules, and the descriptors that they are about. Looks around in the file system, and so may block.
+/// Returns the rules and the descriptors they refer to. Reads the file system, and so can block.
 pub fn walls(wanted: Wanted) -> (Walls, Vec<Arc<OwnedFd>>) {
     let Fence {
         read,
@@ -75,7 +75,7 @@ pub fn walls(wanted: Wanted) -> (Walls, Vec<Arc<OwnedFd>>) {
     for path in devices {
         made.by_path(path, Rights::Device, &[]);
     }
-    // What may be changed may be read, also those parts of it that are left out of the changing.
+    // A writable path is readable too, including the parts that are excluded from writing.
     for place in read.iter().chain(&write) {
         made.held(place, Rights::Read, &hidden);
     }
@@ -87,7 +87,7 @@ pub fn walls(wanted: Wanted) -> (Walls, Vec<Arc<OwnedFd>>) {
         out.extend(inner.map(Path::to_owned));
         made.held(place, Rights::Write, &out);
     }
-    // It lies in what is hidden, and is the program's own.
+    // The temporary directory is inside a hidden directory but belongs to the program.
     made.held(&wanted.temporary, Rights::Write, &[]);
     let walls = Walls {
         rules: made.rules,
@@ -133,7 +133,7 @@ impl Made {
     }
 }
 
-/// What lies below `path` of the paths that are left out, relative to it; None when `path` lies in one of them.
+/// Returns the excluded paths below `path`, relative to it, or `None` if `path` itself is excluded.
 fn left_out(path: &Path, out: &[PathBuf]) -> Option<Vec<PathBuf>> {
     if out.iter().any(|out| path.starts_with(out)) {
         return None;
@@ -142,7 +142,7 @@ fn left_out(path: &Path, out: &[PathBuf]) -> Option<Vec<PathBuf>> {
     Some(below.map(Path::to_owned).collect())
 }
 
-/// The path without links, also when its last parts are not there yet: they must not be made either.
+/// Resolves symbolic links, even if the last components do not exist yet, because creating them must be refused too.
 pub fn without_links(path: &Path) -> PathBuf {
     if let Ok(real) = path.canonicalize() {
         return real;
@@ -153,9 +153,9 @@ pub fn without_links(path: &Path) -> PathBuf {
     }
 }
 
-/// `/etc`, less what only root may read when it is root who runs this: the kernel would not stop it.
+/// Adds `/etc` to `read`. For root, adds only what all users may read, because the kernel would not restrict root.
 ///
-/// Returns what can be listed and not read as a whole.
+/// Returns the directories that can be listed but not read as a whole.
 fn settings(read: &mut Vec<PathBuf>) -> Vec<PathBuf> {
     const DEPTH: usize = 6;
     let etc = PathBuf::from("/etc");
@@ -168,7 +168,7 @@ fn settings(read: &mut Vec<PathBuf>) -> Vec<PathBuf> {
     }
 }
 
-/// Adds what everybody may read below `dir`, in as few pieces as possible; says whether that was all of it.
+/// Adds what all users may read below `dir`, in as few entries as possible. Returns whether that is all of `dir`.
 fn public(dir: &Path, depth: usize, into: &mut Vec<PathBuf>) -> bool {
     const MOST: usize = 4096;
     let Ok(entries) = fs::read_dir(dir) else {
@@ -177,7 +177,7 @@ fn public(dir: &Path, depth: usize, into: &mut Vec<PathBuf>) -> bool {
     let before = into.len();
     let mut all = depth > 0;
     for entry in entries.flatten() {
-        // A link is worth what it leads to, and that has its own place in the fence.
+        // A symbolic link is skipped: its target has its own rule.
         let Ok(meta) = entry.path().symlink_metadata() else {
             all = false;
             continue;

@@ -1,5 +1,5 @@
-//! What host, warden and launcher say to each other: descriptors first, then frames of JSON with their length before
-//! them, over a socket that is the other side's standard input.
+//! The protocol between host, warden and launcher: descriptors first, then JSON frames with a length prefix, over a
+//! socket that is the peer's standard input.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -16,31 +16,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::Limits;
 
-/// Far above what [`crate::Command::check`] and the environment let through.
+/// Maximum size of a frame in bytes; far above what [`crate::Command::check`] and the environment allow.
 const MAX_FRAME: usize = 8 << 20;
-/// Descriptors in one message; the kernel takes 253.
+/// Maximum number of descriptors in one message; the kernel allows 253.
 const MAX_MESSAGE: usize = 64;
-/// Granted files and directories of one program.
+/// Maximum number of granted files and directories of one program.
 pub const MAX_HELD: usize = 1000;
 
-/// All that a program needs to be started, beside its [`Descriptors`].
+/// Everything needed to start a program, except its [`Descriptors`].
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Orders {
     pub program: PathBuf,
-    /// What the program sees as its own name.
+    /// The program's `argv[0]`.
     pub name: String,
     pub arguments: Vec<String>,
     pub variables: Vec<(String, String)>,
     pub limits: Limits,
     pub tty: bool,
-    /// None starts it unconfined.
+    /// `None` starts the program unconfined.
     pub fence: Option<Walls>,
-    /// How the warden starts the launcher: the hidden arguments of this program.
+    /// How the warden starts the launcher: the hidden arguments of the executable.
     pub launcher: Vec<String>,
 }
 
-/// A fence with everything the host adds to it.
+/// The complete sandbox rules of one program.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Walls {
@@ -55,16 +55,16 @@ pub struct Walls {
 pub struct Rule {
     pub place: Place,
     pub rights: Rights,
-    /// Paths below the place that are left out of it.
+    /// Excluded paths, relative to `place`.
     pub except: Vec<PathBuf>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
-    /// A path of the system, which no confined program can change.
+    /// A system path, which no confined program can change.
     Path(PathBuf),
-    /// The number of a descriptor in [`Descriptors::held`].
+    /// An index into [`Descriptors::held`].
     Held(usize),
 }
 
@@ -73,15 +73,15 @@ pub enum Place {
 pub enum Rights {
     /// Read, list and execute.
     Read,
-    /// All of that, and change.
+    /// Read, list, execute and change.
     Write,
-    /// Names without contents.
+    /// List names without contents.
     List,
-    /// Read and written, but not created or removed.
+    /// Read and write, but not create or remove.
     Device,
 }
 
-/// What travels as descriptors, so that no path is looked up a second time.
+/// What is passed as descriptors, so that no path is resolved twice.
 #[derive(Debug)]
 pub struct Descriptors<Fd = OwnedFd> {
     pub stdin: Fd,
@@ -101,17 +101,17 @@ impl<Fd: AsFd> Descriptors<Fd> {
     }
 }
 
-/// From the host to the warden, after the orders.
+/// A command from the host to the warden, after the launch request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "lowercase")]
 pub enum Demand {
-    /// To everything the program started and is still there.
+    /// Sends this signal to all processes of the program that are still running.
     Signal(i32),
-    /// Until nothing is left.
+    /// Kills repeatedly until no process is left.
     Kill,
 }
 
-/// From the warden to the host.
+/// A report from the warden to the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "lowercase")]
 pub enum Report {
@@ -119,19 +119,19 @@ pub enum Report {
         pid: i32,
     },
     Failed(Failure),
-    /// The program itself ended; what it started may live on.
+    /// The program itself ended; processes it started can still run.
     Ended {
         code: Option<i32>,
         signal: Option<i32>,
         left: Vec<i32>,
     },
-    /// There were too many processes; all are killed.
+    /// The process limit was exceeded; all processes are killed.
     Crowded,
-    /// Nothing is left.
+    /// No process is left.
     Gone,
 }
 
-/// Why a launcher did not become the program.
+/// Why a launcher could not execute the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
@@ -149,7 +149,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// The form a failed step of this stage takes in `map_err`.
+    /// Returns a function for `map_err` that turns an error into a failure of this stage.
     pub fn failure<E: std::fmt::Display>(self, what: &str) -> impl FnOnce(E) -> Failure {
         move |error| Failure {
             stage: self,
@@ -169,7 +169,7 @@ pub fn frame(value: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The first whole frame of `bytes`, which is taken out of it.
+/// Removes the first complete frame from `bytes` and returns it.
 pub fn take_frame<T: DeserializeOwned>(bytes: &mut Vec<u8>) -> io::Result<Option<T>> {
     let Some((length, rest)) = bytes.split_first_chunk::<4>() else {
         return Ok(None);
@@ -197,7 +197,7 @@ pub fn write_frame(mut socket: &UnixStream, value: &impl Serialize) -> io::Resul
     socket.write_all(&frame(value)?)
 }
 
-/// None at the end of the stream: the other side is gone.
+/// Returns `None` at the end of the stream: the peer is gone.
 pub fn read_frame<T: DeserializeOwned>(mut socket: &UnixStream) -> io::Result<Option<T>> {
     let mut length = [0; 4];
     match socket.read_exact(&mut length) {
@@ -209,7 +209,7 @@ pub fn read_frame<T: DeserializeOwned>(mut socket: &UnixStream) -> io::Result<Op
     Ok(Some(serde_json::from_slice(&body)?))
 }
 
-/// Descriptors travel with data: one byte for each message, which says whether another one follows.
+/// Descriptors are sent with one byte of data per message, which states whether another message follows.
 pub fn send_descriptors(
     socket: &UnixStream,
     descriptors: &Descriptors<BorrowedFd<'_>>,
@@ -221,7 +221,7 @@ pub fn send_descriptors(
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_MESSAGE))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !control.push(SendAncillaryMessage::ScmRights(message)) {
-            return Err(io::Error::other("no room for descriptors"));
+            return Err(io::Error::other("no space for descriptors"));
         }
         let more = [u8::from(messages.peek().is_some())];
         sendmsg(
@@ -241,7 +241,7 @@ pub fn receive_descriptors(socket: &UnixStream) -> io::Result<Descriptors> {
         more[0] = 0;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_MESSAGE))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        // Close-on-exec from the start, so that the program gets its standard descriptors and no other.
+        // Close-on-exec from the start, so that the program inherits only its standard descriptors.
         recvmsg(
             socket,
             &mut [IoSliceMut::new(&mut more)],
@@ -260,12 +260,12 @@ pub fn receive_descriptors(socket: &UnixStream) -> io::Result<Descriptors> {
             cwd,
             held: all.collect(),
         }),
-        _ => Err(io::Error::other("fewer than two descriptors came")),
+        _ => Err(io::Error::other("fewer than two descriptors were received")),
     }
 }
 
-/// Takes standard input as the socket it is and leaves `/dev/null` in its place. Whatever else this process got
-/// from the host, and the host perhaps from a careless terminal, ends with it and is not inherited further.
+/// Takes the socket on standard input and replaces it with `/dev/null`. All other inherited descriptors become
+/// close-on-exec, so that the program does not inherit descriptors that the host inherited.
 pub fn socket_from_stdin() -> io::Result<UnixStream> {
     close_fds::set_fds_cloexec(3, &[]);
     let stdin = io::stdin();

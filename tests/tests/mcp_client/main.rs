@@ -257,7 +257,7 @@ fn a_server_that_does_not_work_stops_nobody() {
     let said = &called.stderr;
     assert!(said.contains("why not"), "{said}");
     assert!(
-        said.contains("the program `no-such-program` is not found"),
+        said.contains("program `no-such-program` was not found"),
         "{said}"
     );
     assert!(

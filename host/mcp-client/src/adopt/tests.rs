@@ -1,3 +1,5 @@
+//! Tests of the conversion of tools.
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -109,7 +111,7 @@ fn what_cannot_be_taken_is_left_out_with_a_reason_and_the_rest_is_served() {
             mcp__one__get_sum_de2af7 ["mcp__one__getSum"] mcp destroys open_world=Some(true) Does it.
             mcp__one__long [] mcp destroys open_world=Some(true) yyyyyyyyyyyyyyyyyyyyyyyyyyyyyy
             left out get-sum: the server lists it twice
-            left out : its name is empty or above 256 characters
+            left out : its name is empty or longer than 256 characters
             left out bad: its input schema is not valid
             left out huge: its definition is 307264 bytes, the limit is 262144
         "#]],

@@ -1,4 +1,4 @@
-//! One server's approval in a file of its own.
+//! The approval file of one server.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -13,11 +13,11 @@ use toolhost_hostfiles::open_regular_no_follow;
 use super::{ApprovalError, Server};
 use crate::private::{private_file, private_folder};
 
-/// Above what is ever written.
+/// Above the size of any file that is written.
 const MAX_FILE: u64 = 64 << 20;
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// What an approval is for; the tools are not looked at.
+/// The digest of an approval, without its tools.
 #[derive(Deserialize)]
 struct Head {
     digest: String,
@@ -54,11 +54,11 @@ fn parsed<T: DeserializeOwned>(folder: &Path, server: &str) -> Result<Option<T>,
     }
 }
 
-/// Whole or not at all, and readable to its owner only.
+/// Written atomically, and readable only by its owner.
 pub fn write(folder: &Path, server: &str, known: &Server) -> Result<(), ApprovalError> {
     let path = place(folder, server, "json")?;
     let write = || {
-        // Its mode is 0600.
+        // The temporary file has the mode 0600.
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         let mut text = serde_json::to_vec(known)?;
         text.push(b'\n');
@@ -70,7 +70,7 @@ pub fn write(folder: &Path, server: &str, known: &Server) -> Result<(), Approval
     write().map_err(|source| ApprovalError::Io { path, source })
 }
 
-/// Unread: a broken file goes, too.
+/// Removes the file without reading it, so that a broken file can be removed too.
 pub fn remove(folder: &Path, server: &str) -> Result<bool, ApprovalError> {
     let _lock = lock(folder, server, super::PATIENCE)?;
     let path = place(folder, server, "json")?;
@@ -81,7 +81,7 @@ pub fn remove(folder: &Path, server: &str) -> Result<bool, ApprovalError> {
     }
 }
 
-/// Held until it is dropped. A file of its own, because the other one is replaced.
+/// Locks the approval until the returned file is dropped. A separate file, because the approval file is replaced.
 pub fn lock(folder: &Path, server: &str, patience: Duration) -> Result<File, ApprovalError> {
     let path = place(folder, server, "lock")?;
     let open = || {
@@ -108,14 +108,13 @@ pub fn lock(folder: &Path, server: &str, patience: Duration) -> Result<File, App
     }
 }
 
-/// The names of servers were checked where they were read; here they become names of files, so they are looked at
-/// again.
+/// Names of servers are validated when they are parsed. They are checked again here, because they become file names.
 fn place(folder: &Path, server: &str, kind: &str) -> Result<PathBuf, ApprovalError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     if server.is_empty() || !server.chars().all(plain) {
         return Err(ApprovalError::Io {
             path: folder.to_owned(),
-            source: io::Error::other("it is not a name of a server"),
+            source: io::Error::other("it is not a server name"),
         });
     }
     Ok(folder.join(format!("{server}.{kind}")))

@@ -1,3 +1,5 @@
+//! Tests of approvals.
+
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use crate::testing;
 const ONE: Digest = Digest([1; 32]);
 const TWO: Digest = Digest([2; 32]);
 
-/// As a server `a` would list them: own names and descriptions.
+/// Tools as a server `a` would list them: own names and descriptions.
 fn listed(tools: &[(&str, &str)]) -> Vec<Adopted> {
     let tools = tools.iter().map(|(own, description)| {
         let Value::Object(schema) = json!({"type": "object"}) else {
@@ -41,14 +43,14 @@ fn judged(approvals: &Approvals, digest: Digest, tools: &[(&str, &str)]) -> Stri
     }
 }
 
-/// In memory and in files, which must not differ.
+/// Runs the steps in memory and with files; the results must not differ.
 fn check(steps: impl Fn(&Approvals)) {
     steps(&Approvals::in_memory());
     let dir = tempfile::tempdir().unwrap();
     steps(&Approvals::at(dir.path().join("state/approved")));
 }
 
-/// As `approve` does: what is shown first, and then taken.
+/// Like `host mcp approve`: first compares, then approves.
 fn approve_all(approvals: &Approvals, tools: &[(&str, &str)]) {
     let judged = approvals.compare("a", ONE, listed(tools)).unwrap();
     approvals
@@ -67,14 +69,14 @@ fn an_approval_is_for_this_command_and_these_definitions() {
 
         let (before, after) = ([("t", "good")], [("t", "bad")]);
         assert_eq!(judged(approvals, ONE, &before), "t");
-        // It stays changed, however often it is listed.
+        // It remains changed, however often it is listed.
         assert_eq!(judged(approvals, ONE, &after), "!t");
         assert_eq!(judged(approvals, ONE, &after), "!t");
         approve_all(approvals, &after);
         assert_eq!(judged(approvals, ONE, &after), "t");
         assert_eq!(judged(approvals, ONE, &before), "!t");
 
-        // Another command begins anew.
+        // Another command needs a new approval.
         approvals.approve("a", TWO).unwrap();
         assert_eq!(judged(approvals, TWO, &before), "t");
         assert!(approvals.forget("a").unwrap());
@@ -85,8 +87,7 @@ fn an_approval_is_for_this_command_and_these_definitions() {
 
 #[test]
 fn only_a_person_s_yes_makes_an_approval() {
-    let taken =
-        "its approval was taken back, or given to another command; run `host mcp approve a`";
+    let taken = "its approval was revoked or belongs to another command; run `host mcp approve a`";
     check(|approvals| {
         let refused = || {
             assert_eq!(judged(approvals, ONE, &[("t", "good")]), taken);
@@ -98,7 +99,7 @@ fn only_a_person_s_yes_makes_an_approval() {
         refused();
         approvals.approve("a", ONE).unwrap();
         judged(approvals, ONE, &[("t", "good")]);
-        // The server runs on while it is removed, or while its command is changed.
+        // The server keeps running while it is removed, or while its command is changed.
         approvals.forget("a").unwrap();
         refused();
         approvals.approve("a", TWO).unwrap();
@@ -112,10 +113,10 @@ fn a_tool_that_is_spelled_in_another_way_is_not_a_new_one() {
     for (before, after, expected) in [
         (&["get-sum"][..], &["get_sum"][..], "!get_sum"),
         (&["get-sum"], &["getSum"], "!get_sum"),
-        // By the name `getSum` a rule finds `getsum`, too.
+        // A rule with the name `getSum` also matches `getsum`.
         (&["getSum"], &["getsum"], "!getsum"),
         (&["getSum"], &["getsum!"], "!getsum"),
-        // One that is spelled as it is called takes the name; what a rule calls `get-sum` must not change with that.
+        // A tool whose own name equals an assigned name takes that name; a rule for `get-sum` must not match it.
         (
             &["get-sum"],
             &["get-sum", "get_sum"],
@@ -137,7 +138,7 @@ fn a_tool_that_is_spelled_in_another_way_is_not_a_new_one() {
     check(|approvals| {
         approvals.approve("a", ONE).unwrap();
         assert_eq!(judged(approvals, ONE, &[("get-sum", "Adds.")]), "get_sum");
-        // The same tool, called otherwise because of another one.
+        // The same tool, renamed because of another one.
         let both = [("get-sum", "Adds."), ("get_sum", "EVIL")];
         assert_eq!(judged(approvals, ONE, &both), "get_sum_6f3208 !get_sum");
     });
@@ -159,12 +160,12 @@ fn a_15_a_tool_that_comes_after_the_approval_waits_for_one() {
         approve_all(approvals, &more);
         assert_eq!(judged(approvals, ONE, &more), "new t");
     });
-    // A server that has nothing at first has been listed, too.
+    // A server without tools has been listed, too.
     check(|approvals| {
         approvals.approve("a", ONE).unwrap();
         assert_eq!(judged(approvals, ONE, &[]), "");
         assert_eq!(judged(approvals, ONE, &first), "!t");
-        // Approved again as it is, it has been listed still.
+        // Approved again without a change, it still counts as listed.
         approvals.approve("a", ONE).unwrap();
         assert_eq!(judged(approvals, ONE, &first), "!t");
     });
@@ -176,7 +177,7 @@ fn a_15_what_a_running_host_saw_can_be_approved_elsewhere() {
         approvals.approve("a", ONE).unwrap();
         judged(approvals, ONE, &[("t", "good")]);
         assert!(approvals.waiting("a", ONE).unwrap().is_empty());
-        // The server adds tools only while a host runs it.
+        // The server adds tools only while a host is running it.
         let later = [("t", "other"), ("new", "EVIL")];
         assert_eq!(judged(approvals, ONE, &later), "!t !new");
         let waiting = approvals.waiting("a", ONE).unwrap();
@@ -237,7 +238,7 @@ fn what_is_kept_of_a_server_does_not_grow_without_end_and_nothing_is_dropped_for
         assert!(!judged(approvals, ONE, first).contains('!'));
         assert_eq!(judged(approvals, ONE, last), "!t2000");
         assert_eq!(judged(approvals, ONE, &[("t0000", "EVIL")]), "!t0000");
-        // A person can make room.
+        // The user can make room.
         approve_all(approvals, last);
         assert_eq!(judged(approvals, ONE, last), "t2000");
     });
@@ -253,7 +254,7 @@ fn what_is_kept_of_a_server_does_not_grow_without_end_and_nothing_is_dropped_for
         .compare("a", ONE, (0..4).map(large).collect())
         .unwrap();
     assert_eq!((compared.same.len(), compared.changed.len()), (3, 1));
-    // Nobody saw that the others would be forgotten.
+    // The user has not seen that the others would be removed.
     let mut larger = large(0);
     larger.definition.json = Value::String("x".repeat(20 << 20));
     let change = Change {
@@ -302,10 +303,12 @@ fn whoever_holds_a_lock_holds_up_nobody_for_long() {
     held.lock().unwrap();
     let error = file::lock(dir.path(), "a", Duration::ZERO).unwrap_err();
     assert!(
-        error.to_string().contains("is held by another program"),
+        error
+            .to_string()
+            .contains("has been locked by another program"),
         "{error}"
     );
-    // Who only asks needs no lock, and other servers have their own.
+    // Reading needs no lock, and other servers have separate locks.
     assert!(approvals.is_approved("a", ONE).unwrap());
     approvals.approve("b", ONE).unwrap();
     drop(held);

@@ -1,4 +1,4 @@
-//! Who hears the progress of a call, and which call a question is about.
+//! Tests of progress delivery, and of the assignment of questions to calls.
 
 use futures::FutureExt as _;
 use rmcp::model::NumberOrString;
@@ -16,14 +16,14 @@ fn running(sink: Arc<dyn Sink>, session: &str) -> Arc<Running> {
     Arc::new(Running::new(sink, None, &caller))
 }
 
-/// A call of this session whose request has left.
+/// A call of this session whose request was sent.
 fn entered(calls: &Arc<Calls>, id: i64, session: &str) -> Entered {
     let entered = calls.enter(running(Arc::new(NoSink), session));
     entered.sent(&token(id), &NumberOrString::Number(id));
     entered
 }
 
-/// The session of the call that a question is about, or why there is none; None while the question waits.
+/// The session of the call that a question belongs to, or why there is none; `None` while the question waits.
 fn about(question: &mut BoxFuture<'_, Result<Asker, Unclear>>) -> Option<Result<String, Unclear>> {
     let about = question.as_mut().now_or_never()?;
     Some(about.map(|asker| asker.running.owner.session.to_string()))
@@ -105,7 +105,7 @@ async fn c_03_a_question_is_about_the_request_that_it_names() {
         let id = NumberOrString::Number(id);
         assert_eq!(about(&mut named(&calls, &id)), Some(Ok(session.to_owned())));
     }
-    // The server can be ahead of the sender, which learns the number afterwards.
+    // The server can be faster than the sender, which learns the ID afterwards.
     let three = calls.enter(running(Arc::new(NoSink), "c"));
     let id = NumberOrString::Number(3);
     let mut early = named(&calls, &id);
@@ -127,14 +127,14 @@ async fn c_03_a_question_without_a_call_waits_until_one_call_is_left() {
     let (one, two) = (entered(&calls, 1, "a"), entered(&calls, 2, "b"));
     let mut first = asks(&calls);
     assert_eq!(about(&mut first), None);
-    // What begins later is not what the question is about.
+    // Calls that start later cannot be the origin of the question.
     let three = entered(&calls, 3, "c");
-    // Two that wait could wait for each other.
+    // Two waiting questions could wait for each other.
     assert_eq!(about(&mut asks(&calls)), Some(Err(Unclear::Several(3))));
     assert!(calls.is_ambiguous());
     two.answered();
     assert_eq!(about(&mut first), Some(Ok("a".to_owned())));
-    // The place is free again, also after a question that was taken back.
+    // The slot is free again, including after a cancelled question.
     let mut second = asks(&calls);
     assert_eq!(about(&mut second), None);
     drop(second);
@@ -163,13 +163,13 @@ async fn c_03_a_question_about_an_abandoned_call_reaches_no_other_call() {
     let (one, two) = (entered(&calls, 1, "a"), entered(&calls, 2, "a"));
     let mut question = asks(&calls);
     assert_eq!(about(&mut question), None);
-    // Dropped without an answer: the server may still run it, and mean it.
+    // Dropped without an answer: the server may still run it and ask about it.
     drop(two);
     assert_eq!(about(&mut question), Some(Err(Unclear::Abandoned)));
     drop(question);
     tokio::time::advance(ABANDONED).await;
     assert_eq!(about(&mut asks(&calls)), Some(Ok("a".to_owned())));
-    // Of another owner it never comes.
+    // The question never reaches another owner.
     let other = entered(&calls, 3, "b");
     one.answered();
     drop(other);

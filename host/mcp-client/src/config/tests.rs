@@ -1,4 +1,4 @@
-//! What an operator says of a server: what of it is shown, and what a yes is bound to.
+//! Tests of server configurations: what is displayed, and what an approval is bound to.
 
 use super::*;
 
@@ -138,17 +138,17 @@ fn addresses_that_can_be_spoken_to() {
         (
             "http://example.org/mcp",
             false,
-            "server `one`: url `http://example.org/mcp` would be spoken to without encryption; write https, or `insecure = true`",
+            "server `one`: url `http://example.org/mcp` would be used without encryption; use https, or set `insecure = true`",
         ),
         (
             "http://localhost.example.org/",
             false,
-            "server `one`: url `http://localhost.example.org/` would be spoken to without encryption; write https, or `insecure = true`",
+            "server `one`: url `http://localhost.example.org/` would be used without encryption; use https, or set `insecure = true`",
         ),
         (
             "file:///etc/passwd",
             false,
-            "server `one`: url `file:///etc/passwd` names no host",
+            "server `one`: url `file:///etc/passwd` has no host",
         ),
         (
             "ftp://example.org",
@@ -158,12 +158,12 @@ fn addresses_that_can_be_spoken_to() {
         (
             "https://me:pw@example.org",
             false,
-            "server `one`: url `https://me:pw@example.org` holds a password; put it into `headers` as `Authorization`",
+            "server `one`: url `https://me:pw@example.org` contains a password; set it in `headers` as `Authorization`",
         ),
         (
             "example",
             false,
-            "server `one`: url `example` is not an address such as https://example.org/mcp",
+            "server `one`: url `example` is not a URL such as https://example.org/mcp",
         ),
     ] {
         assert_eq!(parse(url, insecure), expected);

@@ -1,4 +1,4 @@
-//! From what a discovery command prints to tools.
+//! Parses the output of a discovery command into tools.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use crate::names::discovered_name;
 
 const MAX_DESCRIPTION: usize = 8_000;
 
-/// a list of declarations, or of groups of them; `parameters` may leave out that they are an object.
+/// a list of declarations, or of groups of them. `parameters` can omit `"type": "object"`.
 pub fn declarations(said: &str, accept: &Accept) -> Result<(Vec<Adopted>, Vec<LeftOut>), String> {
     let list: Value = serde_json::from_str(said.trim()).map_err(|error| {
         format!(
-            "the discovery command did not print a list of tools as JSON: {}; it begins with: {}",
+            "the discovery command did not print a list of tools as JSON: {}; the output begins with: {}",
             text::inline(&error.to_string(), 200),
             text::inline(said.trim(), 100)
         )
     })?;
     let Value::Array(list) = list else {
-        return Err("the discovery command printed JSON that is no list".to_owned());
+        return Err("the discovery command printed JSON that is not a list".to_owned());
     };
     let grouped = list.into_iter().flat_map(|one| {
         let group = one
@@ -67,7 +67,7 @@ fn take(own: &str, mut declaration: Value, accept: &Accept) -> Result<Adopted, S
         || own.chars().any(char::is_control)
         || own.len() > 256
     {
-        return Err("it has no `name` that could be a word of a command".to_owned());
+        return Err("its `name` is missing or cannot be a command argument".to_owned());
     }
     let mut schema = declaration
         .get("parameters")

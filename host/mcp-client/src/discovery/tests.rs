@@ -1,3 +1,5 @@
+//! Tests of discovered tools.
+
 use expect_test::{Expect, expect};
 use toolhost_process::PipedOutput;
 
@@ -6,7 +8,7 @@ use super::*;
 fn check(said: &str, expected: Expect) {
     let accept = |tool: &Descriptor| match tool.input_schema["type"].as_str() {
         Some("object") => Ok(()),
-        other => Err(format!("{other:?} is no object")),
+        other => Err(format!("{other:?} is not an object")),
     };
     let shown = match declarations(said, &accept) {
         Err(reason) => reason,
@@ -41,20 +43,20 @@ fn r_082_declarations_alone_and_in_groups() {
             discovered__get_time destroys The tool get-time of this project. {"type":"object","additionalProperties":true}
             discovered__weather destroys Says it. {"properties":{"city":{"type":"string"}},"type":"object","additionalProperties":true}
             left out weather: another tool is called `discovered__weather`
-            left out odd: Some("string") is no object
-            left out --flag: it has no `name` that could be a word of a command
-            left out : it has no `name` that could be a word of a command
+            left out odd: Some("string") is not an object
+            left out --flag: its `name` is missing or cannot be a command argument
+            left out : its `name` is missing or cannot be a command argument
         "#]],
     );
     check(
         "Oops\u{1b}[2J",
         expect![[
-            r#"the discovery command did not print a list of tools as JSON: expected value at line 1 column 1; it begins with: Oops\u{1b}[2J"#
+            r#"the discovery command did not print a list of tools as JSON: expected value at line 1 column 1; the output begins with: Oops\u{1b}[2J"#
         ]],
     );
     check(
         "{}",
-        expect!["the discovery command printed JSON that is no list"],
+        expect!["the discovery command printed JSON that is not a list"],
     );
 }
 

@@ -1,4 +1,4 @@
-//! A server that is not read: its messages are in a list, and what is sent to it waits for ever.
+//! Tests with a scripted server; sends to it can be blocked.
 
 use std::collections::VecDeque;
 use std::io;
@@ -62,7 +62,7 @@ fn answer(id: i64) -> TxJsonRpcMessage<RoleClient> {
     )
 }
 
-/// How many questions are read within the time; each is answered when it `answers`.
+/// Returns how many requests are read within `time`. If `answers`, each one is answered.
 async fn read(guard: &mut Guard<Deaf>, answers: bool, time: Duration) -> usize {
     let mut count = 0;
     let end = Instant::now() + time;
@@ -91,15 +91,15 @@ async fn after_so_many_open_questions_it_is_read_no_further() {
 
 #[tokio::test(start_paused = true)]
 async fn one_id_for_all_questions_does_not_hide_how_many_there_are() {
-    // Not answered yet: that is against the protocol.
+    // Not answered yet, so reusing the ID violates the protocol.
     let (mut same, log) = guard((0..1_000).map(|_| ping(1)), false);
     assert_eq!(read(&mut same, false, Duration::from_secs(1)).await, 1);
     let said = log.tail().unwrap();
-    assert!(said.contains("two questions with the id 1"), "{said}");
-    // Answered, and the answer not read.
+    assert!(said.contains("two open requests with the id 1"), "{said}");
+    // Answered, but the response was not read.
     let (mut same, _) = guard((0..1_000).map(|_| ping(1)), false);
     assert_eq!(read(&mut same, true, Duration::from_secs(1)).await, 1);
-    // Answered and read: careless, and no harm.
+    // Answered and read: unusual, but harmless.
     let (mut same, _) = guard((0..200).map(|_| ping(1)), true);
     assert_eq!(read(&mut same, true, Duration::from_secs(1)).await, 200);
 }
@@ -109,7 +109,7 @@ async fn a_question_that_is_taken_back_counts_for_a_while() {
     let says = (0..1_000).flat_map(|id| [ping(id), take_back(id)]);
     let (mut guard, _) = guard(says, false);
     assert_eq!(read(&mut guard, false, TAKEN_BACK / 2).await, OPEN_REQUESTS);
-    // The last one was not taken back yet: that was not read any more.
+    // The last one was not cancelled, because its cancellation was no longer read.
     assert_eq!(read(&mut guard, false, TAKEN_BACK).await, OPEN_REQUESTS - 1);
 }
 

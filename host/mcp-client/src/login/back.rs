@@ -1,7 +1,7 @@
-//! The way back from a browser: a listener of this machine that takes the one request with the state of the login.
+//! The OAuth redirect listener: accepts the one request that contains the state of the login.
 //!
-//! Other users of the machine and pages in a browser can connect to it, so nothing but the right state ends the wait, and
-//! a connection that says nothing is in nobody's way.
+//! Other users of the machine and web pages can connect to it, so only the right state ends the wait, and idle
+//! connections do not block others.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 use url::form_urlencoded;
 
 const MAX_REQUEST: usize = 16 << 10;
-/// Connections at once. Above it the oldest is closed: a browser sends its request as soon as it is connected.
+/// Maximum number of connections. Beyond it the oldest is closed: a browser sends its request immediately.
 const VISITORS: usize = 64;
 const VISIT: Duration = Duration::from_secs(10);
 
@@ -34,7 +34,7 @@ impl Back {
         })
     }
 
-    /// The words after `?` of the request that brings this state; others are sent away.
+    /// Waits for the request with this state and returns its query. Other requests are rejected.
     pub async fn answer(&self, state: &str) -> io::Result<String> {
         let (found, mut queries) = mpsc::channel(1);
         let mut visitors: VecDeque<Visitor> = VecDeque::new();
@@ -43,7 +43,7 @@ impl Back {
                 Some(query) = queries.recv() => return Ok(query),
                 accepted = self.listener.accept() => {
                     let Ok((stream, _)) = accepted else {
-                        // There is no descriptor left, say.
+                        // For example, if no file descriptor is available.
                         sleep(Duration::from_millis(100)).await;
                         continue;
                     };
@@ -63,7 +63,7 @@ impl Back {
     }
 }
 
-/// Ends with the wait.
+/// Aborts the connection on drop.
 struct Visitor(JoinHandle<()>);
 
 impl Drop for Visitor {
@@ -79,16 +79,16 @@ async fn visit(mut stream: TcpStream, state: &str) -> io::Result<Option<String>>
     let (status, words) = match &query {
         Some(_) => (
             "200 OK",
-            "You can close this page and go back to the terminal.",
+            "You can close this page and return to the terminal.",
         ),
-        None => ("404 Not Found", "Nothing is here."),
+        None => ("404 Not Found", "Not found."),
     };
-    // Who has the code does not wait for a browser that reads slowly.
+    // The result does not wait for a browser that reads slowly.
     let _ = timeout(Duration::from_secs(1), answer(&mut stream, status, words)).await;
     Ok(query)
 }
 
-/// Exactly one state, and the right one.
+/// Whether the query contains exactly one state, and the right one.
 pub(super) fn has_state(query: &str, state: &str) -> bool {
     let pairs = form_urlencoded::parse(query.as_bytes());
     let mut states = pairs.filter(|(name, _)| name == "state");
@@ -142,7 +142,7 @@ mod tests {
         let back = Back::listen().await.unwrap();
         let at = back.listener.local_addr().unwrap().to_string();
         let asks = async {
-            // Connections that say nothing, more than are kept.
+            // More idle connections than are kept.
             let mut silent = Vec::new();
             for _ in 0..=VISITORS {
                 silent.push(TcpStream::connect(&at).await.unwrap());

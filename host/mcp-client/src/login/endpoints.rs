@@ -1,4 +1,4 @@
-//! What an authorization server says of itself, held against the server that named it.
+//! Checks the metadata of an authorization server against the server that named it.
 
 use rmcp::transport::auth::{AuthorizationMetadata, StoredCredentials};
 use toolhost_contract::text;
@@ -6,11 +6,11 @@ use url::{Host, Url};
 
 use crate::config::Address;
 
-/// Refuses metadata that would send a login, a code or a secret where it does not belong. An error is a sentence.
+/// Refuses metadata that would send a login, a code or a secret to the wrong host. An error is a complete message.
 ///
-/// - Every endpoint is spoken to over TLS, unless the operator lets the server itself be spoken to without.
-/// - The page where a person logs in belongs to the issuer. One that names a page of another authorization server gets
-///   the code for that page's login, with the proof that it is ours (a mix-up).
+/// - Every endpoint must use TLS, unless the operator allows plain http for the server itself.
+/// - The login page must belong to the issuer. Otherwise an issuer that names the page of another authorization server
+///   would receive the code of that login together with the code verifier (a mix-up attack).
 pub fn check(address: &Address, metadata: &AuthorizationMetadata) -> Result<(), String> {
     let page = endpoint(
         address,
@@ -29,7 +29,7 @@ pub fn check(address: &Address, metadata: &AuthorizationMetadata) -> Result<(), 
         return Ok(());
     }
     Err(format!(
-        "the authorization server {} wants the login to happen at {}, another host; if they belong together, add \
+        "the authorization server {} sends the login to {}, another host; if they belong together, add \
          `hosts = [\"{}\"]` to `oauth` of the server",
         host(&issuer),
         host(&page),
@@ -37,7 +37,7 @@ pub fn check(address: &Address, metadata: &AuthorizationMetadata) -> Result<(), 
     ))
 }
 
-/// A client secret goes to the authorization server that it was used with before.
+/// A client secret is sent only to the authorization server that it was used with before.
 pub fn check_issuer(
     known: Option<&StoredCredentials>,
     metadata: &AuthorizationMetadata,
@@ -59,16 +59,16 @@ pub fn check_issuer(
 
 fn endpoint(address: &Address, what: &str, said: &str) -> Result<Url, String> {
     let refuse = |reason: &str| format!("its {what} `{}` {reason}", text::inline(said, 200));
-    let url = Url::parse(said).map_err(|_| refuse("is not an address"))?;
+    let url = Url::parse(said).map_err(|_| refuse("is not a URL"))?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(refuse("holds a password"));
+        return Err(refuse("contains a password"));
     }
     let is_open = address.url.scheme() == "http"
         && (url.host() == address.url.host() || is_loopback(&url) && is_loopback(&address.url));
     match url.scheme() {
         "https" if url.host().is_some() => Ok(url),
         "http" if is_open => Ok(url),
-        "http" => Err(refuse("would be spoken to without encryption")),
+        "http" => Err(refuse("would be used without encryption")),
         _ => Err(refuse("is neither https nor http")),
     }
 }
@@ -82,7 +82,8 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// The same host, or one below the other. Two hosts below a common one can belong to different people.
+/// Whether the hosts are equal, or one is a subdomain of the other. Two subdomains of a common domain can have
+/// different owners.
 fn is_related(issuer: &Url, page: &Url) -> bool {
     match (issuer.host(), page.host()) {
         (Some(Host::Domain(a)), Some(Host::Domain(b))) => {
@@ -93,7 +94,7 @@ fn is_related(issuer: &Url, page: &Url) -> bool {
 }
 
 fn is_below(name: &str, above: &str) -> bool {
-    // A name without a dot, such as `com`, is nobody's.
+    // A name without a dot, such as `com`, has no single owner.
     above.contains('.')
         && name
             .strip_suffix(above)
@@ -152,7 +153,7 @@ mod tests {
                 "",
             ),
             (https, "", "https://mcp.example.org/authorize", token, ""),
-            // A page of somebody else, also below a common host.
+            // A page with a different owner, including under a common domain.
             (
                 https,
                 "https://evil.example",
@@ -195,7 +196,7 @@ mod tests {
                 token,
                 "another host",
             ),
-            // Without encryption, and what is no page at all.
+            // Without encryption, or not a web page.
             (
                 https,
                 "https://a.example",
@@ -243,7 +244,7 @@ mod tests {
                 "https://a.example",
                 "https://a.example/a",
                 "no address",
-                "not an address",
+                "not a URL",
             ),
             (
                 https,

@@ -1,4 +1,4 @@
-//! Fuzz targets for logins: what an authorization server says of itself, and the way back from a browser.
+//! Fuzz targets for logins: the metadata of an authorization server, and the redirect from a browser.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +70,7 @@ fn fuzz_metadata() {
     });
 }
 
-/// Nothing leaves the machine without encryption, and the page where a person logs in is the issuer's.
+/// Nothing leaves the machine without encryption, and the login page belongs to the issuer.
 fn check_endpoints(server: &Url, metadata: &AuthorizationMetadata) {
     let is_ours = |url: &Url| {
         let host = url.host_str().unwrap_or_default();
@@ -138,14 +138,14 @@ fn fuzz_callback() {
     bolero::check!().for_each(|bytes: &[u8]| {
         let request = assembled(bytes, REQUESTS);
         let read = query(&mut request.as_bytes()).now_or_never();
-        let Ok(Some(query)) = read.expect("nothing waits") else {
+        let Ok(Some(query)) = read.expect("no read is pending") else {
             return;
         };
         let line = request.lines().next().unwrap_or_default();
         assert!(line.starts_with("GET /callback?"), "{line}");
         if has_state(&query, "s3cret") {
             let url = Url::parse(&format!("http://127.0.0.1/callback?{query}")).expect(&query);
-            // A `#` ends the query of an address, and a browser does not send what follows.
+            // A `#` ends the query of a URL, and a browser does not send what follows.
             let pairs = url::form_urlencoded::parse(query.as_bytes());
             let states: Vec<_> = pairs.filter(|(name, _)| name == "state").collect();
             assert!(states.len() == 1 && states[0].1 == "s3cret", "{url}");

@@ -1,4 +1,4 @@
-//! Servers that behave, and servers that do not: each costs its own calls and nothing else.
+//! Tests of well-behaved and misbehaving servers: misbehavior affects only the server's own calls.
 
 mod asks;
 mod floods;
@@ -23,7 +23,7 @@ fn told(told: &Told) -> Vec<String> {
     told.lock().unwrap().clone()
 }
 
-/// Waits for something that has no event of its own; the clock is the test's.
+/// Waits for a condition without an event; the clock is the test's.
 async fn until(holds: impl Fn() -> bool) {
     for _ in 0..100_000 {
         if holds() {
@@ -31,7 +31,7 @@ async fn until(holds: impl Fn() -> bool) {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("it never came to be");
+    panic!("the condition was never met");
 }
 
 pub fn name_of(message: &Value) -> Option<&str> {
@@ -152,7 +152,7 @@ async fn more_than_sixteen_calls_wait_for_each_other() {
     assert_eq!(all.len(), 40);
 }
 
-// Backing off: 1, 2, 4 and 8 seconds, and then no more.
+// Backoff: 1, 2, 4 and 8 seconds, then no further attempt.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_crashes_is_started_again_and_given_up_after_five_times() {
     let dial = Played::by(|_, pipes| {
@@ -170,7 +170,7 @@ async fn a_server_that_crashes_is_started_again_and_given_up_after_five_times() 
     assert!(
         error
             .message
-            .contains("whether it did anything is not known"),
+            .contains("it is unknown whether the call had any effect"),
         "{error}"
     );
     for round in 2..=5 {
@@ -254,8 +254,12 @@ async fn answers_that_are_none_end_nobody() {
         ("wrong_id", "timeout", ""),
         ("not_json", "timeout", ""),
         ("huge", "timeout", ""),
-        ("other_kind", "mcp_bad_response", "something else"),
-        ("protocol", "mcp_error", r"says: no\u{1b}[2J (-32602)"),
+        ("other_kind", "mcp_bad_response", "a result of another kind"),
+        (
+            "protocol",
+            "mcp_error",
+            r"returned an error: no\u{1b}[2J (-32602)",
+        ),
     ] {
         let error = call(&server, &format!("mcp__one__{name}"), json!({}))
             .await
@@ -278,7 +282,7 @@ async fn a_silent_server_is_given_its_time_and_no_more() {
     );
 }
 
-/// Writes to its standard error and says nothing else.
+/// Writes to its standard error and nothing else.
 struct Mute;
 
 impl Dial for Mute {
@@ -375,7 +379,7 @@ async fn tools_that_change_are_listed_again_and_a_changed_definition_is_not_serv
     let error = call(&server, "mcp__one__pay", json!({})).await.unwrap_err();
     assert_eq!(error.code, "tool_not_registered");
 
-    // A person approves it, with another program: it is noticed within a minute or so.
+    // The user approves it with another program, which is noticed within about a minute.
     let digest = server.shared().config.digest();
     let waiting = approvals.waiting("one", digest).unwrap();
     assert_eq!(waiting.len(), 2);
@@ -436,7 +440,7 @@ async fn what_a_server_offers_to_read_is_listed_and_read() {
     assert_eq!(parts, [toolhost_contract::Part::Text("inside".to_owned())]);
     let refused = server.shared().read("a://3").await.unwrap_err();
     assert_eq!(refused.code.as_deref(), Some("mcp_resource_not_found"));
-    assert_eq!(refused.message, "server `one` says: not there");
+    assert_eq!(refused.message, "server `one` returned an error: not there");
 }
 
 #[tokio::test(start_paused = true)]

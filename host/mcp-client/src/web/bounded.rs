@@ -1,5 +1,5 @@
-//! Speaks HTTP for the library, because it parses what comes back before anybody could count what is in it, and because
-//! the errors of its own client show the whole address, with what may be secret in it.
+//! An HTTP client for the MCP library that counts values before parsing and bounds responses. The errors of the
+//! library's own client contain the complete URL, which can contain secrets.
 
 use std::collections::HashMap;
 use std::io;
@@ -24,17 +24,17 @@ use crate::log::Log;
 use crate::shape::{self, MAX_VALUES};
 
 const MAX_BODY: usize = 16 << 20;
-/// Of an answer that says that something failed.
+/// Maximum size of the body of an error response.
 const MAX_FAILURE: usize = 64 << 10;
 const MAX_SHOWN: usize = 200;
-/// Of the id of a session or of an event, which are sent back to the server.
+/// Maximum size of a session or event ID, which are sent back to the server.
 const MAX_ID: usize = 1 << 10;
-/// Between two connections for one stream, whatever the server wishes, in milliseconds.
+/// Range of the time between two connections for one stream, in milliseconds, whatever the server requests.
 const RECONNECT: std::ops::RangeInclusive<u64> = 1_000..=60_000;
 const SESSION: &str = "mcp-session-id";
 const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
-/// What the protocol itself says in them is not the operator's to say.
+/// Headers of the protocol, which the operator cannot set.
 pub const RESERVED: [&str; 3] = ["accept", SESSION, "last-event-id"];
 
 type Error = StreamableHttpError<reqwest::Error>;
@@ -144,7 +144,7 @@ impl StreamableHttpClient for Bounded {
 }
 
 impl Bounded {
-    /// What a server that did what it was asked says.
+    /// Converts a successful response.
     async fn answered(
         &self,
         message: &ClientJsonRpcMessage,
@@ -153,7 +153,7 @@ impl Bounded {
     ) -> Result<StreamableHttpPostResponse, Error> {
         let is_request = matches!(message, JsonRpcMessage::Request(_));
         let status = response.status();
-        // Not every server says 202 when there is nothing to say.
+        // Not every server answers 202 to a message without a response.
         let silent = matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT)
             || (!is_request && response.content_length() == Some(0));
         if silent {
@@ -162,7 +162,7 @@ impl Bounded {
         let session = response.headers().get(SESSION);
         let session = session.and_then(|session| session.to_str().ok().map(str::to_owned));
         if session.as_ref().is_some_and(|id| id.len() > MAX_ID) {
-            let words = format!("the id of its session is above {MAX_ID} bytes");
+            let words = format!("its session id is longer than {MAX_ID} bytes");
             return Err(StreamableHttpError::UnexpectedServerResponse(words.into()));
         }
         let kind = kind(&response);
@@ -182,13 +182,13 @@ impl Bounded {
         }
         match parse(&body(response, MAX_BODY).await?) {
             Ok(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
-            // Nobody waits for what it says to that.
+            // The result of this request is ignored.
             Err(_) if !is_request => Ok(StreamableHttpPostResponse::Accepted),
             Err(reason) => Err(StreamableHttpError::UnexpectedServerResponse(reason.into())),
         }
     }
 
-    /// Without the data that has too many values, and without what would make us send much or often.
+    /// Drops data with too many values, and limits what would make the client send much or often.
     pub(super) fn sifted(
         &self,
         events: impl futures::Stream<Item = Result<Sse, SseError>> + Send + 'static,
@@ -210,7 +210,7 @@ impl Bounded {
     }
 }
 
-/// What a server that refused or failed says.
+/// Converts an error response.
 async fn failed(
     message: &ClientJsonRpcMessage,
     in_session: bool,
@@ -227,7 +227,7 @@ async fn failed(
         if is_busy || !is_json {
             return Err(error);
         }
-        // It may say more than its number.
+        // The body can explain the status code.
         let body = body(response, MAX_FAILURE).await.unwrap_or_default();
         return error_of(&body)
             .map(|said| StreamableHttpPostResponse::Json(said, None))
@@ -236,7 +236,7 @@ async fn failed(
     let body = body(response, MAX_FAILURE).await?;
     let said = error_of(&body);
     let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-    // A server of the older era, or what stands before it, knows nothing of the first question, nor of its number.
+    // A server of the legacy protocol, or a proxy in front of it, does not know the first request or its ID.
     if let JsonRpcMessage::Request(request) = message
         && matches!(request.request, ClientRequest::DiscoverRequest(_))
         && !(in_session || refused)
@@ -300,7 +300,7 @@ fn parse(body: &[u8]) -> Result<ServerJsonRpcMessage, String> {
     }
     serde_json::from_slice(body).map_err(|error| {
         let body = text::inline(&String::from_utf8_lossy(body), MAX_SHOWN);
-        format!("it is no message: {error}: {body}")
+        format!("it is not a valid message: {error}: {body}")
     })
 }
 
@@ -313,7 +313,7 @@ fn too_many() -> String {
     format!("a message of more than {MAX_VALUES} values was dropped")
 }
 
-/// The address may hold a secret.
+/// Removes the URL, which can contain a secret.
 fn unnamed(error: Error) -> Error {
     match error {
         StreamableHttpError::Client(error) => StreamableHttpError::Client(error.without_url()),
@@ -321,7 +321,7 @@ fn unnamed(error: Error) -> Error {
     }
 }
 
-/// How long one event is by now: an empty line ends it, and lines end in three ways.
+/// The size of the current event. An empty line ends it, and lines have three kinds of ends.
 #[derive(Default)]
 struct Event {
     size: usize,
@@ -344,7 +344,9 @@ impl Event {
             self.in_line = !ends;
             self.size += 1;
             if self.size > max {
-                return Err(io::Error::other(format!("an event is above {max} bytes")));
+                return Err(io::Error::other(format!(
+                    "an event is larger than {max} bytes"
+                )));
             }
         }
         Ok(())
@@ -372,7 +374,7 @@ mod tests {
         check("data: abcd\n", false);
         check("data: ab\n\ndata: ab\n\n", true);
         check("data: ab\r\n\r\ndata: ab\r\r", true);
-        // Two bytes at the end of a line are one end and no empty line.
+        // A `\r\n` is one line end, not an empty line.
         check("a\r\nb\r\nc\r\nd\r\ne\r\nf", false);
     }
 

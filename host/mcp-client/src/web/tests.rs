@@ -1,4 +1,4 @@
-//! A server behind an address, played over a real socket of this machine.
+//! Tests of servers at a URL, over a local socket.
 
 mod oauth;
 
@@ -15,7 +15,7 @@ use crate::config::{Hidden, Way};
 use crate::server::Server;
 use crate::testing::{approved, call, config, decent, surroundings, tool};
 
-/// A request as the server got it: its first line, its headers in small letters, its message.
+/// A request as the server received it: its first line, its headers in lower case, and its message.
 struct Request {
     line: String,
     headers: BTreeMap<String, String>,
@@ -25,7 +25,7 @@ struct Request {
 
 type Answer = dyn Fn(&Request) -> (u16, Vec<(String, String)>, String) + Send + Sync;
 
-/// Serves until the test ends; the address.
+/// Serves until the test ends; returns the URL.
 async fn serve(answer: Arc<Answer>) -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -171,12 +171,12 @@ async fn one_that_wants_a_login_says_how_and_is_not_asked_again() {
     .await;
     let server = start(&url, &[]);
     let error = first_failure(&server).await;
-    let login = "server `one` wants to be logged in to; run `host mcp login one`, or";
+    let login = "server `one` requires a login; run `host mcp login one` or";
     assert!(error.starts_with(login), "{error}");
     assert_eq!(server.shared().state().word(), "failed");
 }
 
-/// One tool that answers with many values, in the way that its name says.
+/// A tool that returns many values, in the format that its name states.
 fn many(request: &Request) -> (u16, Vec<(String, String)>, String) {
     if !request.line.starts_with("POST") {
         return (405, Vec::new(), String::new());
@@ -217,7 +217,7 @@ async fn a_message_with_too_many_values_is_never_parsed() {
     assert!(call(&server, "mcp__one__few", json!({})).await.is_ok());
 }
 
-/// A login that has run out, with a client of this id; what the authorization server heard when it was renewed.
+/// Renews an expired login of a client with this ID; returns the request that the authorization server received.
 async fn renewal(client: &str, issuer: &str) -> Option<String> {
     let heard = Arc::new(Mutex::new(None));
     let url = {
@@ -293,7 +293,7 @@ async fn renewal(client: &str, issuer: &str) -> Option<String> {
 async fn the_secret_of_a_client_is_there_when_its_login_is_renewed_and_goes_to_no_other() {
     let own = renewal("me", "").await.unwrap();
     assert!(own.contains("client_secret=s3cret"), "{own}");
-    // One that registered itself before an id was arranged.
+    // A client that registered itself before an ID was configured.
     let other = renewal("somebody", "").await.unwrap();
     assert!(!other.contains("s3cret"), "{other}");
     assert_eq!(renewal("me", "http://127.0.0.1:9").await, None);
@@ -304,7 +304,7 @@ async fn a_header_of_the_protocol_is_not_the_operator_s() {
     let server = start("http://127.0.0.1:9/mcp", &[("Mcp-Session-Id", "x")]);
     assert_eq!(
         first_failure(&server).await,
-        "server `one`: the header `mcp-session-id` is the protocol's own; leave it out"
+        "server `one`: the header `mcp-session-id` is reserved by the protocol; remove it"
     );
 }
 
@@ -323,7 +323,7 @@ async fn nobody_there_is_said() {
     assert!(error.contains("refused"), "{error}");
 }
 
-/// Opens a session with this id, and says that a stream begins anew at once.
+/// Opens a session with this ID; its streams request immediate reconnection.
 async fn session(id: String) -> (Server, Arc<Mutex<usize>>) {
     let streams = Arc::new(Mutex::new(0));
     let url = {
@@ -350,7 +350,7 @@ async fn w_09_the_id_of_a_session_is_bounded() {
     let (server, _) = session("x".repeat(2_000)).await;
     let error = first_failure(&server).await;
     assert!(
-        error.contains("the id of its session is above 1024 bytes"),
+        error.contains("its session id is longer than 1024 bytes"),
         "{error}"
     );
     let (server, _) = session("x".repeat(1_000)).await;

@@ -1,5 +1,5 @@
-//! What the tests of the whole road share: a resolver that is told what to say, and servers that keep what they saw.
-#![allow(dead_code, reason = "no test needs all of it")]
+//! Helpers of the integration tests: a scripted resolver, and servers that record requests.
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,7 +17,7 @@ use toolhost_net::{Allowed, Download, HostRule, Net, NetError, Resolve, Settings
 
 type Answer = (String, Vec<IpAddr>);
 
-/// Answers each question once, in order; a name without an answer left does not exist.
+/// Answers each lookup once, in order. A name without remaining answers does not exist.
 #[derive(Clone, Default)]
 pub struct Fake {
     answers: Arc<Mutex<VecDeque<Answer>>>,
@@ -109,7 +109,7 @@ pub async fn answer(result: Result<Response<Download>, NetError>) -> String {
     }
 }
 
-/// Gives the same answer to everybody and keeps every byte that it was sent.
+/// Gives the same response to each client and records every byte that it receives.
 pub struct Server {
     address: SocketAddr,
     seen: Arc<Mutex<Vec<String>>>,
@@ -145,13 +145,13 @@ impl Server {
         self.address.port()
     }
 
-    /// The requests so far. A connection on which nothing was said does not count.
+    /// The requests so far. A connection without data does not count.
     pub async fn seen(&self) -> Vec<String> {
         tokio::task::yield_now().await;
         self.seen.lock().unwrap().clone()
     }
 
-    /// Stops listening; the port is free, and refuses.
+    /// Stops listening; the port is then free and refuses connections.
     pub async fn close(self) -> u16 {
         self.task.abort();
         let _ = self.task.await;
@@ -159,7 +159,7 @@ impl Server {
     }
 }
 
-/// Reads one request with its body, keeps it, then answers and closes.
+/// Reads one request with its body, records it, then responds and closes.
 pub async fn serve<S>(mut stream: S, answer: &str, keep: &Mutex<Vec<String>>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -186,7 +186,7 @@ where
     }
     let _ = stream.write_all(answer.as_bytes()).await;
     let _ = stream.shutdown().await;
-    // Read on until the other end closes, so that the answer is not lost to a reset.
+    // Read until the other end closes, so that the response is not lost to a reset.
     while stream
         .read(&mut buffer)
         .await

@@ -1,4 +1,5 @@
-//! The warden and launcher as a program of its own: for tests, and for an embedder whose program cannot play them.
+//! The warden and launcher as a separate executable, for tests and for embedders whose own executable cannot act as
+//! them.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,5 @@
-//! Landlock only ever adds: what is to stay out of a granted directory is left out by granting everything beside it.
+//! Grants a directory without some paths. Landlock rules only add rights, so all siblings of an excluded path are
+//! granted instead.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -7,25 +8,26 @@ use std::path::Path;
 
 use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, openat};
 
-/// Entries of the carved directories of one program; what is beyond is not granted.
+/// Maximum number of entries granted one by one for one program. Further entries are not granted.
 pub const MOST: usize = 20_000;
 
 /// How much of a file or directory is granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// All of it.
+    /// Everything.
     Whole,
-    /// The names in a directory that holds something left out. Nothing can be made right in it, because a right to
-    /// make something in a directory holds for all below it.
+    /// Only the names in a directory that contains an excluded path. Entries cannot be created directly in it, because
+    /// the right to create entries in a directory applies to everything below it.
     Names,
 }
 
 pub type Grant<'a, E> = dyn FnMut(BorrowedFd<'_>, Part) -> Result<(), E> + 'a;
 
 /// Grants `place` without the paths `except`, which are relative to it. At most `left` entries are granted one by one;
-/// the others are not.
+/// further entries are not granted.
 ///
-/// It walks by descriptors and follows no link. What is exchanged meanwhile for something else lies in `place` too.
+/// Walks by descriptors and does not follow symbolic links. An entry that is replaced during the walk is still inside
+/// `place`.
 pub fn carve<E>(
     place: BorrowedFd<'_>,
     except: &[&Path],
@@ -36,7 +38,7 @@ pub fn carve<E>(
         return grant(place, Part::Whole);
     }
     grant(place, Part::Names)?;
-    // A descriptor of its own: a shared one has a shared position, and one that only names a directory reads nothing.
+    // Opened again, because a shared descriptor has a shared position, and an `O_PATH` descriptor cannot be read.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let Ok(entries) = openat(place, c".", flags, Mode::empty()).and_then(Dir::new) else {
         return Ok(());
@@ -57,7 +59,7 @@ pub fn carve<E>(
         let Ok(fd) = openat(place, name, flags, Mode::empty()) else {
             continue;
         };
-        // What a link leads to is granted, or not, where it is.
+        // The target of a symbolic link is granted, or not, at its own path.
         if kind(fd.as_fd()) != FileType::Symlink {
             carve(fd.as_fd(), &below, left, grant)?;
         }
@@ -78,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    /// Relative names under a tree of `a/b/{c,d}`, `a/e`, `f`, with `link` to `a/b/c`.
+    /// Checks the granted relative names in a tree of `a/b/{c,d}`, `a/e`, `f`, with `link` to `a/b/c`.
     fn check(place: &str, except: &[&str], left: usize, expected: &[(&str, Part)]) {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
@@ -121,7 +123,7 @@ mod tests {
                 ("f", Whole),
             ],
         );
-        // What is not there yet can still not be made.
+        // A path that does not exist yet still cannot be created.
         check(
             "",
             &["a/new/file"],

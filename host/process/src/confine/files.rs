@@ -1,4 +1,4 @@
-//! The fence around files: Landlock, which needs no privilege and is inherited by everything the program starts.
+//! File access rules with Landlock, which needs no privileges and is inherited by all descendants of the program.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -14,12 +14,13 @@ use rustix::fs::{FileType, Mode, OFlags};
 use super::carve::{MOST, Part, carve, kind};
 use crate::wire::{Place, Rights, Walls};
 
-/// Without this one a file outside the fence could be emptied.
+/// The required ABI: below it, a file outside the sandbox could be truncated.
 const NEEDED: ABI = ABI::V3;
-/// Whatever else a newer kernel offers is taken.
+/// The newest ABI whose rights are used if the kernel supports them.
 const WANTED: ABI = ABI::V9;
 
-/// `held`: the descriptors that the rules name. `processes`: paths in `/proc` that are read besides.
+/// Restricts this process. `held` contains the descriptors that the rules refer to, `processes` additional readable
+/// paths in `/proc`.
 pub fn fence(walls: &Walls, held: &[OwnedFd], processes: &[PathBuf]) -> Result<(), String> {
     enforce(walls, held, processes).map_err(|error| reason(&error))?
 }
@@ -57,7 +58,9 @@ fn enforce(
     let status = rules.restrict_self()?;
     Ok(match status.ruleset {
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
-        RulesetStatus::NotEnforced => Err("the kernel did not enforce the file fence".to_owned()),
+        RulesetStatus::NotEnforced => {
+            Err("the kernel did not enforce the file access rules".to_owned())
+        }
     })
 }
 
@@ -72,7 +75,8 @@ fn rights(rights: Rights) -> BitFlags<AccessFs> {
     }
 }
 
-/// All rights that rules are about. Who may use local sockets may use those outside of the granted folders too.
+/// All rights that the rules handle. With local sockets granted, sockets outside the granted directories are allowed
+/// too.
 fn all(local_sockets: bool) -> BitFlags<AccessFs> {
     let all = AccessFs::from_all(WANTED);
     if local_sockets {
@@ -90,13 +94,13 @@ fn ruleset(network: bool, local_sockets: bool) -> Result<RulesetCreated, Ruleset
         .handle_access(all(local_sockets))?
         .scope(Scope::AbstractUnixSocket | Scope::Signal)?;
     if !network {
-        // The system call filter refuses sockets; this also holds for one that came in through an open descriptor.
+        // The system call filter refuses sockets; this also covers sockets that were inherited as open descriptors.
         rules = rules.handle_access(AccessNet::BindTcp | AccessNet::ConnectTcp)?;
     }
     rules.create()
 }
 
-/// A path that is not there is left out: what cannot be named cannot be reached.
+/// Opens a path. Returns `None` for a path that does not exist, which needs no rule.
 fn open(path: &Path) -> Option<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).ok()
@@ -107,7 +111,7 @@ fn allow(
     fd: BorrowedFd<'_>,
     access: BitFlags<AccessFs>,
 ) -> Result<(), RulesetError> {
-    // Rights over the entries of a directory mean nothing for a file.
+    // Rights on directory entries do not apply to a file.
     let access = if kind(fd) == FileType::Directory {
         access
     } else {
@@ -125,6 +129,6 @@ pub fn lacking() -> Option<String> {
 
 fn reason(error: &RulesetError) -> String {
     format!(
-        "the kernel has no Landlock of at least ABI 3 (Linux 6.2), or it is not switched on: {error}"
+        "the kernel does not support Landlock ABI 3 (Linux 6.2), or Landlock is not enabled: {error}"
     )
 }

@@ -1,5 +1,5 @@
-//! What the launcher puts on itself before it becomes the program, in an order in which each step still allows the
-//! next.
+//! Confinement that the launcher applies to itself before it executes the program, ordered so that each step still
+//! permits the next.
 
 mod carve;
 mod files;
@@ -13,16 +13,16 @@ use crate::wire::Walls;
 
 pub use rights::limit;
 
-/// All of it or an error: nothing is started with a part of its fence.
+/// Applies all of the confinement or returns an error: no program starts partially confined.
 pub fn confine(walls: &Walls, held: &[OwnedFd]) -> Result<(), String> {
     let view = processes::private_view();
     files::fence(walls, held, &processes::readable(view))?;
     rights::give_up().map_err(|error| format!("cannot give up capabilities: {error}"))?;
-    // Last, because it forbids what the steps before needed.
+    // Last, because it forbids system calls that the previous steps need.
     syscalls::filter(walls.network, walls.local_sockets)
 }
 
-/// What this kernel lacks to confine programs, if anything: for a check before the first one is needed.
+/// Returns what this kernel lacks to confine programs, if anything, so that the host can check at startup.
 pub fn lacking() -> Option<String> {
     files::lacking()
 }

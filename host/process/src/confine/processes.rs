@@ -1,20 +1,20 @@
-//! What a confined program sees of other processes in `/proc`: their command lines can hold tokens.
+//! Restricts what a confined program sees of other processes in `/proc`, because command lines can contain tokens.
 
 use std::path::PathBuf;
 
 use nix::sched::{CloneFlags, unshare};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 
-/// Which `/proc` a program has.
+/// The `/proc` of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
-    /// One that shows only processes that the program may trace: with Landlock, those of its own fence.
+    /// A private mount that shows only processes that the program may trace: with Landlock, those in its own sandbox.
     Private,
-    /// That of the host, with all processes.
+    /// The host's `/proc`, with all processes.
     Shared,
 }
 
-/// What programs read of the whole machine.
+/// System-wide files that programs read.
 const SYSTEM: &[&str] = &[
     "/proc/cpuinfo",
     "/proc/devices",
@@ -30,16 +30,17 @@ const SYSTEM: &[&str] = &[
     "/proc/vmstat",
 ];
 
-/// Mounts a private view, where the kernel allows it: that takes `CAP_SYS_ADMIN`.
+/// Mounts a private `/proc` if the kernel allows it, which requires `CAP_SYS_ADMIN`.
 ///
-/// A user namespace would give that capability to others, but in it files of root belong to nobody, which `ssh` and
-/// others refuse, and mounting `/proc` there takes a process namespace whose first process ignores signals.
+/// A user namespace would grant that capability to other users, but files of root are owned by the overflow user in it,
+/// which `ssh` and other programs refuse, and mounting `/proc` there requires a PID namespace, whose first process
+/// ignores signals.
 pub fn private_view() -> View {
     if unshare(CloneFlags::CLONE_NEWNS).is_err() {
         return View::Shared;
     }
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    // Mounts that are made here are seen nowhere else.
+    // Mounts made here are not visible elsewhere.
     let recursive = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     let mounted = mount_change("/", recursive)
         .and_then(|()| mount("proc", "/proc", "proc", flags, c"hidepid=ptraceable"));
@@ -49,8 +50,8 @@ pub fn private_view() -> View {
     }
 }
 
-/// What may be read of `/proc`. Of a shared one: nothing of other processes, and of its own ones the directory of the
-/// first process, because Landlock takes rules before the others exist.
+/// The readable paths of `/proc`. In a shared one, no directory of another process is readable, and of the program's
+/// own only that of the first process, because Landlock rules are set before the others exist.
 pub fn readable(view: View) -> Vec<PathBuf> {
     match view {
         View::Private => vec![PathBuf::from("/proc")],

@@ -1,4 +1,4 @@
-//! Resource limits, and the rights of root.
+//! Resource limits, and the capabilities of root.
 
 use rustix::io;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -25,7 +25,7 @@ pub fn limit(limits: &Limits) -> io::Result<()> {
     Ok(())
 }
 
-/// Soft and hard; a limit that is lower already stays.
+/// Sets the soft and the hard limit. A limit that is already lower is kept.
 fn lower(resource: Resource, value: u64) -> io::Result<()> {
     let now = getrlimit(resource);
     let value = now.maximum.map_or(value, |maximum| maximum.min(value));
@@ -38,8 +38,8 @@ fn lower(resource: Resource, value: u64) -> io::Result<()> {
     )
 }
 
-/// Root in a container keeps what it needs for its files, whose fence is Landlock's, and nothing else. Without new
-/// privileges on exec, no file gives any of it back.
+/// Drops all capabilities except those that root in a container needs for its files, which Landlock restricts. With
+/// `no_new_privs` set, executing a file does not restore any.
 pub fn give_up() -> io::Result<()> {
     set_no_new_privs(true)?;
     let kept = CapabilitySet::CHOWN

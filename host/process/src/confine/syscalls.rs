@@ -1,5 +1,5 @@
-//! The system calls a confined program does not get: sockets, and whatever reaches past files into other processes,
-//! mounts, namespaces or the kernel itself. What is refused is refused with an error, so that programs can say so.
+//! The system call filter of confined programs: sockets, and calls that affect other processes, mounts, namespaces or
+//! the kernel. Refused calls return an error, so that programs can report it.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +11,20 @@ use seccompiler::{
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// An error that programs take for "not allowed".
+/// Calls that fail with an error that programs understand as "not allowed".
 const REFUSED: &[c_long] = &[
-    // Sockets and files by way of a queue that no filter sees into.
+    // Sockets and files through a queue that a filter cannot inspect.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
-    // Other processes' memory and descriptors.
+    // Memory and descriptors of other processes.
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
     libc::SYS_pidfd_getfd,
     libc::SYS_process_madvise,
     libc::SYS_kcmp,
-    // Mounts and roots.
+    // Mounts and root directories.
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_pivot_root,
@@ -61,11 +61,11 @@ const REFUSED: &[c_long] = &[
     libc::SYS_sethostname,
     libc::SYS_setdomainname,
     libc::SYS_vhangup,
-    // Keys of the user that no file guards.
+    // Keys of the user, which are not protected by files.
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
-    // Memory, semaphores and queues of other processes of the user, which have no path.
+    // Shared memory, semaphores and queues of other processes of the user, which have no path.
     libc::SYS_shmget,
     libc::SYS_shmat,
     libc::SYS_shmctl,
@@ -81,8 +81,8 @@ const REFUSED: &[c_long] = &[
     libc::SYS_mq_unlink,
 ];
 
-/// Attributes of files, which Landlock does not guard either. The error is the one of a file system without them, which
-/// programs that copy files pass over.
+/// Calls that change file attributes, which Landlock does not restrict. They fail like on a file system without
+/// attributes, which programs that copy files ignore.
 const UNSUPPORTED: &[c_long] = &[
     libc::SYS_setxattr,
     libc::SYS_lsetxattr,
@@ -95,7 +95,7 @@ const UNSUPPORTED: &[c_long] = &[
     FILE_SETATTR,
 ];
 
-/// Newer than what `libc` names; the same number on both architectures.
+/// Not yet defined in `libc`; the same number on both architectures.
 const OPEN_TREE_ATTR: c_long = 467;
 const SETXATTRAT: c_long = 463;
 const REMOVEXATTRAT: c_long = 466;
@@ -119,7 +119,7 @@ const NAMESPACES: &[i32] = &[
 ];
 const CLONE_NEWTIME: i32 = 0x80;
 
-/// Typing into a terminal, pasting into a console, and setting attributes of a file (`chattr`).
+/// Requests that type into a terminal, paste into a console, or set attributes of a file (`chattr`).
 const REQUESTS: &[u64] = &[
     TIOCSTI,
     TIOCLINUX,
@@ -133,7 +133,7 @@ const FS_IOC_SETFLAGS: u64 = 0x4008_6602;
 const FS_IOC32_SETFLAGS: u64 = 0x4004_6602;
 const FS_IOC_FSSETXATTR: u64 = 0x401c_5820;
 
-/// Where a call has the mode that it gives a file.
+/// Calls that set the mode of a file, and the index of the mode argument.
 const MODES: &[(c_long, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_chmod, 1),
@@ -142,8 +142,8 @@ const MODES: &[(c_long, u8)] = &[
     (FCHMODAT2, 2),
 ];
 
-/// Calls that create a file with a mode: where their flags are, if the flags decide whether there is a mode, and where
-/// the mode is.
+/// Calls that create a file with a mode: the index of the flags argument, if flags determine whether there is a mode,
+/// and the index of the mode argument.
 const CREATING: &[(c_long, Option<u8>, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_open, Some(1), 2),
@@ -154,13 +154,14 @@ const CREATING: &[(c_long, Option<u8>, u8)] = &[
     (libc::SYS_openat, Some(2), 3),
     (libc::SYS_mknodat, None, 2),
 ];
-/// Flags of an open call that has a mode; the second one without the flag `O_DIRECTORY` that it includes.
+/// Flags of an open call with a mode; the second one without the flag `O_DIRECTORY` that it includes.
 const CREATE_FLAGS: &[i32] = &[libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
 
-/// Calls whose arguments are in memory, where no filter looks. C libraries and programs use the older calls without them.
+/// Calls whose arguments are in memory, which a filter cannot inspect. C libraries and programs fall back to the older
+/// calls.
 const IN_MEMORY: &[c_long] = &[libc::SYS_clone3, libc::SYS_openat2];
 
-/// Calls that change owners, which Landlock does not guard, and where they have the user; the group follows.
+/// Calls that change owners, which Landlock does not restrict, and the index of the user argument; the group follows.
 const OWNERS: &[(c_long, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_chown, 1),
@@ -169,13 +170,13 @@ const OWNERS: &[(c_long, u8)] = &[
     (libc::SYS_fchown, 1),
     (libc::SYS_fchownat, 2),
 ];
-/// Leaves a user or group as it is.
+/// Leaves a user or group unchanged.
 const UNCHANGED: u32 = u32::MAX;
 
-/// Kinds of socket pairs. A datagram socket can be sent to any path afterwards; those of a connected pair of these
-/// kinds stay connected to each other.
+/// Allowed types of socket pairs. A datagram socket can later send to any path; connected pairs of these types stay
+/// connected to each other.
 const PAIRS: &[i32] = &[libc::SOCK_STREAM, libc::SOCK_SEQPACKET];
-/// The kind of a socket without its flags.
+/// Mask of the socket type without its flags.
 const KIND: u64 = 0xf;
 
 pub fn filter(network: bool, local_sockets: bool) -> Result<(), String> {
@@ -183,11 +184,11 @@ pub fn filter(network: bool, local_sockets: bool) -> Result<(), String> {
         rustix::process::geteuid().as_raw(),
         rustix::process::getegid().as_raw(),
     ];
-    for program in
-        programs(network, local_sockets, own).map_err(|error| format!("no filter: {error}"))?
+    for program in programs(network, local_sockets, own)
+        .map_err(|error| format!("cannot build the system call filter: {error}"))?
     {
         apply_filter(&program)
-            .map_err(|error| format!("the kernel takes no system call filter: {error}"))?;
+            .map_err(|error| format!("the kernel refused the system call filter: {error}"))?;
     }
     Ok(())
 }
@@ -218,7 +219,7 @@ fn programs(
         ),
         (sockets(network, local_sockets)?, no_access),
     ] {
-        // A program for another architecture has other numbers: the filter's first lines kill it.
+        // A program for another architecture uses other numbers: the filter's first instructions kill it.
         let arch = TargetArch::try_from(std::env::consts::ARCH)?;
         programs.push(SeccompFilter::new(rules, SeccompAction::Allow, action, arch)?.try_into()?);
     }
@@ -240,17 +241,17 @@ fn refused() -> Result<Rules, seccompiler::BackendError> {
         .map(masked)
         .collect::<Result<Vec<_>, _>>()?;
     rules.insert(libc::SYS_unshare, in_namespaces.clone());
-    // For clone the lowest byte of the flags is the signal at the end, where CLONE_NEWTIME would be.
+    // For `clone`, the lowest byte of the flags is the exit signal, which overlaps `CLONE_NEWTIME`.
     let signal = NAMESPACES.len() - 1;
     rules.insert(libc::SYS_clone, in_namespaces[..signal].to_vec());
-    // The limits of another process: a host that may open no files is a dead one.
+    // The limits of another process: a host that cannot open files is unusable.
     let another = argument(0, SeccompCmpOp::Ne, 0)?;
     rules.insert(libc::SYS_prlimit64, vec![another]);
     let requests = REQUESTS
         .iter()
         .map(|&number| argument(1, SeccompCmpOp::Eq, number));
     rules.insert(libc::SYS_ioctl, requests.collect::<Result<_, _>>()?);
-    // A program that root runs would otherwise make any file of the system run as root for everybody.
+    // Otherwise a program that root runs could make any file of the system run as root for all users.
     let set_user_id = u64::from(libc::S_ISUID);
     for &(number, place) in MODES {
         let with = argument(place, SeccompCmpOp::MaskedEq(set_user_id), set_user_id)?;
@@ -274,7 +275,7 @@ fn refused() -> Result<Rules, seccompiler::BackendError> {
     Ok(rules)
 }
 
-/// Calls that give a file to another user or group.
+/// Refuses calls that give a file to another user or group.
 fn others_own([user, group]: [u32; 2]) -> Result<Rules, seccompiler::BackendError> {
     let differs = |place: u8, own: u32| {
         let is_not = |value: u32| condition(place, SeccompCmpOp::Ne, value.into());
@@ -289,8 +290,8 @@ fn others_own([user, group]: [u32; 2]) -> Result<Rules, seccompiler::BackendErro
     rules.collect()
 }
 
-/// Calls that give a file to the program's own user and group. They are answered as done and do nothing: archivers and
-/// `cp -a` make them for files that they have just made, and those are the program's own already.
+/// Calls that give a file to the program's own user and group. They return success and do nothing: archivers and `cp
+/// -a` make them for files that they have just created, which the program owns already.
 fn is_own([user, group]: [u32; 2]) -> Result<Rules, seccompiler::BackendError> {
     let rules = OWNERS.iter().map(|&(number, place)| {
         let mut rules = Vec::new();
@@ -307,7 +308,7 @@ fn is_own([user, group]: [u32; 2]) -> Result<Rules, seccompiler::BackendError> {
     rules.collect()
 }
 
-/// `socketpair` of a kind that is not in the list, or of a family that has other pairs.
+/// Refuses `socketpair` of a type that is not in the list, or of another family.
 fn pairs() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     let local = libc::AF_UNIX.cast_unsigned().into();
     let mut rules = vec![argument(0, SeccompCmpOp::Ne, local)?];
@@ -322,7 +323,7 @@ fn pairs() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     Ok(rules)
 }
 
-/// `socket` for every family that is not granted.
+/// Refuses `socket` for each family that is not granted.
 fn sockets(network: bool, local_sockets: bool) -> Result<Rules, seccompiler::BackendError> {
     let mut granted = Vec::new();
     if network {
@@ -352,7 +353,7 @@ fn sockets(network: bool, local_sockets: bool) -> Result<Rules, seccompiler::Bac
             vec![SeccompRule::new(others)?],
         )]));
     }
-    // Netlink only in its protocol 0, which tells addresses and routes: name resolution asks it.
+    // Netlink only with protocol 0, which reports addresses and routes and is used by name resolution.
     let mut elsewhere = others.clone();
     others.push(other(libc::AF_NETLINK)?);
     elsewhere.push(SeccompCondition::new(
@@ -381,8 +382,8 @@ fn condition(
     SeccompCondition::new(index, SeccompCmpArgLen::Dword, operator, value)
 }
 
-/// x86-64 kernels may answer to a second set of numbers (x32) under the same name of the architecture: every call
-/// whose number has its bit set kills the process, or all other rules could be got around.
+/// x86-64 kernels may support a second set of numbers (x32) under the same architecture value. Each call with the x32
+/// bit in its number kills the process; otherwise all other rules could be bypassed.
 #[cfg(target_arch = "x86_64")]
 fn no_second_numbering() -> BpfProgram {
     const X32_BIT: u32 = 0x4000_0000;
@@ -393,7 +394,7 @@ fn no_second_numbering() -> BpfProgram {
         k,
     };
     vec![
-        // The number of the call is the first word of what the filter is shown.
+        // The number of the call is the first word of the data that the filter reads.
         line(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
         line(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 1, X32_BIT),
         line(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),

@@ -1,4 +1,4 @@
-//! The environment filter, as a table.
+//! Tests of the environment filter.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn host(list: &[(&str, &str)], names: &[&str]) -> Environment {
     }
 }
 
-/// What becomes of one variable of the host.
+/// Checks the decision for one variable of the host.
 fn check(name: &str, value: &str, names: &[&str], expected: &str) {
     let (variables, dropped) = compose(&host(&[(name, value)], names), &[], false).unwrap();
     let verdict = match dropped.first() {

@@ -1,4 +1,4 @@
-//! The launcher: puts every limit on itself and then becomes the program.
+//! The launcher: applies all limits to itself and then executes the program.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -12,16 +12,17 @@ use crate::wire::{self, Descriptors, Failure, Orders, Stage};
 
 pub fn enter() -> io::Result<()> {
     let warden = wire::socket_from_stdin()?;
-    // The warden kills all that is left when the host is gone. Should the warden itself be killed, at least the
-    // program goes with it. The warden's first thread starts this process and lives as long as the warden.
+    // The warden kills all remaining processes when the host is gone. If the warden itself is killed, this signal ends
+    // at least the program. The warden's first thread starts this process and lives as long as the warden.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let descriptors = wire::receive_descriptors(&warden)?;
-    let orders = wire::read_frame(&warden)?.ok_or_else(|| io::Error::other("no orders came"))?;
+    let orders = wire::read_frame(&warden)?
+        .ok_or_else(|| io::Error::other("no launch request was received"))?;
     let failure = become_program(&orders, descriptors);
     wire::write_frame(&warden, &failure)
 }
 
-/// Returns only what went wrong.
+/// Executes the program. Returns only on failure.
 fn become_program(orders: &Orders, descriptors: Descriptors) -> Failure {
     let prepared = prepare(orders, descriptors);
     let Err(failure) = prepared else {
@@ -31,7 +32,7 @@ fn become_program(orders: &Orders, descriptors: Descriptors) -> Failure {
             .env_clear()
             .envs(orders.variables.iter().map(|(name, value)| (name, value)))
             .exec();
-        return Stage::Start.failure("the kernel refuses")(error);
+        return Stage::Start.failure("the kernel refused to execute it")(error);
     };
     failure
 }
@@ -41,7 +42,7 @@ fn prepare(orders: &Orders, descriptors: Descriptors) -> Result<(), Failure> {
     let launch = |what: &'static str| Stage::Launch.failure::<rustix::io::Errno>(what);
     rustix::stdio::dup2_stdin(&stdin).map_err(launch("cannot set standard input"))?;
     drop(stdin);
-    // A session of its own has no terminal: nothing in it reads, or types into, the terminal of the person.
+    // A new session has no terminal: its processes can neither read nor type into the user's terminal.
     setsid().map_err(launch("cannot leave the session"))?;
     if orders.tty {
         ioctl_tiocsctty(io::stdin().as_fd()).map_err(launch("cannot take the terminal"))?;

@@ -1,18 +1,18 @@
-//! Everything that descends from this process: found in `/proc`, signalled by descriptor.
+//! All descendants of this process: found in `/proc`, signalled through process descriptors.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// One living process; its start time tells it from a later one with the same number.
+/// A running process. Its start time distinguishes it from a later process with the same ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Member {
     pub pid: i32,
     started: u64,
 }
 
-/// All living descendants of this process, near ones first. Orphans count: this process adopts them.
+/// All running descendants of this process, nearest first. Orphans are included, because this process adopts them.
 pub fn members() -> Vec<Member> {
     let mut children: HashMap<i32, Vec<(Member, bool)>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -37,8 +37,8 @@ pub fn members() -> Vec<Member> {
     let own = i32::try_from(std::process::id()).unwrap_or_default();
     let mut members = Vec::new();
     let mut parents = vec![own];
-    // Each process is taken out of the map with its parent, so that a number used twice during the scan ends the
-    // walk instead of turning it in a circle.
+    // Each process is removed from the map together with its parent, so that an ID that is reused during the scan ends
+    // the walk instead of causing a loop.
     while let Some(parent) = parents.pop() {
         for (member, living) in children.remove(&parent).unwrap_or_default() {
             parents.push(member.pid);
@@ -50,7 +50,7 @@ pub fn members() -> Vec<Member> {
     members
 }
 
-/// How many processes and threads there are on this machine.
+/// The number of processes and threads on this machine.
 pub fn tasks() -> usize {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let counts = load
@@ -62,14 +62,15 @@ pub fn tasks() -> usize {
         .unwrap_or_default()
 }
 
-/// One signal to each descendant there is now.
+/// Sends one signal to each current descendant.
 pub fn signal(signal: Signal) {
     for member in members() {
         send(member, signal);
     }
 }
 
-/// Stops all descendants before it kills them: a fork bomb that is killed one by one grows faster than it dies.
+/// Stops all descendants before killing them, because a fork bomb that is killed one process at a time grows faster
+/// than it dies.
 pub fn kill() {
     const ROUNDS: usize = 50;
     let mut stopped = HashSet::new();
@@ -89,8 +90,8 @@ pub fn kill() {
 }
 
 fn send(member: Member, signal: Signal) {
-    // Between the scan and here the process may have ended and its number been given away; a descriptor stays with
-    // the process it was opened for, so look again once it is held. Errors mean that it is gone.
+    // Since the scan, the process may have ended and its ID been reused. A descriptor refers to one process, so check
+    // again once it is open. Errors mean that the process is gone.
     let Some(pid) = Pid::from_raw(member.pid) else {
         return;
     };
@@ -112,7 +113,7 @@ fn stat(pid: i32) -> Option<Stat> {
     parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// The name of the program comes in brackets and may itself hold brackets, spaces and line ends.
+/// The program's name is in parentheses and can itself contain parentheses, spaces and line breaks.
 fn parse(line: &[u8]) -> Option<Stat> {
     let end = line.iter().rposition(|&byte| byte == b')')?;
     let rest = std::str::from_utf8(&line[end + 1..]).ok()?;

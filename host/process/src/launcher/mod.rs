@@ -1,4 +1,4 @@
-//! The other side: what this program does when the host starts it as a warden or as a launcher.
+//! The helper processes: what the executable does when the host starts it as a warden or as a launcher.
 
 mod enter;
 mod family;
@@ -10,8 +10,8 @@ use std::process::ExitCode;
 pub const WATCH: &str = "watch";
 pub const ENTER: &str = "enter";
 
-/// The body of a warden or a launcher: call it first thing in `main`, before any thread, when the hidden first
-/// argument of [`crate::Launcher`] is seen, with the arguments that follow it.
+/// The main function of a warden or a launcher. Call it at the start of `main`, before any thread is started, if the
+/// first argument is the hidden one of [`crate::Launcher`], with the arguments that follow it.
 pub fn launch(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     let role = match &args[..] {
@@ -22,7 +22,7 @@ pub fn launch(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(WATCH) => warden::watch(),
         Some(ENTER) => enter::enter(),
         _ => Err(std::io::Error::other(
-            "this role is for the host to start, not for a person",
+            "this role can only be started by the host",
         )),
     };
     match outcome {

@@ -1,5 +1,4 @@
-//! The warden: starts the launcher, adopts what the program leaves behind, and outlives the host just long enough to
-//! kill all of it.
+//! The warden: starts the launcher, adopts orphaned processes of the program, and kills them when the host is gone.
 
 use std::ffi::CString;
 use std::io;
@@ -21,25 +20,26 @@ use crate::wire::{self, Demand, Descriptors, Failure, Orders, Report, Stage};
 
 pub fn watch() -> io::Result<()> {
     let host = wire::socket_from_stdin()?;
-    // With SIGCHLD ignored there would be nothing to wait for.
+    // With SIGCHLD ignored, there would be no children to wait for.
     crate::reset_inherited_signals()?;
-    // From here on every orphan below this process becomes its child, also one that left its group and session.
+    // From here on every orphan below this process becomes its child, including one that left its process group and
+    // session.
     set_child_subreaper(Some(getpid()))?;
     let descriptors = wire::receive_descriptors(&host)?;
-    let orders: Orders =
-        wire::read_frame(&host)?.ok_or_else(|| io::Error::other("no orders came"))?;
+    let orders: Orders = wire::read_frame(&host)?
+        .ok_or_else(|| io::Error::other("no launch request was received"))?;
     let null = std::fs::File::options().write(true).open("/dev/null")?;
     let launched = launch(&orders, &descriptors);
-    // The pipe of the program's input is handed on and kept by nobody else, or it would never end.
+    // The pipe of the program's input must not stay open in this process, or the input would never end.
     drop(descriptors);
     let leader = match launched {
         Ok(leader) => leader,
         Err(failure) => return wire::write_frame(&host, &Report::Failed(failure)),
     };
-    // From here on nothing may end this process before its last child. A host that cannot be told anything is gone,
-    // and the thread that obeys it will see that.
+    // From here on this process must not exit before its last child. If the host cannot receive reports it is gone, and
+    // the thread that serves the host notices that.
     //
-    // The program's outputs were this process's own until now, and would never end either.
+    // Until now this process held the program's outputs open; they would never end either.
     let _ = rustix::stdio::dup2_stdout(&null);
     let _ = rustix::stdio::dup2_stderr(&null);
     let _ = wire::write_frame(&host, &Report::Started { pid: leader });
@@ -53,7 +53,7 @@ pub fn watch() -> io::Result<()> {
     .mind(orders.limits.processes)
 }
 
-/// Returns the process id when the launcher has become the program.
+/// Starts the launcher and returns its process ID once it has executed the program.
 fn launch(orders: &Orders, descriptors: &Descriptors) -> Result<i32, Failure> {
     let (ours, theirs) =
         UnixStream::pair().map_err(Stage::Launch.failure("cannot make a socket"))?;
@@ -62,20 +62,20 @@ fn launch(orders: &Orders, descriptors: &Descriptors) -> Result<i32, Failure> {
     drop(theirs);
     let told = wire::send_descriptors(&ours, &descriptors.borrowed())
         .and_then(|()| wire::write_frame(&ours, orders));
-    // The launcher's end closes when it becomes the program; until then it can say why it did not.
+    // The launcher's end closes on exec; until then the launcher can report why it failed.
     let failure = match told.and_then(|()| wire::read_frame(&ours)) {
         Ok(None) => return Ok(pid),
         Ok(Some(failure)) => failure,
         Err(error) => Stage::Launch.failure("lost the launcher")(error),
     };
-    // A launcher that still waits for its orders ends when nobody is there to give them.
+    // A launcher that still waits for its request exits when the socket is closed.
     drop(ours);
     let _ = waitpid(Pid::from_raw(pid), WaitOptions::empty());
     Err(failure)
 }
 
-/// This same program as a launcher, with `stdin` as its standard input, default signal dispositions and nothing
-/// blocked: what the host was started with as ignored or blocked ends here. The standard library resets SIGPIPE only.
+/// Starts this executable as a launcher, with `stdin` as its standard input, default signal dispositions and no blocked
+/// signals, so that the program does not inherit the host's. The standard library resets only SIGPIPE.
 fn start_launcher(words: &[String], stdin: &UnixStream) -> io::Result<i32> {
     const PROGRAM: &str = "/proc/self/exe";
     let mut attributes = PosixSpawnAttr::init()?;
@@ -99,9 +99,9 @@ fn start_launcher(words: &[String], stdin: &UnixStream) -> io::Result<i32> {
 struct Warden {
     host: UnixStream,
     leader: i32,
-    /// Held while descendants are looked up and signalled: a child that is not reaped keeps its number.
+    /// Held while descendants are looked up and signalled: a child that is not reaped keeps its ID.
     reaping: Mutex<()>,
-    /// Held while a report is written: two at once would be none.
+    /// Held while a report is written, so that reports do not interleave.
     reporting: Mutex<()>,
 }
 
@@ -113,7 +113,7 @@ impl Warden {
             scope.spawn(|| warden.count(most));
             warden.reap();
             warden.report(&Report::Gone);
-            // The other thread may wait for a host that has nothing more to say.
+            // The other thread may be waiting for input from the host.
             std::process::exit(0)
         })
     }
@@ -122,7 +122,7 @@ impl Warden {
         self.reaping.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An error means that the host is gone; the thread that obeys it sees that too.
+    /// Sends a report. An error means that the host is gone, which the thread that serves the host notices too.
     fn report(&self, report: &Report) {
         let _one = self
             .reporting
@@ -131,7 +131,7 @@ impl Warden {
         let _ = wire::write_frame(&self.host, report);
     }
 
-    /// Returns when the host is to be left alone: never, but for the end of the process.
+    /// Serves commands of the host. Returns only when the process is about to exit.
     fn obey(&self) {
         loop {
             match wire::read_frame(&self.host) {
@@ -140,24 +140,24 @@ impl Warden {
                     if let Some(signal) = Signal::from_named_raw(number) {
                         family::signal(signal);
                         if signal == Signal::TERM {
-                            // A stopped process would not see the signal.
+                            // A stopped process would not receive the signal.
                             family::signal(Signal::CONT);
                         }
                     }
                 }
-                // The end of the stream means that the host is gone, by whatever way.
+                // The end of the stream means that the host is gone.
                 Ok(Some(Demand::Kill) | None) | Err(_) => self.kill(),
             }
         }
     }
 
-    /// Returns never, too.
+    /// Checks the number of processes. Never returns.
     fn count(&self, most: usize) {
         const PAUSE: Duration = Duration::from_millis(500);
         let mut fewest = family::tasks();
         loop {
             std::thread::sleep(PAUSE);
-            // The whole machine's number costs one short read; who is whose is looked up when that has grown.
+            // Reading the total number of tasks is cheap. Descendants are counted only if that number has grown.
             let tasks = family::tasks();
             fewest = fewest.min(tasks);
             if tasks - fewest > most && family::members().len() > most {
@@ -167,7 +167,7 @@ impl Warden {
         }
     }
 
-    /// Never gives up: the other thread ends the process when nothing is left.
+    /// Kills all descendants until the other thread exits the process because none is left.
     fn kill(&self) {
         let mut pause = Duration::from_millis(2);
         loop {
@@ -180,10 +180,10 @@ impl Warden {
         }
     }
 
-    /// Returns when no child is left; an orphan further down becomes a child before its parent is gone.
+    /// Returns when no child is left. A descendant further down becomes a child before its parent is gone.
     fn reap(&self) {
         loop {
-            // Waits without reaping, because reaping takes the lock.
+            // Waits without reaping, because reaping requires the lock.
             match waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(_) => return,

@@ -1,4 +1,4 @@
-//! The host is killed, or the warden: still nothing is left.
+//! After SIGKILL of the host or of the warden, no process is left.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -9,11 +9,11 @@ use toolhost_process::Processes;
 use crate::fixture::{Host, is_alive, owner, pids, settings, sh, until, until_gone};
 
 const VARIABLE: &str = "TOOLHOST_TEST_STAND_IN";
-/// One that left its session and one that ignores everything it can, beside the program itself.
+/// The program itself, a child that left its session, and one that ignores all signals it can.
 const FAMILY: &str = "trap '' TERM HUP INT; setsid sleep 1000 & echo $! > a; (sleep 1000; sleep 1000) & echo $! > b; \
                       echo $$ > c; wait; sleep 1000";
 
-/// This test binary again, as a host that starts a program and then only waits to be killed.
+/// This test binary again, as a host that starts a program and waits to be killed.
 #[test]
 fn stand_in() {
     let Some(dir) = std::env::var_os(VARIABLE) else {
@@ -46,7 +46,7 @@ async fn a_killed_host_leaves_no_process() {
     host.kill().await.unwrap();
     until_gone(&family).await;
 
-    // The next host removes what the killed one left on disk.
+    // The next host removes the files that the killed one left.
     let outputs = dir.path().join("outputs");
     assert_eq!(std::fs::read_dir(&outputs).unwrap().count(), 1);
     let next = Processes::new(settings(&outputs)).unwrap();
@@ -55,10 +55,10 @@ async fn a_killed_host_leaves_no_process() {
     assert_eq!(std::fs::read_dir(&outputs).unwrap().count(), 0);
 }
 
-/// The numbers that the family wrote down.
+/// The process IDs that the programs wrote.
 async fn told(ws: &Path) -> Vec<i32> {
     let read = |name: &str| std::fs::read_to_string(ws.join(name)).unwrap_or_default();
-    until("the family has written its numbers", || {
+    until("the programs have written their process IDs", || {
         ["a", "b", "c"]
             .iter()
             .all(|name| read(name).ends_with('\n'))
@@ -88,7 +88,7 @@ fn kill_warden(pid: i32) {
 #[tokio::test]
 async fn a_killed_warden_takes_what_the_program_has_started_with_it() {
     let host = Host::new();
-    // As `FAMILY`, but for the process that leaves the group.
+    // Like `FAMILY`, but without the process that leaves the group.
     let family = FAMILY.replace("setsid ", "");
     let job = host.processes.start(host.sh(&family)).await.unwrap();
     let family = told(&host.ws()).await;

@@ -1,4 +1,4 @@
-//! The fence around files, processes and rights.
+//! The sandbox: files, processes and capabilities.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use toolhost_process::{Confinement, Exit, OpenPath, ProcessError};
 
 use crate::fixture::{Host, SECRET, open, owner, text};
 
-/// Runs `script` in the workspace and says whether it succeeded; the secret is neither told nor changed in any case.
+/// Runs `script` in the workspace and checks whether it succeeds. The secret must be neither printed nor changed in any
+/// case.
 async fn check(host: &Host, script: &str, succeeds: bool) {
     let finished = host.run(host.sh(script)).await;
     let text = text(&finished);
@@ -95,7 +96,7 @@ async fn a_secret_outside_the_grant_is_not_readable() {
         false,
     )
     .await;
-    // Other processes' variables, memory and directories; this test's own process stands for them.
+    // Variables, memory and directories of another process, here of this test.
     let pid = std::process::id();
     for file in [
         "environ",
@@ -155,7 +156,7 @@ async fn what_is_excepted_hidden_or_read_only_is_out_of_reach_inside_a_grant() {
     std::fs::create_dir(dir.join("config")).unwrap();
     std::fs::write(dir.join("config/settings"), "safe").unwrap();
     std::fs::write(dir.join("beside"), "x").unwrap();
-    // All of the directory is granted, with the workspace, the policy, the outputs and the secret in it.
+    // The whole directory is granted, including the workspace, the policy, the outputs and the secret.
     for (script, succeeds) in [
         (
             "echo x >> ../beside && rm -r ../ws/* ; echo x > new && cat new ../beside",
@@ -196,7 +197,7 @@ async fn what_is_excepted_hidden_or_read_only_is_out_of_reach_inside_a_grant() {
     }
 }
 
-/// A tool may write such files: their names are those of no protected file.
+/// A tool may write such files, because none of their names is protected.
 #[tokio::test]
 async fn a_07_a_directory_that_looks_like_a_bare_repository_does_not_configure_git() {
     let host = Host::new();
@@ -308,7 +309,7 @@ async fn sessions_do_not_see_each_others_temporary_files() {
     other.owner = owner("other");
     assert_ne!(host.run(other).await.exit, Exit::Code(0));
     assert_eq!(host.text("cat $TMPDIR/t").await, "mine");
-    // Nor the recorded outputs, which are beside.
+    // Nor the recorded outputs, which are in a sibling directory.
     check(&host, "ls $TMPDIR/..", false).await;
 }
 
@@ -317,7 +318,7 @@ async fn sessions_do_not_see_each_others_temporary_files() {
 async fn a_directory_outside_the_grant_is_no_place_to_start() {
     let host = Host::new();
     std::os::unix::fs::symlink("..", host.ws().join("up")).unwrap();
-    let outside = "outside of what this command may read";
+    let outside = "outside the directories that this command may read";
     for (cwd, reason) in [
         (host.ws().join(".."), outside),
         (host.ws().join("up"), outside),
@@ -352,7 +353,7 @@ async fn without_a_fence_only_when_the_operator_says_so() {
     );
 }
 
-/// A kernel without Landlock: the calls are answered as not implemented, in this thread and what it starts.
+/// Simulates a kernel without Landlock: its calls fail as not implemented, in this thread and its children.
 #[test]
 fn without_landlock_no_program_starts() {
     let without = || {
@@ -391,7 +392,7 @@ async fn what_the_fence_stopped_is_explained() {
     assert!(host.run(host.sh("exit 3")).await.hints.is_empty());
 }
 
-/// Exchanges two names in a folder until it is dropped.
+/// Swaps two names in a directory until it is dropped.
 struct Exchange {
     done: Arc<AtomicBool>,
     turns: Option<JoinHandle<()>>,
@@ -420,7 +421,7 @@ impl Drop for Exchange {
     }
 }
 
-// The folder `sub` and a link to a folder outside change places all the time.
+// The directory `sub` and a link to a directory outside are swapped all the time.
 #[tokio::test]
 async fn a_12_a_folder_that_becomes_a_link_leads_no_program_outside() {
     const STARTS: usize = 60;
@@ -444,7 +445,7 @@ async fn a_12_a_folder_that_becomes_a_link_leads_no_program_outside() {
     );
     for start in 0..STARTS {
         let mut command = host.sh(&script);
-        // Nested grants, of which each may be the one that is a link by now; the working directory too.
+        // Nested grants and the working directory, each of which can be the link by now.
         command.fence.write = vec![parent.clone(), sub.clone()];
         command.fence.read = if start % 2 == 0 {
             vec![deep.clone()]
@@ -476,7 +477,7 @@ async fn a_12_a_granted_folder_is_the_one_that_was_opened() {
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
 }
 
-/// A process with a token in its arguments, which is none of the program's.
+/// An unrelated process with a token in its arguments.
 struct Victim(std::process::Child);
 
 impl Victim {
@@ -512,13 +513,13 @@ async fn a_09_command_lines_of_other_processes_are_not_read() {
         !text.contains("hunter2") && !text.contains("cgroup"),
         "{text}"
     );
-    // What programs read of the machine and of themselves is there.
+    // What programs read of the machine and of themselves is available.
     let own = "head -c 1 /proc/cpuinfo /proc/meminfo /proc/stat /proc/sys/kernel/ostype > /dev/null && exec head -n 1 \
                /proc/self/status";
     assert_eq!(host.text(own).await, "Name:\thead");
 }
 
-/// This test again, on a host without the right to mount: it sees the machine's own `/proc`.
+/// Runs this test again, on a host that cannot mount and therefore shows the machine's own `/proc`.
 #[test]
 fn a_09_nor_where_no_private_view_can_be_mounted() {
     const VARIABLE: &str = "TOOLHOST_TEST_BOUNDED";
@@ -528,10 +529,7 @@ fn a_09_nor_where_no_private_view_can_be_mounted() {
     let ended = std::process::Command::new("setpriv")
         .args(["--bounding-set=-sys_admin", "--inh-caps=-sys_admin"])
         .arg(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "fence::a_09_command_lines_of_other_processes_are_not_read",
-        ])
+        .arg("a_09_command_lines_of_other_processes_are_not_read")
         .env(VARIABLE, "1")
         .output()
         .unwrap();
@@ -565,7 +563,7 @@ async fn a_09_a_private_view_shows_the_processes_of_the_same_fence() {
 async fn a_09_owners_attributes_and_shared_memory_are_out_of_reach() {
     let host = Host::new();
     std::fs::write(host.ws().join("own"), "").unwrap();
-    // As root a program could otherwise give away, or mark, any file of the machine.
+    // As root, a program could otherwise give away or mark any file of the machine.
     for script in [
         "chown 12345 own",
         "chown 12345 ../secret",

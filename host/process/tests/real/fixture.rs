@@ -1,4 +1,4 @@
-//! A host with a workspace, and a secret beside it that no command was granted.
+//! A host with a workspace, and a secret next to it that no command was granted.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use toolhost_process::{
     Programs, SessionOwner, Settings, Stream,
 };
 
-/// Far longer than anything here takes: a test that hits it has failed.
+/// Far longer than any step takes; reaching it is a failure.
 pub const LONG: Duration = Duration::from_secs(120);
 pub const SECRET: &str = "the secret of this test";
 
@@ -55,7 +55,7 @@ impl Host {
             .await
     }
 
-    /// What a script writes to both streams, without the last line end.
+    /// What a script writes to both streams, without the last line break.
     pub async fn text(&self, script: &str) -> String {
         text(&self.run(self.sh(script)).await)
     }
@@ -72,7 +72,7 @@ pub fn settings(outputs: &Path) -> Settings {
     }
 }
 
-/// A shell script in a workspace that it may change.
+/// A shell script in a workspace that it can change.
 pub fn sh(ws: &Path, script: &str) -> Command {
     let ws = open(ws);
     let mut command = Command::new("sh", &["-c", script], ws.clone());
@@ -86,7 +86,7 @@ pub fn open(path: &Path) -> OpenPath {
     OpenPath::open(path).unwrap()
 }
 
-/// An owner in a session of this name; all sessions are of one user.
+/// An owner in a session of this name; all sessions belong to one user.
 pub fn owner(session: &str) -> JobOwner {
     JobOwner {
         session: SessionOwner {
@@ -106,7 +106,7 @@ pub fn assert_exit(finished: &Finished, exit: Exit) {
     assert!(finished.confirmed);
 }
 
-/// The numbers on the lines of a text.
+/// The process IDs in a text, one per line.
 pub fn pids(text: &str) -> Vec<i32> {
     text.lines()
         .filter_map(|line| line.trim().parse().ok())
@@ -119,7 +119,7 @@ pub fn is_alive(pid: i32) -> bool {
         .is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
-/// Waits for something that has no event of its own.
+/// Waits for a condition without an event.
 pub async fn until(what: &str, holds: impl Fn() -> bool) {
     let began = Instant::now();
     while !holds() {
@@ -136,7 +136,7 @@ pub async fn until_gone(pids: &[i32]) {
     .await;
 }
 
-/// Collects live output until `holds`, then says so once.
+/// Collects live output until `holds`, then signals it once.
 pub struct Marker {
     seen: Vec<u8>,
     holds: fn(&str) -> bool,

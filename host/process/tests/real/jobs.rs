@@ -1,4 +1,4 @@
-//! Background jobs: started, listed, read, written to, killed, and ended with their session.
+//! Background jobs: start, list, read, write, kill, and end with their session.
 
 use std::time::Duration;
 
@@ -246,7 +246,7 @@ async fn a_session_has_a_most_of_running_jobs() {
     host.run(host.sh("true")).await;
 }
 
-/// The limit of a user holds over all sessions, so that a new session brings no room, and other users keep theirs.
+/// The limit of a user applies to all sessions together, and does not affect other users.
 #[tokio::test]
 async fn a_03_a_user_has_a_most_of_running_jobs_over_all_sessions() {
     let host = Host::with(|settings| {
@@ -267,11 +267,11 @@ async fn a_03_a_user_has_a_most_of_running_jobs_over_all_sessions() {
         start("ann", session).await.unwrap();
     }
     for session in ["1", "4"] {
-        expect!["3 processes of this user are running, the most is 3; end one first"]
+        expect!["3 processes of this user are running, the limit is 3; end one first"]
             .assert_eq(&start("ann", session).await.unwrap_err());
     }
     start("bob", "1").await.unwrap();
-    expect!["4 processes of all users are running, the most is 4; end one first"]
+    expect!["4 processes of all users are running, the limit is 4; end one first"]
         .assert_eq(&start("carl", "1").await.unwrap_err());
     let mut ended = of("ann", "1").owner.session;
     host.processes.end_session(&ended).await;
@@ -280,7 +280,7 @@ async fn a_03_a_user_has_a_most_of_running_jobs_over_all_sessions() {
     host.processes.end_session(&ended).await;
 }
 
-/// What one session keeps is in no folder of another one, of another user or of the same.
+/// The outputs of a session are in no directory of another session, whether of another user or of the same.
 #[tokio::test]
 async fn a_02_each_session_has_an_output_folder_of_its_own() {
     let host = Host::new();
@@ -312,7 +312,7 @@ async fn a_02_each_session_has_an_output_folder_of_its_own() {
     assert!(!folder.exists() && folders[1].1.exists() && folders[2].1.exists());
 }
 
-/// Kept outputs are bounded for each user and for all: the oldest of the user who keeps the most make room.
+/// Kept outputs are bounded per user and in total: the oldest outputs of the user with the most output are deleted.
 #[tokio::test]
 async fn a_03_kept_output_is_bounded_for_each_user() {
     let host = Host::with(|settings| {

@@ -1,4 +1,4 @@
-//! From start to end: exits, times, signals, and that nothing is left.
+//! The life of a program: exit status, timeouts, signals, and cleanup.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use toolhost_process::{Exit, Input, Leftovers, Stop};
 
 use crate::fixture::{Host, LONG, Marker, assert_exit, is_alive, owner, pids, text, until_gone};
 
-/// A program with a child that left its session and one that ignores SIGTERM; tells the numbers of all three.
+/// A program with a child that left its session and one that ignores SIGTERM; prints the process IDs of all three.
 const FAMILY: &str = "echo $$; setsid sh -c 'echo $$; trap \"\" TERM; echo ready >&2; sleep 1000; sleep 1000' & \
                       (trap '' TERM HUP; sh -c 'echo $PPID'; sleep 1000; sleep 1000) & wait; sleep 1000";
 
@@ -49,7 +49,7 @@ async fn input_is_closed_or_given() {
     let large = vec![b'x'; 1 << 20];
     let finished = with(Input::Bytes(large.clone())).await;
     assert_eq!(finished.stdout.total, large.len() as u64 + 4);
-    // One that does not read it all is no error.
+    // A program is not required to read all of its input.
     let mut command = host.sh("head -c 1");
     command.input = Input::Bytes(large);
     assert_exit(&host.run(command).await, Exit::Code(0));
@@ -127,7 +127,7 @@ async fn sigterm_comes_before_sigkill() {
         .await
         .unwrap();
     assert_exit(&finished, Exit::Cancelled);
-    // The shell may add that its child was terminated.
+    // The shell may print that its child was terminated.
     let text = text(&finished);
     assert!(
         text.starts_with("ready\n") && text.contains("tidied"),
@@ -163,7 +163,7 @@ async fn what_a_program_leaves_running_is_ended_after_a_moment() {
         }
         assert!(!is_alive(finished.left[0]), "{script}");
     }
-    // What ends by itself in that moment is waited for, with its output.
+    // Processes that end by themselves in that time are waited for, with their output.
     let host = Host::with(|settings| settings.linger = Duration::from_secs(60));
     let finished = host
         .run(host.sh("(sleep 0.2; echo late) & echo early"))
@@ -235,7 +235,7 @@ async fn too_many_processes_end_a_program() {
 #[tokio::test]
 async fn a_fork_bomb_ends_with_its_time() {
     let host = Host::with(|settings| settings.kill_grace = Duration::from_millis(50));
-    // It grows by doubling up to about a hundred processes, each of which ignores SIGTERM.
+    // It doubles up to about a hundred processes, each of which ignores SIGTERM.
     let bomb = "trap '' TERM; b() { [ $1 -gt 0 ] && { b $(($1-1)) & b $(($1-1)) & }; sleep 1000; sleep 1000; }; b 6";
     let mut command = host.sh(bomb);
     command.timeout = Some(Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! Real programs under a real fence: what they can do, what they cannot, and that none of them is left behind.
+//! Tests of real programs in a real sandbox: what they can and cannot do, and that no process remains.
 
 mod death;
 mod fence;

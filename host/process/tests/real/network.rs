@@ -1,6 +1,6 @@
-//! Sockets: none by default, internet ones when granted, local ones only when granted by name.
+//! Sockets: none by default, internet sockets if granted, local sockets only with a separate grant.
 //!
-//! The program under the fence is this test binary again, which tries one thing and tells how it went.
+//! The confined program is this test binary again, which makes one attempt and prints its result.
 
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -46,7 +46,7 @@ fn raw(family: AddressFamily, protocol: Option<Protocol>) -> std::io::Result<()>
     Ok(socket(family, SocketType::RAW, protocol).map(drop)?)
 }
 
-/// A sequenced-packet pair does what a stream pair does: it stays connected to its other end.
+/// A sequenced-packet pair behaves like a stream pair: it stays connected to its other end.
 fn connected(path: &str) -> std::io::Result<()> {
     let (one, other) = socketpair(
         AddressFamily::UNIX,

@@ -1,4 +1,4 @@
-//! What programs write: in order, in bounds, and while it is written.
+//! Output of programs: order, limits, and live delivery.
 
 use toolhost_process::{Exit, Input, Settings, Stream};
 
@@ -8,7 +8,7 @@ use crate::fixture::{Host, LONG, assert_exit, owner, text};
 #[tokio::test]
 async fn both_streams_are_told_apart_and_together() {
     let host = Host::new();
-    // Each line waits until the one before was heard: two that are written at once may come in any order.
+    // Each line waits until the previous one was received, because two lines written at once can arrive in any order.
     let script = "heard() { until [ -e $1 ]; do sleep 0.02; done; }; echo a; heard 1; echo b >&2; heard 2; echo c";
     let (ws, mut heard) = (host.ws(), 0);
     let mut hear = |_, _: &[u8]| {
@@ -35,7 +35,7 @@ async fn both_streams_are_told_apart_and_together() {
 async fn output_is_told_while_it_is_written() {
     let host = Host::new();
     let mut seen = Vec::new();
-    // The second line waits for the file that the listener writes when it hears the first.
+    // The second line waits for the file that the listener writes when it receives the first.
     let go = host.ws().join("go");
     let command = host.sh("echo one; while [ ! -e go ]; do sleep 0.05; done; echo two >&2");
     let mut hear = |stream, bytes: &[u8]| {
@@ -55,7 +55,7 @@ async fn output_is_told_while_it_is_written() {
     );
 }
 
-// The three pieces are written in this order, each when the one before was heard.
+// The three pieces are written in this order, each after the previous one was received.
 #[tokio::test]
 async fn c_14_combined_output_keeps_lines_whole() {
     let host = Host::with(|settings| settings.line_wait = LONG);
@@ -78,7 +78,7 @@ async fn c_14_combined_output_keeps_lines_whole() {
     );
 }
 
-// A program that asks for something and waits shows what its other stream wrote all the same.
+// While a program waits for input after a prompt, the output of its other stream is shown nevertheless.
 #[tokio::test]
 async fn c_14_a_line_without_end_is_waited_for_in_bounds() {
     let host = Host::new();
@@ -131,7 +131,7 @@ async fn a_hundred_megabytes_need_no_memory() {
     assert!(grown < 64 << 10, "{grown} KiB");
 }
 
-/// The most memory this process ever had, in KiB.
+/// The peak memory of this process, in KiB.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status

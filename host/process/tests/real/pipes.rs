@@ -1,4 +1,4 @@
-//! Programs whose pipes are their starter's: they speak for as long as they live, end in good order, and leave nothing.
+//! Unconfined programs with pipes: they run as long as needed, end gracefully, and leave no process behind.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -73,8 +73,8 @@ async fn dropped_it_is_gone() {
 #[tokio::test]
 async fn what_cannot_be_started_says_why() {
     for (program, words) in [
-        ("no-such-program", "is not found in /usr/bin:/bin"),
-        ("./sh", "give a plain name or an absolute path"),
+        ("no-such-program", "was not found in /usr/bin:/bin"),
+        ("./sh", "use a plain name or an absolute path"),
     ] {
         let mut command = sh("");
         command.program = program.to_owned();

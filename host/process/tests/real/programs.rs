@@ -1,4 +1,4 @@
-//! Which programs start, and with what arguments.
+//! Allowed programs and their arguments.
 
 use toolhost_process::{Command, Exit, Launcher, ProcessError, Programs};
 

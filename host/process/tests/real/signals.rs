@@ -1,4 +1,4 @@
-//! Programs start with default signal dispositions and nothing blocked, whatever the host was started with.
+//! Programs start with default signal dispositions and no blocked signals, whatever the host inherited.
 
 use std::path::PathBuf;
 use std::process::Command as StdCommand;
@@ -10,7 +10,7 @@ use crate::fixture::{Host, LONG, open, text};
 
 const VARIABLE: &str = "TOOLHOST_TEST_SIGNALS";
 const MASKS: [&str; 3] = ["-E", "^Sig(Ign|Blk):", "/proc/self/status"];
-/// The C library keeps these two for itself and sets them where it uses them.
+/// The C library reserves these two and sets them where it uses them.
 const OF_THE_C_LIBRARY: u64 = 1 << 31 | 1 << 32;
 
 /// This test binary again, as a host that was started with every signal ignored and blocked.

@@ -1,4 +1,4 @@
-//! Programs on a terminal of their own.
+//! Programs on a terminal.
 
 use toolhost_process::{Command, Exit, Input, Signal};
 

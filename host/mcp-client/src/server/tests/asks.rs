@@ -1,4 +1,4 @@
-//! Servers that ask a person in the middle of a call, in either era.
+//! Tests of servers that ask the user during a call, with both protocol versions.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use crate::dial::Dial;
 use crate::server::Server;
 use crate::testing::{Played, approved, call, config, decent, reply, surroundings, tool};
 
-/// One call that makes the server ask, in either era.
+/// Makes one call during which the server asks; returns the questions.
 async fn asks(dial: Box<dyn Dial>) -> Vec<String> {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let (mut around, _) = surroundings(&approved(&config("one")));
@@ -43,7 +43,7 @@ async fn a_server_of_the_older_era_asks_through_the_call() {
         if message["id"] == "q" {
             let name = message["result"]["content"]["name"].as_str().unwrap();
             let content = json!({"content": [{"type": "text", "text": format!("Hello {name}")}]});
-            // The number of the call, which was kept in the question.
+            // The ID of the call, which was stored in the question.
             return vec![json!({"jsonrpc": "2.0", "id": 3, "result": content}).to_string()];
         }
         match name_of(message) {
@@ -90,8 +90,8 @@ async fn a_server_of_the_new_era_asks_by_its_result_and_gets_its_state_back() {
     assert_eq!(asks(dial).await, ["The server one asks: Who?\nname"]);
 }
 
-/// A server of the older era whose tool `asks` asks before it answers. Calls of `waits` are answered when `free` calls
-/// of any tool have come.
+/// A server of the legacy protocol whose tool `asks` asks before it answers. Calls of `waits` are answered when `free`
+/// calls of any tool have arrived.
 fn side_by_side(free: usize) -> Box<dyn Dial> {
     let waiting: Mutex<Vec<Value>> = Mutex::default();
     let came = std::sync::atomic::AtomicUsize::new(0);
@@ -102,7 +102,7 @@ fn side_by_side(free: usize) -> Box<dyn Dial> {
                 Some(name) => format!("Hello {name}"),
                 None => message["error"]["message"]
                     .as_str()
-                    .unwrap_or("no answer")
+                    .unwrap_or("no response")
                     .to_owned(),
             };
             let id: u64 = call.parse().unwrap();
@@ -128,7 +128,7 @@ fn side_by_side(free: usize) -> Box<dyn Dial> {
     })
 }
 
-/// Started, with a person who is called Ann.
+/// Starts a server; the user's name is Ann.
 async fn started(dial: Box<dyn Dial>) -> Server {
     let (mut around, _) = surroundings(&approved(&config("one")));
     around.ask = Some(Arc::new(|_| {
@@ -163,7 +163,7 @@ async fn c_03_questions_that_cannot_be_told_apart_are_refused_and_later_calls_ru
         called(&server, "mcp__one__asks"),
         called(&server, "mcp__one__asks"),
     );
-    // One of them is told why; the other is then the only one.
+    // One call is refused; the other is then the only one.
     let mut both = [one, two];
     both.sort();
     assert!(both[0].starts_with("2 calls are running"), "{both:?}");

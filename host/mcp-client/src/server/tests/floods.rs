@@ -1,4 +1,4 @@
-//! Servers that say too much, or nothing at all.
+//! Tests of servers that send too much, or nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,7 +35,7 @@ async fn a_flood_is_read_slowly_and_the_answer_still_comes() {
     let sink: Arc<Heard> = Arc::clone(&heard);
     let outcome = call_for(&server, "mcp__one__floods", json!({}), limit, sink).await;
     assert!(outcome.is_ok(), "{outcome:?}");
-    // 5 000 at 500 a second, after a burst of 1 000.
+    // 5 000 at 500 per second, after a burst of 1 000.
     assert!(
         begun.elapsed() >= Duration::from_secs(7),
         "{:?}",
@@ -67,7 +67,7 @@ async fn a_server_that_asks_without_listening_is_read_no_further() {
         });
     });
     let (server, _) = start(dial);
-    // Both sides write and nobody reads: it is a server that cannot be listed, and the host goes on.
+    // Both sides write and neither reads: listing fails, and the host continues.
     let error = server.shared().first().await.unwrap_err();
     assert!(error.to_string().contains("server `one`"), "{error}");
 }
@@ -122,7 +122,7 @@ async fn a_list_is_bounded_by_what_it_takes_and_nothing_of_it_is_kept() {
     assert!(listing.left_out[0].reason.contains("33554432 bytes"));
     let before = pages.load(Ordering::SeqCst);
     server.shared().list_again();
-    // Asked anew, although the server allowed to keep it.
+    // Listed again, although the server allowed caching.
     until(|| pages.load(Ordering::SeqCst) > before).await;
 }
 
@@ -163,7 +163,7 @@ async fn a_list_without_end_is_cut() {
     assert_eq!(listing.tools.len(), 1);
 }
 
-/// A server that says that its tools changed, when it is first called, and is silent or gone when it is asked for them.
+/// A server that announces a change when it is first called, and does not answer the following list request.
 fn lists_once(then: &'static [&'static str]) -> Box<dyn crate::dial::Dial> {
     let lists = AtomicUsize::new(0);
     Played::script(move |message| match message["method"].as_str() {
@@ -191,7 +191,7 @@ async fn a_server_that_is_silent_while_it_is_listed_again_holds_nobody_up() {
         "{:?}",
         begun.elapsed()
     );
-    // One that ends just then is missed at once.
+    // A server that ends at that moment is noticed immediately.
     let (server, heard) = start(lists_once(&["EOF"]));
     server.shared().first().await.unwrap();
     call(&server, "mcp__one__t", json!({})).await.unwrap();
@@ -204,7 +204,7 @@ async fn a_server_that_is_silent_while_it_is_listed_again_holds_nobody_up() {
     );
 }
 
-/// Says that its tools changed as soon as they were listed; with `other`, they did.
+/// A server that announces a change after each list; with `other`, its tools do change.
 async fn listed_in_an_hour(other: bool) -> (usize, usize) {
     let lists = Arc::new(AtomicUsize::new(0));
     let dial = {

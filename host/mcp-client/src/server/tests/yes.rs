@@ -1,4 +1,4 @@
-//! A server runs for as long as a person's yes holds.
+//! A server runs only as long as its approval is valid.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use crate::dial::Dial;
 use crate::server::Server;
 use crate::testing::{Played, approved, call, config, decent, reply, speak, surroundings, tool};
 
-/// Counts how often it was started, and says that its tools changed at each call.
+/// Counts its starts, and announces a change of its tools at each call.
 fn restless(started: &Arc<AtomicUsize>) -> Box<dyn Dial> {
     let started = Arc::clone(started);
     Played::by(move |_, pipes| {
@@ -45,7 +45,7 @@ async fn a_server_whose_approval_was_taken_back_ends_and_is_not_started_again() 
         })
         .await;
         let error = server.shared().live().await.err().unwrap();
-        assert!(error.to_string().contains("taken back"), "{error}");
+        assert!(error.to_string().contains("was revoked"), "{error}");
         assert_eq!(started.load(Ordering::SeqCst), 1);
         assert!(!approvals.is_approved("one", config.digest()).unwrap());
     }

@@ -1,4 +1,4 @@
-//! Fuzz targets for what a server answers over HTTP: heads and bodies, and streams of events.
+//! Fuzz targets for the HTTP responses of a server: heads and bodies, and streams of events.
 
 use std::io;
 use std::panic::AssertUnwindSafe;
@@ -61,7 +61,7 @@ const ANSWERS: &[&str] = &[
     "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
 ];
 
-/// A status, headers and a body, as lines.
+/// Parses a status, headers and a body, as lines.
 fn response(answer: &str) -> Option<reqwest::Response> {
     let (head, body) = answer.split_once("\n\n").unwrap_or((answer, ""));
     let mut lines = head.lines();
@@ -111,7 +111,7 @@ fn fuzz_answer() {
                 check_message(&error.to_string());
                 continue;
             }
-            // The body is there already, so nothing waits.
+            // The body is in memory, so reading it never waits.
             let read = if status.is_success() {
                 bounded.answered(asked, response, 512).now_or_never()
             } else {
@@ -138,7 +138,7 @@ fn fuzz_answer() {
     });
 }
 
-/// The operator's headers stay with the operator's host.
+/// The operator's headers are sent only to the operator's host.
 fn check_redirect(location: &str) {
     let from = Url::parse("https://a.example/mcp").unwrap();
     let Ok(to) = from.join(location) else { return };
@@ -181,7 +181,7 @@ const EVENTS: &[&str] = &[
 
 type Read = (Option<String>, Option<String>, Option<String>, Option<u64>);
 
-/// The events of a stream that comes in pieces of this size; the last is false when it ends with an error.
+/// The events of a stream that arrives in chunks of this size; the last value is false if it ends with an error.
 fn read(bounded: &Bounded, text: &str, size: usize) -> (Vec<Read>, bool) {
     let pieces: Vec<_> = text
         .as_bytes()
@@ -189,7 +189,7 @@ fn read(bounded: &Bounded, text: &str, size: usize) -> (Vec<Read>, bool) {
         .map(|piece| Ok::<_, io::Error>(bytes::Bytes::copy_from_slice(piece)))
         .collect();
     let events = bounded.sifted(SseStream::from_bytes_stream(stream::iter(pieces)));
-    let events: Vec<_> = events.collect().now_or_never().expect("nothing waits");
+    let events: Vec<_> = events.collect().now_or_never().expect("no read is pending");
     let whole = events.iter().all(Result::is_ok);
     let read = events.into_iter().flatten();
     let read = read.map(|event| (event.event, event.data, event.id, event.retry));
@@ -212,8 +212,8 @@ fn fuzz_events() {
                 "{text:?}"
             );
         }
-        // However a network cuts it, it says the same. A line that the library does not know is an error, and what is
-        // lost with it depends on the pieces.
+        // The events do not depend on chunk boundaries. A line that the library does not know is an error, and the
+        // events that are lost with it depend on the chunks.
         for size in [1, 2, 7] {
             let cut = read(bounded, &text, size);
             assert_eq!(cut.1, whole.1, "{text:?} by {size}");

@@ -1,4 +1,4 @@
-//! Logging in where the server, or the authorization server that it names, is hostile.
+//! Tests of logins with a hostile server or authorization server.
 
 use toolhost_contract::text;
 use url::Url;
@@ -6,10 +6,10 @@ use url::Url;
 use super::*;
 use crate::error::ServerError;
 
-/// What an authorization server of this machine answers.
+/// The responses of a local authorization server.
 #[derive(Clone)]
 struct Says {
-    /// Members of its metadata in place of the usual ones; null leaves one out.
+    /// Members of its metadata that replace the defaults; null omits one.
     metadata: Value,
     registration: (u16, String),
     token: (u16, String),
@@ -29,7 +29,7 @@ impl Default for Says {
     }
 }
 
-/// A server that is its own authorization server. Its address, and the requests that it got.
+/// Starts a server that is its own authorization server. Returns its URL and the requests that it received.
 async fn start_issuer(says: Says) -> (String, Arc<Mutex<Vec<String>>>) {
     let heard: Arc<Mutex<Vec<String>>> = Arc::default();
     let at: Arc<Mutex<String>> = Arc::default();
@@ -81,7 +81,7 @@ async fn start_issuer(says: Says) -> (String, Arc<Mutex<Vec<String>>>) {
     (url, heard)
 }
 
-/// A login by a person who agrees to everything: how it ended, and the addresses that were opened.
+/// A login by a user who accepts everything. Returns its result and the URLs that were opened.
 async fn login(url: &str, folder: &std::path::Path) -> (Result<(), ServerError>, Vec<String>) {
     let mut address = Address::parse("one", url, BTreeMap::new(), false).unwrap();
     address.oauth.scopes = vec!["read".to_owned()];
@@ -218,7 +218,7 @@ async fn w_07_what_a_hostile_authorization_server_answers_is_bounded_and_escaped
 
 #[tokio::test]
 async fn w_05_a_refresh_token_goes_to_no_server_that_does_not_name_its_issuer() {
-    // It publishes nothing any more; without metadata its own `/token` would be the place to renew a login.
+    // The server no longer publishes metadata; without metadata, its own `/token` would be used for the renewal.
     let heard = Arc::new(Mutex::new(Vec::new()));
     let url = {
         let heard = Arc::clone(&heard);
@@ -254,12 +254,12 @@ async fn w_05_a_refresh_token_goes_to_no_server_that_does_not_name_its_issuer() 
     let (around, _) = surroundings(&approved(&config));
     let server = Server::start(config, dial, around);
     let error = first_failure(&server).await;
-    assert!(error.contains("wants to be logged in to"), "{error}");
+    assert!(error.contains("requires a login"), "{error}");
     let heard = heard.lock().unwrap();
     assert!(
         !heard.iter().any(|line| line.contains("precious")),
         "{heard:?}"
     );
-    // What was kept is still there for when the server names its issuer again.
+    // The stored login remains for when the server names its issuer again.
     assert!(dir.path().join("one.json").exists());
 }

@@ -1,4 +1,4 @@
-//! The filters, run by a small machine of our own, so that the calls that no safe program can make are tested too.
+//! Tests of the filters with a BPF interpreter, because safe code cannot make all of the calls.
 
 use libc::c_long;
 use seccompiler::BpfProgram;
@@ -22,7 +22,7 @@ const ARCH: u32 = if cfg!(target_arch = "x86_64") {
     0xc000_00b7
 };
 
-/// What the kernel does with one program: loads, compares, masks, jumps, returns.
+/// Interprets a filter program: loads, compares, masks, jumps and returns.
 fn run(program: &BpfProgram, arch: u32, number: u32, arguments: [u64; 6]) -> u32 {
     let word = |offset: u32| match offset {
         0 => number,
@@ -56,7 +56,7 @@ fn run(program: &BpfProgram, arch: u32, number: u32, arguments: [u64; 6]) -> u32
     }
 }
 
-/// The verdict of all filters together: the kernel takes the strictest.
+/// The result of all filters together: the kernel takes the strictest.
 fn verdict(network: bool, local: bool, arch: u32, number: u32, arguments: &[u64]) -> u32 {
     let mut all = [0; 6];
     all[..arguments.len()].copy_from_slice(arguments);
@@ -96,7 +96,7 @@ fn what_programs_need_every_day_is_allowed() {
     check(libc::SYS_fchmod, &[3, 0o2755], ALLOW);
     check(libc::SYS_fchmodat, &[3, 0, 0o755], ALLOW);
     check(libc::SYS_prlimit64, &[0, 7], ALLOW);
-    // A fork, and a thread as C libraries make it.
+    // A fork, and a thread as C libraries create it.
     check(
         libc::SYS_clone,
         &[u64::from(libc::SIGCHLD.cast_unsigned())],
@@ -130,7 +130,7 @@ fn what_reaches_past_the_fence_is_refused() {
         }
     }
     check(libc::SYS_prlimit64, &[4711, 7], errno(libc::EPERM));
-    // The kernel looks at the lower half of a request only, and so must the filter.
+    // The kernel uses only the lower half of a request, so the filter must do the same.
     for request in REQUESTS.iter().copied().chain([TIOCSTI | 1 << 32]) {
         check(libc::SYS_ioctl, &[0, request], errno(libc::EPERM));
     }
@@ -178,7 +178,7 @@ fn a_09_owners_attributes_and_set_user_id_are_refused() {
             (libc::O_CREAT | libc::O_WRONLY, 0o4755, errno(libc::EPERM)),
             (libc::O_TMPFILE | libc::O_RDWR, 0o6755, errno(libc::EPERM)),
             (libc::O_CREAT, 0o2755, ALLOW),
-            // Without such a flag there is no mode, whatever the register holds.
+            // Without such a flag there is no mode, whatever the register contains.
             (
                 libc::O_DIRECTORY,
                 0o4755,
@@ -218,7 +218,7 @@ fn a_09_no_file_is_given_to_another_user_or_group() {
             let mut arguments = [0; 6];
             arguments[usize::from(place)] = user;
             arguments[usize::from(place) + 1] = group;
-            // Neither is made: one is refused, the other answered as done.
+            // Neither takes effect: one is refused, the other returns success and does nothing.
             check(number, &arguments, errno(expected));
         }
     }
@@ -260,7 +260,7 @@ fn sockets_follow_the_grant() {
                 "family {family}, network {network}, local {local}"
             );
         }
-        // Of the kernel's own protocols only the one about routes.
+        // Of the netlink protocols, only the one for routes.
         for protocol in 1..32 {
             let found = verdict(network, local, ARCH, socket, &[16, 3, protocol]);
             assert_eq!(found, errno(libc::EACCES), "netlink {protocol}");
