@@ -160,7 +160,7 @@ impl Allowed {
             .is_some_and(|programs| programs.acts && programs.is_bound())
     }
 
-    /// The command that was judged, and nothing beside it.
+    /// Only the authorized command.
     pub fn only_programs(self, folders: Arc<[Window]>) -> Self {
         Self {
             agents: false,

@@ -36,7 +36,7 @@ pub const HOST_FUNCTIONS: [&str; 6] = [
     "remaining-ms",
 ];
 
-/// Bounds on what a plugin may describe: a list of tools goes into every model's context.
+/// Limits of a plugin's tool descriptions, because the tool list is part of every model's context.
 const MAX_TOOLS: usize = 256;
 const MAX_TEXT: usize = 16 << 10;
 const MAX_SCHEMA: usize = 256 << 10;

@@ -171,9 +171,7 @@ pub fn show(outcome: &Outcome, limit: u64) -> Result<types::Outcome, CallError> 
     if size > limit {
         return Err(CallError::new(
             ErrorClass::LimitExceeded,
-            format!(
-                "the outcome of {size} bytes exceeds this hook's limit of {limit} bytes"
-            ),
+            format!("the outcome of {size} bytes exceeds this hook's limit of {limit} bytes"),
         )
         .recommend("ask for less, or raise `output` in the limits of the hook's plugin"));
     }
