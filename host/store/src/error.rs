@@ -199,7 +199,7 @@ impl StoreError {
             Some(ErrorCode::DatabaseCorrupt) => Self::Corrupt { path, detail },
             Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => Self::Io { path, detail },
             Some(_) => Self::Statement { path, detail },
-            // A value of the wrong type, or text that is not JSON: nobody but this program writes here.
+            // A value of the wrong type, or invalid JSON: only this program should write here.
             None => Self::Unreadable { path, detail },
         }
     }

@@ -19,7 +19,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/4.sql"),
 ];
 
-/// The format this program writes.
+/// The format that this program writes.
 pub const FORMAT: i64 = STEPS.len().cast_signed() as i64;
 
 /// Opens a connection with the settings of all connections.

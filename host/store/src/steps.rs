@@ -155,7 +155,7 @@ impl<'a> Stored<'a> {
         self.links.first().map_or(0, |link| link.seq)
     }
 
-    /// Each step with its hash, or the number of the first one that does not match what is stored.
+    /// The steps with their hashes, or the number of the first step that does not match.
     pub fn checked(self, before: [u8; HASH]) -> Result<Vec<(Link<'a>, [u8; HASH])>, i64> {
         let (mut hash, first) = (before, self.first());
         let skipped = self.links.len() - self.hashes.len();

@@ -36,7 +36,7 @@ pub enum Breakage {
     NoHead,
     #[error("the record of the dropped segments does not match the chain")]
     Segments,
-    #[error("`{}` of {table} is not as this step has it", name(key))]
+    #[error("`{}` of {table} does not match this step", name(key))]
     RowChanged { table: &'static str, key: String },
     #[error("`{}` of {table} is missing", name(key))]
     RowMissing { table: &'static str, key: String },

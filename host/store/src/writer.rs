@@ -71,7 +71,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the group in one transaction; returns whether there was anything to write.
+    /// Writes the group in one transaction; returns whether anything was written.
     fn write(&mut self, jobs: &mut [Job]) -> Result<bool, StoreError> {
         let failed = |error: rusqlite::Error| StoreError::sql(&self.database, &error);
         let before = self.connection.total_changes();

@@ -1,5 +1,5 @@
-//! Names that are nearly the same, folders without end, a root that goes: the stage keeps apart what is apart, and
-//! promises nothing that could not be committed.
+//! Bad input for a stage: similar names, unbounded nesting, removed roots. The stage keeps names apart, and accepts
+//! nothing that could not be committed.
 
 use std::{
     ffi::OsStr,
@@ -85,7 +85,7 @@ fn a_loop_of_links_ends() {
     );
 }
 
-/// A path has a limit; handles of directories that are made through each other would have none.
+/// Paths are limited in length, but nesting through handles would not be.
 #[test]
 fn nesting_through_handles_ends_where_it_could_not_be_committed() {
     for name in ["m", &"n".repeat(200)] {
