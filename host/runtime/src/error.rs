@@ -37,6 +37,6 @@ pub enum LoadError {
     Contract { path: PathBuf, reason: String },
     #[error("cannot compile {}: {reason}", path.display())]
     Compile { path: PathBuf, reason: String },
-    #[error("{} does not describe its tools: {reason}", path.display())]
+    #[error("{} cannot describe its tools: {reason}", path.display())]
     Describe { path: PathBuf, reason: String },
 }

@@ -395,7 +395,7 @@ fn differs(what: &str, why: &str) -> Failure {
 
 /// Checks that the guest's request equals the authorized command.
 fn check(wanted: &Wanted, command: &AuthorizedCommand) -> Result<(), Failure> {
-    let why = "only the input was authorized";
+    let why = "only what the input specifies is authorized";
     if !SHELLS.contains(&wanted.program.as_str()) {
         return Err(differs("the program", "commands are run by bash or sh"));
     }

@@ -303,7 +303,7 @@ async fn what_is_not_a_plugin_is_told_in_one_sentence() {
     check(
         "toolless.wasm",
         &component("(unreachable)", ""),
-        expect!["toolless.wasm does not describe its tools: it has no tools"],
+        expect!["toolless.wasm cannot describe its tools: it has no tools"],
     )
     .await;
 }

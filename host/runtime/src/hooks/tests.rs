@@ -109,11 +109,11 @@ async fn a_hook_has_no_more_memory_than_its_plugin() {
 #[tokio::test]
 async fn a_word_that_is_no_decision_is_an_error() {
     let expected = expect![[r#"
-        before Failed invalid_output: the hook returned what makes no sense: `maybe` is not a decision; use continue, ask, deny or result
+        before Failed invalid_output: the hook returned an invalid result: `maybe` is not a decision; use continue, ask, deny or result
         after Failed invalid_output: the hook returned an invalid result: `maybe` is not an action; use keep, update or replace"#]];
     check("(i32.const 64)", &word("maybe"), expected).await;
     let expected = expect![[r#"
-        before Failed invalid_output: the hook returned what makes no sense: a component may not say `allow`; write an allow rule, or say `continue`
+        before Failed invalid_output: the hook returned an invalid result: a component may not return `allow`; write an allow rule, or return `continue`
         after Failed invalid_output: the hook returned an invalid result: `allow` is not an action; use keep, update or replace"#]];
     check("(i32.const 64)", &word("allow"), expected).await;
 }
@@ -131,7 +131,7 @@ async fn a_hook_answers() {
         after Failed invalid_output: the hook returned an invalid result: `continue` is not an action; use keep, update or replace"#]];
     check("(i32.const 64)", &word("continue"), expected).await;
     let expected = expect![[r#"
-        before Failed invalid_output: the hook returned what makes no sense: `keep` is not a decision; use continue, ask, deny or result
+        before Failed invalid_output: the hook returned an invalid result: `keep` is not a decision; use continue, ask, deny or result
         after Keep"#]];
     check("(i32.const 64)", &word("keep"), expected).await;
 }
