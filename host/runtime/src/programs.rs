@@ -169,7 +169,7 @@ impl Programs {
             Authorized::Command(command) => command,
             Authorized::Task(_) => {
                 return Err(differs(
-                    "a new program",
+                    "the action",
                     "only input to a running program was authorized",
                 ));
             }
@@ -416,10 +416,10 @@ fn check(wanted: &Wanted, command: &AuthorizedCommand) -> Result<(), Failure> {
         return Err(differs("the standard input", why));
     }
     if wanted.cwd != command.cwd {
-        return Err(differs("the directory", why));
+        return Err(differs("the working directory", why));
     }
     if wanted.tty && !command.tty {
-        return Err(differs("a terminal", "the input has no `tty`"));
+        return Err(differs("the terminal", "the input has no `tty`"));
     }
     let known = |(name, value): &(String, String)| command.variables.get(name) == Some(value);
     match wanted.environment.iter().find(|variable| !known(variable)) {

@@ -3,7 +3,7 @@
 //! The granted directories are opened once, by inode; all later paths are resolved below these descriptors.
 //!
 //! Start with [`PathGrant`] and [`ProtectedPath`], the configuration. [`Scope::open`] turns it into open
-//! descriptors, [`Scope::open_at`] and the other `*_at` methods act below them, and [`FsError`] reports why an
+//! descriptors, [`Scope::open_at`] and the other `*_at` methods act below them, and [`PathError`] reports why an
 //! operation was refused. [`Stage`] has the same operations for calls whose writes are staged.
 //!
 //! Two resolvers exist. If no grants are nested and no protected path is inside a grant, the kernel resolves a path

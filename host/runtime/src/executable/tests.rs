@@ -1,3 +1,5 @@
+//! Tests of the executable bit.
+
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::fd::AsFd as _;

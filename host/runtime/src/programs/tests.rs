@@ -1,3 +1,5 @@
+//! Tests of program authorization and confinement.
+
 use std::collections::BTreeMap;
 
 use toolhost_process::{Launcher, Settings};

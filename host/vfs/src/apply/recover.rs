@@ -144,7 +144,7 @@ impl<'a> Run<'a> {
         if let Ready::InPlace(_) = self.ensure(&aside, was, &spot, false)? {
             return Err(spot.io("write", Errno::ACCESS.into()));
         }
-        (self.step)("bring back");
+        (self.step)("restore");
         if rename_new(&aside, &spot)? {
             Ok(None)
         } else {

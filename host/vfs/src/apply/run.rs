@@ -74,7 +74,7 @@ impl<'a> Run<'a> {
         }
         self.sync_directories()?;
         // From here on the changes count as applied, whatever happens to this process or to the files.
-        (self.step)("say that it is made");
+        (self.step)("mark as applied");
         self.blobs
             .mark(&made(self.id))
             .map_err(ApplyError::Journal)?;
@@ -188,14 +188,14 @@ impl<'a> Run<'a> {
             Step::Remove { at, was, .. } => {
                 let (spot, seen) = self.expect(at, was, base)?;
                 let aside = self.roots.spot(&planned.aside)?;
-                (self.step)("take away");
+                (self.step)("move aside");
                 if !take_away(&spot, &aside, &seen)? {
                     return Err(self.conflict(at, was));
                 }
                 if matches!(was, Image::Dir { .. })
                     && let Some(name) = first_name(&aside)?
                 {
-                    (self.step)("give a directory back");
+                    (self.step)("restore a directory");
                     rename_new(&aside, &spot)?;
                     return Err(self.conflict(&inside(at, &name), &Image::Absent));
                 }
@@ -296,7 +296,7 @@ impl<'a> Run<'a> {
         image: &FileImage,
     ) -> Result<(), ApplyError> {
         let marker = self.marker(n);
-        (self.step)("mark a file that is written in place");
+        (self.step)("mark a file written in place");
         self.blobs.mark(&marker).map_err(keep_failed(&spot.at))?;
         let failed = |source: io::Error| spot.io("write", source);
         let mut file = spot.open(OFlags::WRONLY).map_err(spot.failed("write"))?;
@@ -392,7 +392,7 @@ impl<'a> Run<'a> {
                 dirs.insert((&at.root, dir), at);
             }
         }
-        (self.step)("bring the directories to the disk");
+        (self.step)("sync directories");
         if dirs.len() > FEW {
             let roots: HashMap<_, _> = dirs.values().map(|at| (&at.root, *at)).collect();
             for at in roots.into_values() {

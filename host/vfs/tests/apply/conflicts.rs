@@ -221,7 +221,7 @@ fn an_undo_finds_what_others_did_since_and_then_does_nothing() {
         world
             .commit(world.ops(&changes, &after), &mut silent)
             .expect("commit");
-        fs::write(world.path(path), "by somebody else").expect("write");
+        fs::write(world.path(path), "by another process").expect("write");
         let disturbed = world.tree();
         let roots = world.roots();
         let found = check_undo(&roots, &changes).expect("check");
@@ -246,14 +246,14 @@ fn recovery_leaves_what_others_did_and_names_it() {
     world
         .commit(world.ops(&changes, &after), &mut silent)
         .expect("commit");
-    fs::write(world.path("a"), "by somebody else").expect("write");
-    fs::write(world.path("new/z"), "by somebody else").expect("write");
+    fs::write(world.path("a"), "by another process").expect("write");
+    fs::write(world.path("new/z"), "by another process").expect("write");
     let recovery = || recover(&world.roots(), &changes, "c1", &world.blobs, &mut silent);
     let left = recovery().expect("recover");
     let places: Vec<&str> = left.iter().map(|c| c.at.path.as_str()).collect();
     assert_eq!(places, ["a", "new/z"]);
     let mut expected = before.clone();
-    expected.extend(tree("a = by somebody else\n new/z = by somebody else"));
+    expected.extend(tree("a = by another process\n new/z = by another process"));
     assert_eq!(world.tree(), expected);
     recovery().expect("recover");
     assert_eq!(world.tree(), expected, "the second time");
@@ -280,7 +280,7 @@ fn a_file_that_is_saved_in_the_middle_is_not_lost() {
                 if steps == number {
                     // Like editors: a new file is renamed over the old one.
                     let temp = path.with_extension("save");
-                    saved = fs::write(&temp, "saved by a person").is_ok()
+                    saved = fs::write(&temp, "saved by the user").is_ok()
                         && fs::rename(&temp, &path).is_ok();
                 }
             };
@@ -290,12 +290,12 @@ fn a_file_that_is_saved_in_the_middle_is_not_lost() {
             }
             let text = fs::read_to_string(&path).unwrap_or_default();
             assert!(
-                !saved || text == "saved by a person",
+                !saved || text == "saved by the user",
                 "{victim} at {number}: {applied:?}"
             );
             if applied.is_err() {
                 let mut expected = before.clone();
-                expected.extend(tree(&format!("{victim} = saved by a person")));
+                expected.extend(tree(&format!("{victim} = saved by the user")));
                 assert_eq!(world.tree(), expected, "{victim} at {number}: {applied:?}");
             }
         }

@@ -100,7 +100,7 @@ fn nesting_through_handles_ends_where_it_could_not_be_committed() {
             }
             made += 1;
             held = root.with(&held).hold(name).expect("what was made");
-            assert!(made < 1000, "there is no end");
+            assert!(made < 1000, "the nesting is unbounded");
         };
         assert_eq!(refusal, Refusal::NameTooLong);
         assert_eq!(root.with(&held).open(name, "wc", "text"), Err(refusal));

@@ -161,7 +161,7 @@ fn modes_are_kept_as_a_real_write_keeps_them() {
 
 #[test]
 fn what_somebody_else_changed_meanwhile_is_not_told_as_ours() {
-    let rewrite: Meanwhile = |world| world.file("w/a", "somebody else's");
+    let rewrite: Meanwhile = |world| world.file("w/a", "another process's");
     let replace: Meanwhile = |world| {
         fs::remove_file(world.path("w/a")).expect("remove");
         fs::create_dir(world.path("w/a")).expect("directory");
@@ -268,7 +268,7 @@ fn a_moved_tree_may_hold_anything_while_it_can_be_told_as_moved() {
         let changes = stage.changes().expect("changes");
         assert_eq!(show(&changes), "t: - > dir 755 (was d)\n");
         done(w.rename("t", w, "empty"));
-        let error = stage.changes().expect_err("told file by file");
+        let error = stage.changes().expect_err("reported file by file");
         assert!(refused(&error), "{error}");
     }
 }

@@ -307,7 +307,7 @@ fn has_openat2() -> bool {
     );
     let has = !matches!(opened, Err(Errno::NOSYS | Errno::PERM));
     if !has {
-        eprintln!("skipped: this kernel has no openat2, so there is nothing to compare with");
+        eprintln!("skipped: this kernel has no openat2 to compare with");
     }
     has
 }

@@ -263,7 +263,7 @@ fn a_file_is_granted_without_its_directory() {
     fs::rename(world.path("w/f.txt"), world.path("w/notes.txt")).expect("replace");
     assert_eq!(notes.read("notes.txt").as_deref(), Ok("inside"));
     notes.unlink("notes.txt").expect("its own");
-    notes.write("notes.txt").expect("made anew");
+    notes.write("notes.txt").expect("created again");
     assert_eq!(world.read("w/notes.txt"), "written");
 }
 
@@ -420,7 +420,7 @@ fn a_07_a_denied_path_is_refused_wherever_a_link_or_a_grant_of_its_own_leads_to_
     let before = world.snapshot("");
     let secrets = world.path("w/secrets");
     let denied = toolhost_vfs::DeniedPaths::new({
-        let secrets = secrets.canonicalize().expect("it is there");
+        let secrets = secrets.canonicalize().expect("exists");
         move |path: &std::path::Path| path.starts_with(&secrets)
     });
     // A grant of the file itself does not override a rule.

@@ -30,7 +30,7 @@ fn check(paths: &[&str], expect: fn(&str, &Result<String, Refusal>) -> bool) {
                 // Some operations only make the secret reachable for a later read.
                 let reread = handle(&scope, "/w").read("new-name");
                 for told in [&answer, &reread].into_iter().flatten() {
-                    assert!(!told.contains(CANARY), "{what} told the secret");
+                    assert!(!told.contains(CANARY), "{what} returned the secret");
                 }
                 if answer.is_ok() {
                     (scope, before, world) = new_world();
