@@ -28,7 +28,7 @@ pub struct Capabilities {
     pub programs: Option<ProgramGrant>,
 }
 
-/// Network access allowed by the operator, and the part that the plugin's manifest requests. `None`: all of it.
+/// Network access allowed by the operator, and the hosts that the plugin's manifest requests (`None` for all).
 #[derive(Clone)]
 pub struct NetGrant {
     pub net: Net,

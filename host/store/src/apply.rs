@@ -247,6 +247,6 @@ impl<'a> Group<'a> {
 /// Serializes on the writer's thread, into a reused buffer.
 fn json<'b>(buffer: &'b mut Vec<u8>, value: &Value) -> &'b str {
     buffer.clear();
-    serde_json::to_writer(&mut *buffer, value).expect("a value is JSON, and memory takes it");
-    str::from_utf8(buffer).expect("JSON is text")
+    serde_json::to_writer(&mut *buffer, value).expect("values serialize to JSON");
+    str::from_utf8(buffer).expect("JSON is UTF-8")
 }

@@ -137,7 +137,7 @@ fn fold(
 }
 
 fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("texts and numbers are JSON")
+    serde_json::to_string(value).expect("texts and numbers serialize to JSON")
 }
 
 /// The detail of a step without one.

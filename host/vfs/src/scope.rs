@@ -35,7 +35,7 @@ pub struct Root {
     own: bool,
     /// The granted file in it, if a file was granted.
     file: Option<OsString>,
-    /// The granted access, before protected paths narrow it.
+    /// Access of the granted directory or file after protected paths are applied, without other grants.
     granted: Access,
 }
 
@@ -50,7 +50,7 @@ impl Root {
         &self.host
     }
 
-    /// The granted access after overlaps and protected paths are applied.
+    /// Access after overlaps and protected paths are applied.
     pub fn access(&self) -> Access {
         self.access
     }

@@ -115,7 +115,7 @@ fn number(row: &Row, column: &str) -> Option<i64> {
 /// The inner `None` means that the column is null.
 #[allow(
     clippy::option_option,
-    reason = "null, and what cannot be read, are two things"
+    reason = "null and unreadable values are different cases"
 )]
 fn maybe<T>(row: &Row, column: &str, read: fn(&Row, &str) -> Option<T>) -> Option<Option<T>> {
     match cell(row, column) {

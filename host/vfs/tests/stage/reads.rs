@@ -252,7 +252,10 @@ fn a_change_between_reading_and_hashing_is_noticed() {
     world.file("w/a", "omega");
     reads.hash_contents(&world.scope());
     assert!(!reads.still_hold(&world.scope()));
-    assert!(reads.touched_by(&world.path("w/b"), true), "the result is unknown");
+    assert!(
+        reads.touched_by(&world.path("w/b"), true),
+        "the result is unknown"
+    );
 }
 
 #[test]
