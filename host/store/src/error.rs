@@ -52,7 +52,7 @@ pub enum StoreError {
         known: i64,
     },
     #[error(
-        "{} is damaged ({detail}); move it away, and the next start creates a new one",
+        "{} is damaged ({detail}); back it up and move it away, and the next start creates a new one",
         show(path)
     )]
     Corrupt { path: PathBuf, detail: String },
