@@ -381,7 +381,7 @@ fn a_plugin_that_loops_while_it_is_loaded_does_not_stop_the_others() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.stdout.contains("counter"), "{}", ended.stdout);
     assert!(
-        ended.stderr.contains("does not describe its tools"),
+        ended.stderr.contains("cannot describe its tools"),
         "{}",
         ended.stderr
     );

@@ -149,7 +149,7 @@ fn a_question_is_answered_once_and_only_to_the_living() {
     check(
         &desk.run(&["deny", &id]),
         2,
-        "`cli` has answered already; the first answer counts",
+        "`cli` has already answered; the first answer counts",
     );
     kill_process(pid, Signal::CONT).unwrap();
     assert_eq!(end(waiting).code, Some(0));
@@ -432,7 +432,7 @@ fn a_17_a_changed_record_and_an_older_copy_are_found() {
     check(
         &desk.run(&["audit", "verify", "--head", &late]),
         1,
-        "the noted head is not in the chain",
+        "the recorded head is not in the chain",
     );
     check(
         &desk.run(&["audit", "verify", "--head", "18"]),

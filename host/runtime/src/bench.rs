@@ -1,5 +1,5 @@
-//! The floor that the benchmark compares with: the same component, pre-linked and pooled the same way, called with
-//! nothing around it. No policy, no limits, no clock.
+//! Benchmark baseline: the same component, pre-linked and pooled the same way, called without policy, limits or
+//! clock.
 
 mod stock;
 
@@ -19,7 +19,7 @@ use crate::state::State;
 
 pub use self::stock::{Blocking, Stock};
 
-/// Makes bare calls of one tool of a plugin.
+/// Calls one tool of a plugin directly.
 pub struct Bare<'a> {
     plugin: &'a Plugin,
     files: Files,
@@ -35,7 +35,7 @@ impl<'a> Bare<'a> {
         })
     }
 
-    /// One fresh instance, one typed call.
+    /// Makes a new instance and calls the tool once.
     pub async fn call(&self) -> Result<(), String> {
         let pre = self.plugin.loaded().pre().ok_or("it has no tools")?;
         let never = Arc::new(Deadline::after(Duration::from_secs(3_600)));

@@ -1,8 +1,8 @@
-//! Compiled components on disk.
+//! On-disk cache of compiled components.
 //!
-//! An entry is native code that will run in our process, so it counts only with a valid MAC, made with a key that no
-//! tool can read, over the component's digest, the engine's compatibility hash and the code. It is read into memory,
-//! checked there and deserialised from there: a file that is mapped could change after the check.
+//! An entry is native code that runs in the host process. It is used only with a valid MAC over the component's
+//! digest, the engine's compatibility hash and the code; tools cannot read the key. Entries are read into memory
+//! and verified and deserialized there, because a mapped file could change after the check.
 
 use std::fs::DirBuilder;
 use std::hash::{Hash, Hasher};
@@ -25,14 +25,14 @@ const MAX_TOTAL: u64 = 1 << 30;
 
 pub struct Cache {
     path: PathBuf,
-    /// Everything goes through this handle: what is opened lies in the directory that was checked.
+    /// All access goes through this handle, so it stays in the directory that was checked.
     dir: Dir,
     key: [u8; 32],
     compatibility: [u8; 32],
 }
 
 impl Cache {
-    /// Opens the cache, or says why there will be none.
+    /// Opens the cache. The error states why there is none.
     pub fn open(path: &Path, engine: &Engine) -> Result<Self, String> {
         let shown = path.display().to_string();
         let shown = shown.as_str();
@@ -41,20 +41,20 @@ impl Cache {
         if path.is_symlink() {
             return Err(format!("{shown} is a symbolic link"));
         }
-        // Ours from the start, whatever the umask.
+        // Created private, independent of the umask.
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(path)
             .map_err(failed("create"))?;
         let dir = Dir::open_ambient_dir(path, ambient_authority()).map_err(failed("open"))?;
-        let metadata = dir.dir_metadata().map_err(failed("look at"))?;
+        let metadata = dir.dir_metadata().map_err(failed("inspect"))?;
         if metadata.uid() != rustix::process::geteuid().as_raw() {
             return Err(format!("{shown} belongs to another user"));
         }
         if metadata.mode() & 0o022 != 0 {
             return Err(format!(
-                "{shown} can be written by others; run `chmod 700 {shown}`"
+                "{shown} is writable by other users; run `chmod 700 {shown}`"
             ));
         }
         dir.set_permissions(".", Permissions::from_mode(0o700))
@@ -70,7 +70,7 @@ impl Cache {
         })
     }
 
-    /// Verified machine code, or nothing. A bad entry is removed.
+    /// Verified machine code, or `None`. Removes an invalid entry.
     pub fn get(&self, digest: Digest) -> Option<Vec<u8>> {
         let name = self.name(digest);
         let entry = self.read(&name)?;
@@ -83,7 +83,7 @@ impl Cache {
         code
     }
 
-    /// So that its age is the time since it was used. Failing costs a compilation when the host next removes old code.
+    /// Updates the entry's timestamp, which records its last use. If that fails, the entry may be removed early.
     fn renew(&self, name: &str) {
         let now = Timespec {
             tv_sec: 0,
@@ -128,7 +128,7 @@ impl Cache {
             .finalize()
     }
 
-    /// Stores machine code. A failure costs a compilation next time, so it is told and not fatal.
+    /// Stores machine code. A failure is reported but not fatal: it only costs a compilation next time.
     pub fn put(&self, digest: Digest, code: &[u8]) -> Result<(), String> {
         self.write(
             &self.name(digest),
@@ -163,7 +163,7 @@ impl Cache {
         )
     }
 
-    /// Forgets the oldest entries when all of them are more than the cache may hold.
+    /// Removes the oldest entries if the total size exceeds the limit.
     fn shrink(&self) {
         let Ok(entries) = self.dir.entries() else {
             return;
@@ -198,7 +198,7 @@ impl Cache {
 }
 
 fn open(dir: &Dir, name: &str) -> io::Result<File> {
-    // NONBLOCK: a FIFO that somebody put here must not stop us.
+    // `NONBLOCK`: a FIFO at this path must not block the host.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     dir.open_with(
         name,
@@ -208,8 +208,8 @@ fn open(dir: &Dir, name: &str) -> io::Result<File> {
     )
 }
 
-/// The key of this cache, made on first use. A key that is short or readable by others is replaced, which makes
-/// every entry invalid.
+/// The key of this cache, created on first use. A key that is too short or readable by other users is replaced,
+/// which invalidates all entries.
 fn key(dir: &Dir) -> io::Result<[u8; 32]> {
     if let Ok(file) = open(dir, "key") {
         let mode = file.metadata()?.mode();
@@ -227,7 +227,7 @@ fn key(dir: &Dir) -> io::Result<[u8; 32]> {
     Ok(key)
 }
 
-/// Temporary file, sync, rename: a reader sees the old bytes or the new ones.
+/// Writes a temporary file, syncs and renames it, so that readers see the old or the new content.
 fn write_new(dir: &Dir, temporary: &str, name: &str, parts: &[&[u8]]) -> io::Result<()> {
     let _ = dir.remove_file(temporary);
     let written = dir
@@ -317,7 +317,7 @@ mod tests {
             assert_eq!(cache(dir.path()).get(DIGEST), None);
             assert!(!entry.exists());
         }
-        // A valid entry of one component under another one's name.
+        // A valid entry of one component under the name of another.
         let dir = tempfile::tempdir().unwrap();
         let cache = cache(dir.path());
         cache.put(DIGEST, b"code").unwrap();
@@ -350,7 +350,7 @@ mod tests {
         let error = Cache::open(dir.path(), &crate::engine::compiling().unwrap())
             .err()
             .unwrap();
-        assert!(error.contains("can be written by others"), "{error}");
+        assert!(error.contains("is writable by other users"), "{error}");
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("/tmp", &link).unwrap();
         assert!(Cache::open(&link, &crate::engine::compiling().unwrap()).is_err());

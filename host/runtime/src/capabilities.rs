@@ -1,4 +1,4 @@
-//! What a plugin was granted beside files and variables, and how much of it one call gets.
+//! Capabilities granted to a plugin, other than files and variables, and the part that one call gets.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use crate::http::{Way, names_addresses};
 use crate::programs::{Authorized, ProgramGrant, Programs};
 use crate::within::Window;
 
-/// From the manifest and the operator.
+/// Granted by the operator and requested by the manifest.
 #[derive(Debug, Clone, Default)]
 pub struct Capabilities {
     pub session: bool,
     pub people: bool,
     pub agents: bool,
     pub resources: bool,
-    /// Names of tools that it may call; `*` is every tool.
+    /// Names of tools that it may call; `*` for all tools.
     pub tools: Arc<[String]>,
-    /// Where requests may go.
+    /// Hosts to which requests may go.
     pub net: Option<NetGrant>,
     pub programs: Option<ProgramGrant>,
 }
 
-/// The way out as the operator allows it, and what the plugin's manifest asks for of it; None: all.
+/// Network access allowed by the operator, and the hosts that the plugin's manifest requests (`None` for all).
 #[derive(Clone)]
 pub struct NetGrant {
     pub net: Net,
@@ -41,7 +41,7 @@ impl fmt::Debug for NetGrant {
     }
 }
 
-/// What one call may use.
+/// Capabilities of one call.
 #[derive(Clone, Default)]
 pub struct Allowed {
     pub session: bool,
@@ -49,19 +49,21 @@ pub struct Allowed {
     pub resources: bool,
     pub list_tools: bool,
     pub agents: bool,
-    /// Tools that it may call.
+    /// Names of tools that it may call.
     pub tools: Arc<[String]>,
     pub net: Option<Way>,
     pub programs: Option<Programs>,
-    /// What programs may touch.
+    /// Directories that programs may access.
     pub folders: Arc<[Window]>,
-    /// The rules on reading, which hold for programs too.
+    /// Read rules, which also apply to programs.
     pub guard: Option<Arc<ReadGuard>>,
 }
 
 impl Capabilities {
-    /// A tool that says what it requires gets nothing else. Sub-agents and other tools act, so only a tool that says that
-    /// it changes something, and names them, gets them: whoever reads the description knows.
+    /// Capabilities of a call of `tool`.
+    ///
+    /// A tool that declares `requires` gets nothing else. Sub-agents and other tools have effects, so only a tool
+    /// that is not read-only and requires them explicitly gets them.
     pub fn of(
         &self,
         tool: &Descriptor,
@@ -98,8 +100,8 @@ impl Capabilities {
                 .net
                 .as_ref()
                 .filter(|_| {
-                    // A tool that says nothing of the network, and reads, is judged as one that stays at home; unless its
-                    // input names an address.
+                    // A read-only tool without `open_world` is treated as offline, unless its input contains an
+                    // address.
                     let says = match tool.annotations.open_world {
                         Some(says) => says,
                         None => acts || names_addresses(input),
@@ -115,9 +117,9 @@ impl Capabilities {
 }
 
 impl Capabilities {
-    /// Can a call of this tool send something out of the host, or start something in it?
+    /// Whether a call of this tool can send data off the host, or start a process.
     pub fn reach_out(&self, tool: &Descriptor) -> bool {
-        // What only reads asks, and is judged by where it asks.
+        // Read-only tools only send requests, which are checked by their address.
         if tool.effect() <= Effect::Reads {
             return false;
         }
@@ -131,7 +133,7 @@ impl Capabilities {
 }
 
 impl Capabilities {
-    /// Can a call of this tool get an answer from another machine, by itself or by what it starts?
+    /// Whether a call of this tool, or a process that it starts, can receive data from another machine.
     pub fn reach_world(&self, tool: &Descriptor) -> bool {
         if tool.effect() == Effect::Pure {
             return false;
@@ -151,14 +153,14 @@ impl Capabilities {
 }
 
 impl Allowed {
-    /// Does its input say what it runs?
+    /// Whether the call's input determines which program runs.
     pub fn is_bound(&self) -> bool {
         self.programs
             .as_ref()
             .is_some_and(|programs| programs.acts && programs.is_bound())
     }
 
-    /// The command that was judged, and nothing beside it.
+    /// Only the authorized command.
     pub fn only_programs(self, folders: Arc<[Window]>) -> Self {
         Self {
             agents: false,
@@ -169,7 +171,7 @@ impl Allowed {
         }
     }
 
-    /// Without what reaches out. Calls of other tools are judged by themselves.
+    /// Without external effects. Calls of other tools are authorized separately.
     pub fn kept_inside(self) -> Self {
         Self {
             agents: false,
@@ -184,26 +186,27 @@ impl Allowed {
     }
 }
 
-/// Is the capability among those that the tool requires? One that names none may use all of its plugin's.
+/// Whether the tool requires the capability. A tool that declares no requirements may use all capabilities of its
+/// plugin.
 pub fn wants(tool: &Descriptor, need: Capability) -> bool {
     tool.requires.is_empty() || tool.requires.iter().any(|word| word == need.as_str())
 }
 
-/// Does the tool have a use for the folders of its plugin? One that requires something else alone sees none of them.
+/// Whether the tool uses the plugin's directories. A tool that requires only other capabilities sees none.
 pub fn wants_files(tool: &Descriptor) -> bool {
     [
         Capability::FsRead,
         Capability::FsWrite,
         Capability::Memory,
         Capability::Skills,
-        // A program works in the folders of its call.
+        // A program runs in the directories of its call.
         Capability::Process,
     ]
     .into_iter()
     .any(|need| wants(tool, need))
 }
 
-/// Can a call of this tool do nothing but call other tools, and remember?
+/// Whether a call of this tool can only call other tools and use session state.
 pub fn delegates(tool: &Descriptor) -> bool {
     let harmless = [Capability::Tools.as_str(), Capability::Session.as_str()];
     tool.requires.iter().any(|word| word == harmless[0])

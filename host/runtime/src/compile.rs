@@ -1,5 +1,5 @@
-//! Compiles components in a child process that can be killed: how long a compiler takes is up to whoever wrote the
-//! component, and upstream does not treat that as a security matter.
+//! Compiles components in a killable child process, because the author of a component controls compile time and
+//! wasmtime does not treat slow compilation as a vulnerability.
 
 use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
@@ -16,21 +16,22 @@ use crate::{LoadError, engine, scan};
 const CPU_SECONDS: u64 = 60;
 const WALL: Duration = Duration::from_secs(120);
 const ADDRESS_SPACE: u64 = 4 << 30;
-/// Machine code is about twice to three times the size of its component.
+/// Machine code is about two to three times the size of its component.
 const MAX_ARTIFACT: u64 = 512 << 20;
 
-/// Bytes of what the compiler complains of. It quotes names of the component, each of 100 kB at most.
+/// Maximum size of the compiler's error output, in bytes. It can quote names from the component, up to 100 kB each.
 const MAX_COMPLAINT: u64 = 64 << 10;
 
-/// Where compilation happens.
+/// Where compilation runs.
 #[derive(Debug, Clone)]
 pub enum Compiler {
-    /// In a child with memory and time limits: a program whose given arguments lead to [`compile_worker`].
+    /// In a child process with memory and time limits: a program that calls [`compile_worker`] with these
+    /// arguments.
     Child {
         program: PathBuf,
         args: Vec<OsString>,
     },
-    /// In this process, without limits: for components that the embedder trusts, and for tests.
+    /// In this process without limits, for components that the embedder trusts, and for tests.
     InProcess,
 }
 
@@ -67,7 +68,7 @@ async fn child(program: &Path, args: &[OsString], component: &[u8]) -> Result<Ve
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // The timeout drops this future, and the child ends with it.
+        // The timeout drops this future, which kills the child.
         .kill_on_drop(true)
         .spawn()
         .map_err(|error| format!("cannot start the compiler {}: {error}", program.display()))?;
@@ -78,15 +79,14 @@ async fn child(program: &Path, args: &[OsString], component: &[u8]) -> Result<Ve
     };
     let (mut artifact, mut complaint) = (Vec::new(), Vec::new());
     let feed = async {
-        // A child that gives up closes the pipe; its exit status says more than this error would.
+        // A child that fails closes the pipe; its exit status is more informative than this error.
         let _ = stdin.write_all(component).await;
         drop(stdin);
         Ok(())
     };
     let mut stdout = stdout.take(MAX_ARTIFACT + 1);
     let mut stderr = stderr.take(MAX_COMPLAINT);
-    // What it complained of is shown as far as it could be read. Beyond that it is read all the same: a child whose pipe
-    // is full would wait until the time is over.
+    // Error output beyond the limit is still drained: a child with a full pipe would block until the timeout.
     let complain = async {
         let _ = stderr.read_to_end(&mut complaint).await;
         let _ = tokio::io::copy(stderr.get_mut(), &mut tokio::io::sink()).await;
@@ -105,14 +105,14 @@ async fn child(program: &Path, args: &[OsString], component: &[u8]) -> Result<Ve
     let status = child
         .wait()
         .await
-        .map_err(|error| format!("lost the compiler: {error}"))?;
+        .map_err(|error| format!("cannot wait for the compiler: {error}"))?;
     match status.signal() {
         _ if status.success() => Ok(artifact),
         Some(signal) if signal == Signal::XCPU.as_raw() => Err(format!(
             "it took more than {CPU_SECONDS} seconds of CPU time"
         )),
         Some(signal) => Err(format!(
-            "the compiler died of signal {signal}; it may have needed more than {ADDRESS_SPACE} bytes of memory"
+            "the compiler was killed by signal {signal}; it may have needed more than {ADDRESS_SPACE} bytes of memory"
         )),
         None => Err(one_line(&String::from_utf8_lossy(&complaint))),
     }
@@ -127,9 +127,9 @@ fn one_line(text: &str) -> String {
     }
 }
 
-/// The body of the child: a component on standard input, machine code on standard output.
+/// Entry point of the child: reads a component from standard input, writes machine code to standard output.
 ///
-/// It limits itself before it reads the first byte, so no `unsafe` is needed between fork and exec.
+/// It limits itself before reading any input, so no `unsafe` code is needed between fork and exec.
 pub fn compile_worker() -> ExitCode {
     match work() {
         Ok(()) => ExitCode::SUCCESS,
@@ -152,7 +152,7 @@ fn work() -> Result<(), String> {
         .map_err(|error| format!("cannot limit the compiler: {error}"))
     };
     let limit = |resource, value| limits(resource, value, value);
-    // At the first one comes the signal that says so, and at the second SIGKILL.
+    // The soft limit sends SIGXCPU, which identifies the cause; the hard limit sends SIGKILL.
     limits(Resource::Cpu, CPU_SECONDS, CPU_SECONDS + 1)?;
     limit(Resource::As, ADDRESS_SPACE)?;
     limit(Resource::Core, 0)?;
@@ -205,7 +205,7 @@ mod tests {
         assert!(told.contains("PWD=") && !told.contains("PATH="), "{told}");
     }
 
-    // The paused clock goes on when nothing else does.
+    // The paused clock advances when the runtime is idle.
     #[tokio::test(start_paused = true)]
     async fn a_compiler_that_takes_too_long_is_ended() {
         let told = complaint("exec sleep 100000").await;

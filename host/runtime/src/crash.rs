@@ -1,6 +1,6 @@
-//! For the test that kills the real program in the middle of a commit. Does nothing in what is released.
+//! Crash injection for tests that kill the host during a commit. Does nothing in release builds.
 
-/// Kills this process at the step whose number `TOOLHOST_CRASH_AT` names, as in `commit-17`.
+/// Kills this process at the step given in `TOOLHOST_CRASH_AT`, for example `commit-17`.
 #[cfg(debug_assertions)]
 pub fn steps() -> impl FnMut(&str) {
     use rustix::process::{Signal, getpid, kill_process};

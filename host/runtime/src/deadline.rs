@@ -1,4 +1,4 @@
-//! When a call has to end. The clock stands still while the call waits for people, or for calls with clocks of their own.
+//! Deadline of a call. Its clock is paused while the call waits for a user or for calls with their own deadline.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -32,15 +32,15 @@ impl Deadline {
         self.remaining().is_zero()
     }
 
-    /// Until the value is dropped. A guest has one thread, so nobody stops a clock twice.
+    /// Pauses the clock until the guard is dropped. Guests are single-threaded, so pauses do not nest.
     pub fn stop(&self) -> Stopped<'_> {
         self.clock().stopped = Some(Instant::now());
         Stopped(self)
     }
 
-    /// Comes back when the time is over.
+    /// Returns when the deadline has passed.
     pub async fn passed(&self) {
-        // While the clock stands the time that is left stays the same, so this looks again.
+        // While the clock is paused the remaining time does not change, so it is checked again.
         loop {
             let remaining = self.remaining();
             if remaining.is_zero() {
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(deadline.remaining(), 2 * SECOND);
         sleep(2 * SECOND).await;
         assert!(deadline.is_over());
-        // What is over stays over.
+        // An expired deadline stays expired.
         drop(deadline.stop());
         assert!(deadline.is_over());
     }
@@ -104,7 +104,7 @@ mod tests {
         tokio::join!(deadline.passed(), asking);
         assert_eq!(begun.elapsed(), 13 * SECOND);
         let stopped = deadline.stop();
-        // It was over before, so there is nothing to wait for.
+        // It expired before, so this returns immediately.
         timeout(SECOND, deadline.passed()).await.unwrap();
         drop(stopped);
     }

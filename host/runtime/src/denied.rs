@@ -1,4 +1,4 @@
-//! What rules on reading leave out of the directories that a program gets.
+//! Paths below a program's directories that read rules deny.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
@@ -11,16 +11,16 @@ use toolhost_contract::policy::{DeniedPlace, ReadGuard};
 use toolhost_contract::{Failure, text};
 use toolhost_process::OpenPath;
 
-/// Entries that are compared with patterns before one program starts.
+/// Maximum number of entries that are matched with patterns before one program starts.
 const MAX_ENTRIES: usize = 20_000;
-/// Directories in one another that are searched, each with an open descriptor; what lies deeper is left out.
+/// Maximum depth of the search, with one open descriptor per level; deeper directories are denied.
 const MAX_DEPTH: usize = 128;
 
-/// The paths below `granted` that no program of the call may read. Landlock grants directories and not names, so names
-/// that only a pattern matches are searched now; files that are created later are not among them.
+/// The paths below `granted` that no program of the call may read.
 ///
-/// The search starts at the descriptors that the program gets, so a directory that is exchanged meanwhile does not
-/// change what is compared.
+/// Landlock grants directories and not names, so names that match a pattern are searched now; files created later
+/// are not covered. The search uses the descriptors that the program gets, so a directory that is replaced
+/// meanwhile does not affect it.
 pub fn denied_below(
     guard: Option<&ReadGuard>,
     granted: &[&OpenPath],
@@ -37,7 +37,7 @@ pub fn denied_below(
     for place in guard.places() {
         match place {
             DeniedPlace::Tree(path) => {
-                // A rule of a higher priority may allow the directory and deny things in it.
+                // A rule of higher priority can allow the directory and deny entries in it.
                 if guard.refuses(&path) {
                     let path = PathBuf::from(path);
                     search.found.extend(path.canonicalize());
@@ -68,7 +68,7 @@ pub fn denied_below(
                         search.unreadable(folder, below, from);
                         continue;
                     };
-                    // The rule may name the directory by a link; a program reaches it by its real name.
+                    // The rule can name the directory by a link; a program can reach it by its real path.
                     let real = std::fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd()));
                     let real = real.unwrap_or_else(|_| from.to_owned());
                     search
@@ -90,11 +90,11 @@ struct Search<'a> {
     left: usize,
 }
 
-/// More than [`MAX_ENTRIES`].
+/// The search exceeded [`MAX_ENTRIES`].
 struct Full;
 
 impl Search<'_> {
-    /// `named`: the path as a rule names it; `real`: without links.
+    /// `named`: the path as in the rule; `real`: without links.
     fn directory(
         &mut self,
         dir: OwnedFd,
@@ -121,7 +121,7 @@ impl Search<'_> {
             if self.refuses(&named, &real) {
                 continue;
             }
-            // What a link leads to is compared where it is.
+            // The target of a link is matched at its own path.
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             if matches!(entry.file_type(), FileType::Directory | FileType::Unknown) {
                 match openat(&dir, name, flags, Mode::empty()) {
@@ -146,7 +146,7 @@ impl Search<'_> {
         refused
     }
 
-    /// A directory that exists and cannot be searched is left out: a program could make it readable.
+    /// A directory that exists but cannot be searched is denied: a program could make it readable.
     fn unreadable(&mut self, folder: impl AsFd, below: &Path, path: &Path) {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         if openat(folder, below, flags, Mode::empty()).is_ok() {
@@ -162,12 +162,12 @@ fn too_many(guard: &ReadGuard, dir: &Path) -> Failure {
     };
     Failure {
         recommendations: vec![
-            "name a directory in the rule, such as `Read(config/**)`, or write the rule as a table with `programs = false` if programs may read such files".to_owned(),
+            "use a directory in the rule, such as `Read(config/**)`, or write the rule as a table with `programs = false` if programs may read such files".to_owned(),
         ],
         ..Failure::new(
             "read_denied",
             format!(
-                "{rules} denies reading files by a pattern, and `{}` has more than {MAX_ENTRIES} entries to compare with it before a program starts",
+                "{rules} denies reading by a pattern, and `{}` has more than {MAX_ENTRIES} entries, too many to check before a program starts",
                 text::inline(&dir.to_string_lossy(), 200)
             ),
         )

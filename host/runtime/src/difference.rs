@@ -1,4 +1,4 @@
-//! What a call changed in files, as people and rules read it: kinds, sizes, and differences of texts.
+//! Summarizes staged changes for the user and for rules: types, sizes and text diffs.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -11,16 +11,16 @@ use toolhost_contract::{
 };
 use toolhost_vfs::{Access, Change, FileImage, Image, Location, OpenHow, Scope, Staged};
 
-/// Texts of files that a difference is made of: each, all of a call, and how many.
+/// Limits of text diffs: bytes of one file, bytes of all files of a call, and number of diffs.
 const DIFF_BYTES: u64 = EDIT_BYTES as u64;
 const ALL_DIFF_BYTES: u64 = EDITS_BYTES as u64;
 const DIFFS: usize = 200;
-/// A difference that takes longer to find is shown less fine.
+/// After this time a coarser diff is produced.
 const DIFF_TIME: Duration = Duration::from_millis(200);
 
 const EXECUTE: u32 = 0o111;
 
-/// Makes differences as long as there is room for them.
+/// Creates diffs within the limits.
 pub(crate) struct Diffs<'a> {
     scope: &'a Scope,
     left: u64,
@@ -65,7 +65,7 @@ impl<'a> Diffs<'a> {
             sizes: (old.map(|file| file.size), new.map(|file| file.size)),
             modes: match (old, new) {
                 (Some(old), Some(new)) if old.mode != new.mode => Some((old.mode, new.mode)),
-                // A new file is not executable unless the call asked for it.
+                // A new file is executable only if the call requested it.
                 (None, Some(new)) if new.mode & EXECUTE != 0 && moved_from.is_none() => {
                     Some((new.mode & !EXECUTE, new.mode))
                 }
@@ -122,9 +122,9 @@ impl<'a> Diffs<'a> {
     }
 }
 
-/// What stands between two texts of a file; None where there is no file.
+/// Diff of two texts of a file; `None` if the file does not exist.
 pub fn file_diff(name: &str, original: Option<String>, new: Option<&str>) -> FileDiff {
-    // One line, whatever the name holds: what follows it is taken for the difference.
+    // A single line, because the diff follows on the next line.
     let shown = &text::inline(name, 4_096);
     let header = |text: Option<&str>| {
         if text.is_some() { shown } else { "/dev/null" }

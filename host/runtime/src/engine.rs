@@ -1,4 +1,4 @@
-//! One engine for the whole process, and the thread that moves its epoch.
+//! The wasmtime engine of the process, and the thread that increments its epoch.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use wasmtime::{
 use crate::RuntimeError;
 use toolhost_contract::Limits;
 
-/// A spinning guest notices its deadline, and gives way to others, at most this late.
+/// Epoch interval: the maximum delay before a spinning guest checks its deadline and yields.
 const TICK: Duration = Duration::from_millis(5);
 
 const MAX_WASM_STACK: usize = 512 << 10;
-/// At least 1.5 MiB are left for host functions called at the deepest point of a guest's stack.
+/// Leaves at least 1.5 MiB for host functions called at the maximum depth of the guest's stack.
 const ASYNC_STACK: usize = 2 << 20;
 
-/// So much of a memory is overwritten when its call has ended, and stays for the next one. What lies behind it goes back
-/// to the kernel, and each of its pages then costs a fault, and an interrupt of the other processors, in each call. It
-/// is the stack that Rust gives a guest (1 MiB) and what a small plugin has behind it.
+/// Size of a linear memory that is reset by overwriting after a call, and stays resident for the next. Pages beyond
+/// it are returned to the kernel, and each costs a page fault and a TLB shootdown in each call. The size covers
+/// Rust's default guest stack (1 MiB) and the data of a small plugin.
 pub(crate) const RESIDENT: usize = 1280 << 10;
 
-/// Everything that compiled code depends on. The compiling child and the running host share it.
+/// All settings that compiled code depends on, shared by the compiling child and the host.
 pub fn config() -> Config {
     let mut config = Config::new();
     config
@@ -33,8 +33,8 @@ pub fn config() -> Config {
         .async_stack_size(ASYNC_STACK)
         .async_stack_zeroing(true)
         .wasm_component_model(true)
-        // Half of the year's advisories live in proposals that no plugin of ours needs. The cargo features `gc` and
-        // `threads` stay in all the same: builds without them can abort.
+        // Half of the last year's advisories concern proposals that plugins don't need. The cargo features `gc` and
+        // `threads` stay enabled, because builds without them can abort.
         .concurrency_support(false)
         .wasm_component_model_error_context(false)
         .wasm_component_model_gc(false)
@@ -46,7 +46,7 @@ pub fn config() -> Config {
         .wasm_exceptions(false)
         .gc_support(false)
         .wasm_threads(false)
-        // The limiter is not asked about shared memories.
+        // The limiter is not called for shared memories.
         .shared_memory(false)
         .wasm_memory64(false)
         .wasm_custom_page_sizes(false)
@@ -68,11 +68,10 @@ pub fn config() -> Config {
     config
 }
 
-/// The engine that runs calls: as [`config`], with a pool for `slots` calls at once.
+/// The engine that runs calls: [`config`] with a pool for `slots` concurrent calls.
 pub fn running(slots: u32) -> Result<Engine, RuntimeError> {
     let limits = Limits::default();
-    // Each call may have as much as its limits say, however much the others have. Of what is not used, only addresses
-    // are reserved.
+    // Each call can use its full limits regardless of other calls. Unused memory only reserves address space.
     let of_all = |of_one: usize| {
         u32::try_from(of_one).map_or(u32::MAX, |of_one| slots.saturating_mul(of_one))
     };
@@ -91,8 +90,9 @@ pub fn running(slots: u32) -> Result<Engine, RuntimeError> {
         .max_tables_per_component(64)
         .max_core_instance_size(1 << 20)
         .max_component_instance_size(1 << 20)
-        // Nothing of one call may be seen by another: what is kept is overwritten, all of it. Not only what was written,
-        // with the help of PAGEMAP_SCAN: it does not report a page that was swapped out, so what was on it would stay.
+        // No call may see memory of another, so resident pages are overwritten completely. PAGEMAP_SCAN, which
+        // finds only the written pages, is not used: it does not report pages that were swapped out, which would
+        // keep their content.
         .linear_memory_keep_resident(RESIDENT)
         .table_keep_resident(4 << 10)
         .async_stack_keep_resident(16 << 10)
@@ -110,7 +110,8 @@ pub fn compiling() -> Result<Engine, RuntimeError> {
     Engine::new(&config()).map_err(|error| RuntimeError::Engine(format!("{error:#}")))
 }
 
-/// Moves the epoch from a thread of its own, so that a busy executor cannot starve it. It ends when the engine does.
+/// Increments the epoch on a dedicated thread, so that a busy executor cannot delay it. The thread ends with the
+/// engine.
 fn tick(engine: &Engine) -> Result<(), RuntimeError> {
     let engine = engine.weak();
     std::thread::Builder::new()

@@ -1,4 +1,4 @@
-//! What can go wrong before a call: one sentence each, with the file and the way out.
+//! Errors of setting up the runtime and loading plugins.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ pub enum RuntimeError {
     Engine(String),
 }
 
-/// Why a plugin could not be loaded. `Display` leaves the cause chain to the operator's log.
+/// Why a plugin could not be loaded. `Display` omits the cause chain, which goes to the operator's log.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error("cannot read {}: {source}", path.display())]
@@ -37,6 +37,6 @@ pub enum LoadError {
     Contract { path: PathBuf, reason: String },
     #[error("cannot compile {}: {reason}", path.display())]
     Compile { path: PathBuf, reason: String },
-    #[error("{} does not describe its tools: {reason}", path.display())]
+    #[error("{} cannot describe its tools: {reason}", path.display())]
     Describe { path: PathBuf, reason: String },
 }

@@ -1,9 +1,9 @@
-//! The executable bit of files that a call wrote.
+//! Sets the executable bit of files that a call wrote.
 //!
-//! WASI preview 2 has no call that sets permission bits. A tool names the files in the `meta` of its outcome instead:
-//! `{"executable": {"/workspace/run.sh": true}}`. The host sets the bit on the staged file, so that the change is shown,
-//! judged, committed and undone like any other. It does so only for files that this call created or wrote. Nothing else
-//! of a mode can be asked for.
+//! WASI preview 2 cannot set permission bits. Instead, a tool lists files in the `meta` of its outcome:
+//! `{"executable": {"/workspace/run.sh": true}}`. The host sets the bit on the staged file, so the change is shown,
+//! authorized, committed and undone like any other. It applies only to files that this call created or wrote, and
+//! to no other mode bits.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -12,19 +12,19 @@ use toolhost_contract::{CallError, ErrorClass, Outcome, Part, text};
 use toolhost_vfs::{Scope, Stage};
 
 const MEMBER: &str = "executable";
-/// Files of one call. A patch is about fewer.
+/// Maximum number of files per call; patches are smaller in practice.
 const MAX_FILES: usize = 1_000;
-/// Files that are named where the bit was not set.
+/// Maximum number of files that are listed if the bit could not be set.
 const MAX_NAMED: usize = 5;
 
-/// One file, by the name that the guest uses, and whether it is to be executable.
+/// One file, by its guest path, and whether it should be executable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ExecutableBit {
     path: String,
     on: bool,
 }
 
-/// Takes the member out of `outcome.meta`. Values of another type, and files past the limit, are ignored.
+/// Removes the member from `outcome.meta`. Ignores values of other types, and files beyond the limit.
 pub(crate) fn take(outcome: &mut Outcome) -> Vec<ExecutableBit> {
     let Some(Value::Object(meta)) = &mut outcome.meta else {
         return Vec::new();
@@ -45,7 +45,7 @@ pub(crate) fn take(outcome: &mut Outcome) -> Vec<ExecutableBit> {
     .collect()
 }
 
-/// Sets the bits on the stage and returns those that could not be set. May block.
+/// Sets the bits on staged files and returns those that could not be set. May block.
 pub(crate) fn apply(
     stage: &Stage,
     bits: Vec<ExecutableBit>,
@@ -65,7 +65,7 @@ pub(crate) fn apply(
     Ok(left)
 }
 
-/// Tells the model which bits were not set.
+/// Reports to the model which bits were not set.
 pub(crate) fn tell(outcome: &mut Outcome, left: &[ExecutableBit]) {
     if left.is_empty() {
         return;
@@ -84,7 +84,7 @@ pub(crate) fn tell(outcome: &mut Outcome, left: &[ExecutableBit]) {
     )));
 }
 
-/// Where the guest's path is on the host. Only names are compared: the stage changes nothing that the call did not write.
+/// Host path of a guest path, by comparing names only: the stage changes no file that the call did not write.
 fn host_path(scope: &Scope, path: &str) -> Option<PathBuf> {
     let path = Path::new(path);
     let nearest = scope

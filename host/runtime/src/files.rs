@@ -1,8 +1,8 @@
-//! WASI's file system on top of `toolhost-vfs`.
+//! `wasi:filesystem` on top of `toolhost-vfs`.
 //!
-//! Everything that takes a path goes through the call's [`Scope`]: wasmtime's own version enforces access by handle,
-//! so a directory granted twice would be as writable as its widest grant, opening a FIFO would park a thread for
-//! ever, and a listing would have no bound. What works on an open file is left to wasmtime.
+//! All path operations go through the call's [`Scope`]. wasmtime's implementation checks access per handle, so a
+//! directory granted twice would have its widest access; opening a FIFO would block a thread; and listings would be
+//! unbounded. Operations on open files are delegated to wasmtime.
 
 mod convert;
 mod granted;
@@ -32,13 +32,13 @@ use types::{ErrorCode, HostDescriptor};
 
 pub use self::granted::Files;
 
-/// Directory entries that the open listings of one call may hold together.
+/// Maximum number of directory entries in all open listings of one call.
 const MAX_LISTED: usize = 100_000;
 
-/// A file may not be made larger than this by a size alone: sparse files cost nothing until somebody reads them.
+/// Maximum file size that `set_size` may create, in bytes, because sparse files cost nothing until they are read.
 const MAX_SET_SIZE: u64 = 1 << 30;
 
-/// For the linker.
+/// Accessor of [`FilesView`] for the linker.
 pub struct HasFiles;
 
 impl HasData for HasFiles {
@@ -50,7 +50,7 @@ pub struct FilesView<'a> {
     files: Files,
     dir_entries: usize,
     written: Quota,
-    /// Entries in the listings that the call holds open; the host's memory, which no limit of the guest's counts.
+    /// Entries in the call's open listings; they use host memory, which no guest limit covers.
     listed: Arc<AtomicUsize>,
     unnamed: Unnamed,
 }
@@ -97,7 +97,8 @@ impl<'a> FilesView<'a> {
         }
     }
 
-    /// Runs `work` on a directory. Takes what it needs out of `self` first: the table cannot be shared with a future.
+    /// Runs `work` on a directory. Copies what it needs from `self` first, because the table cannot be shared with
+    /// a future.
     fn at<R, W>(
         &self,
         fd: &Resource<Descriptor>,
@@ -219,12 +220,13 @@ impl HostDescriptor for FilesView<'_> {
                 Ok(listed.entries)
             })
             .await?;
-        // An empty listing costs something too.
+        // An empty listing has a cost too.
         let size = entries.len() + 1;
         self.listed.fetch_add(size, Ordering::Relaxed);
         let entries = entries.into_iter();
         let listing = self.wasi.table.push(Listing { entries, size })?;
-        // wasmtime's own stream type cannot be made outside of it. The number is what counts: both ends of it are here.
+        // wasmtime's own stream type cannot be constructed outside it. Only the table index matters, because both
+        // ends are implemented here.
         Ok(Resource::new_own(listing.rep()))
     }
 
@@ -373,7 +375,7 @@ impl HostDescriptor for FilesView<'_> {
         HostDescriptor::set_size(&mut self.wasi, fd, size).await
     }
 
-    // From here on: open files, as wasmtime has them.
+    // Operations on open files, delegated to wasmtime.
 
     async fn advise(
         &mut self,
@@ -407,11 +409,11 @@ impl HostDescriptor for FilesView<'_> {
         accessed: types::NewTimestamp,
         modified: types::NewTimestamp,
     ) -> FsResult<()> {
-        // What is no time is refused before anything else.
+        // Invalid times are rejected first.
         let times = (new_time(accessed)?, new_time(modified)?);
         if self.files.tree.is_staged() {
             match self.wasi.table.get(&fd)? {
-                // The descriptor is the real directory's.
+                // The descriptor refers to the real directory.
                 Descriptor::Dir(_) => {
                     let (accessed, modified) = times;
                     return self
@@ -420,7 +422,7 @@ impl HostDescriptor for FilesView<'_> {
                         })
                         .await;
                 }
-                // And this is the real file's, for it was opened to be read.
+                // It refers to the real file, because it was opened for reading.
                 Descriptor::File(file) if !file.open_mode.contains(OpenMode::WRITE) => {
                     return Err(ErrorCode::NotPermitted.into());
                 }
@@ -453,7 +455,7 @@ impl HostDescriptor for FilesView<'_> {
 
     async fn stat(&mut self, fd: Resource<Descriptor>) -> FsResult<types::DescriptorStat> {
         let stat = match self.wasi.table.get(&fd)? {
-            // By its name, so that whoever watches the call hears of it.
+            // By path, so that the read is recorded.
             Descriptor::Dir(dir) if self.files.scope().is_watched() => {
                 let dir = Arc::clone(&dir.dir);
                 let look = move |tree: &Tree| tree.stat_at(dir.as_fd(), ".", false);

@@ -1,4 +1,4 @@
-//! Fuzz targets for what is read of a component before it is compiled.
+//! Fuzz targets for parsing components before they are compiled.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::scan;
 fn fuzz_component_scan() {
     bolero::check!().for_each(|bytes: &[u8]| {
         let path = Path::new("plugin.wasm");
-        // Every input is a component as far as its first eight bytes tell.
+        // The first eight bytes mark every input as a component.
         let component = [b"\0asm\x0d\0\x01\0", bytes].concat();
         for bytes in [bytes, &component] {
             match scan::manifest(path, bytes) {

@@ -1,4 +1,4 @@
-//! A plugin that watches calls: asked before each and after each, in a fresh sandbox every time.
+//! Hook plugins: called before and after tool calls, in a new instance each time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use crate::instance::{self, Setting};
 use crate::plugin::{self, Plugin};
 use crate::state::State;
 
-/// A call as a hook sees it: what was asked, and of which tool.
+/// The call and tool that a hook is called for.
 #[derive(Debug, Clone)]
 pub struct HookCall {
     pub call: Call,
     /// Permission mode of the session, for example `default` or `plan`.
     pub mode: String,
     pub aliases: Vec<String>,
-    /// The tool's version.
+    /// Version of the tool.
     pub version: String,
     pub kind: String,
     pub effect: Effect,
@@ -42,7 +42,7 @@ impl HookCall {
     }
 }
 
-/// The word that tells a hook when it is asked.
+/// Whether the hook runs before or after the call.
 #[derive(Debug, Clone, Copy)]
 enum Moment {
     Before,
@@ -59,8 +59,8 @@ impl Moment {
 }
 
 impl Plugin {
-    /// Asks this plugin's hook about a call that has not run. An error says that the hook failed, whatever the reason;
-    /// what that means for the call is the caller's to decide.
+    /// Runs this plugin's pre-call hook. An error means that the hook failed for any reason; the caller decides
+    /// what that means for the call.
     pub fn before<'a>(
         &'a self,
         call: &'a HookCall,
@@ -80,7 +80,7 @@ impl Plugin {
         })
     }
 
-    /// Shows this plugin's hook what a call brought back.
+    /// Runs this plugin's post-call hook on an outcome.
     pub fn after<'a>(
         &'a self,
         call: &'a HookCall,
@@ -111,8 +111,8 @@ impl Plugin {
         })
     }
 
-    /// A hook decides about calls with files and variables without having any itself. What the operator granted its
-    /// plugin it may read, for a list of its own, say.
+    /// A hook gets no files or variables of the call. It can read what the operator granted its plugin, for example
+    /// a deny list.
     fn setting(&self, timeout: Duration) -> Setting<'_> {
         Setting {
             allowed: Allowed::default(),
@@ -141,7 +141,7 @@ impl Plugin {
     }
 }
 
-/// What the record of a request has no member for.
+/// Hook data that the request record has no field for.
 fn extra(call: &HookCall, moment: Moment) -> Value {
     json!({
         "event": moment.as_str(),

@@ -1,5 +1,5 @@
-//! `wasi:http` for one call: each request is checked here against what the call is, and by the crate `net` against
-//! what the operator allows.
+//! `wasi:http` for one call. Each request is checked here against the call, and by `toolhost-net` against the
+//! operator's host rules.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -17,10 +17,11 @@ use toolhost_contract::Sink;
 use toolhost_net::{Download, Net, NetError, Timeouts};
 use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks};
 
-/// Bytes of answers, heads and bodies, that one call may read in all.
+/// Maximum total size of all responses of one call, heads and bodies, in bytes.
 const ALL_ANSWERS: usize = 32 << 20;
 
-/// Does it stand for a secret, alone or after a word? The host sends one to its own hosts only, and refuses it elsewhere.
+/// Whether a header value refers to a secret, alone or after one word. The host sends a secret only to its
+/// configured hosts.
 fn is_reference(value: &str) -> bool {
     let mut words = value.split(' ').rev();
     let name = words.next().and_then(|word| word.strip_prefix("secret:"));
@@ -28,27 +29,27 @@ fn is_reference(value: &str) -> bool {
     words.count() <= 1 && name.is_some_and(|name| !name.is_empty() && name.chars().all(plain))
 }
 
-/// Does an input name addresses?
+/// Whether an input contains addresses.
 pub fn names_addresses(input: &Value) -> bool {
     named(input).is_some()
 }
 
-/// What one call may reach.
+/// Network access of one call.
 #[derive(Clone)]
 pub struct Way {
     net: Net,
-    /// What the plugin's manifest asks for; None: whatever the operator allows.
+    /// Hosts that the plugin's manifest requests; `None` for all that the operator allows.
     asked: Option<Net>,
-    /// A tool that only reads asks, and sends nothing.
+    /// A read-only tool may not send data.
     reads_only: bool,
-    /// Hosts that the call's input names. None: it names no address.
+    /// Hosts in the call's input; `None` if it contains no address.
     only: Option<Arc<BTreeSet<String>>>,
-    /// Hosts that these have sent it to.
+    /// Hosts that these have redirected to.
     heard: Arc<Mutex<BTreeSet<String>>>,
     answers: Allowance,
 }
 
-/// Bytes that all answers of one call together may still have.
+/// Remaining bytes for all responses of one call.
 #[derive(Clone)]
 struct Allowance(Arc<AtomicUsize>);
 
@@ -57,7 +58,8 @@ impl Allowance {
         Self(Arc::new(AtomicUsize::new(ALL_ANSWERS)))
     }
 
-    /// Takes these bytes. Where they do not fit, nothing is left for any answer of the call.
+    /// Takes `bytes` from the allowance. If they do not fit, the allowance is used up for all responses of the
+    /// call.
     fn take(&self, bytes: usize) -> Result<()> {
         let before = self
             .0
@@ -76,13 +78,12 @@ impl Allowance {
     fn exceeded() -> Refused {
         Refused::new(
             "body_too_large",
-            format!("the answers of this call are more than {ALL_ANSWERS} bytes in all"),
+            format!("the responses of this call exceed {ALL_ANSWERS} bytes in total"),
         )
     }
 }
 
-/// The body of one answer. Bytes are counted before the guest or a buffer of the guest gets them; after an error the
-/// connection is closed.
+/// A response body that counts bytes before they reach the guest or its buffers. An error closes the connection.
 struct Counted {
     download: Option<Download>,
     answers: Allowance,
@@ -159,19 +160,20 @@ impl Way {
             asked.admits(request.uri()).map_err(|_| {
                 Refused::new(
                     "host_not_allowed",
-                    "the plugin's manifest does not ask for this host",
+                    "the plugin's manifest does not request this host",
                 )
             })?;
         }
         let asks = [Method::GET, Method::HEAD, Method::OPTIONS];
-        // A search service may want its question in a body. Whoever gave the host a secret for it meant this address.
+        // Some search services take the query in the body. Configuring a secret for a host permits such requests to
+        // it.
         let mut headers = request.headers().values();
         let has_secret = headers.any(|value| value.to_str().is_ok_and(is_reference));
         if self.reads_only && !asks.contains(request.method()) && !has_secret {
             let method = request.method();
             return Err(Refused::new(
                 "method_not_allowed",
-                format!("a tool that only reads cannot send {method}"),
+                format!("a read-only tool cannot send {method}"),
             ));
         }
         let Some(only) = &self.only else {
@@ -181,16 +183,16 @@ impl Way {
         if host.as_ref().is_some_and(|host| only.contains(host)) {
             return Ok(());
         }
-        // A page may send the call elsewhere to look, and nothing more.
+        // A redirect permits only GET and HEAD requests to the new host.
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         let looks = [Method::GET, Method::HEAD].contains(request.method());
         if looks && host.as_ref().is_some_and(|host| heard.contains(host)) {
             return Ok(());
         }
-        // What a rule or a person allowed was this address, and not any that its plugin would like.
+        // The authorization covers the address in the input, not other addresses that the plugin chooses.
         Err(Refused::new(
             "host_not_allowed",
-            "the request goes to another host than the input of the call names",
+            "the request goes to a host that the input of the call does not contain",
         ))
     }
 
@@ -205,7 +207,7 @@ impl Way {
             .headers()
             .get(LOCATION)
             .and_then(|to| to.to_str().ok());
-        // One without a host stays where it is.
+        // A relative redirect stays on the same host.
         let host = location
             .and_then(host_of)
             .or_else(|| asked.host().map(str::to_ascii_lowercase));
@@ -266,7 +268,7 @@ impl Refused {
 
 impl From<Refused> for Error {
     fn from(refused: Refused) -> Self {
-        // The only case of WASI that carries our words to the guest.
+        // The only WASI error case that carries a message to the guest.
         Error::InternalError(Some(format!("{}: {}", refused.code, refused.message)))
     }
 }
@@ -275,14 +277,14 @@ fn explain(error: &NetError) -> Error {
     Refused::new(error.code(), error.to_string()).into()
 }
 
-/// The hooks of a call. One without a way out refuses.
+/// HTTP hooks of a call. Without network access they refuse all requests.
 pub struct Hooks {
     pub way: Option<Way>,
     pub sink: Arc<dyn Sink>,
 }
 
 impl Hooks {
-    /// The policy has judged the addresses in the input. Where a page sends the call on to, it judges here.
+    /// Policy has authorized the addresses in the input; redirects are checked here.
     fn follows_rules(&self, to: &Uri) -> Result<(), Refused> {
         let services = self.sink.services();
         match services.and_then(|services| services.forbids_address(&to.to_string())) {
@@ -308,12 +310,12 @@ impl WasiHttpHooks for Hooks {
         options: Option<RequestOptions>,
         _fut: Box<dyn Future<Output = Result<()>> + Send>,
     ) -> Sent {
-        // What others answer no read set shows.
+        // Responses are not part of any read set.
         self.sink.depends_on_more();
         let way = match &self.way {
             None => Err(Refused::new(
                 "not_granted",
-                "this call was not granted `net`: the plugin's manifest must ask for it, and the operator allow a host \
+                "this call was not granted `net`: the plugin's manifest must request it, and the operator must allow a host \
                  with --allow-host",
             )),
             Some(way) if way.answers.is_used_up() => Err(Allowance::exceeded()),
@@ -324,14 +326,14 @@ impl WasiHttpHooks for Hooks {
         };
         Box::new(async move {
             let answer = way.map_err(Error::from)?.send(request, options).await?;
-            // The body owns its connection; there is nothing else to drive.
+            // The body owns its connection, so no other task has to be driven.
             let done: Box<dyn Future<Output = Result<()>> + Send> = Box::new(async { Ok(()) });
             Ok((answer, done))
         })
     }
 }
 
-/// The addresses that an input names; None when it has no member for them.
+/// Addresses in an input; `None` if it has no address field.
 fn named(input: &Value) -> Option<Vec<&str>> {
     let one = input.get("url").and_then(Value::as_str);
     let many = input.get("urls").and_then(Value::as_array);
@@ -408,13 +410,13 @@ mod tests {
         check(&asked, "GET", "https://example.org/", "host_not_allowed");
     }
 
-    /// Answers each connection with so many bytes.
+    /// Answers each connection with `bytes` bytes.
     async fn server(bytes: usize) -> std::net::SocketAddr {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {bytes}\r\n\r\n");
         answering(head, bytes).await
     }
 
-    /// Answers each connection with this head and so many bytes.
+    /// Answers each connection with this head and `bytes` bytes.
     async fn answering(head: String, bytes: usize) -> std::net::SocketAddr {
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
             .await
@@ -434,7 +436,7 @@ mod tests {
         address
     }
 
-    /// The bytes that came, and how the answer ended.
+    /// Number of received bytes, and how the response ended.
     async fn read(way: Way, url: String) -> (usize, String) {
         let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
         let request = Request::builder().uri(url).body(body).unwrap();

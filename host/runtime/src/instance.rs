@@ -1,4 +1,4 @@
-//! One call = one store = one instance. Whatever its end, everything of it is dropped here.
+//! Runs one call in a new store and instance, which are dropped when it ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::limiter::LimitHit;
 use crate::state::State;
 use crate::trace;
 
-/// What surrounds one call.
+/// The environment of one call.
 pub struct Setting<'a> {
     pub limits: &'a Limits,
     pub files: Files,
@@ -23,7 +23,7 @@ pub struct Setting<'a> {
     pub sink: Arc<dyn Sink>,
 }
 
-/// Why a running guest was stopped from outside.
+/// Why the host stopped a running guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 enum Stop {
     #[error("out of time")]
@@ -32,7 +32,7 @@ enum Stop {
     Cancelled,
 }
 
-/// Lets `work` make an instance and call it, under both clocks and every limit, and takes all of it away.
+/// Runs `work` in a new store, with deadline, cancellation and all limits.
 pub async fn run<R>(
     engine: &Engine,
     setting: Setting<'_>,
@@ -46,16 +46,16 @@ pub async fn run<R>(
         allowed,
         sink,
     } = setting;
-    // The clock starts here and not earlier: time spent waiting for a person must not eat the tool's time. It runs
-    // before the instance is made, because a start function can loop as well as any other.
+    // The deadline starts now, so that time spent waiting for the user does not count. It covers instantiation,
+    // because a start function can loop.
     let deadline = Arc::new(Deadline::after(timeout));
     let state = State::new(limits, files, env, Arc::clone(&deadline), allowed, sink);
     let mut store = Store::new(engine, state);
     store.limiter(|state| &mut state.limiter);
     store.set_hostcall_fuel(usize::try_from(limits.hostcall).unwrap_or(usize::MAX));
     store.set_max_component_handles(limits.handles as usize);
-    // The first of two clocks: for guests that spin. Every tick looks at the wall clock, because ticks drift when
-    // the machine is busy, and gives way to other tasks.
+    // First timer, for spinning guests. Each epoch tick checks the wall clock, because ticks drift on a busy
+    // machine, and yields to other tasks.
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(|context| {
         let state = context.data();
@@ -67,7 +67,7 @@ pub async fn run<R>(
             Ok(UpdateDeadline::Yield(1))
         }
     });
-    // The second clock: for guests that wait inside the host, where no epoch reaches.
+    // Second timer, for guests that wait in a host function, where epochs have no effect.
     let result = tokio::select! {
         biased;
         result = work(&mut store) => Some(result),
@@ -75,7 +75,7 @@ pub async fn run<R>(
     };
     store.data().report_dropped();
     match result {
-        // A host function that slept past the deadline must not end in success.
+        // A host function that exceeded the deadline must not succeed.
         Some(Ok(value)) if !deadline.is_over() => Ok(value),
         Some(Ok(_)) | None => Err(with_stderr(CallError::timed_out(timeout), store.data())),
         Some(Err(error)) => Err(with_stderr(
@@ -103,10 +103,10 @@ fn classify(error: &wasmtime::Error, timeout: Duration, state: &State) -> CallEr
     if error.is::<PoolConcurrencyLimitError>() {
         let mut error = CallError::new(
             ErrorClass::Unavailable,
-            "every sandbox of this host is in use",
+            "all sandboxes of this host are in use",
         )
         .code("too_many_calls")
-        .recommend("wait until other calls have ended, and call again");
+        .recommend("wait until other calls have ended, then try again");
         error.retryable = true;
         return error;
     }
@@ -121,13 +121,13 @@ fn classify(error: &wasmtime::Error, timeout: Duration, state: &State) -> CallEr
     if let Some(exit) = error.downcast_ref::<wasmtime_wasi::I32Exit>() {
         return CallError::new(
             ErrorClass::Trapped,
-            format!("the tool ended itself with exit code {}", exit.0),
+            format!("the tool exited with code {}", exit.0),
         )
         .code("guest_exit");
     }
     match error.downcast_ref::<Trap>() {
         Some(Trap::StackOverflow) => out_of_stack(),
-        // Compilers of guests keep most of the stack in linear memory, where nothing else tells its end.
+        // Guest compilers put most of the stack in linear memory, where an overflow is an out-of-bounds access.
         Some(Trap::MemoryOutOfBounds) if trace::is_deep_recursion(error) => {
             out_of_stack().cause(text)
         }
@@ -146,7 +146,7 @@ fn classify(error: &wasmtime::Error, timeout: Duration, state: &State) -> CallEr
         {
             CallError::new(
                 ErrorClass::LimitExceeded,
-                "the tool used more handles, instances or tables than it may",
+                "the tool exceeded its limit of handles, instances or tables",
             )
             .cause(text)
         }
@@ -160,7 +160,7 @@ fn classify(error: &wasmtime::Error, timeout: Duration, state: &State) -> CallEr
 
 fn out_of_stack() -> CallError {
     CallError::new(ErrorClass::StackOverflow, "the tool ran out of stack")
-        .recommend("ask for something less deep")
+        .recommend("ask for less deeply nested data")
 }
 
 fn with_stderr(mut error: CallError, state: &State) -> CallError {

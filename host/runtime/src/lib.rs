@@ -1,8 +1,8 @@
-//! Runs tools as WebAssembly components, one fresh sandbox for each call. The only crate that knows wasmtime.
+//! Runs tools as WebAssembly components, in a new instance for each call. The only crate that uses wasmtime.
 //!
-//! A `.wasm` file goes through [`Runtime::load`]: read once, scanned, compiled in a child process that can be killed
-//! (or found in the cache and verified), asked to describe itself with nothing granted. [`Loaded::grant`] then fixes
-//! what the operator gives it, and the [`Plugin`] that comes out runs calls.
+//! [`Runtime::load`] reads a `.wasm` file once, scans it, compiles it in a killable child process (or takes
+//! verified code from the cache), and gets its tool descriptions without any grants. [`Loaded::grant`] then applies
+//! the operator's grants and returns a [`Plugin`], which runs calls.
 
 mod api;
 #[doc(hidden)]

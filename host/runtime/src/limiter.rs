@@ -1,10 +1,10 @@
-//! What a store may allocate, summed over everything in it.
+//! Limits what a store may allocate, as a total of all its memories, tables and instances.
 
 use toolhost_contract::Limits;
 use wasmtime::ResourceLimiter;
 
-/// Fails the call instead of answering -1 to `memory.grow`: most guests turn that into an `unreachable`, and the
-/// reason would be lost.
+/// Ends the call with an error instead of returning -1 from `memory.grow`: most guests turn that into an
+/// `unreachable` trap, which hides the cause.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LimitHit {
     #[error("the tool needs more than {limit} bytes of memory")]
@@ -40,7 +40,7 @@ impl ResourceLimiter for Limiter {
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        // Growth beyond the memory's own maximum is the guest's affair and answers -1.
+        // Growth beyond the memory's own maximum returns -1, as specified.
         if maximum.is_some_and(|maximum| desired > maximum) {
             return Ok(false);
         }
@@ -60,7 +60,7 @@ impl ResourceLimiter for Limiter {
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        // Unlike memory, no language's runtime needs a large table: -1 is answer enough.
+        // Unlike memories, language runtimes do not need large tables, so -1 is sufficient.
         Ok(desired <= self.table_elements.min(maximum.unwrap_or(usize::MAX)))
     }
 

@@ -1,4 +1,4 @@
-//! From a file to something that can run: read once, scan, compile or find compiled, link, describe.
+//! Loads a plugin file: read, scan, compile or take from the cache, link, describe.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use crate::plugin::{Plugin, PluginGrants};
 use crate::state::State;
 use crate::{LoadError, RuntimeError, engine, scan};
 
-/// Packages of WASI 0.2 that every plugin may import. HTTP refuses without the capability `net`. Sockets are linked because some languages' runtimes import
-/// them, and refuse every address.
+/// WASI 0.2 packages that every plugin may import. HTTP refuses all requests without the capability `net`. Sockets
+/// refuse all addresses; they are linked because some language runtimes import them.
 const WASI: [&str; 7] = [
     "wasi:cli",
     "wasi:clocks",
@@ -35,19 +35,19 @@ const WASI: [&str; 7] = [
     "wasi:sockets",
 ];
 
-/// At most so many compilations at once: each may take gigabytes.
+/// Maximum number of concurrent compilations, because each can use gigabytes.
 const COMPILERS: usize = 2;
 
 #[derive(Debug, Clone)]
 pub struct RuntimeSettings {
-    /// Where compiled code is kept; None compiles every time.
+    /// Directory of the compilation cache; `None` disables it.
     pub cache_dir: Option<PathBuf>,
     pub compiler: Compiler,
-    /// Calls that may run at once.
+    /// Maximum number of concurrent calls.
     pub max_concurrent: usize,
 }
 
-/// The engine and all that is shared by every plugin. Cheap to clone.
+/// The engine and the state shared by all plugins. Cheap to clone.
 #[derive(Clone)]
 pub struct Runtime(Arc<Shared>);
 
@@ -62,7 +62,7 @@ struct Shared {
 
 impl Runtime {
     pub fn new(settings: RuntimeSettings) -> Result<Self, RuntimeError> {
-        // Describing plugins takes slots as well.
+        // Describing plugins uses slots too.
         let slots = u32::try_from(settings.max_concurrent.clamp(1, 1_000)).unwrap_or(1_000) + 16;
         let engine = engine::running(slots)?;
         let linker = linker(&engine).map_err(|error| RuntimeError::Engine(format!("{error:#}")))?;
@@ -82,7 +82,7 @@ impl Runtime {
         })))
     }
 
-    /// What the operator should know about this set-up.
+    /// Warnings about the setup, for the operator.
     pub fn warnings(&self) -> &[String] {
         &self.0.warnings
     }
@@ -92,7 +92,7 @@ impl Runtime {
         (&self.0.engine, &self.0.linker)
     }
 
-    /// Reads a component and makes it ready. No byte of it has run with anything granted when this returns.
+    /// Loads a component and gets its tool descriptions. The component runs only without grants until this returns.
     pub async fn load(&self, path: &Path) -> Result<Loaded, LoadError> {
         let bytes = read(path)?;
         let manifest = manifest(path, &bytes)?;
@@ -100,7 +100,7 @@ impl Runtime {
         let (component, from_cache) = self.component(path, &bytes, digest).await?;
         let (imports, exports) = check_contract(path, &self.0.engine, &component)?;
         let linked = self.linked(path, &component)?;
-        // A plugin may watch calls and have no tools at all.
+        // A plugin can have hooks and no tools.
         let pre = exports
             .contains(&exported("tool"))
             .then(|| PluginPre::new(linked.clone()).map_err(|error| unlinkable(path, &error)))
@@ -135,7 +135,7 @@ impl Runtime {
             .map_err(|error| unlinkable(path, &error))
     }
 
-    /// Everything but the description, for tests of components that have none.
+    /// Everything but the description, for tests of components without one.
     #[cfg(test)]
     pub(crate) async fn link(
         &self,
@@ -161,7 +161,7 @@ impl Runtime {
             let _turn = self.0.compilers.acquire().await;
             self.0.compiler.compile(path, bytes).await?
         };
-        // SAFETY: the bytes were made a moment ago by our own compiler, from a child that runs our own program.
+        // SAFETY: the bytes were just produced by our own compiler, in a child process that runs our own program.
         let component =
             unsafe { Component::deserialize(&self.0.engine, &code) }.map_err(|error| {
                 LoadError::Compile {
@@ -170,7 +170,7 @@ impl Runtime {
                 }
             })?;
         if let Some(cache) = &self.0.cache {
-            // Without the entry the next start compiles again; that is all.
+            // Without the entry, the next start compiles again.
             let _ = cache.put(digest, &code);
         }
         Ok((component, false))
@@ -178,13 +178,13 @@ impl Runtime {
 
     fn cached(&self, digest: Digest) -> Option<Component> {
         let code = self.0.cache.as_ref()?.get(digest)?;
-        // SAFETY: the MAC says that we wrote exactly these bytes for this component and this engine, and they are in
-        // our memory, where nobody can change them any more.
+        // SAFETY: the MAC proves that this host wrote exactly these bytes for this component and engine, and they
+        // are in our memory, where no other process can change them.
         unsafe { Component::deserialize(&self.0.engine, &code) }.ok()
     }
 }
 
-/// A component that is ready to run and was granted nothing yet.
+/// A component that is ready to run, without grants.
 pub struct Loaded {
     path: PathBuf,
     manifest: Manifest,
@@ -211,7 +211,7 @@ impl Loaded {
         self.digest
     }
 
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -236,7 +236,7 @@ impl Loaded {
         Plugin::new(self, grants)
     }
 
-    /// Does it watch calls? It is asked only when the operator configures it as a hook.
+    /// Whether it has hooks. They are called only if the operator configures the plugin as a hook.
     pub fn has_hooks(&self) -> bool {
         self.hooks.is_some()
     }
@@ -250,7 +250,7 @@ impl Loaded {
     }
 }
 
-/// Reads the manifest of a component. Compiles and runs nothing.
+/// Reads the manifest of a component without compiling or running it.
 pub fn read_manifest(path: &Path) -> Result<Manifest, LoadError> {
     manifest(path, &read(path)?)
 }
@@ -281,7 +281,7 @@ fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     if size > scan::MAX_SIZE {
         return Err(too_big(size));
     }
-    // Read once: hashed, scanned and compiled from this buffer, whatever happens to the file.
+    // Read once; hashed, scanned and compiled from this buffer, so that later changes of the file do not matter.
     let mut bytes = Vec::new();
     file.take(scan::MAX_SIZE + 1)
         .read_to_end(&mut bytes)
@@ -292,7 +292,7 @@ fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     Ok(bytes)
 }
 
-/// A name for a component without a manifest, made of its file's name.
+/// Plugin name for a component without a manifest, derived from its file name.
 fn name_of(path: &Path) -> PluginName {
     let stem = path
         .file_stem()
@@ -306,7 +306,7 @@ fn name_of(path: &Path) -> PluginName {
         name.insert_str(0, "plugin-");
     }
     name.truncate(64);
-    // Only a name that breaks its own rule could fail here, and the lines above do not make one.
+    // Cannot fail: the steps above produce a valid name.
     PluginName::parse(&name)
         .unwrap_or_else(|_| PluginName::parse("plugin").expect("`plugin` is a valid name"))
 }
@@ -314,7 +314,8 @@ fn name_of(path: &Path) -> PluginName {
 fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async::<State>(&mut linker)?;
-    // Ours in the place of wasmtime's, which check access by handle only and neither bound nor refuse what blocks.
+    // Replaces wasmtime's file system, which checks access per handle only and does not bound listings or blocking
+    // opens.
     linker.allow_shadowing(true);
     wasmtime_wasi::p2::bindings::filesystem::types::add_to_linker::<State, HasFiles>(
         &mut linker,
@@ -330,7 +331,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     Ok(linker)
 }
 
-/// Says in plain words what a linker would dump.
+/// Checks imports and exports, for clearer errors than the linker's.
 fn check_contract(
     path: &Path,
     engine: &Engine,
@@ -366,7 +367,7 @@ fn check_contract(
                         });
                     if !known {
                         return refuse(format!(
-                            "built for a newer tool-api {VERSION} than this host has; missing import `{shown}` function `{}`",
+                            "built for a newer revision of tool-api {VERSION} than this host's; missing import `{shown}` function `{}`",
                             text::inline(function, 80)
                         ));
                     }
@@ -374,7 +375,7 @@ fn check_contract(
             }
         } else if !(WASI.contains(&package) && version.starts_with("0.2.")) {
             return refuse(format!(
-                "it imports `{shown}`, which this host does not offer; it offers toolhost:plugin@{VERSION} and {} of WASI 0.2",
+                "it imports `{shown}`, which this host does not provide; available are toolhost:plugin@{VERSION} and {} of WASI 0.2",
                 WASI.map(|package| package.trim_start_matches("wasi:"))
                     .join(", ")
             ));
@@ -407,7 +408,7 @@ fn check_contract(
     Ok((imports, exports))
 }
 
-/// The name under which a component exports one of our interfaces.
+/// Name under which a component exports one of our interfaces.
 fn exported(interface: &str) -> String {
     format!("toolhost:plugin/{interface}@{VERSION}")
 }
@@ -417,17 +418,17 @@ fn unlinkable(path: &Path, error: &wasmtime::Error) -> LoadError {
     LoadError::Contract {
         path: path.to_owned(),
         reason: format!(
-            "it does not fit tool-api {VERSION}: {}",
+            "it is not compatible with tool-api {VERSION}: {}",
             text::inline(text.lines().next().unwrap_or_default(), 300)
         ),
     }
 }
 
-/// Advice is for whoever calls a tool, and nobody calls one here.
+/// Omits recommendations, which are meant for callers of a tool.
 fn without_advice(error: &CallError) -> String {
     match &error.stderr {
         Some(stderr) => format!(
-            "{}; it wrote: {}",
+            "{}; stderr: {}",
             error.message,
             text::inline(stderr.trim(), 300)
         ),
@@ -435,7 +436,7 @@ fn without_advice(error: &CallError) -> String {
     }
 }
 
-/// Asks a component for its tools, with nothing granted.
+/// Gets the tool descriptions of a component, without grants.
 async fn describe(
     path: &Path,
     pre: &PluginPre<State>,

@@ -1,4 +1,4 @@
-//! What a call looked at, for whoever asks whether it would go the same way again.
+//! Read set of a call's file accesses.
 
 use std::fmt;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use toolhost_contract::{BoxFuture, ChangeKind, ChangeSet, FileKind};
 use toolhost_vfs::{Reads, Scope};
 
-/// A read set and the files that it is of.
+/// The recorded reads of a call, and the scope that they refer to.
 pub struct Looks {
     reads: Arc<Reads>,
     scope: Scope,
@@ -41,7 +41,7 @@ impl toolhost_contract::Reads for Looks {
         let (reads, scope) = (Arc::clone(&self.reads), self.scope.clone());
         Box::pin(async {
             let hash = move || reads.hash_contents(&scope);
-            // One that panicked has hashed nothing, and then nothing holds.
+            // If hashing panics, no hash is recorded, and the read set counts as changed.
             let _ = tokio::task::spawn_blocking(hash).await;
         })
     }

@@ -1,4 +1,4 @@
-//! What a call cannot do without and was not granted, and how it is granted.
+//! Grants that a call requires and lacks, with the flags that add them.
 
 use serde_json::Value;
 use toolhost_contract::policy::Subject;
@@ -8,10 +8,10 @@ use toolhost_vfs::Scope;
 use crate::capabilities::Capabilities;
 use crate::within::is_own;
 
-/// Names that are listed of what a manifest asks for.
+/// Maximum number of names listed from a manifest.
 const NAMED: usize = 4;
 
-/// Every grant that is missing, each as one clause with the flag or the line of the manifest that gives it.
+/// All missing grants, each as a clause with the flag or manifest line that adds it.
 pub fn grants(
     manifest: &Manifest,
     capabilities: &Capabilities,
@@ -57,7 +57,7 @@ pub fn grants(
     for need in [Capability::FsRead, Capability::FsWrite] {
         let covered = manifest.needs(need)
             || need == Capability::FsRead && manifest.needs(Capability::FsWrite);
-        // A tool that needs something else besides may do without files.
+        // A tool that also requires other capabilities may work without files.
         if required(need) && !covered && only_files && names_files() {
             unasked.push(need);
         }
@@ -72,7 +72,7 @@ pub fn grants(
     let works_in_files =
         required(Capability::FsRead) || required(Capability::FsWrite) || needs_programs;
     if !missing.is_empty() && works_in_files && no_folders {
-        missing.push("a directory to work in (`--allow-path DIR`)".to_owned());
+        missing.push("a working directory (`--allow-path DIR`)".to_owned());
     }
     if !unasked.is_empty() {
         let words: Vec<String> = unasked
@@ -132,7 +132,7 @@ mod tests {
             &["process"],
             false,
             &nothing,
-            "a program to run (`--allow-program bash`); a directory to work in (`--allow-path DIR`)",
+            "a program to run (`--allow-program bash`); a working directory (`--allow-path DIR`)",
         );
         check(
             net,
@@ -147,7 +147,7 @@ mod tests {
             false,
             &nothing,
             "a program to run (`--allow-program bash`); a host to reach (`--allow-host HOST`); \
-             a directory to work in (`--allow-path DIR`)",
+             a working directory (`--allow-path DIR`)",
         );
         check(
             "",
@@ -188,7 +188,7 @@ mod tests {
         check("", &["people", "fs.read"], true, &path, "");
         check("", &[], true, &nothing, "");
         check(read, &["fs.read"], true, &path, "");
-        // What only looks at programs needs none.
+        // A tool that only inspects programs needs no grant.
         check(process, &["process"], true, &nothing, "");
     }
 }

@@ -1,9 +1,9 @@
-//! Callers as the crate for programs knows them, which knows no principals.
+//! Converts principals to owner keys of the process crate, which has no notion of principals.
 
 use toolhost_contract::{PluginName, Principal, SessionKey, UserId};
 use toolhost_process::{JobOwner, OwnerKey, SessionOwner};
 
-/// The programs of a session.
+/// Owner of the programs of a session.
 pub fn session_owner(key: &SessionKey) -> SessionOwner {
     let user = match &key.user {
         UserId::Local => OwnerKey::new(["local"]),
@@ -15,7 +15,7 @@ pub fn session_owner(key: &SessionKey) -> SessionOwner {
     }
 }
 
-/// The jobs of a plugin in the session of a caller: those of another plugin are not its own to see.
+/// Owner of a plugin's jobs in the caller's session. Other plugins cannot see them.
 pub(crate) fn job_owner(caller: &Principal, plugin: &PluginName) -> JobOwner {
     JobOwner {
         session: session_owner(&caller.session_key()),

@@ -1,4 +1,4 @@
-//! Puts a manifest into a component, as a custom section at its end.
+//! Embeds a manifest in a component as a trailing custom section.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub fn pack(
     if scan::manifest(path, component)?.is_some() {
         return Err(LoadError::Manifest {
             path: path.to_owned(),
-            reason: "it carries a manifest already; pack the component as the compiler left it"
+            reason: "it already contains a manifest; pack the original component from the compiler"
                 .to_owned(),
         });
     }
@@ -36,7 +36,7 @@ pub fn pack(
     Ok(packed)
 }
 
-/// Unsigned LEB128, the form of every length in WebAssembly's binary format.
+/// Unsigned LEB128, the encoding of all lengths in WebAssembly binaries.
 fn leb128(out: &mut Vec<u8>, mut value: usize) {
     loop {
         let low = u8::try_from(value & 0x7f).unwrap_or_default();

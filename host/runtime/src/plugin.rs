@@ -1,4 +1,4 @@
-//! A loaded component with what the operator grants it: a backend of the kernel.
+//! A loaded component with the operator's grants, as a backend of the kernel.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,24 +24,24 @@ use crate::programs::{Authorized, ProgramGrant};
 use crate::staging::{Held, Staging};
 use crate::within::Within;
 
-/// What the operator gives a plugin. Each call gets of it what its own grant says, never more.
+/// The operator's grants to a plugin. Each call gets the part that its own grant covers.
 pub struct PluginGrants {
     pub scope: Scope,
-    /// Folders of the host's own, which differ between callers. None: the plugin has none.
+    /// Host directories that differ between callers; `None` if the plugin has none.
     pub own: Option<OwnFolders>,
     pub env: Vec<(String, String)>,
     pub limits: Limits,
-    /// None: what a call writes is real at once, and cannot be judged or undone.
+    /// `None`: writes are applied immediately, and cannot be reviewed or undone.
     pub staging: Option<Staging>,
     pub capabilities: Capabilities,
 }
 
-/// Folders of the host's own, which each caller has for itself.
+/// Host directories that each session has separately.
 #[derive(Clone)]
 pub struct OwnFolders {
-    /// One of them may be written to.
+    /// At least one of them is writable.
     pub writable: bool,
-    /// Those of a session, which are made when they are not there. It may block.
+    /// Returns the directories of a session, and creates missing ones. May block.
     pub folders: Arc<FoldersOf>,
 }
 
@@ -67,7 +67,7 @@ pub struct Plugin {
     env: Vec<(String, String)>,
     staging: Option<Staging>,
     capabilities: Capabilities,
-    /// Runs the commands of its calls.
+    /// The shell that runs the commands of its calls.
     shell: Option<&'static str>,
 }
 
@@ -103,12 +103,12 @@ impl Plugin {
         &self.limits
     }
 
-    /// What the operator grants, for reading only.
+    /// The operator's grants, limited to reading.
     pub(crate) fn read_only(&self) -> &Files {
         &self.read_only
     }
 
-    /// What a caller gets: what the operator granted, and folders of its own.
+    /// The caller's files: the operator's grants and the session's directories.
     async fn files_of(&self, call: &Call) -> Result<CallerFiles, CallError> {
         let mut tools = self.loaded.tools().iter();
         let tool = tools.find(|tool| tool.name == call.tool);
@@ -130,7 +130,7 @@ impl Plugin {
         };
         let opened = tokio::task::spawn_blocking(open).await;
         opened.map_err(CallError::internal)?.map_err(|error| {
-            let message = format!("the folders of this session cannot be opened: {error}");
+            let message = format!("cannot open the directories of this session: {error}");
             CallError::new(ErrorClass::Failed, message).code("own_folders_failed")
         })
     }
@@ -145,7 +145,7 @@ impl Plugin {
     ) -> Result<Outcome, CallError> {
         let tools = self.loaded.tools();
         let tool = tools.iter().find(|tool| tool.name == call.tool);
-        // A tool that says what it requires gets nothing else.
+        // A tool that declares `requires` gets nothing else.
         let access = match tool {
             Some(tool) if !capabilities::wants_files(tool) => FileAccess::Nothing,
             Some(_) | None => grant.files(),
@@ -156,7 +156,7 @@ impl Plugin {
             (FileAccess::AsGranted, Some(stage)) => own.granted.staged(stage.clone()),
             (FileAccess::AsGranted, None) if grant.is_held() => {
                 return Err(CallError::internal(
-                    "a call whose changes are to be held back has no stage",
+                    "a call whose changes must be staged has no stage",
                 ));
             }
             (FileAccess::AsGranted, None) => own.granted.guarded(grant.guard()),
@@ -175,13 +175,13 @@ impl Plugin {
                 authorized,
             )
         });
-        // Whatever it is called: nothing leaves a call whose changes are judged afterwards.
+        // No external effects from a call whose changes are authorized after it ran, whatever the tool.
         let allowed = if grant.is_held() {
             allowed.kept_inside()
         } else {
             allowed
         };
-        // A command was judged by its words. Beside it the plugin itself changes nothing and reaches nobody.
+        // Only the command itself was authorized: the plugin may not write files or use the network directly.
         let (allowed, files) = if allowed.is_bound() {
             let allowed = allowed.only_programs(files.windows());
             let files = own.read_only.guarded(grant.guard());
@@ -233,7 +233,7 @@ impl Plugin {
     }
 }
 
-/// What the call looks at is told to whoever wants to know.
+/// Records the call's reads if the sink requests them.
 fn watched(files: &Files, sink: &Arc<dyn Sink>) -> Files {
     if !sink.wants_reads() {
         return files.clone();
@@ -255,7 +255,7 @@ impl Plugin {
         let staging = self
             .staging
             .as_ref()
-            // What also reaches out was asked about before it runs, and is real at once.
+            // A call with external effects was authorized before it runs, so its writes are applied immediately.
             .filter(|_| grant.is_held() && grant.files() == FileAccess::AsGranted);
         let Some(staging) = staging else {
             return Ok(Ran {
@@ -287,7 +287,7 @@ impl Plugin {
         Ok(Ran { outcome, effects })
     }
 
-    /// Without a stage: what the call writes is real at once, and the host changes no mode afterwards.
+    /// Without a stage: writes are applied immediately, and executable bits are not changed.
     async fn run_at_once(
         &self,
         call: Call,
@@ -320,7 +320,7 @@ impl Backend for Plugin {
     }
 
     fn executes(&self) -> bool {
-        // Programs are started only as the input of a call says.
+        // Programs are started only as the call's input specifies.
         self.capabilities.programs.is_some()
     }
 
@@ -380,11 +380,11 @@ impl Backend for Plugin {
     }
 }
 
-/// Members of an input that hold paths, by the naming rule for tools.
+/// Input fields that contain paths, by the naming convention for tools.
 const PATHS: [&str; 6] = ["path", "paths", "from", "to", "cwd", "include"];
 
-/// A model often knows a granted folder by its real name, from its user or another tool. The same folder is meant, so
-/// the name is changed to the one that the guest knows; which files may be touched is still decided by the scope.
+/// Replaces host paths in the input by guest paths. Models often know a granted directory by its host path, from
+/// the user or another tool. The scope still decides which files are accessible.
 fn use_guest_names(input: &mut Value, scope: &Scope) {
     let Some(members) = input.as_object_mut() else {
         return;
@@ -408,7 +408,7 @@ fn use_guest_names(input: &mut Value, scope: &Scope) {
 }
 
 fn use_guest_name(path: &mut String, scope: &Scope) {
-    // A name that the guest knows already is what was published, whatever else lies there on the host.
+    // A guest path that is already valid takes precedence over a host path.
     let known = |guest: &str| Path::new(path.as_str()).starts_with(guest);
     if scope.roots().iter().any(|root| known(root.guest())) {
         return;

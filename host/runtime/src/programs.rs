@@ -1,5 +1,4 @@
-//! Programs for one call: what may be started is what was authorized, so that what a rule or a person allowed is what
-//! runs.
+//! Programs for one call: only the command that a rule or the user authorized is started.
 
 use std::fs::read_link;
 use std::os::fd::{AsFd, AsRawFd as _};
@@ -14,15 +13,15 @@ use toolhost_vfs::{Access, OpenHow, Refusal, Root, Scope};
 
 use crate::within::Window;
 
-/// The programs of the host as the operator allows them to one plugin.
+/// Programs that the operator allows to one plugin.
 #[derive(Clone)]
 pub struct ProgramGrant {
     pub processes: Processes,
-    /// Both the operator and the plugin's manifest name them.
+    /// Programs allowed by the operator and requested by the plugin's manifest.
     pub programs: Arc<[String]>,
-    /// Programs may use the network.
+    /// Whether programs may use the network.
     pub network: bool,
-    /// The name that guests know the folder by in which the outputs of their session are.
+    /// Guest path of the directory with the outputs of a session's programs.
     pub output: String,
 }
 
@@ -42,7 +41,7 @@ impl ProgramGrant {
         shells.find(|shell| self.processes.finds(shell)).copied()
     }
 
-    /// The program in the background that a caller means: by its id, or by its process id.
+    /// Finds a background program by its job id or process id.
     pub fn job(&self, owner: &JobOwner, name: &str) -> Option<RunningJob> {
         let jobs = self.processes.jobs(owner);
         let name = name.trim();
@@ -61,34 +60,34 @@ impl ProgramGrant {
     }
 }
 
-/// `job-1`
+/// Formats a job id, for example `job-1`.
 pub fn job_name(id: u64) -> String {
     format!("job-{id}")
 }
 
-/// What one call may do with programs.
+/// The programs that one call may use.
 #[derive(Clone)]
 pub struct Programs {
     pub grant: ProgramGrant,
     pub owner: JobOwner,
-    /// It may start programs, write to them and end them.
+    /// Whether it may start programs, write to them and end them.
     pub acts: bool,
     authorized: Authorized,
-    /// What was authorized was done.
+    /// The authorized command or input was used.
     used: Arc<AtomicBool>,
 }
 
-/// What the call was authorized to start, or which program to use.
+/// The command that the call may start, or the program that it may use.
 #[derive(Debug, Clone)]
 pub enum Authorized {
-    /// Its input names neither a command nor a running program.
+    /// The input contains neither a command nor a running program.
     Anything,
     Command(AuthorizedCommand),
     Task(AuthorizedTask),
 }
 
 impl Authorized {
-    /// With the names that the guest knows; the working directory was authorized by the name that the caller wrote.
+    /// Converts paths to guest paths; the working directory was authorized under the name that the caller used.
     pub fn of(grant: &Grant, in_guest_names: impl Fn(&mut String)) -> Self {
         if let Some(command) = grant.command() {
             let mut command = command.clone();
@@ -104,7 +103,7 @@ impl Authorized {
     }
 }
 
-/// What a guest wants started.
+/// The program that a guest requests to start.
 pub struct Wanted {
     pub program: String,
     pub arguments: Vec<String>,
@@ -127,12 +126,13 @@ impl Programs {
         }
     }
 
-    /// Its input says what it runs or uses, and that was judged. What else its plugin does was not.
+    /// Whether the input determines the command or program. Only that was authorized, not other actions of the
+    /// plugin.
     pub fn is_bound(&self) -> bool {
         !matches!(self.authorized, Authorized::Anything)
     }
 
-    /// Standard input of a program that it starts in the background stays open.
+    /// Whether the standard input of a background program stays open.
     pub fn opens_input(&self) -> bool {
         match &self.authorized {
             Authorized::Anything => true,
@@ -141,14 +141,14 @@ impl Programs {
         }
     }
 
-    /// What is started: of a call that was authorized for a command that command, whatever the guest has made of it.
-    /// A guest that wants something else is told so.
+    /// Returns the command to start. For a call with an authorized command, this is always that command; a
+    /// different request is an error.
     pub fn authorize(&self, wanted: Wanted) -> Result<Wanted, Failure> {
         let program = &wanted.program;
         if !self.acts {
             return Err(Failure::new(
                 "service_not_granted",
-                "a tool that only reads cannot start programs",
+                "a read-only tool cannot start programs",
             ));
         }
         if !self.grant.programs.iter().any(|name| name == program) {
@@ -156,11 +156,11 @@ impl Programs {
             let names = self.grant.programs.join(", ");
             return Err(Failure {
                 recommendations: vec![format!(
-                    "to allow: `--allow-program {shown}`, where the plugin's manifest names it too"
+                    "to allow it, set `--allow-program {shown}` and list it in the plugin's manifest"
                 )],
                 ..Failure::new(
                     "program_not_allowed",
-                    format!("`{shown}` is not allowed to this plugin; allowed: {names}"),
+                    format!("`{shown}` is not allowed for this plugin; allowed: {names}"),
                 )
             });
         }
@@ -169,8 +169,8 @@ impl Programs {
             Authorized::Command(command) => command,
             Authorized::Task(_) => {
                 return Err(differs(
-                    "a new program",
-                    "only the use of a running one was authorized",
+                    "the action",
+                    "only input to a running program was authorized",
                 ));
             }
         };
@@ -178,7 +178,7 @@ impl Programs {
         if self.used.load(Ordering::Relaxed) {
             return Err(Failure::new(
                 "command_used",
-                "the command of this call was started already, and it was authorized once",
+                "the command of this call was already started; it is authorized only once",
             ));
         }
         let [shell, flag, text] = command.argv.as_slice() else {
@@ -197,51 +197,50 @@ impl Programs {
         })
     }
 
-    /// What was authorized was done, and counts no more.
+    /// Marks the authorization as used.
     pub fn done(&self) {
         self.used.store(true, Ordering::Relaxed);
     }
 
-    /// May the call send a signal to the job of this name?
+    /// Checks that the call may send a signal to this job.
     pub fn authorize_signal(&self, job: &str) -> Result<(), Failure> {
         match &self.authorized {
             Authorized::Task(task) if task.job.as_deref() != Some(job) => Err(differs(
                 "the program",
-                "this call was authorized to end another one",
+                "this call was authorized to end another program",
             )),
             Authorized::Task(_) | Authorized::Anything | Authorized::Command(_) => Ok(()),
         }
     }
 
-    /// May the call type this into the job of this name?
+    /// Checks that the call may write this input to this job.
     pub fn authorize_input(&self, job: &str, bytes: &[u8]) -> Result<(), Failure> {
         let refused = |message: &str| {
             Err(Failure {
                 recommendations: vec![
-                    "type with `shell_input`, which is judged by the program and the text"
-                        .to_owned(),
+                    "use `shell_input`, which is authorized by program and text".to_owned(),
                 ],
                 ..Failure::new("input_not_authorized", message)
             })
         };
         match &self.authorized {
             Authorized::Command(_) => refused(
-                "this call was authorized to run its command, and not to type into a program",
+                "this call was authorized to run its command, not to write to a program's input",
             ),
             Authorized::Task(task) if task.job.as_deref() != Some(job) => {
-                refused("this call was authorized to type into another program")
+                refused("this call was authorized to write to another program")
             }
             Authorized::Task(task) if task.text.as_bytes() != bytes => {
-                refused("this call was authorized to type another text")
+                refused("this call was authorized to write a different text")
             }
             Authorized::Task(_) if self.used.load(Ordering::Relaxed) => {
-                refused("the text of this call was typed already")
+                refused("the text of this call was already written")
             }
             Authorized::Anything | Authorized::Task(_) => Ok(()),
         }
     }
 
-    /// The guest's name of a file that a program wrote to.
+    /// Guest path of a file that a program wrote output to.
     pub fn guest_name(&self, path: &Path) -> Option<String> {
         let host = self.grant.processes.output_folder(&self.owner.session);
         let rest = path.strip_prefix(host.ok()?).ok()?;
@@ -253,7 +252,7 @@ impl Programs {
         )
     }
 
-    /// A text of the host's, with the names of folders that the guest knows.
+    /// Replaces host paths in a text by guest paths.
     pub fn in_guest_names(text: &str, scope: &Scope) -> String {
         let mut roots: Vec<_> = scope.roots().iter().collect();
         roots.sort_by_key(|root| std::cmp::Reverse(root.host().as_os_str().len()));
@@ -262,8 +261,8 @@ impl Programs {
         })
     }
 
-    /// Where the program runs, and what it may touch: the folders of the call and nothing else of the user's. Both are
-    /// made of the folders as they were opened; no path of the host's is looked up.
+    /// Working directory of a program and the paths that it may access: only the directories of the call. Both use
+    /// the descriptors that are already open, so no host path is resolved again.
     pub fn place(
         &self,
         cwd: Option<&str>,
@@ -278,21 +277,24 @@ impl Programs {
             let names: Vec<&str> = folders().map(|window| window.guest.as_str()).collect();
             Failure {
                 recommendations: vec![format!(
-                    "a folder to work in, as `cwd`: {}",
+                    "use one of these directories as `cwd`: {}",
                     text::inline(&names.join(", "), 1_000)
                 )],
                 ..Failure::new(
                     "path_not_in_workspace",
-                    format!("`{}` is no folder of this call", text::inline(path, 200)),
+                    format!(
+                        "`{}` is not in a directory of this call",
+                        text::inline(path, 200)
+                    ),
                 )
             }
         };
-        // Where relative paths begin for whoever judged the call, whether or not it is there for this one.
+        // Policy resolves relative paths against the first root, even if it is not available to this call.
         let mut roots = scope.roots().iter().map(Root::guest);
         let first = roots.find(|guest| *guest != self.grant.output);
         let first = first.filter(|_| folders().next().is_some());
         let cwd = cwd.or(first).ok_or_else(|| {
-            Failure::new("path_not_in_workspace", "no folder is granted to work in")
+            Failure::new("path_not_in_workspace", "no working directory is granted")
         })?;
         let cwd = if cwd.starts_with('/') {
             PathBuf::from(cwd)
@@ -310,20 +312,20 @@ impl Programs {
         let cwd = working_directory(scope, window, rest).map_err(|refusal| match refusal {
             Refusal::NotFound => Failure::new(
                 "directory_not_found",
-                format!("no folder `{}`", text::inline(&shown, 200)),
+                format!("no directory `{}`", text::inline(&shown, 200)),
             ),
             Refusal::NotDirectory => Failure::new(
                 "path_is_not_a_directory",
-                format!("`{}` is not a folder", text::inline(&shown, 200)),
+                format!("`{}` is not a directory", text::inline(&shown, 200)),
             ),
             _ => outside(&shown),
         })?;
-        // The program would work in a folder that has another name by now, or none.
+        // The directory was moved or removed, so the program would run under another path.
         if let Some(window) = folders().find(|window| !is_where_it_was(window)) {
             return Err(Failure::new(
                 "folder_exchanged",
                 format!(
-                    "the folder {} is not what it was when it was granted",
+                    "the directory {} was moved or replaced since it was granted",
                     window.guest
                 ),
             ));
@@ -343,7 +345,7 @@ impl Programs {
     }
 }
 
-/// The folder `rest` of a window.
+/// Opens the directory `rest` inside a path view.
 fn working_directory(scope: &Scope, window: &Window, rest: &Path) -> Result<OpenPath, Refusal> {
     let path = match rest.to_str().ok_or(Refusal::NotUtf8)? {
         "" => return Ok(OpenPath::new(window.host.clone(), Arc::clone(&window.dir))),
@@ -361,7 +363,7 @@ fn working_directory(scope: &Scope, window: &Window, rest: &Path) -> Result<Open
     Ok(OpenPath::new(real, opened.fd))
 }
 
-/// What a window grants, open: its folder, or the file in it. None when the file is gone.
+/// Opens the granted directory or file of a path view. `None` if the file no longer exists.
 fn granted(scope: &Scope, window: &Window) -> Option<OpenPath> {
     let (path, access) = &window.granted;
     if *path == window.host {
@@ -387,15 +389,15 @@ fn is_where_it_was(window: &Window) -> bool {
 fn differs(what: &str, why: &str) -> Failure {
     Failure::new(
         "command_differs",
-        format!("{what} is not what the input of the call says: {why}"),
+        format!("{what} differs from the input of the call: {why}"),
     )
 }
 
-/// Does the guest want what was authorized?
+/// Checks that the guest's request equals the authorized command.
 fn check(wanted: &Wanted, command: &AuthorizedCommand) -> Result<(), Failure> {
-    let why = "only what the input says was authorized";
+    let why = "only what the input specifies is authorized";
     if !SHELLS.contains(&wanted.program.as_str()) {
-        return Err(differs("the program", "a command is run by bash or sh"));
+        return Err(differs("the program", "commands are run by bash or sh"));
     }
     match (wanted.arguments.as_slice(), command.argv.as_slice()) {
         ([_, text], [_, _, authorized]) if text != authorized => {
@@ -403,8 +405,8 @@ fn check(wanted: &Wanted, command: &AuthorizedCommand) -> Result<(), Failure> {
         }
         ([flag, _], [_, authorized, _]) if flag != authorized => {
             return Err(differs(
-                "the way the shell is started",
-                "it is a login shell where the input has `login`, and only then",
+                "the shell option",
+                "a login shell requires `login` in the input, and vice versa",
             ));
         }
         ([_, _], [_, _, _]) => {}
@@ -414,16 +416,16 @@ fn check(wanted: &Wanted, command: &AuthorizedCommand) -> Result<(), Failure> {
         return Err(differs("the standard input", why));
     }
     if wanted.cwd != command.cwd {
-        return Err(differs("the folder", why));
+        return Err(differs("the working directory", why));
     }
     if wanted.tty && !command.tty {
-        return Err(differs("a terminal", "the input has no `tty`"));
+        return Err(differs("the terminal", "the input has no `tty`"));
     }
     let known = |(name, value): &(String, String)| command.variables.get(name) == Some(value);
     match wanted.environment.iter().find(|variable| !known(variable)) {
         Some((name, _)) => Err(differs(
             &format!("the variable `{}`", text::inline(name, 80)),
-            "only those of the input and of the session, as they were when the call was authorized, are passed on",
+            "only variables of the input and the session are passed on, with their values at authorization",
         )),
         None => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! How many bytes a call may write to files.
+//! Quota of bytes that a call may write to files.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use wasmtime_wasi::async_trait;
 use wasmtime_wasi::p2::{DynOutputStream, OutputStream, Pollable, StreamError, StreamResult};
 
-/// What is left of it. Clones share it.
+/// Remaining bytes, shared by clones.
 #[derive(Clone)]
 pub struct Quota(Arc<AtomicU64>);
 
@@ -17,7 +17,7 @@ impl Quota {
         Self(Arc::new(AtomicU64::new(bytes)))
     }
 
-    /// False, and nothing is taken, when less is left.
+    /// Returns `false`, and takes nothing, if fewer bytes are left.
     pub fn take(&self, bytes: usize) -> bool {
         self.0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
@@ -27,7 +27,7 @@ impl Quota {
     }
 }
 
-/// A stream into a file that counts.
+/// An output stream to a file that counts written bytes.
 pub struct Counted {
     pub inner: DynOutputStream,
     pub quota: Quota,
@@ -37,7 +37,7 @@ pub struct Counted {
 impl OutputStream for Counted {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
         if !self.quota.take(bytes.len()) {
-            // What a guest's file system says when a person's own quota is used up.
+            // The error that a file system returns when a user's disk quota is exceeded.
             let error = std::io::Error::from(Errno::DQUOT);
             return Err(StreamError::LastOperationFailed(error.into()));
         }

@@ -1,7 +1,7 @@
-//! Looks at a component before any compiler does: what it is, its manifest, and whether it is a bomb.
+//! Scans components before they are compiled: file type, manifest, and limits against compilation bombs.
 //!
-//! Time to compile is not bounded by the size of a file: a million empty functions fit into 4 MB and want gigabytes.
-//! The numbers come from measurements of such files; the compiling child has hard limits besides.
+//! File size does not bound compile time: a million empty functions fit into 4 MB and need gigabytes. The limits
+//! are based on measurements of such files; the compiling child also has hard limits.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use wasmparser::{Chunk, ElementItems, ElementKind, Operator, Parser, Payload};
 
 use crate::LoadError;
 
-/// The largest file that is read at all.
+/// Maximum size of a component file, in bytes.
 pub const MAX_SIZE: u64 = 32 << 20;
 
 const MAX_FUNCTIONS: u64 = 50_000;
@@ -20,11 +20,11 @@ const MAX_IMPORTS: u64 = 10_000;
 const MAX_EXPORTS: u64 = 50_000;
 const MAX_DATA: u64 = 20_000;
 const MAX_ELEMENTS: u64 = 1_000_000;
-/// Active element segments beyond it are compiled into code, a millisecond an item.
+/// Active element segments beyond it are compiled to code, at about a millisecond per item.
 const MAX_TABLE_INDEX: u64 = 1 << 20;
 const MAX_NESTED: u64 = 64;
 
-/// What the file is, by its first bytes and its top-level sections. Gives the manifest's text, if there is one.
+/// Checks the file type and top-level sections, and returns the text of the manifest, if present.
 pub fn manifest<'a>(path: &Path, bytes: &'a [u8]) -> Result<Option<&'a str>, LoadError> {
     kind(path, bytes)?;
     let invalid = |reason: String| LoadError::Invalid {
@@ -39,9 +39,7 @@ pub fn manifest<'a>(path: &Path, bytes: &'a [u8]) -> Result<Option<&'a str>, Loa
             .parse(rest, true)
             .map_err(|error| invalid(shown(&error)))?
         else {
-            return Err(invalid(
-                "the file ends in the middle of a section".to_owned(),
-            ));
+            return Err(invalid("the file ends within a section".to_owned()));
         };
         match payload {
             Payload::CustomSection(section) if section.name() == SECTION => {
@@ -52,7 +50,7 @@ pub fn manifest<'a>(path: &Path, bytes: &'a [u8]) -> Result<Option<&'a str>, Loa
                     .map_err(|_| invalid(format!("its `{SECTION}` section is not UTF-8")))?;
                 found = Some(text);
             }
-            // Nested binaries are skipped whole: only the outermost manifest counts.
+            // Nested binaries are skipped: only the outermost manifest counts.
             Payload::ModuleSection {
                 unchecked_range: range,
                 ..
@@ -64,7 +62,7 @@ pub fn manifest<'a>(path: &Path, bytes: &'a [u8]) -> Result<Option<&'a str>, Loa
                 let skip = consumed + (range.end - range.start);
                 rest = rest
                     .get(skip..)
-                    .ok_or_else(|| invalid("the file ends in the middle of a module".to_owned()))?;
+                    .ok_or_else(|| invalid("the file ends within a module".to_owned()))?;
                 continue;
             }
             Payload::End(_) => return Ok(found),
@@ -87,19 +85,19 @@ fn kind(path: &Path, bytes: &[u8]) -> Result<(), LoadError> {
         [0, b'a', b's', b'm', 1, 0, 0, 0, ..] => Err(LoadError::CoreModule {
             path: path.to_owned(),
         }),
-        [0, b'a', b's', b'm', ..] => not("it is WebAssembly of an unknown version, or cut short"),
+        [0, b'a', b's', b'm', ..] => not("it has an unknown WebAssembly version, or is truncated"),
         [0x7f, b'E', b'L', b'F', ..] => {
-            not("it is native code (ELF); precompiled plugins are never run")
+            not("it is native code (ELF); precompiled plugins are not supported")
         }
         [b'P', b'K', ..] => not("it is a zip archive"),
         _ if bytes.starts_with(b"(module") || bytes.starts_with(b"(component") => {
             not("it is WebAssembly text; assemble it with `wasm-tools parse`")
         }
-        _ => not("it does not begin as WebAssembly does"),
+        _ => not("it does not start with the WebAssembly magic number"),
     }
 }
 
-/// Counts everything that costs compile time.
+/// Checks the limits of everything that costs compile time.
 pub fn check(path: &Path, bytes: &[u8]) -> Result<(), LoadError> {
     let invalid = |reason: String| LoadError::Invalid {
         path: path.to_owned(),
@@ -137,7 +135,7 @@ pub fn check(path: &Path, bytes: &[u8]) -> Result<(), LoadError> {
                             };
                         if start.saturating_add(count) > MAX_TABLE_INDEX {
                             return Err(invalid(format!(
-                                "an element segment reaches beyond table index {MAX_TABLE_INDEX}"
+                                "an element segment exceeds table index {MAX_TABLE_INDEX}"
                             )));
                         }
                     }

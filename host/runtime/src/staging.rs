@@ -1,4 +1,4 @@
-//! A call's changes on their way from the stage to the real tree: as data for people and rules, then committed.
+//! Staged changes of a call: shown to the user and to rules, committed, recovered and undone.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use toolhost_vfs::{ApplyError, Blobs, Change, Conflict, Op, Roots, Source, Stage
 
 use crate::difference::{Diffs, file_diff, host};
 
-/// Where changes wait, and where what they replace is kept. Both belong to the host alone.
+/// Directory of the stages and store of replaced content. Both are accessible to the host only.
 #[derive(Clone)]
 pub struct Staging {
     pub stages: PathBuf,
@@ -56,7 +56,7 @@ fn changes(entry: &Value) -> Result<Vec<Change>, CallError> {
     Vec::<Change>::deserialize(entry).map_err(|error| {
         CallError::new(
             ErrorClass::Failed,
-            format!("the journal's entry cannot be read: {error}"),
+            format!("cannot read the journal entry: {error}"),
         )
     })
 }
@@ -73,23 +73,23 @@ fn conflicting(conflicts: &[Conflict]) -> CommitError {
     CommitError::Conflict(conflicts.iter().map(ToString::to_string).collect())
 }
 
-/// What one call would change.
+/// The staged changes of one call.
 pub struct Held {
     changes: ChangeSet,
     entry: Value,
     work: Arc<Work>,
 }
 
-/// What takes its time and runs where it may block.
+/// The blocking part of a commit.
 struct Work {
-    /// The pool is there as long as this is.
+    /// Keeps the pool alive.
     stage: Stage,
     blobs: Arc<Blobs>,
     ops: Mutex<Vec<Op>>,
 }
 
 impl Held {
-    /// Reads the changed files, so it may block.
+    /// Reads the changed files; may block.
     pub fn of(stage: Stage, blobs: Arc<Blobs>) -> Result<Effects, CallError> {
         let staged = match stage.changes() {
             Ok(staged) if staged.is_empty() => return Ok(Effects::None),
@@ -124,7 +124,7 @@ impl Held {
         })))
     }
 
-    /// Writes the files, so it may block.
+    /// Writes the files; may block.
     fn edited(&self, edits: Vec<Edit>) -> Result<Edited, CallError> {
         let edits = self.changes.accept(edits).map_err(not_staged)?;
         let diffs = edits.iter().filter_map(|edit| self.difference(edit));
@@ -138,12 +138,12 @@ impl Held {
                 .replace(&op.change.at, edit.text.as_bytes())
                 .map_err(not_staged)?;
         }
-        // The same look at the stage as after the run: what is shown, judged and committed is what is really there.
+        // Read from the stage again, so that what is shown, authorized and committed is its actual content.
         let effects = Self::of(stage.clone(), Arc::clone(&self.work.blobs))?;
         Ok(Edited { effects, diffs })
     }
 
-    /// From what was proposed to what was saved.
+    /// Diff between the proposed and the user's content.
     fn difference(&self, edit: &Edit) -> Option<FileDiff> {
         let mut changes = self.changes.changes.iter();
         let proposal = changes
@@ -159,7 +159,7 @@ impl Work {
         self.ops.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The granted directories, if they still are where they were granted.
+    /// The granted directories, if they are still at their granted paths.
     fn roots(&self, ops: &[Op]) -> Result<Roots, CommitError> {
         let roots = Roots::of(self.stage.scope());
         let roots = roots.map_err(CallError::internal).map_err(failed)?;
@@ -219,7 +219,7 @@ async fn where_it_may_block<T: Send + 'static>(
         .map_err(failed)?
 }
 
-/// It cannot be said what the call did, or not be held back.
+/// The call's changes cannot be determined or staged.
 fn not_staged(error: impl std::fmt::Display) -> CallError {
     CallError::new(ErrorClass::Failed, error.to_string()).code("stage_failed")
 }
@@ -231,7 +231,7 @@ fn failed(error: CallError) -> CommitError {
 fn broken(error: ApplyError) -> CallError {
     CallError::new(
         ErrorClass::Failed,
-        text::block(&format!("the changes could not be made: {error}"), 2_000),
+        text::block(&format!("cannot apply the changes: {error}"), 2_000),
     )
     .code("commit_failed")
 }

@@ -1,4 +1,4 @@
-//! What the host keeps for one running call. Dropped with the call, whatever its end.
+//! Host state of one running call, dropped when it ends.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -18,7 +18,7 @@ use crate::limiter::Limiter;
 use crate::quota::Quota;
 use crate::stdio::Capture;
 
-/// How much of standard error an error message shows.
+/// Maximum size of the standard error output in an error message, in bytes.
 const STDERR_TAIL: usize = 2_000;
 
 pub struct State {
@@ -87,7 +87,7 @@ impl State {
         }
     }
 
-    /// The guest's last words, made safe to show.
+    /// The tail of the guest's standard error, escaped for display.
     pub fn last_words(&self) -> Option<String> {
         let tail = self.stderr.tail();
         let tail = tail.trim();
@@ -129,7 +129,7 @@ impl State {
         self.deadline.remaining()
     }
 
-    /// Tells how many messages were dropped, if any.
+    /// Reports the number of dropped messages, if any.
     pub fn report_dropped(&self) {
         let count = self.messages.dropped;
         if count > 0 {
@@ -157,7 +157,7 @@ impl WasiHttpView for State {
     }
 }
 
-/// So many messages and bytes in any second; the rest is counted and dropped.
+/// Limits messages and bytes per second; the rest is counted and dropped.
 struct Throttle {
     messages: u32,
     bytes: u64,

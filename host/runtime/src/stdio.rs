@@ -1,7 +1,7 @@
-//! Standard output and error of a guest: bounded, never the host's own.
+//! Bounded standard output and error of a guest.
 //!
-//! The host's standard output may be a protocol channel, so not a byte of a guest reaches it. wasmtime's ready-made
-//! streams are not used either: on 48.0.8 empty writes to them grow the host's memory (GHSA-5m8g-xhq4-4h93).
+//! The host's standard output can be a protocol channel, so no guest output reaches it. wasmtime's built-in streams
+//! are not used: in 48.0.8, empty writes to them grow the host's memory (GHSA-5m8g-xhq4-4h93).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,17 +11,17 @@ use wasmtime_wasi::async_trait;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
-/// Bytes that one write may bring.
+/// Maximum size of one write, in bytes.
 const PERMIT: usize = 64 << 10;
 
-/// One of the two streams of a call. Clones share what was written.
+/// One of the two output streams of a call. Clones share the written data.
 #[derive(Clone)]
 pub struct Capture(Arc<Shared>);
 
 struct Shared {
     name: &'static str,
     limit: u64,
-    /// How many of the last bytes are kept.
+    /// Number of trailing bytes to keep.
     keep: usize,
     sink: Arc<dyn Sink>,
     written: Mutex<Written>,
@@ -45,7 +45,7 @@ impl Capture {
         }))
     }
 
-    /// The last bytes that were written, as text.
+    /// The last written bytes, as text.
     pub fn tail(&self) -> String {
         let written = self
             .0
@@ -55,7 +55,7 @@ impl Capture {
         String::from_utf8_lossy(&written.tail).into_owned()
     }
 
-    /// Did the guest try to write more than it may?
+    /// Whether the guest tried to exceed the limit.
     pub fn overflowed(&self) -> bool {
         self.0
             .written
@@ -64,7 +64,7 @@ impl Capture {
             .overflowed
     }
 
-    /// Counts bytes against the limit; false when it would be passed.
+    /// Counts bytes against the limit; returns `false` if they would exceed it.
     pub fn count(&self, bytes: usize) -> bool {
         let mut written = self
             .0
@@ -79,7 +79,7 @@ impl Capture {
         true
     }
 
-    /// Takes the bytes, or refuses them when the limit would be passed.
+    /// Accepts the bytes, or refuses them if they would exceed the limit.
     pub fn push(&self, bytes: &[u8]) -> bool {
         if bytes.is_empty() {
             return true;
@@ -114,7 +114,7 @@ impl IsTerminal for Capture {
 
 impl StdoutStream for Capture {
     fn async_stream(&self) -> Box<dyn tokio::io::AsyncWrite + Send + Sync> {
-        // Only WASI 0.3 asks for this one, and it is not linked.
+        // Used by WASI 0.3 only, which is not linked.
         Box::new(tokio::io::sink())
     }
 

@@ -1,4 +1,4 @@
-//! The engine against hostile code: core modules written by hand, wrapped as components of our world.
+//! Engine tests with hostile code: hand-written core modules, wrapped as components of our world.
 
 mod leftovers;
 mod pool;
@@ -19,7 +19,7 @@ use crate::instance::{self, Setting};
 use crate::state::State;
 use crate::{Compiler, LoadError, Runtime, RuntimeSettings, engine, pack, scan};
 
-/// A component of world `plugin` whose `call` is `body` and which has `extra` items besides.
+/// A component of world `plugin` with `body` as `call`, and `extra` items.
 fn component(body: &str, extra: &str) -> Vec<u8> {
     let wat = format!(
         r#"(module
@@ -51,7 +51,7 @@ async fn pre(component: &[u8]) -> PluginPre<State> {
         .unwrap()
 }
 
-/// Calls `body` with a second's time and 1 MiB of memory; says how it ended.
+/// Calls `body` with one second of time and 1 MiB of memory; returns the error.
 async fn call(body: &str, extra: &str) -> CallError {
     let pre = pre(&component(body, extra)).await;
     let limits = Limits {
@@ -156,7 +156,7 @@ pub fn wrap(world: &str, wat: &str) -> Vec<u8> {
 
 #[tokio::test]
 async fn spinners_do_not_stop_each_other_or_a_timer() {
-    // One executor thread and four spinning calls: each gives way at every tick.
+    // One executor thread and four spinning calls: each yields at every tick.
     let pre = pre(&component(LOOP, "")).await;
     let limits = Limits::default();
     let timeout = Duration::from_millis(300);
@@ -193,7 +193,7 @@ async fn memories_are_summed() {
 
 #[tokio::test]
 async fn a_table_stops_growing_at_the_limit() {
-    // Grows until the answer is -1, then divides by zero if the table is within the limit and loops if not.
+    // Grows until the result is -1, then divides by zero if the table is within the limit, and loops otherwise.
     let body = "(loop $l (br_if $l (i32.ne (table.grow $t (ref.null func) (i32.const 1000)) (i32.const -1))))
                 (if (i32.gt_u (table.size $t) (i32.const 20000)) (then (loop $l (br $l))))
                 (i32.div_s (i32.const 1) (i32.const 0))";
@@ -226,7 +226,7 @@ async fn a_trap_is_told_as_one() {
 
 #[tokio::test]
 async fn a_broken_result_is_a_trap_and_not_a_panic() {
-    // A pointer beyond memory, and a discriminant that does not exist.
+    // A pointer beyond memory, and an invalid discriminant.
     for body in [
         "(i32.const 0x7fffffff)",
         "(i32.store8 (i32.const 64) (i32.const 77)) (i32.const 64)",
@@ -247,7 +247,7 @@ async fn load_error(name: &str, bytes: &[u8]) -> LoadError {
 
 async fn check(name: &str, bytes: &[u8], expect: expect_test::Expect) {
     let error = load_error(name, bytes).await.to_string();
-    // The temporary directory is another one each time.
+    // The path of the temporary directory varies.
     let start = error.find(name).unwrap_or_default();
     expect.assert_eq(&error[start..]);
 }
@@ -265,13 +265,13 @@ async fn what_is_not_a_plugin_is_told_in_one_sentence() {
     check(
         "text.wasm",
         b"hello",
-        expect!["text.wasm is not a WebAssembly component: it does not begin as WebAssembly does"],
+        expect!["text.wasm is not a WebAssembly component: it does not start with the WebAssembly magic number"],
     )
     .await;
     check(
         "elf.wasm",
         b"\x7fELF\x02\x01\x01",
-        expect!["elf.wasm is not a WebAssembly component: it is native code (ELF); precompiled plugins are never run"],
+        expect!["elf.wasm is not a WebAssembly component: it is native code (ELF); precompiled plugins are not supported"],
     )
     .await;
     check(
@@ -285,7 +285,7 @@ async fn what_is_not_a_plugin_is_told_in_one_sentence() {
     check(
         "keyvalue.wasm",
         &wasm(r#"(component (import "wasi:keyvalue/store@0.2.0" (instance)))"#),
-        expect!["keyvalue.wasm: it imports `wasi:keyvalue/store@0.2.0`, which this host does not offer; it offers toolhost:plugin@0.1.0 and cli, clocks, filesystem, http, io, random, sockets of WASI 0.2"],
+        expect!["keyvalue.wasm: it imports `wasi:keyvalue/store@0.2.0`, which this host does not provide; available are toolhost:plugin@0.1.0 and cli, clocks, filesystem, http, io, random, sockets of WASI 0.2"],
     )
     .await;
     check(
@@ -297,13 +297,13 @@ async fn what_is_not_a_plugin_is_told_in_one_sentence() {
     check(
         "newer.wasm",
         &wasm(r#"(component (import "toolhost:plugin/host@0.1.0" (instance (export "teleport" (func)))))"#),
-        expect!["newer.wasm: built for a newer tool-api 0.1.0 than this host has; missing import `toolhost:plugin/host@0.1.0` function `teleport`"],
+        expect!["newer.wasm: built for a newer revision of tool-api 0.1.0 than this host's; missing import `toolhost:plugin/host@0.1.0` function `teleport`"],
     )
     .await;
     check(
         "toolless.wasm",
         &component("(unreachable)", ""),
-        expect!["toolless.wasm does not describe its tools: it has no tools"],
+        expect!["toolless.wasm cannot describe its tools: it has no tools"],
     )
     .await;
 }
@@ -409,7 +409,7 @@ async fn a_manifest_travels_inside_the_component() {
     let again = pack(Path::new("x.wasm"), &packed, "plugin.toml", manifest)
         .unwrap_err()
         .to_string();
-    assert!(again.contains("carries a manifest already"), "{again}");
+    assert!(again.contains("already contains a manifest"), "{again}");
     let bad = pack(
         Path::new("x.wasm"),
         &component(LOOP, ""),

@@ -1,4 +1,4 @@
-//! Where a guest crashed, in names that people can read.
+//! Describes guest crashes with readable function names.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -6,18 +6,18 @@ use std::fmt::Write as _;
 use toolhost_contract::text;
 use wasmtime::WasmBacktrace;
 
-/// Functions that only carry a panic to its end, or lead to the tool's own code.
+/// Runtime functions that only propagate a panic or lead to the tool's code.
 const RUNTIME: [&str; 8] = [
     "std::", "core::", "alloc::", "<core::", "<alloc::", "__rustc", "rust_", "abort",
 ];
-/// Bytes of a name.
+/// Maximum length of a name, in bytes.
 const MAX_NAME: usize = 200;
-/// The frames that are captured: see `wasm_backtrace_max_frames` in `engine.rs`.
+/// Number of captured frames; see `wasm_backtrace_max_frames` in `engine.rs`.
 pub(crate) const FRAMES: usize = 20;
-/// A function that is so often among them calls itself without end.
+/// A function that occurs this often in a full backtrace is in unbounded recursion.
 const TIMES: usize = 3;
 
-/// What went wrong, and the functions of the guest that were running, the innermost first.
+/// The root cause and the running guest functions, innermost first.
 pub(crate) fn describe(error: &wasmtime::Error) -> String {
     let mut told = format!("{:#}", error.root_cause());
     let frames = error
@@ -39,7 +39,7 @@ pub(crate) fn describe(error: &wasmtime::Error) -> String {
     told
 }
 
-/// Without the hash that makes a symbol unique.
+/// The demangled name without its hash.
 fn readable(symbol: &str) -> String {
     text::inline(&format!("{:#}", rustc_demangle::demangle(symbol)), MAX_NAME)
 }
@@ -89,7 +89,7 @@ mod tests {
         assert!(is_repeated(cycle(1)));
         assert!(is_repeated(cycle(6)));
         assert!(!is_repeated(cycle(20)));
-        // A short trace shows where the calls began: they are not deep.
+        // A complete backtrace shows the outermost frame, so the recursion is not deep.
         assert!(!is_repeated([1, 1, 1].into_iter()));
     }
 }

@@ -1,17 +1,17 @@
-//! The files of a call: the real ones, or a stage over them.
+//! File access of a call: the real tree or a staged view of it.
 
 use std::os::fd::BorrowedFd;
 
 use toolhost_vfs::{Access, DirListing, NewTime, OpenHow, Opened, Refusal, Scope, Stage, Stat};
 
-/// Both answer the same questions; what is written to a stage becomes real when it is committed.
+/// Both variants have the same operations; writes to a stage are applied when it is committed.
 #[derive(Clone)]
 pub enum Tree {
     Plain(Scope),
     Staged(Stage),
 }
 
-/// The same call to whichever it is.
+/// Forwards a method to the active variant.
 macro_rules! either {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
         pub fn $name(&self, $($argument: $type),*) -> Result<$result, Refusal> {

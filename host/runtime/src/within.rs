@@ -1,4 +1,4 @@
-//! What is left of a granted folder when a call is held to other folders of the host.
+//! Restricts the granted directories of a call to given directories of the host.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use toolhost_vfs::{Access, Root};
 
-/// Whether guests know a folder of the host's own by this name: what is remembered, skills, what programs wrote. It is
-/// none of the user's files, and nobody's folders narrow it.
+/// Whether this guest path is a host directory: memory, skills or program output. These contain none of the user's
+/// files, and are not restricted.
 pub fn is_own(guest: &str) -> bool {
     guest == "/output"
         || ["/memory/", "/skills/"]
@@ -15,15 +15,15 @@ pub fn is_own(guest: &str) -> bool {
             .any(|own| guest.starts_with(own))
 }
 
-/// A folder, or a file in it, that a call may use.
+/// A directory, or a file in it, that a call may access.
 #[derive(Debug, Clone)]
 pub struct Window {
-    /// The name that the guest knows the folder by.
+    /// Guest path of the directory.
     pub guest: String,
     pub host: PathBuf,
-    /// The folder itself or the file in it, and how it may be used.
+    /// The directory itself or the granted file in it, and its access.
     pub granted: (PathBuf, Access),
-    /// The folder that was checked: what a program gets is made of it, and no path is looked up again.
+    /// The directory that was checked. Programs get this descriptor, so no path is resolved again.
     pub dir: Arc<OwnedFd>,
 }
 
@@ -38,7 +38,7 @@ impl Window {
     }
 }
 
-/// Lists of folders: what a call uses lies in one of each. No list, no limit.
+/// Lists of directories: accessible paths are in one directory of each list. No lists means no restriction.
 #[derive(Debug, Clone, Default)]
 pub struct Within(Vec<Arc<[String]>>);
 
@@ -51,7 +51,7 @@ impl Within {
         self.0.is_empty()
     }
 
-    /// `root` itself, or the folders in it that are left. Looks at the disk.
+    /// `root` itself, or the accessible directories in it. Reads the file system.
     pub fn left_of(&self, root: &Path) -> Vec<PathBuf> {
         let mut left = vec![root.to_owned()];
         for list in &self.0 {
@@ -59,7 +59,7 @@ impl Within {
                 if list.iter().any(|dir| part.starts_with(dir)) {
                     return vec![part];
                 }
-                // By its real name, which is how the rules speak of it.
+                // Canonical, because rules use real paths.
                 let real = list
                     .iter()
                     .filter_map(|dir| Path::new(dir).canonicalize().ok());
@@ -70,7 +70,7 @@ impl Within {
         }
         left.sort();
         left.dedup();
-        // A folder in another one of them adds nothing.
+        // A directory inside another one is redundant.
         let all = left.clone();
         left.retain(|dir| {
             !all.iter()

@@ -1,4 +1,4 @@
-//! Rows become SQL: one group inside one transaction.
+//! Writes a group of rows as SQL in one transaction.
 
 use std::collections::HashMap;
 
@@ -11,19 +11,20 @@ use crate::{
     steps, subject,
 };
 
-/// What a group writes, with the parts that are done once for all of it.
+/// The rows of one group, with work that is done once per group.
 pub struct Group<'a> {
     connection: &'a Connection,
     owner: &'a str,
-    /// In the order in which the calls appeared.
+    /// In the order in which the calls first appear.
     calls: Vec<Latest<'a>>,
     places: HashMap<&'a str, usize>,
-    /// None: not read yet, or stored.
+    /// `None` if not yet read, or already stored.
     head: Option<Head>,
     text: Vec<u8>,
 }
 
-/// A call within one group: a short one is created, runs and ends in it, and only its end is worth a row.
+/// The latest row of a call within a group. A short call is created, runs and ends in one group, so only its last
+/// row is stored.
 struct Latest<'a> {
     row: &'a CallRow,
     steps: Vec<&'a TransitionRow>,
@@ -64,7 +65,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Puts the rows of the calls and the head of the chain where a query sees them.
+    /// Writes the pending call rows and the chain head, so that queries see them.
     pub fn flush(&mut self) -> rusqlite::Result<()> {
         self.places.clear();
         for latest in std::mem::take(&mut self.calls) {
@@ -89,7 +90,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Whether the row is the one that was given.
+    /// Writes the row; returns whether it was inserted or updated.
     fn call(&mut self, row: &CallRow) -> rusqlite::Result<bool> {
         let (shape, own) = match shapes::split(row) {
             Some((shape, own)) => (shapes::id(self.connection, &shape)?, Some(own)),
@@ -122,7 +123,7 @@ impl<'a> Group<'a> {
             row.effectful,
             row.created_ms,
             row.updated_ms,
-            // Only an unfinished call is looked up by its owner.
+            // Only unfinished calls are looked up by owner.
             if row.finished { "" } else { self.owner },
             record,
             shape,
@@ -130,7 +131,7 @@ impl<'a> Group<'a> {
         Ok(written > 0)
     }
 
-    /// Appends the steps of a call; the last one states its row.
+    /// Appends the steps of a call; the last one records the digest of its row.
     fn append(
         &mut self,
         row: &CallRow,
@@ -243,9 +244,9 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Serialised here, in the writer's time, and into one buffer.
+/// Serializes on the writer's thread, into a reused buffer.
 fn json<'b>(buffer: &'b mut Vec<u8>, value: &Value) -> &'b str {
     buffer.clear();
-    serde_json::to_writer(&mut *buffer, value).expect("a value is JSON, and memory takes it");
-    str::from_utf8(buffer).expect("JSON is text")
+    serde_json::to_writer(&mut *buffer, value).expect("values serialize to JSON");
+    str::from_utf8(buffer).expect("JSON is UTF-8")
 }

@@ -1,8 +1,8 @@
-//! The chain through all steps: each hash covers the step and the hash before it.
+//! Hash chain of the audit log: each hash covers a step and the previous hash.
 //!
-//! A link also holds the digest of the row that was written with it, so that the rows of all tables are covered.
-//! Without a key, a program that may write the file can make a new chain from any step on; a head that was noted
-//! elsewhere finds that.
+//! A link also contains the digest of the row written with it, so the chain covers the rows of all tables. The
+//! hashes have no key: a program that can write the file can forge the chain from any step on. Verifying a head
+//! that was recorded elsewhere detects that.
 
 use std::borrow::Cow;
 
@@ -18,11 +18,11 @@ pub fn genesis() -> [u8; 32] {
     Sha256::digest(b"toolhost transitions, format 1").into()
 }
 
-/// A step as it is stored.
+/// A step as stored.
 #[derive(Debug, Clone)]
 pub struct Link<'a> {
     pub seq: i64,
-    /// For another subject than a call: the key of the row.
+    /// The key of the row, for subjects other than a call.
     pub call: &'a str,
     pub session: &'a str,
     pub at_ms: i64,
@@ -31,12 +31,13 @@ pub struct Link<'a> {
     pub note: Option<Cow<'a, str>>,
     pub detail: &'a str,
     pub subject: ChainSubject,
-    /// Of the row that was written with it.
+    /// Digest of the row that was written with it.
     pub digest: Option<[u8; 32]>,
 }
 
 impl Link<'_> {
-    /// Every column with its length in front, in a fixed order: no two links have the same bytes.
+    /// Hashes each column with its length as prefix, in a fixed order, so that different links never have the same
+    /// encoding.
     pub fn hash(&self, before: &[u8; 32]) -> [u8; 32] {
         let mut hasher = Sha256::new();
         hasher.update(before);
@@ -51,10 +52,10 @@ impl Link<'_> {
         ] {
             put(&mut hasher, column);
         }
-        // No note and an empty note are two things.
+        // Distinguishes no note from an empty note.
         hasher.update([u8::from(self.note.is_some())]);
         put(&mut hasher, self.note.as_deref().unwrap_or_default());
-        // Steps of the earlier formats had nothing behind their note.
+        // Steps of earlier formats end after the note.
         if self.subject != ChainSubject::Step || self.digest.is_some() {
             hasher.update(self.subject.code().to_be_bytes());
             hasher.update([u8::from(self.digest.is_some())]);
@@ -69,14 +70,14 @@ fn put(hasher: &mut Sha256, column: &str) {
     hasher.update(column.as_bytes());
 }
 
-/// Where the chain ends.
+/// End of the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     pub rows: i64,
     pub hash: [u8; 32],
 }
 
-/// Read inside the transaction that appends: another process may have appended a moment ago.
+/// Read inside the transaction that appends, because another process may have appended before.
 pub fn head(connection: &Connection) -> rusqlite::Result<Head> {
     connection
         .prepare_cached("SELECT rows, head FROM chain WHERE id = 1")?
@@ -95,14 +96,14 @@ pub fn set_head(connection: &Connection, head: Head) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The `last` of the newest part that was dropped.
+/// The `last` of the newest dropped segment.
 pub fn base(connection: &Connection) -> rusqlite::Result<i64> {
     connection
         .prepare_cached("SELECT base FROM chain WHERE id = 1")?
         .query_row([], |row| row.get(0))
 }
 
-/// Adds one link in a row of its own; the caller stores the head.
+/// Appends one link as a row; the caller stores the head.
 pub fn append(connection: &Connection, link: &Link, head: Head) -> rusqlite::Result<Head> {
     let hash = link.hash(&head.hash);
     let head = Head {
@@ -146,8 +147,7 @@ pub fn insert(connection: &Connection, packed: &steps::Packed) -> rusqlite::Resu
     Ok(())
 }
 
-/// The hash before the step with this number: of the step before it, of the part that was dropped before it, or the
-/// first of all.
+/// The hash before step `seq`: of the previous step, of the segment dropped before it, or the genesis hash.
 pub fn before(connection: &Connection, seq: i64) -> rusqlite::Result<[u8; 32]> {
     let found: Option<(i64, Vec<u8>)> = connection
         .prepare_cached(

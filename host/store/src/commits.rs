@@ -1,8 +1,8 @@
-//! The journal of commits: what was about to change in the files of a project, on disk before the first change, so that
-//! a kill in the middle is found and everything done can be undone.
+//! Commit journal: records file changes before they start, so that an interrupted commit can be recovered and a
+//! finished one undone.
 //!
-//! Each state of a row is stated in the audit chain. Who did what is told by the steps of the call; the journal tells
-//! how to take it back.
+//! The audit chain records each state of a row. The steps of the call record who did what; the journal records how
+//! to undo it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,34 +16,34 @@ use crate::read::{MAX_LIST, json, list};
 use crate::rows::{Weight, maybe, texts, weight_of};
 use crate::{ChainSubject, CommitError, owner, subject};
 
-/// The longest name of a commit: with something in front and behind it still names a file.
+/// Maximum length of a commit id, in bytes; with a prefix and suffix it must still be a valid file name.
 const MAX_ID: usize = 64;
 
-/// One set of changes to files: all of it is done or nothing.
+/// A set of file changes that is applied completely or not at all.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CommitRow {
-    /// Names the temporary files too: `a-z`, `0-9` and `-`, at most 64 of them.
+    /// Part of temporary file names: 1 to 64 characters of `a-z`, `0-9` and `-`.
     pub id: String,
     pub call: String,
     pub session: String,
     pub batch: Option<String>,
     pub tool: String,
-    /// When it took the state it has.
+    /// Time of the last state change.
     pub at_ms: i64,
     pub state: CommitState,
     /// The commit that this one undoes or redoes.
     pub of: Option<String>,
-    /// The changes, as the caller writes them.
+    /// The changes, in the caller's format.
     pub body: Value,
 }
 
-/// Where a commit stands.
+/// State of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommitState {
-    /// May be half done if its process is gone.
+    /// Possibly half applied if its process has ended.
     Begun,
     Done,
-    /// Failed or was recovered; nothing of it is left.
+    /// Failed or recovered; no changes are left.
     Reverted,
     Undone,
 }
@@ -64,7 +64,7 @@ impl CommitState {
         Self::ALL.into_iter().find(|state| state.as_str() == word)
     }
 
-    /// Whether a commit in this state may take that one next.
+    /// Whether the transition to state `next` is valid.
     fn leads_to(self, next: Self) -> bool {
         match self {
             Self::Begun => matches!(next, Self::Done | Self::Reverted),
@@ -81,7 +81,7 @@ impl fmt::Display for CommitState {
     }
 }
 
-/// Which commits to list, newest first.
+/// Selects commits to list, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitFilter {
     pub call: Option<String>,
@@ -110,7 +110,7 @@ impl Weight for CommitRow {
     }
 }
 
-/// Looked at before anything is written: the name becomes part of a path.
+/// Checked before anything is written, because the id becomes part of a path.
 pub fn check(row: &CommitRow) -> Result<(), CommitError> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if row.id.is_empty() || row.id.len() > MAX_ID || !row.id.bytes().all(plain) {
@@ -163,8 +163,8 @@ pub fn begin(
     Ok(Ok(()))
 }
 
-/// Why a commit cannot be undone or redone just now. Two that try at once would both find the files as they expect
-/// them, and the one that ends second would take back what the first has done.
+/// Returns why a commit cannot be undone or redone now. Two concurrent undos would both find the expected files,
+/// and the second to end would revert the first.
 fn in_the_way(connection: &Connection, of: &str) -> rusqlite::Result<Option<CommitError>> {
     let found = connection
         .prepare_cached("SELECT state FROM commits WHERE id = ?1")?
@@ -185,7 +185,7 @@ fn in_the_way(connection: &Connection, of: &str) -> rusqlite::Result<Option<Comm
     Ok(by.map(|by| CommitError::Busy { id, by }))
 }
 
-/// Moves all of them or none.
+/// Changes the state of all commits, or of none.
 pub fn end(
     connection: &Connection,
     ends: &[(String, CommitState)],
@@ -211,7 +211,7 @@ pub fn end(
             Some(_) => states.insert(id, *next),
         };
     }
-    // Only now: what a refused change had written would be committed with its neighbours.
+    // Written last: updates before a refused change would be committed with the rest of the transaction.
     let mut update =
         connection.prepare_cached("UPDATE commits SET state = ?2, at_ms = ?3 WHERE id = ?1")?;
     for (id, state) in states {
@@ -235,9 +235,9 @@ pub fn commit(connection: &Connection, id: &str) -> rusqlite::Result<Option<Comm
         .transpose()
 }
 
-/// In the order in which they began, whatever the clock said.
+/// In the order in which they began, regardless of timestamps.
 pub fn commits(connection: &Connection, filter: &CommitFilter) -> rusqlite::Result<Vec<CommitRow>> {
-    // Only what is asked for is compared, so that SQLite takes the index.
+    // Compares only the given columns, so that SQLite uses the index.
     let mut sql = format!("SELECT {COMMIT} FROM commits WHERE TRUE");
     let mut values: Vec<&dyn ToSql> = Vec::new();
     for (test, value) in [
@@ -260,7 +260,7 @@ pub fn commits(connection: &Connection, filter: &CommitFilter) -> rusqlite::Resu
     Ok(rows)
 }
 
-/// Not cut at any length: a blob whose commit is missing here may be swept away. A state that is none is an error here.
+/// Without a limit, because blobs of a missing commit could be swept. An invalid state is an error.
 pub fn begun(connection: &Connection) -> rusqlite::Result<Vec<CommitRow>> {
     list(
         connection,
@@ -272,8 +272,8 @@ pub fn begun(connection: &Connection) -> rusqlite::Result<Vec<CommitRow>> {
     )
 }
 
-/// Takes over what a process that is gone has begun, so that of two processes that start at once only one recovers
-/// each commit. The newest first, which is the order to revert them in.
+/// Adopts the commits that an ended process has begun, so that only one process recovers each. Newest first, which
+/// is the order to revert them in.
 pub fn adopt(connection: &Connection, owners: &Path, us: &str) -> rusqlite::Result<Vec<CommitRow>> {
     let begun = list(
         connection,
@@ -291,7 +291,7 @@ pub fn adopt(connection: &Connection, owners: &Path, us: &str) -> rusqlite::Resu
         {
             continue;
         }
-        // A row that is not as the chain says describes changes of files that no call made.
+        // A row that does not match the chain could describe file changes that no call made.
         subject::check(connection, ChainSubject::Commit, &id)?;
         update.execute(params![id, us])?;
         let Some(at_ms) = at(connection, &id)? else {

@@ -1,6 +1,6 @@
-//! For the tests that kill the program at each step of a prune. Does nothing in a release build.
+//! Crash injection for tests that kill the host during a prune. Does nothing in release builds.
 
-/// Kills this process when the step is the one that `TOOLHOST_CRASH_AT` names.
+/// Kills this process at the step named by `TOOLHOST_CRASH_AT`.
 #[cfg(debug_assertions)]
 pub fn at(step: &str) {
     use rustix::process::{Signal, getpid, kill_process};

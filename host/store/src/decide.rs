@@ -1,5 +1,5 @@
-//! Changes that look before they write: approvals, answers and orphans. Each runs in a writing transaction, so what it
-//! saw is still so when it writes, whatever other processes do.
+//! Checked updates of approvals, answers and orphaned calls. Each runs in a write transaction, so its checks still
+//! hold when it writes.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ pub fn put_approval(
     connection: &Connection,
     row: &ApprovalRow,
 ) -> rusqlite::Result<Result<(), ApprovalError>> {
-    // Never replaced: a revoked approval must not come back under its name.
+    // Never replaced, so that a revoked approval cannot be restored under its id.
     let added = connection
         .prepare_cached(
             "INSERT INTO approvals (id, tool, plugin, identity, scope, session, body, created_ms, expires_ms,
@@ -49,7 +49,7 @@ pub fn put_approval(
     Ok(Ok(()))
 }
 
-/// Twice is once: the first time stays.
+/// Idempotent: the first revocation time is kept.
 pub fn revoke_approval(
     connection: &Connection,
     id: &str,
@@ -68,7 +68,7 @@ pub fn revoke_approval(
 
 pub fn use_approval(connection: &Connection, id: &str, at_ms: i64) -> rusqlite::Result<bool> {
     subject::check(connection, ChainSubject::Approval, id)?;
-    // A clock before the approval's own beginning cannot tell whether it has expired; the careful answer is yes.
+    // If the clock is before the approval's creation, expiry cannot be determined; it counts as expired.
     let used = connection
         .prepare_cached(
             "UPDATE approvals SET used = used + 1, uses_left = uses_left - 1
@@ -112,7 +112,7 @@ pub fn answer(
     if let Some(first) = read::answer(connection, &row.call, asked_ms)? {
         return Ok(Err(AnswerError::AlreadyAnswered { by: first.by }));
     }
-    // What may be there answers an earlier question of this call.
+    // An existing row answers an earlier question of this call.
     connection
         .prepare_cached("INSERT OR REPLACE INTO answers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?
         .execute(params![
@@ -145,7 +145,7 @@ pub fn clear_answer(connection: &Connection, call: &str) -> rusqlite::Result<()>
     }
 }
 
-/// Unfinished calls whose process is gone.
+/// Unfinished calls whose process has ended.
 pub fn orphans(connection: &Connection, owners: &Path) -> rusqlite::Result<Vec<CallRow>> {
     let mut alive = HashMap::new();
     let mut calls = read::unfinished(connection)?;
@@ -157,8 +157,8 @@ pub fn orphans(connection: &Connection, owners: &Path) -> rusqlite::Result<Vec<C
     Ok(calls.into_iter().map(|(_, call)| call).collect())
 }
 
-/// Takes the orphans over, so that of two processes that start at once only one seals each of them. A row that is not
-/// as the chain says stays as it is: to seal it would confirm the change.
+/// Adopts orphaned calls, so that only one process seals each. A row that does not match the chain is left alone,
+/// because sealing it would confirm the change.
 pub fn adopt(connection: &Connection, owners: &Path, us: &str) -> rusqlite::Result<Vec<CallRow>> {
     let mut calls = orphans(connection, owners)?;
     calls.retain(|call| subject::check(connection, ChainSubject::Call, &call.id).is_ok());

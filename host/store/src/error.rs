@@ -1,4 +1,4 @@
-//! What can go wrong with the store, and what to do about each.
+//! Errors of the store, with remedies.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use toolhost_contract::text;
 
 use crate::CommitState;
 
-/// One variant for each thing a caller might do differently. An error reaches everybody whose write was in the same
-/// transaction, so it can be cloned; causes are kept as their text.
+/// One variant for each case a caller handles differently. Cloneable, because an error is returned to all callers
+/// whose writes shared the transaction; causes are kept as text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     #[error(
@@ -18,7 +18,7 @@ pub enum StoreError {
     )]
     NotADirectory { path: PathBuf },
     #[error(
-        "others can write to {} (mode {mode:o}); take that away with `chmod go-w`, or choose another state directory",
+        "{} is writable by other users (mode {mode:o}); run `chmod go-w` on it, or choose another state directory",
         show(path)
     )]
     Exposed { path: PathBuf, mode: u32 },
@@ -28,7 +28,7 @@ pub enum StoreError {
     )]
     NotOurs { path: PathBuf, uid: u32 },
     #[error(
-        "{} is not an ordinary file; move it away, and the next start makes a new one",
+        "{} is not a regular file; move it away, and the next start creates a new one",
         show(path)
     )]
     NotAFile { path: PathBuf },
@@ -38,12 +38,12 @@ pub enum StoreError {
     )]
     ReadOnly { path: PathBuf },
     #[error(
-        "{} is not a database of this program; move it away, and the next start makes a new one",
+        "{} is not a database of this program; move it away, and the next start creates a new one",
         show(path)
     )]
     NotADatabase { path: PathBuf },
     #[error(
-        "{} was written by a newer version (format {found}, this program knows {known}); update this program",
+        "{} was written by a newer version (format {found}, supported {known}); update this program",
         show(path)
     )]
     Newer {
@@ -52,22 +52,22 @@ pub enum StoreError {
         known: i64,
     },
     #[error(
-        "{} is damaged ({detail}); copy it for study and move it away, and the next start makes a new one",
+        "{} is damaged ({detail}); back it up and move it away, and the next start creates a new one",
         show(path)
     )]
     Corrupt { path: PathBuf, detail: String },
     #[error(
-        "a row of {} cannot be read ({detail}); it was changed by another program, verify the store",
+        "a row of {} cannot be read ({detail}); another program changed it, verify the store",
         show(path)
     )]
     Unreadable { path: PathBuf, detail: String },
     #[error(
-        "{} is locked by another process; end that process or try again when it is done",
+        "{} is locked by another process; end that process or try again later",
         show(path)
     )]
     Locked { path: PathBuf },
     #[error(
-        "the disk is full: {} cannot grow; make room and try again",
+        "the disk is full: {} cannot grow; free some space and try again",
         show(path)
     )]
     Full { path: PathBuf },
@@ -82,45 +82,45 @@ pub enum StoreError {
         size: usize,
         max: usize,
     },
-    #[error("the store is behind by {waiting} writes; try again when it has caught up")]
+    #[error("the store has {waiting} pending writes; try again later")]
     Behind { waiting: usize },
-    #[error("the store's writer has ended; start the program again")]
+    #[error("the store's writer has stopped; restart the program")]
     Closed,
-    #[error("no randomness for a name: {detail}; try again")]
+    #[error("cannot generate a random id: {detail}; try again")]
     Random { detail: String },
     #[error(
-        "{} refused a statement: {detail}; this is an error of the program",
+        "{} rejected a statement: {detail}; this is a bug, please report it",
         show(path)
     )]
     Statement { path: PathBuf, detail: String },
 }
 
-/// Why an answer was not taken.
+/// Why an answer was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     #[error(
-        "call `{}` asks something else now than what was answered; look again and answer that",
+        "call `{}` now asks a different question; answer the current one",
         name(call)
     )]
     OtherQuestion { call: String },
-    #[error("no call is named `{}`; list the calls that wait", name(call))]
+    #[error("no call `{}`; list the pending calls", name(call))]
     UnknownCall { call: String },
     #[error("the call has ended ({}); there is nothing to answer", name(state))]
     Finished { state: String },
-    #[error("the call does not wait for an answer (it is {})", name(state))]
+    #[error("the call is not waiting for an answer (it is {})", name(state))]
     NotWaiting { state: String },
-    #[error("`{}` has answered already; the first answer counts", name(by))]
+    #[error("`{}` has already answered; the first answer counts", name(by))]
     AlreadyAnswered { by: String },
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Why an approval was not kept or revoked.
+/// Why an approval was not saved or revoked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApprovalError {
-    #[error("no approval is named `{}`; list the approvals", name(id))]
+    #[error("no approval `{}`; list the approvals", name(id))]
     Unknown { id: String },
-    #[error("an approval named `{}` exists already; choose another name", name(id))]
+    #[error("approval `{}` already exists; choose another id", name(id))]
     Exists { id: String },
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -129,27 +129,30 @@ pub enum ApprovalError {
 /// Why a commit did not begin or did not change its state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
-    #[error("`{}` cannot name a commit; use 1 to 64 of a-z, 0-9 and -", name(id))]
+    #[error(
+        "invalid commit id `{}`; use 1 to 64 characters of a-z, 0-9 and -",
+        name(id)
+    )]
     Name { id: String },
-    #[error("a commit cannot begin as {state}; begin it as begun and end it later")]
+    #[error("a commit cannot begin in state {state}; begin it as begun")]
     NotBegun { state: CommitState },
-    #[error("a commit named `{}` exists already; choose another name", name(id))]
+    #[error("commit `{}` already exists; choose another id", name(id))]
     Exists { id: String },
     #[error(
-        "commit `{}` is {state}; only what is done or undone can be undone or redone",
+        "commit `{}` is {state}; only commits that are done or undone can be undone or redone",
         name(id)
     )]
     Unsettled { id: String, state: CommitState },
     #[error(
-        "commit `{}` is being undone or redone by `{}`; look again when that has ended",
+        "commit `{}` is being undone or redone by `{}`; try again when that has ended",
         name(id),
         name(by)
     )]
     Busy { id: String, by: String },
-    #[error("no commit is named `{}`; list the commits", name(id))]
+    #[error("no commit `{}`; list the commits", name(id))]
     Unknown { id: String },
     #[error(
-        "commit `{}` is {state} and cannot become {next}; look at it again, perhaps another process was faster",
+        "commit `{}` is {state} and cannot become {next}; check it again, another process may have changed it",
         name(id)
     )]
     State {
@@ -196,12 +199,12 @@ impl StoreError {
             Some(ErrorCode::DatabaseCorrupt) => Self::Corrupt { path, detail },
             Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => Self::Io { path, detail },
             Some(_) => Self::Statement { path, detail },
-            // A value of the wrong type, or text that is not JSON: nobody but this program writes here.
+            // A value of the wrong type, or invalid JSON: only this program should write here.
             None => Self::Unreadable { path, detail },
         }
     }
 
-    /// The row was at fault, not the place: the rows beside it may well be written.
+    /// The row caused the error, not the database: other rows of the group can still be written.
     pub(crate) fn is_of_the_row(&self) -> bool {
         matches!(
             self,

@@ -1,12 +1,13 @@
-//! What the host remembers, in one SQLite file of the project's state directory.
+//! Persistent state of the host: records, audit chain, approvals and commit journal, in one SQLite file in the
+//! state directory of a project.
 //!
-//! The store keeps rows and knows no lifecycle of a call: which state may follow which is the kernel's business, and so
-//! is the clock. What it promises is that an acknowledged row survives a kill at any moment, that the transitions form
-//! a chain in which a change is found, and that a store that cannot be written says so before anything depends on it.
-//! Of commits it knows the states, because two processes may want to change one at the same time.
+//! The store does not know the lifecycle of a call: the kernel decides which state may follow which, and provides
+//! the time. The store guarantees that an acknowledged row survives a kill at any moment, that the chain of
+//! transitions reveals changes, and that a store that cannot be written reports this before anything depends on it.
+//! It does know the states of commits, because two processes can change a commit concurrently.
 //!
-//! Two processes may use one directory at once. Every change goes through the one writer thread of its process; the
-//! writers of several processes take turns by SQLite's own lock.
+//! Several processes can use one directory. All writes of a process go through its writer thread; the writers of
+//! several processes are serialized by SQLite's lock.
 
 mod apply;
 mod chain;

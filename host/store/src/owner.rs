@@ -1,7 +1,7 @@
-//! Which process a call belongs to, and whether that process still lives.
+//! Process ownership of calls, and detection of ended processes.
 //!
-//! A process id can be given to another process and a time stamp can lie; a lock cannot: the kernel drops it when its
-//! process ends, however it ends.
+//! Process ids are reused and timestamps can be wrong, but the kernel always releases a file lock when its process
+//! ends.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
@@ -13,7 +13,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::StoreError;
 
-/// Our own name among the owners, held for as long as this value lives.
+/// The id of this process among the owners; its lock is held until this value is dropped.
 #[derive(Debug)]
 pub struct Owner {
     id: String,
@@ -23,8 +23,8 @@ pub struct Owner {
 
 impl Owner {
     pub fn enter(owners: &Path) -> Result<Self, StoreError> {
-        // Whoever looks whether we live may hold our new file for a moment, or remove it before it is locked. A few
-        // new names are enough to slip past.
+        // A process that checks for ended owners can briefly lock the new file, or remove it before it is locked,
+        // so a few new names are tried.
         let mut last = io::Error::from(io::ErrorKind::WouldBlock);
         for _ in 0..16 {
             let id = random_id()?;
@@ -57,23 +57,23 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // A file that stays behind is removed by the next start.
+        // A leftover file is removed by the next start.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Whether the process that took this name still runs.
+/// Whether the owner with this id is still running.
 pub fn lives(owners: &Path, id: &str) -> bool {
-    // The name comes from a table; only what we could have made becomes a path.
+    // The id comes from a table; only ids that this program can generate become part of a path.
     is_name(id) && take(&file(owners, id)).is_none_or(|taken| !taken)
 }
 
-/// Whether a process could have this name.
+/// Whether a process can have this id.
 pub fn is_name(id: &str) -> bool {
     id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Removes the lock files whose owners are gone.
+/// Removes the lock files of ended owners.
 pub fn sweep(owners: &Path) -> Result<(), StoreError> {
     let entries = fs::read_dir(owners).map_err(|error| StoreError::io(owners, &error))?;
     for entry in entries.flatten() {
@@ -85,8 +85,8 @@ pub fn sweep(owners: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether the lock can be had; nothing when that cannot be told. A shared lock, so that two who look at the same time
-/// do not take each other for the owner.
+/// Whether the lock can be taken; `None` if that cannot be determined. Uses a shared lock, so that two processes
+/// that check at the same time do not take each other for the owner.
 fn take(path: &Path) -> Option<bool> {
     let opened = OpenOptions::new()
         .read(true)

@@ -1,4 +1,4 @@
-//! Where the store lies, and that nobody else can put something there.
+//! Directories of the store, and checks that only this user can write to them.
 
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io;
@@ -11,26 +11,26 @@ use rustix::fs::Access;
 
 use crate::StoreError;
 
-/// The directory of a store and the names in it.
+/// The directory of a store and the paths in it.
 #[derive(Debug, Clone)]
 pub struct Place {
     pub database: PathBuf,
     pub owners: PathBuf,
-    /// Contents of files that were replaced or removed; made when first asked for.
+    /// Content of replaced and removed files; created on first use.
     pub blobs: PathBuf,
-    /// What calls have written and nobody has committed; made when first asked for.
+    /// Staged files of calls; created on first use.
     pub stage: PathBuf,
 }
 
 impl Place {
-    /// Makes what is missing: directories for their owner alone, and an empty file that SQLite fills later.
+    /// Creates missing directories, accessible to this user only, and an empty database file.
     pub fn prepare(dir: &Path) -> Result<Self, StoreError> {
         private_dir(dir)?;
-        // SQLite opens no path that goes through a link, and a state folder may be one that its user made.
+        // SQLite does not open paths that contain links, and users may link the state directory.
         let dir = &dir
             .canonicalize()
             .map_err(|error| StoreError::io(dir, &error))?;
-        // SQLite would say that it cannot open a file, and not that it may not make one.
+        // SQLite would report that it cannot open the file, not that it cannot create one.
         rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK)
             .map_err(|error| StoreError::io(dir, &error.into()))?;
         let place = Self {
@@ -45,11 +45,11 @@ impl Place {
     }
 }
 
-/// Makes a directory for its owner alone, or checks that the one that is there may be trusted.
+/// Creates a directory for this user only, or checks that an existing one can be trusted.
 pub fn private_dir(dir: &Path) -> Result<(), StoreError> {
     let failed = |error: io::Error| StoreError::io(dir, &error);
     if let Some(parent) = dir.parent() {
-        // Private whatever the umask is: the folder of the host's state may be among what is made here.
+        // Private regardless of the umask, because the host's state directory can be among the created ones.
         let mut maker = DirBuilder::new();
         let made = maker.recursive(true).mode(0o700).create(parent);
         made.map_err(|error| match error.kind() {
@@ -60,7 +60,7 @@ pub fn private_dir(dir: &Path) -> Result<(), StoreError> {
         })?;
     }
     match DirBuilder::new().mode(0o700).create(dir) {
-        // Whatever the umask is, it takes nothing from the owner.
+        // The umask must not remove the owner's permissions.
         Ok(()) => fs::set_permissions(dir, Permissions::from_mode(0o700)).map_err(failed)?,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(failed(error)),
@@ -68,7 +68,7 @@ pub fn private_dir(dir: &Path) -> Result<(), StoreError> {
     check_dir(dir)
 }
 
-/// A directory that only its owner can change, and its owner is us.
+/// Checks that this user owns the directory and no other user can write to it.
 pub fn check_dir(dir: &Path) -> Result<(), StoreError> {
     let metadata = fs::metadata(dir).map_err(|error| StoreError::io(dir, &error))?;
     if !metadata.is_dir() {
@@ -79,7 +79,8 @@ pub fn check_dir(dir: &Path) -> Result<(), StoreError> {
     only_ours(dir, &metadata)
 }
 
-/// SQLite gives its log and its index the mode of the database, so this one file settles all three.
+/// SQLite gives its WAL and shared-memory files the mode of the database, so setting this file's mode is
+/// sufficient.
 fn private_file(file: &Path) -> Result<(), StoreError> {
     let failed = |error: io::Error| StoreError::io(file, &error);
     let mut options = OpenOptions::new();
@@ -91,8 +92,8 @@ fn private_file(file: &Path) -> Result<(), StoreError> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(failed(error)),
     }
-    // An existing file is looked at and never opened here: POSIX drops all locks of a process on a file when any of
-    // its descriptors is closed, and another store of this process may hold some.
+    // An existing file is checked but not opened here: POSIX releases all locks of a process on a file when any of
+    // its descriptors is closed, and another store of this process can hold some.
     let metadata = fs::symlink_metadata(file).map_err(failed)?;
     if !metadata.is_file() {
         return Err(StoreError::NotAFile {

@@ -1,8 +1,8 @@
-//! Drops the oldest part of the chain with the rows that it covers.
+//! Retention: drops the oldest segment of the chain with the rows that it covers.
 //!
-//! What is still needed stays: its row is stated again at the end of the chain, a call with all of its steps. A part is
-//! dropped in one transaction, so a kill leaves it whole or gone. A part that is not as it was written is not dropped,
-//! because it is what `verify` would show.
+//! Rows that are still needed are recorded again at the end of the chain, calls with all of their steps. A segment
+//! is dropped in one transaction, so it is complete or gone after a kill. A segment that does not match its hashes
+//! is not dropped, so that `verify` reports it.
 
 use std::path::Path;
 
@@ -15,30 +15,30 @@ use crate::segments::{self, Segment};
 use crate::subject::{self, ChainSubject, GONE, TABLES, Table};
 use crate::{TransitionFilter, TransitionRow, crash, owner, steps};
 
-/// Pages that are given back to the file system with one part.
+/// Number of pages returned to the file system per segment.
 const PAGES: u32 = 1_024;
 
-/// What is kept of the records.
+/// Retention limits of the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeepRecords {
     /// Milliseconds since 1970.
     pub now_ms: i64,
-    /// Parts of the chain whose latest step is older are dropped.
+    /// Segments whose latest step is older are dropped.
     pub max_age_ms: Option<i64>,
-    /// While the file holds more bytes than this, its oldest part is dropped.
+    /// While the file uses more bytes, its oldest segment is dropped.
     pub max_bytes: Option<u64>,
-    /// Changes of files can be undone for so long: their journal is kept.
+    /// How long file changes can be undone, in milliseconds; their journal entries are kept for that time.
     pub undo_ms: i64,
 }
 
-/// What was dropped.
+/// Numbers of dropped records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DroppedRecords {
     pub segments: usize,
     pub steps: i64,
-    /// Rows of calls, sessions, approvals and the like.
+    /// Rows of calls, sessions, approvals and other tables.
     pub rows: usize,
-    /// Rows in the dropped parts that are still needed.
+    /// Rows in the dropped segments that are still needed.
     pub kept: usize,
 }
 
@@ -58,7 +58,7 @@ impl KeepRecords {
     }
 }
 
-/// The bytes of the file that are in use.
+/// Number of bytes used in the file.
 pub fn used(connection: &Connection) -> rusqlite::Result<u64> {
     let number = |name: &str| {
         connection
@@ -69,8 +69,7 @@ pub fn used(connection: &Connection) -> rusqlite::Result<u64> {
     Ok(pages.saturating_mul(number("page_size")?))
 }
 
-/// The parts that would be dropped now. For the limit of bytes this is an estimate: a step is taken for as large as
-/// the average.
+/// The segments that would be dropped now. For the size limit this is an estimate based on the average step size.
 pub fn due(connection: &Connection, keep: &KeepRecords) -> rusqlite::Result<Vec<Segment>> {
     let (base, head) = (chain::base(connection)?, chain::head(connection)?.rows);
     let used = used(connection)?;
@@ -89,7 +88,7 @@ pub fn due(connection: &Connection, keep: &KeepRecords) -> rusqlite::Result<Vec<
     Ok(due)
 }
 
-/// Drops the oldest part if it is due and ends at `until` or before. None: there is nothing to drop.
+/// Drops the oldest segment if it is due and ends at or before `until`. `None` if there is nothing to drop.
 pub fn drop_oldest(
     connection: &Connection,
     owners: &Path,
@@ -144,7 +143,7 @@ pub fn drop_oldest(
     }))
 }
 
-/// Removes shapes that no row uses any more.
+/// Removes shapes that no row uses.
 pub fn forget_shapes(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute(
         "DELETE FROM shapes WHERE id NOT IN
@@ -155,14 +154,14 @@ pub fn forget_shapes(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// A row whose newest link is in the part that is dropped.
+/// A row whose newest link is in the dropped segment.
 struct End {
     table: &'static Table,
     key: String,
     at_ms: i64,
 }
 
-/// Walks a part, compares every hash, and lists the rows that only it covers.
+/// Walks a segment, checks all hashes, and lists the rows that only it covers.
 fn rows_that_end(connection: &Connection, segment: &Segment) -> rusqlite::Result<Vec<End>> {
     let base = chain::base(connection)?;
     let mut hash = chain::before(connection, base + 1)?;
@@ -200,7 +199,7 @@ fn rows_that_end(connection: &Connection, segment: &Segment) -> rusqlite::Result
     Ok(ends)
 }
 
-/// Whether a row is still needed whatever its age.
+/// Whether a row is needed regardless of its age.
 fn is_needed(
     connection: &Connection,
     owners: &Path,
@@ -237,7 +236,7 @@ fn is_needed(
         .query_row((&end.key, at_ms), |row| row.get(0))
 }
 
-/// A session without an end belongs to a host that runs, or to one that was killed.
+/// A session without an end belongs to a running host, or to one that was killed.
 fn session_is_open(connection: &Connection, owners: &Path, id: &str) -> rusqlite::Result<bool> {
     let owner: Option<String> = connection
         .prepare_cached("SELECT owner FROM sessions WHERE id = ?1 AND ended_ms IS NULL")?
@@ -246,7 +245,7 @@ fn session_is_open(connection: &Connection, owners: &Path, id: &str) -> rusqlite
     Ok(owner.is_some_and(|owner| owner::lives(owners, &owner)))
 }
 
-/// The steps of a call, which move with it.
+/// The steps of a call, which are recorded again with it.
 fn steps_of(connection: &Connection, end: &End) -> rusqlite::Result<Vec<TransitionRow>> {
     if end.table.subject != ChainSubject::Call {
         return Ok(Vec::new());
@@ -280,7 +279,7 @@ fn state_again(
     subject::state(connection, *subject, &end.key, end.at_ms, "kept")
 }
 
-/// The link that covers everything that was dropped so far.
+/// Appends the link that covers everything dropped so far.
 fn note(connection: &Connection, base: i64, segment: &Segment, at_ms: i64) -> rusqlite::Result<()> {
     let head = chain::head(connection)?;
     let detail = json!({"first": base + 1, "last": segment.last}).to_string();
@@ -300,5 +299,5 @@ fn note(connection: &Connection, base: i64, segment: &Segment, at_ms: i64) -> ru
     chain::set_head(connection, head)
 }
 
-/// Fails to compile when a table is added and nobody has decided what is kept of it.
+/// Compile-time check that retention is defined for each table.
 const _: () = assert!(TABLES.len() == 7);

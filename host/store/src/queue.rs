@@ -1,4 +1,4 @@
-//! What waits for the writer: bounded, in order, and handed over in groups.
+//! Bounded queue of the writer: keeps the order of jobs and hands them over in groups.
 
 use std::cell::LazyCell;
 use std::collections::VecDeque;
@@ -10,35 +10,35 @@ use tokio::sync::oneshot;
 
 use crate::{StoreError, Write};
 
-/// How many jobs may wait before `queue` makes its caller wait.
+/// Maximum number of pending jobs before `queue` blocks.
 const MAX_JOBS: usize = 4096;
-/// How many bytes may wait: jobs are small as a rule, and a few large ones must not fill the memory.
+/// Maximum size of pending jobs, in bytes, so that a few large jobs cannot exhaust memory.
 const MAX_BYTES: usize = 64 << 20;
-/// How many jobs share a transaction.
+/// Maximum number of jobs per transaction.
 pub const MAX_GROUP: usize = 512;
-/// How long jobs nobody waits for are held back, so that a burst of them shares one `fsync`.
+/// How long jobs without a waiting caller are delayed, so that a burst shares one `fsync`.
 const LINGER: Duration = Duration::from_millis(4);
-/// How long until the writer tries again what it could not write.
+/// Delay before the writer retries a failed write.
 const RETRY: Duration = Duration::from_millis(500);
-/// How long `queue` waits for room at most.
+/// Maximum time that `queue` waits for room.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Runs inside a transaction, perhaps again in a second one when the first was rolled back.
+/// Runs inside a transaction, and again in a new one if the first was rolled back.
 pub type Change = Box<dyn FnMut(&Connection) -> rusqlite::Result<()> + Send>;
 
-/// Made in the writer's thread, when it is its turn.
+/// A write that is built on the writer thread.
 pub type Draft = LazyCell<Write, Box<dyn FnOnce() -> Write + Send>>;
 
 pub enum Work {
     Write(Draft),
-    /// A change that has to look before it writes.
+    /// A change that reads before it writes.
     Change(Change),
 }
 
 pub struct Job {
     pub work: Work,
     pub weight: usize,
-    /// Somebody waits for the disk. A job nobody waits for is tried again after a failure.
+    /// Set if a caller waits for durability. Jobs without a waiting caller are retried after a failure.
     pub reply: Option<oneshot::Sender<Result<(), StoreError>>>,
 }
 
@@ -55,13 +55,13 @@ struct Waiting {
     awaited: usize,
     /// The writer sleeps and must be woken.
     idle: bool,
-    /// How many callers sleep until there is room.
+    /// Number of callers that wait for room.
     crowd: usize,
-    /// The last group was not written, and nothing has been since.
+    /// Error of the last group, until a group succeeds.
     failure: Option<StoreError>,
-    /// No new jobs; what waits is still written.
+    /// No new jobs are accepted; pending ones are still written.
     closed: bool,
-    /// There is no writer any more.
+    /// The writer has ended.
     dead: bool,
 }
 
@@ -70,7 +70,7 @@ impl Waiting {
         self.jobs.len() >= MAX_JOBS || self.bytes >= MAX_BYTES
     }
 
-    /// There is something the writer should not hold back.
+    /// Whether the writer should not delay the pending jobs.
     fn urgent(&self) -> bool {
         self.awaited > 0 || self.closed || self.crowd > 0 || self.jobs.len() >= MAX_GROUP
     }
@@ -85,7 +85,7 @@ pub struct Queue {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // Nothing here panics between two changes that belong together.
+        // No code panics while the state is inconsistent.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -97,8 +97,8 @@ impl Queue {
         waiting.failure.clone().map_or(Ok(()), Err)
     }
 
-    /// Takes a job nobody waits for. Waits for room, and refuses while the store cannot be written: what is accepted
-    /// then would pile up.
+    /// Accepts a job without a waiting caller. Waits for room, and refuses while the store cannot be written,
+    /// because accepted jobs would accumulate.
     pub fn push(&self, job: Job) -> Result<(), StoreError> {
         let mut waiting = self.lock();
         while waiting.full() && waiting.failure.is_none() && !waiting.dead {
@@ -126,7 +126,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes a job nobody waits for, or refuses it at once.
+    /// Accepts a job without a waiting caller, or refuses it immediately.
     pub fn push_if_room(&self, job: Job) -> Result<(), StoreError> {
         let waiting = self.lock();
         if waiting.closed || waiting.dead {
@@ -144,8 +144,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes a job somebody waits for. It never waits for room: whoever waits for the disk brings no second job, so
-    /// there are at most as many as there are callers.
+    /// Accepts a job with a waiting caller. Never waits for room: a caller that waits for durability adds no second
+    /// job, so the number of jobs is bounded by the number of callers.
     pub fn push_awaited(&self, job: Job) -> Result<(), StoreError> {
         let waiting = self.lock();
         if waiting.closed || waiting.dead {
@@ -159,7 +159,7 @@ impl Queue {
         waiting.bytes += job.weight;
         waiting.awaited += usize::from(job.reply.is_some());
         waiting.jobs.push_back(job);
-        // The first job of a group wakes the writer, and so does the one that ends the lingering.
+        // The first job of a group wakes the writer, and so does a job that ends the delay.
         let wake = waiting.idle && (waiting.jobs.len() == 1 || waiting.urgent());
         drop(waiting);
         if wake {
@@ -167,11 +167,11 @@ impl Queue {
         }
     }
 
-    /// The next group: empty when it is time to try whether the store can be written again, nothing when all is done.
+    /// The next group. Empty when it is time to retry a failed write; `None` when the queue is closed and empty.
     pub fn take(&self) -> Option<Vec<Job>> {
         let mut waiting = self.lock();
         if waiting.failure.is_some() {
-            // However much waits, what could not be written a moment ago is not tried in a loop.
+            // A failed write is not retried in a busy loop, regardless of the number of pending jobs.
             waiting = self.sleep(waiting, RETRY, |waiting| {
                 waiting.awaited > 0 || waiting.closed
             });
@@ -218,25 +218,25 @@ impl Queue {
         waiting
     }
 
-    /// A group was written.
+    /// Records that a group was written.
     pub fn succeeded(&self) {
         self.lock().failure = None;
     }
 
-    /// A row was at fault that nobody waits for.
+    /// Records that a row without a waiting caller could not be written.
     pub fn lost(&self, failure: StoreError) {
         self.lock().failure = Some(failure);
     }
 
-    /// A group was not written. What nobody waits for goes back to the front and is tried again; the jobs somebody
-    /// waits for come back, for they are behind it and must not wait for better times.
+    /// Records that a group was not written. Jobs without a waiting caller are put back at the front for a retry.
+    /// Jobs with a waiting caller are returned: they come after those, and must not wait until writing works again.
     pub fn failed(&self, failure: StoreError, kept: Vec<Job>) -> Vec<Job> {
         let mut waiting = self.lock();
         let jobs: Vec<Job> = kept.into_iter().chain(waiting.jobs.drain(..)).collect();
         let (awaited, mut kept): (Vec<Job>, Vec<Job>) =
             jobs.into_iter().partition(|job| job.reply.is_some());
         if waiting.closed {
-            // The program ends; there is no later.
+            // The program ends, so there is no retry.
             kept.clear();
         }
         waiting.bytes = kept.iter().map(|job| job.weight).sum();
@@ -244,7 +244,7 @@ impl Queue {
         waiting.jobs = kept.into();
         waiting.failure = Some(failure);
         drop(waiting);
-        // Whoever waits for room hears of the failure now and not after the next success.
+        // Callers that wait for room get the error now, not after the next success.
         self.emptied.notify_all();
         awaited
     }
@@ -254,14 +254,14 @@ impl Queue {
         self.filled.notify_all();
     }
 
-    /// The writer is gone: whoever waits or comes later gets an error and not silence.
+    /// The writer has ended: pending and new jobs get an error.
     pub fn die(&self) {
         let mut waiting = self.lock();
         waiting.dead = true;
         let jobs = std::mem::take(&mut waiting.jobs);
         drop(waiting);
         self.emptied.notify_all();
-        // Dropping a job drops its reply, which its caller notices.
+        // Dropping a job drops its reply channel, which its caller notices.
         drop(jobs);
     }
 }

@@ -1,4 +1,4 @@
-//! SQL becomes rows.
+//! Reads rows with SQL.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -12,7 +12,7 @@ use crate::{
     StoredTransition, TransitionFilter, TransitionRow, chain, shapes, steps, subject,
 };
 
-/// No list is longer, whatever limit is asked for.
+/// Maximum length of a list, regardless of the requested limit.
 pub const MAX_LIST: u32 = 10_000;
 
 const CALL: &str =
@@ -28,7 +28,7 @@ pub fn call(connection: &Connection, id: &str) -> rusqlite::Result<Option<CallRo
         .transpose()
 }
 
-/// The row, if it is as the chain says.
+/// Returns the row if it matches the chain.
 fn checked<T>(
     connection: &Connection,
     subject: ChainSubject,
@@ -75,7 +75,7 @@ pub fn calls(connection: &Connection, filter: &CallFilter) -> rusqlite::Result<V
     all_checked(connection, ChainSubject::Call, rows, |row| &row.id)
 }
 
-/// Calls that wait for something other than a person's leisure, each with its owner.
+/// Unfinished calls that are not deferred, each with its owner.
 pub fn unfinished(connection: &Connection) -> rusqlite::Result<Vec<(String, CallRow)>> {
     list(
         connection,
@@ -101,10 +101,10 @@ pub fn transitions(
     } else {
         ChainSubject::Step.code()
     };
-    // The hash of the step before the next row, where rows are read one after the other.
+    // Hash of the step before the next row, when rows are read in sequence.
     let mut before = None;
     let row = |row: &Row| transitions_of(connection, row, &mut before);
-    // Two texts, because SQLite takes the index of the calls only when the column is compared outright.
+    // Two statements, because SQLite uses the index on `call` only for a direct comparison.
     let rows = match &filter.call {
         Some(call) => list(
             connection,
@@ -119,7 +119,7 @@ pub fn transitions(
             row,
         ),
     }?;
-    // A row begins with steps that the reader may know already, and goes on with more than are wanted.
+    // A row can begin with steps at or before `after_seq`, and contain more than the limit.
     Ok(rows
         .into_iter()
         .flatten()
@@ -197,7 +197,7 @@ pub fn events(
     Ok(rows)
 }
 
-/// The number of the newest event, for whoever wants to follow from now on.
+/// Number of the newest event, to follow only newer ones.
 pub fn last_event(connection: &Connection) -> rusqlite::Result<i64> {
     connection
         .prepare_cached("SELECT coalesce(max(seq), 0) FROM events")?
@@ -230,7 +230,7 @@ pub fn approvals(connection: &Connection) -> rusqlite::Result<Vec<ApprovalRow>> 
     all_checked(connection, ChainSubject::Approval, rows, |row| &row.id)
 }
 
-/// The answer to one question: an answer to an earlier question of the same call does not count.
+/// The answer to one question; answers to earlier questions of the same call do not count.
 pub fn answer(
     connection: &Connection,
     call: &str,
@@ -259,7 +259,7 @@ pub fn answer(
         .transpose()
 }
 
-/// Changes whenever another connection, ours or another process's, has written.
+/// Changes whenever another connection, of this or another process, has written.
 pub fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection
         .prepare_cached("PRAGMA data_version")?
@@ -305,7 +305,7 @@ fn call_of(row: &Row) -> rusqlite::Result<CallRow> {
     Ok(call)
 }
 
-/// The steps of a row, each compared with its hash.
+/// The steps of a row, each checked against its hash.
 fn transitions_of(
     connection: &Connection,
     row: &Row,

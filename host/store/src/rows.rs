@@ -1,14 +1,14 @@
-//! The rows a caller hands in and gets back; times are milliseconds since 1970 and come from the caller.
+//! Row types of the store. Times are milliseconds since 1970 and provided by the caller.
 
 use serde_json::Value;
 
 use crate::ChainSubject;
 
-/// The largest row, measured as the bytes of its texts. What a call may leave behind is bounded by the caller; this is
-/// the line behind which a missing bound becomes an error and not a huge file.
+/// Maximum size of a row, as bytes of its texts. Callers have their own limits; this one turns a missing limit into
+/// an error instead of a huge file.
 pub const MAX_ROW: usize = 8 << 20;
 
-/// One call and where it stands.
+/// One call and its state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallRow {
     pub id: String,
@@ -19,18 +19,18 @@ pub struct CallRow {
     pub tool: Option<String>,
     pub plugin: Option<String>,
     pub state: String,
-    /// Nothing will follow.
+    /// The state is final.
     pub finished: bool,
-    /// Waits on purpose without a process; never an orphan.
+    /// Deferred deliberately and independent of a process; never orphaned.
     pub deferred: bool,
     pub effectful: bool,
     pub created_ms: i64,
-    /// While a call waits for an answer this names the question: [`AnswerRow`]s belong to one value of it.
+    /// While a call waits for an answer, this identifies the question, see [`AnswerRow::asked_ms`].
     pub updated_ms: i64,
     pub record: Value,
 }
 
-/// One step in the life of a call, appended and never changed.
+/// One step of a call; appended and never changed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TransitionRow {
     pub call: String,
@@ -42,26 +42,26 @@ pub struct TransitionRow {
     pub detail: Value,
 }
 
-/// A transition with its place in the chain.
+/// A transition with its position in the chain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredTransition {
     pub seq: i64,
-    /// What it is about. For another subject than a step of a call, `call` is the key of the row, `kind` names the
-    /// subject, and `state` says what happened to the row.
+    /// What it is about. For subjects other than a call's step, `call` is the key of the row, `kind` is the
+    /// subject, and `state` is what happened to the row.
     pub subject: ChainSubject,
-    /// Of the row that was written with it.
+    /// Digest of the row that was written with it.
     pub digest: Option<[u8; 32]>,
     pub row: TransitionRow,
     pub hash: [u8; 32],
 }
 
-/// A yes that outlives its question.
+/// A saved approval for later calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApprovalRow {
     pub id: String,
     pub tool: String,
     pub plugin: String,
-    /// The digest of the component or the hash of the definition it was given for.
+    /// Digest of the component, or hash of the definition, that was approved.
     pub identity: String,
     /// `session`, `project` or `user`.
     pub scope: String,
@@ -69,13 +69,13 @@ pub struct ApprovalRow {
     pub body: Value,
     pub created_ms: i64,
     pub expires_ms: Option<i64>,
-    /// How many uses are left; without it, any number.
+    /// Remaining uses; unlimited if `None`.
     pub uses_left: Option<u32>,
     pub used: u32,
     pub revoked_ms: Option<i64>,
 }
 
-/// One client's stay.
+/// The session of one client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionRow {
     pub id: String,
@@ -86,20 +86,20 @@ pub struct SessionRow {
     pub detail: Value,
 }
 
-/// Calls that came together and whose results go back together.
+/// Calls that were submitted together and whose results are returned together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchRow {
     pub id: String,
     pub session: String,
     pub created_ms: i64,
     pub finished_ms: Option<i64>,
-    /// When the results were handed to the model.
+    /// When the results were returned to the model.
     pub submitted_ms: Option<i64>,
     pub calls: u32,
     pub strategy: String,
 }
 
-/// Something to tell whoever follows a channel.
+/// An event for followers of a channel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventRow {
     /// `progress`, `control` or `monitor`.
@@ -111,11 +111,11 @@ pub struct EventRow {
     pub body: Value,
 }
 
-/// What somebody, perhaps in another process, answered to a call that waits.
+/// The answer to a waiting call, possibly from another process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnswerRow {
     pub call: String,
-    /// The question that was seen: `updated_ms` of the call's row. None: whichever it asks now.
+    /// Identifies the answered question: `updated_ms` of the call's row. `None` for the current question.
     pub asked_ms: Option<i64>,
     /// `allow_once`, `allow_session`, `allow_project`, `allow_user`, `deny`, `cancel` or `modify`.
     pub decision: String,
@@ -125,7 +125,7 @@ pub struct AnswerRow {
     pub at_ms: i64,
 }
 
-/// One thing to write. What is in one `Write` is on disk together or not at all.
+/// Rows to write. One `Write` is durable completely or not at all.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
     /// Replaces the call's row and appends its transitions.
@@ -139,7 +139,7 @@ pub enum Write {
     Many(Vec<Write>),
 }
 
-/// Which calls to list, newest first.
+/// Selects calls to list, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallFilter {
     pub session: Option<String>,
@@ -167,12 +167,12 @@ impl Default for CallFilter {
     }
 }
 
-/// Which transitions to list, oldest first.
+/// Selects transitions to list, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransitionFilter {
     pub call: Option<String>,
     pub session: Option<String>,
-    /// Also the links about rows of other tables, not only the steps of calls.
+    /// Include links about rows of other tables, not only steps of calls.
     pub every_subject: bool,
     pub after_seq: i64,
     pub limit: u32,
@@ -190,12 +190,12 @@ impl Default for TransitionFilter {
     }
 }
 
-/// What a row costs in a queue: the bytes of its texts and a little for each value.
+/// Approximate size of a row in the queue: the bytes of its texts and a small overhead per value.
 pub(crate) trait Weight {
     fn weight(&self) -> usize;
 }
 
-/// The bytes of a value's texts, found without serialising it.
+/// Size of a value's texts in bytes, without serializing it.
 pub(crate) fn weight_of(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,

@@ -1,4 +1,4 @@
-//! Opening a connection, and the tables as a list of steps from an empty file to today.
+//! Database connections, and schema migrations from an empty file to the current format.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::{StoreError, chain, segments, subject};
 
-/// Says whose file this is to whoever finds it: the letters `thst`.
+/// SQLite application id: the letters `thst`.
 pub const APPLICATION_ID: i64 = 0x7468_7374;
 
-/// Step `n` leads from format `n` to `n + 1`. A step that has been released is never changed; a new one is added.
+/// Step `n` migrates from format `n` to `n + 1`. Released steps are never changed; new ones are appended.
 const STEPS: &[&str] = &[
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
@@ -19,18 +19,18 @@ const STEPS: &[&str] = &[
     include_str!("schema/4.sql"),
 ];
 
-/// The format this program writes.
+/// The format that this program writes.
 pub const FORMAT: i64 = STEPS.len().cast_signed() as i64;
 
-/// A connection with the settings every connection of ours has.
+/// Opens a connection with the settings of all connections.
 pub fn connect(database: &Path, busy: Duration) -> Result<Connection, StoreError> {
-    // The file was made and checked by `Place`; a missing one means that somebody took it away just now.
+    // `StorePaths` created and checked the file, so a missing file was removed just now.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connection = Connection::open_with_flags(database, flags)
         .map_err(|error| StoreError::sql(database, &error))?;
-    // SQLite opens what it may not write for reading, and would fail at the first write only.
+    // SQLite silently opens an unwritable file read-only, and would only fail at the first write.
     let read_only = connection
         .is_readonly("main")
         .map_err(|error| StoreError::sql(database, &error))?;
@@ -49,32 +49,32 @@ fn settle(connection: &Connection, busy: Duration) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     connection.pragma_update(None, "cell_size_check", true)?;
-    // Pages that many rows share are copied home less often.
+    // Checkpoints less often, because many rows share pages.
     connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
-    // An acknowledged row outlives a power cut, not only a kill.
+    // An acknowledged row survives a power failure, not only a kill.
     connection.pragma_update(None, "synchronous", "FULL")
 }
 
-/// Makes the file ours and of today's format, or says why it cannot be.
+/// Migrates the file to the current format, or reports why it cannot be used.
 pub fn migrate(
     connection: &mut Connection,
     database: &Path,
     busy: Duration,
 ) -> Result<(), StoreError> {
     let sql = |error: rusqlite::Error| StoreError::sql(database, &error);
-    // One snapshot for all that is looked at, for another process may be at the same work.
+    // Read in one snapshot, because another process can be migrating too.
     let snapshot = connection.transaction().map_err(sql)?;
     let format = known(&snapshot, database)?;
     drop(snapshot);
     if format < FORMAT {
         if format == 0 {
-            // Takes effect in an empty file only: what is dropped can be given back to the file system.
+            // Effective only in an empty file. Allows returning freed pages to the file system.
             connection
                 .pragma_update(None, "auto_vacuum", "INCREMENTAL")
                 .map_err(sql)?;
         }
-        // Two processes may start on one empty file. SQLite does not wait for the other one while it changes the
-        // journal, so the waiting is done here.
+        // Two processes can start with the same empty file. SQLite does not wait for another process that changes
+        // the journal mode, so this loop does.
         let mut patience = busy.as_millis() / 10;
         while let Err(error) = connection.pragma_update(None, "journal_mode", "WAL") {
             let error = sql(error);
@@ -87,7 +87,7 @@ pub fn migrate(
         let transaction = connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(sql)?;
-        // Looked at again now that nobody else can write: the other process may have done it all.
+        // Checked again under the write lock: the other process may have finished the migration.
         let format = known(&transaction, database)?;
         for step in STEPS
             .iter()

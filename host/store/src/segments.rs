@@ -1,25 +1,26 @@
-//! The chain in parts. A part ends every [`STEPS`] steps and where a head was handed out, and is dropped as a whole.
+//! Segments of the chain, which are dropped as a whole. A segment ends every [`STEPS`] steps, and at each head that
+//! was handed out.
 //!
-//! A dropped part keeps its row in `segments`, so that the chain after it still has a beginning. Each row holds a hash
-//! over itself and the row before it, and the link that is appended when a part is dropped holds the newest of these
-//! hashes: the dropped parts are covered by the chain that stays.
+//! A dropped segment keeps its row in `segments`, so that the remaining chain has a start. Each row contains a hash
+//! over itself and the previous row, and the link appended when a segment is dropped contains the newest of these
+//! hashes. The remaining chain so covers the dropped segments.
 
 use rusqlite::{Connection, OptionalExtension as _};
 use sha2::{Digest as _, Sha256};
 
 use crate::chain::{self, Head};
 
-/// Steps after which a part ends.
+/// Number of steps after which a segment ends.
 pub const STEPS: i64 = 1_024;
 
-/// One part of the chain, which begins where the one before it ends.
+/// One segment of the chain, which starts after the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
-    /// The number of the last step.
+    /// Number of the last step.
     pub last: i64,
-    /// The latest time in it, in milliseconds since 1970.
+    /// Latest time in the segment, in milliseconds since 1970.
     pub at_ms: i64,
-    /// The hash of the last step.
+    /// Hash of the last step.
     pub head: [u8; 32],
     pub(crate) total: [u8; 32],
 }
@@ -40,7 +41,7 @@ impl Segment {
     }
 }
 
-/// All parts, oldest first. None: one of them is not as it was written.
+/// All segments, oldest first. `None` if one does not match its hash.
 pub fn all(connection: &Connection) -> rusqlite::Result<Option<Vec<Segment>>> {
     let mut statement =
         connection.prepare("SELECT last, at_ms, head, total FROM segments ORDER BY last")?;
@@ -60,20 +61,20 @@ pub fn all(connection: &Connection) -> rusqlite::Result<Option<Vec<Segment>>> {
     Ok(Some(segments))
 }
 
-/// The hash over all parts up to the one that ends with this step.
+/// The hash over all segments up to the one that ends with this step.
 pub fn total_at(segments: &[Segment], last: i64) -> Option<[u8; 32]> {
     let segment = segments.iter().find(|segment| segment.last == last)?;
     Some(segment.total)
 }
 
-/// The end of the newest part.
+/// The end of the newest segment.
 pub fn last(connection: &Connection) -> rusqlite::Result<i64> {
     connection
         .prepare_cached("SELECT coalesce(max(last), 0) FROM segments")?
         .query_row([], |row| row.get(0))
 }
 
-/// Ends a part at the head, unless one ends there.
+/// Ends a segment at the head, unless one already ends there.
 pub fn seal(connection: &Connection, head: Head) -> rusqlite::Result<()> {
     let before: Option<(i64, [u8; 32])> = connection
         .prepare_cached("SELECT last, total FROM segments ORDER BY last DESC LIMIT 1")?
@@ -100,7 +101,7 @@ pub fn seal(connection: &Connection, head: Head) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Ends parts in what an earlier format left, which has none.
+/// Creates segments for the steps of an earlier format, which had none.
 pub fn seal_all(connection: &Connection) -> rusqlite::Result<()> {
     loop {
         let next: Option<(i64, Vec<u8>)> = connection
@@ -114,13 +115,13 @@ pub fn seal_all(connection: &Connection) -> rusqlite::Result<()> {
         let Some((rows, hashes)) = next else {
             return Ok(());
         };
-        // A hash of another length is found by the walk.
+        // A hash of the wrong length is detected by `verify`.
         let hash = hashes.last_chunk().copied().unwrap_or_default();
         seal(connection, Head { rows, hash })?;
     }
 }
 
-/// Ends a part when the last one is long enough.
+/// Ends the current segment if it is long enough.
 pub fn seal_if_long(connection: &Connection, head: Head) -> rusqlite::Result<()> {
     if head.rows - last(connection)? >= STEPS {
         seal(connection, head)?;
@@ -128,7 +129,7 @@ pub fn seal_if_long(connection: &Connection, head: Head) -> rusqlite::Result<()>
     Ok(())
 }
 
-/// The parts that were not dropped, oldest first.
+/// The segments that were not dropped, oldest first.
 pub fn kept(connection: &Connection) -> rusqlite::Result<Vec<Segment>> {
     let base = chain::base(connection)?;
     connection

@@ -1,19 +1,19 @@
-//! Text that many rows share, stored once: a call of a tool differs from the next one in few values.
+//! Record shapes: text that many rows share, stored once, because calls of one tool differ in few values.
 //!
-//! The digest of a row covers the text of its shape, and the hash of a step covers what the shape stands for.
+//! The digest of a row covers the text of its shape, and the hash of a step covers the expanded values.
 
 use rusqlite::{Connection, OptionalExtension as _};
 use serde_json::{Value, json};
 
 use crate::CallRow;
 
-/// Texts that are stored; beyond it rows hold everything themselves.
+/// Maximum number of stored shapes; beyond it rows contain their full text.
 const MOST: i64 = 4_096;
-/// The longest text.
+/// Maximum length of a shape, in bytes.
 const LONGEST: usize = 2_048;
 
-/// Members of a record whose values depend on the tool and the end of a call. Members with free text are not among
-/// them, because every new value makes a new shape.
+/// Record fields whose values depend on the tool and on how the call ended. Fields with free text are excluded,
+/// because every new value creates a shape.
 const SHARED: [&str; 7] = [
     "attempts",
     "effect",
@@ -24,7 +24,7 @@ const SHARED: [&str; 7] = [
     "toolVersion",
 ];
 
-/// The number of a text; None when it is not stored here.
+/// Id of a text; `None` if it is not stored.
 pub fn id(connection: &Connection, text: &str) -> rusqlite::Result<Option<i64>> {
     if text.len() > LONGEST {
         return Ok(None);
@@ -48,7 +48,7 @@ pub fn id(connection: &Connection, text: &str) -> rusqlite::Result<Option<i64>> 
     Ok(Some(connection.last_insert_rowid()))
 }
 
-/// The column that holds the value of a member.
+/// The column that contains the value of a field.
 fn column(row: &CallRow, member: &str) -> Option<Value> {
     match member {
         "id" => Some(json!(row.id)),
@@ -64,10 +64,10 @@ fn column(row: &CallRow, member: &str) -> Option<Value> {
     }
 }
 
-/// A record in two parts: the shape, and the list of values that are its own. None: it has no shape.
+/// Splits a record into its shape and the list of its own values. `None` if it has no shape.
 ///
-/// The shape lists the members in their order: `["name"]` is the value of a column, `["name", value]` is the value
-/// itself, and `"name"` is the next value of the list.
+/// The shape lists the fields in order: `["name"]` is the value of a column, `["name", value]` is the value itself,
+/// and `"name"` is the next value of the list.
 pub fn split(row: &CallRow) -> Option<(String, String)> {
     let (Value::Object(members), Some(_)) = (&row.record, &row.tool) else {
         return None;
@@ -90,7 +90,7 @@ pub fn split(row: &CallRow) -> Option<(String, String)> {
     Some((Value::Array(shape).to_string(), own))
 }
 
-/// Puts the record of a row together again. None: the parts do not belong together.
+/// Reassembles the record of a row. `None` if the parts do not match.
 pub fn join(row: &mut CallRow, shape: &str) -> Option<()> {
     let Value::Array(own) = row.record.take() else {
         return None;

@@ -1,5 +1,5 @@
-//! Steps that are written together share a row: a short call takes all of its steps at once, and a row for each costs
-//! more than the call's own record. Numbers and hashes are those of steps all the same.
+//! Packing of steps: steps that are written together share a row, because a row for each step of a short call would
+//! exceed the size of the call's own record. Sequence numbers and hashes still count steps.
 
 use std::borrow::Cow;
 
@@ -12,16 +12,16 @@ use crate::chain::{Head, Link};
 use crate::subject::ChainSubject;
 use crate::{TransitionRow, shapes};
 
-/// Steps in one row.
+/// Maximum number of steps in one row.
 const MOST: usize = 32;
 const HASH: usize = 32;
 
-/// The columns, in the order in which [`of_row`] reads them.
+/// The columns in the order in which [`of_row`] reads them.
 pub const COLUMNS: &str =
     "seq, call, session, at_ms, state, kind, note, detail, hash, earlier, subject, digest,
     (SELECT text FROM shapes WHERE id = shape), shape";
 
-/// What a row of the earlier formats keeps of an earlier step, and what is written when there is no shape.
+/// An earlier step in a row without a shape, as in older formats.
 #[derive(Serialize, Deserialize)]
 struct Earlier<'a>(
     i64,
@@ -30,15 +30,15 @@ struct Earlier<'a>(
     #[serde(borrow)] Option<Cow<'a, str>>,
 );
 
-/// The state and kind of each earlier step: the text of a shape.
+/// State and kind of an earlier step, in the text of a shape.
 #[derive(Serialize, Deserialize)]
 struct Words<'a>(#[serde(borrow)] Cow<'a, str>, #[serde(borrow)] Cow<'a, str>);
 
-/// What a row keeps of its earlier steps besides their shape: how long before the last one they were, and their notes.
+/// The other values of earlier steps: their time before the last step, and their notes.
 #[derive(Serialize, Deserialize)]
 struct Own<'a>(Vec<i64>, #[serde(borrow)] Vec<(usize, Cow<'a, str>)>);
 
-/// Cuts a list into what goes into one row each.
+/// Splits a list into the parts for one row each.
 pub fn rows<'a, 'b>(
     steps: &'b [&'a TransitionRow],
 ) -> impl Iterator<Item = &'b [&'a TransitionRow]> {
@@ -53,12 +53,12 @@ pub fn rows<'a, 'b>(
 pub struct Packed<'a> {
     pub last: Link<'a>,
     pub shape: Option<i64>,
-    /// JSON; None when the last is the only one.
+    /// JSON; `None` if there is only one step.
     pub earlier: Option<String>,
     pub head: Head,
 }
 
-/// None: there is no step. The digest is that of the row that is written with the last one.
+/// Packs steps into a row; `None` if there are none. `digest` is that of the row written with the last step.
 pub fn pack<'a>(
     connection: &Connection,
     steps: &[&'a TransitionRow],
@@ -137,16 +137,16 @@ fn fold(
 }
 
 fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("texts and numbers are JSON")
+    serde_json::to_string(value).expect("texts and numbers serialize to JSON")
 }
 
-/// The detail of a step that has none.
+/// The detail of a step without one.
 const NOTHING: &str = "null";
 
 /// A row of steps as it was read.
 pub struct Stored<'a> {
     links: Vec<Link<'a>>,
-    /// Of all the steps in the earlier formats, of the last one since.
+    /// Hashes of all steps in earlier formats, of the last step in the current one.
     hashes: &'a [[u8; HASH]],
 }
 
@@ -155,7 +155,7 @@ impl<'a> Stored<'a> {
         self.links.first().map_or(0, |link| link.seq)
     }
 
-    /// Each step with its hash, or the number of the first one that does not match what is stored.
+    /// The steps with their hashes, or the number of the first step that does not match.
     pub fn checked(self, before: [u8; HASH]) -> Result<Vec<(Link<'a>, [u8; HASH])>, i64> {
         let (mut hash, first) = (before, self.first());
         let skipped = self.links.len() - self.hashes.len();
@@ -164,7 +164,7 @@ impl<'a> Stored<'a> {
             hash = link.hash(&hash);
             let stored = index.checked_sub(skipped).map(|index| self.hashes[index]);
             if stored.is_some_and(|stored| stored != hash) {
-                // One hash for all of them does not say which one was changed.
+                // A single hash does not show which of the steps was changed.
                 return Err(if skipped > 0 { first } else { link.seq });
             }
             checked.push((link, hash));
@@ -173,7 +173,7 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// The steps of a row, oldest first. None: it is no row of ours.
+/// The steps of a row, oldest first. `None` if the row is invalid.
 pub fn of_row<'a>(row: &'a Row) -> Option<Stored<'a>> {
     let text = |index| row.get_ref(index).ok()?.as_str().ok();
     let maybe = |index| match row.get_ref(index).ok()? {
@@ -189,7 +189,7 @@ pub fn of_row<'a>(row: &'a Row) -> Option<Stored<'a>> {
     }
     let earlier = unfold(earlier, shape, at_ms)?;
     let first = seq.checked_sub(i64::try_from(earlier.len()).ok()?)?;
-    // The numbers come second, so that none behind the last is made: there may be none.
+    // Zipped in this order, so that no number beyond the last is computed, which could overflow.
     let mut links: Vec<Link> = earlier
         .into_iter()
         .zip(first..)

@@ -1,4 +1,4 @@
-//! The store as its users see it: writes go to the writer, reads have a connection of their own.
+//! Public API of the store: writes go to the writer thread, reads use their own connection.
 
 mod commits;
 mod retention;
@@ -24,13 +24,13 @@ use crate::{
     decide, read, schema, stage, verify,
 };
 
-/// How long one process waits for another one's transaction.
+/// How long a process waits for another process's transaction.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// How many questions the cheap look remembers before it forgets them all.
+/// Maximum number of cached unanswered questions; the cache is cleared when it is full.
 const MAX_LOOKS: usize = 1024;
 
-/// One process's door to a state directory. Cloning is cheap; when the last clone goes, what waits is written.
+/// A process's handle to a state directory. Cheap to clone; dropping the last clone writes pending jobs.
 #[derive(Clone)]
 pub struct Store(Arc<Inner>);
 
@@ -45,12 +45,12 @@ struct Inner {
 
 struct Reader {
     connection: Connection,
-    /// For each question without an answer, the version of the file in which there was none.
+    /// For each unanswered question, the version of the file that was checked.
     looks: HashMap<(String, i64), i64>,
 }
 
 impl Store {
-    /// Opens the store of a state directory, which is made if it is not there.
+    /// Opens the store in a state directory, which is created if it is missing.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         Self::open_with(dir, BUSY)
     }
@@ -90,18 +90,18 @@ impl Store {
         })))
     }
 
-    /// The name under which this process's calls are kept.
+    /// The owner id of this process's calls.
     pub fn owner(&self) -> &str {
         self.0.owner.id()
     }
 
-    /// Whether the last attempt to write succeeded.
+    /// Whether the last write succeeded.
     pub fn health(&self) -> Result<(), StoreError> {
         self.0.queue.health()
     }
 
-    /// Takes a write that need not be on disk when this returns. It shares a transaction with others; if that fails
-    /// it is kept and tried again, and until then no more are taken.
+    /// Queues a write without waiting for durability. It shares a transaction with others. A failed write is
+    /// retried, and until it succeeds no more are accepted.
     pub fn queue(&self, write: Write) -> Result<(), StoreError> {
         self.0.queue.push(Job {
             weight: weigh(&write)?,
@@ -110,8 +110,8 @@ impl Store {
         })
     }
 
-    /// The same for a write that takes time to make, which is then the writer's time. `weight`: how many bytes its
-    /// rows have at most, and at most [`MAX_ROW`].
+    /// Like [`Self::queue`], for a write that is built on the writer thread. `weight` is the maximum size of its
+    /// rows in bytes, up to [`MAX_ROW`].
     pub fn queue_draft(
         &self,
         weight: usize,
@@ -124,7 +124,7 @@ impl Store {
         })
     }
 
-    /// Takes a write if there is room for it just now. For what may be lost.
+    /// Queues a write if there is room, for data that may be lost.
     pub fn offer(&self, write: Write) -> Result<(), StoreError> {
         self.0.queue.push_if_room(Job {
             weight: weigh(&write)?,
@@ -133,14 +133,13 @@ impl Store {
         })
     }
 
-    /// Returns when the write is on disk, with everything that was queued before it. A write that failed is not tried
-    /// again.
+    /// Returns when the write, and everything queued before it, is durable. A failed write is not retried.
     pub async fn commit(&self, write: Write) -> Result<(), StoreError> {
         let weight = weigh(&write)?;
         self.hand_over(Work::write(|| write), weight).await
     }
 
-    /// Returns when everything queued so far is on disk.
+    /// Returns when everything queued so far is durable.
     pub async fn flush(&self) -> Result<(), StoreError> {
         self.hand_over(Work::write(|| Write::Many(Vec::new())), 0)
             .await
@@ -156,7 +155,7 @@ impl Store {
         answer.await.unwrap_or(Err(StoreError::Closed))
     }
 
-    /// Runs a change in the writer, after everything that was queued before it.
+    /// Runs a change on the writer thread, after everything queued before it.
     pub(crate) async fn change<T: Send + 'static>(
         &self,
         weight: usize,
@@ -179,7 +178,7 @@ impl Store {
         read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         let reader = self.0.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        // One snapshot: a row is compared with the link that was written with it.
+        // One snapshot, because rows are checked against the links written with them.
         let snapshot = reader.connection.unchecked_transaction();
         let snapshot = snapshot.map_err(|error| self.failed(&error))?;
         read(&snapshot).map_err(|error| self.failed(&error))
@@ -204,18 +203,17 @@ impl Store {
         self.read(|connection| read::transitions(connection, filter))
     }
 
-    /// The newest sessions first.
+    /// Sessions, newest first.
     pub fn sessions(&self, limit: u32) -> Result<Vec<SessionRow>, StoreError> {
         self.read(|connection| read::sessions(connection, limit))
     }
 
-    /// The newest batches of a session first.
+    /// Batches of a session, newest first.
     pub fn batches(&self, session: &str) -> Result<Vec<BatchRow>, StoreError> {
         self.read(|connection| read::batches(connection, session))
     }
 
-    /// Events after the one numbered `after`, of one channel or of all; the number of the last one read is where to
-    /// go on.
+    /// Events after the number `after`, of one channel or of all. Pass the number of the last event to continue.
     pub fn events(
         &self,
         channel: Option<&str>,
@@ -225,17 +223,17 @@ impl Store {
         self.read(|connection| read::events(connection, channel, after, limit))
     }
 
-    /// The number of the newest event: following from here on shows only what is new.
+    /// Number of the newest event, to follow only newer ones.
     pub fn last_event(&self) -> Result<i64, StoreError> {
         self.read(read::last_event)
     }
 
-    /// Unfinished calls whose process is gone, except those that wait on purpose.
+    /// Unfinished calls whose process has ended, except deferred ones.
     pub fn orphans(&self) -> Result<Vec<CallRow>, StoreError> {
         self.read(|connection| decide::orphans(connection, &self.0.place.owners))
     }
 
-    /// The orphans, taken over: from now on they are this process's, and no other one gets them.
+    /// Adopts the orphaned calls: they now belong to this process, and no other process gets them.
     pub async fn adopt_orphans(&self) -> Result<Vec<CallRow>, StoreError> {
         let owners = self.0.place.owners.clone();
         let us = self.owner().to_owned();
@@ -243,18 +241,19 @@ impl Store {
             .await
     }
 
-    /// Walks the whole chain and compares every row that it covers. Uses a connection of its own, so that no call waits.
+    /// Verifies the whole chain and all rows that it covers. Uses its own connection, so that calls are not
+    /// delayed.
     pub fn verify(&self) -> Result<Verification, StoreError> {
         self.walk(verify::Extent::Rows, None)
     }
 
-    /// The same, and a head that was noted earlier has to be in the chain.
+    /// Like [`Self::verify`], and checks that a previously recorded head is in the chain.
     pub fn verify_head(&self, noted: [u8; 32]) -> Result<Verification, StoreError> {
         self.walk(verify::Extent::Rows, Some(noted))
     }
 
-    /// Walks the chain only. What is read of this store is compared with the chain row by row, so this is what a
-    /// listing needs before it.
+    /// Verifies the chain only. Sufficient before listings, because each row that is read is checked against the
+    /// chain.
     pub fn verify_chain(&self) -> Result<Verification, StoreError> {
         self.walk(verify::Extent::Chain, None)
     }
@@ -268,7 +267,7 @@ impl Store {
         verify::verify(&mut connection, extent, noted).map_err(|error| self.failed(&error))
     }
 
-    /// All approvals, also those that are used up, expired or revoked.
+    /// All approvals, including used up, expired and revoked ones.
     pub fn approvals(&self) -> Result<Vec<ApprovalRow>, StoreError> {
         self.read(read::approvals)
     }
@@ -289,7 +288,7 @@ impl Store {
         .await?
     }
 
-    /// Counts a use; no when the approval is unknown, revoked, used up or expired.
+    /// Counts a use; returns `false` if the approval is unknown, revoked, used up or expired.
     pub async fn use_approval(&self, id: &str, at_ms: i64) -> Result<bool, StoreError> {
         let id = id.to_owned();
         self.change(id.len(), move |connection| {
@@ -298,19 +297,19 @@ impl Store {
         .await
     }
 
-    /// Answers a call that waits, in whichever process it does. The first answer to a question counts.
+    /// Answers a waiting call of any process. The first answer to a question counts.
     pub async fn answer(&self, row: AnswerRow) -> Result<(), AnswerError> {
         let weight = fits("answer", row.weight())?;
         self.change(weight, move |connection| decide::answer(connection, &row))
             .await?
     }
 
-    /// The answer to the question a call asked with the row whose `updated_ms` was `asked_ms`. Equality and not order,
-    /// because a clock may jump back between two questions. Cheap while nothing is written.
+    /// The answer to the question that a call asked with `updated_ms` equal to `asked_ms`. Compared by equality,
+    /// because clocks can jump back between questions. Cheap while nothing is written.
     pub fn answer_for(&self, call: &str, asked_ms: i64) -> Result<Option<AnswerRow>, StoreError> {
         let mut reader = self.0.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let question = (call.to_owned(), asked_ms);
-        // The version is taken first: what is written between the two reads is seen by the next look.
+        // The version is read first, so that a write between the two reads is seen by the next check.
         let version = read::version(&reader.connection).map_err(|error| self.failed(&error))?;
         if reader.looks.get(&question) == Some(&version) {
             return Ok(None);
@@ -330,7 +329,7 @@ impl Store {
         Ok(answer)
     }
 
-    /// Forgets the answer of a call, before it asks again or when it has ended.
+    /// Removes the answer of a call, before it asks again or when it has ended.
     pub async fn clear_answer(&self, call: &str) -> Result<(), StoreError> {
         let call = call.to_owned();
         self.change(call.len(), move |connection| {
@@ -352,7 +351,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.queue.close();
         if let Some(writer) = self.writer.take() {
-            // A panic there has been told to everybody who waited.
+            // A panic of the writer was already reported to the waiting callers.
             let _ = writer.join();
         }
     }
@@ -369,7 +368,7 @@ fn fits(what: &'static str, size: usize) -> Result<usize, StoreError> {
     Ok(size)
 }
 
-/// The bytes of a write, of which no row may have too many.
+/// Size of a write in bytes; no row may exceed the limit.
 fn weigh(write: &Write) -> Result<usize, StoreError> {
     match write {
         Write::Call { row, transitions } => transitions

@@ -1,4 +1,4 @@
-//! The tables that the chain covers, and the digest of one of their rows.
+//! The tables that the chain covers, and the digests of their rows.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _, Row};
@@ -10,7 +10,7 @@ use crate::read::unreadable;
 /// What a link of the chain is about. The numbers are stored and never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChainSubject {
-    /// A step of a call; a digest, if there is one, is that of the call's row.
+    /// A step of a call; its digest, if any, is that of the call's row.
     Step = 0,
     /// The row of a call, without a step.
     Call = 1,
@@ -20,11 +20,11 @@ pub enum ChainSubject {
     Commit = 5,
     Answer = 6,
     Event = 7,
-    /// The parts of the chain that were dropped.
+    /// Dropped segments of the chain.
     Segments = 8,
 }
 
-/// The digest of a row that was removed.
+/// The digest of a removed row.
 pub const GONE: [u8; 32] = [0; 32];
 
 /// A table whose rows the chain covers.
@@ -103,7 +103,7 @@ impl ChainSubject {
         self as i64
     }
 
-    /// As it is shown.
+    /// Display name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Step => "step",
@@ -118,7 +118,7 @@ impl ChainSubject {
         }
     }
 
-    /// The table whose rows it speaks of.
+    /// The table of the subject.
     pub fn table(self) -> Option<&'static Table> {
         let subject = match self {
             Self::Step => Self::Call,
@@ -129,7 +129,7 @@ impl ChainSubject {
 }
 
 impl Table {
-    /// The digest of the row with this key; None when there is no such row.
+    /// Digest of the row with this key; `None` if there is no such row.
     pub fn digest(&self, connection: &Connection, key: &str) -> rusqlite::Result<Option<[u8; 32]>> {
         let Self {
             name, key: column, ..
@@ -143,7 +143,7 @@ impl Table {
             .optional()
     }
 
-    /// Every value with its type and length in front: no two rows have the same bytes.
+    /// Hashes each value with its type and length as prefix, so that different rows never have the same encoding.
     fn digest_of(&self, row: &Row) -> rusqlite::Result<[u8; 32]> {
         let mut hasher = Sha256::new();
         let mut put = |kind: u8, bytes: &[u8]| {
@@ -164,7 +164,7 @@ impl Table {
         Ok(hasher.finalize().into())
     }
 
-    /// The newest link that speaks of a row, and the digest that it gives; None within: it gives none that could be one.
+    /// The newest link about a row, with its digest; the inner `None` means that the digest is invalid.
     pub fn newest(
         &self,
         connection: &Connection,
@@ -181,7 +181,7 @@ impl Table {
             .optional()
     }
 
-    /// Fails when a row is not as the chain says.
+    /// Fails if a row does not match the chain.
     pub fn check(&self, connection: &Connection, key: &str) -> rusqlite::Result<()> {
         let stated = match self.newest(connection, key)? {
             Some((_, digest)) => digest,
@@ -192,13 +192,13 @@ impl Table {
             return Ok(());
         }
         let key = toolhost_contract::text::inline(key, 80);
-        let words = format!("`{key}` of {} is not as the audit chain has it", self.name);
+        let words = format!("`{key}` of {} does not match the audit chain", self.name);
         Err(unreadable(0, words.into()))
     }
 }
 
-/// Fails when a row is not as the chain says. A changed row must not be written again, because the chain would then
-/// confirm the change.
+/// Fails if a row does not match the chain. A changed row must not be written again, because that would confirm the
+/// change.
 pub fn check(connection: &Connection, subject: ChainSubject, key: &str) -> rusqlite::Result<()> {
     match subject.table() {
         Some(table) => table.check(connection, key),
@@ -206,7 +206,7 @@ pub fn check(connection: &Connection, subject: ChainSubject, key: &str) -> rusql
     }
 }
 
-/// Appends what a row is now. `word` says what happened to it.
+/// Appends the current digest of a row. `word` is what happened to it.
 pub fn state(
     connection: &Connection,
     subject: ChainSubject,
@@ -225,7 +225,7 @@ pub fn state(
     chain::set_head(connection, head)
 }
 
-/// The same for a writer that knows the head and stores the new one later.
+/// Like [`state`], for a writer that knows the head and stores the new one later.
 pub fn state_after(
     connection: &Connection,
     head: Head,
@@ -253,7 +253,7 @@ pub fn state_after(
     chain::append(connection, &link, head)
 }
 
-/// States every row of a file of an earlier format, once.
+/// Records all rows of a file of an earlier format.
 pub fn state_all(connection: &Connection) -> rusqlite::Result<()> {
     let mut head = chain::head(connection)?;
     for table in &TABLES {

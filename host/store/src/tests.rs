@@ -1,4 +1,4 @@
-//! What the tests of the store share: rows with every column set, and a store in a directory of its own.
+//! Shared helpers of the store tests: rows with all columns set, and a store in a temporary directory.
 
 mod adoption;
 mod answers;
@@ -29,10 +29,10 @@ use crate::{
     AnswerRow, ApprovalRow, CallRow, CommitRow, CommitState, EventRow, Store, TransitionRow, Write,
 };
 
-/// Short, because some tests wait for a lock that never comes free.
+/// Short, because some tests wait for a lock that is never released.
 const BUSY: Duration = Duration::from_millis(50);
 
-/// A state directory that is gone after the test.
+/// A state directory that is removed after the test.
 struct Home {
     dir: TempDir,
 }
@@ -56,7 +56,7 @@ impl Home {
         Store::open(&self.state()).unwrap()
     }
 
-    /// A connection without our settings, as somebody else's tool would have.
+    /// A connection without the host's settings, like another program's.
     fn raw(&self) -> Connection {
         Connection::open(self.database()).unwrap()
     }
@@ -92,7 +92,7 @@ fn step(call: &str, state: &str) -> TransitionRow {
     }
 }
 
-/// A call with one transition for each state it went through.
+/// A call with one transition for each of its states.
 fn write(id: &str, states: &[&str]) -> Write {
     Write::Call {
         row: Box::new(call(id, states.last().unwrap())),

@@ -1,4 +1,4 @@
-//! The walk through the whole chain, and through the rows that it covers.
+//! Verification of the chain and of the rows that it covers.
 
 use rusqlite::{Connection, OptionalExtension as _, Row};
 use toolhost_contract::text;
@@ -8,14 +8,14 @@ use crate::segments::{self, Segment};
 use crate::steps;
 use crate::subject::{GONE, TABLES, Table};
 
-/// What a walk through the whole chain found.
+/// Result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verification {
     Verified {
         rows: i64,
         head: [u8; 32],
     },
-    /// The first step that is not as it was written.
+    /// The first step that does not match.
     Broken {
         seq: i64,
         reason: Breakage,
@@ -34,16 +34,16 @@ pub enum Breakage {
     Head,
     #[error("the head of the chain is missing or unreadable")]
     NoHead,
-    #[error("what is noted of the dropped parts of the chain does not match the chain")]
+    #[error("the record of the dropped segments does not match the chain")]
     Segments,
-    #[error("`{}` of {table} is not as this step has it", name(key))]
+    #[error("`{}` of {table} does not match this step", name(key))]
     RowChanged { table: &'static str, key: String },
     #[error("`{}` of {table} is missing", name(key))]
     RowMissing { table: &'static str, key: String },
     #[error("`{}` of {table} was added outside the chain", name(key))]
     RowAdded { table: &'static str, key: String },
     #[error(
-        "the noted head is not in the chain: the file is older than the head, or its chain was made anew"
+        "the recorded head is not in the chain: the file is older than the head, or its chain was recreated"
     )]
     Rollback,
 }
@@ -52,7 +52,7 @@ fn name(key: &str) -> String {
     text::inline(key, 80)
 }
 
-/// What is looked at.
+/// Extent of a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// The hashes of the chain.
@@ -61,8 +61,8 @@ pub enum Extent {
     Rows,
 }
 
-/// Walks all rows, one at a time, on one snapshot. A `noted` head must be in the chain, or the end of a part that was
-/// dropped.
+/// Verifies all rows, one at a time, on one snapshot. A `noted` head must be in the chain, or the end of a dropped
+/// segment.
 pub fn verify(
     connection: &mut Connection,
     extent: Extent,
@@ -72,7 +72,7 @@ pub fn verify(
     walk(&snapshot, extent, noted)
 }
 
-/// The same within a transaction of the caller.
+/// Like [`verify`], within the caller's transaction.
 pub fn walk(
     connection: &Connection,
     extent: Extent,
@@ -99,12 +99,12 @@ struct Walk<'c> {
     stored: Option<Head>,
     base: i64,
     segments: Vec<Segment>,
-    /// The last step that was looked at.
+    /// The last verified step.
     at: Head,
-    /// The digest of the newest link about dropped parts.
+    /// Digest of the newest link about dropped segments.
     dropped: Option<[u8; 32]>,
     noted: Option<[u8; 32]>,
-    /// How many rows of each table the chain covers.
+    /// Number of rows of each table that the chain covers.
     rows: [i64; TABLES.len()],
 }
 
@@ -131,7 +131,7 @@ impl<'c> Walk<'c> {
             None if base == 0 => genesis(),
             None => return Ok(Err(Breakage::Segments)),
         };
-        // A head that was noted when a part ended is found also when the part was dropped.
+        // A head at the end of a segment can be verified even if the segment was dropped.
         let dropped = |head: [u8; 32]| {
             let mut parts = segments.iter().filter(|segment| segment.last <= base);
             parts.any(|segment| segment.head == head)
@@ -219,7 +219,7 @@ impl<'c> Walk<'c> {
         })
     }
 
-    /// Compares a row with the newest link that speaks of it.
+    /// Compares a row with the newest link about it.
     fn row(
         &mut self,
         table: &'static Table,
@@ -268,7 +268,7 @@ impl<'c> Walk<'c> {
         }
     }
 
-    /// Rows that no link speaks of.
+    /// Rows without a link.
     fn added(&self) -> rusqlite::Result<Found> {
         let seq = self.at.rows;
         for (table, known) in TABLES.iter().zip(self.rows) {
@@ -281,7 +281,7 @@ impl<'c> Walk<'c> {
             if count == known {
                 continue;
             }
-            // The key of a row that another program added may be no text.
+            // A row added by another program can have a key that is not text.
             let added: Option<Vec<u8>> = self
                 .connection
                 .query_row(

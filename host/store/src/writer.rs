@@ -1,4 +1,4 @@
-//! The one thread that writes: a group of jobs, one transaction, one `fsync`.
+//! The writer thread: one group of jobs, one transaction, one `fsync`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct Writer {
     pub queue: Arc<Queue>,
 }
 
-/// Tells everybody when the thread ends, also when it panics.
+/// Notifies all waiting callers when the thread ends, even by a panic.
 struct Farewell(Arc<Queue>);
 
 impl Drop for Farewell {
@@ -35,13 +35,13 @@ impl Writer {
 
     fn settle(&mut self, group: Vec<Job>) {
         if let Err((failure, group)) = self.attempt(group) {
-            // The state first: whoever hears of the failure and asks for the health gets the same answer.
+            // Sets the state first, so that a caller that gets the error sees the same health.
             let awaited = self.queue.failed(failure.clone(), group);
             reply(awaited, &Err(failure));
         }
     }
 
-    /// Writes and replies. What comes back, in its order, could not be written because of the place.
+    /// Writes the group and replies. Jobs that failed because of the database are returned, in order.
     fn attempt(&mut self, mut group: Vec<Job>) -> Result<(), (StoreError, Vec<Job>)> {
         match self.write(&mut group) {
             Ok(wrote) => {
@@ -50,7 +50,7 @@ impl Writer {
                 }
                 reply(group, &Ok(()));
             }
-            // One row that SQLite refuses must not take its neighbours along.
+            // A row that SQLite rejects must not fail the other rows of the group.
             Err(failure) if failure.is_of_the_row() && group.len() > 1 => {
                 let mut jobs = group.into_iter();
                 while let Some(job) = jobs.next() {
@@ -71,11 +71,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether anything was written.
+    /// Writes the group in one transaction; returns whether anything was written.
     fn write(&mut self, jobs: &mut [Job]) -> Result<bool, StoreError> {
         let failed = |error: rusqlite::Error| StoreError::sql(&self.database, &error);
         let before = self.connection.total_changes();
-        // The lock is taken before anything is read: the head of the chain must still be the head when it moves.
+        // The lock is taken before reading, so that the chain head cannot change before it is updated.
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
@@ -88,7 +88,7 @@ impl Writer {
             match &mut job.work {
                 Work::Write(write) => group.write(write).map_err(failed)?,
                 Work::Change(change) => {
-                    // A change looks at rows, so the rows written before it have to be there.
+                    // A change reads rows, so the rows queued before it must be written first.
                     group.flush().map_err(failed)?;
                     change(&transaction).map_err(failed)?;
                 }
@@ -100,7 +100,7 @@ impl Writer {
     }
 }
 
-/// Asks for a little room and gives it back.
+/// Checks for free space by writing and deleting a row.
 fn probe(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute("INSERT INTO probe VALUES (zeroblob(16384))", [])?;
     connection.execute("DELETE FROM probe", [])?;
@@ -109,7 +109,7 @@ fn probe(connection: &Connection) -> rusqlite::Result<()> {
 
 fn reply(group: Vec<Job>, result: &Result<(), StoreError>) {
     for reply in group.into_iter().filter_map(|job| job.reply) {
-        // Whoever stopped waiting does not want to know.
+        // The caller may have stopped waiting.
         let _ = reply.send(result.clone());
     }
 }

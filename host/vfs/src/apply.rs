@@ -1,20 +1,20 @@
-//! Makes a set of changes real, all of it or nothing, and takes it back.
+//! Applies a list of file changes atomically, and undoes it.
 //!
-//! The order of a commit: [`check`] that every place is as it was seen, [`keep_before`] what an undo needs, write
-//! the list into the journal, [`apply`], say so in the journal. After a crash in the middle the journal has the list,
-//! and [`recover`] puts the tree back.
+//! A commit runs these steps: [`check`] that every path is unchanged since the call read it, [`save_before_images`]
+//! for a later undo, write the list to the journal, [`apply`], and mark the commit as done in the journal. After a
+//! crash in between, the journal holds the list and [`recover`] restores the tree.
 //!
-//! Within [`apply`], new content is prepared beside its place first, which is where a full disk shows. Then each
-//! place changes by one rename, and what was there is kept beside it until all are done, so that going back needs no
-//! space and gives the very same files back. No path is followed through a link, and each is resolved below the
-//! directory that was granted.
+//! [`apply`] first prepares new content next to its target, so that a full disk is detected before the first
+//! change. Each path then changes with one rename. The displaced file is kept next to it until all changes are
+//! done, so that a rollback needs no disk space and restores the same inodes. No symbolic link is followed, and
+//! each path is resolved below the granted directory.
 //!
-//! Known limits, on purpose:
-//! - A file in a directory that may not be written, which itself may be, is written in place: readers can see half
-//!   of it. Going back works all the same.
-//! - A file that is replaced is a new file: other hard links keep the old content.
-//! - Set-user-id bits and a program's capabilities do not survive new content; times are those of the change.
-//! - An undo of a removed directory makes it anew, with its mode but without its extended attributes.
+//! Known limits, by design:
+//! - A writable file in a directory that is not writable is overwritten in place, so readers can see partial
+//!   content. Rollback still works.
+//! - A replaced file is a new inode: other hard links keep the old content.
+//! - Set-user-id bits and file capabilities are lost when the content changes; timestamps are those of the change.
+//! - Undoing the removal of a directory creates a new directory with the old mode but without extended attributes.
 
 mod check;
 mod error;
@@ -37,39 +37,39 @@ pub use self::{
 use self::{plan::Plan, run::Run};
 use crate::{BaseStat, Blobs, Change};
 
-/// One change to be made real.
+/// One change to apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Op {
     pub change: Change,
-    /// The new content, where the change has one. What is missing is looked for in the blobs.
+    /// The new content, if the change has one. If `None`, it is read from the blob store.
     pub source: Option<Source>,
-    /// How the file looked that is changed, moved or removed: while it looks the same it need not be read again.
+    /// Metadata of the file before it is changed, moved or removed. While it matches, the file is not read again.
     pub base: Option<BaseStat>,
 }
 
-/// Where the bytes of a changed file come from.
+/// Where the content of a changed file comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// May be renamed away. When the changes fail half way it is gone.
+    /// Renamed to its target. It is lost if the changes fail midway.
     Take(PathBuf),
-    /// Is copied.
+    /// Copied.
     Keep(PathBuf),
 }
 
-/// Are all places as they were seen? An empty answer is a yes.
+/// Checks that all paths are unchanged since the call read them. An empty list means no conflict.
 pub fn check(roots: &Roots, ops: &[Op]) -> Result<Vec<Conflict>, ApplyError> {
     check::conflicts(roots, &Plan::of(&changes(ops), "")?, ops)
 }
 
-/// Keeps every content that a revert or an undo needs. On disk when it returns.
+/// Saves all content that a rollback or an undo needs. Durable on return.
 pub fn keep_before(roots: &Roots, ops: &[Op], blobs: &Blobs) -> Result<(), ApplyError> {
     check::keep(roots, &Plan::of(&changes(ops), "")?, blobs)
 }
 
-/// Makes all changes real, or none. On disk when it returns.
+/// Applies all changes, or none. Durable on return.
 ///
-/// `id` names what is prepared, `.toolhost-<id>-<n>.tmp`, so that recovery finds it. `step` hears of every change of
-/// the file system before it happens.
+/// Prepared files are named `.toolhost-<id>-<n>.tmp`, so that recovery finds them. `step` is called before each
+/// file system operation.
 pub fn apply(
     roots: &Roots,
     mut ops: Vec<Op>,
@@ -96,12 +96,12 @@ pub fn apply(
     }
 }
 
-/// Undo: are all places still as the changes left them? An empty answer is a yes.
+/// Checks that all paths are still as the changes left them. An empty list means no conflict.
 pub fn check_undo(roots: &Roots, changes: &[Change]) -> Result<Vec<Conflict>, ApplyError> {
     check(roots, &undoing(changes))
 }
 
-/// Takes changes back, all or none, and keeps what they had made, so that the undo can be undone in the same way.
+/// Undoes all changes, or none, and saves the content that they had written, so that the undo can be undone.
 pub fn undo(
     roots: &Roots,
     changes: &[Change],
@@ -118,9 +118,10 @@ pub fn undo(
     apply(roots, ops, id, blobs, step)
 }
 
-/// After a crash in the middle of [`apply`], or of [`undo`] with the [`inverted`] list: puts back whatever is as the
-/// change left it, leaves what is as it was before, removes what was prepared. Places that are neither are left alone
-/// and returned. Can be killed and run again.
+/// Rolls back after a crash during [`apply`], or during [`undo`] with the [`inverted`] list.
+///
+/// Restores paths that are as the change left them, leaves those that are as before, and removes prepared files.
+/// Paths in any other state are left alone and returned. Safe to interrupt and run again.
 pub fn recover(
     roots: &Roots,
     changes: &[Change],
@@ -132,7 +133,7 @@ pub fn recover(
     Run::new(roots, plan, id, blobs, step).put_back_all(plan.steps.len())
 }
 
-/// A file that becomes two cannot be renamed to both places.
+/// A file that is moved to two targets cannot be renamed to both.
 fn keep_shared(ops: &mut [Op]) {
     let mut uses: HashMap<PathBuf, usize> = HashMap::new();
     for op in ops.iter() {
@@ -149,13 +150,14 @@ fn keep_shared(ops: &mut [Op]) {
     }
 }
 
-/// Has [`apply`] made all of it? What others did to the files since does not count.
+/// Whether [`apply`] finished. Later changes by other processes do not count.
 pub fn is_made(id: &str, blobs: &Blobs) -> bool {
     blobs.is_marked(&run::made(id))
 }
 
-/// After a crash at the end of [`apply`], where all changes are real: removes what was prepared and set aside. What
-/// is not ours there is left alone and returned.
+/// Removes prepared and displaced files after a crash at the end of [`apply`], when all changes are applied.
+///
+/// Files there that this crate did not create are left alone and returned.
 pub fn tidy(
     roots: &Roots,
     changes: &[Change],

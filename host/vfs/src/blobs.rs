@@ -1,4 +1,4 @@
-//! Keeps the contents that an undo needs, each once, under the hash of its bytes.
+//! Content-addressed store for the file contents that an undo needs.
 
 use std::{
     collections::HashSet,
@@ -15,22 +15,22 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::ContentHash;
 
-/// Content-addressed files: `dir/ab/cdef…`, written once, readable by their owner only.
+/// Content-addressed files `dir/ab/cdef…`, written once and readable by their owner only.
 #[derive(Debug)]
 pub struct Blobs {
     dir: PathBuf,
 }
 
-/// What a sweep did.
+/// Result of a sweep.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Swept {
     pub removed: usize,
     pub freed: u64,
-    /// Bytes of what stays.
+    /// Bytes of the remaining blobs.
     pub kept: u64,
 }
 
-/// Written, but not yet under its name: it may not have reached the disk.
+/// A blob that is written but not yet durable under its final name.
 pub(crate) struct Pending {
     temp: PathBuf,
     file: File,
@@ -38,7 +38,7 @@ pub(crate) struct Pending {
     pub size: u64,
 }
 
-/// What was not published leaves nothing behind.
+/// Removes the temporary file of an unpublished blob.
 impl Drop for Pending {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.temp);
@@ -53,7 +53,7 @@ impl Blobs {
         })
     }
 
-    /// Keeps all of a file. On disk when it returns.
+    /// Saves the content of a file. Durable on return.
     pub fn put(&self, file: &File) -> io::Result<(ContentHash, u64)> {
         let pending = self.write(file)?;
         let kept = (pending.hash, pending.size);
@@ -65,7 +65,7 @@ impl Blobs {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
         let temp = self.dir.join(format!("{TEMP}{}-{next}", process::id()));
-        // A process of the same number may have died and left one.
+        // A process with the same PID can have died and left its file.
         let _ = fs::remove_file(&temp);
         let copy = OpenOptions::new()
             .read(true)
@@ -83,7 +83,7 @@ impl Blobs {
         Ok(pending)
     }
 
-    /// Gives them their names, once they are on the disk: many at once, which is cheaper than one by one.
+    /// Gives blobs their final names once they are durable; one sync for many is cheaper than one for each.
     pub(crate) fn publish(&self, all: Vec<Pending>) -> io::Result<()> {
         const FEW: usize = 16;
         if all.len() > FEW {
@@ -113,21 +113,21 @@ impl Blobs {
         self.dir.join(&hex[..2]).join(&hex[2..])
     }
 
-    /// Whether it is kept, with as many bytes as it should have.
+    /// Whether the blob exists with the expected size.
     pub fn has(&self, hash: ContentHash, size: u64) -> bool {
         let path = self.path(hash);
         fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() == size)
     }
 
-    /// So that the next sweep takes it for as young as it now is. While a sweep looks at a content and removes it, this
-    /// waits: what was renewed is there.
+    /// Sets the blob's age to zero for the next sweep. Waits while a sweep is removing a blob, so a renewed blob is
+    /// not removed.
     pub(crate) fn renew(&self, hash: ContentHash) -> io::Result<()> {
         let _lock = self.lock(FlockOperation::LockShared)?;
         let file = OpenOptions::new().append(true).open(self.path(hash))?;
         file.set_modified(SystemTime::now())
     }
 
-    /// Held for as long as the file lives.
+    /// The lock is held until the file is dropped.
     fn lock(&self, how: FlockOperation) -> io::Result<File> {
         let lock = OpenOptions::new()
             .read(true)
@@ -140,7 +140,8 @@ impl Blobs {
         Ok(lock)
     }
 
-    /// Removes the oldest until all fits `max_bytes` and none is older than `max_age`; `keep` are never removed.
+    /// Removes the oldest blobs until the rest fit `max_bytes` and none is older than `max_age`; never removes
+    /// those in `keep`.
     pub fn sweep(
         &self,
         max_bytes: u64,
@@ -148,7 +149,7 @@ impl Blobs {
         now: SystemTime,
         keep: &HashSet<ContentHash>,
     ) -> io::Result<Swept> {
-        /// A commit that is still being written is younger than this.
+        /// Temporary files younger than this can belong to a commit that is still running.
         const UNFINISHED: Duration = Duration::from_secs(24 * 60 * 60);
         let age = |written: SystemTime| now.duration_since(written).unwrap_or_default();
         let mut found = Vec::new();
@@ -178,7 +179,7 @@ impl Blobs {
             if swept.kept <= max_bytes && age(blob.written) <= max_age {
                 break;
             }
-            // Not held for the whole sweep: a commit waits for one removal at most.
+            // Locked for each removal and not for the whole sweep, so that a commit waits for one removal at most.
             let lock = self.lock(FlockOperation::LockExclusive)?;
             if fs::symlink_metadata(&blob.path)?.modified()? != blob.written {
                 continue;
@@ -193,7 +194,8 @@ impl Blobs {
         Ok(swept)
     }
 
-    /// Says that a file is being written in place, so that half of it is not taken for somebody's change.
+    /// Marks a file that is being written in place, so that partial content is not taken for another process's
+    /// change.
     pub(crate) fn mark(&self, name: &str) -> io::Result<()> {
         let marker = OpenOptions::new()
             .write(true)
@@ -217,15 +219,15 @@ impl Blobs {
     }
 }
 
-/// What a mark of changes that are real is called, with the name of the commit behind it.
+/// Prefix of the marker of applied changes; the commit's name follows.
 pub(crate) const MADE: &str = "made-";
 const TEMP: &str = "temp-";
-/// Shared by those who renew, for one at a time who removes.
+/// Locked shared for renewals, exclusive for removals.
 const LOCK: &str = "lock";
 
 #[cfg(test)]
 thread_local! {
-    /// What a test does at the worst moment of a sweep.
+    /// Test hook that runs between a sweep's check and its removal.
     static MEANWHILE: std::cell::RefCell<Option<Box<dyn FnMut()>>> = const { std::cell::RefCell::new(None) };
 }
 
@@ -241,7 +243,7 @@ fn between_look_and_removal() {
 #[cfg(not(test))]
 fn between_look_and_removal() {}
 
-/// Ordered by age, and by name where the clock was too coarse.
+/// Ordered by age, then by name, because clock resolution can be coarse.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Found {
     written: SystemTime,
@@ -250,13 +252,13 @@ struct Found {
     wanted: bool,
 }
 
-/// The blobs of one directory.
+/// Adds the blobs of one directory to `found`.
 fn list(dir: &Path, keep: &HashSet<ContentHash>, found: &mut Vec<Found>) -> io::Result<()> {
     let start = dir.file_name().unwrap_or_default().to_string_lossy();
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let hex = format!("{start}{}", entry.file_name().to_string_lossy());
-        // What is not named like ours is not ours to remove.
+        // Files with other names were not created by this store.
         let Ok(hash) = hex.parse::<ContentHash>() else {
             continue;
         };
@@ -281,16 +283,16 @@ fn make_dir(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Copies all of `from` to the empty file `to`, and says what it copied.
+/// Copies all of `from` to the empty file `to`, and returns the hash and size of the content.
 pub(crate) fn copy_hashed(from: &File, to: &File) -> io::Result<(ContentHash, u64)> {
     let mut hasher = blake3::Hasher::new();
     let mut size = 0;
     let mut buffer = vec![0; 128 * 1024];
-    // A file system that shares blocks needs no second copy; the bytes are read for the hash only.
+    // With reflinks no bytes are copied; they are read only for the hash.
     let shared = rustix::fs::ioctl_ficlone(to, from).is_ok();
     let (reader, mut writer) = if shared { (to, to) } else { (from, to) };
     loop {
-        // At an offset of our own: the descriptor may be anywhere, and belongs to the caller.
+        // Read at an explicit offset: the descriptor's position belongs to the caller.
         let read = match reader.read_at(&mut buffer, size) {
             Ok(0) => break,
             Ok(read) => read,
@@ -319,8 +321,8 @@ mod tests {
         blobs.put(&File::open(path).unwrap()).unwrap().0
     }
 
-    /// A commit that renews a content while a sweep removes it either fails and keeps its own copy, or finds the content
-    /// afterwards.
+    /// A commit that renews a blob while a sweep removes it either fails and writes its own copy, or keeps the
+    /// blob.
     #[test]
     fn a_14_a_content_that_was_renewed_is_not_swept() {
         let dir = tempfile::tempdir().unwrap();
@@ -346,7 +348,7 @@ mod tests {
         assert_eq!(renewed.is_ok(), blobs.has(hash, 7));
         MEANWHILE.set(None);
 
-        // The other order: what was renewed after the sweep has listed it stays.
+        // The other order: a blob renewed after the sweep has listed it stays.
         let hash = put(&blobs, dir.path(), b"another");
         let file = OpenOptions::new()
             .append(true)
@@ -361,7 +363,7 @@ mod tests {
         file.set_modified(old - Duration::from_secs(60)).unwrap();
         let other = Arc::clone(&blobs);
         MEANWHILE.set(Some(Box::new(move || {
-            // As a commit would whose turn comes between two removals.
+            // A commit that runs between two removals.
             let file = OpenOptions::new()
                 .append(true)
                 .open(other.path(hash))

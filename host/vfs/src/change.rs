@@ -1,5 +1,4 @@
-//! What a call did to files, as data: the same list is shown to a person, committed, written into the journal and
-//! undone.
+//! File changes of a call as data: the same list is shown to the user, committed, journaled and undone.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -14,14 +13,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{FileId, Stat};
 
-/// One path before and after a call. In a list a directory comes before what is in it.
+/// One path before and after a call. In a list, a directory comes before its entries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     pub at: Location,
     pub before: Image,
     pub after: Image,
-    /// The thing itself was moved here from there, with all that is in it. `before` is then [`Image::Absent`], and
-    /// changes inside of it are listed under the new place.
+    /// The entry was moved from this path with all its contents. `before` is then [`Image::Absent`], and changes
+    /// inside it are listed under the new path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved_from: Option<Location>,
 }
@@ -29,13 +28,13 @@ pub struct Change {
 /// A path below a granted directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Location {
-    /// The granted directory on the host, without links.
+    /// The granted directory on the host, without symbolic links.
     pub root: PathBuf,
-    /// Components with `/` between them; no `.`, no `..`, never empty.
+    /// Components separated by `/`; no `.` or `..`, never empty.
     pub path: String,
 }
 
-/// What a path is at one moment.
+/// State of a path at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Image {
@@ -45,8 +44,7 @@ pub enum Image {
     Link { target: LinkTarget },
 }
 
-/// Where a symbolic link leads: any bytes, as the file system has them. In JSON a text, or a list of bytes when it is
-/// not UTF-8.
+/// Target of a symbolic link: arbitrary bytes. In JSON a string, or a list of bytes if it is not UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkTarget(OsString);
 
@@ -62,7 +60,7 @@ impl<T: Into<OsString>> From<T> for LinkTarget {
     }
 }
 
-/// What is not UTF-8 is replaced, and characters that a terminal acts on are escaped.
+/// Replaces invalid UTF-8 and escapes control characters.
 impl fmt::Display for LinkTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0.to_string_lossy().escape_debug())
@@ -93,7 +91,7 @@ impl<'de> Deserialize<'de> for LinkTarget {
     }
 }
 
-/// A regular file: the same hash, size and mode are the same file to everybody.
+/// A regular file. Two files with the same hash, size and mode count as equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileImage {
     pub hash: ContentHash,
@@ -102,7 +100,7 @@ pub struct FileImage {
     pub mode: u32,
 }
 
-/// How a file looked when the call first touched it. While all of it is the same, the content is taken to be.
+/// Metadata of a file when the call first accessed it. While all of it matches, the content is assumed unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BaseStat {
     pub id: FileId,
@@ -122,7 +120,7 @@ impl From<&Stat> for BaseStat {
     }
 }
 
-/// BLAKE3 of a file's bytes; in hexadecimal where people or JSON see it.
+/// BLAKE3 hash of a file's content; hexadecimal in text and JSON.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentHash(pub [u8; 32]);
 
@@ -131,7 +129,7 @@ impl ContentHash {
         Self(blake3::hash(bytes).into())
     }
 
-    /// Reads to the end from where the reader is.
+    /// Reads to the end from the reader's current position.
     pub fn of_reader(reader: impl Read) -> io::Result<Self> {
         let mut hasher = blake3::Hasher::new();
         hasher.update_reader(reader)?;

@@ -1,4 +1,4 @@
-//! Looks without changing anything: lists a directory, tells what a path is, reads where a link points.
+//! Read-only queries: list a directory, stat a path, read a link.
 
 use std::{
     ffi::CStr,
@@ -16,32 +16,32 @@ use crate::{
     walk::{Last, Place},
 };
 
-/// One line of a directory listing.
+/// One entry of a directory listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub name: String,
     pub kind: Kind,
 }
 
-/// What a directory holds.
+/// Entries of a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DirListing {
     pub entries: Vec<Entry>,
-    /// Entries that are left out because their names are not UTF-8.
+    /// Number of entries that are omitted because their names are not UTF-8.
     pub unnamed: usize,
 }
 
 impl Scope {
-    /// The entries of `dir` without `.` and `..`, in the file system's order.
+    /// Lists the entries of `dir` without `.` and `..`, in the file system's order.
     ///
-    /// Reading stops at the first entry over `limit`: a directory of a million entries costs no more than one of
-    /// `limit`. A name that is not UTF-8 is counted and left out, because no guest could ask for it. What is hidden is
-    /// left out and not counted.
+    /// Reading stops at the first entry over `limit`, so the cost of a huge directory is bounded. Names that are
+    /// not UTF-8 are omitted and counted, because guests cannot pass them. Excluded entries are omitted and not
+    /// counted.
     pub fn read_dir(&self, dir: BorrowedFd<'_>, limit: usize) -> Result<DirListing, Refusal> {
         self.read_dir_under(None, dir, limit)
     }
 
-    /// As if the names that a call has changed were not there.
+    /// Like [`Scope::read_dir`], without the names that the call has changed.
     pub(crate) fn read_dir_under(
         &self,
         over: Option<&Layers>,
@@ -49,7 +49,7 @@ impl Scope {
         limit: usize,
     ) -> Result<DirListing, Refusal> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        // Opened anew: the handle may be `O_PATH`, and its position is shared with every other call.
+        // Reopened: the handle may be `O_PATH`, and its position is shared with all other calls.
         let own = open_beneath(dir, ".", flags, Mode::empty(), BENEATH).map_err(open_refused)?;
         let (mut id, mut site) = (None, None);
         if self.needs_sites() || self.rules.tangled || over.is_some() {
@@ -57,7 +57,7 @@ impl Scope {
             id = Some(here);
             if self.needs_sites() {
                 site = match self.site(over, own.as_fd(), here) {
-                    // It was removed while it was held.
+                    // The directory was removed while it was open.
                     Err(Refusal::NotFound) => return Ok(DirListing::default()),
                     site => Some(site?),
                 };
@@ -72,7 +72,7 @@ impl Scope {
             if name == c"." || name == c".." || id.is_some_and(changed) {
                 continue;
             }
-            // What is hidden does not count, or a guest could count it; but looking has an end.
+            // Excluded entries do not count toward `limit`, or a guest could count them; but the scan is bounded.
             looked += 1;
             let kind = kind_of(dir, name, entry.file_type());
             let hides = |id| self.hides(id, site.as_ref(), name, entry.ino(), kind);
@@ -111,7 +111,7 @@ impl Scope {
             || left_out()
     }
 
-    /// What `path` below `dir` is. Special files can be asked about, though never opened.
+    /// Metadata of `path` below `dir`. Special files can be queried, but never opened.
     pub fn stat_at(&self, dir: BorrowedFd<'_>, path: &str, follow: bool) -> Result<Stat, Refusal> {
         check_path(path)?;
         if let Some(resolve) = self.resolve_by_kernel(dir, path)? {
@@ -138,7 +138,7 @@ impl Scope {
         stat_of(&self.walk(dir, Access::ReadOnly, path, last)?)
     }
 
-    /// The text of a symbolic link. An absolute one would only tell the guest about the host, so it stays closed.
+    /// Target of a symbolic link. Absolute targets are refused, because they reveal host paths.
     pub fn read_link_at(&self, dir: BorrowedFd<'_>, path: &str) -> Result<String, Refusal> {
         link_text(&self.walk(dir, Access::ReadOnly, path, Last::FollowIfSlash)?)
     }
@@ -169,7 +169,7 @@ pub(crate) fn link_text(place: &Place<'_>) -> Result<String, Refusal> {
     }
 }
 
-/// Some file systems do not tell kinds in a listing.
+/// Some file systems do not report the file type in listings.
 pub(crate) fn kind_of(dir: BorrowedFd<'_>, name: &CStr, listed: FileType) -> Kind {
     if listed != FileType::Unknown {
         return listed.into();

@@ -1,4 +1,4 @@
-//! What a grant leaves out: patterns in the grammar of `.gitignore`, matched below the granted directory.
+//! Exclude patterns of a grant, in `.gitignore` syntax, matched below the granted directory.
 
 use std::{
     ffi::OsStr,
@@ -12,9 +12,9 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use crate::ScopeError;
 
-/// Files that hold secrets in most people's folders. A later pattern of the grant's own can let one in again with `!`.
+/// Default patterns for files that hold secrets. A later pattern of the grant can include one again with `!`.
 pub const DEFAULT_EXCLUDES: &[&str] = &[
-    // Settings with passwords and tokens in them, but not the samples that belong to a project.
+    // Settings files with passwords and tokens, but not the samples that belong to a project.
     ".env",
     ".env.*",
     "!.env.example",
@@ -28,7 +28,7 @@ pub const DEFAULT_EXCLUDES: &[&str] = &[
     ".git-credentials",
     ".pypirc",
     ".htpasswd",
-    // Folders of programs that keep keys.
+    // Directories of programs that store keys.
     ".ssh/",
     ".gnupg/",
     ".aws/",
@@ -40,7 +40,7 @@ pub const DEFAULT_EXCLUDES: &[&str] = &[
     "**/.docker/config.json",
     "**/.cargo/credentials.toml",
     ".vault-token",
-    // Keys by the names that their tools give them.
+    // Keys, by the default file names of their tools.
     "id_rsa",
     "id_dsa",
     "id_ecdsa",
@@ -57,12 +57,12 @@ pub const DEFAULT_EXCLUDES: &[&str] = &[
     "*.ppk",
 ];
 
-/// Paths on the host that one call may not see, besides what its grants leave out. A rule of the host's owner decides.
+/// Host paths that policy rules deny to one call, in addition to the excludes of its grants.
 #[derive(Clone)]
 pub struct DeniedPaths(Arc<dyn Fn(&Path) -> bool + Send + Sync>);
 
 impl DeniedPaths {
-    /// `denies` gets absolute paths without links, of what is there and of what is to be made.
+    /// `denies` gets absolute paths without symbolic links, of existing entries and of entries to be created.
     pub fn new(denies: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(denies))
     }
@@ -78,16 +78,16 @@ impl fmt::Debug for DeniedPaths {
     }
 }
 
-/// One grant's patterns.
+/// Patterns of one grant.
 #[derive(Debug, Default)]
 pub(crate) struct Excludes(Option<Patterns>);
 
 #[derive(Debug)]
 struct Patterns {
-    /// In lower case, as the names that it is asked about: some file systems find `.ENV` under `.env`. A glob that
-    /// ignores case would be a regular expression, and ten times as slow.
+    /// Lowercase, like the names they are matched with, because some file systems ignore case. A case-insensitive
+    /// glob would compile to a regular expression, which is ten times slower.
     globs: Gitignore,
-    /// A pattern such as `!d/`: a directory may be in sight where a file of that name is not.
+    /// A pattern such as `!d/` exists: it can include a directory where a file of that name stays excluded.
     lets_directories_in: bool,
 }
 
@@ -102,8 +102,8 @@ impl Excludes {
         };
         let mut builder = GitignoreBuilder::new("");
         for pattern in patterns {
-            // What git would skip without a word, or take for something else, is here a mistake that leaves a secret
-            // open.
+            // Patterns that git ignores or reads differently are errors here, because they would leave a secret
+            // readable.
             if let Some(why) = mistake(pattern, host) {
                 return Err(bad(pattern, why.to_owned()));
             }
@@ -125,8 +125,10 @@ impl Excludes {
         self.0.is_none()
     }
 
-    /// Whether this name in that directory below the grant is left out. None: nobody knows what it is, or it is to be
-    /// made, and then it is left out if it could be.
+    /// Whether `name` in the directory `below` the grant is excluded.
+    ///
+    /// `is_dir` is `None` if the type is unknown or the entry is to be created; it is then excluded if any type
+    /// would be.
     pub(crate) fn hide(&self, below: &Path, name: &[u8], is_dir: Option<bool>) -> bool {
         let Some(patterns) = &self.0 else {
             return false;
@@ -135,30 +137,30 @@ impl Excludes {
         let leave_out = |is_dir| patterns.globs.matched(&path, is_dir).is_ignore();
         match is_dir {
             Some(is_dir) => leave_out(is_dir),
-            // Every pattern can fit a directory.
+            // Every pattern can match a directory.
             None => leave_out(true) || patterns.lets_directories_in && leave_out(false),
         }
     }
 }
 
-/// Why a pattern would leave nothing out.
+/// The reason why a pattern would not exclude anything.
 fn mistake(pattern: &str, host: &Path) -> Option<&'static str> {
     let body = pattern.strip_prefix('!').unwrap_or(pattern);
     let first = body.chars().next();
     if pattern.starts_with('#') {
-        return Some("it is a comment; a name that begins with # is written \\#");
+        return Some("it is a comment; to match a name that begins with #, write \\#");
     }
     if first.is_none_or(|c| c.is_whitespace() || c == '\u{feff}') || body.contains(char::is_control)
     {
-        return Some("it is empty, begins with a blank or has a control character in it");
+        return Some("it is empty, begins with whitespace or contains a control character");
     }
     if Path::new(body).starts_with(host) && host != Path::new("/") || body.starts_with("~/") {
-        return Some("a pattern is relative to the granted folder and no path of the machine");
+        return Some("it is a host path; patterns are relative to the granted directory");
     }
     let inner = body.strip_prefix('/').unwrap_or(body);
     let inner = inner.strip_suffix('/').unwrap_or(inner);
     if inner.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return Some("a part of it is empty, `.` or `..`, which no name is");
+        return Some("it has a component that is empty, `.` or `..`");
     }
     None
 }

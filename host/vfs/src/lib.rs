@@ -1,26 +1,26 @@
-//! This crate exists so that a guest's path can only ever name what its grants name: it opens the granted
-//! directories once, by inode, and answers every later path question below those descriptors.
+//! Capability file system: confines a guest's paths to its granted directories.
 //!
-//! Read in this order: [`PathGrant`] and [`Protected`] say what is wanted, [`Scope::open`] turns them into held
-//! descriptors, [`Scope::open_at`] and its sisters act below them, [`Refusal`] says why not. [`Stage`] has the same
-//! operations for a call whose writes are looked at before they happen.
+//! The granted directories are opened once, by inode; all later paths are resolved below these descriptors.
 //!
-//! Two resolvers answer a path. Where no grant lies inside another and nothing protected lies inside a grant, the
-//! kernel does it in one `openat2`. Otherwise, and for everything that changes a directory, `walk.rs` goes
-//! component by component, because the access may change at any inode on the way.
+//! Start with [`PathGrant`] and [`ProtectedPath`], the configuration. [`Scope::open`] turns it into open
+//! descriptors, [`Scope::open_at`] and the other `*_at` methods act below them, and [`PathError`] reports why an
+//! operation was refused. [`Stage`] has the same operations for calls whose writes are staged.
 //!
-//! Known limits, on purpose:
-//! - A hard link that the person made beforehand to a file outside is a file of the grant like any other; so is one
-//!   to a file that the grant leaves out by its name.
-//! - Mount points below a grant are not crossed; what is mounted there needs its own grant.
-//! - Two calls of one plugin, one moving a directory upwards while the other makes a link inside it, can leave a link
-//!   that points out of the grant. No scope follows it; the host's own readers should go through a scope too.
+//! Two resolvers exist. If no grants are nested and no protected path is inside a grant, the kernel resolves a path
+//! with one `openat2`. Otherwise, and for all operations that change a directory, `walk.rs` resolves one component
+//! at a time, because the access can change at any inode.
+//!
+//! Known limits, by design:
+//! - A hard link inside a grant to a file outside counts as a file of the grant; so does one to a file that is
+//!   excluded by name.
+//! - Mount points below a grant are not crossed; they need their own grant.
+//! - Two concurrent calls of one plugin, one that moves a directory up while the other creates a link inside it,
+//!   can leave a link that points out of the grant. No scope follows it; the host's own readers should also use a
+//!   scope.
 //! - The kernel updates access times when a read-only grant is read.
 
 #[cfg(not(target_os = "linux"))]
-compile_error!(
-    "toolhost-vfs confines paths with Linux's openat2, and has no resolver for this system yet; build for Linux"
-);
+compile_error!("toolhost-vfs requires Linux's openat2; build for Linux");
 
 #[cfg(target_os = "linux")]
 mod apply;

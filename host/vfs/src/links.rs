@@ -1,5 +1,5 @@
-//! Keeps guests from planting symbolic links that point out of their directory. No scope would follow one, but a
-//! person's editor, git or indexer knows nothing of grants and would.
+//! Checks that symbolic links created by guests stay inside their directory. Scopes do not follow such links, but a
+//! user's editor, git or indexer would.
 
 use std::{
     ffi::CStr,
@@ -15,11 +15,11 @@ use crate::{
     walk::{Found, MAX_DEPTH, Place},
 };
 
-/// How many entries of a directory are looked through before it may move upwards.
+/// Maximum number of entries that are scanned before a directory may move up.
 pub(crate) const MAX_MOVED: usize = 10_000;
 
-/// Whether a new link with this target may stand `depth` directories below its handle. `..` is allowed only in
-/// front, where it can be counted: `d/..` is another place than it looks like when `d` is itself a link.
+/// Checks the target of a new link `depth` directories below its handle. `..` is allowed only at the start, where
+/// it can be counted: in `d/..`, `d` can itself be a link.
 pub(crate) fn check_target(target: &[u8], depth: usize) -> Result<(), Refusal> {
     match target {
         [] => return Err(Refusal::NotFound),
@@ -55,8 +55,8 @@ fn leading_ups(target: &[u8]) -> usize {
         .count()
 }
 
-/// A link that pointed inside from a deep directory can point outside from a shallow one, and so can the links in a
-/// directory that moves.
+/// A link that points inside from a deep directory can point outside from a shallow one; so can links in a moved
+/// directory.
 pub(crate) fn may_point_from(
     moved: &Found,
     from: &Place<'_>,
@@ -72,8 +72,8 @@ pub(crate) fn may_point_from(
     }
 }
 
-/// Looks through the directory `name`, whose entries will stand `depth` below the handle. Links that a guest could
-/// not have made, absolute ones for example, are the person's own and move along.
+/// Scans the directory `name`, whose entries will be `depth` below the handle. Links that a guest could not have
+/// created, for example absolute ones, belong to the user and are ignored.
 fn links_stay_inside(
     parent: BorrowedFd<'_>,
     name: &CStr,

@@ -1,4 +1,4 @@
-//! The inodes and names at which the access changes: what a walk must know when it crosses into something.
+//! Inodes and names at which the access level changes during a walk.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use crate::{Access, FileId, Refusal, Shield};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
-    /// A granted directory, or something shielded against writing: below it this access holds.
+    /// A granted directory, or a write-protected path: this access applies below it.
     Access(Access),
     Hidden,
 }
@@ -14,20 +14,20 @@ enum Mark {
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Marks {
     inodes: HashMap<FileId, Mark>,
-    /// Names in a directory, besides the inodes: the host replaces its files by renaming new ones over them, and a
-    /// file that does not exist yet has no inode at all.
+    /// Protected names in a directory, in addition to inodes: the host replaces its files by rename, and a file
+    /// that does not exist yet has no inode.
     names: HashMap<FileId, HashMap<String, Shield>>,
-    /// Granted and protected things and every directory above them. If one of these moved, another could be made in
-    /// its place, and the path that the host uses would lead to the guest's own.
+    /// Granted and protected paths and all their parent directories. If one were moved, a guest could create
+    /// another entry at the path that the host uses.
     pinned: HashSet<FileId>,
-    /// Files that were granted by themselves, by name: whoever saves one puts a new file in its place.
+    /// Files that were granted individually, by name, because saving a file can replace its inode.
     files: HashMap<FileId, HashMap<Vec<u8>, Access>>,
-    /// Directories of such files that no grant of a directory reaches: nothing else in them can be seen.
+    /// Directories of such files that no directory grant covers: their other entries are not visible.
     closed: HashSet<FileId>,
 }
 
 impl Marks {
-    /// The same directory granted twice keeps the narrower access.
+    /// A directory that is granted twice gets the narrower access.
     pub(crate) fn grant(&mut self, id: FileId, access: Access) -> Access {
         let mark = self.inodes.entry(id).or_insert(Mark::Access(access));
         if let Mark::Access(known) = mark {
@@ -71,7 +71,7 @@ impl Marks {
         self.pinned.contains(&id)
     }
 
-    /// The access inside `id` when coming from a place with `access`.
+    /// The access inside `id` when entered from a directory with `access`.
     pub(crate) fn enter(&self, id: FileId, access: Access) -> Result<Access, Refusal> {
         match self.inodes.get(&id) {
             None => Ok(access),
@@ -80,7 +80,7 @@ impl Marks {
         }
     }
 
-    /// What a directory was granted with.
+    /// The access that a directory was granted with.
     pub(crate) fn access(&self, id: FileId) -> Option<Access> {
         match self.inodes.get(&id)? {
             Mark::Access(access) => Some(*access),
@@ -95,7 +95,7 @@ impl Marks {
         self.names.get(&dir)?.get(&folded(name)).copied()
     }
 
-    /// The same file granted twice keeps the narrower access.
+    /// A file that is granted twice gets the narrower access.
     pub(crate) fn grant_file(&mut self, dir: FileId, name: &[u8], access: Access) {
         let names = self.files.entry(dir).or_default();
         let known = names.entry(name.to_vec()).or_insert(access);
@@ -115,7 +115,7 @@ impl Marks {
     }
 }
 
-/// Some file systems find `POLICY.TOML` under `policy.toml`. Shielding both names costs a guest nothing it needs.
+/// Some file systems ignore case. Protecting both spellings does not affect legitimate guests.
 fn folded(name: &[u8]) -> String {
     String::from_utf8_lossy(name).to_lowercase()
 }

@@ -1,5 +1,5 @@
-//! Changes directories: makes, removes, renames, links, sets times. Always by walking, so that the parent is held
-//! and the last name is acted on exactly as it is, link or not.
+//! Operations that change directories: create, remove, rename, link, set times. They always walk the path, so that
+//! the parent is held open and the last component is not followed.
 
 use std::{os::fd::BorrowedFd, time::SystemTime};
 
@@ -11,7 +11,7 @@ use crate::{
     walk::{Found, Last, Place},
 };
 
-/// What one of a file's two times becomes.
+/// New value of a file's access or modification time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NewTime {
     Keep,
@@ -65,7 +65,7 @@ impl Scope {
         )?)
     }
 
-    /// Renames within a directory or between two handles. Both sides need write access, and so does what is moved.
+    /// Renames within a directory or between two handles. Both sides and the moved entry need write access.
     pub fn rename_at(
         &self,
         dir: BorrowedFd<'_>,
@@ -88,7 +88,7 @@ impl Scope {
         )?)
     }
 
-    /// Makes a second name for a file. Its contents become reachable at the new place, so both need write access.
+    /// Creates a hard link. The content becomes accessible at the new path, so both sides need write access.
     pub fn link_at(
         &self,
         dir: BorrowedFd<'_>,
@@ -112,8 +112,8 @@ impl Scope {
         )?)
     }
 
-    /// Makes a symbolic link, but none that points out of the directory `dir`: a person's editor or git, which know
-    /// nothing of grants, would follow it.
+    /// Creates a symbolic link. Targets outside the directory `dir` are refused, because a user's editor or git
+    /// would follow them.
     pub fn symlink_at(
         &self,
         dir: BorrowedFd<'_>,
@@ -171,13 +171,13 @@ impl Scope {
         Ok(found)
     }
 
-    /// What moves, when it may. Where its links would point is another question.
+    /// Returns the entry to move if the rename is allowed. Does not check its links.
     pub(crate) fn may_rename<'p>(
         &self,
         from: &'p Place<'_>,
         to: &Place<'_>,
     ) -> Result<&'p Found, Refusal> {
-        // Refused before anything else, so that a read-only place tells nothing by its errors.
+        // Checked first, so that errors reveal nothing about read-only directories.
         if from.access == Access::ReadOnly || to.access == Access::ReadOnly {
             return Err(Refusal::NotPermitted);
         }
@@ -200,7 +200,7 @@ impl Scope {
         Ok(moved)
     }
 
-    /// What gets another name, when it may.
+    /// Returns the entry to link if the link is allowed.
     pub(crate) fn may_link<'p>(
         &self,
         from: &'p Place<'_>,
@@ -213,7 +213,7 @@ impl Scope {
             return Err(Refusal::NotPermitted);
         }
         let linked = self.may_take_away(from)?;
-        // A second name for a device or a socket serves no tool; a directory cannot have one.
+        // Hard links to devices and sockets are not needed; directories cannot have them.
         if !matches!(linked.stat.kind, Kind::File | Kind::Symlink)
             || to.file_only && linked.stat.kind != Kind::File
         {
@@ -228,7 +228,7 @@ impl Scope {
         Ok(linked)
     }
 
-    /// Whether the name may go: it exists, is the guest's to change, and nobody's directory.
+    /// Returns the entry if it exists, is writable and is not pinned.
     pub(crate) fn may_take_away<'p>(&self, place: &'p Place<'_>) -> Result<&'p Found, Refusal> {
         if place.access == Access::ReadOnly {
             return Err(Refusal::NotPermitted);
@@ -237,7 +237,7 @@ impl Scope {
             return Err(Refusal::Invalid);
         }
         let found = place.found.as_ref().ok_or(Refusal::NotFound)?;
-        // `found.access` is narrower than the parent's where a read-only grant or a shield begins right here.
+        // `found.access` is narrower than the parent's where a read-only grant or a protected path begins here.
         if found.access == Access::ReadOnly || self.rules.marks.is_pinned(found.stat.id) {
             return Err(Refusal::NotPermitted);
         }
@@ -253,9 +253,9 @@ fn may_make(place: &Place<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// Whether a new thing may be made at the place.
+/// Checks that a new entry can be created at the place.
 pub(crate) fn may_make_new(place: &Place<'_>) -> Result<(), Refusal> {
-    // First, so that without write access the answer is the same whether or not the name exists.
+    // First, so that without write access the error does not depend on whether the name exists.
     may_make(place)?;
     if place.file_only {
         return Err(Refusal::NotPermitted);
@@ -285,8 +285,8 @@ pub(crate) fn may_set_times<'p>(place: &'p Place<'_>) -> Result<&'p Found, Refus
     Ok(found)
 }
 
-/// `f.txt/` and `link/` name directories. Taking them for the file or the link itself is how other hosts were
-/// led out of their roots.
+/// Rejects `f.txt/` and `link/`, which name directories. Other sandboxes have been escaped by treating them as the
+/// file or link itself.
 fn no_slash_after(place: &Place<'_>) -> Result<(), Refusal> {
     match (place.dir_only, &place.found) {
         (false, _) => Ok(()),
@@ -322,7 +322,7 @@ pub(crate) fn timespec(time: NewTime) -> Result<Timespec, Refusal> {
         Err(before) => {
             let before = before.duration();
             let nanoseconds = before.subsec_nanos();
-            // The kernel counts nanoseconds upwards from the second before.
+            // The kernel counts nanoseconds forward from the previous second.
             let borrow = i64::from(nanoseconds > 0);
             let up = if nanoseconds > 0 {
                 1_000_000_000 - nanoseconds

@@ -1,4 +1,4 @@
-//! Opens a path below a handle. Only regular files and directories come out, and nothing on the way can block.
+//! Opens paths below a handle. Only regular files and directories are opened, and no open blocks.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -13,7 +13,7 @@ use crate::{
     walk::{Last, Place},
 };
 
-/// How to open. With neither `read` nor `write`, a file is opened for reading.
+/// Open options. With neither `read` nor `write`, a file is opened for reading.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OpenHow {
     pub read: bool,
@@ -21,27 +21,27 @@ pub struct OpenHow {
     pub append: bool,
     pub create: bool,
     pub exclusive: bool,
-    /// Implies that the descriptor can write.
+    /// Requires write access to the descriptor.
     pub truncate: bool,
-    /// Only a directory will do.
+    /// Fail unless it is a directory.
     pub directory: bool,
     /// Follow a symbolic link in the last component.
     pub follow: bool,
 }
 
-/// What was opened.
+/// Result of an open.
 #[derive(Debug)]
 pub struct Opened {
     pub fd: OwnedFd,
-    /// How far the grants go at this place; pass it along with `fd` when `fd` is a directory. What a file's
-    /// descriptor itself can do was said by [`OpenHow`].
+    /// The access at this place; pass it along with `fd` if `fd` is a directory. The capabilities of a file
+    /// descriptor are those requested by [`OpenHow`].
     pub access: Access,
-    /// [`Kind::File`] or [`Kind::Directory`], never anything else.
+    /// [`Kind::File`] or [`Kind::Directory`] only.
     pub kind: Kind,
 }
 
 impl OpenHow {
-    /// Whether this open can change anything, and so needs [`Access::ReadWrite`].
+    /// Whether this open can modify anything, and so needs [`Access::ReadWrite`].
     pub fn changes(self) -> bool {
         self.write || self.append || self.create || self.truncate
     }
@@ -60,7 +60,7 @@ impl OpenHow {
             (false, true) => OFlags::WRONLY,
             (_, false) => OFlags::RDONLY,
         };
-        // A FIFO, a leased file or a tape may block an open for ever; a terminal could become ours.
+        // A FIFO, a leased file or a tape can block an open; a terminal could become the controlling terminal.
         flags |= OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         for (wanted, flag) in [
             (self.append, OFlags::APPEND),
@@ -73,11 +73,11 @@ impl OpenHow {
                 flags |= flag;
             }
         }
-        // `O_TRUNC` is left out on purpose: we truncate after we know what was opened.
+        // `O_TRUNC` is omitted: the file is truncated after its type is checked.
         flags
     }
 
-    /// Never executable; the kernel takes the umask off.
+    /// Never executable; the kernel applies the umask.
     pub(crate) fn mode(self) -> Mode {
         if self.create {
             Mode::from_raw_mode(0o666)
@@ -86,11 +86,11 @@ impl OpenHow {
         }
     }
 
-    /// What a walk has to do with a link in the last component.
+    /// How a walk handles a link in the last component.
     pub(crate) fn last(self) -> Last {
         match (self.create && self.exclusive, self.follow) {
             (true, _) => Last::Exact,
-            // A name that ends in a slash is refused, so nothing is followed.
+            // A trailing slash is refused, so nothing is followed.
             (false, false) if self.create => Last::Exact,
             (false, true) if self.create => Last::FollowToMake,
             (false, true) => Last::Follow,
@@ -98,15 +98,15 @@ impl OpenHow {
         }
     }
 
-    /// Whether what a walk found may be opened so, or made where it found nothing; and the access there.
+    /// Checks that the walked place can be opened or created this way, and returns the access there.
     pub(crate) fn may_open(self, place: &Place<'_>) -> Result<Access, Refusal> {
-        // As the kernel has it: a name with a slash after it is never the name of a new file.
+        // Like the kernel: a name with a trailing slash never names a new file.
         if self.create && place.dir_only && !place.is_dot() {
             return Err(Refusal::IsDirectory);
         }
         let access = match &place.found {
             Some(found) => {
-                // In the order in which the kernel looks, so that both resolvers give the same reason.
+                // In the kernel's order, so that both resolvers report the same error.
                 let is_plain = matches!(found.stat.kind, Kind::File | Kind::Directory);
                 match found.stat.kind {
                     _ if self.create && self.exclusive && !is_plain => return Err(Refusal::Exists),
@@ -131,7 +131,7 @@ impl OpenHow {
 }
 
 impl Scope {
-    /// Opens `path` below `dir`, a directory that was opened through this scope and came with `access`.
+    /// Opens `path` below `dir`, a directory opened through this scope with `access`.
     pub fn open_at(
         &self,
         dir: BorrowedFd<'_>,
@@ -155,7 +155,7 @@ impl Scope {
         }
     }
 
-    /// How the kernel may resolve the path in one step; None where only a walk will do.
+    /// Resolve flags for a single `openat2`, or `None` if the path must be walked.
     pub(crate) fn resolve_by_kernel(
         &self,
         dir: BorrowedFd<'_>,
@@ -174,7 +174,7 @@ impl Scope {
             }
             site.below.push(name);
         }
-        // Without links in it, the path says where it leads.
+        // A path without links shows where it leads.
         Ok(Some(BENEATH | ResolveFlags::NO_SYMLINKS))
     }
 
@@ -212,7 +212,7 @@ impl Scope {
         Ok(())
     }
 
-    /// The decision is taken on what was really opened, so it does not matter who swapped the name meanwhile.
+    /// Decided on the opened inode, so concurrent renames do not matter.
     pub(crate) fn admit(
         &self,
         fd: OwnedFd,
@@ -223,7 +223,7 @@ impl Scope {
         if !matches!(stat.kind, Kind::File | Kind::Directory) {
             return Err(Refusal::NotPermitted);
         }
-        // Also on the short road: a hard link may lead to a protected file from anywhere.
+        // Also on the fast path: a hard link can lead to a protected file from anywhere.
         let access = self.enter(stat.id, access)?;
         if how.changes() && access == Access::ReadOnly {
             return Err(Refusal::NotPermitted);
@@ -239,8 +239,8 @@ impl Scope {
     }
 }
 
-/// Renames elsewhere keep disturbing a `..` in the path, and a link may lead to what is left out; our own walk does not
-/// mind the ones and sees the others.
+/// Whether `openat2` failed for a reason that a walk handles: concurrent renames disturb a `..` in the path, or a
+/// link may lead to an excluded path.
 pub(crate) fn must_walk(errno: Errno, resolve: ResolveFlags) -> bool {
     errno == Errno::AGAIN || errno == Errno::LOOP && resolve.contains(ResolveFlags::NO_SYMLINKS)
 }

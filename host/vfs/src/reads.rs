@@ -1,5 +1,5 @@
-//! What a call looked at: which names it asked for, which directories it listed and which files it opened. While all
-//! of it is as it was, the call would do the same again.
+//! Read set of a call: names looked up, directories listed and files opened. While all of it is unchanged, the call
+//! would produce the same result.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,16 +18,17 @@ use crate::{
     sys::{BENEATH, NAME_ONLY, open_beneath},
 };
 
-/// More names than this are not kept, and then nobody can say that all of them are as they were.
+/// Maximum number of recorded names. Above it the read set is incomplete, and counts as changed.
 const MAX_NAMES: usize = 20_000;
-/// Nor more than this many bytes of names.
+/// Maximum size of all recorded paths, in bytes.
 const MAX_BYTES: usize = 4 << 20;
-/// Contents of one call that are read once more, to be compared when only times have changed.
+/// Maximum size of the file contents of one call that are hashed, in bytes, to compare them when only timestamps
+/// changed.
 const MAX_HASHED: u64 = 64 << 20;
-/// A clock of a file system ticks this slowly at worst: what was written within a tick looks the same afterwards.
+/// The coarsest timestamp resolution of a file system: a second write within it can leave the timestamp unchanged.
 const TICK: Duration = Duration::from_secs(2);
 
-/// The read set of one call. What the call itself put there is not part of it.
+/// The read set of one call, without what the call itself wrote.
 #[derive(Debug, Default)]
 pub struct Reads(Mutex<Log>);
 
@@ -35,22 +36,23 @@ pub struct Reads(Mutex<Log>);
 struct Log {
     names: BTreeMap<PathBuf, Name>,
     listings: BTreeMap<PathBuf, ContentHash>,
-    /// Directories that the call moved: whatever is in them counts as seen.
+    /// Directories that the call moved: all of their content counts as read.
     trees: BTreeSet<PathBuf>,
-    /// Of all paths.
+    /// Size of all paths.
     bytes: usize,
-    /// Something was seen that cannot be kept, or two things at one name.
+    /// The read set is incomplete: a limit was exceeded, or one name had two states.
     lost: bool,
 }
 
 impl Log {
-    /// Was a directory asked about itself, and not only passed on the way?
+    /// Whether the directory's metadata was queried, and not only traversed.
     fn shows_times(&self, dir: &Path) -> bool {
         let seen = self.names.get(dir).and_then(|name| name.seen);
         seen.is_some_and(|seen| seen.rest.is_some())
     }
 
-    /// Room for one more path. Without it nothing is kept any more: half of it would say nothing.
+    /// Reserves space for one more path. Above the limit nothing is recorded, because a partial read set proves
+    /// nothing.
     fn fits(&mut self, path: &Path) -> bool {
         self.bytes += path.as_os_str().len() + size_of::<(PathBuf, Name)>();
         let paths = self.names.len() + self.listings.len() + self.trees.len();
@@ -68,7 +70,7 @@ impl Log {
 struct Name {
     seen: Option<Print>,
     content: Option<Content>,
-    /// When it was last looked at, by the clock of this machine.
+    /// When it was last read, by the clock of this machine.
     at: SystemTime,
 }
 
@@ -78,7 +80,7 @@ enum Content {
     Hashed(ContentHash),
 }
 
-/// What tells one state of a thing from the next. Of a directory on the way only that it is the same one.
+/// Metadata that identifies a state of an entry. For a traversed directory only its identity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Print {
     id: FileId,
@@ -150,7 +152,7 @@ impl Reads {
         }
     }
 
-    /// The file was opened for its content.
+    /// Records that the file was opened for its content.
     pub(crate) fn content(&self, path: PathBuf, stat: &Stat) {
         self.name(path.clone(), Some(stat), false);
         if let Some(name) = self.log().names.get_mut(&path) {
@@ -180,14 +182,15 @@ impl Reads {
         }
     }
 
-    /// Whether a change at this path on the host can have been seen, or could be now. `in_place`: a file was there
-    /// before and is there now, so that listings stay as they are.
+    /// Whether a change at this host path can affect what the call read.
+    ///
+    /// `in_place` means that a file was there before and after the change, so that listings are unaffected.
     pub fn touched_by(&self, path: &Path, in_place: bool) -> bool {
         let log = self.log();
         log.lost
             || at_or_below(&log.names, path)
             || at_or_below(&log.listings, path)
-            // Its times.
+            // The directory's timestamps.
             || path.parent().is_some_and(|dir| log.shows_times(dir))
             || !in_place
                 && path
@@ -199,8 +202,8 @@ impl Reads {
                 .any(|tree| path.starts_with(tree) || tree.starts_with(path))
     }
 
-    /// Reads the opened files once more, so that later a changed time alone does not count as a change. For a call
-    /// that has ended.
+    /// Hashes the opened files after the call has ended, so that later a changed timestamp alone does not count as
+    /// a change.
     pub fn hash_contents(&self, scope: &Scope) {
         let mut log = self.log();
         let mut left = MAX_HASHED;
@@ -222,8 +225,8 @@ impl Reads {
         log.lost |= lost;
     }
 
-    /// Whether everything is as the call saw it. Looks at all of it, so it may take its time; `scope` is what the call
-    /// had.
+    /// Whether everything is as the call read it. Blocks while it checks each entry; `scope` is the scope of the
+    /// call.
     pub fn still_hold(&self, scope: &Scope) -> bool {
         let log = self.log();
         !log.lost
@@ -237,7 +240,7 @@ impl Reads {
             })
     }
 
-    /// About as many bytes as it takes in memory.
+    /// Approximate memory use in bytes.
     pub fn weight(&self) -> usize {
         size_of::<Log>() + self.log().bytes
     }
@@ -255,7 +258,7 @@ impl Name {
             (Some(seen), Looked::Found(now)) => (seen, now),
             _ => return false,
         };
-        // A write within the tick of the clock would not show.
+        // A write within the timestamp resolution would not be visible.
         let settled = seen
             .rest
             .and_then(|rest| rest.changed)
@@ -272,7 +275,7 @@ impl Name {
                     && now.is_some_and(|(now, _)| now == *hash)
             }
             Some(Content::Opened) => same && settled,
-            // A directory's entries are compared one by one, where they were listed.
+            // A listed directory's entries are compared one by one.
             _ => same,
         }
     }
@@ -325,7 +328,7 @@ fn list(scope: &Scope, path: &Path) -> Option<Vec<Entry>> {
     Some(listed.entries)
 }
 
-/// In any order: that of a file system says nothing.
+/// Independent of the order, which depends on the file system.
 fn hash_of(entries: &[Entry]) -> ContentHash {
     let mut lines: Vec<String> = entries
         .iter()
@@ -335,7 +338,7 @@ fn hash_of(entries: &[Entry]) -> ContentHash {
     ContentHash::of(lines.concat().as_bytes())
 }
 
-/// Paths are ordered by their components, so what is below a path comes right after it.
+/// Paths sort by components, so descendants directly follow their ancestor.
 fn at_or_below<T>(map: &BTreeMap<PathBuf, T>, path: &Path) -> bool {
     map.range::<Path, _>((Bound::Included(path), Bound::Unbounded))
         .next()

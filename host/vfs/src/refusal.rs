@@ -1,10 +1,10 @@
-//! Every way in which the file system says no, one variant for each thing a caller might tell its guest.
+//! Errors of file system operations and of opening a scope.
 
 use std::path::PathBuf;
 
 use rustix::io::Errno;
 
-/// Why one path operation was refused. The names follow WASI's error codes.
+/// Why a path operation was refused. The names follow WASI's error codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("not permitted: outside the granted directories, or without write access")]
@@ -69,29 +69,29 @@ impl From<Errno> for Refusal {
     }
 }
 
-/// Why a set of grants could not become a scope. Written for the person who wrote the grant.
+/// Why a scope could not be opened for a set of grants. Written for the operator who configured the grants.
 #[derive(Debug, thiserror::Error)]
 pub enum ScopeError {
     #[error(
-        "cannot confine paths on this kernel: kernel 5.6 or newer is needed, with openat2 not blocked by a sandbox"
+        "cannot confine paths on this kernel; use kernel 5.6 or newer, with openat2 not blocked by a sandbox"
     )]
     OldKernel,
-    #[error("granted path `{path}` is not absolute; write it from `/`", path = .0.display())]
+    #[error("granted path `{path}` is not absolute; use an absolute path", path = .0.display())]
     Relative(PathBuf),
     #[error("granted path `{path}` does not exist; create it or correct the grant", path = .0.display())]
     Missing(PathBuf),
     #[error("granted path `{path}` is neither a directory nor a regular file; grant its directory", path = .0.display())]
     NeitherFileNorDirectory(PathBuf),
     #[error(
-        "cannot leave out `{pattern}`: {why}; write it as in a .gitignore file, relative to the granted directory"
+        "invalid exclude pattern `{pattern}`: {why}; use .gitignore syntax, relative to the granted directory"
     )]
     BadExclude { pattern: String, why: String },
-    #[error("guest name `{0}` is not usable; give each grant a name such as `/workspace`")]
+    #[error("guest name `{0}` is invalid; use a name such as `/workspace`")]
     BadGuestName(String),
-    #[error("guest name `{0}` is given to two grants; give each its own")]
+    #[error("guest name `{0}` is used by two grants; use a different name for each")]
     DuplicateGuestName(String),
     #[error(
-        "granted path `{path}` {why}, which is never granted; grant the directory that holds the files instead",
+        "granted path `{path}` {why}, which cannot be granted; grant the directory that holds the files instead",
         path = .path.display()
     )]
     Forbidden { path: PathBuf, why: &'static str },
@@ -101,13 +101,13 @@ pub enum ScopeError {
     )]
     NeedsDangerous { path: PathBuf, why: &'static str },
     #[error(
-        "granted path `{path}` lies inside `{inside}`, which the host keeps for itself; grant another directory",
+        "granted path `{path}` is inside `{inside}`, which is reserved for the host; grant another directory",
         path = .path.display(),
         inside = .inside.display()
     )]
     HostsOwn { path: PathBuf, inside: PathBuf },
     #[error(
-        "granted path `{path}` goes through the link `{link}`, which tools can change because `{inside}` is granted for writing; grant the path that the link leads to",
+        "granted path `{path}` uses the link `{link}`, which tools can change because `{inside}` is writable; grant the link's target",
         path = .path.display(),
         link = .link.display(),
         inside = .inside.display()

@@ -1,4 +1,4 @@
-//! Opens one granted directory, once, and refuses those that would hand over the machine.
+//! Opens a granted directory and rejects those that would expose the whole machine.
 
 use std::{
     ffi::OsString,
@@ -16,11 +16,11 @@ use crate::{
     trace::{End, Lineage, Trace, trace},
 };
 
-/// A granted directory, opened and found acceptable, before overlaps are settled.
+/// A granted directory that was opened and accepted, before overlaps are resolved.
 pub(crate) struct Opened {
     pub path: PathBuf,
     pub dir: OwnedFd,
-    /// The one file in it that was granted.
+    /// The granted file in it, if a file was granted.
     pub file: Option<OsString>,
     pub lineage: Lineage,
     pub trace: Trace,
@@ -33,10 +33,10 @@ pub(crate) fn open(grant: &PathGrant, special: &Special) -> Result<Opened, Scope
     Ok(opened)
 }
 
-/// Without a look at what the directory is for: the host chose it, and no operator wrote it.
+/// Opens a directory that the host itself chose, without the checks for special directories.
 pub(crate) fn open_own(grant: &PathGrant) -> Result<Opened, ScopeError> {
     if !grant.host.is_absolute() {
-        // Relative to what? A model may have chosen our working directory.
+        // The working directory may have been chosen by a model.
         return Err(ScopeError::Relative(grant.host.clone()));
     }
     let trace = trace(&grant.host).map_err(failed(&grant.host))?;
@@ -66,12 +66,12 @@ fn kind(path: &Path) -> Result<FileType, ScopeError> {
     Ok(FileType::from_raw_mode(stat.st_mode))
 }
 
-/// `NO_SYMLINKS` closes the gap between tracing and opening: what we hold is what the traced path named.
+/// `NO_SYMLINKS` closes the race between tracing and opening: the descriptor is what the traced path named.
 fn open_without_links(path: &Path, granted: &Path) -> Result<OwnedFd, ScopeError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve).map_err(|errno| match errno {
-        // Some container sandboxes answer EPERM to system calls they have never heard of.
+        // Some container sandboxes return EPERM for unknown system calls.
         Errno::NOSYS | Errno::PERM => ScopeError::OldKernel,
         Errno::NOTDIR => ScopeError::NeitherFileNorDirectory(granted.to_owned()),
         Errno::NOENT => ScopeError::Missing(granted.to_owned()),
@@ -86,7 +86,7 @@ pub(crate) fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> ScopeError {
     }
 }
 
-/// The directories that are more than files, by inode, looked up once per scope.
+/// System directories and the home directory, by inode, looked up once per scope.
 pub(crate) struct Special {
     kernel: Vec<FileId>,
     system: Vec<(FileId, &'static str)>,
@@ -102,8 +102,8 @@ impl Special {
         };
         let system = [
             ("/", "is the whole machine"),
-            ("/run", "holds the sockets of running services"),
-            ("/boot", "holds what the machine starts from"),
+            ("/run", "contains the sockets of running services"),
+            ("/boot", "contains the boot loader and kernel"),
         ];
         let home = std::env::home_dir()
             .filter(|home| home.is_absolute())
@@ -132,7 +132,7 @@ impl Special {
         lineage: &Lineage,
     ) -> Result<(), ScopeError> {
         let id = lineage.seen.id;
-        // A `/proc` grant reads our own environment and opens our own memory, so no one can want it.
+        // A `/proc` grant would expose the host's own environment and memory, so it cannot be allowed.
         if self.kernel.iter().any(|kernel| lineage.is_in(*kernel)) || is_kernel_file_system(dir) {
             let why = "belongs to the kernel or its devices";
             return Err(ScopeError::Forbidden {
@@ -140,7 +140,7 @@ impl Special {
                 why,
             });
         }
-        // A file in the home directory is a file, and not the home directory.
+        // A single file in the home directory does not expose the directory.
         if grant.dangerous || is_file {
             return Ok(());
         }
@@ -155,9 +155,9 @@ impl Special {
             .filter(|home| home.is_in(id))
             .map(|home| {
                 if home.seen.id == id {
-                    "is your home directory, with the keys and settings of other programs"
+                    "is your home directory, which contains keys and settings of other programs"
                 } else {
-                    "holds your home directory, with the keys and settings of other programs"
+                    "contains your home directory, with keys and settings of other programs"
                 }
             });
         match system.or(home) {
@@ -170,7 +170,7 @@ impl Special {
     }
 }
 
-/// The same kernel interfaces mounted in an unusual place.
+/// Whether it is a kernel file system, which can be mounted anywhere.
 fn is_kernel_file_system(dir: BorrowedFd<'_>) -> bool {
     const KERNEL: [u32; 12] = [
         0x9fa0,      // proc
@@ -189,7 +189,7 @@ fn is_kernel_file_system(dir: BorrowedFd<'_>) -> bool {
     file_system_magic(dir).is_some_and(|magic| KERNEL.contains(&magic))
 }
 
-/// Whether system calls on this directory are short: a disk of this machine or memory, not a network or a program.
+/// Whether system calls on this directory are fast: on a local disk or in memory, not on a network or FUSE.
 pub(crate) fn is_local(dir: BorrowedFd<'_>) -> bool {
     const LOCAL: [u32; 16] = [
         0xef53,      // ext2, ext3, ext4
@@ -212,7 +212,7 @@ pub(crate) fn is_local(dir: BorrowedFd<'_>) -> bool {
     file_system_magic(dir).is_some_and(|magic| LOCAL.contains(&magic))
 }
 
-/// Magic numbers are 32 bits wide; the field that carries them is not on every architecture, and may be signed.
+/// Magic numbers are 32 bits wide; the type of the field depends on the architecture and can be signed.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

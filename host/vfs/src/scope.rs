@@ -1,4 +1,4 @@
-//! A scope is what one plugin may touch: its granted directories, held open, and the rules for what lies inside.
+//! The open directories that a plugin is granted, and the access rules inside them.
 
 use std::{
     collections::HashSet,
@@ -20,7 +20,7 @@ use crate::{
     trace::{End, Lineage, Seen, trace},
 };
 
-/// One granted directory. It stays the directory that was granted, whatever later happens to its path.
+/// One granted directory. It stays the directory that was granted, even if its path changes later.
 #[derive(Debug, Clone)]
 pub struct Root {
     guest: String,
@@ -31,31 +31,31 @@ pub struct Root {
     mount: u64,
     dir: Arc<OwnedFd>,
     local: bool,
-    /// It stands for itself. Not so the directory of a granted file that another grant reaches anyway.
+    /// The root is visible to the guest. False for the directory of a granted file that another grant covers.
     own: bool,
-    /// The file in it that was granted.
+    /// The granted file in it, if a file was granted.
     file: Option<OsString>,
-    /// What of it was granted may be used so.
+    /// Access of the granted directory or file after protected paths are applied, without other grants.
     granted: Access,
 }
 
 impl Root {
-    /// The name the guest knows it by.
+    /// The guest's name for it.
     pub fn guest(&self) -> &str {
         &self.guest
     }
 
-    /// Where it was when the scope was opened, without links. For people to read, never to open.
+    /// Host path when the scope was opened, without symbolic links. For display only, never for opening.
     pub fn host(&self) -> &Path {
         &self.host
     }
 
-    /// What overlaps and protected directories left of the granted access.
+    /// Access after overlaps and protected paths are applied.
     pub fn access(&self) -> Access {
         self.access
     }
 
-    /// What was granted, the directory or a file in it, and how it may be used.
+    /// The granted directory or file, and its access.
     pub fn granted(&self) -> (PathBuf, Access) {
         match &self.file {
             Some(name) => (self.host.join(name), self.granted),
@@ -67,13 +67,13 @@ impl Root {
         self.id
     }
 
-    /// A readable directory descriptor, shared by all calls: never read its entries directly, their position is
-    /// shared too. [`Scope::read_dir`] opens its own.
+    /// A readable directory descriptor, shared by all calls. Do not read its entries directly, because the position
+    /// is shared too; [`Scope::read_dir`] opens its own.
     pub fn dir(&self) -> &Arc<OwnedFd> {
         &self.dir
     }
 
-    /// On a disk of this machine or in memory, so that system calls on it are short.
+    /// Whether it is on a local disk or in memory, so that system calls on it are fast.
     pub fn local(&self) -> bool {
         self.local
     }
@@ -96,16 +96,16 @@ impl AsFd for Root {
     }
 }
 
-/// The directories of one plugin and the rules inside them. Immutable; a clone shares everything.
+/// The directories of one plugin and the rules inside them. Immutable; clones share everything.
 #[derive(Debug, Clone)]
 pub struct Scope {
     roots: Arc<[Root]>,
     pub(crate) rules: Arc<Rules>,
-    /// No access anywhere exceeds this.
+    /// The maximum access anywhere in the scope.
     pub(crate) cap: Access,
-    /// Told what is looked at.
+    /// Records what the call reads.
     pub(crate) reads: Option<Arc<Reads>>,
-    /// What this call may not see.
+    /// Host paths that this call may not see.
     pub(crate) denied: Option<DeniedPaths>,
     pub(crate) last: Arc<LastSite>,
 }
@@ -113,21 +113,21 @@ pub struct Scope {
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     pub marks: Marks,
-    /// The access can change below a root, so paths must be walked and not left to the kernel.
+    /// The access can change below a root, so paths must be walked instead of resolved by the kernel.
     pub tangled: bool,
-    /// What each root leaves out.
+    /// Exclude patterns of each root.
     pub excludes: Vec<Arc<Excludes>>,
 }
 
 impl Rules {
-    /// Whether a name can be left out by a pattern, so that it must be known where a directory is.
+    /// Whether a pattern can exclude a name, so that the location of a directory must be known.
     pub fn has_excludes(&self) -> bool {
         self.excludes.iter().any(|excludes| !excludes.is_empty())
     }
 }
 
-/// A tool that may write to a directory could have put a link there, or a program that a tool started: a grant that is
-/// reached through such a link would be what the tool chose.
+/// Rejects grants that are reached through a link in a writable directory. A tool, or a program that it started,
+/// could have created the link and would so choose what is granted.
 fn refuse_changeable_links(
     grants: &[PathGrant],
     opened: &[(roots::Opened, Access)],
@@ -137,7 +137,7 @@ fn refuse_changeable_links(
         .iter()
         .filter(|(root, access)| *access == Access::ReadWrite && root.file.is_none())
         .map(|(root, _)| (root.lineage.seen.id, root.path.clone()));
-    // One that cannot be opened is refused where it is granted.
+    // A path that cannot be opened is reported by the scope that grants it.
     let others = others.iter().filter_map(|path| {
         let path = path.canonicalize().ok()?;
         Some((Lineage::of_dir(&path).ok()?.seen.id, path))
@@ -162,13 +162,15 @@ fn refuse_changeable_links(
 }
 
 impl Scope {
-    /// Opens every granted directory and settles who wins where they overlap: the most specific grant; for the
-    /// same directory granted twice the narrower one; over both, what is protected.
+    /// Opens all granted directories and resolves overlaps.
+    ///
+    /// The most specific grant applies; for a directory that is granted twice, the narrower access. Protected paths
+    /// override both.
     pub fn open(grants: &[PathGrant], protected: &[Protected]) -> Result<Self, ScopeError> {
         Self::open_beside(grants, protected, &[])
     }
 
-    /// The same where other scopes of this host may write to the directories `writable`.
+    /// Like [`Self::open`], if other scopes of this host can write to the directories `writable`.
     pub fn open_beside(
         grants: &[PathGrant],
         protected: &[Protected],
@@ -189,7 +191,7 @@ impl Scope {
             opened.push((root, access));
         }
         refuse_changeable_links(grants, &opened, writable)?;
-        // All are registered before any is made: a second grant of the same directory narrows the first.
+        // All grants are registered first, because a second grant of a directory narrows the first.
         for (root, access) in &opened {
             if root.file.is_none() {
                 survey.marks.grant(root.lineage.seen.id, *access);
@@ -212,7 +214,7 @@ impl Scope {
         let marks = survey.marks;
         let mut roots = Vec::with_capacity(grants.len());
         for ((grant, (root, granted)), reached) in grants.iter().zip(opened).zip(reached) {
-            // Of a directory that another grant reaches: whatever holds there.
+            // For a directory that another grant covers: the access of that grant.
             let nearest = root
                 .lineage
                 .self_and_above()
@@ -246,8 +248,8 @@ impl Scope {
         Ok(scope)
     }
 
-    /// A file can be granted out of a directory that the grant around it leaves out. The rest of that directory stays
-    /// out of sight.
+    /// A file can be granted out of a directory that the outer grant excludes. The rest of that directory stays
+    /// excluded.
     fn close_what_is_left_out(&mut self) {
         let is_out = |root: &&Root| !root.own && self.leaves_out_path(&root.host, true);
         let out: Vec<FileId> = self.roots.iter().filter(is_out).map(Root::id).collect();
@@ -255,7 +257,7 @@ impl Scope {
             return;
         }
         let mut roots = self.roots.to_vec();
-        // Nobody else has them: they were made just now.
+        // Not shared yet: the rules were created just now.
         let Some(rules) = Arc::get_mut(&mut self.rules) else {
             return;
         };
@@ -271,7 +273,7 @@ impl Scope {
         self.roots = roots.into();
     }
 
-    /// No directory at all.
+    /// A scope without directories.
     pub fn empty() -> Self {
         Self {
             roots: Arc::new([]),
@@ -287,8 +289,10 @@ impl Scope {
         &self.roots
     }
 
-    /// The same directories for a tool that only reads. Narrowing is done here and not at the handle: passing a
-    /// smaller `access` with one handle would be undone by a wider grant further down.
+    /// The same directories for a read-only tool.
+    ///
+    /// Access is limited here and not per handle, because a wider nested grant would override a smaller `access` of
+    /// a handle.
     #[must_use]
     pub fn read_only(&self) -> Self {
         let roots = self
@@ -311,8 +315,8 @@ impl Scope {
         }
     }
 
-    /// The same directories, and directories of the host's own for one caller. Those are opened now, leave nothing out,
-    /// and may lie in what is hidden from every grant.
+    /// Adds directories of the host for one caller. They are opened now, have no excludes, and may be inside paths
+    /// that are hidden from all grants.
     pub fn with_own(&self, own: &[PathGrant]) -> Result<Self, ScopeError> {
         let mut roots = self.roots.to_vec();
         let mut excludes = self.rules.excludes.clone();
@@ -369,7 +373,7 @@ impl Scope {
         })
     }
 
-    /// The same directories for one call, which writes down what it looks at. Every path is walked then.
+    /// The same directories for one call whose reads are recorded. All paths are then walked.
     #[must_use]
     pub fn watched(&self, reads: Arc<Reads>) -> Self {
         Self {
@@ -391,22 +395,22 @@ impl Scope {
         self.reads.is_some()
     }
 
-    /// Whether it has to be known where a directory is.
+    /// Whether the location of directories must be known.
     pub(crate) fn needs_sites(&self) -> bool {
         self.reads.is_some() || self.hides_names()
     }
 
-    /// Whether a name can be out of sight because of its path.
+    /// Whether a name can be hidden because of its path.
     pub(crate) fn hides_names(&self) -> bool {
         self.denied.is_some() || self.rules.has_excludes()
     }
 
-    /// The access inside `id` when coming from a place with `access`.
+    /// The access inside `id` when entered from a directory with `access`.
     pub(crate) fn enter(&self, id: FileId, access: Access) -> Result<Access, Refusal> {
         Ok(self.rules.marks.enter(id, access)?.min(self.cap))
     }
 
-    /// Whether every directory is on a local file system.
+    /// Whether all directories are on local file systems.
     pub fn all_local(&self) -> bool {
         self.roots.iter().all(Root::local)
     }
@@ -426,14 +430,14 @@ fn check_guest_names(grants: &[PathGrant]) -> Result<(), ScopeError> {
     Ok(())
 }
 
-/// What is known about granted and protected directories before the scope exists.
+/// Granted and protected directories, collected before the scope exists.
 #[derive(Default)]
 struct Survey {
     marks: Marks,
     roots: Vec<Seen>,
-    /// Those that are granted whole.
+    /// Directories that are granted whole.
     dirs: HashSet<FileId>,
-    /// Every directory that has a granted or protected thing, or a link leading to one, somewhere below it.
+    /// All directories above a granted or protected path, or above a link that leads to one.
     above: HashSet<FileId>,
     protected_in: Vec<Seen>,
     shielded: Vec<(FileId, Shield, PathBuf)>,
@@ -464,7 +468,8 @@ impl Survey {
         Ok(())
     }
 
-    /// A link on the way to a granted or protected thing must stay as it is, or it would lead elsewhere next time.
+    /// A link on the way to a granted or protected path must not change, or the path would lead elsewhere next
+    /// time.
     fn links(&mut self, links: &[(PathBuf, std::ffi::OsString)]) -> Result<(), ScopeError> {
         for (dir, name) in links {
             self.name(dir, name.as_bytes(), Shield::ReadOnly)?;
@@ -486,7 +491,8 @@ impl Survey {
         }
     }
 
-    /// The access that protected directories leave to a grant. All of them are known before the first grant.
+    /// The access of a grant after protected paths are applied. All protected paths are registered before the first
+    /// grant.
     fn grant(&mut self, grant: &PathGrant, root: &roots::Opened) -> Result<Access, ScopeError> {
         let mut access = grant.access;
         for (id, shield, path) in &self.shielded {
@@ -518,7 +524,7 @@ impl Survey {
         Ok(access)
     }
 
-    /// Whether a granted directory holds the directory of a granted file.
+    /// Whether a granted directory contains the directory of a granted file.
     fn reaches(&self, file: &roots::Opened) -> bool {
         let dirs = &self.dirs;
         file.lineage.self_and_above().any(|id| dirs.contains(&id))

@@ -1,4 +1,4 @@
-//! Where a directory is below the grants, for what is decided by paths: descriptors do not know their names.
+//! Location of a directory below the grants, for decisions that depend on paths: descriptors do not carry names.
 
 use std::{
     ffi::OsStr,
@@ -16,10 +16,10 @@ use crate::{
     walk::{Found, MAX_DEPTH, Place},
 };
 
-/// How many entries of a directory are looked through at most, to find out what is left out.
+/// Maximum number of directory entries that are scanned for excluded names.
 pub(crate) const MAX_LOOKED: usize = 1_000_000;
 
-/// A directory's place: the innermost grant that it is in, and the way from there.
+/// Location of a directory: the innermost grant that contains it, and the path below.
 #[derive(Debug, Clone)]
 pub(crate) struct Site {
     pub root: usize,
@@ -41,12 +41,13 @@ impl Site {
     }
 }
 
-/// The directory that was asked about last: its name was opened and was it.
+/// Cache of the last lookup: the path was opened and led to the directory.
 #[derive(Debug, Default)]
 pub(crate) struct LastSite(Mutex<Option<(FileId, PathBuf, Site)>>);
 
 impl Scope {
-    /// Where `dir` is now. Fails when it is no longer below any grant: then nobody can say what its names mean.
+    /// The current location of `dir`. Fails if it is no longer below a grant, because its names cannot be matched
+    /// then.
     pub(crate) fn site(
         &self,
         over: Option<&Layers>,
@@ -68,8 +69,8 @@ impl Scope {
         }
     }
 
-    /// Whoever searches a tree asks about one directory many times. When the kernel calls it as it did the last time, it
-    /// has not moved, and needs no second look.
+    /// Uses the cache for repeated lookups of one directory, as in a tree search. If the kernel reports the same
+    /// path as before, the directory has not moved.
     fn real_site(&self, dir: BorrowedFd<'_>, id: FileId) -> Option<Site> {
         let path = name_of(dir)?;
         let mut last = self.last.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,7 +95,7 @@ impl Scope {
         })
     }
 
-    /// What the directory `name` in the directory at `site` is.
+    /// Location of the directory `name` inside the directory at `site`.
     pub(crate) fn inner_site(&self, site: &Site, name: &[u8], id: FileId) -> Site {
         self.root_of(id).map_or_else(
             || Site {
@@ -110,7 +111,7 @@ impl Scope {
         roots.position(|root| root.is_own() && root.id() == id)
     }
 
-    /// Whether the grant leaves this name out. None as kind: it is not there, or nobody knows.
+    /// Whether the grant excludes this name. `found` is `None` if it does not exist or its type is unknown.
     pub(crate) fn leaves_out(
         &self,
         site: &Site,
@@ -120,11 +121,11 @@ impl Scope {
         if self.is_denied(site, name) {
             return true;
         }
-        // Whoever grants a directory by its own name means it.
+        // A directory that is granted itself is included.
         if found.is_some_and(|(id, _)| self.root_of(id).is_some()) {
             return false;
         }
-        // A link may lead to a directory.
+        // A link can lead to a directory.
         let is_dir = found.and_then(|(_, kind)| match kind {
             Kind::Symlink | Kind::Unknown => None,
             kind => Some(kind == Kind::Directory),
@@ -132,7 +133,7 @@ impl Scope {
         self.patterns_hide(site, name, is_dir)
     }
 
-    /// The same, for a path on the host that a call would change.
+    /// Like [`Self::is_excluded`], for a host path that a call would change.
     pub(crate) fn leaves_out_path(&self, path: &Path, is_dir: bool) -> bool {
         if self
             .denied
@@ -159,7 +160,7 @@ impl Scope {
         false
     }
 
-    /// Whether a rule keeps this name from the call, also where it was granted by its own name.
+    /// Whether a policy rule denies this name, even if it is granted itself.
     pub(crate) fn is_denied(&self, site: &Site, name: &[u8]) -> bool {
         let denied = self.denied.as_ref();
         denied.is_some_and(|denied| denied.holds(&site.host_path(self, name)))
@@ -172,7 +173,7 @@ impl Scope {
             .any(|(_, excludes)| excludes.hide(&site.below, name, is_dir))
     }
 
-    /// A directory does not move to where other patterns fit what is in it.
+    /// A directory may not move to where other patterns match its content.
     pub(crate) fn stays_left_out(
         &self,
         over: Option<&Layers>,

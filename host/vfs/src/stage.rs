@@ -1,12 +1,13 @@
-//! A call's own view of its files: it reads the real tree with its writes over it, and the real tree stays as it is
-//! until somebody commits what [`Stage::changes`] says.
+//! Staged view of the file system for one call: reads see the real tree overlaid with the call's writes, and the
+//! real tree is unchanged until [`Stage::changes`] is committed.
 //!
-//! Known limits, on purpose:
-//! - A file that is open for reading goes on showing what it showed, also when the call writes it anew.
-//! - A file with several names is changed under the one name that was used; a name made by `link_at` is committed as
-//!   a file of its own.
-//! - Times alone are not a change, and a directory's times cannot be set.
-//! - FIFOs, sockets and devices can be seen but not moved or removed, and so can links whose target is not UTF-8.
+//! Known limits, by design:
+//! - A file that is open for reading keeps its old content even if the call rewrites it.
+//! - A file with several hard links is changed under the name that was used only; a hard link created by `link_at`
+//!   is committed as a separate file.
+//! - A change of timestamps alone is not recorded, and a directory's timestamps cannot be set.
+//! - FIFOs, sockets and devices are visible but cannot be moved or removed; nor can links whose target is not
+//!   UTF-8.
 
 mod base;
 mod changes;
@@ -38,16 +39,16 @@ use crate::{
     walk::Last,
 };
 
-/// What one call may stage.
+/// Limits of what one call may stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StageLimits {
-    /// Of all copied and written files together.
+    /// Total size of all copied and written files, in bytes.
     pub bytes: u64,
-    /// Names that are made, changed or taken away.
+    /// Number of names that are created, changed or removed.
     pub files: usize,
 }
 
-/// The writes of one call. A clone is the same stage.
+/// The staged writes of one call. Clones share the same stage.
 #[derive(Debug, Clone)]
 pub struct Stage(Arc<Inner>);
 
@@ -58,8 +59,8 @@ struct Inner {
 }
 
 impl Stage {
-    /// `pool` is a directory of the host's own that no grant reaches. A private directory is made in it at the first
-    /// change, and removed when the last clone is dropped.
+    /// `pool` is a host directory that no grant covers. A private directory is created in it at the first change,
+    /// and removed when the last clone is dropped.
     pub fn new(scope: Scope, pool: PathBuf, limits: StageLimits) -> Self {
         Self(Arc::new(Inner {
             scope,
@@ -71,8 +72,8 @@ impl Stage {
         &self.0.scope
     }
 
-    /// Like [`Scope::open_at`]. What comes out for reading only is never writable, not even its times: it may be the
-    /// person's own file.
+    /// Like [`Scope::open_at`]. A read-only descriptor never allows changes, including timestamps, because it can
+    /// refer to the user's real file.
     pub fn open_at(
         &self,
         dir: BorrowedFd<'_>,
@@ -87,7 +88,7 @@ impl Stage {
             .open(self.scope(), At { dir, access }, path, *how)
     }
 
-    /// Like [`Scope::read_dir`]; what the call put there comes last.
+    /// Like [`Scope::read_dir`]; entries that the call created come last.
     pub fn read_dir(&self, dir: BorrowedFd<'_>, limit: usize) -> Result<DirListing, Refusal> {
         if self.is_untouched() {
             return self.scope().read_dir(dir, limit);
@@ -211,18 +212,18 @@ impl Stage {
             .set_times(self.scope(), At { dir, access }, path, follow, times)
     }
 
-    /// Whether the call has touched nothing. When it has, it may still have changed nothing.
+    /// Whether the call has changed no name. If it has, the net result can still be no change.
     pub fn is_empty(&self) -> bool {
         self.layers().slots == 0
     }
 
-    /// What the call did so far, parents before children, sorted by root and path; what is as it was is left out.
-    /// Every content is read here, so this takes as long as reading it.
+    /// The net changes of the call so far, parents before children, sorted by root and path. Reads all changed
+    /// content.
     pub fn changes(&self) -> Result<Vec<Staged>, StageError> {
         self.layers().changes(self.scope())
     }
 
-    /// Bytes the pool holds now.
+    /// Current size of the pool in bytes.
     pub fn bytes(&self) -> io::Result<u64> {
         self.layers().pool.as_ref().map_or(Ok(0), pool::Pool::bytes)
     }
@@ -236,7 +237,7 @@ impl Stage {
     }
 }
 
-/// A descriptor is enough to set a file's times, and this one is the person's file itself.
+/// A readable descriptor allows setting a file's timestamps, and this one refers to the user's real file.
 fn for_looking(opened: Opened) -> Opened {
     match opened.kind {
         Kind::File => Opened {

@@ -1,4 +1,4 @@
-//! What may be known about a file: its identity, kind, size and times, free of platform integers.
+//! File metadata without platform-specific integers: identity, type, size and times.
 
 use std::{
     os::fd::AsFd,
@@ -9,7 +9,7 @@ use rustix::fs::FileType;
 
 use crate::Refusal;
 
-/// The identity of a file while it exists. Everything here is decided by it and never by text.
+/// Identity of a file while it exists. Access decisions use it instead of paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileId {
     dev: u64,
@@ -64,7 +64,7 @@ pub struct Stat {
     pub kind: Kind,
     pub size: u64,
     pub links: u64,
-    /// `None` where the file system's value is beyond what the clock type can say.
+    /// `None` if the value is outside the range of `SystemTime`.
     pub accessed: Option<SystemTime>,
     pub modified: Option<SystemTime>,
     pub changed: Option<SystemTime>,
@@ -98,7 +98,7 @@ impl From<rustix::fs::Stat> for Stat {
     }
 }
 
-/// A file's time can lie before 1970 or far beyond the year 9999, so every step is checked.
+/// A file time can be before 1970 or far beyond the year 9999, so each step is checked.
 fn time(seconds: i64, nanoseconds: u64) -> Option<SystemTime> {
     let whole = Duration::from_secs(seconds.unsigned_abs());
     let second = if seconds < 0 {

@@ -1,4 +1,4 @@
-//! The one place that calls `openat2`, so that no path is ever opened without its resolve flags.
+//! The only calls of `openat2`, so that every path is opened with resolve flags.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -10,16 +10,16 @@ use rustix::{
 
 use crate::Refusal;
 
-/// Stay below the handle, never jump through `/proc`'s magic links, never enter another mount.
+/// Stay below the handle, do not follow magic links, do not cross mounts.
 pub(crate) const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
 
-/// A descriptor that names an inode without opening it: no permission needed, no side effect, no blocking.
+/// `O_PATH` flags: name an inode without opening it, so without permission checks, side effects or blocking.
 pub(crate) const NAME_ONLY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// The kernel answers `EAGAIN` when any rename on the machine overlapped a `..` in the path, so a few more tries
-/// are worth it. A file under somebody's lease answers the same, for ever.
+/// The kernel returns `EAGAIN` if any rename on the machine overlapped a `..` in the path, so the call is retried.
+/// A leased file returns it every time, so retries are bounded.
 const TRIES: usize = 5;
 
 pub(crate) fn open_beneath<P: Arg + Copy>(
@@ -38,8 +38,8 @@ pub(crate) fn open_beneath<P: Arg + Copy>(
     }
 }
 
-/// The error of an open, in which `EXDEV` means "would leave the grant" and `ENXIO` and `ENODEV` mean a socket, a
-/// FIFO without a reader, or a device.
+/// Maps the error of an open: `EXDEV` means "would leave the grant"; `ENXIO` and `ENODEV` mean a socket, a FIFO
+/// without a reader, or a device.
 pub(crate) fn open_refused(errno: Errno) -> Refusal {
     match errno {
         Errno::XDEV | Errno::NXIO | Errno::NODEV => Refusal::NotPermitted,
@@ -47,7 +47,7 @@ pub(crate) fn open_refused(errno: Errno) -> Refusal {
     }
 }
 
-/// What every path must pass before the kernel sees it.
+/// Checks that every path must pass before it reaches the kernel.
 pub(crate) fn check_path(path: &str) -> Result<(), Refusal> {
     match path.as_bytes() {
         [] => Err(Refusal::NotFound),
@@ -58,5 +58,5 @@ pub(crate) fn check_path(path: &str) -> Result<(), Refusal> {
     }
 }
 
-/// Linux's own limit, kept by our walker too so that both resolvers agree.
+/// Linux's limit, also enforced by the walk so that both resolvers agree.
 pub(crate) const PATH_MAX: usize = 4096;

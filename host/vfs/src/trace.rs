@@ -1,5 +1,5 @@
-//! Follows a host path link by link before anything is granted, so that we know not only where it ends but also
-//! which links and which missing name it depends on.
+//! Resolves a host path link by link before it is granted, to record the links and missing names that it depends
+//! on.
 
 use std::{
     collections::VecDeque,
@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 
 use crate::FileId;
 
-/// Where a path leads.
+/// Result of tracing a path.
 pub(crate) struct Trace {
     /// Each symbolic link on the way, as (directory without links, name).
     pub links: Vec<(PathBuf, OsString)>,
@@ -21,9 +21,9 @@ pub(crate) struct Trace {
 }
 
 pub(crate) enum End {
-    /// The path with no link left in it.
+    /// The path without links.
     Found(PathBuf),
-    /// The last directory that exists, and the first name that does not.
+    /// The last existing directory, and the first missing name.
     Missing { dir: PathBuf, name: OsString },
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn trace(path: &Path) -> io::Result<Trace> {
             continue;
         }
         if name == OsStr::new("..") {
-            // `here` never contains a link, so that its textual parent is its real one.
+            // `here` never contains a link, so its textual parent is its real one.
             here.pop();
             continue;
         }
@@ -80,7 +80,7 @@ fn push_front(queue: &mut VecDeque<OsString>, path: &Path) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub id: FileId,
-    /// 0 on kernels that do not tell (before 5.8).
+    /// 0 on kernels before 5.8, which do not report it.
     pub mount: u64,
 }
 
@@ -97,7 +97,8 @@ impl Seen {
         })
     }
 
-    /// Two views of one file system. A directory of one can be a directory of the other without being above it.
+    /// Whether both are views of one file system through different mounts. A directory of one can then be a
+    /// directory of the other without being its parent.
     pub(crate) fn is_alias_of(self, other: Self) -> bool {
         self.id.dev() == other.id.dev() && self.mount != other.mount
     }
@@ -128,7 +129,7 @@ impl Lineage {
         }
     }
 
-    /// The lineage of a directory given by a path without links.
+    /// The ancestry of a directory given by a path without links.
     pub(crate) fn of_dir(path: &Path) -> io::Result<Self> {
         let fd = rustix::fs::openat(
             CWD,

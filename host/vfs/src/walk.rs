@@ -1,9 +1,9 @@
-//! Resolves a path one component at a time, because the access may change at any directory on the way and the
-//! kernel's own resolution would not tell us which directories it went through.
+//! Resolves a path one component at a time. The access can change at each directory, and the kernel's resolution
+//! does not report which directories it traversed.
 //!
-//! Every step opens one name, without following it, relative to a descriptor we hold. `..` goes back to a descriptor
-//! we already came through, so no rename by others can lead it above the start. What comes out is a held parent and
-//! a name in it; the caller acts on those two and never on the path again.
+//! Each step opens one name, without following it, relative to a held descriptor. `..` returns to a descriptor that
+//! the walk came through, so renames by other processes cannot lead it above the start. The result is a held parent
+//! and a name in it; callers act on those and never on the path again.
 
 use std::{
     ffi::OsStr,
@@ -26,51 +26,50 @@ use crate::{
     sys::{BENEATH, NAME_ONLY, PATH_MAX, check_path, open_beneath, open_refused},
 };
 
-/// The kernel's own limit.
+/// The kernel's limit.
 const MAX_LINKS: usize = 40;
-/// Each level holds a descriptor while the walk lasts; a path may not use up the host's.
+/// Each level holds a descriptor during the walk; one path may not exhaust those of the host.
 pub(crate) const MAX_DEPTH: usize = 128;
-/// Links that lead back and forth could otherwise multiply a short path into minutes of work.
+/// Without it, links that lead back and forth could turn a short path into minutes of work.
 const MAX_STEPS: usize = 4096;
 
-/// What to do with a symbolic link in the last component.
+/// How to handle a symbolic link in the last component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Last {
     Follow,
-    /// For a file that may be made there: a name with a slash after it is refused whatever it stands for, as the
-    /// kernel does.
+    /// For a file that may be created: a trailing slash is refused in any case, as in the kernel.
     FollowToMake,
-    /// Only when a slash comes after it, as the kernel does for `O_NOFOLLOW` and `lstat`.
+    /// Only before a trailing slash, like `O_NOFOLLOW` and `lstat` in the kernel.
     FollowIfSlash,
-    /// Never. Whatever changes a directory acts on exactly the name it was given.
+    /// Never. Operations that change a directory act on the exact name.
     Exact,
 }
 
-/// Where a path leads: a name in a directory that is held open.
+/// Result of a walk: a name in a directory that is held open.
 pub(crate) struct Place<'a> {
     start: BorrowedFd<'a>,
-    /// Which handle the walk started at.
+    /// The handle at which the walk started.
     pub start_id: FileId,
     parent_fd: Option<OwnedFd>,
     pub parent_id: FileId,
-    /// Of the parent directory.
+    /// Access of the parent directory.
     pub access: Access,
-    /// How many directories the parent is below the start.
+    /// Depth of the parent directory below the start.
     pub depth: usize,
-    /// One component; `.` when the path ended in the directory itself.
+    /// One component; `.` if the path ended in the directory itself.
     pub name: Vec<u8>,
-    /// The name belongs to the host: it may not be made, replaced or taken away.
+    /// The name is protected: it may not be created, replaced or removed.
     pub guarded: bool,
-    /// The name was granted by itself, as a file: the next start of a host would follow a link there.
+    /// The name is granted individually, as a file. A link there would be followed when the host starts next.
     pub file_only: bool,
-    /// Of the parent directory, where names can be left out.
+    /// Location of the parent directory, if names can be hidden.
     pub site: Option<Site>,
-    /// The path ended in a slash, so only a directory will do.
+    /// The path had a trailing slash and must be a directory.
     pub dir_only: bool,
     pub found: Option<Found>,
 }
 
-/// What the name stood for.
+/// The entry at the name.
 pub(crate) struct Found {
     /// Opened with `O_PATH`.
     pub fd: OwnedFd,
@@ -84,7 +83,7 @@ impl Place<'_> {
         self.parent_fd.as_ref().map_or(self.start, OwnedFd::as_fd)
     }
 
-    /// Where that is on the host, for a scope that is watched.
+    /// Host path of the place, for a scope whose reads are recorded.
     pub(crate) fn host_path(&self, scope: &Scope) -> Option<PathBuf> {
         Some(self.site.as_ref()?.host_path(scope, &self.name))
     }
@@ -107,15 +106,15 @@ struct Level {
 
 struct Walk<'a, 'o> {
     scope: &'a Scope,
-    /// What a call changed so far; its names come before the real ones.
+    /// Staged changes of the call; they take precedence over the real tree.
     over: Option<&'o Layers>,
     start: BorrowedFd<'a>,
     start_id: FileId,
     start_access: Access,
-    /// None where nothing is decided by paths; so in every level.
+    /// `None` if no decision depends on paths; the same in every level.
     start_site: Option<Site>,
     levels: Vec<Level>,
-    /// Components still to go, the next one last.
+    /// Remaining components, the next one last.
     queue: Vec<Vec<u8>>,
     links: usize,
     dir_only: bool,
@@ -164,9 +163,9 @@ impl Scope {
 }
 
 impl<'a> Walk<'a, '_> {
-    /// Puts the components of `path` before those still to go.
+    /// Queues the components of `path` before the remaining ones.
     fn push(&mut self, path: &[u8]) {
-        // A slash at the end of a link's target matters only when nothing comes after it.
+        // A trailing slash in a link's target matters only if no component follows.
         if self.queue.is_empty() {
             self.dir_only |= path.ends_with(b"/");
         }
@@ -184,7 +183,7 @@ impl<'a> Walk<'a, '_> {
                 continue;
             }
             if name == b".." {
-                // Above the start there is nothing, not even something to be refused.
+                // The parent of the start is refused without a lookup.
                 self.levels.pop().ok_or(Refusal::NotPermitted)?;
                 continue;
             }
@@ -286,7 +285,7 @@ impl<'a> Walk<'a, '_> {
                 && self.scope.leaves_out(site, name, found)
     }
 
-    /// Whoever watches the call hears what it looks at; not what it put there itself.
+    /// Records the read, except of entries that the call itself wrote.
     fn tell(&self, name: &[u8], found: Option<&Found>, is_last: bool) {
         let (Some(reads), Some(site)) = (&self.scope.reads, self.site()) else {
             return;

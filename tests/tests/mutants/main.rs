@@ -116,7 +116,7 @@ fn stage_of(reason: &str) -> Stage {
     }
     let stages = [
         ("cannot compile ", Stage::Compile),
-        (" does not describe its tools: ", Stage::Describe),
+        (" cannot describe its tools: ", Stage::Describe),
         (" is not valid: ", Stage::Scan),
         (" is not a WebAssembly component: ", Stage::Scan),
         (" is a core WebAssembly module", Stage::Scan),

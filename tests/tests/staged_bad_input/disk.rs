@@ -100,7 +100,7 @@ fn a_disk_that_is_full_in_the_middle_of_a_commit() {
         Scene::workspace,
         &["count", "."],
         &expect![[r#"
-        exit 1: failed [commit_failed] the changes could not be made: cannot write `b.txt`: No space left on device (os error 28)
+        exit 1: failed [commit_failed] cannot apply the changes: cannot write `b.txt`: No space left on device (os error 28)
         the tree is as it was
         journal: 1 done, 1 reverted
     "#]],
@@ -114,7 +114,7 @@ fn a_disk_that_is_full_when_what_is_replaced_is_kept() {
         |scene| scene.state().join("store/blobs"),
         &["count", "."],
         &expect![[r#"
-        exit 1: failed [commit_failed] the changes could not be made: cannot keep the earlier content of `big.txt`: No space left on device (os error 28)
+        exit 1: failed [commit_failed] cannot apply the changes: cannot save the earlier content of `big.txt`: No space left on device (os error 28)
         the tree is as it was
         journal: 1 done
     "#]],
@@ -155,7 +155,7 @@ fn what_cannot_be_kept_is_not_replaced() {
     let told = scene.told(&report, &ended);
     let differs = difference(&before, &scene.tree());
     expect![[r#"
-        exit 1: failed [commit_failed] the changes could not be made: cannot keep the earlier content of `big.txt`: File too large (os error 27)
+        exit 1: failed [commit_failed] cannot apply the changes: cannot save the earlier content of `big.txt`: File too large (os error 27)
         the tree is as it was
         journal: 1 done
     "#]].assert_eq(&format!("{told}{differs}journal: {}\n", scene.journal()));
@@ -262,7 +262,7 @@ fn a_file_that_cannot_be_read_cannot_be_lost_by_a_move_or_removal() {
         (
             vec!["rename", "secret.txt", "moved.txt"],
             expect![[r#"
-            exit 1: failed [stage_failed] cannot tell what became of `[AROUND]/workspace/moved.txt`: not permitted: outside the granted directories, or without write access
+            exit 1: failed [stage_failed] cannot determine the changes of `[AROUND]/workspace/moved.txt`: not permitted: outside the granted directories, or without write access
             the tree is as it was
             journal: 1 done
         "#]],
@@ -270,7 +270,7 @@ fn a_file_that_cannot_be_read_cannot_be_lost_by_a_move_or_removal() {
         (
             vec!["remove", "secret.txt"],
             expect![[r#"
-            exit 1: failed [stage_failed] cannot tell what became of `[AROUND]/workspace/secret.txt`: not permitted: outside the granted directories, or without write access
+            exit 1: failed [stage_failed] cannot determine the changes of `[AROUND]/workspace/secret.txt`: not permitted: outside the granted directories, or without write access
             the tree is as it was
             journal: 1 done
         "#]],
@@ -278,7 +278,7 @@ fn a_file_that_cannot_be_read_cannot_be_lost_by_a_move_or_removal() {
         (
             vec!["remove_all", "d"],
             expect![[r#"
-            exit 1: failed [stage_failed] cannot tell what became of `[AROUND]/workspace/d/secret.txt`: not permitted: outside the granted directories, or without write access
+            exit 1: failed [stage_failed] cannot determine the changes of `[AROUND]/workspace/d/secret.txt`: not permitted: outside the granted directories, or without write access
             the tree is as it was
             journal: 1 done
         "#]],
@@ -338,7 +338,7 @@ fn a_right_that_is_taken_away_while_a_call_waits() {
     let differs = difference(&before, &scene.tree());
     expect![[r#"
         asked: 1
-        exit 1: failed [commit_failed] the changes could not be made: cannot write `d/new.txt`: Permission denied (os error 13)
+        exit 1: failed [commit_failed] cannot apply the changes: cannot write `d/new.txt`: Permission denied (os error 13)
         the tree is as it was
         journal: 1 done, 1 reverted
     "#]].assert_eq(&format!("asked: {asked}\n{told}{differs}journal: {}\n", scene.journal()));

@@ -140,7 +140,7 @@ fn a_root_that_is_gone_takes_nothing_with_it() {
         },
         &expect![[r#"
             asked: 1
-            exit 1: failed [commit_failed] the changes could not be made: the granted directory `[AROUND]/workspace` is no longer where it was, so nothing was written; bring it back or start the host again
+            exit 1: failed [commit_failed] cannot apply the changes: the granted directory `[AROUND]/workspace` was moved or replaced, so nothing was written; restore it or restart the host
             the tree is as it was
             journal: 1 done
         "#]],

@@ -161,7 +161,7 @@ fn folders_are_opened_once_and_our_own_are_kept() {
         .err()
         .expect("the cache is not granted")
         .to_string();
-    assert!(error.contains("keeps for itself"), "{error}");
+    assert!(error.contains("is reserved for the host"), "{error}");
 }
 
 #[test]

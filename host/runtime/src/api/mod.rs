@@ -1,3 +1,3 @@
-//! One module for each version of the contract with plugins. Behaviour lives once, in the newest.
+//! Versions of the plugin contract, one module each. Shared behavior is implemented in the newest.
 
 pub mod v0_1;

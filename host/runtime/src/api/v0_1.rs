@@ -1,4 +1,4 @@
-//! `toolhost:plugin@0.1.0`: the generated bindings, what the host offers a call, and the conversions at this edge.
+//! `toolhost:plugin@0.1.0`: generated bindings, the `host` interface, and conversions between WIT and host types.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub use toolhost::plugin::types;
 
 /// The version that components are built against.
 pub const VERSION: &str = "0.1.0";
-/// What interface `host` offers.
+/// Functions of the interface `host`.
 pub const HOST_FUNCTIONS: [&str; 6] = [
     "log",
     "progress",
@@ -36,16 +36,16 @@ pub const HOST_FUNCTIONS: [&str; 6] = [
     "remaining-ms",
 ];
 
-/// Bounds on what a plugin may describe: a list of tools goes into every model's context.
+/// Limits of a plugin's tool descriptions, because the tool list is part of every model's context.
 const MAX_TOOLS: usize = 256;
 const MAX_TEXT: usize = 16 << 10;
 const MAX_SCHEMA: usize = 256 << 10;
-/// Entries of a list in a description, and bytes of one of them.
+/// Maximum entries of a list in a description, and bytes of one entry.
 const MAX_LIST: usize = 64;
 const MAX_WORD: usize = 256;
-/// What one piece of live output costs beside its bytes.
+/// Overhead that is counted for each chunk of live output, in bytes.
 const EVENT: usize = 64;
-/// Bytes of one recommendation.
+/// Maximum size of one recommendation, in bytes.
 const MAX_ADVICE: usize = 2_000;
 
 pub fn add_to_linker(linker: &mut wasmtime::component::Linker<State>) -> wasmtime::Result<()> {
@@ -65,7 +65,7 @@ impl toolhost::plugin::host::Host for State {
     }
 
     fn output(&mut self, stream: String, bytes: Vec<u8>) {
-        // An event costs the host more than its bytes, so that is counted too.
+        // An event costs the host more than its bytes, so its overhead counts too.
         if !bytes.is_empty() && self.stdout.count(bytes.len() + EVENT) {
             let stream = text::inline(&stream, 64);
             self.sink.event(Event::Output { stream, bytes });
@@ -85,7 +85,7 @@ impl toolhost::plugin::host::Host for State {
     }
 }
 
-/// Checks what a plugin says about itself. The error names the tool.
+/// Validates the tool descriptions of a plugin. Errors name the tool.
 pub fn descriptors(
     described: Vec<types::Descriptor>,
     version: &str,
@@ -142,12 +142,12 @@ fn descriptor(raw: types::Descriptor, plugin_version: &str) -> Result<Descriptor
     };
     let concurrency = match raw.concurrency.as_deref() {
         Some("parallel") => Concurrency::Parallel,
-        // A tool that runs alone makes everybody else wait. That is not a plugin's to take: until an operator can
-        // grant it, an exclusive tool waits for its own plugin only.
+        // An exclusive tool would block the calls of all other plugins. Until an operator can grant that, it is
+        // serialized only with its own plugin's calls.
         Some("serial" | "exclusive") => Concurrency::Serial,
         Some(other) => {
             return Err(format!(
-                "`{}` is not a concurrency; use parallel, serial or exclusive",
+                "`{}` is not a concurrency mode; use parallel, serial or exclusive",
                 text::inline(other, 40)
             ));
         }
@@ -199,7 +199,7 @@ fn descriptor(raw: types::Descriptor, plugin_version: &str) -> Result<Descriptor
     })
 }
 
-/// The lists and words of a description end up in registries and menus, so they are few and short.
+/// Lists and short fields end up in registries and menus, so their number and length are limited.
 fn check_words(raw: &types::Descriptor) -> Result<(), String> {
     let lists = [
         ("aliases", &raw.aliases),
@@ -211,7 +211,7 @@ fn check_words(raw: &types::Descriptor) -> Result<(), String> {
     for (what, list) in lists {
         if list.len() > MAX_LIST || list.iter().any(|word| word.len() > MAX_WORD) {
             return Err(format!(
-                "{what} may have {MAX_LIST} entries of {MAX_WORD} bytes"
+                "{what} may have at most {MAX_LIST} entries of {MAX_WORD} bytes"
             ));
         }
     }
@@ -232,7 +232,7 @@ fn check_words(raw: &types::Descriptor) -> Result<(), String> {
         .any(|example| example.description.len() > MAX_TEXT);
     if raw.examples.len() > MAX_LIST || long {
         return Err(format!(
-            "examples may be {MAX_LIST}, with descriptions of {MAX_TEXT} bytes"
+            "at most {MAX_LIST} examples, with descriptions of {MAX_TEXT} bytes"
         ));
     }
     Ok(())
@@ -240,7 +240,7 @@ fn check_words(raw: &types::Descriptor) -> Result<(), String> {
 
 fn schema(what: &str, json: &str) -> Result<Value, String> {
     let mut schema = object(what, json)?;
-    // Agents written for the older form omit the type; every model's interface wants it.
+    // Agents written for the older format omit the type, but all model APIs require it.
     let object = schema
         .as_object_mut()
         .ok_or_else(|| format!("{what} is not an object"))?;
@@ -271,7 +271,7 @@ fn object(what: &str, text: &str) -> Result<Value, String> {
     }
 }
 
-/// Takes what a call returned. `limit` bounds all of its texts and blobs together.
+/// Converts the outcome of a call. `limit` bounds the total size of its texts and blobs, in bytes.
 pub fn outcome(raw: types::Outcome, limit: u64) -> Result<Outcome, CallError> {
     let size = outcome_size(&raw);
     if size > limit {
@@ -284,7 +284,7 @@ pub fn outcome(raw: types::Outcome, limit: u64) -> Result<Outcome, CallError> {
     let bad = |what: &str, error: String| {
         CallError::new(
             ErrorClass::Failed,
-            format!("the tool returned a broken {what}: {error}"),
+            format!("the tool returned an invalid {what}: {error}"),
         )
         .code("invalid_output")
     };
@@ -405,7 +405,7 @@ fn part(raw: types::Part) -> Result<Part, String> {
     })
 }
 
-/// Words of the host. A tool that uses one could pass for a refusal or an end that was none.
+/// Error codes of the host. A tool that uses one could imitate a denial or cancellation.
 const RESERVED: [&str; 12] = [
     "approval_pending",
     "cancelled",

@@ -1,5 +1,5 @@
-//! The floor for the file system: the same compiled component in the same engine, with wasmtime's own
-//! `wasi:filesystem` under it instead of ours. No policy, no limits, no clock.
+//! Benchmark baseline for the file system: the same compiled component and engine with wasmtime's own
+//! `wasi:filesystem`, without policy, limits or clock.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,23 +20,23 @@ use crate::deadline::Deadline;
 use crate::files::Files;
 use crate::state::State;
 
-/// Where wasmtime makes its system calls.
+/// The thread on which wasmtime makes blocking system calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blocking {
-    /// On a thread that is there for it; what an embedder gets who says nothing.
+    /// On a dedicated thread; wasmtime's default.
     Elsewhere,
     /// On the thread that runs the guest.
     Here,
 }
 
-/// Makes calls of one tool of a plugin on a directory, which the guest knows as `/workspace` and as `.`.
+/// Calls a plugin's tools on a directory that the guest sees as `/workspace` and `.`.
 pub struct Stock {
     pre: PluginPre<Around>,
     host: PathBuf,
     blocking: Blocking,
 }
 
-/// What one call needs: wasmtime's WASI, and ours for the functions of the plugin contract.
+/// State of one call: wasmtime's WASI context, and ours for the plugin contract.
 struct Around {
     wasi: WasiCtx,
     table: ResourceTable,
@@ -68,7 +68,7 @@ impl Stock {
         })
     }
 
-    /// One fresh instance, one typed call; what the tool answered.
+    /// Makes a new instance and calls a tool once; returns its answer.
     pub async fn call(&self, tool: &str, input: &str) -> Result<Option<String>, String> {
         let around = self.around().map_err(|error| format!("{error:#}"))?;
         let mut store = Store::new(self.pre.engine(), around);

@@ -1,3 +1,5 @@
+//! Tests of the executable bit.
+
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
@@ -12,7 +14,8 @@ use toolhost_vfs::{Access, Blobs, OpenHow, PathGrant, StageLimits};
 use super::*;
 use crate::staging::{Held, Staging};
 
-/// A call that wrote `new.sh` and `old.sh` in the granted folder `w`, with `kept.sh` and `w`'s neighbour `outside.sh`.
+/// A call that wrote `new.sh` and `old.sh` in the granted directory `w`, which also holds `kept.sh`; `outside.sh`
+/// is next to `w`.
 struct Written {
     dir: tempfile::TempDir,
     stage: Stage,

@@ -1,4 +1,4 @@
-//! The words of `toolhost-vfs` in WASI's.
+//! Conversions between `toolhost-vfs` and WASI types.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::{Duration, SystemTime};
@@ -39,7 +39,7 @@ pub(super) fn show_stat(stat: &Stat) -> types::DescriptorStat {
     }
 }
 
-/// Equal for one file under all of its names, and says nothing about the host's inode numbers.
+/// Equal for all names of one file, without revealing the host's inode numbers.
 pub(super) fn identity(stat: &Stat) -> types::MetadataHashValue {
     let mut hasher = DefaultHasher::new();
     (stat.id.dev(), stat.id.ino()).hash(&mut hasher);

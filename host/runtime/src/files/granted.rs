@@ -1,4 +1,4 @@
-//! The granted folders of a plugin, and what of them a call gets.
+//! The granted directories of a plugin, and the part that a call gets.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use wasmtime_wasi::{FsPerms, OpenMode};
 use crate::tree::Tree;
 use crate::within::{Window, Within, is_own};
 
-/// What a plugin's calls share of its files: the rules, and the roots as wasmtime wants them.
+/// Directories shared by all calls of a plugin: the scope, and the roots as wasmtime preopens.
 #[derive(Clone)]
 pub struct Files {
     pub(super) tree: Tree,
     pub(super) preopens: Arc<[(Dir, String)]>,
-    /// Where the call is held to a part of the roots: that part.
+    /// The accessible parts of the roots, if the call is limited to a part of them.
     windows: Option<Arc<[Window]>>,
-    /// System calls are made on the calling thread. Only where every root is on a local disk: a hung network file
-    /// system would otherwise take an executor thread with it.
+    /// Make system calls on the calling thread. Only if all roots are on local disks: a hung network file system
+    /// would block an executor thread.
     pub(super) inline: bool,
 }
 
@@ -37,8 +37,8 @@ impl Files {
                 ))
             })
             .collect::<std::io::Result<_>>()?;
-        // Relative paths mean the first root. In every language's C library this name is what makes them so; their
-        // current directory starts as `/`, whatever WASI says it is.
+        // Relative paths resolve to the first root. The C libraries of all languages use this preopen name for
+        // that; their working directory starts as `/`, regardless of WASI's initial cwd.
         if let Some((first, _)) = preopens.first().cloned() {
             preopens.push((first, ".".to_owned()));
         }
@@ -54,7 +54,7 @@ impl Files {
         self.tree.scope()
     }
 
-    /// The same files for one call, which writes down what it looks at.
+    /// The same directories for one call whose reads are recorded.
     #[must_use]
     pub fn watched(&self, reads: Arc<Reads>) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl Files {
         }
     }
 
-    /// The same files for one call, without what the rules on reading keep from it.
+    /// The same directories for one call, without what read rules deny.
     #[must_use]
     pub fn guarded(&self, guard: Option<&Arc<ReadGuard>>) -> Self {
         let Some(guard) = guard.cloned() else {
@@ -76,8 +76,8 @@ impl Files {
         }
     }
 
-    /// The same files for a call that is held to other folders: of what was granted there is only what lies in them,
-    /// under the names that it has anyway. What cannot be opened is not there.
+    /// The same directories for a call that is limited to other directories: only their intersection with the
+    /// grants, under the same guest names. Directories that cannot be opened are omitted.
     pub async fn within(self, within: &Within) -> Self {
         if within.is_unlimited() {
             return self;
@@ -88,7 +88,7 @@ impl Files {
         let (preopens, windows) = if inline {
             look()
         } else {
-            // A look that fails to come back shows nothing.
+            // If the task fails, the call gets no directories.
             tokio::task::spawn_blocking(look).await.unwrap_or_default()
         };
         Self {
@@ -98,7 +98,7 @@ impl Files {
         }
     }
 
-    /// What there is of the granted folders for this call.
+    /// The accessible parts of the granted directories for this call.
     pub fn windows(&self) -> Arc<[Window]> {
         match &self.windows {
             Some(windows) => Arc::clone(windows),
@@ -106,7 +106,7 @@ impl Files {
         }
     }
 
-    /// The same files, with what is written held back in the stage.
+    /// The same directories with staged writes.
     #[must_use]
     pub fn staged(&self, stage: Stage) -> Self {
         Self {
@@ -150,7 +150,7 @@ fn narrowed(scope: &Scope, within: &Within, inline: bool) -> (Vec<(Dir, String)>
                     Window::of(root),
                 )
             } else {
-                // As a guest would open it: what the grants leave out or protect is no folder of anybody's.
+                // Opened like a guest would, so that excluded and protected paths stay inaccessible.
                 let opened = scope.open_at(root.dir().as_fd(), root.access(), rest, &how);
                 let Ok(opened) = opened else {
                     continue;

@@ -1,4 +1,4 @@
-//! A guest reads a directory's entries one by one.
+//! Directory listings, which guests read entry by entry.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -12,11 +12,12 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{self, HostDirectoryEntryStr
 use super::FilesView;
 use super::convert::show_kind;
 
-/// Entries that a call was not shown because their names are not UTF-8. A directory that is listed twice counts once.
+/// Number of entries hidden from a call because their names are not UTF-8. A directory that is listed twice counts
+/// once.
 #[derive(Debug, Clone, Default)]
 pub struct Unnamed(Arc<Mutex<HashMap<FileId, usize>>>);
 
-/// Directories that are told apart.
+/// Maximum number of directories that are tracked.
 const MOST_DIRS: usize = 10_000;
 
 impl Unnamed {
@@ -27,7 +28,7 @@ impl Unnamed {
         }
     }
 
-    /// What the caller of the tool is told; None when every name was shown.
+    /// Notice for the caller of the tool; `None` if all names were listed.
     pub fn notice(&self) -> Option<String> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count: usize = known.values().sum();
@@ -42,7 +43,7 @@ impl Unnamed {
     }
 }
 
-/// What is left of a directory listing.
+/// The remaining entries of a directory listing.
 pub(super) struct Listing {
     pub(super) entries: std::vec::IntoIter<Entry>,
     pub(super) size: usize,

@@ -1,4 +1,4 @@
-//! Hooks that misbehave, as core modules written by hand, and the one that is well.
+//! Misbehaving hooks, as hand-written core modules, and one well-behaved hook.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::*;
 use crate::PluginGrants;
 use crate::tests::{runtime, wrap};
 
-/// A component of world `hook`, both of whose functions are `body`.
+/// A component of world `hook` with `body` as both functions.
 fn component(body: &str, extra: &str) -> Vec<u8> {
     let wat = format!(
         r#"(module
@@ -55,7 +55,7 @@ fn call() -> HookCall {
     HookCall::new(call, &tool, "default")
 }
 
-/// Asks before and after; says how both ended, in one line if it is the same.
+/// Runs the hook before and after; returns both results, in one line if they are equal.
 async fn check(body: &str, extra: &str, expected: Expect) {
     let limits = Limits {
         memory: 1 << 20,
@@ -76,7 +76,7 @@ async fn check(body: &str, extra: &str, expected: Expect) {
     }
 }
 
-/// The word at 16 is what the hook says; at 64 lies the record that points to it, with nothing else in it.
+/// The string at 16 is the hook's decision; the record at 64 points to it and is otherwise empty.
 fn word(word: &str) -> String {
     format!(
         r#"(data (i32.const 16) "{word}") (data (i32.const 64) "\10\00\00\00\{:02x}\00\00\00")"#,
@@ -109,12 +109,12 @@ async fn a_hook_has_no_more_memory_than_its_plugin() {
 #[tokio::test]
 async fn a_word_that_is_no_decision_is_an_error() {
     let expected = expect![[r#"
-        before Failed invalid_output: the hook returned what makes no sense: `maybe` is not a decision; use continue, ask, deny or result
-        after Failed invalid_output: the hook returned what makes no sense: `maybe` is not an action; use keep, update or replace"#]];
+        before Failed invalid_output: the hook returned an invalid result: `maybe` is not a decision; use continue, ask, deny or result
+        after Failed invalid_output: the hook returned an invalid result: `maybe` is not an action; use keep, update or replace"#]];
     check("(i32.const 64)", &word("maybe"), expected).await;
     let expected = expect![[r#"
-        before Failed invalid_output: the hook returned what makes no sense: a component may not say `allow`; write an allow rule, or say `continue`
-        after Failed invalid_output: the hook returned what makes no sense: `allow` is not an action; use keep, update or replace"#]];
+        before Failed invalid_output: the hook returned an invalid result: a component may not return `allow`; write an allow rule, or return `continue`
+        after Failed invalid_output: the hook returned an invalid result: `allow` is not an action; use keep, update or replace"#]];
     check("(i32.const 64)", &word("allow"), expected).await;
 }
 
@@ -128,17 +128,17 @@ async fn a_pointer_into_nowhere_is_a_trap() {
 async fn a_hook_answers() {
     let expected = expect![[r#"
         before Before { decision: Continue, updated_input: None }
-        after Failed invalid_output: the hook returned what makes no sense: `continue` is not an action; use keep, update or replace"#]];
+        after Failed invalid_output: the hook returned an invalid result: `continue` is not an action; use keep, update or replace"#]];
     check("(i32.const 64)", &word("continue"), expected).await;
     let expected = expect![[r#"
-        before Failed invalid_output: the hook returned what makes no sense: `keep` is not a decision; use continue, ask, deny or result
+        before Failed invalid_output: the hook returned an invalid result: `keep` is not a decision; use continue, ask, deny or result
         after Keep"#]];
     check("(i32.const 64)", &word("keep"), expected).await;
 }
 
 #[tokio::test]
 async fn an_outcome_beyond_the_limit_is_an_error() {
-    // The verdict's outcome begins at its byte 40 with a summary: there is one, at 0, of 65 537 bytes.
+    // The verdict's outcome begins at byte 40 with a summary: present, at address 0, 65,537 bytes long.
     let outcome = r#"(data (i32.const 96) "\01\00\00\00\00\00\00\00\01\00\00\00\00\00\00\00\01\00\01\00")
         (func $grow (drop (memory.grow (i32.const 4)))) (start $grow)"#;
     let extra = format!("{} {outcome}", word("result"));
@@ -157,7 +157,7 @@ async fn an_outcome_beyond_the_limit_is_an_error() {
     let error = plugin.before(&call(), Duration::from_secs(5)).await;
     let error = error.unwrap_err();
     assert_eq!(error.class, ErrorClass::OutputLimit, "{error}");
-    // What came out of the call may be too much as well.
+    // The outcome of the call can be too large as well.
     let outcome = Outcome::text("x".repeat(65_537));
     let call = call();
     let error = plugin.after(&call, &outcome, Duration::from_secs(5)).await;

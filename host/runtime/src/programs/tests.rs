@@ -1,3 +1,5 @@
+//! Tests of program authorization and confinement.
+
 use std::collections::BTreeMap;
 
 use toolhost_process::{Launcher, Settings};
@@ -123,7 +125,7 @@ fn a_01_what_runs_has_the_variables_that_were_authorized_whatever_the_guest_pass
     assert_eq!(started.arguments, ["-lc", "make"]);
     assert_eq!(started.environment, [("LANG".to_owned(), "C".to_owned())]);
     assert!(started.tty && programs.opens_input());
-    // Once.
+    // The authorization can be used once.
     programs.done();
     let again = programs.authorize(Wanted {
         cwd: Some("src".to_owned()),
@@ -154,7 +156,7 @@ fn a_04_a_call_types_and_ends_what_was_authorized_and_nothing_else() {
         assert_eq!(code(typing.authorize_input(job, bytes)), expected, "{job}");
     }
     let started = typing.authorize(wanted("bash", &["-c", "x"]));
-    assert_eq!(code(started), "command_differs", "it starts nothing");
+    assert_eq!(code(started), "command_differs", "no program is started");
     assert_eq!(code(typing.authorize_signal("job-1")), "");
     assert_eq!(code(typing.authorize_signal("job-2")), "command_differs");
     typing.done();
@@ -162,7 +164,7 @@ fn a_04_a_call_types_and_ends_what_was_authorized_and_nothing_else() {
         code(typing.authorize_input("job-1", b"y\n")),
         "input_not_authorized"
     );
-    // The program had ended when the call was judged.
+    // The program had already ended when the call was authorized.
     let gone = AuthorizedTask {
         job: None,
         text: "y".to_owned(),
@@ -199,7 +201,7 @@ fn folder(dir: &Path, guest: &str, access: Access) -> toolhost_vfs::PathGrant {
     }
 }
 
-/// The inode that a descriptor holds.
+/// Inode number of a descriptor.
 fn inode(held: impl AsFd) -> u64 {
     rustix::fs::fstat(held).unwrap().st_ino
 }
@@ -239,7 +241,7 @@ fn a_12_the_fence_holds_the_folders_that_were_opened() {
     std::fs::rename(base.join("ws/sub"), base.join("ws/moved")).unwrap();
     symlink(base.join("outside"), base.join("ws/sub")).unwrap();
     assert_eq!(code("sub/deep"), "folder_exchanged");
-    // What was made before holds what was opened, whatever has its name now.
+    // The fence refers to the opened directories, even if they are replaced under their names.
     assert_eq!(inode(&cwd), of("ws/moved/deep"));
     assert_eq!(fence.write.iter().map(inode).collect::<Vec<_>>(), opened);
 }

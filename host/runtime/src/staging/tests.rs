@@ -1,4 +1,4 @@
-//! What a person saved in place of what a call wrote, from the stage to the real tree and back.
+//! Edits of staged changes by the user, from the stage to the commit and its undo.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use toolhost_vfs::{Access, OpenHow, PathGrant, Scope, StageLimits};
 
 use super::*;
 
-/// A granted folder `w`, and a call that has written in it.
+/// A granted directory `w`, and a call that has written in it.
 struct World {
     dir: TempDir,
     staging: Staging,
@@ -84,7 +84,7 @@ impl World {
         edits.iter().map(edit).collect()
     }
 
-    /// Each file with its mode.
+    /// All files with mode and content.
     fn tree(&self) -> BTreeMap<String, String> {
         let entries = fs::read_dir(self.path("")).unwrap();
         let shown = entries.map(|entry| {
@@ -119,14 +119,14 @@ fn held(effects: Effects) -> Box<dyn toolhost_contract::Staged> {
     }
 }
 
-/// The changes as they are after the edits, the diffs for the model, and what became of it after commit and undo.
+/// The changes after the edits, the diffs for the model, and the tree after commit and undo.
 async fn check(edits: &[(&str, &str)], expected: Expect) {
     let world = World::new();
     let before = world.tree();
     let staged = held(world.held());
     let edits = world.edits(edits);
     let edited = staged.edit(edits.clone()).await.unwrap();
-    assert_eq!(world.tree(), before, "nothing is real yet");
+    assert_eq!(world.tree(), before, "nothing is applied yet");
     let told = edited.diffs.iter().zip(&edits).map(|(diff, edit)| {
         assert_eq!(diff.file_name, edit.path);
         let body: Vec<&str> = diff.body().lines().skip(1).collect();
@@ -144,7 +144,7 @@ async fn check(edits: &[(&str, &str)], expected: Expect) {
         .map(|(name, text)| format!("{name} {text}"))
         .collect();
     world.staging.undo("commit-2", &entry).unwrap();
-    assert_eq!(world.tree(), before, "all of it was taken back");
+    assert_eq!(world.tree(), before, "everything was undone");
     expected.assert_eq(&format!("{changes}\n{told}{}", after.join("\n")));
 }
 
@@ -171,7 +171,7 @@ async fn r_047_what_was_saved_is_committed_with_its_mode_and_can_be_undone() {
             run.sh 755 "mine too""#]],
     )
     .await;
-    // Put back to what it was: no change, and so not in the commit.
+    // Edited back to the original content: no change, so not part of the commit.
     check(
         &[("a.txt", "old\n")],
         expect![[r#"

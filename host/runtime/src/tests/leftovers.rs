@@ -1,4 +1,4 @@
-//! Nothing that a call did to its instance is there for the next one, wherever in its memory it was.
+//! Isolation between calls: a new instance never sees memory or tables of an earlier one.
 
 use super::{ErrorClass, Limits, PluginPre, State, pre, run, wrap};
 use crate::engine::RESIDENT;
@@ -7,8 +7,8 @@ use std::time::Duration;
 const PAGE: usize = 64 << 10;
 const PAGES: usize = RESIDENT / PAGE;
 
-/// Looks at all of its state, and waits for its deadline if anything is not as it was made. Then it overwrites all of it
-/// and traps. `length` bytes of its data begin at `at`; they are `letter`s.
+/// A component that checks all of its state, and loops until its deadline if anything differs from the initial
+/// state. It then overwrites everything and traps. `length` bytes of data, all `letter`, begin at `at`.
 fn meddler(pages: usize, at: usize, length: usize, letter: char) -> Vec<u8> {
     let word = u32::from_ne_bytes([letter as u8; 4]);
     let (end, data) = (at + length, String::from(letter).repeat(length));
@@ -51,13 +51,13 @@ async fn is_untouched(pre: &PluginPre<State>) -> bool {
     match error.class {
         ErrorClass::Trapped if error.message.contains("divide by zero") => true,
         ErrorClass::TimedOut => false,
-        _ => panic!("it did not look at everything: {error:?}"),
+        _ => panic!("it did not check everything: {error:?}"),
     }
 }
 
 #[tokio::test]
 async fn a_call_finds_its_memory_as_it_was_made_however_large_it_is() {
-    // Around the size that is kept, with the data before, at and behind its end.
+    // Around the resident size, with data before, at and after its end.
     for (pages, at) in [
         (1, 4 << 10),
         (PAGES - 1, RESIDENT - 2 * PAGE),
@@ -79,7 +79,7 @@ async fn a_call_finds_its_memory_as_it_was_made_however_large_it_is() {
 
 #[tokio::test]
 async fn a_call_finds_nothing_of_other_plugins() {
-    // More of them than the pool has slots, so that each takes those of others.
+    // More calls than the pool has slots, so that slots are reused.
     let mut all = Vec::new();
     for (number, letter) in ('A'..='Z').enumerate() {
         let pages = [1, PAGES, PAGES + 3][number % 3];

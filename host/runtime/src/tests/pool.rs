@@ -1,4 +1,4 @@
-//! Each call has its full share of the pool while all other calls hold theirs.
+//! Pool capacity: each call has its full limits while all other calls use theirs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use wasmtime::component::{Component, InstancePre};
 
 use super::{Allowed, Compiler, Files, Runtime, RuntimeSettings, Setting, State, instance};
 
-/// Sandboxes of a runtime for one call at once: plugins are described in the others.
+/// Slots of a runtime for one concurrent call; the others are for describing plugins.
 const SLOTS: usize = 17;
 
-/// A component with as many instances, memories and tables as one call may have.
+/// A component with the maximum number of instances, memories and tables of one call.
 fn largest() -> Vec<u8> {
     const OF_MODULE: usize = 4;
     let limits = Limits::default();
@@ -35,7 +35,7 @@ fn largest() -> Vec<u8> {
     wat::parse_str(wat).unwrap()
 }
 
-/// A call that makes its instances and ends when all calls have made theirs.
+/// A call that creates its instances and waits until all calls have created theirs.
 async fn hold(
     engine: &Engine,
     component: &InstancePre<State>,
@@ -71,7 +71,7 @@ async fn each_call_has_all_its_instances_and_memories_while_all_others_have_thei
     let all_hold = Barrier::new(SLOTS);
     let calls = (0..SLOTS).map(|_| hold(engine, &component, &all_hold));
     try_join_all(calls).await.unwrap();
-    // There are no more sandboxes, so all of the pool was in use.
+    // No slot is free, so the pool was in full use.
     let all_hold = Barrier::new(SLOTS + 1);
     let calls = (0..=SLOTS).map(|_| hold(engine, &component, &all_hold));
     let refused = try_join_all(calls).await.unwrap_err();

@@ -1,7 +1,7 @@
-//! The modules of WebAssembly/wasi-testsuite, each run as a component in the sandbox of a call, directly and staged.
+//! Runs the modules of WebAssembly/wasi-testsuite as components in the sandbox of a call, directly and staged.
 //!
-//! The modules are not part of the project. The test looks for them in `../shared/foreign/wasi-testsuite`, seen from
-//! the checkout, and prints a line when they are absent.
+//! The modules are not part of the repository. The test looks for them in `../shared/foreign/wasi-testsuite`,
+//! relative to the checkout, and prints a line if they are absent.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,7 +29,7 @@ enum Mode {
     Staged,
 }
 
-/// A module that does not pass, the modes in which it fails, and why.
+/// A module that is expected to fail, the modes in which it fails, and the reason.
 struct Known {
     module: &'static str,
     modes: &'static [Mode],
@@ -56,7 +56,7 @@ const KNOWN: &[Known] = &[
     },
 ];
 
-/// What a module expects of its surroundings, from the JSON file beside it.
+/// The environment and result that a module expects, from its JSON file.
 #[derive(Default)]
 struct Expected {
     args: Vec<String>,
@@ -74,7 +74,7 @@ impl Expected {
         for key in json.as_object().expect("an object").keys() {
             assert!(
                 ["args", "env", "exit_code", "root"].contains(&key.as_str()),
-                "{}: this runner does not know `{key}`",
+                "{}: unknown key `{key}`",
                 module.display()
             );
         }
@@ -125,7 +125,7 @@ fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
-/// The granted directory of one run and the directory that its stage writes to.
+/// The granted directory of one run, and the directory of its stage.
 fn files(root: Option<&Path>, dir: &Path, mode: Mode) -> Files {
     let Some(root) = root else {
         return Files::new(Scope::empty()).unwrap();
@@ -157,13 +157,13 @@ fn files(root: Option<&Path>, dir: &Path, mode: Mode) -> Files {
     }
 }
 
-/// Runs a module and compares its exit code; an error says how it ended otherwise.
+/// Runs a module and compares its exit code. The error describes a different end.
 async fn run(module: &Path, component: &Component, mode: Mode) -> Result<(), String> {
     let expected = Expected::read(module);
     let dir = tempfile::tempdir().unwrap();
     let (engine, linker) = runtime().engine_and_linker();
     let mut linker = linker.clone();
-    // A tool has no arguments; these modules need some.
+    // Tools have no arguments, but these modules need some.
     linker.allow_shadowing(true);
     let name = module.file_name().unwrap().to_string_lossy().into_owned();
     let args: Vec<String> = std::iter::once(name).chain(expected.args).collect();

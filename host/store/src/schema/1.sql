@@ -16,7 +16,7 @@ CREATE TABLE calls (
     record     TEXT NOT NULL
 ) STRICT;
 CREATE INDEX calls_session ON calls (session);
--- Small at any time: what has ended leaves it.
+-- Always small: finished calls are not in it.
 CREATE INDEX calls_unfinished ON calls (seq) WHERE finished = 0;
 
 CREATE TABLE transitions (
@@ -40,7 +40,7 @@ BEGIN
     SELECT raise(ABORT, 'transitions are never deleted');
 END;
 
--- One row: how many transitions there are and the hash of the last, so that a missing end is found.
+-- One row: the number of transitions and the hash of the last one, so that a truncated end is detected.
 CREATE TABLE chain (
     id   INTEGER PRIMARY KEY CHECK (id = 1),
     rows INTEGER NOT NULL,
@@ -85,7 +85,7 @@ CREATE TABLE batches (
 ) STRICT;
 CREATE INDEX batches_session ON batches (session);
 
--- AUTOINCREMENT: a number is never given twice, so a follower's place stays right even if old events are removed.
+-- AUTOINCREMENT: numbers are never reused, so a follower's position stays valid when old events are removed.
 CREATE TABLE events (
     seq     INTEGER PRIMARY KEY AUTOINCREMENT,
     channel TEXT NOT NULL,
@@ -108,7 +108,7 @@ CREATE TABLE answers (
     at_ms    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Where the writer tries whether there is room again; always empty.
+-- Written by the writer to check for free space; always empty.
 CREATE TABLE probe (
     body BLOB NOT NULL
 ) STRICT;

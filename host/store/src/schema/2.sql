@@ -1,4 +1,4 @@
--- The journal of commits: which changes of files were begun, and what became of them.
+-- The commit journal: file changes and their state.
 CREATE TABLE commits (
     seq     INTEGER PRIMARY KEY,
     id      TEXT NOT NULL UNIQUE,
@@ -15,5 +15,5 @@ CREATE TABLE commits (
 CREATE INDEX commits_call ON commits (call);
 CREATE INDEX commits_session ON commits (session);
 CREATE INDEX commits_batch ON commits (batch);
--- Small at any time: what has ended leaves it.
+-- Always small: finished commits are not in it.
 CREATE INDEX commits_begun ON commits (seq) WHERE state = 'begun';

@@ -1,4 +1,4 @@
-//! The store as the keeper of commits and of the directories they use.
+//! Commits, and the directories that they use.
 
 use std::path::PathBuf;
 
@@ -8,9 +8,10 @@ use crate::rows::Weight as _;
 use crate::{CommitError, CommitFilter, CommitRow, CommitState, StoreError, commits, schema};
 
 impl Store {
-    /// Returns when the row is on disk: now the files may change. Whoever stops waiting for this begins nothing, and
-    /// the row is found by `adopt_commits` when this process is gone. While a commit that is of another one has not
-    /// ended, no second one can begin.
+    /// Begins a commit; when this returns, the row is durable and files may change.
+    ///
+    /// A caller that stops waiting must not change files; `adopt_commits` finds the row after this process has
+    /// ended. Only one unfinished commit can undo or redo a given commit.
     pub async fn begin_commit(&self, row: CommitRow) -> Result<(), CommitError> {
         commits::check(&row)?;
         let weight = fits("list of changes", row.weight())?;
@@ -21,8 +22,8 @@ impl Store {
         .await?
     }
 
-    /// Returns when the new state is on disk. What has begun becomes done or reverted; what is done becomes undone, and
-    /// done again when it is redone.
+    /// Changes the state of a commit; durable on return. Valid changes: begun to done or reverted, done to undone,
+    /// and undone to done by a redo.
     pub async fn end_commit(
         &self,
         id: &str,
@@ -32,8 +33,8 @@ impl Store {
         self.end_commits(vec![(id.to_owned(), state)], at_ms).await
     }
 
-    /// The same for several, of which all change or none: an undo is done at the moment in which the commit it is of is
-    /// undone, and no kill comes between.
+    /// Like [`Self::end_commit`] for several commits atomically, so that an undo and the commit that it undoes
+    /// change together.
     pub async fn end_commits(
         &self,
         ends: Vec<(String, CommitState)>,
@@ -50,13 +51,13 @@ impl Store {
         self.read(|connection| commits::commit(connection, id))
     }
 
-    /// The newest first: those that began last.
+    /// Commits, in the order in which they began, newest first.
     pub fn commits(&self, filter: &CommitFilter) -> Result<Vec<CommitRow>, StoreError> {
         self.read(|connection| commits::commits(connection, filter))
     }
 
-    /// Commits that a process which is gone has begun, taken over: from now on they are this process's, and no other
-    /// one gets them. The newest first, which is the order to revert them in.
+    /// Adopts the commits that ended processes have begun: they now belong to this process, and no other process
+    /// gets them. Newest first, which is the order to revert them in.
     pub async fn adopt_commits(&self) -> Result<Vec<CommitRow>, StoreError> {
         let owners = self.0.place.owners.clone();
         let us = self.owner().to_owned();
@@ -66,22 +67,22 @@ impl Store {
         .await
     }
 
-    /// Commits that some process makes just now, or was making when it ended: what they need to be recovered must not
-    /// be swept. Uses a connection of its own, so that nobody waits meanwhile.
+    /// Commits that are in progress or were interrupted; the blobs that they need must not be swept. Uses its own
+    /// connection, so that other reads are not delayed.
     pub fn begun_commits(&self) -> Result<Vec<CommitRow>, StoreError> {
         let connection = schema::connect(&self.0.place.database, self.0.busy)?;
         commits::begun(&connection).map_err(|error| self.failed(&error))
     }
 
-    /// Where the contents of files lie that were replaced or removed.
+    /// Directory with the content of replaced and removed files.
     pub fn blobs_dir(&self) -> Result<PathBuf, StoreError> {
         let dir = &self.0.place.blobs;
         private_dir(dir)?;
         Ok(dir.clone())
     }
 
-    /// Where calls put what they write until it is committed, each in a directory `<owner>-<random>`. The next start
-    /// removes those whose owner is gone, so whoever uses one keeps this store open.
+    /// Directory for staged files of calls, each in a directory `<owner>-<random>`. The next start removes those of
+    /// ended owners, so a caller must keep this store open.
     pub fn stage_dir(&self) -> Result<PathBuf, StoreError> {
         let dir = &self.0.place.stage;
         private_dir(dir)?;

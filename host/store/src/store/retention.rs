@@ -1,12 +1,12 @@
-//! The store as the keeper of bounded records.
+//! Retention and chain heads.
 
 use super::Store;
 use crate::prune::{self, DroppedRecords, KeepRecords};
 use crate::{Segment, StoreError, chain, crash, segments};
 
 impl Store {
-    /// Drops the parts of the chain that are due, oldest first, each in a transaction of its own between those of
-    /// calls. A part that ends later than this began, or after the step `until`, is left to the next time.
+    /// Drops due segments of the chain, oldest first, each in its own transaction between those of calls. Segments
+    /// that end after the start of this prune, or after the step `until`, are kept for the next one.
     pub async fn prune(
         &self,
         keep: KeepRecords,
@@ -33,23 +33,23 @@ impl Store {
         Ok(dropped)
     }
 
-    /// The parts that [`Store::prune`] would drop now; for the limit of bytes an estimate.
+    /// The segments that [`Store::prune`] would drop now; an estimate for the size limit.
     pub fn due(&self, keep: &KeepRecords) -> Result<Vec<Segment>, StoreError> {
         self.read(|connection| prune::due(connection, keep))
     }
 
-    /// The number of the first step that was not dropped.
+    /// Number of the first step that was not dropped.
     pub fn first_step(&self) -> Result<i64, StoreError> {
         Ok(self.read(chain::base)? + 1)
     }
 
-    /// The bytes of the database that are in use.
+    /// Number of bytes used in the database.
     pub fn used_bytes(&self) -> Result<u64, StoreError> {
         self.read(prune::used)
     }
 
-    /// The number and the hash of the last step. A part of the chain ends there, so that this head can be found also
-    /// when the part has been dropped.
+    /// Number and hash of the last step. Ends a segment there, so that this head can be verified even after the
+    /// segment is dropped.
     pub async fn seal_head(&self) -> Result<(i64, [u8; 32]), StoreError> {
         self.change(0, |connection| {
             let head = chain::head(connection)?;

@@ -1,4 +1,4 @@
-//! What a process that is gone has begun is found by one of the next.
+//! Adoption of commits whose process has ended.
 
 use std::env;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -40,7 +40,7 @@ async fn a_store_that_was_dropped_leaves_its_begun_commits_to_one_of_the_next() 
     };
     assert_eq!(taken, [commit("w5"), commit("w1")]);
     assert_eq!(none, []);
-    // Whoever took them and dies before the end leaves them to the next one.
+    // If the adopting process dies too, the next one adopts them.
     drop((lives, next));
     let last = home.open();
     let taken = last.adopt_commits().await.unwrap();
@@ -52,7 +52,7 @@ async fn a_store_that_was_dropped_leaves_its_begun_commits_to_one_of_the_next() 
     assert_eq!(home.open().adopt_commits().await.unwrap(), []);
 }
 
-/// Not a test of its own: what the child does until it is killed. Without the variable it has nothing to do.
+/// Not a test: the child's code, which runs until it is killed. Does nothing without the variable.
 #[tokio::test]
 async fn child_begins_until_it_is_killed() {
     let Some(dir) = env::var_os(CHILD) else {
@@ -74,11 +74,11 @@ async fn child_begins_until_it_is_killed() {
     let mut out = std::io::stdout().lock();
     writeln!(out, "acknowledged").unwrap();
     out.flush().unwrap();
-    // Nothing is ever sent: this ends with the process, or with the one that started it.
+    // Nothing is ever sent: this ends with the process, or with its parent.
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// Gives the open pipe too, without which the child would end by itself.
+/// Also returns the open pipe, because the child ends when it is closed.
 fn start(home: &Home) -> (Child, ChildStdin) {
     let mut child = Command::new(env::current_exe().unwrap())
         .args([
@@ -93,7 +93,7 @@ fn start(home: &Home) -> (Child, ChildStdin) {
         .unwrap();
     let input = child.stdin.take().unwrap();
     let out = BufReader::new(child.stdout.take().unwrap());
-    // The test harness writes its own words in front.
+    // The test harness prints its own text first.
     let said = out
         .lines()
         .any(|line| line.unwrap().ends_with("acknowledged"));
@@ -101,7 +101,7 @@ fn start(home: &Home) -> (Child, ChildStdin) {
     (child, input)
 }
 
-/// what a crash leaves unfinished is found, so that it can be taken back.
+/// work that a crash interrupted is found, so that it can be reverted.
 #[tokio::test]
 async fn a_kill_leaves_what_was_begun_to_one_of_two_and_its_stage_to_nobody() {
     let home = Home::new();
@@ -111,7 +111,7 @@ async fn a_kill_leaves_what_was_begun_to_one_of_two_and_its_stage_to_nobody() {
             .unwrap()
             .count()
     };
-    // While it lives, its commits and its stage are its own.
+    // While it lives, its commits and its stage belong to it.
     let one = home.open();
     assert_eq!(one.adopt_commits().await.unwrap(), []);
     assert_eq!(stages(), 1);

@@ -1,4 +1,4 @@
-//! Answers meet their question, once, from whichever process they come.
+//! Answers reach their question, once, from any process.
 
 use super::{Home, answer, call, write};
 use crate::{AnswerError, Write};
@@ -31,7 +31,7 @@ async fn an_answer_nobody_waits_for_is_refused() {
         ("runs", "executing"),
         ("asks", "awaiting_approval"),
     ] {
-        // Queued only: an answer that comes right behind finds the call all the same.
+        // Only queued: an answer that follows immediately must still find the call.
         store.queue(write(id, &[state])).unwrap();
     }
     let state = |text: &str| text.to_owned();
@@ -94,8 +94,8 @@ async fn of_two_answers_at_once_one_counts() {
     }
 }
 
-/// The second question is asked by a clock that jumped back: neither is the old answer taken for it, nor does it stand
-/// in the new one's way.
+/// The second question has an earlier timestamp, because the clock jumped back. The old answer must neither count
+/// for it nor block a new one.
 #[tokio::test]
 async fn an_answer_to_an_earlier_question_does_not_count() {
     let home = Home::new();

@@ -1,4 +1,4 @@
-//! Approvals as data: kept, counted, revoked, never resurrected.
+//! Approvals are saved, counted, revoked, and never restored.
 
 use super::{Home, approval};
 use crate::{ApprovalError, ApprovalRow};
@@ -49,7 +49,7 @@ async fn an_approval_is_used_only_while_it_holds() {
             200,
             false,
         ),
-        // The clock says it is before the approval was given: it has jumped back, and cannot vouch for an expiry.
+        // The clock is before the approval's creation: it jumped back, so expiry cannot be determined.
         (
             ApprovalRow {
                 expires_ms: Some(200),

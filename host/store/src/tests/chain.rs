@@ -1,4 +1,4 @@
-//! The chain of transitions: whole when left alone, and whoever touches a row is found out.
+//! The chain of transitions verifies if it is unchanged, and detects any change.
 
 use rusqlite::Connection;
 
@@ -21,7 +21,7 @@ async fn five_rows() -> Home {
     home
 }
 
-/// What somebody does who opens the file with another tool.
+/// What another program could do with the file.
 fn tamper(home: &Home, sql: &str) {
     let raw: Connection = home.raw();
     raw.execute_batch("DROP TRIGGER transitions_stay_unchanged; DROP TRIGGER transitions_stay;")
@@ -94,7 +94,7 @@ async fn whoever_touches_a_row_is_found_out() {
             3,
             Changed,
         ),
-        // Text moved from one column into its neighbour.
+        // Text moved from one column to the next.
         (
             "UPDATE transitions SET call = 'c', session = '1s1' WHERE seq = 3",
             3,
@@ -133,7 +133,7 @@ async fn whoever_touches_a_row_is_found_out() {
         ),
         ("UPDATE chain SET head = zeroblob(32)", 5, Head),
         ("DELETE FROM chain", 5, NoHead),
-        // Two rows that changed places.
+        // Two rows swapped.
         (
             "UPDATE transitions SET seq = 9 WHERE seq = 2; UPDATE transitions SET seq = 2 WHERE seq = 3; UPDATE transitions SET seq = 3 WHERE seq = 9",
             2,
@@ -147,7 +147,7 @@ async fn whoever_touches_a_row_is_found_out() {
     }
 }
 
-/// A call whose five steps are written as the host writes those of a short one.
+/// A call with five steps, in one row as the host writes a short call, or in separate rows.
 async fn five_steps(together: bool) -> Home {
     let home = Home::new();
     let states = [
@@ -196,13 +196,13 @@ async fn steps_in_one_row_read_like_each_in_its_own() {
         steps.into_iter().map(|step| step.row).collect()
     };
     assert_eq!(rows(steps.clone()), rows(five.transitions(&all).unwrap()));
-    // The head is the hash of the last step, which follows from those before it.
+    // The head is the hash of the last step, which depends on the steps before it.
     let head = steps.last().unwrap().hash;
     assert_eq!(
         one.verify().unwrap(),
         Verification::Verified { rows: 5, head }
     );
-    // Whoever reads page by page gets each once, wherever a page ends.
+    // Paging returns each step once, wherever a page ends.
     for size in 1..=6 {
         let mut read = Vec::new();
         loop {
@@ -224,7 +224,7 @@ async fn steps_in_one_row_read_like_each_in_its_own() {
     }
 }
 
-/// One hash stands for all steps of a row, so a change is found at the first of them.
+/// All steps of a row share one hash, so a change is reported at the first of them.
 #[tokio::test]
 async fn whoever_touches_one_step_of_a_row_is_found_out() {
     use Breakage::{Added, Changed, Missing};

@@ -1,4 +1,4 @@
-//! Commits come back as they were and keep to their states.
+//! Commits round-trip and follow the valid state changes.
 
 use serde_json::json;
 
@@ -79,14 +79,11 @@ async fn only_these_states_follow_each_other() {
         }
     }
     let unknown = store.end_commit("none", Done, 9).await.unwrap_err();
-    assert_eq!(
-        unknown.to_string(),
-        "no commit is named `none`; list the commits"
-    );
+    assert_eq!(unknown.to_string(), "no commit `none`; list the commits");
     let again = store.end_commit("begun-done", Reverted, 9).await;
     assert_eq!(
         again.unwrap_err().to_string(),
-        "commit `begun-done` is done and cannot become reverted; look at it again, perhaps another process was faster"
+        "commit `begun-done` is done and cannot become reverted; check it again, another process may have changed it"
     );
 }
 
@@ -100,13 +97,13 @@ async fn an_undo_and_what_it_undoes_change_together_or_not_at_all() {
     store.end_commit("w1", Done, 1).await.unwrap();
     let pair = |undo: &str| vec![(undo.to_owned(), Done), ("w1".to_owned(), Undone)];
     store.end_commits(pair("u1"), 2).await.unwrap();
-    // The second undo comes too late, and is not done either.
+    // The second undo is too late, and does not end either.
     let late = store.end_commits(pair("u2"), 3).await.unwrap_err();
     assert!(
         matches!(&late, CommitError::State { id, state: Undone, .. } if id == "w1"),
         "{late}"
     );
-    // One that is named twice takes both steps.
+    // A commit that is listed twice takes both steps.
     let twice = vec![("u2".to_owned(), Done), ("u2".to_owned(), Undone)];
     store.end_commits(twice, 4).await.unwrap();
     let state = |id: &str| store.commit_row(id).unwrap().unwrap().state;
@@ -154,7 +151,7 @@ async fn a_commit_is_undone_only_when_it_is_settled_and_by_one_at_a_time() {
     ] {
         assert_eq!(store.begin_commit(row.clone()).await, expected, "{row:?}");
     }
-    // When the first has ended, however it did, the next one may begin.
+    // After the first has ended in any state, the next one can begin.
     store.end_commit("u1", Reverted, 2).await.unwrap();
     store.begin_commit(undo("u2", "done")).await.unwrap();
     let ends = vec![(id("u2"), Done), (id("done"), Undone)];
@@ -225,7 +222,7 @@ async fn a_commit_that_cannot_be_kept_is_refused_and_the_store_stays_healthy() {
     );
     assert_eq!(store.commits(&CommitFilter::default()).unwrap(), []);
 
-    // A name is given once.
+    // Ids are unique.
     store.begin_commit(commit(&long[1..])).await.unwrap();
     let twice = store.begin_commit(commit(&long[1..])).await;
     let id = long[1..].to_owned();
@@ -332,7 +329,7 @@ async fn commits_are_listed_from_the_newest_and_filters_narrow() {
             "{filter:?}"
         );
     }
-    // What has ended can be undone as long as its blobs are there; what has not may have to be recovered.
+    // A finished commit can be undone while its blobs exist; an unfinished one may need recovery.
     assert_eq!(ids(&store.begun_commits().unwrap()), ["w4"]);
 }
 
@@ -348,7 +345,7 @@ async fn a_row_somebody_spoilt_is_an_error_where_it_is_read_and_nowhere_else() {
             .unwrap();
         let error = store.commit_row("w1").unwrap_err();
         assert!(matches!(error, StoreError::Unreadable { .. }), "{error}");
-        // A list without it would let its blobs be swept away.
+        // A list without it would let its blobs be swept.
         store.begun_commits().unwrap_err();
         assert_eq!(store.commit_row("w2").unwrap(), Some(commit("w2")));
     }

@@ -1,9 +1,9 @@
-//! What happens when the disk is full or somebody else holds the lock: errors, nothing half-written, and a way back.
+//! Full disk and locked database: writes fail, nothing is partially written, and the store recovers.
 
 use super::{BUSY, Home, answer, event, write};
 use crate::{AnswerError, CallFilter, Store, StoreError, Verification, Write};
 
-/// Lets the file grow by so many pages and no more.
+/// Lets the file grow by at most `pages` pages.
 pub(super) async fn room(store: &Store, pages: i64) {
     store
         .change(0, move |connection| {
@@ -48,7 +48,7 @@ async fn a_full_disk_refuses_leaves_nothing_half_written_and_heals() {
     store.health().unwrap();
     store.queue(large("later")).unwrap();
     store.flush().await.unwrap();
-    // What was refused stays refused: its caller was told.
+    // Refused writes are not retried: their caller got the error.
     assert_eq!(store.call("effect").unwrap(), None);
     assert!(store.call("later").unwrap().is_some());
     let verified = store.verify().unwrap();
@@ -99,7 +99,7 @@ async fn a_locked_store_refuses_in_time_and_writes_later_what_was_queued_before(
         path: home.database(),
     });
     assert_eq!(refused, expected);
-    // Reading goes on.
+    // Reading still works.
     assert_eq!(store.calls(&CallFilter::default()).unwrap().len(), 1);
 
     other.execute_batch("ROLLBACK").unwrap();
@@ -119,7 +119,7 @@ fn opening_waits_for_a_lock_only_so_long() {
     let home = Home::new();
     drop(home.open());
     let other = home.raw();
-    // In this mode of SQLite's one process keeps the file for itself.
+    // In this mode of SQLite one process locks the file exclusively.
     other
         .execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; UPDATE chain SET rows = rows; COMMIT")
         .unwrap();
@@ -179,7 +179,7 @@ async fn a_row_somebody_spoilt_is_an_error_where_it_is_read_and_nowhere_else() {
     store.commit(write("c3", &["executing"])).await.unwrap();
 }
 
-/// A panic in the writer must not leave anybody waiting.
+/// A panic in the writer must not leave a caller waiting.
 #[tokio::test]
 async fn a_writer_that_is_gone_says_so() {
     let home = Home::new();

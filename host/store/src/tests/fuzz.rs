@@ -1,4 +1,4 @@
-//! The fuzz target for rows of the store: a column of a row becomes something else.
+//! Fuzz target for reading rows with a modified column.
 
 use std::cell::RefCell;
 use std::panic::AssertUnwindSafe;
@@ -17,7 +17,7 @@ use crate::{
     commits, prune, read,
 };
 
-/// Of the columns that hold JSON, and of those that hold words.
+/// Fragments of columns with JSON and of columns with keywords.
 const FRAGMENTS: &[&str] = &[
     "[",
     "]",
@@ -51,7 +51,7 @@ const FRAGMENTS: &[&str] = &[
     "\\u0000",
 ];
 
-/// Everything that the host reads, each list with its name.
+/// All lists that the host reads, with their names.
 fn everything(connection: &Connection) -> Vec<(&'static str, rusqlite::Result<Vec<String>>)> {
     fn shown<T: std::fmt::Debug>(rows: rusqlite::Result<Vec<T>>) -> rusqlite::Result<Vec<String>> {
         rows.map(|rows| rows.iter().map(|row| format!("{row:?}")).collect())
@@ -81,7 +81,7 @@ fn everything(connection: &Connection) -> Vec<(&'static str, rusqlite::Result<Ve
     ]
 }
 
-/// Lists whose rows are not compared with the chain: what they begin does so before it goes on.
+/// Lists whose rows are not checked against the chain before they are used.
 fn unchecked(connection: &Connection) -> Vec<Option<rusqlite::Error>> {
     let keep = crate::KeepRecords {
         now_ms: 1_000_000,
@@ -137,7 +137,7 @@ fn fuzz_row() {
         let place = Path::new("store.db");
         for ((name, rows), honest) in everything(&connection).into_iter().zip(&honest) {
             match rows {
-                // What is told is what was written.
+                // Every row that is read is unchanged.
                 Ok(rows) => assert!(
                     rows.iter().all(|row| honest.contains(row)),
                     "{name}: {rows:?}"
@@ -155,7 +155,7 @@ fn fuzz_row() {
     });
 }
 
-/// The first four bytes say where, and what kind of value the others make.
+/// The first four bytes select the place and the type of the value, the rest is the value.
 fn damage(connection: &Connection, [table, column, row, kind]: [u8; 4], value: &[u8]) {
     let tables = columns(connection);
     let (table, columns) = &tables[usize::from(table) % tables.len()];
@@ -180,7 +180,7 @@ fn damage(connection: &Connection, [table, column, row, kind]: [u8; 4], value: &
         _ => ("?1", Cell::Text(assembled(value, FRAGMENTS))),
     };
     let new = new.replace('$', column);
-    // A value that the column cannot hold changes nothing.
+    // A value that the column rejects changes nothing.
     let _ = connection.execute(
         &format!("UPDATE {table} SET {column} = {new} WHERE {row}"),
         params![value],

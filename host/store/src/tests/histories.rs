@@ -1,4 +1,4 @@
-//! Random histories and random damage, judged by `verify` and by the second implementation.
+//! Random histories and random damage, checked by `verify` and by a second implementation.
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -11,7 +11,7 @@ use crate::{
     BatchRow, CommitState, KeepRecords, SessionRow, Store, TransitionRow, Verification, Write,
 };
 
-/// Something that happens to a store.
+/// An operation on a store.
 #[derive(Debug, Clone)]
 enum Act {
     Call {
@@ -34,7 +34,7 @@ enum Act {
 }
 
 impl Act {
-    /// What the store refuses changes nothing.
+    /// Refused operations change nothing.
     async fn happen(&self, store: &Store) {
         match self.clone() {
             Self::Call {
@@ -159,21 +159,21 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// What another program does to the file.
+/// A change by another program.
 #[derive(Debug, Clone)]
 enum Damage {
-    /// A column of a row becomes another value.
+    /// Sets a column of a row to another value.
     Set(Index, Index, Index, &'static str),
     Delete(Index, Index),
-    /// Two rows of the chain change places.
+    /// Swaps two rows of the chain.
     Swap(Index, Index),
-    /// The end is missing; true: and the head of the chain is made to fit.
+    /// Removes the end; if `true`, also adjusts the head of the chain.
     Truncate(Index, bool),
-    /// A row that was never written.
+    /// Inserts a row that the host did not write.
     Plant(&'static str),
 }
 
-/// `{c}` stands for the column.
+/// `{c}` is replaced by the column.
 const VALUES: [&str; 20] = [
     "{c} + 1",
     "{c} - 1",
@@ -224,9 +224,9 @@ pub fn columns(connection: &Connection) -> Vec<(String, Vec<String>)> {
         .collect()
 }
 
-/// What picks each row of a table, one after the other.
+/// A condition that selects each row of a table.
 pub fn rows_of(connection: &Connection, table: &str) -> Vec<String> {
-    // The table of answers has no `rowid`.
+    // The table `answers` has no `rowid`.
     let (key, picked) = match table {
         "answers" => ("call", "quote(call)"),
         _ => ("rowid", "rowid"),
@@ -241,7 +241,7 @@ pub fn rows_of(connection: &Connection, table: &str) -> Vec<String> {
 }
 
 impl Damage {
-    /// The statements; None where there is nothing to damage.
+    /// The SQL statements; `None` if there is nothing to damage.
     fn sql(&self, connection: &Connection) -> Option<String> {
         let tables = columns(connection);
         let one = |table: &str, at: &Index| {
@@ -292,7 +292,7 @@ fn damage() -> impl Strategy<Value = Damage> {
     ]
 }
 
-/// A connection that may do whatever a program may do that can write the file.
+/// A connection with the permissions of any program that can write to the file.
 pub fn unguarded(home: &Home) -> Connection {
     let raw = home.raw();
     raw.execute_batch(
@@ -330,7 +330,7 @@ proptest! {
             let mut told = Vec::new();
             for damage in &damages {
                 let Some(sql) = damage.sql(&raw) else { continue };
-                // A value that the column cannot hold changes nothing.
+                // A value that the column rejects changes nothing.
                 let done = raw.execute_batch(&sql);
                 told.push(format!("{sql}: {done:?}"));
             }

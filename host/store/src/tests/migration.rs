@@ -1,4 +1,4 @@
-//! A file of an earlier format becomes one of today's, with all that is in it.
+//! Migration of files of earlier formats, with all their rows.
 
 use rusqlite::{Connection, params};
 
@@ -6,7 +6,7 @@ use super::{Home, approval, call, event, step, write};
 use crate::chain::{self, Link};
 use crate::{ChainSubject, CommitFilter, Store, TransitionFilter, Verification, schema};
 
-/// A file as the first format was released, with rows in it.
+/// A file in the first released format, with rows.
 fn first_format(home: &Home) {
     drop(home.open());
     for file in ["store.db", "store.db-wal", "store.db-shm"] {
@@ -16,7 +16,7 @@ fn first_format(home: &Home) {
     connection
         .execute_batch(include_str!("../schema/1.sql"))
         .unwrap();
-    // The hashes are those that the first format's program wrote.
+    // The hashes that the first format's program wrote.
     let mut head = chain::genesis();
     for (seq, id, state) in [
         (1, "c1", "pending"),

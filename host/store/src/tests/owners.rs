@@ -1,4 +1,4 @@
-//! Calls outlive the process they belonged to, and are found by the next one.
+//! Unfinished calls outlive their process, and are found by the next one.
 
 use std::env;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -13,7 +13,7 @@ fn ids(calls: Vec<CallRow>) -> Vec<String> {
     calls.into_iter().map(|call| call.id).collect()
 }
 
-/// Not a test of its own: what the child does until it is killed. Without the variable it has nothing to do.
+/// Not a test: the child's code, which runs until it is killed. Does nothing without the variable.
 #[tokio::test]
 async fn child_writes_until_it_is_killed() {
     let Some(dir) = env::var_os(CHILD) else {
@@ -41,15 +41,15 @@ async fn child_writes_until_it_is_killed() {
             .commit(write(&format!("c{number}"), states))
             .await
             .unwrap();
-        // Said only after the commit: from here on the row must survive.
+        // Printed after the commit: from here on the row must survive.
         let mut out = std::io::stdout().lock();
         writeln!(out, "acknowledged {number}").unwrap();
         out.flush().unwrap();
     }
 }
 
-/// Starts the child and waits until it has so many rows acknowledged; gives the number of the last one read, and the
-/// open pipe, without which the child would end by itself.
+/// Starts the child and waits until it has `rows` rows acknowledged. Returns the number of the last one and the
+/// open pipe, because the child ends when it is closed.
 fn start(home: &Home, rows: u64) -> (Child, BufReader<ChildStdout>, u64) {
     let mut child = Command::new(env::current_exe().unwrap())
         .args([
@@ -65,7 +65,7 @@ fn start(home: &Home, rows: u64) -> (Child, BufReader<ChildStdout>, u64) {
     let mut out = BufReader::new(child.stdout.take().unwrap());
     for line in out.by_ref().lines() {
         let line = line.unwrap();
-        // The test harness writes its own words in front of the first line.
+        // The test harness prints its own text before the first line.
         if let Some((_, number)) = line.rsplit_once("acknowledged ") {
             last = number.parse().unwrap();
             if last + 1 >= rows {
@@ -76,13 +76,13 @@ fn start(home: &Home, rows: u64) -> (Child, BufReader<ChildStdout>, u64) {
     (child, out, last)
 }
 
-/// what a crash leaves unfinished is found, so that it can be sealed.
+/// work that a crash interrupted is found, so that it can be sealed.
 #[tokio::test]
 async fn a_kill_loses_no_acknowledged_row_and_leaves_orphans() {
     for round in 0_u64..5 {
         let home = Home::new();
         let (mut child, _out, last) = start(&home, 5 + 7 * round);
-        // While it lives, its calls are its own.
+        // While it lives, its calls belong to it.
         let store = home.open();
         assert_eq!(ids(store.orphans().unwrap()), Vec::<String>::new());
         child.kill().unwrap();
@@ -91,7 +91,7 @@ async fn a_kill_loses_no_acknowledged_row_and_leaves_orphans() {
         for number in 0..=last {
             let row = store.call(&format!("c{number}")).unwrap().unwrap();
             assert_eq!(row.finished, number % 2 == 1);
-            // What was queued before it is there too.
+            // Rows queued before it exist too.
             assert!(store.call(&format!("queued{number}")).unwrap().is_some());
         }
         let verified = store.verify().unwrap();
@@ -102,7 +102,7 @@ async fn a_kill_loses_no_acknowledged_row_and_leaves_orphans() {
         let orphans = store.orphans().unwrap();
         assert!(orphans.iter().all(|call| !call.finished && !call.deferred));
         assert!(ids(orphans.clone()).contains(&"c0".to_owned()));
-        // One of two that start at once gets them, and closes them.
+        // One of two processes that start at the same time gets and closes them.
         let other = home.open();
         let (one, two) = tokio::join!(store.adopt_orphans(), other.adopt_orphans());
         let (one, two) = (one.unwrap(), two.unwrap());

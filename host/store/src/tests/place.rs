@@ -1,4 +1,4 @@
-//! Where a store may lie, and what is refused there.
+//! Checks of the store's directory and files.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -10,13 +10,13 @@ fn mode(path: &std::path::Path) -> u32 {
     fs::metadata(path).unwrap().mode() & 0o777
 }
 
-/// The error of opening, with the path cut out of its message.
+/// The error of opening, with the path removed from its message.
 fn refusal(home: &Home) -> (StoreError, String) {
     let error = Store::open_with(&home.state(), BUSY).unwrap_err();
     let message = error.to_string();
     let state = home.state().to_string_lossy().into_owned();
     assert!(message.contains(&state), "{message}");
-    assert!(message.contains("; "), "names no way out: {message}");
+    assert!(message.contains("; "), "no remedy: {message}");
     (error, message.replace(&state, "DIR"))
 }
 
@@ -120,7 +120,7 @@ fn a_link_in_the_databases_place_is_refused() {
     assert!(matches!(error, StoreError::NotAFile { .. }), "{error:?}");
 }
 
-/// Whatever is found in the database's place stays as it is, byte for byte.
+/// An existing file in the place of the database stays unchanged, byte for byte.
 #[test]
 fn what_is_not_ours_is_left_alone() {
     type Spoil = fn(&Home);
@@ -156,14 +156,14 @@ fn what_is_not_ours_is_left_alone() {
                     .execute_batch(&format!("PRAGMA user_version = {}", schema::FORMAT + 1))
                     .unwrap();
             },
-            "was written by a newer version (format 5, this program knows 4)",
+            "was written by a newer version (format 5, supported 4)",
         ),
         (
             "damaged",
             |home| {
                 drop(home.open());
                 let mut bytes = fs::read(home.database()).unwrap();
-                // The schema is on the first page, behind the header.
+                // The schema is on the first page, after the header.
                 bytes[100..4_096].fill(0xff);
                 fs::write(home.database(), bytes).unwrap();
             },
@@ -181,7 +181,7 @@ fn what_is_not_ours_is_left_alone() {
     ];
     for (name, spoil, expected) in spoils {
         let home = Home::new();
-        // An empty file of the right mode, for those that write into it.
+        // An empty file with the right mode, for cases that write to it.
         fs::create_dir(home.state()).unwrap();
         fs::set_permissions(home.state(), Permissions::from_mode(0o700)).unwrap();
         spoil(&home);

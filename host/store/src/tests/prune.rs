@@ -1,4 +1,4 @@
-//! Old records are dropped in whole parts of the chain, and what stays can still be verified.
+//! Retention drops whole segments of the chain, and the rest still verifies.
 
 use std::env;
 use std::process::Command;
@@ -23,7 +23,7 @@ fn keep() -> KeepRecords {
     }
 }
 
-/// A call of so many steps, at this time.
+/// A call with these steps at this time.
 fn at(id: &str, states: &[&str], at_ms: i64) -> Write {
     let mut row = call(id, states.last().unwrap());
     row.created_ms = at_ms;
@@ -39,7 +39,7 @@ fn at(id: &str, states: &[&str], at_ms: i64) -> Write {
     Write::Call { row, transitions }
 }
 
-/// Ends a part of the chain every few calls, as a long life would.
+/// Ends a segment every few calls, as a long-running host would.
 async fn lives(store: &Store, calls: std::ops::Range<usize>, at_ms: i64) {
     for number in calls {
         let write = at(&format!("c{number}"), &["pending", "completed"], at_ms);
@@ -73,7 +73,7 @@ async fn old_parts_are_dropped_and_the_chain_stays_verifiable() {
     assert_eq!((dropped.segments, dropped.steps, dropped.rows), (2, 20, 10));
     assert_eq!(ids(&store), ["c11", "c10"]);
     verified(&store);
-    // Heads that were handed out are found, also the one at the end of what was dropped.
+    // Heads that were handed out verify, including the one at the end of the dropped segments.
     for head in [old, late] {
         let found = store.verify_head(head).unwrap();
         assert!(matches!(found, Verification::Verified { .. }), "{found:?}");
@@ -85,7 +85,7 @@ async fn old_parts_are_dropped_and_the_chain_stays_verifiable() {
             ..
         }
     ));
-    // Numbers go on, and what follows is covered too.
+    // Numbers continue, and later rows are covered too.
     store.commit(at("c12", &["completed"], NOW)).await.unwrap();
     let steps = store.transitions(&TransitionFilter::default()).unwrap();
     assert_eq!(steps[0].seq, 21);
@@ -188,7 +188,7 @@ async fn what_is_still_needed_is_kept() {
         max_bytes: Some(0),
         ..keep()
     };
-    // Twice: what was kept once is kept again.
+    // Twice: a row that was kept once is kept again.
     for _ in 0..2 {
         store.seal_head().await.unwrap();
         let dropped = store.prune(keep, None).await.unwrap();
@@ -215,7 +215,7 @@ async fn what_is_still_needed_is_kept() {
         assert_eq!(sessions[0].id, "open");
     }
     assert!(store.use_approval("live", NOW).await.unwrap());
-    // The host that had the session open is gone, and so is the session.
+    // The process that had the session open has ended, so the session is dropped.
     drop(store);
     let store = home.open();
     store.seal_head().await.unwrap();
@@ -277,7 +277,7 @@ async fn a_part_that_was_changed_is_not_dropped() {
 
 const CHILD: &str = "TOOLHOST_STORE_TEST_PRUNE";
 
-/// Not a test: what the child does until it is killed. Without the variable it does nothing.
+/// Not a test: the child's code, which runs until it is killed. Does nothing without the variable.
 #[tokio::test]
 async fn child_prunes_until_it_is_killed() {
     let Some(dir) = env::var_os(CHILD) else {
@@ -320,7 +320,7 @@ async fn a_kill_in_the_middle_of_a_prune_leaves_a_chain_that_can_be_verified() {
         verified(&store);
         let left = if step == "prune_committed" { 6 } else { 11 };
         assert_eq!(ids(&store).len(), left, "{step}");
-        // The next prune does the rest.
+        // The next prune drops the rest.
         store.prune(keep(), None).await.unwrap();
         assert_eq!(ids(&store), ["waits"], "{step}");
         verified(&store);

@@ -1,4 +1,4 @@
-//! The queue by itself: bounded in jobs and bytes, in order, and honest about failures.
+//! The queue alone: limits of jobs and bytes, order, and failures.
 
 use std::thread;
 
@@ -36,7 +36,7 @@ fn full() -> StoreError {
     }
 }
 
-/// More jobs, or more bytes, than may wait: the caller waits for the writer, and all arrive in order.
+/// With more jobs or bytes than the limit, the caller waits for the writer, and all jobs arrive in order.
 #[test]
 fn a_full_queue_makes_its_caller_wait() {
     for (jobs, weight) in [(10_000, 1), (40, 8 << 20)] {
@@ -67,7 +67,7 @@ fn a_failed_group_comes_again_in_order_without_those_who_wait() {
     queue.push(job(1, 1)).unwrap();
     queue.push(job(2, 1)).unwrap();
     let group = queue.take().unwrap();
-    // These came while the group was being written.
+    // Jobs queued while the group was being written.
     queue.push(job(3, 1)).unwrap();
     queue
         .push_awaited(Job {
@@ -79,7 +79,7 @@ fn a_failed_group_comes_again_in_order_without_those_who_wait() {
     assert_eq!(awaited.iter().map(number).collect::<Vec<_>>(), [4]);
     assert_eq!(queue.push(job(5, 1)), Err(full()));
     assert_eq!(queue.health(), Err(full()));
-    // Whoever waits may always try.
+    // Jobs with a waiting caller are always accepted.
     let (reply, _answer) = oneshot::channel();
     queue
         .push_awaited(Job {

@@ -1,5 +1,5 @@
-//! `verify` compared with a second implementation of the chain, which was written from docs/audit.md and shares no code
-//! with the first: both agree on whether a file is as it was written, and on the first step that is not.
+//! `verify` compared with a second implementation of the chain, written from docs/audit.md without shared code.
+//! Both must agree on whether a file is unchanged, and on the first step that is not.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::verify::{Extent, walk};
 
 type Hash = [u8; 32];
 
-/// Tables, their keys, and their columns in the order in which they are hashed.
+/// Tables with their keys, and their columns in hashing order.
 const TABLES: [(i64, &str, &str, &str); 7] = [
     (
         1,
@@ -58,7 +58,7 @@ const TABLES: [(i64, &str, &str, &str); 7] = [
     ),
 ];
 
-/// A step, taken out of its row.
+/// A step, extracted from its row.
 struct Step {
     seq: i64,
     at_ms: i64,
@@ -94,7 +94,7 @@ fn put(bytes: &mut Vec<u8>, text: &[u8]) {
 }
 
 fn cell(row: &Row, column: &str) -> Cell {
-    // Text that is not UTF-8 has no place in a `Cell`.
+    // Invalid UTF-8 cannot be represented in a `Cell`.
     row.get(column).unwrap_or(Cell::Blob(vec![0xff]))
 }
 
@@ -112,10 +112,10 @@ fn number(row: &Row, column: &str) -> Option<i64> {
     }
 }
 
-/// None within: the column is null.
+/// The inner `None` means that the column is null.
 #[allow(
     clippy::option_option,
-    reason = "null, and what cannot be read, are two things"
+    reason = "null and unreadable values are different cases"
 )]
 fn maybe<T>(row: &Row, column: &str, read: fn(&Row, &str) -> Option<T>) -> Option<Option<T>> {
     match cell(row, column) {
@@ -131,7 +131,7 @@ fn hash(row: &Row, column: &str) -> Option<Hash> {
     }
 }
 
-/// The steps of a row of `transitions`, oldest first, and the hashes that it stores, of the last ones.
+/// The steps of a row of `transitions`, oldest first, and the stored hashes of the last ones.
 fn steps(row: &Row) -> Option<(Vec<Step>, Vec<Hash>)> {
     let (seq, at_ms) = (number(row, "seq")?, number(row, "at_ms")?);
     let (call, session) = (text(row, "call")?, text(row, "session")?);
@@ -207,7 +207,7 @@ fn steps(row: &Row) -> Option<(Vec<Step>, Vec<Hash>)> {
     fits.then(|| (steps, hashes.collect()))
 }
 
-/// Every row of a table by its key, as the digest of its columns.
+/// Digests of all rows of a table, by key.
 fn digests(connection: &Connection, name: &str, key: &str, columns: &str) -> Vec<(Vec<u8>, Hash)> {
     let shape = "(SELECT text FROM shapes WHERE shapes.id = calls.shape)";
     let columns: Vec<String> = columns
@@ -247,8 +247,8 @@ fn digests(connection: &Connection, name: &str, key: &str, columns: &str) -> Vec
     rows.unwrap().collect::<Result<_, _>>().unwrap()
 }
 
-/// How many steps there are and the last hash; or the number of the first step that is not as it was written, 0 where
-/// the chain has no beginning.
+/// Number of steps and the last hash; or the number of the first step that does not match, 0 if the start of the
+/// chain is missing.
 pub fn recompute(connection: &Connection) -> Result<(i64, Hash), i64> {
     let stored: Option<(Option<(i64, Hash)>, i64)> = connection
         .query_row("SELECT * FROM chain", [], |row| {
@@ -257,7 +257,7 @@ pub fn recompute(connection: &Connection) -> Result<(i64, Hash), i64> {
         })
         .ok();
     let (stored, base) = stored.unwrap_or_default();
-    // The parts: each holds a hash over itself and the one before it.
+    // The segments: each contains a hash over itself and the previous one.
     let mut parts: BTreeMap<i64, (Hash, Hash)> = BTreeMap::new();
     let mut total = [0; 32];
     let mut statement = connection
@@ -282,7 +282,7 @@ pub fn recompute(connection: &Connection) -> Result<(i64, Hash), i64> {
         (0, None) => (0, Sha256::digest("toolhost transitions, format 1").into()),
         _ => return Err(0),
     };
-    // Which step is the newest about each row.
+    // The newest step about each row.
     let mut newest: BTreeMap<(i64, Vec<u8>), i64> = BTreeMap::new();
     let mut statement = connection
         .prepare("SELECT seq, max(subject, 1), CAST(call AS BLOB) FROM transitions WHERE digest IS NOT NULL ORDER BY seq")
@@ -321,7 +321,7 @@ pub fn recompute(connection: &Connection) -> Result<(i64, Hash), i64> {
         if first > expected {
             return Err(expected);
         }
-        // All hashes of a row first: the steps are only as good as they are.
+        // All hashes of a row are checked before its steps are used.
         let has_all = hashes.len() == steps.len();
         let mut made = Vec::new();
         for step in &steps {
@@ -367,9 +367,9 @@ pub fn recompute(connection: &Connection) -> Result<(i64, Hash), i64> {
     Ok(at)
 }
 
-/// Both judge the file; what `verify` says.
+/// Checks that both implementations agree; returns the result of `verify`.
 pub fn agree(connection: &Connection, what: &str) -> Verification {
-    let found = walk(connection, Extent::Rows, None).expect("a damaged file is judged, too");
+    let found = walk(connection, Extent::Rows, None).expect("a damaged file is verified too");
     let judged = match &found {
         Verification::Verified { rows, head } => Ok((*rows, *head)),
         Verification::Broken { seq, .. } => Err(*seq),

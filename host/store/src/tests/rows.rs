@@ -1,4 +1,4 @@
-//! Every kind of row comes back as it went in.
+//! All row types round-trip.
 
 use serde_json::json;
 
@@ -65,7 +65,7 @@ async fn every_row_comes_back_as_it_was_also_after_opening_again() {
     assert_eq!(rows, expected);
     assert_eq!(
         steps.iter().map(|step| step.seq).collect::<Vec<_>>(),
-        // The event, the session and the batch of the same group come before them.
+        // The event, session and batch of the group are written before them.
         [4, 5, 6]
     );
     assert_eq!(
@@ -240,7 +240,7 @@ async fn filters_narrow_and_limits_hold() {
     }
 }
 
-/// each channel can be followed from where one stopped.
+/// each channel can be followed from the last read position.
 #[tokio::test]
 async fn r_236_a_channel_is_followed_from_where_one_stopped() {
     let home = Home::new();
@@ -263,7 +263,7 @@ async fn r_236_a_channel_is_followed_from_where_one_stopped() {
     assert_eq!(kinds(Some("control"), 0, 9), []);
     assert_eq!(kinds(None, 1, 9), [named(2, "b"), named(3, "c")]);
     assert_eq!(store.last_event().unwrap(), 3);
-    // Removing old events by hand does not let a number come again.
+    // Removing old events manually does not cause numbers to be reused.
     home.raw().execute("DELETE FROM events", []).unwrap();
     store
         .commit(Write::Event(event("progress", "d")))

@@ -1,4 +1,4 @@
-//! The directories for blobs and stages, and what is swept out of them.
+//! The directories for blobs and stages, and their sweep.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -33,7 +33,7 @@ fn blobs_and_stages_have_directories_for_their_owner_alone() {
         assert_eq!(found, home.state().join(name));
         assert_eq!(fs::metadata(&found).unwrap().mode() & 0o7777, 0o700);
     }
-    // They are made when they are asked for, also when somebody has removed them meanwhile.
+    // Created on first use, even if they were removed since.
     fs::remove_dir(home.state().join("stage")).unwrap();
     assert!(store.stage_dir().unwrap().is_dir());
     assert_eq!(store.blobs_dir().unwrap(), home.state().join("blobs"));
@@ -108,7 +108,7 @@ fn a_stage_is_removed_however_it_was_left() {
     let home = Home::new();
     let stage = home.open().stage_dir().unwrap();
     let gone = stage.join(format!("{GONE}-1"));
-    // Deeper than the longest path, which takes steps from inside.
+    // Deeper than the longest path, so it is created relative to its parents.
     fs::create_dir(&gone).unwrap();
     let mut deep = rustix::fs::open(&gone, OPEN, Mode::empty()).unwrap();
     for _ in 0..3_000 {
@@ -116,7 +116,7 @@ fn a_stage_is_removed_however_it_was_left() {
         deep = rustix::fs::openat(&deep, "d", OPEN, Mode::empty()).unwrap();
     }
     drop(deep);
-    // Nothing may be written or seen here, unless root looks.
+    // Not writable or readable, except for root.
     let locked = gone.join("locked");
     fs::create_dir_all(locked.join("inner")).unwrap();
     fs::write(locked.join("inner/file"), "x").unwrap();

@@ -1,4 +1,4 @@
-//! Whatever another program changes in the file is found by `verify`, and is not read as if the host had written it.
+//! `verify` detects every change by another program, and the store does not read changed rows.
 
 use rusqlite::Connection;
 use serde_json::json;
@@ -68,7 +68,7 @@ fn columns(connection: &Connection, table: &str) -> Vec<(String, String)> {
         .unwrap()
 }
 
-/// Everything that the commands of the host list.
+/// Everything that the host's commands list.
 fn everything(store: &Store) -> Result<String, StoreError> {
     let every = TransitionFilter {
         every_subject: true,
@@ -122,7 +122,7 @@ async fn a_17_every_column_of_every_table_is_covered_by_the_chain() {
     let mut tried = 0;
     for table in TABLES.into_iter().filter(|table| *table != "probe") {
         for (column, kind) in columns(&home.raw(), table) {
-            // The one row of `chain` has one possible key.
+            // The only row of `chain` has only one valid key.
             if (table, column.as_str()) == ("chain", "id") {
                 continue;
             }
@@ -154,7 +154,7 @@ async fn a_17_every_column_of_every_table_is_covered_by_the_chain() {
                 matches!(found, Verification::Broken { .. }),
                 "{table}.{column}: {found:?}"
             );
-            // What the change would say is not told. A row whose key was changed is not found under its old one.
+            // The changed value is not returned. A row with a changed key is not found under its old key.
             if let Ok(told) = everything(&store) {
                 let is_missing = told.len() < honest.len();
                 assert!(is_missing || told == honest, "{table}.{column}");

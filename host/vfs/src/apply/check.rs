@@ -1,4 +1,4 @@
-//! Looks before anything is touched: is every place as it was seen, and is all kept that an undo needs?
+//! Checks before a commit: path conflicts, and saving the content that an undo needs.
 
 use super::{
     ApplyError, Conflict, Op, Roots,
@@ -36,9 +36,9 @@ pub(super) fn conflicts(
     Ok(conflicts)
 }
 
-/// The places of the tree before that a step builds on, and what should be there.
+/// The paths in the tree before the changes that a step depends on, with their expected states.
 fn seen_before<'a>(plan: &Plan, planned: &'a Planned) -> Vec<(&'a Location, Image)> {
-    // Where something else is taken away first, that step looks; in a new directory there is nothing.
+    // Where another step removes something first, that step does the check; a new directory is empty.
     let home = above(planned.step.place()).find_map(|dir| plan.arrivals.get(&dir).copied());
     let free = |at: &'a Location| {
         let looked_at = home != Some(Arrival::Made) && !plan.vacated.contains(at);
@@ -65,7 +65,7 @@ fn seen_before<'a>(plan: &Plan, planned: &'a Planned) -> Vec<(&'a Location, Imag
     }
 }
 
-/// What comes needs a directory to come to, unless the list itself makes it or moves it there.
+/// A new entry needs a parent directory, unless the list itself creates it or moves it there.
 fn homeless(
     roots: &Roots,
     plan: &Plan,
@@ -85,7 +85,7 @@ fn homeless(
     Ok(None)
 }
 
-/// What is in a directory that goes, and goes nowhere itself.
+/// The entries of a removed directory that the list does not account for.
 fn unlisted(roots: &Roots, plan: &Plan, dir: &Location) -> Result<Vec<Conflict>, ApplyError> {
     let mut conflicts = Vec::new();
     for name in names(&roots.spot(dir)?)? {
@@ -98,7 +98,7 @@ fn unlisted(roots: &Roots, plan: &Plan, dir: &Location) -> Result<Vec<Conflict>,
 }
 
 pub(super) fn keep(roots: &Roots, plan: &Plan, blobs: &Blobs) -> Result<(), ApplyError> {
-    /// Each holds a descriptor.
+    /// Each pending blob holds a file descriptor.
     const AT_ONCE: usize = 256;
     let mut pending = Vec::new();
     let mut last = None;

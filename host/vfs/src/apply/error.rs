@@ -1,15 +1,15 @@
-//! What can stop a set of changes, told to the person whose files they are.
+//! Errors and conflicts of applying file changes, written for the user.
 
 use std::{fmt, io, path::PathBuf};
 
 use crate::{Image, Location};
 
-/// A place is not as it was seen, so nothing is done to it.
+/// A path that is not in the expected state; it is left unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     pub at: Location,
     pub expected: Image,
-    /// `None` for what is no file, directory or link: a socket, a device, a pipe.
+    /// `None` for a socket, a device or a FIFO.
     pub found: Option<Image>,
 }
 
@@ -17,7 +17,7 @@ impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}` was changed by somebody else since: it was {}, now it is {}",
+            "`{}` was changed by another process: it was {}, now it is {}",
             Shown(&self.at),
             Described(Some(&self.expected)),
             Described(self.found.as_ref())
@@ -25,26 +25,26 @@ impl fmt::Display for Conflict {
     }
 }
 
-/// Why a set of changes was not made.
+/// Why a list of changes was not applied.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     #[error("{}", list(.0))]
     Changed(Vec<Conflict>),
-    #[error("`{}` is not one of the opened directories; open it with the others", .0.display().to_string().escape_debug())]
+    #[error("`{}` is not one of the opened directories; open it too", .0.display().to_string().escape_debug())]
     UnknownRoot(PathBuf),
-    #[error("cannot open the directory `{}`: {source}; bring it back, then try again", .path.display().to_string().escape_debug())]
+    #[error("cannot open the directory `{}`: {source}; restore it, then try again", .path.display().to_string().escape_debug())]
     Root {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
-    #[error("the granted directory `{}` is no longer where it was, so nothing was written; bring it back or start the host again", .0.display().to_string().escape_debug())]
+    #[error("the granted directory `{}` was moved or replaced, so nothing was written; restore it or restart the host", .0.display().to_string().escape_debug())]
     Elsewhere(PathBuf),
-    #[error("cannot write down that the changes are made: {0}; free some space, then try again")]
+    #[error("cannot mark the changes as applied: {0}; free some space, then try again")]
     Journal(#[source] io::Error),
-    #[error("`{}` is no path below a directory; the list of changes is damaged", Shown(.0))]
+    #[error("`{}` is not a valid relative path; the list of changes is damaged", Shown(.0))]
     BadPath(Location),
-    #[error("the list of changes cannot be carried out: `{}` {why}; run the call again", Shown(.at))]
+    #[error("cannot apply the list of changes: `{}` {why}; run the call again", Shown(.at))]
     List { at: Location, why: &'static str },
     #[error("cannot {what} `{}`: {source}", Shown(.at))]
     Io {
@@ -59,32 +59,30 @@ pub enum ApplyError {
         Shown(.to)
     )]
     AcrossFileSystems { from: Location, to: Location },
-    #[error("the new content of `{}` is not what was shown; run the call again", Shown(.0))]
+    #[error("the new content of `{}` differs from the approved content; run the call again", Shown(.0))]
     Content(Location),
-    #[error("the earlier content of `{}` is not kept any more, so it cannot be put back", Shown(.0))]
+    #[error("cannot restore `{}`: its earlier content is no longer saved", Shown(.0))]
     NotKept(Location),
-    #[error("cannot keep the earlier content of `{}`: {source}", Shown(.at))]
+    #[error("cannot save the earlier content of `{}`: {source}", Shown(.at))]
     Keep {
         at: Location,
         #[source]
         source: io::Error,
     },
-    /// Everything that is not named was put back.
-    #[error("{cause}; these places could not be put back: {}", list(.left))]
+    /// Everything that is not listed was restored.
+    #[error("{cause}; these paths could not be restored: {}", list(.left))]
     NotReverted {
         cause: Box<ApplyError>,
         left: Vec<Conflict>,
     },
-    #[error(
-        "{cause}; putting everything back failed too: {revert}; recover before the next change"
-    )]
+    #[error("{cause}; the rollback failed too: {revert}; run recovery before the next change")]
     RevertFailed {
         cause: Box<ApplyError>,
         revert: Box<ApplyError>,
     },
 }
 
-/// Long lists help nobody: the rest is counted.
+/// Only the first conflicts are listed; the rest are counted.
 fn list(conflicts: &[Conflict]) -> String {
     const SHOWN: usize = 5;
     let mut text: Vec<String> = conflicts
@@ -98,7 +96,7 @@ fn list(conflicts: &[Conflict]) -> String {
     text.join("; ")
 }
 
-/// A path as it may be printed: whoever named the file must not steer the terminal.
+/// A path with control characters escaped, because file names must not control the terminal.
 struct Shown<'a>(&'a Location);
 
 impl fmt::Display for Shown<'_> {
@@ -112,7 +110,7 @@ struct Described<'a>(Option<&'a Image>);
 impl fmt::Display for Described<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            None => f.write_str("something else than a file"),
+            None => f.write_str("a socket, device or FIFO"),
             Some(Image::Absent) => f.write_str("absent"),
             Some(Image::File(file)) => {
                 write!(f, "a file of {} bytes, mode {:o}", file.size, file.mode)

@@ -1,11 +1,11 @@
-//! Reads a list of changes: which place of the tree before and which of the tree after each of them means.
+//! Maps each change to its path in the tree before and its path in the tree after.
 
 use std::collections::{HashMap, HashSet};
 
 use super::ApplyError;
 use crate::{Change, Image, Location};
 
-/// A change with both of its places.
+/// A change with its path before and its path after.
 #[derive(Debug, Clone)]
 pub(super) struct Item {
     pub change: usize,
@@ -16,7 +16,7 @@ pub(super) struct Item {
     pub from: Option<Location>,
 }
 
-/// The list that undoes the list.
+/// The list that undoes `changes`.
 pub fn inverted(changes: &[Change]) -> Vec<Change> {
     let items = items(changes);
     let sources: HashSet<&Location> = items.iter().filter_map(|item| item.from.as_ref()).collect();
@@ -24,7 +24,7 @@ pub fn inverted(changes: &[Change]) -> Vec<Change> {
     let mut late = Vec::new();
     for item in &items {
         let before = if sources.contains(&item.at) && item.from.is_none() {
-            // What was there moves back by itself.
+            // The replaced entry moves back in a change of its own.
             Image::Absent
         } else {
             item.before.clone()
@@ -47,7 +47,7 @@ pub fn inverted(changes: &[Change]) -> Vec<Change> {
             None => late.push(change(item.was_at.clone(), item.after.clone(), before)),
         }
     }
-    // What is listed before the move to its place belongs to what was there earlier, see `items`.
+    // A change listed before the move to its path belongs to the earlier entry, see `items`.
     for list in [&mut early, &mut late] {
         list.sort_by(|one, other| one.at.cmp(&other.at));
     }
@@ -64,7 +64,7 @@ fn change(at: Location, before: Image, after: Image) -> Change {
     }
 }
 
-/// Finds the place in the tree before for each change: inside of what moved, it is where that came from.
+/// Finds the path in the tree before for each change: inside a moved directory, it is below the source of the move.
 pub(super) fn items(changes: &[Change]) -> Vec<Item> {
     let moves: HashMap<&Location, (usize, &Location)> = changes
         .iter()
@@ -74,7 +74,7 @@ pub(super) fn items(changes: &[Change]) -> Vec<Item> {
     let item = |(n, change): (usize, &Change)| {
         let was_at = above(&change.at).find_map(|dir| {
             let (moved, from) = moves.get(&dir)?;
-            // What is listed earlier was in the directory that had this place before.
+            // An entry listed earlier was in the directory that had this path before.
             (*moved < n).then(|| rebased(&change.at, &dir, from))
         });
         Item {
@@ -99,15 +99,17 @@ pub(super) fn items(changes: &[Change]) -> Vec<Item> {
                 .chain(above(&item.at))
                 .any(|at| left.contains(&at))
         {
-            // Whatever was at this place went with the directory that moved away.
+            // The entry at this path went with the moved directory.
             item.before = Image::Absent;
         }
     }
     items
 }
 
-/// A file that moves onto another, or whose old place is used anew, is put there from what is kept of it: then the
-/// new place never lacks a file, and the old place only changes its content.
+/// Turns some file moves into writes of the saved content.
+///
+/// This applies to a move over an existing file, and to a move whose source path is reused. The target then always
+/// has a file, and the source only changes its content.
 pub(super) fn carried_out(mut items: Vec<Item>) -> Result<Vec<Item>, ApplyError> {
     let used: HashMap<Location, usize> = items
         .iter()
@@ -123,13 +125,13 @@ pub(super) fn carried_out(mut items: Vec<Item>) -> Result<Vec<Item>, ApplyError>
         let what = items[n].after.clone();
         match what {
             Image::Absent => {
-                let (at, why) = (from, "is moved and gone at once");
+                let (at, why) = (from, "is both moved and removed");
                 return Err(ApplyError::List { at, why });
             }
             Image::Dir { .. } => {
                 if let Some(user) = user {
                     if matches!(items[n].before, Image::Dir { .. }) {
-                        let (at, why) = (from, "changes places with another directory");
+                        let (at, why) = (from, "is swapped with another directory");
                         return Err(ApplyError::List { at, why });
                     }
                     items[user].before = Image::Absent;
@@ -158,7 +160,7 @@ pub(super) fn carried_out(mut items: Vec<Item>) -> Result<Vec<Item>, ApplyError>
     Ok(items)
 }
 
-/// The directories that a place is in, the nearest first, without the root.
+/// The parent directories of a path, nearest first, without the root.
 pub(super) fn above(place: &Location) -> impl Iterator<Item = Location> + use<> {
     let dir = |place: &Location| {
         Some(Location {
@@ -169,7 +171,7 @@ pub(super) fn above(place: &Location) -> impl Iterator<Item = Location> + use<> 
     std::iter::successors(dir(place), dir)
 }
 
-/// `place`, which is inside `dir`, when `dir` is called `new`.
+/// `place` inside `dir`, after `dir` is renamed to `new`.
 pub(super) fn rebased(place: &Location, dir: &Location, new: &Location) -> Location {
     Location {
         root: new.root.clone(),

@@ -1,4 +1,4 @@
-//! Finds an order for directories that are made, moved and removed: each as soon as nothing stands in its way.
+//! Orders the creation, moves and removal of directories by their dependencies.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,31 +9,31 @@ use super::{
 };
 use crate::{Image, Location};
 
-/// A step that makes, moves or removes a directory, or moves a file.
+/// A step that creates, moves or removes a directory, or moves a file.
 #[derive(Debug)]
 pub(super) struct Structural {
     pub change: usize,
-    /// In the tree before.
+    /// In the tree before the changes.
     pub source: Option<Location>,
-    /// In the tree after.
+    /// In the tree after the changes.
     pub dest: Option<Location>,
     pub was_dest: Location,
     pub image: Image,
 }
 
-/// Runs what becomes possible until all is done.
+/// Runs each pending step once it is unblocked.
 pub(super) struct Middle {
     pending: Vec<Structural>,
     sources: HashSet<Location>,
     dests: HashSet<Location>,
-    /// How many pending sources are inside of a directory.
+    /// Number of pending sources inside each directory.
     inside: HashMap<Location, usize>,
     moved: HashMap<Location, Location>,
 }
 
 impl Middle {
     pub(super) fn new(mut pending: Vec<Structural>) -> Self {
-        // Parents are made before children and removed after them, so that mostly one pass is enough.
+        // Parents are created before children and removed after them, so that one pass is usually enough.
         pending.sort_by(|one, other| match (&one.dest, &other.dest) {
             (Some(one), Some(other)) => one.cmp(other),
             (None, None) => other.source.cmp(&one.source),
@@ -79,7 +79,7 @@ impl Middle {
                 .filter(|_| self.pending.len() == before)
             {
                 let at = stuck.dest.clone().unwrap_or_else(|| stuck.was_dest.clone());
-                let why = "waits for what waits for it";
+                let why = "has a circular dependency";
                 return Err(ApplyError::List { at, why });
             }
         }
@@ -141,7 +141,7 @@ impl Middle {
         (done.change, step)
     }
 
-    /// Where a thing of the tree before is after the moves so far.
+    /// The current path of an entry of the tree before, after the moves so far.
     fn now(&self, was: &Location) -> Location {
         above(was)
             .find_map(|dir| Some(rebased(was, &dir, self.moved.get(&dir)?)))

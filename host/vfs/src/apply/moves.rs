@@ -1,4 +1,4 @@
-//! Single renames and removals, each of them atomic, with the answers that need an explanation.
+//! Atomic renames and removals of single entries.
 
 use rustix::{
     fs::{AtFlags, RenameFlags},
@@ -11,12 +11,12 @@ use super::{
 };
 use crate::{BaseStat, FileId};
 
-/// Renames to a name that must be free; `false` when it is not.
+/// Renames to a name that must be free; `false` if it is taken.
 pub(super) fn rename_new(from: &Spot, to: &Spot) -> Result<bool, ApplyError> {
     match rename(from, to, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(true),
         Err(Errno::EXIST) => Ok(false),
-        // This file system knows no such rename: looking first leaves a small gap, and is all there is.
+        // This file system does not support `RENAME_NOREPLACE`. Checking first leaves a small race.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if to.stat().is_none() => {
             rename(from, to, RenameFlags::empty()).map_err(refused(from, to))?;
             Ok(true)
@@ -26,8 +26,9 @@ pub(super) fn rename_new(from: &Spot, to: &Spot) -> Result<bool, ApplyError> {
     }
 }
 
-/// Puts `new` in the place of `old`, which must be what was `seen` there; `false` when it is not. The old one is
-/// then at `new`, or gone where the file system cannot exchange.
+/// Exchanges `new` with `old`, which must still be what was `seen` there; `false` otherwise.
+///
+/// The old file is then at `new`, or gone if the file system does not support exchange.
 pub(super) fn exchange(new: &Spot, old: &Spot, seen: &Seen) -> Result<bool, ApplyError> {
     match rename(new, old, RenameFlags::EXCHANGE) {
         Ok(()) => {}
@@ -41,7 +42,7 @@ pub(super) fn exchange(new: &Spot, old: &Spot, seen: &Seen) -> Result<bool, Appl
         }
         Err(errno) => return Err(refused(new, old)(errno)),
     }
-    // Somebody may have saved the file between our look and the exchange: then they get it back.
+    // Another process can save the file between the check and the exchange; its file is then restored.
     if is_still(new.stat(), seen) {
         return Ok(true);
     }
@@ -49,7 +50,7 @@ pub(super) fn exchange(new: &Spot, old: &Spot, seen: &Seen) -> Result<bool, Appl
     Ok(false)
 }
 
-/// Takes what was `seen` at a place away to `aside`; `false` when it is something else by now.
+/// Moves what was `seen` at `place` to `aside`; `false` if it has changed since.
 pub(super) fn take_away(place: &Spot, aside: &Spot, seen: &Seen) -> Result<bool, ApplyError> {
     if !rename_new(place, aside)? {
         return Err(place.io("move aside", Errno::EXIST.into()));
@@ -61,14 +62,14 @@ pub(super) fn take_away(place: &Spot, aside: &Spot, seen: &Seen) -> Result<bool,
     Ok(false)
 }
 
-/// A rename changes the time of the inode's change, and a directory's own times tell of its entries, so the rest
-/// must do.
+/// A rename changes the ctime, and a directory's timestamps depend on its entries, so only the other fields are
+/// compared.
 fn is_still(now: Option<BaseStat>, seen: &Seen) -> bool {
     let key = |stat: BaseStat| -> (FileId, u64, _) { (stat.id, stat.size, stat.modified) };
     now.map(key) == seen.stat.map(key)
 }
 
-/// Removes whatever of ours is aside; `false` for a directory that has something in it.
+/// Removes a file or directory that this crate prepared or displaced; `false` for a directory that is not empty.
 pub(super) fn remove(spot: &Spot) -> Result<bool, ApplyError> {
     let unlinked = match rustix::fs::unlinkat(&spot.dir, &spot.name, AtFlags::empty()) {
         Err(Errno::ISDIR) => rustix::fs::unlinkat(&spot.dir, &spot.name, AtFlags::REMOVEDIR),

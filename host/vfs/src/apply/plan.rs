@@ -1,14 +1,15 @@
-//! Turns a list of changes into steps in an order that works, and says where each step keeps what it displaces.
+//! Orders a list of changes into steps, and assigns each step a path for prepared and displaced files.
 //!
-//! Two trees are meant by the paths of a list: `moved_from`, and what is removed, are places of the tree before;
-//! every other `at` is a place of the tree after. Changes inside a directory that moved are listed under its new
-//! place and after it. A place that something moved away from and that is used anew has a change of its own.
+//! The paths of a list refer to two trees. `moved_from` and the paths of removals are in the tree before; every
+//! other `at` is in the tree after. Changes inside a moved directory are listed after the move, under its new path.
+//! A path that was moved away and is reused has a change of its own.
 //!
-//! The order: files go first (no directory moved yet), then directories are made, moved and removed as each becomes
-//! possible, then files come. Backwards it is the order of a revert, and every step then meets the tree as it left it.
+//! Order: files are removed or moved away first, before any directory moves. Then directories are created, moved
+//! and removed as their dependencies allow. Then files are written. A rollback runs in reverse, so every step meets
+//! the tree as it left it.
 //!
-//! What a step displaces or prepares lies in the nearest directory that no step makes, moves or removes, so it is
-//! found there before, between and after all steps.
+//! Prepared and displaced files are placed in the nearest directory that no step creates, moves or removes, so
+//! their path is valid before, during and after all steps.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,18 +23,18 @@ use crate::{Change, Image, Location};
 #[derive(Debug, Clone)]
 pub(super) struct Planned {
     pub step: Step,
-    /// Where new content is prepared, and where what was there before waits until all is done.
+    /// Where new content is prepared, and where a displaced entry is kept until all steps are done.
     pub aside: Location,
-    /// Which change it belongs to.
+    /// Index of the change that this step belongs to.
     pub change: usize,
 }
 
-/// One change of the tree. The paths are true at the moment of the step.
+/// One change of the tree. The paths are valid when the step runs.
 #[derive(Debug, Clone)]
 pub(super) enum Step {
     Remove {
         at: Location,
-        /// The same place in the tree before.
+        /// The path in the tree before.
         was_at: Location,
         was: Image,
     },
@@ -43,7 +44,7 @@ pub(super) enum Step {
         to: Location,
         was_to: Location,
         what: Image,
-        /// Something is made at `from` later on.
+        /// A later step creates another entry at `from`.
         reused: bool,
     },
     MakeDir {
@@ -51,14 +52,14 @@ pub(super) enum Step {
         was_at: Location,
         mode: u32,
     },
-    /// A file or a link comes, perhaps in place of another.
+    /// Writes a file or a link, possibly over another.
     Put {
         at: Location,
         was_at: Location,
         before: Image,
         after: Image,
     },
-    /// A directory gets other permissions.
+    /// Changes the mode of a directory.
     Mode {
         at: Location,
         was_at: Location,
@@ -70,9 +71,9 @@ pub(super) enum Step {
 #[derive(Debug)]
 pub(super) struct Plan {
     pub steps: Vec<Planned>,
-    /// Places of the tree before that are taken away or moved away.
+    /// Paths of the tree before that are removed or moved away.
     pub vacated: HashSet<Location>,
-    /// Places of the tree after where a directory is made or something moved arrives.
+    /// Paths of the tree after at which a directory is created or a moved entry arrives.
     pub arrivals: HashMap<Location, Arrival>,
 }
 
@@ -186,7 +187,7 @@ impl Order {
         if self.vacated.insert(place.clone()) {
             return Ok(());
         }
-        let (at, why) = (place.clone(), "is taken away twice");
+        let (at, why) = (place.clone(), "is removed twice");
         Err(ApplyError::List { at, why })
     }
 
@@ -194,23 +195,23 @@ impl Order {
         if self.arrivals.insert(place.clone(), how).is_none() {
             return Ok(());
         }
-        let (at, why) = (place.clone(), "is made twice");
+        let (at, why) = (place.clone(), "is created twice");
         Err(ApplyError::List { at, why })
     }
 
-    /// Whatever is made has a directory to be made in.
+    /// Checks that every new entry has a parent directory.
     fn check(&self, items: &[Item]) -> Result<(), ApplyError> {
         let mut made = HashSet::new();
         for item in items.iter().filter(|item| item.after != Image::Absent) {
             if !made.insert(&item.at) {
-                let (at, why) = (item.at.clone(), "is made twice");
+                let (at, why) = (item.at.clone(), "is created twice");
                 return Err(ApplyError::List { at, why });
             }
             let homeless = above(&item.at)
                 .take_while(|dir| !self.arrivals.contains_key(dir))
                 .find(|dir| self.vacated.contains(dir));
             if homeless.is_some() {
-                let (at, why) = (item.at.clone(), "is in a directory that is gone by then");
+                let (at, why) = (item.at.clone(), "is in a directory that is removed before");
                 return Err(ApplyError::List { at, why });
             }
         }
@@ -243,14 +244,14 @@ impl Order {
     }
 }
 
-/// Between files and links one rename does it; a directory has to go first, or be given way to.
+/// Between files and links one rename is enough; a directory has to be removed first, or its target freed.
 fn needs_free_place(before: &Image, after: &Image) -> bool {
     let is_dir = |image: &Image| matches!(image, Image::Dir { .. });
     *after == Image::Absent || is_dir(before) != is_dir(after)
 }
 
 impl Step {
-    /// Where it acts.
+    /// The path that the step changes.
     pub(super) fn place(&self) -> &Location {
         match self {
             Self::Remove { at, .. }

@@ -1,4 +1,4 @@
-//! Makes new content ready beside its place: written, with its permissions and on disk before anyone sees it.
+//! Prepares new content next to its target, with permissions and durable, before it becomes visible.
 
 use std::{fs::File, os::fd::AsFd, path::Path};
 
@@ -15,18 +15,18 @@ use super::{
 };
 use crate::{ContentHash, FileImage, Kind, Stat, blobs::copy_hashed};
 
-/// Where the new content is.
+/// State of the new content.
 #[derive(Debug)]
 pub(super) enum Ready {
-    /// Aside, to be renamed to its place.
+    /// Prepared, to be renamed to its target.
     Aside(File),
-    /// Still at its source: nothing can be made beside the place, though the file there may be writable.
+    /// Still at its source: no file can be created next to the target, although the target itself may be writable.
     InPlace(File),
-    /// Aside as well, and not a new file.
+    /// Prepared, but not a new file: a rename of the source.
     Done,
 }
 
-/// `place` has the file that will be replaced, or nothing.
+/// `place` is the file that will be replaced, if any.
 pub(super) fn file(
     source: &Source,
     image: &FileImage,
@@ -79,7 +79,7 @@ fn copied(content: &File, image: &FileImage, aside: &Spot) -> Result<File, Apply
     Err(failed)
 }
 
-/// What a person agreed to is what comes, so the bytes are looked at once more.
+/// Checks the hash again: only the approved content may be applied.
 fn check_content(content: &File, image: &FileImage, aside: &Spot) -> Result<(), ApplyError> {
     let hash = ContentHash::of_reader(content).map_err(|error| aside.io("read", error))?;
     if hash == image.hash {
@@ -98,7 +98,7 @@ fn open_source(path: &Path) -> Result<File, Errno> {
     }
 }
 
-/// Owner, group, extended attributes and mode. All but the mode as far as we may.
+/// Sets owner, group, extended attributes and mode. All but the mode are best effort.
 fn dress(
     file: &File,
     image: &FileImage,
@@ -131,7 +131,7 @@ fn own_like(file: &File, old: &File) {
 }
 
 fn attributes_like(file: &File, old: &File) {
-    // A program's capabilities are not for content that somebody else wrote.
+    // File capabilities and integrity signatures do not apply to new content.
     const LEFT: [&str; 3] = ["security.capability", "security.ima", "security.evm"];
     let mut names = vec![0; 64 * 1024];
     let Ok(length) = rustix::fs::flistxattr(old, &mut names[..]) else {
@@ -151,7 +151,7 @@ fn attributes_like(file: &File, old: &File) {
     }
 }
 
-/// In a directory whose group is meant for all that is in it, new things get that group.
+/// New entries in a set-group-id directory get its group.
 pub(super) fn inherit_group(new: impl AsFd, place: &Spot) -> bool {
     const SET_GROUP: u32 = 0o2000;
     let Ok(parent) = rustix::fs::fstat(&place.dir) else {

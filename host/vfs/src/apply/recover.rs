@@ -1,8 +1,8 @@
-//! Puts a tree back to what it was before a set of changes, wherever in the middle they ended.
+//! Restores a tree to its state before a list of changes that was interrupted at any point.
 //!
-//! Every place is judged by what is there: as the change left it, then it is put back; as it was before, then it
-//! stays; anything else is somebody's work, which is reported and left alone. Each step back is atomic, so this can
-//! itself be killed and started again.
+//! Each path is handled by its current state: as the change left it, it is restored; as it was before, it is left;
+//! in any other state it was changed by another process, and is reported and left alone. Each rollback step is
+//! atomic, so recovery can be interrupted and run again.
 
 use std::collections::HashMap;
 
@@ -18,11 +18,11 @@ use super::{
 };
 use crate::{Image, Location};
 
-/// What became of one place.
+/// Result of the rollback of one path.
 type Verdict = Result<Option<Conflict>, ApplyError>;
 
 impl<'a> Run<'a> {
-    /// Of the steps, only the first `begun` can have been taken.
+    /// Only the first `begun` steps can have run.
     pub(super) fn put_back_all(&mut self, begun: usize) -> Result<Vec<Conflict>, ApplyError> {
         let begun = self.first_move_not_made()?.min(begun);
         let mut conflicts = Vec::new();
@@ -44,7 +44,7 @@ impl<'a> Run<'a> {
                         .is_some_and(|(earlier, found)| same(earlier, found))
                 })
             });
-            // One place that cannot be put back is no reason to leave the others as they are.
+            // A path that cannot be restored must not keep the others from being restored.
             match verdict.and_then(|conflict| Ok((conflict, self.clear(&planned.aside)?))) {
                 Ok((conflict, leftover)) => conflicts.extend(conflict.into_iter().chain(leftover)),
                 Err(error) => failed = failed.or(Some(error)),
@@ -59,8 +59,7 @@ impl<'a> Run<'a> {
         Ok(conflicts)
     }
 
-    /// Steps are taken in order, and paths after a move mean something else before it: what comes after a move
-    /// that was not made was not made either.
+    /// Steps run in order, and a move changes the meaning of later paths, so no step after a missing move has run.
     fn first_move_not_made(&self) -> Result<usize, ApplyError> {
         for (n, planned) in self.plan.steps.iter().enumerate() {
             let Step::Move {
@@ -82,7 +81,7 @@ impl<'a> Run<'a> {
         Ok(self.plan.steps.len())
     }
 
-    /// What has to go before something else can come to its place. Where it is still there, nothing came.
+    /// What must be removed before another entry can take its path. Where it still exists, nothing was written.
     fn given_way(&self) -> HashMap<&'a Location, &'a Image> {
         let removed = self
             .plan
@@ -145,7 +144,7 @@ impl<'a> Run<'a> {
         if let Ready::InPlace(_) = self.ensure(&aside, was, &spot, false)? {
             return Err(spot.io("write", Errno::ACCESS.into()));
         }
-        (self.step)("bring back");
+        (self.step)("restore");
         if rename_new(&aside, &spot)? {
             Ok(None)
         } else {
@@ -228,7 +227,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Half of a file may be there, so its content tells nothing; the marker tells that it was us.
+    /// The file can be partially written, so its content proves nothing; the marker proves that this commit wrote
+    /// it.
     fn write_back(&mut self, n: usize, at: &Location, before: &Image) -> Verdict {
         let seen: Seen = self.roots.look(at, None)?;
         match (before, &seen.image) {
@@ -246,7 +246,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Sees to it that `image` is aside: displaced there by the step itself, or made anew from what was kept.
+    /// Makes sure that `image` is at `aside`: displaced there by the step, or recreated from the blob store.
     fn ensure(
         &mut self,
         aside: &Spot,
@@ -277,7 +277,7 @@ impl<'a> Run<'a> {
         Ok(Ready::Done)
     }
 
-    /// Removes what is left aside. A directory in which somebody made something meanwhile stays.
+    /// Removes prepared and displaced files. A directory in which another process created something stays.
     fn clear(&mut self, aside: &Location) -> Verdict {
         let Some(spot) = self.roots.parent(aside)? else {
             return Ok(None);

@@ -1,5 +1,5 @@
-//! Every place is reached from a held directory, one component at a time as the kernel resolves it, and never
-//! through a link.
+//! The granted directories held open, and the resolution of paths below them one component at a time, without
+//! following symbolic links.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -24,7 +24,7 @@ use crate::{
     sys::{BENEATH, open_beneath},
 };
 
-/// The granted directories, held open, by their path on the host.
+/// The granted directories, held open, by host path.
 #[derive(Debug)]
 pub struct Roots(HashMap<PathBuf, OwnedFd>);
 
@@ -37,8 +37,10 @@ impl Roots {
         held.collect::<io::Result<_>>().map(Self)
     }
 
-    /// Whether each of these is where it was granted. Recovery and undo come by the path, so a commit to a directory
-    /// that has another path now could not be brought to its end.
+    /// Checks that the directory of each change is still at its granted path.
+    ///
+    /// Recovery and undo open directories by path, so a commit to a directory that was moved could not be
+    /// completed.
     pub fn in_place<'c>(
         &self,
         changes: impl IntoIterator<Item = &'c Change>,
@@ -59,7 +61,7 @@ impl Roots {
         Ok(())
     }
 
-    /// For recovery and undo, when the scope of the call is gone.
+    /// Opens directories for recovery and undo, when the scope of the call is gone.
     pub fn open(paths: impl IntoIterator<Item = PathBuf>) -> Result<Self, ApplyError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
@@ -91,7 +93,7 @@ impl Roots {
         }
     }
 
-    /// The directory that has the last name, or `None` where there is no such directory (any more).
+    /// The parent directory of a path and its last name, or `None` if the parent does not exist.
     pub(super) fn parent(&self, at: &Location) -> Result<Option<Spot>, ApplyError> {
         let root = self.root(at)?;
         let (parent, name) = split(at)?;
@@ -112,7 +114,7 @@ impl Roots {
         }
     }
 
-    /// The same where the directory must be there.
+    /// Like [`Self::parent`], but the parent must exist.
     pub(super) fn spot(&self, at: &Location) -> Result<Spot, ApplyError> {
         self.parent(at)?.ok_or_else(|| ApplyError::Io {
             what: "reach",
@@ -121,7 +123,8 @@ impl Roots {
         })
     }
 
-    /// What is at a place now. Where it is as `base` was, the content is taken to be what `expected` says.
+    /// Reads the current state of a path. If its metadata equals `base`, the content is assumed to match
+    /// `expected`.
     pub(super) fn look(
         &self,
         at: &Location,
@@ -141,10 +144,10 @@ pub(super) struct Spot {
     pub at: Location,
 }
 
-/// What was found at a place.
+/// The state observed at a path.
 #[derive(Debug)]
 pub(super) struct Seen {
-    /// `None` for what is no file, directory or link.
+    /// `None` if it is not a file, directory or link.
     pub image: Option<Image>,
     pub stat: Option<BaseStat>,
 }
@@ -168,8 +171,8 @@ impl Seen {
     }
 }
 
-/// Set-user-id and its like are neither put on a file nor compared: the kernel takes them off at the first write,
-/// and new directories get them from their parents.
+/// Mode bits that are set and compared. Set-user-id, set-group-id and sticky bits are excluded: the kernel clears
+/// them on the first write, and new directories inherit them.
 pub(super) const PERMISSIONS: u32 = 0o777;
 
 pub(super) fn same(one: &Image, other: &Image) -> bool {
@@ -239,7 +242,7 @@ impl Spot {
         Some(BaseStat::from(&Stat::from(raw)))
     }
 
-    /// For reading, and without waiting for whatever it turns out to be.
+    /// Opens for reading, without blocking on special files.
     pub(super) fn open_file(&self) -> Result<File, ApplyError> {
         self.open(OFlags::RDONLY).map_err(self.failed("open"))
     }
@@ -268,7 +271,7 @@ impl Spot {
     }
 }
 
-/// The journal is a file too, so what it says is checked before the kernel sees it.
+/// The journal can be damaged, so its paths are validated before they reach the kernel.
 fn split(at: &Location) -> Result<(&str, &str), ApplyError> {
     let usable = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0');
     if !at.path.split('/').all(usable) {

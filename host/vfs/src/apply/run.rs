@@ -1,4 +1,4 @@
-//! Makes the steps of a plan real. Until the last of them is done, everything that was displaced is still there.
+//! Runs the steps of a plan. Displaced entries are kept until the last step is done.
 
 use std::{
     collections::HashMap,
@@ -21,10 +21,10 @@ use super::{
 };
 use crate::{BaseStat, Blobs, FileImage, Image, Location, blobs::MADE};
 
-/// With more files than this, one sync of the file system is quicker than one of each.
+/// Above this number of files, one `syncfs` is faster than one `fsync` per file.
 const FEW: usize = 32;
 
-/// The mark of a set of changes that is real.
+/// Name of the marker of an applied list of changes.
 pub(super) fn made(id: &str) -> String {
     format!("{MADE}{id}")
 }
@@ -35,7 +35,7 @@ pub(super) struct Run<'a> {
     pub id: &'a str,
     pub blobs: &'a Blobs,
     pub step: &'a mut dyn FnMut(&str),
-    /// How many steps may have been taken.
+    /// Number of steps that may have run.
     pub begun: usize,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Run<'a> {
             let done = self.carry_out(n, planned, base, ready.remove(&n));
             match done.map_err(named(planned.step.place())) {
                 Ok(()) => self.begun = n + 1,
-                // It met somebody's change and touched nothing, so there is nothing to put back there.
+                // The step found a conflict and changed nothing, so it needs no rollback.
                 Err(error @ ApplyError::Changed(_)) => return Err(error),
                 Err(error) => {
                     self.begun = n + 1;
@@ -73,19 +73,19 @@ impl<'a> Run<'a> {
             }
         }
         self.sync_directories()?;
-        // From here on it is made, whatever becomes of this process, and of its files by other hands.
-        (self.step)("say that it is made");
+        // From here on the changes count as applied, whatever happens to this process or to the files.
+        (self.step)("mark as applied");
         self.blobs
             .mark(&made(self.id))
             .map_err(ApplyError::Journal)?;
-        // What stays behind of this is no reason to call the changes unmade; recovery removes it.
+        // Leftovers do not make the changes unapplied; recovery removes them.
         if self.clean_up().is_ok() {
             let _ = self.sync_directories();
         }
         Ok(())
     }
 
-    /// Nobody sees anything of this, so a full disk is found out before the first change.
+    /// Prepared files are not visible, so a full disk is detected before the first change.
     fn prepare(&mut self, ops: &[Op]) -> Result<HashMap<usize, Ready>, ApplyError> {
         let mut all = HashMap::new();
         for (n, planned) in self.plan.steps.iter().enumerate() {
@@ -132,7 +132,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// From the blobs.
+    /// Prepares a file from the blob store.
     pub(super) fn prepare_kept(
         &mut self,
         at: &Location,
@@ -147,7 +147,7 @@ impl<'a> Run<'a> {
         let source = Source::Keep(self.blobs.path(image.hash));
         (self.step)("prepare a file");
         match prepare::file(&source, image, place, aside, replaces) {
-            // It was kept, and somebody spoilt it since.
+            // The blob was damaged after it was saved.
             Err(ApplyError::Content(_)) => Err(ApplyError::NotKept(at.clone())),
             prepared => prepared,
         }
@@ -188,14 +188,14 @@ impl<'a> Run<'a> {
             Step::Remove { at, was, .. } => {
                 let (spot, seen) = self.expect(at, was, base)?;
                 let aside = self.roots.spot(&planned.aside)?;
-                (self.step)("take away");
+                (self.step)("move aside");
                 if !take_away(&spot, &aside, &seen)? {
                     return Err(self.conflict(at, was));
                 }
                 if matches!(was, Image::Dir { .. })
                     && let Some(name) = first_name(&aside)?
                 {
-                    (self.step)("give a directory back");
+                    (self.step)("restore a directory");
                     rename_new(&aside, &spot)?;
                     return Err(self.conflict(&inside(at, &name), &Image::Absent));
                 }
@@ -233,7 +233,7 @@ impl<'a> Run<'a> {
                     let (spot, seen) = self.expect(at, before, base)?;
                     (self.step)("replace");
                     match (exchange(&aside, &spot, &seen), before, after) {
-                        // Somebody else's file in a directory like `/tmp`.
+                        // For example another user's file in `/tmp`, which has the sticky bit.
                         (Err(error), Image::File(_), Image::File(image)) if is_denied(&error) => {
                             let content = aside.open_file()?;
                             return self.write_in_place(n, &spot, content, image);
@@ -276,7 +276,7 @@ impl<'a> Run<'a> {
             .map_err(aside.failed("set the mode of"))
     }
 
-    /// Of a directory, whose bits beyond the permissions stay.
+    /// Sets the permissions of a directory and keeps its other mode bits.
     pub(super) fn set_mode(&mut self, spot: &Spot, mode: u32) -> Result<(), ApplyError> {
         (self.step)("set the mode");
         let failed = spot.failed("set the mode of");
@@ -287,7 +287,7 @@ impl<'a> Run<'a> {
         rustix::fs::fchmod(&dir, Mode::from_raw_mode(now | mode & PERMISSIONS)).map_err(&failed)
     }
 
-    /// Readers may see half of it, and a crash leaves half of it: the marker then says that it is ours to put back.
+    /// Readers can see partial content, and a crash leaves it; the marker then proves that this commit wrote it.
     pub(super) fn write_in_place(
         &mut self,
         n: usize,
@@ -296,7 +296,7 @@ impl<'a> Run<'a> {
         image: &FileImage,
     ) -> Result<(), ApplyError> {
         let marker = self.marker(n);
-        (self.step)("mark a file that is written in place");
+        (self.step)("mark a file written in place");
         self.blobs.mark(&marker).map_err(keep_failed(&spot.at))?;
         let failed = |source: io::Error| spot.io("write", source);
         let mut file = spot.open(OFlags::WRONLY).map_err(spot.failed("write"))?;
@@ -305,7 +305,7 @@ impl<'a> Run<'a> {
         content.seek(SeekFrom::Start(0)).map_err(failed)?;
         io::copy(&mut content, &mut file).map_err(failed)?;
         file.set_len(image.size).map_err(failed)?;
-        // Only the owner may, and only rarely is there anything to do.
+        // Only the owner may set the mode, and it rarely differs.
         let _ = rustix::fs::fchmod(&file, Mode::from_raw_mode(image.mode & PERMISSIONS));
         file.sync_all().map_err(failed)
     }
@@ -346,7 +346,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// From here on nothing can be put back without the blobs.
+    /// From here on a rollback needs the blob store.
     fn clean_up(&mut self) -> Result<(), ApplyError> {
         for planned in &self.plan.steps {
             if let Step::Remove { .. } | Step::Put { .. } = planned.step {
@@ -392,7 +392,7 @@ impl<'a> Run<'a> {
                 dirs.insert((&at.root, dir), at);
             }
         }
-        (self.step)("bring the directories to the disk");
+        (self.step)("sync directories");
         if dirs.len() > FEW {
             let roots: HashMap<_, _> = dirs.values().map(|at| (&at.root, *at)).collect();
             for at in roots.into_values() {
@@ -404,7 +404,8 @@ impl<'a> Run<'a> {
             let Some(spot) = self.roots.parent(at)? else {
                 continue;
             };
-            // A directory that may be written but not read cannot be opened for this; nor can some file systems.
+            // A directory that is writable but not readable cannot be opened for this, and some file systems do not
+            // support it.
             if let Ok(dir) = open_dir(&spot) {
                 match rustix::fs::fsync(&dir) {
                     Ok(()) | Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOENT) => {}
@@ -428,7 +429,7 @@ fn open_dir(spot: &Spot) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(&spot.dir, ".", flags, Mode::empty())
 }
 
-/// Any entry of a directory.
+/// Name of any entry of a directory.
 pub(super) fn first_name(dir: &Spot) -> Result<Option<String>, ApplyError> {
     Ok(names(dir)?.into_iter().next())
 }
@@ -471,7 +472,7 @@ pub(super) fn keep_failed(at: &Location) -> impl Fn(io::Error) -> ApplyError + '
     }
 }
 
-/// A person knows the file, not the name it has while it is prepared.
+/// Reports errors under the user's file name instead of the temporary one.
 pub(super) fn named(place: &Location) -> impl Fn(ApplyError) -> ApplyError + '_ {
     move |error| match error {
         ApplyError::Io { what, source, .. } => ApplyError::Io {
@@ -484,7 +485,7 @@ pub(super) fn named(place: &Location) -> impl Fn(ApplyError) -> ApplyError + '_ 
     }
 }
 
-/// Whether a place has what it should; for those who look at many.
+/// Compares the observed state with the expected one, for checks that collect all conflicts.
 pub(super) fn differs(at: &Location, expected: &Image, seen: Seen) -> Option<Conflict> {
     let equal = seen
         .image

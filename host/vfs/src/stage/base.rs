@@ -1,4 +1,4 @@
-//! How a thing of the person's looked when the call first touched it.
+//! Metadata of a real entry when the call first accessed it.
 
 use std::ffi::OsString;
 use std::os::fd::AsFd;
@@ -11,12 +11,12 @@ pub(crate) struct Base {
     pub stat: Stat,
     /// Permission bits.
     pub mode: u32,
-    /// Of a symbolic link.
+    /// Target of a symbolic link.
     pub target: Option<LinkTarget>,
 }
 
 impl Base {
-    /// Only what a [`crate::Change`] can tell about: no sockets, no devices.
+    /// Fails for sockets and devices, which a [`crate::Change`] cannot represent.
     pub(crate) fn of(fd: impl AsFd) -> Result<Self, Refusal> {
         let raw = rustix::fs::fstat(&fd)?;
         let stat = Stat::from(raw);
@@ -35,8 +35,7 @@ impl Base {
         })
     }
 
-    /// Whether nobody has written to it since, as far as its metadata tells. Not for directories, whose times say
-    /// nothing about themselves.
+    /// Whether its metadata shows no write since. Not for directories, whose timestamps depend on their entries.
     pub(crate) fn is_still(&self, now: &Stat) -> bool {
         let stat = &self.stat;
         (stat.id, stat.kind, stat.size, stat.modified, stat.changed)

@@ -1,4 +1,4 @@
-//! Tells what a call did, as the list of changes that is shown to a person and committed.
+//! Computes the list of changes of a call, which is shown to the user and committed.
 
 use std::{
     collections::BTreeSet,
@@ -19,40 +19,40 @@ use crate::{
     BaseStat, Change, ContentHash, FileImage, Image, Kind, Location, Refusal, Scope, Stat,
 };
 
-/// One change, where its new content is, and what it was made on.
+/// One change, with its new content and the state it is based on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Staged {
     pub change: Change,
-    /// A file in the pool that may be renamed away. `None` for what has no content, and for what was only moved.
+    /// A file in the pool that may be renamed to its target. `None` for entries without content, or only moved.
     pub content: Option<PathBuf>,
-    /// How the real thing at this path looked, or at the path that it was moved from. Of a directory only the
-    /// identity means something: its times are those of its entries.
+    /// Metadata of the real entry at this path, or at the source of the move. For a directory only the identity is
+    /// meaningful, because its timestamps depend on its entries.
     pub base: Option<BaseStat>,
 }
 
-/// Why it cannot be said what a call did, and so it cannot be committed.
+/// Why the changes of a call cannot be determined, and so not committed.
 #[derive(Debug, thiserror::Error)]
 pub enum StageError {
-    #[error("`{path}` was changed by somebody else while the call ran; run the call again", path = shown(.0))]
+    #[error("`{path}` was changed by another process while the call ran; run the call again", path = shown(.0))]
     Changed(PathBuf),
     #[error("`{path}` has a name that is not valid UTF-8; rename it first", path = shown(.0))]
     NotUtf8(PathBuf),
     #[error("`{path}` is a socket, a FIFO or a device and cannot be moved; leave it where it is", path = shown(.0))]
     Special(PathBuf),
-    /// Which, the guest must not hear.
+    /// The path is not shown to the guest.
     #[error(
-        "the call would change something that a grant leaves out, under a name that it has only now; nothing of it was kept"
+        "the call would create or change a file under a name that a grant excludes; its changes were discarded"
     )]
     LeftOut,
     #[error("`{path}` is no longer below a granted directory; run the call again", path = shown(.0))]
     Outside(PathBuf),
     #[error(
-        "the call wrote {bytes} bytes, and its limit is {limit}; let it write less, or raise the limit"
+        "the call wrote {bytes} bytes, and the limit is {limit}; write less or raise the limit"
     )]
     TooManyBytes { bytes: u64, limit: u64 },
-    #[error("the call changed more than {0} files; let it change fewer, or raise the limit")]
+    #[error("the call changed more than {0} files; change fewer or raise the limit")]
     TooManyFiles(usize),
-    #[error("cannot tell what became of `{path}`: {source}", path = shown(.path))]
+    #[error("cannot determine the changes of `{path}`: {source}", path = shown(.path))]
     Failed {
         path: PathBuf,
         #[source]
@@ -60,7 +60,7 @@ pub enum StageError {
     },
 }
 
-/// A guest chose the name: nothing in it may reach a terminal as it is.
+/// Escapes control characters: the guest chose the name, and it may be printed to a terminal.
 fn shown(path: &Path) -> String {
     path.to_string_lossy().escape_debug().to_string()
 }
@@ -108,7 +108,7 @@ impl Layers {
             nothing_left_out(scope, &staged)?;
         }
         staged.sort_by(|one, other| one.change.at.cmp(&other.change.at));
-        // The copies that telling a move may need count too.
+        // Copies made for moved files that are reported as new count too.
         self.check_bytes()?;
         Ok(staged)
     }
@@ -128,7 +128,7 @@ impl Layers {
         Ok(())
     }
 
-    /// The content of a file that moved and is told as new. The same copy each time it is told.
+    /// The content of a moved file that is reported as new. The copy is reused on later calls.
     pub(super) fn copy_of(&mut self, path: &Path, there: &Real) -> Result<Item, StageError> {
         let failed = |source| StageError::Failed {
             path: path.to_owned(),
@@ -159,7 +159,7 @@ impl Layers {
         Ok(item)
     }
 
-    /// What stands at a path now, and the file in the pool that holds its content.
+    /// The current state of a path, and the pool file that holds its content.
     fn image(
         &mut self,
         path: &Path,
@@ -249,7 +249,7 @@ impl Real {
     }
 }
 
-/// A directory that the call made and then moved has taken its names to paths that no walk has seen.
+/// A directory that the call created and then moved has given its entries paths that no walk has checked.
 fn nothing_left_out(scope: &Scope, staged: &[Staged]) -> Result<(), StageError> {
     for one in staged {
         let Change { at, after, .. } = &one.change;
@@ -275,7 +275,7 @@ fn moved(scope: &Scope, path: &Path, real: &Real) -> Result<Staged, StageError> 
 }
 
 fn location(scope: &Scope, path: &Path) -> Result<Location, StageError> {
-    // The innermost grant's, so that one file has one name.
+    // The innermost grant's location, so that each file has one name.
     let site = scope.site_of(path);
     let site = site.ok_or_else(|| StageError::Outside(path.to_owned()))?;
     let below = site.below.to_str();

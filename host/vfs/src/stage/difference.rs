@@ -1,7 +1,7 @@
-//! The difference between what was really there and what the layers show, by path.
+//! Computes, by path, the difference between the real tree and the staged view.
 //!
-//! A thing that was moved is told as moved where that is the whole truth. Where moves meet, over something else, out
-//! of a moved directory, or with something new at the old place, they are told as things gone and things new.
+//! A moved entry is reported as a move if a single rename describes it. Moves that overlap, replace another entry,
+//! leave a moved directory, or whose source path is reused, are reported as removals and additions.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -21,12 +21,12 @@ use super::{
 };
 use crate::{FileId, Kind, Refusal, walk::MAX_DEPTH};
 
-/// How often it is tried to tell moves as moves. A guest can make knots that come undone one by one.
+/// Maximum number of passes that detect plain moves. A guest can build dependencies that resolve only one per pass.
 const MAX_ROUNDS: usize = 8;
 
 pub(super) enum After {
     Item(Item),
-    /// It was moved, and has to be told as a new thing.
+    /// Moved, but must be reported as a new entry.
     Moved(Real),
 }
 
@@ -34,9 +34,9 @@ pub(super) enum After {
 pub(super) struct Difference {
     pub before: BTreeMap<PathBuf, Real>,
     pub after: BTreeMap<PathBuf, After>,
-    /// Where a moved thing is now. Its content is where it was.
+    /// Current path of each moved entry. Its content is still at the source.
     pub moves: Vec<(PathBuf, Arc<Real>)>,
-    /// Moved directories whose contents are told under the new place.
+    /// Moved directories whose contents are reported under the new path.
     moved_whole: HashSet<FileId>,
 }
 
@@ -46,7 +46,7 @@ impl Layers {
         for _ in 0..MAX_ROUNDS {
             let difference = self.difference_telling(&told)?;
             let before = told.len();
-            // What another move left behind may have stood where this one leads.
+            // The leftovers of another move can be at the target of this one.
             let over = difference.moves.iter().map(|(path, _)| path);
             let over = over.filter(|path| difference.before.contains_key(*path));
             told.extend(over.cloned());
@@ -62,12 +62,12 @@ impl Layers {
         self.difference_telling(&all.flatten().collect())
     }
 
-    /// `not_moved`: moves that lead there have to be told as things gone and things new.
+    /// Moves to the paths in `not_moved` are reported as removals and additions.
     fn difference_telling(&self, not_moved: &HashSet<PathBuf>) -> Result<Difference, StageError> {
         let mut difference = Difference::default();
         let mut moves = Vec::new();
         let mut now = BTreeSet::new();
-        // Where something was, counting moved directories as where they were and as where they are.
+        // Former paths of entries, with moved directories both at their old and new path.
         let mut was = HashSet::new();
         for (id, layer) in &self.dirs {
             let here = self.path_now(*id);
@@ -125,14 +125,14 @@ impl Layers {
         Ok(difference)
     }
 
-    /// Whether a move can be told, and later be done, as one rename: nothing stands where the thing was, and no other
-    /// move takes the directory away from under it.
+    /// Whether a move can be reported and committed as one rename: the source path is free, and no other move takes
+    /// away its directory.
     fn is_plain_move(&self, from: &Path, now: &BTreeSet<PathBuf>) -> bool {
         let above = from.parent().unwrap_or(Path::new("/"));
         self.moved_above(above).is_none() && !from.ancestors().any(|path| now.contains(path))
     }
 
-    /// Under which path the real things of a directory are told as having been.
+    /// The path under which the real entries of a directory are reported as before.
     fn path_before(&self, path: &Path, moved_whole: &HashSet<FileId>) -> PathBuf {
         for above in path.ancestors() {
             if let Some(id) = self.moved.get(above)
@@ -145,7 +145,7 @@ impl Layers {
         path.to_owned()
     }
 
-    /// Lists what the call did not touch in a directory that moved as gone from there and new here.
+    /// Reports untouched entries of a moved directory as removed there and new here.
     fn tell_moved(
         &self,
         moved: &Real,

@@ -1,5 +1,5 @@
-//! How deep a directory is for the call that moves it: moves of moves could otherwise nest without end, and neither a
-//! person nor the commit could reach what is at the bottom.
+//! Depth limits for moved directories. Repeated moves could otherwise nest directories without bound, beyond what
+//! the user and the commit can reach.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,12 +13,12 @@ use crate::{
     walk::{Found, MAX_DEPTH, Place},
 };
 
-/// Components and bytes of a path.
+/// Number of components and bytes of a path.
 type Size = (usize, usize);
 
 impl Layers {
-    /// Whether everything that the call made below a directory can still be reached at its new place. What the person
-    /// had in it before is as deep as it was.
+    /// Whether everything that the call created below a directory can still be reached at its new path. The user's
+    /// own content is not deeper than before.
     pub(super) fn stays_reachable(
         &self,
         moved: &Found,
@@ -26,7 +26,7 @@ impl Layers {
         to: &Place<'_>,
     ) -> Result<(), Refusal> {
         let top = match &moved.origin {
-            // Where it really is, and not where it is seen.
+            // Its real path, not the path in the staged view.
             Origin::Real => match self.dirs.get(&from.parent_id).map(|layer| &layer.home) {
                 Some(Home::Real(dir)) => Some(dir.path.join(from.os_name())),
                 Some(Home::Pool) | None => None,
@@ -44,8 +44,8 @@ impl Layers {
         Ok(())
     }
 
-    /// Of the longest way down from `top` to a directory that the call made, moved or changed; `path` is where it
-    /// really is, unless it was moved before.
+    /// Length of the longest path from `top` to a directory that the call created, moved or changed. `path` is its
+    /// real path, unless it was moved before.
     fn height(&self, top: FileId, path: Option<PathBuf>) -> Size {
         let mut inside: HashMap<FileId, Vec<(FileId, Size)>> = HashMap::new();
         for (id, (dir, name)) in &self.placed {

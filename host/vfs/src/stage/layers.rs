@@ -1,4 +1,4 @@
-//! What a call changed so far: for each directory the names in it that are not, or no longer, what is really there.
+//! Staged changes by directory: the names whose entries differ from the real tree.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, hash_map},
@@ -25,25 +25,25 @@ use crate::{
     walk::{MAX_DEPTH, Place},
 };
 
-/// Where a thing that a walk found comes from.
+/// Source of an entry found by a walk.
 #[derive(Debug, Clone)]
 pub(crate) enum Origin {
-    /// It is really there.
+    /// The real entry.
     Real,
     Item(Item),
-    /// A thing of the person's that was moved here.
+    /// A real entry that was moved here.
     Elsewhere(Arc<Real>),
 }
 
 #[derive(Debug)]
 pub(super) enum Node {
-    /// The real name is hidden.
+    /// The real entry is hidden.
     Gone,
     Item(Item),
     Elsewhere(Arc<Real>),
 }
 
-/// What stands at a name instead of the real thing, and what the real thing was.
+/// The staged entry at a name, and the real entry that it replaces.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub node: Node,
@@ -59,7 +59,7 @@ pub(super) enum Home {
 #[derive(Debug)]
 pub(super) struct Layer {
     pub home: Home,
-    /// The device on which things of this directory will be once committed.
+    /// The device that will hold entries of this directory after the commit.
     pub dev: u64,
     pub slots: BTreeMap<Vec<u8>, Slot>,
 }
@@ -70,14 +70,14 @@ pub(crate) struct Layers {
     pub(super) parent: PathBuf,
     pub(super) pool: Option<Pool>,
     pub(super) dirs: HashMap<FileId, Layer>,
-    /// The directory and name at which a directory of the pool, or a moved one, stands now.
+    /// Current parent directory and name of each pool directory or moved directory.
     pub(super) placed: HashMap<FileId, (FileId, Vec<u8>)>,
     /// Moved directories by their real path.
     pub(super) moved: HashMap<PathBuf, FileId>,
-    /// Real directories that were removed. A guest may still hold one.
+    /// Real directories that were removed; a guest can still hold a handle.
     pub(super) dead: HashSet<FileId>,
     pub(super) slots: usize,
-    /// Copies in the pool of moved files that had to be told as new, by where they are now.
+    /// Pool copies of moved files that had to be reported as new, by current path.
     pub(super) copies: HashMap<PathBuf, (FileId, Item)>,
 }
 
@@ -96,7 +96,7 @@ impl Layers {
         }
     }
 
-    /// Nothing can be seen through the stage that is not really so.
+    /// The staged view equals the real tree.
     pub(super) fn is_untouched(&self) -> bool {
         self.dirs.is_empty() && self.dead.is_empty()
     }
@@ -121,7 +121,7 @@ impl Layers {
         }
     }
 
-    /// Whether the call changed what stands at the name.
+    /// Whether the call changed the entry at this name.
     pub(crate) fn covers(&self, dir: FileId, name: &[u8]) -> bool {
         self.slot(dir, name).is_some()
     }
@@ -138,7 +138,7 @@ impl Layers {
         self.pool.as_mut().ok_or(Refusal::Io(Errno::IO))
     }
 
-    /// Makes sure that the place's directory can have slots, and that the person's own user may change it.
+    /// Creates the layer of the place's directory, and checks that the host's user may write to it.
     pub(super) fn hold(&mut self, scope: &Scope, place: &Place<'_>) -> Result<(), Refusal> {
         self.hold_for_file(scope, place)?;
         match self.dirs.get(&place.parent_id).map(|layer| &layer.home) {
@@ -153,7 +153,7 @@ impl Layers {
         place: &Place<'_>,
     ) -> Result<(), Refusal> {
         let id = place.parent_id;
-        // Directories that are made through each other's handles nest without end, and could not be committed.
+        // Directories created through each other's handles can nest without bound, and could not be committed.
         if let Some(dir) = self.path_now(id)
             && (dir.as_os_str().len() + place.name.len() >= PATH_MAX
                 || dir.components().count() > 2 * MAX_DEPTH)
@@ -174,7 +174,7 @@ impl Layers {
         Ok(())
     }
 
-    /// Whether these names may be touched, too. Those that were touched before cost nothing more.
+    /// Checks the limit for changing these names. Names that were changed before do not count again.
     pub(super) fn room(&self, places: &[&Place<'_>]) -> Result<(), Refusal> {
         let new = places
             .iter()
@@ -186,7 +186,7 @@ impl Layers {
         }
     }
 
-    /// Lets `node` stand at a name of a held directory. `under` is what is really there, if that was seen just now.
+    /// Sets the entry at a name of a directory with a layer. `under` is the real entry, if it was just read.
     pub(super) fn put(
         &mut self,
         dir: FileId,
@@ -205,7 +205,7 @@ impl Layers {
             Node::Elsewhere(real) => {
                 let is_dir = real.base.stat.kind == Kind::Directory;
                 if real.dir.id == dir && real.name == name {
-                    // Home again: as if nothing had happened.
+                    // Moved back to its original path: no change remains.
                     if is_dir {
                         self.placed.remove(&id);
                         self.moved.remove(&real.path());
@@ -230,7 +230,7 @@ impl Layers {
         }
     }
 
-    /// Takes away what stands at a name; `under` as in `put`.
+    /// Removes the entry at a name; `under` as in `put`.
     pub(super) fn vacate(&mut self, dir: FileId, name: &[u8], under: Option<Base>) {
         let Some(layer) = self.dirs.get_mut(&dir) else {
             return;
@@ -254,11 +254,11 @@ impl Layers {
         }
     }
 
-    /// Where a directory with a layer, or a moved one, is seen now. `None` when it was removed.
+    /// Current path of a directory with a layer, or of a moved one. `None` if it was removed.
     pub(super) fn path_now(&self, id: FileId) -> Option<PathBuf> {
         let mut below: Vec<OsString> = Vec::new();
         let mut id = id;
-        // A loop and not a recursion: a guest can nest directories deeper than our stack.
+        // A loop instead of recursion: guests can nest directories deeper than the stack allows.
         let mut path = loop {
             if self.dead.contains(&id) {
                 return None;
@@ -288,7 +288,7 @@ impl Layers {
         Some(path)
     }
 
-    /// Of a directory that the call made.
+    /// Path of a directory that the call created.
     pub(crate) fn path_of_made(&self, id: FileId) -> Option<PathBuf> {
         match self.dirs.get(&id)?.home {
             Home::Pool => self.path_now(id),
@@ -296,7 +296,7 @@ impl Layers {
         }
     }
 
-    /// Where a real path is seen now.
+    /// The path of a real entry in the staged view.
     pub(super) fn real_path_now(&self, path: &Path) -> Option<PathBuf> {
         match self.moved_above(path) {
             None => Some(path.to_owned()),
@@ -304,7 +304,7 @@ impl Layers {
         }
     }
 
-    /// The nearest directory at or above a real path that was moved.
+    /// The nearest moved directory at or above a real path.
     pub(super) fn moved_above<'p>(&self, path: &'p Path) -> Option<(FileId, &'p Path)> {
         path.ancestors()
             .find_map(|above| Some((*self.moved.get(above)?, above)))

@@ -1,4 +1,4 @@
-//! Listings as the call sees them: what is really there, less what it took away, and what it put there.
+//! Directory listings of the staged view: real entries, minus removed ones, plus those that the call created.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -73,7 +73,7 @@ impl Layers {
         Ok(true)
     }
 
-    /// As in `links.rs`, through the layers.
+    /// Like `links.rs`, on the staged view.
     pub(super) fn may_point_from(
         &self,
         moved: &Found,
@@ -135,7 +135,7 @@ impl Layers {
         Ok(())
     }
 
-    /// The names in a directory that the call put there.
+    /// The names that the call created in a directory.
     pub(crate) fn staged_names(&self, dir: FileId) -> impl Iterator<Item = &Vec<u8>> {
         let there = self.slots_of(dir);
         there.filter_map(|(name, slot)| slot.kind().map(|_| name))

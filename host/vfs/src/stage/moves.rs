@@ -1,4 +1,4 @@
-//! What moves a thing or gives it another name, done to the layers.
+//! Renames and hard links in the staged view.
 
 use std::sync::Arc;
 
@@ -29,12 +29,12 @@ impl Layers {
             self.stays_reachable(moved, &from, &to)?;
             scope.stays_left_out(Some(self), moved, &from, &to)?;
             if let (Some(reads), Some(path)) = (&scope.reads, from.host_path(scope)) {
-                // What is in it moves along, and may have to be told one by one.
+                // The content moves along, and may have to be reported entry by entry.
                 reads.tree(path);
             }
         }
         if let Some(replaced) = &to.found {
-            // Two names of one file: there is nothing to do, says POSIX.
+            // Two names of one file: POSIX requires a no-op.
             if replaced.stat.id == moved.stat.id {
                 return Ok(());
             }
@@ -54,7 +54,7 @@ impl Layers {
         Ok(())
     }
 
-    /// Two names for what was found at the first, on one file system as the kernel wants it.
+    /// Creates the layers of both directories, which must be on one file system.
     fn hold_both(
         &mut self,
         scope: &Scope,
@@ -73,12 +73,12 @@ impl Layers {
         }
     }
 
-    /// What will stand at the new name, and what really is at the old one.
+    /// The entry for the new name, and the real entry at the old one.
     fn lift(&mut self, from: &Place<'_>, moved: &Found) -> Result<(Node, Option<Base>), Refusal> {
         match &moved.origin {
             Origin::Item(item) => Ok((Node::Item(*item), None)),
             Origin::Elsewhere(real) => Ok((Node::Elsewhere(Arc::clone(real)), None)),
-            // A copy of a link is as good as the link.
+            // A copied link is equivalent to the original.
             Origin::Real if moved.stat.kind == Kind::Symlink => {
                 let (item, base) = self.copy_link(moved)?;
                 Ok((Node::Item(item), Some(base)))
@@ -102,7 +102,7 @@ impl Layers {
         }
     }
 
-    /// A directory cannot move into itself, nor anything over a directory that it is in.
+    /// Rejects moving a directory into itself, and moving an entry over a directory that contains it.
     fn is_no_knot(&self, from: &Place<'_>, to: &Place<'_>) -> Result<(), Refusal> {
         let path = |place: &Place<'_>| self.path_now(place.parent_id).ok_or(Refusal::NotFound);
         let (old, new) = (path(from)?, path(to)?);

@@ -1,7 +1,7 @@
-//! The directory of the host's own in which a call's new files, directories and links are until they are committed.
+//! Host directory that holds the new files, directories and links of a call until they are committed.
 //!
-//! It is flat: every object has a number for a name, and a directory in it stays empty. What is inside of what, and
-//! under which name, only the layers know. So no name of a guest's ever reaches the pool, and moving is free.
+//! It is flat: each object is named by a number, and its directories stay empty. Only the layers record nesting and
+//! names, so no guest-chosen name reaches the pool, and moves cost nothing.
 
 use std::{
     collections::hash_map::RandomState,
@@ -45,26 +45,26 @@ pub(super) struct Pool {
     path: PathBuf,
     dir: OwnedFd,
     next: u64,
-    /// What the files of the pool were together when they were last counted, and what was copied since.
+    /// Total size of the pool's files at the last count, plus what was copied since.
     about: u64,
-    /// How many objects there will be when they are counted next.
+    /// Number of objects at which the next count happens.
     count_at: u64,
 }
 
 impl Pool {
-    /// Makes a directory that only this user can enter inside of `parent`.
+    /// Creates a directory in `parent` that only this user can access.
     pub(super) fn make(parent: &Path) -> io::Result<Self> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(parent)?;
-        // Unguessable because the hasher's keys are; a directory that exists already is never taken.
+        // The hasher's random keys make the name unguessable; an existing directory is never reused.
         let name = format!("call-{:016x}", RandomState::new().build_hasher().finish());
         let path = parent.join(name);
         DirBuilder::new().mode(0o700).create(&path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let dir = rustix::fs::open(&path, flags, Mode::empty())?;
-        // The umask may have taken more away than others' access.
+        // The umask can remove more than other users' access.
         rustix::fs::fchmod(&dir, Mode::RWXU)?;
         Ok(Self {
             path,
@@ -79,7 +79,7 @@ impl Pool {
         self.path.join(item.name())
     }
 
-    /// Names the object without opening it.
+    /// An `O_PATH` descriptor of the object.
     pub(super) fn name(&self, item: Item) -> Result<OwnedFd, Errno> {
         open_beneath(
             self.dir.as_fd(),
@@ -127,7 +127,7 @@ impl Pool {
         Ok(item)
     }
 
-    /// A second name for a file or link of the pool.
+    /// Creates a hard link to a file or link of the pool.
     pub(super) fn link(&mut self, old: Item) -> Result<Item, Refusal> {
         let item = self.number(old.kind);
         let none = AtFlags::empty();
@@ -135,8 +135,8 @@ impl Pool {
         Ok(item)
     }
 
-    /// A copy of a file of the person's, with its mode and times. On file systems that can, nothing is copied.
-    /// `limit` bounds a file that grows while we read it.
+    /// Copies a real file with its mode and times, as a reflink if the file system supports it. `limit` bounds a
+    /// file that grows during the copy.
     pub(super) fn copy(&mut self, from: &File, base: &Base, limit: u64) -> Result<Item, Refusal> {
         let (item, to) = self.make_like(base)?;
         let copied = io::copy(&mut from.take(limit.saturating_add(1)), &mut File::from(to));
@@ -157,7 +157,7 @@ impl Pool {
         }
     }
 
-    /// An empty file with the mode of one of the person's, which is about to be truncated.
+    /// Creates an empty file with the mode of a real one that is about to be truncated.
     pub(super) fn make_like(&mut self, base: &Base) -> Result<(Item, OwnedFd), Refusal> {
         let item = self.number(Kind::File);
         let flags =
@@ -190,13 +190,13 @@ impl Pool {
             _ => AtFlags::empty(),
         };
         match rustix::fs::unlinkat(&self.dir, item.name(), flags) {
-            // Committed in the meantime: whoever commits may rename the file away.
+            // Already committed: a commit may rename the file away.
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
     }
 
-    /// How many bytes there are for another copy. Not counted anew each time: that would make many copies slow.
+    /// Bytes left for another copy. Not recounted each time, which would make many copies slow.
     pub(super) fn left(&mut self, limit: u64) -> Result<u64, Refusal> {
         if self.next >= self.count_at || self.about >= limit {
             self.about = self.bytes().map_err(|error| refusal_of(&error))?;
@@ -205,7 +205,7 @@ impl Pool {
         Ok(limit.saturating_sub(self.about))
     }
 
-    /// The sizes of all files together; a second name for a file counts again.
+    /// Total size of all files; hard links count again.
     pub(super) fn bytes(&self) -> io::Result<u64> {
         let mut bytes: u64 = 0;
         for entry in rustix::fs::Dir::read_from(&self.dir)? {
@@ -231,7 +231,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // What stays behind is found by whoever sweeps the stages of processes that are gone.
+        // Leftovers are removed by the sweep of stages whose process has ended.
         drop(std::fs::remove_dir_all(&self.path));
     }
 }

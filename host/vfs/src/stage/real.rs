@@ -1,8 +1,8 @@
-//! Things of the person's own, found again by where they were and checked to be the same.
+//! References to real entries by path, verified by inode when they are opened again.
 //!
-//! Nothing is held open for them: a call that removes a tree of ten thousand directories would use up the descriptors
-//! of the host. A number may be given to another directory when somebody else removes one meanwhile; then what the
-//! call staged in it no longer fits, and the commit finds out.
+//! They hold no descriptors: a call that removes ten thousand directories would exhaust those of the host. An inode
+//! number can be reused for another directory meanwhile; the staged changes then do not match, and the commit
+//! detects it.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -25,18 +25,18 @@ use crate::{
     sys::{BENEATH, NAME_ONLY, open_beneath, open_refused},
 };
 
-/// A real directory: where it was when it was first touched.
+/// A real directory, by its path when it was first accessed.
 #[derive(Debug, Clone)]
 pub(crate) struct RealDir {
     root: Arc<OwnedFd>,
     below: PathBuf,
     pub id: FileId,
-    /// With the root's own.
+    /// Includes the path of the root.
     pub path: PathBuf,
 }
 
 impl RealDir {
-    /// `None` when it is no longer where a root is.
+    /// `None` if it is no longer below a root.
     pub(super) fn of(scope: &Scope, dir: BorrowedFd<'_>, id: FileId) -> Option<Self> {
         let path = path_of(dir, id)?;
         let site = scope.site_of(&path)?;
@@ -58,7 +58,7 @@ impl RealDir {
         }
     }
 
-    /// Opens it again, to name things in it.
+    /// Reopens it to access its entries.
     pub(super) fn open(&self) -> Result<OwnedFd, Errno> {
         let below = if self.below.as_os_str().is_empty() {
             Path::new(".")
@@ -76,7 +76,7 @@ impl RealDir {
     }
 }
 
-/// A file or directory of the person's, at its real place.
+/// A real file or directory at its real path.
 #[derive(Debug, Clone)]
 pub(crate) struct Real {
     pub dir: Arc<RealDir>,
@@ -89,11 +89,11 @@ impl Real {
         self.dir.path.join(OsStr::from_bytes(&self.name))
     }
 
-    /// Names it again, if it is still what it was.
+    /// Reopens it with `O_PATH`, if it is unchanged.
     pub(super) fn name(&self) -> Result<OwnedFd, Errno> {
         let fd = open_name(self.dir.open()?.as_fd(), &self.name)?;
-        // When somebody put another thing there, what the guest moved is gone. The number of a removed file may
-        // already be the next one's, so it does not say enough.
+        // If another process replaced it, the entry that the guest moved is gone. Inode numbers of removed files
+        // are reused, so they are not sufficient.
         let (was, now) = (&self.base.stat, Stat::from(rustix::fs::fstat(&fd)?));
         let same = match was.kind {
             Kind::Directory => (was.id, was.kind) == (now.id, now.kind),
@@ -111,7 +111,7 @@ pub(crate) fn open_name(dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Err
     open_beneath(dir, name, NAME_ONLY, Mode::empty(), BENEATH)
 }
 
-/// Opens a thing of the person's, at a name that was looked at before.
+/// Opens a real entry at a name that was checked before.
 pub(super) fn open_real(
     dir: BorrowedFd<'_>,
     name: &[u8],
@@ -126,18 +126,18 @@ pub(super) fn open_real(
     open_beneath(dir, name, flags, Mode::empty(), resolve).map_err(open_refused)
 }
 
-/// A stage must not promise what the commit could not do.
+/// A stage must not accept a change that the commit could not apply.
 pub(super) fn may_write(dir: BorrowedFd<'_>, name: &[u8]) -> Result<(), Refusal> {
     let access = rustix::fs::Access::WRITE_OK;
     Ok(rustix::fs::accessat(dir, name, access, AtFlags::EACCESS)?)
 }
 
-/// The kernel's own name for a directory, if that leads to it.
+/// The kernel's path of a directory, if it still leads to it.
 fn path_of(dir: BorrowedFd<'_>, id: FileId) -> Option<PathBuf> {
     name_of(dir).filter(|path| is_there(path, id))
 }
 
-/// The kernel's own name for a directory. One that was removed has a name that leads nowhere, or elsewhere.
+/// The kernel's path of a directory. For a removed directory the path leads nowhere, or elsewhere.
 pub(crate) fn name_of(dir: BorrowedFd<'_>) -> Option<PathBuf> {
     let own = format!("/proc/self/fd/{}", dir.as_raw_fd());
     let path = rustix::fs::readlinkat(CWD, own, Vec::new()).ok()?;

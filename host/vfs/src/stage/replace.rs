@@ -1,5 +1,4 @@
-//! Puts another content into a file that a call made or changed: what a person saved in place of what was proposed.
-//! Sets the executable bit of such a file.
+//! Edits staged files: replaces their content with the user's version, and sets the executable bit.
 
 use std::{fs, fs::File, io::Write as _, path::Path};
 
@@ -15,15 +14,16 @@ use super::{
 use crate::{Kind, Location, Refusal};
 
 impl Stage {
-    /// `at` is where [`Stage::changes`] tells of a regular file with a content. Its permission bits stay. Ask for the
-    /// changes anew afterwards.
+    /// Replaces the content of a regular file in [`Stage::changes`]. Its permission bits stay. Call
+    /// [`Stage::changes`] again afterwards.
     pub fn replace(&self, at: &Location, content: &[u8]) -> Result<(), StageError> {
         self.layers().replace(&at.root.join(&at.path), content)
     }
 
-    /// Makes a file executable for those who may read it, or for nobody. `path` is where the file is on the host. Only
-    /// regular files that the call created or wrote are changed; for any other path the answer is `false`. Ask for the
-    /// changes anew afterwards.
+    /// Sets or clears the executable bits of a file, for the classes that may read it.
+    ///
+    /// `path` is a host path. Returns `false` unless it is a regular file that the call created or wrote. Call
+    /// [`Stage::changes`] again afterwards.
     pub fn set_executable(&self, path: &Path, on: bool) -> Result<bool, StageError> {
         self.layers().set_executable(path, on)
     }
@@ -66,8 +66,8 @@ impl Layers {
 }
 
 impl Pool {
-    /// The bits of `chmod +x` under any umask: a class that may not read the file may not execute it either. No other
-    /// bit changes.
+    /// Sets the bits of `chmod +x` under any umask: a class without read permission gets no execute permission.
+    /// Other bits stay.
     fn set_executable(&self, item: Item, on: bool) -> Result<(), Refusal> {
         const READ: u32 = 0o444;
         const EXECUTE: u32 = 0o111;
@@ -82,15 +82,15 @@ impl Pool {
         Ok(())
     }
 
-    /// Not written into the file itself: it may have a second name, which stays as it was, and whoever still holds it
-    /// open must not be able to write into what a person has seen.
+    /// Writes a new file instead of overwriting: hard links must keep the old content, and a guest with an open
+    /// handle must not change content that the user has reviewed.
     fn rewrite(&mut self, item: Item, content: &[u8]) -> Result<(), Refusal> {
         let (new, file) = self.make_like(&Base::of(self.name(item)?)?)?;
         let written = File::from(file)
             .write_all(content)
             .and_then(|()| fs::rename(self.path_of(new), self.path_of(item)));
         written.map_err(|error| {
-            // What is left of it goes with the pool; the error that counts is the first one.
+            // The pool removes leftovers; the first error is the one to report.
             let _ = self.remove(new);
             refusal_of(&error)
         })

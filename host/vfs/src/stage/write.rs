@@ -1,4 +1,4 @@
-//! What makes, changes and removes: what `open.rs` and `mutate.rs` do to real directories, done to the layers.
+//! Staged counterparts of `open.rs` and `mutate.rs`: create, change and remove entries in the layers.
 
 use std::{
     ffi::OsStr,
@@ -21,7 +21,7 @@ use crate::{
     walk::{Found, Last, Place},
 };
 
-/// A directory that was opened earlier, and the access that came with it.
+/// A directory handle and the access that it was opened with.
 #[derive(Clone, Copy)]
 pub(super) struct At<'a> {
     pub dir: BorrowedFd<'a>,
@@ -49,7 +49,7 @@ impl Layers {
         how.check()?;
         check_path(path)?;
         let access = at.access.min(scope.cap);
-        // As without a stage: where nothing can become writable, nothing is even looked for.
+        // As without a stage: if nothing can become writable, the path is not even looked up.
         if how.changes() && access == Access::ReadOnly && !scope.rules.tangled {
             return Err(Refusal::NotPermitted);
         }
@@ -111,7 +111,7 @@ impl Layers {
                 ..how
             },
         )?;
-        // A descriptor is enough to set a file's times, and this one is the person's file itself.
+        // A readable descriptor allows setting a file's timestamps, and this one refers to the user's real file.
         let real = !matches!(found.origin, Origin::Item(_));
         Ok(if real {
             super::for_looking(opened)
@@ -137,7 +137,7 @@ impl Layers {
         })
     }
 
-    /// Replaces a real file or link by a copy in the pool that can be changed.
+    /// Replaces a real file or link with a writable copy in the pool.
     pub(super) fn copy_up(
         &mut self,
         scope: &Scope,
@@ -145,7 +145,7 @@ impl Layers {
         found: &Found,
         empty: bool,
     ) -> Result<Item, Refusal> {
-        // Not the directory's own permission: whoever commits can write into the file where it is.
+        // Does not require directory write permission, because a commit can write the file in place.
         self.hold_for_file(scope, place)?;
         self.room(&[place])?;
         let (item, base) = if found.stat.kind == Kind::Symlink {
@@ -195,7 +195,7 @@ impl Layers {
             return Err(Refusal::NoSpace);
         }
         let item = pool.copy(&file, &base, left)?;
-        // Half an old file and half a new one would be worse than no file.
+        // The file changed during the copy: a mix of old and new content is worse than an error.
         if base.is_still(&crate::Stat::of(&file)?) {
             Ok((item, base))
         } else {
@@ -257,7 +257,7 @@ impl Layers {
         self.discard(scope, &place, found)
     }
 
-    /// Takes away what was found at a place of a held directory, for good.
+    /// Removes the entry at a place of a held directory.
     pub(super) fn discard(
         &mut self,
         scope: &Scope,
@@ -267,7 +267,7 @@ impl Layers {
         let id = found.stat.id;
         let is_dir = found.stat.kind == Kind::Directory;
         if let (true, Some(reads), Some(path)) = (is_dir, &scope.reads, place.host_path(scope)) {
-            // Whether it is empty matters.
+            // The result depends on whether it is empty.
             reads.tree(path);
         }
         if is_dir && !self.is_empty_dir(found)? {
@@ -322,7 +322,7 @@ impl Layers {
             last_modification: timespec(modified)?,
         };
         match found.stat.kind {
-            // A directory's times are not part of any change; setting them succeeds and is forgotten.
+            // A directory's timestamps are not part of any change; setting them succeeds without effect.
             Kind::Directory => return Ok(()),
             Kind::File | Kind::Symlink => {}
             _ => return Err(Refusal::Unsupported),
@@ -335,7 +335,7 @@ impl Layers {
         Some(self.dirs.get(&place.parent_id)?.dev)
     }
 
-    /// `put` for an object of the pool, at a place of a held directory.
+    /// Like `put`, for an object of the pool.
     pub(super) fn set(
         &mut self,
         place: &Place<'_>,
@@ -352,7 +352,7 @@ impl Layers {
                     slots: std::collections::BTreeMap::new(),
                 };
                 self.dirs.insert(id, layer);
-                // The number may have been that of a directory that is gone.
+                // The inode number can be that of a removed directory.
                 self.dead.remove(&id);
                 id
             }
@@ -368,7 +368,7 @@ fn open_to_copy(dir: BorrowedFd<'_>, name: &[u8]) -> Result<File, Refusal> {
     Ok(open_real(dir, name, OFlags::RDONLY)?.into())
 }
 
-/// A directory to read the entries of, opened anew because a position is shared by all who hold it.
+/// Reopens a directory to read its entries, because a read position is shared by all holders of the descriptor.
 pub(crate) fn list(dir: BorrowedFd<'_>) -> Result<rustix::fs::Dir, Refusal> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let own = open_beneath(dir, ".", flags, rustix::fs::Mode::empty(), BENEATH);

@@ -1,4 +1,4 @@
-//! What cannot be kept is not replaced, and what was kept for nothing does not stay.
+//! Content that cannot be saved is not replaced, and unneeded saved content is removed.
 
 use std::{fs, path::Path};
 
@@ -6,7 +6,7 @@ use toolhost_vfs::{ApplyError, ContentHash, keep_before};
 
 use crate::support::{World, tree};
 
-/// `spoil` gets in the way after the look; then `b` cannot be kept, although `a` was written already.
+/// `spoil` interferes after the check: `b` cannot be saved, although `a` was already written.
 fn check(spoil: fn(&World), why: &str) {
     let (before, after) = (tree("a = 1\n b = 2"), tree("a = x\n b = y"));
     let world = World::new(&before);

@@ -1,4 +1,4 @@
-//! What is kept for an undo: once, whole, and not for ever.
+//! The blob store for undo: deduplication, integrity and sweep.
 
 use std::{
     collections::HashSet,
@@ -42,7 +42,7 @@ fn a_content_is_kept_once_under_its_hash_for_its_owner_only() {
         fs::metadata(&dir).expect("there").permissions().mode() & 0o777,
         0o700
     );
-    // Nothing else is left behind.
+    // No other files are left.
     let names = fs::read_dir(&dir)
         .expect("list")
         .map(|entry| entry.expect("entry").file_name());
@@ -65,7 +65,7 @@ fn the_whole_file_is_kept_wherever_its_descriptor_is() {
 
 #[test]
 fn a_sweep_removes_the_old_and_the_too_much_and_never_what_is_needed() {
-    // Ten bytes each, one hour apart, the oldest first: how many stay.
+    // Ten bytes each, one hour apart, oldest first: the number that stays.
     for (max_bytes, max_hours, needed, kept) in [
         (1000, 100, None, &[0, 1, 2, 3, 4][..]),
         (30, 100, None, &[2, 3, 4]),

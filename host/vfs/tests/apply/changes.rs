@@ -77,7 +77,7 @@ fn a_14_a_link_whose_target_is_not_utf8_comes_back_as_it_was() {
             after,
             moved_from: None,
         }];
-        // As the journal keeps them.
+        // As stored in the journal.
         let text = serde_json::to_string(&changes).expect("JSON");
         let changes: Vec<Change> = serde_json::from_str(&text).expect("JSON");
         let ops = world.ops(&changes, &tree("f = kept"));
@@ -197,7 +197,7 @@ fn random_trees_become_each_other_and_back() {
     }
 }
 
-/// A stop at any step, here within one process so that every step of many trees can be tried.
+/// Interrupts at any step, within one process, so that every step of many trees can be tested.
 struct Stop;
 
 fn stop_at(number: usize) -> impl FnMut(&str) {

@@ -1,4 +1,4 @@
-//! What somebody else did meanwhile is found, named, and never lost.
+//! Concurrent changes by other processes are detected, reported, and never lost.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ const BEFORE: &str = "a = 1\n d/b = 2\n d/c = 3\n gone/x = 4\n l -> a\n m = 5";
 const AFTER: &str = "a = changed\n d/b = changed\n d/c = 3\n l -> b\n n = 5\n new/y = 6";
 const MOVES: [(&str, &str); 1] = [("m", "n")];
 
-/// Does `disturb` before the commit, and expects the conflicts at these places and nothing done.
+/// Runs `disturb` before the commit, and expects conflicts at these paths and no changes.
 fn check_conflicts(disturb: impl Fn(&Path), expected: &[&str]) {
     let (before, after) = (tree(BEFORE), tree(AFTER));
     let world = World::new(&before);
@@ -33,10 +33,7 @@ fn check_conflicts(disturb: impl Fn(&Path), expected: &[&str]) {
     assert_eq!(places, expected);
     for conflict in &conflicts {
         let text = conflict.to_string();
-        assert!(
-            text.contains("was changed by somebody else since"),
-            "{text}"
-        );
+        assert!(text.contains("was changed by another process"), "{text}");
     }
     assert_eq!(world.tree(), disturbed);
 }
@@ -129,7 +126,7 @@ fn a_new_file_needs_the_directory_that_was_seen() {
         let conflicts = check(&world.roots(), &ops).expect("check");
         assert_eq!(conflicts.len(), 1, "{disturb}: {conflicts:?}");
         assert_eq!(conflicts[0].at.path, expected);
-        // Also without looking first nothing comes of it.
+        // Applying without the check does not apply anything either.
         let applied = apply(&world.roots(), ops, "c1", &world.blobs, &mut silent);
         assert!(applied.is_err(), "{disturb}");
         assert_eq!(world.tree(), disturbed);
@@ -224,7 +221,7 @@ fn an_undo_finds_what_others_did_since_and_then_does_nothing() {
         world
             .commit(world.ops(&changes, &after), &mut silent)
             .expect("commit");
-        fs::write(world.path(path), "by somebody else").expect("write");
+        fs::write(world.path(path), "by another process").expect("write");
         let disturbed = world.tree();
         let roots = world.roots();
         let found = check_undo(&roots, &changes).expect("check");
@@ -249,20 +246,20 @@ fn recovery_leaves_what_others_did_and_names_it() {
     world
         .commit(world.ops(&changes, &after), &mut silent)
         .expect("commit");
-    fs::write(world.path("a"), "by somebody else").expect("write");
-    fs::write(world.path("new/z"), "by somebody else").expect("write");
+    fs::write(world.path("a"), "by another process").expect("write");
+    fs::write(world.path("new/z"), "by another process").expect("write");
     let recovery = || recover(&world.roots(), &changes, "c1", &world.blobs, &mut silent);
     let left = recovery().expect("recover");
     let places: Vec<&str> = left.iter().map(|c| c.at.path.as_str()).collect();
     assert_eq!(places, ["a", "new/z"]);
     let mut expected = before.clone();
-    expected.extend(tree("a = by somebody else\n new/z = by somebody else"));
+    expected.extend(tree("a = by another process\n new/z = by another process"));
     assert_eq!(world.tree(), expected);
     recovery().expect("recover");
     assert_eq!(world.tree(), expected, "the second time");
 }
 
-/// Somebody saves a file at any moment of a commit: the commit fails or was over, and the saved text is there.
+/// Saves a file at any point of a commit: the commit fails or was finished, and the saved text remains.
 #[test]
 fn a_file_that_is_saved_in_the_middle_is_not_lost() {
     let (before, after) = (
@@ -281,9 +278,9 @@ fn a_file_that_is_saved_in_the_middle_is_not_lost() {
             let mut save = |_: &str| {
                 steps += 1;
                 if steps == number {
-                    // As editors do: a new file takes the old one's name.
+                    // Like editors: a new file is renamed over the old one.
                     let temp = path.with_extension("save");
-                    saved = fs::write(&temp, "saved by a person").is_ok()
+                    saved = fs::write(&temp, "saved by the user").is_ok()
                         && fs::rename(&temp, &path).is_ok();
                 }
             };
@@ -293,12 +290,12 @@ fn a_file_that_is_saved_in_the_middle_is_not_lost() {
             }
             let text = fs::read_to_string(&path).unwrap_or_default();
             assert!(
-                !saved || text == "saved by a person",
+                !saved || text == "saved by the user",
                 "{victim} at {number}: {applied:?}"
             );
             if applied.is_err() {
                 let mut expected = before.clone();
-                expected.extend(tree(&format!("{victim} = saved by a person")));
+                expected.extend(tree(&format!("{victim} = saved by the user")));
                 assert_eq!(world.tree(), expected, "{victim} at {number}: {applied:?}");
             }
         }
@@ -335,7 +332,7 @@ fn lists_that_cannot_be_carried_out_are_refused_before_anything_happens() {
             change("m", Image::Absent, dir(), Some("d")),
             change("n", Image::Absent, dir(), Some("d")),
         ],
-        // A file without any content to be had.
+        // A file whose content is not available.
         vec![change(
             "n",
             Image::Absent,
@@ -392,7 +389,7 @@ fn a_file_that_changes_while_it_is_kept_is_a_conflict_and_is_not_kept() {
     assert_eq!(left.count(), 0);
 }
 
-/// Also when something fails in the middle, whatever it is, the tree is as it was.
+/// If any operation fails midway, the tree is unchanged.
 #[test]
 fn a_failure_in_the_middle_leaves_the_tree_as_it_was() {
     for seed in 3000..3060 {
@@ -406,7 +403,7 @@ fn a_failure_in_the_middle_leaves_the_tree_as_it_was() {
         let world = World::inside(quick_place(), &before);
         let mut changes = world.changes(&before, &moves, &after);
         let mut ops = world.ops(&changes, &after);
-        // One change too many: its directory is not there.
+        // One extra change, whose directory does not exist.
         let missing = toolhost_vfs::Change {
             at: world.at("zzz/missing"),
             before: Image::Absent,

@@ -1,4 +1,4 @@
-//! Kill -9 at any moment: a child applies a hundred changes and kills itself, and so may the recovery that follows.
+//! Kill -9 at any point: a child applies a hundred changes and kills itself, and so can the following recovery.
 
 use std::{
     env, fs,
@@ -16,13 +16,13 @@ use crate::support::{Random, Tree, World, quick_place, silent, tree};
 
 const KILLS: u64 = 520;
 const TEST: &str = "crash::a_killed_commit_leaves_all_or_nothing";
-/// Set for a child: what it does, and at which step it dies.
+/// Environment variables for a child: its role, and the step at which it dies.
 const ROLE: &str = "TOOLHOST_CRASH_ROLE";
 const STEP: &str = "TOOLHOST_CRASH_STEP";
 const PLACE: &str = "TOOLHOST_CRASH_PLACE";
 const MOVES: [(&str, &str); 1] = [("src/old", "lib/moved")];
 
-/// A hundred files: some new, some changed, some gone, some moved, and directories likewise.
+/// A hundred files and directories: new, changed, removed and moved ones.
 fn trees() -> (Tree, Tree) {
     let (mut before, mut after) = (vec![], vec!["lib/moved/".to_owned()]);
     for n in 0..25 {
@@ -69,14 +69,14 @@ fn a_killed_commit_leaves_all_or_nothing() {
         kills.load(Ordering::Relaxed),
         finished.load(Ordering::Relaxed),
     );
-    println!("{kills} kills; {finished} children were done before theirs");
+    println!("{kills} kills; {finished} children finished before theirs");
     assert!(kills > finished, "most children should have died");
 }
 
-/// One commit or undo with one death in it, or two. How many there were.
+/// One commit or undo with one or two kills in it. Returns their number.
 fn crash(seed: u64, before: &Tree, after: &Tree) -> u64 {
     let mut random = Random::new(seed);
-    // A few on the disk, as nearly all users have it; most in memory, to be quick.
+    // A few on disk, the usual case for users; most in memory, for speed.
     let place = if seed.is_multiple_of(128) {
         env::temp_dir()
     } else {
@@ -111,7 +111,7 @@ fn crash(seed: u64, before: &Tree, after: &Tree) -> u64 {
     1 + u64::from(again)
 }
 
-/// Whether the child died as it should; otherwise it must have done all it was to do.
+/// Whether the child was killed as planned; otherwise it must have finished.
 fn run(role: &str, step: usize, place: &Path, what: &str) -> bool {
     let output = Command::new(env::current_exe().expect("own path"))
         .args([TEST, "--exact", "--nocapture"])

@@ -1,4 +1,4 @@
-//! Full disks, directories that may not be written, permission bits: either all comes, or nothing.
+//! Full disks, read-only directories and permission bits: all changes are applied, or none.
 
 use std::{
     env, fs,
@@ -17,14 +17,14 @@ use toolhost_vfs::{
 
 use crate::support::{World, file_image, image, quick_place, silent, tree};
 
-/// Set for a child process: what it is to do, and where.
+/// Environment variables for a child: its role and directory.
 const ROLE: &str = "TOOLHOST_APPLY_ROLE";
 const PLACE: &str = "TOOLHOST_APPLY_PLACE";
 
-/// Bytes of a file that does not fit.
+/// Size of a file that does not fit, in bytes.
 const BIG: usize = 700_000;
 
-/// This very program, running one of its tests as the child.
+/// This test program, running one of its tests as the child.
 fn child(test: &str, role: &str, place: &Path) -> Command {
     let mut command = Command::new(env::current_exe().expect("own path"));
     command.args([test, "--exact", "--nocapture"]);
@@ -52,7 +52,7 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
 
-/// A disk of one megabyte in a mount namespace of the child's own, or where that may not be, a limit on file sizes.
+/// A disk of one megabyte in the child's mount namespace, or a limit on file sizes if mounting is not permitted.
 #[test]
 fn a_full_disk_leaves_the_tree_as_it_was() {
     let test = "faults::a_full_disk_leaves_the_tree_as_it_was";
@@ -77,7 +77,7 @@ fn a_full_disk_leaves_the_tree_as_it_was() {
         assert!(passed(&output), "{}", shown(&output));
     } else {
         println!(
-            "not run: a small disk, which needs the right to mount; the limit on sizes was run"
+            "skipped: a small disk requires permission to mount; the file size limit was tested"
         );
     }
 }
@@ -148,7 +148,7 @@ fn a_file_of_another_user_in_a_shared_directory_is_written_in_place() {
         return;
     }
     if !is_root() {
-        println!("not run: a file of another user can be made by root only");
+        println!("skipped: only root can create a file of another user");
         return;
     }
     let tmp = tempfile::tempdir().expect("temporary directory");
@@ -168,7 +168,7 @@ fn what_may_not_be_done_is_not_done_by_half() {
     as_somebody(test, "forbidden");
 }
 
-/// Permissions mean nothing to root, so the test goes on as somebody else.
+/// Permissions do not apply to root, so the test continues as another user.
 fn as_somebody(test: &str, role: &str) {
     let tmp = tempfile::tempdir().expect("temporary directory");
     start_as_somebody(test, role, &tmp);
@@ -184,7 +184,7 @@ fn start_as_somebody(test: &str, role: &str, tmp: &TempDir) {
     match command.output() {
         Ok(output) => assert!(passed(&output), "{}", shown(&output)),
         Err(error) => {
-            println!("not run: the test program cannot be started by another user: {error}");
+            println!("skipped: the test program cannot be started by another user: {error}");
         }
     }
 }
@@ -204,7 +204,7 @@ fn in_place(place: &Path) {
     let roots = world.roots();
     undo(&roots, &changes, "u1", &world.blobs, &mut silent).expect("undo");
     assert_eq!(world.tree(), before);
-    // Half a write looks like nothing that was there before or should be there after.
+    // A partial write matches neither the state before nor after.
     for number in 1.. {
         let ops = world.ops(&changes, &after);
         let mut steps = 0;
@@ -284,7 +284,7 @@ fn extended_attributes_of_a_replaced_file_stay() {
     let file = fs::File::open(world.path("f")).expect("open");
     let flags = rustix::fs::XattrFlags::empty();
     if let Err(error) = rustix::fs::fsetxattr(&file, "user.note", b"kept", flags) {
-        println!("not run: this file system has no attributes: {error}");
+        println!("skipped: this file system has no extended attributes: {error}");
         return;
     }
     let changes = world.changes(&before, &[], &after);
@@ -322,7 +322,8 @@ fn a_revert_gives_the_same_files_back() {
         source: None,
         base: None,
     });
-    // Somebody makes the last place just before it is to come: directories come before files are replaced.
+    // Another process creates the last path just before it is written: directories are created before files are
+    // replaced.
     let mut interfere = |what: &str| {
         if what == "replace" {
             fs::write(world.path("a.save"), "saved").expect("write");
@@ -359,7 +360,7 @@ fn a_file_that_looks_the_same_is_not_read_again() {
         .expect("stat");
     ops[0].base = Some(BaseStat::from(&seen));
     let roots = toolhost_vfs::Roots::of(&scope).expect("roots");
-    // A wrong expectation is believed as long as the file looks the same: that it is not read is what this shows.
+    // A wrong expected hash is accepted while the metadata matches, which proves that the file is not read.
     let mut wrong = ops.clone();
     wrong[0].change.before = image(tree("f = odd").get("f"));
     assert_eq!(toolhost_vfs::check(&roots, &wrong).expect("check"), []);
@@ -372,7 +373,7 @@ fn a_file_that_looks_the_same_is_not_read_again() {
 fn new_content_may_come_from_another_file_system_but_a_move_may_not_go_there() {
     let memory = quick_place();
     if is_same_device(memory, &env::temp_dir()) {
-        println!("not run: there is only one file system to write to");
+        println!("skipped: only one writable file system");
         return;
     }
     let (before, after) = (tree("f = old"), tree("f 640 = new\n g = new too"));
@@ -455,7 +456,7 @@ fn an_undo_without_what_was_kept_says_so_and_does_nothing() {
             "{error}"
         );
         assert_eq!(world.tree(), after);
-        // A recovery puts back what it can.
+        // Recovery restores what it can.
         let error = recover(&roots, &changes, "c1", &world.blobs, &mut silent).expect_err("gone");
         assert!(
             matches!(&error, ApplyError::NotKept(at) if at.path == "b"),

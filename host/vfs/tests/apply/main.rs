@@ -1,4 +1,4 @@
-//! One program for all tests of making changes real and taking them back, so that they link once.
+//! A single binary for all tests of applying and undoing changes, so that they are linked once.
 
 mod bad_input;
 mod blobs;

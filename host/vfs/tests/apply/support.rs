@@ -1,4 +1,4 @@
-//! Trees written as text, the changes between two of them, and a directory to try them on.
+//! Trees in a text notation, the changes between two trees, and a directory to apply them in.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -23,8 +23,8 @@ pub enum Node {
 
 pub type Tree = BTreeMap<String, Node>;
 
-/// One line for each: `dir/`, `file = content`, `link -> target`, and `755` after a name for its mode. Directories
-/// on the way are made.
+/// One entry per line: `dir/`, `file = content`, `link -> target`, and an octal mode after a name. Parent
+/// directories are implied.
 pub fn tree(text: &str) -> Tree {
     let mut tree = Tree::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -77,7 +77,7 @@ pub fn is_in(path: &str, dir: &str) -> bool {
         .is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// `before` after the moves alone.
+/// `before` after the moves only.
 pub fn moved(before: &Tree, moves: &[(&str, &str)]) -> Tree {
     let mut tree = before.clone();
     for (from, to) in moves {
@@ -94,7 +94,7 @@ pub fn moved(before: &Tree, moves: &[(&str, &str)]) -> Tree {
     tree
 }
 
-/// A directory, the host's own place beside it, and the list of what changes.
+/// A directory, the host's directories next to it, and the list of changes.
 pub struct World {
     pub tmp: TempDir,
     pub blobs: Blobs,
@@ -152,14 +152,14 @@ impl World {
         Roots::open([self.root()]).expect("root")
     }
 
-    /// Whatever is really there.
+    /// The actual tree.
     pub fn tree(&self) -> Tree {
         let mut tree = Tree::new();
         read(&self.root(), "", &mut tree);
         tree
     }
 
-    /// The list from `before` to `after`, where the things in `moves` were moved.
+    /// The changes from `before` to `after`, with `moves` as moved entries.
     pub fn changes(&self, before: &Tree, moves: &[(&str, &str)], after: &Tree) -> Vec<Change> {
         let sources: HashMap<&str, &str> = moves.iter().map(|(from, to)| (*to, *from)).collect();
         let middle = moved(before, moves);
@@ -180,7 +180,7 @@ impl World {
         paths.into_iter().filter_map(change).collect()
     }
 
-    /// Puts the new contents into the pool, as a stage would.
+    /// Writes new content to the pool, like a stage.
     pub fn ops(&self, changes: &[Change], after: &Tree) -> Vec<Op> {
         let op = |(n, change): (usize, &Change)| {
             let source = match (&change.after, after.get(&change.at.path)) {
@@ -200,7 +200,7 @@ impl World {
         changes.iter().enumerate().map(op).collect()
     }
 
-    /// All that a commit does.
+    /// All steps of a commit.
     pub fn commit(&self, ops: Vec<Op>, step: &mut dyn FnMut(&str)) -> Result<(), ApplyError> {
         let roots = self.roots();
         let conflicts = check(&roots, &ops)?;
@@ -235,7 +235,7 @@ fn read(dir: &Path, prefix: &str, tree: &mut Tree) {
     }
 }
 
-/// In memory where the machine has such a place: many thousand syncs of a disk take minutes.
+/// In memory if possible, because thousands of disk syncs take minutes.
 pub fn quick_place() -> &'static Path {
     static PLACE: LazyLock<PathBuf> = LazyLock::new(|| {
         let memory = Path::new("/dev/shm");
@@ -249,7 +249,7 @@ pub fn quick_place() -> &'static Path {
 
 pub fn silent(_: &str) {}
 
-/// The same numbers for the same seed, everywhere.
+/// A deterministic generator of pseudorandom numbers.
 pub struct Random(u64);
 
 impl Random {
@@ -271,7 +271,7 @@ impl Random {
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// A small tree in which everything happens at the same few names.
+/// A small tree in which all entries use the same few names.
 pub fn random_tree(random: &mut Random) -> Tree {
     let mut tree = Tree::new();
     for _ in 0..random.below(14) {
@@ -309,7 +309,7 @@ fn remove_random(tree: &mut Tree, path: &str, kept: &[&str]) -> bool {
     true
 }
 
-/// Up to three moves, and what else a call may do after them.
+/// Up to three moves, followed by other changes.
 pub fn random_changes(before: &Tree, random: &mut Random) -> (Vec<(String, String)>, Tree) {
     let mut moves: Vec<(String, String)> = Vec::new();
     for _ in 0..random.below(4) {

@@ -1,4 +1,4 @@
-//! What a guest may not reach is out of reach through the stage too, whatever it stages first.
+//! Attacks through a stage: unreachable paths stay unreachable, whatever is staged first.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use crate::support::{Door, Held, World, how};
 
 const NO: Result<(), Refusal> = Err(Refusal::NotPermitted);
 
-/// Every way to change a name, by what it would do.
+/// All operations that change a name.
 type Way = (&'static str, fn(Held<'_>, &str) -> Result<(), Refusal>);
 
 const WAYS: &[Way] = &[
@@ -35,7 +35,7 @@ fn scope(world: &World, grants: &[PathGrant], keep: &[Protected]) -> Stage {
     world.stage(Scope::open(grants, keep).expect("scope"))
 }
 
-/// Nothing of it may change, stay staged, or be told.
+/// Checks that every operation is refused and leaves no staged change.
 fn refused_each_way(stage: &Stage, path: &str) {
     for (way, act) in WAYS {
         let w = Held::root(Door::Staged(stage));
@@ -102,7 +102,7 @@ fn a_staged_link_cannot_lead_out() {
     ] {
         assert_eq!(w.symlink(target, path), NO, "{target}");
     }
-    // Inside where it stands, outside where it would go: as itself, in a staged and in a real directory.
+    // Inside at its path, outside at the target of the move: by itself, in a staged and in a real directory.
     w.symlink("../../b", "n/m/s").expect("link");
     w.symlink("../../b", "d/e/s").expect("link");
     assert_eq!(w.rename("n/m/s", w, "s"), NO);
@@ -136,7 +136,7 @@ fn nothing_can_be_staged_over_what_the_host_keeps() {
         "e/../kept/policy",
         "d/../later",
     ] {
-        // `d` can be told as a place to write into, but only its own name is asked for here.
+        // `d` itself can be reported as writable, but only its own name is tested here.
         refused_each_way(&stage, path);
     }
     let w = Held::root(Door::Staged(&stage));
@@ -147,7 +147,7 @@ fn nothing_can_be_staged_over_what_the_host_keeps() {
     assert_eq!(w.rename("kept", w, "n/kept"), NO);
     assert_eq!(w.read("kept/policy"), Ok("theirs".to_owned()));
     assert_eq!(w.stat("later", false), Err(Refusal::NotPermitted));
-    // What lies beside is free, also in a listing.
+    // Its siblings are accessible, also in a listing.
     w.open("d/beside", "wc", "text").expect("create");
     fs::write(world.path("w/d/hidden"), "host's own").expect("write");
     assert_eq!(
@@ -211,7 +211,7 @@ fn a_staged_thing_has_the_access_of_its_place() {
     assert_eq!(w.link("n", r, "n"), NO);
     assert_eq!(r.mkdir("n"), NO);
     assert_eq!(r.rename("n", w, "m"), NO);
-    // A handle that claims more than the scope gives gets no more.
+    // A handle with more access than the scope gets no more than the scope.
     let narrow = world.stage(Scope::open(&grants, &[]).expect("scope").read_only());
     let claims = Held {
         access: Access::ReadWrite,
@@ -295,7 +295,7 @@ fn a_name_that_became_something_else_meanwhile_is_never_written_through() {
     }
     fs::rename(world.path("w/d"), world.path("away")).expect("rename");
     symlink("..", world.path("w/d")).expect("link");
-    // Ours is what we staged; what we moved is gone rather than something else.
+    // The staged content is kept; the moved entry is reported as gone and not replaced by another.
     assert!(w.read("a").is_ok_and(|text| text.starts_with("staged")));
     assert_eq!(w.read("c"), Err(Refusal::NotFound));
     assert_eq!(w.open("c", "w", "x"), Err(Refusal::NotFound));
@@ -424,7 +424,7 @@ fn a_file_that_was_granted_alone_is_staged_alone() {
     assert_eq!(changes[0].change.at.path, "a");
 }
 
-/// A directory that the call made may hold one of the person's by now.
+/// A directory that the call created can contain one of the user's after a move.
 #[test]
 fn what_was_moved_into_a_new_directory_stays_left_out_with_it() {
     let world = World::new();

@@ -1,5 +1,5 @@
-//! Names that are nearly the same, folders without end, a root that goes: the stage keeps apart what is apart, and
-//! promises nothing that could not be committed.
+//! Bad input for a stage: similar names, unbounded nesting, removed roots. The stage keeps names apart, and accepts
+//! nothing that could not be committed.
 
 use std::{
     ffi::OsStr,
@@ -85,7 +85,7 @@ fn a_loop_of_links_ends() {
     );
 }
 
-/// A path has a limit; handles of directories that are made through each other would have none.
+/// Paths are limited in length, but nesting through handles would not be.
 #[test]
 fn nesting_through_handles_ends_where_it_could_not_be_committed() {
     for name in ["m", &"n".repeat(200)] {
@@ -100,7 +100,7 @@ fn nesting_through_handles_ends_where_it_could_not_be_committed() {
             }
             made += 1;
             held = root.with(&held).hold(name).expect("what was made");
-            assert!(made < 1000, "there is no end");
+            assert!(made < 1000, "the nesting is unbounded");
         };
         assert_eq!(refusal, Refusal::NameTooLong);
         assert_eq!(root.with(&held).open(name, "wc", "text"), Err(refusal));

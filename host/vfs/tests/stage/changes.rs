@@ -1,4 +1,4 @@
-//! The list of changes, as whoever commits it reads it.
+//! The list of changes, as a commit reads it.
 
 use std::{fmt::Write as _, fs};
 
@@ -151,7 +151,7 @@ fn modes_are_kept_as_a_real_write_keeps_them() {
         0o750
     );
     assert!(content.starts_with(world.path("pool")));
-    // Only this user gets to the files of the pool, whatever their own modes say.
+    // Only this user can access the pool's files, whatever their modes.
     let pool = content.parent().expect("pool");
     assert_eq!(
         fs::metadata(pool).expect("metadata").permissions().mode() & 0o7777,
@@ -161,7 +161,7 @@ fn modes_are_kept_as_a_real_write_keeps_them() {
 
 #[test]
 fn what_somebody_else_changed_meanwhile_is_not_told_as_ours() {
-    let rewrite: Meanwhile = |world| world.file("w/a", "somebody else's");
+    let rewrite: Meanwhile = |world| world.file("w/a", "another process's");
     let replace: Meanwhile = |world| {
         fs::remove_file(world.path("w/a")).expect("remove");
         fs::create_dir(world.path("w/a")).expect("directory");
@@ -235,7 +235,7 @@ fn names_that_no_message_should_show_as_they_are_are_escaped() {
     let error = StageError::Changed("/w/\u{1b}[2Ja".into());
     assert_eq!(
         error.to_string(),
-        "`/w/\\u{1b}[2Ja` was changed by somebody else while the call ran; run the call again"
+        "`/w/\\u{1b}[2Ja` was changed by another process while the call ran; run the call again"
     );
 }
 
@@ -268,7 +268,7 @@ fn a_moved_tree_may_hold_anything_while_it_can_be_told_as_moved() {
         let changes = stage.changes().expect("changes");
         assert_eq!(show(&changes), "t: - > dir 755 (was d)\n");
         done(w.rename("t", w, "empty"));
-        let error = stage.changes().expect_err("told file by file");
+        let error = stage.changes().expect_err("reported file by file");
         assert!(refused(&error), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Runs one script on a real tree and, staged, on its twin, and compares everything that anybody could see.
+//! Runs a script on a real tree and, staged, on an identical tree, and compares all visible results.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use toolhost_vfs::{Access, Change, Image, Location, Refusal, Staged};
 
 use crate::support::{Door, Held, World, file_image};
 
-/// One thing that a guest does; the number says through which of its directories.
+/// One operation of a guest; the number selects the directory handle.
 #[derive(Debug, Clone)]
 pub enum Step {
     Open(usize, String, &'static str, &'static str),
@@ -21,14 +21,14 @@ pub enum Step {
     Rename(usize, String, usize, String),
     Link(usize, String, usize, String),
     Symlink(usize, String, String),
-    /// Opens a directory and keeps it.
+    /// Opens a directory and keeps the handle.
     Hold(usize, String),
     List(usize, String),
     Stat(usize, String),
     Read(usize, String),
 }
 
-/// How many directories a guest holds in a script: the root, `d`, `d/e` and what it opened last.
+/// Number of directory handles in a script: the root, `d`, `d/e` and the last opened one.
 pub const HELD: usize = 4;
 
 pub struct Guest<'a> {
@@ -68,7 +68,7 @@ impl<'a> Guest<'a> {
     }
 }
 
-/// Runs the steps really and staged and compares everything.
+/// Runs the steps on the real and on the staged tree, and compares everything.
 pub fn compare(steps: &[Step], walking: bool) {
     let (real, staged) = (World::new(), World::new());
     let open = if walking {
@@ -112,7 +112,7 @@ pub fn compare(steps: &[Step], walking: bool) {
     );
 }
 
-/// What a list of changes makes of a tree. Also checks that the list is honest.
+/// Applies a list of changes to a tree, and checks that the list is consistent.
 fn after(
     top: &Path,
     before: &BTreeMap<String, Image>,

@@ -1,4 +1,4 @@
-//! What a stage may cost, and what it leaves behind: nothing.
+//! Limits of a stage, and its cleanup.
 
 use std::fs;
 
@@ -52,7 +52,7 @@ fn written_bytes_are_counted_when_the_changes_are_told() {
     let error = stage.changes().expect_err("too many");
     assert_eq!(
         error.to_string(),
-        "the call wrote 501 bytes, and its limit is 500; let it write less, or raise the limit"
+        "the call wrote 501 bytes, and the limit is 500; write less or raise the limit"
     );
 }
 
@@ -71,7 +71,7 @@ fn names_are_counted_and_those_that_are_gone_count_no_more() {
     assert_eq!(w.mkdir("four"), Err(Refusal::NoSpace));
     assert_eq!(w.unlink("b"), Err(Refusal::NoSpace));
     assert_eq!(w.rename("b", w, "c"), Err(Refusal::NoSpace));
-    // What was touched can be touched again, or the call could not even clean up.
+    // Names that were changed before can be changed again; otherwise the call could not even clean up.
     w.open("a", "wc", "text").expect("touched");
     w.unlink("one/two").expect("touched");
     w.rename("a", w, "one/two").expect("one gone, one new");
@@ -159,12 +159,12 @@ fn a_removed_tree_of_many_directories_holds_no_descriptors() {
         w.rmdir(&path(number)).expect("rmdir");
     }
     w.rmdir("many").expect("rmdir");
-    // Other tests run beside this one and hold some of their own.
+    // Other tests run concurrently and hold descriptors too.
     assert!(descriptors() < before + 200, "{before} {}", descriptors());
     assert_eq!(stage.changes().expect("changes").len(), 601);
 }
 
-/// Each move alone is short; what comes of them could be reached by nobody.
+/// Each move is short, but together they could nest too deeply to be reached.
 #[test]
 fn moves_of_moves_do_not_nest_without_end() {
     let world = World::new();

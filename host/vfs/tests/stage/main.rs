@@ -1,4 +1,4 @@
-//! One program for all tests of the stage.
+//! A single binary for all tests of the stage.
 
 mod attacks;
 mod bad_input;

@@ -1,5 +1,5 @@
-//! Whatever a guest does, it sees through the stage what it would have seen without, and the list of changes makes of
-//! the untouched tree what the guest would have made of it.
+//! A guest sees the same through a stage as without, and the list of changes turns the untouched tree into the one
+//! that the guest would have produced.
 
 use proptest::{prelude::*, sample::select};
 
@@ -83,7 +83,7 @@ pub fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Few names and many moves, so that moves meet: out of, into and over moved directories.
+/// Few names and many moves, so that moves interact: out of, into and over moved directories.
 fn moving_step() -> impl Strategy<Value = Step> {
     let path = || {
         let paths = vec![

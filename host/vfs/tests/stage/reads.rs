@@ -1,4 +1,4 @@
-//! Whatever somebody else changes: a call that would then have gone otherwise has seen it.
+//! Completeness of read sets: if a concurrent change would affect a call, the read set contains the path.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use crate::{
     support::{Door, Held, World},
 };
 
-/// What a guest got for its steps, and what it would change.
+/// Results of a guest's steps, and its changes.
 type Run = (Vec<Result<String, Refusal>>, Option<Vec<Change>>);
 
 fn watched(world: &World) -> (Scope, Arc<Reads>) {
@@ -29,7 +29,7 @@ fn changes(stage: &Stage) -> Option<Vec<Change>> {
     Some(staged.into_iter().map(|staged| staged.change).collect())
 }
 
-/// Nothing when the directories that a guest holds from the start are not there.
+/// `None` if the guest's initial directories do not exist.
 fn run(world: &World, scope: Scope, steps: &[Step]) -> Option<Run> {
     let there = |path: &str| world.path(path).metadata().is_ok_and(|it| it.is_dir());
     if !there("w/d") || !there("w/d/e") {
@@ -68,7 +68,7 @@ proptest! {
         let world = World::new();
         let (scope, reads) = watched(&world);
         let before = run(&world, scope, &second);
-        // What the other one changes, told by a stage and then done.
+        // The other call's changes, staged first and then applied.
         let stage = world.stage(world.scope());
         {
             let mut guest = Guest::new(Door::Staged(&stage));
@@ -92,7 +92,7 @@ proptest! {
     }
 }
 
-/// What a call looks at, what somebody changes, and whether that matters to the call.
+/// Runs `look`, applies each change, and checks whether it affects the call.
 fn check(look: impl Fn(Held<'_>), change: &[(&str, bool)]) {
     let world = World::new();
     let (scope, reads) = watched(&world);
@@ -130,7 +130,7 @@ fn a_change_matters_to_whoever_looked_there() {
             w.list("d").expect("list");
         },
         &[
-            // Its times are in sight.
+            // Its timestamps were read.
             ("=d/a", true),
             ("d/new", true),
             ("d/e/new", false),
@@ -155,7 +155,7 @@ fn a_change_matters_to_whoever_looked_there() {
 
 type Act = fn(&World);
 
-/// A file's content that was read, a listing and a name that was not there.
+/// Reads the content of a file, a listing, and a missing name.
 fn look(w: Held<'_>) {
     w.read("a").expect("read");
     w.list("d").expect("list");
@@ -252,7 +252,10 @@ fn a_change_between_reading_and_hashing_is_noticed() {
     world.file("w/a", "omega");
     reads.hash_contents(&world.scope());
     assert!(!reads.still_hold(&world.scope()));
-    assert!(reads.touched_by(&world.path("w/b"), true), "nobody can say");
+    assert!(
+        reads.touched_by(&world.path("w/b"), true),
+        "the result is unknown"
+    );
 }
 
 #[test]

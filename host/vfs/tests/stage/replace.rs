@@ -1,4 +1,4 @@
-//! A person's content in place of the call's.
+//! Replacing staged content by the user's.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
@@ -13,7 +13,7 @@ fn at(world: &World, path: &str) -> Location {
     }
 }
 
-/// Each change as `path mode content`, read where the commit would take it from.
+/// Each change as `path mode content`, read from the file that a commit would use.
 fn contents(stage: &Stage) -> Vec<String> {
     let changes = stage.changes().expect("changes");
     let shown = changes.iter().map(|staged| {
@@ -70,7 +70,7 @@ fn r_047_a_content_takes_the_place_of_the_one_that_a_call_wrote() {
     let both = ["a 751 saved", "n/", "n/f 644 proposed too"];
     check(writes, "a", "saved", Ok(&both));
     check(writes, "n/f", "", Ok(&["a 751 proposed", "n/", "n/f 644 "]));
-    // Put back to what it was: no change any more.
+    // Restored to the original content: no change remains.
     check(writes, "a", "alpha", Ok(&["n/", "n/f 644 proposed too"]));
 }
 
@@ -119,7 +119,7 @@ fn whoever_still_holds_the_file_open_writes_into_the_old_one() {
 fn a_file_that_moved_and_is_told_as_new_can_be_replaced_too() {
     check(
         |w, _| {
-            // Something new where it was: told as a thing gone and a thing new.
+            // A new file at the source of the move: reported as a removal and an addition.
             done(w.rename("a", w, "moved"));
             done(w.open("a", "wc", "new"));
         },

@@ -1,9 +1,9 @@
-//! What a guest does in one call and sees of it, each line as it would be without a stage.
+//! What a guest sees within one call, compared with the unstaged result line by line.
 
 use crate::compare::{Step, compare};
 
-/// One step a line: `word path [path or text]`. A path that starts with a number and a colon goes through that
-/// directory of the guest's: 1 is `d`, 2 is `d/e`, 3 what it held last.
+/// One step per line: `operation path [path or text]`. A path prefixed by a number and a colon uses that directory
+/// handle: 1 is `d`, 2 is `d/e`, 3 the last opened one.
 fn check(script: &str) {
     let steps: Vec<Step> = script.lines().map(str::trim).map(step).collect();
     compare(&steps, false);

@@ -1,4 +1,4 @@
-//! A temporary world with a granted directory `w`, and short words for every operation, really or staged.
+//! A temporary directory with a granted directory `w`, and helpers for all operations, real or staged.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,7 @@ pub const LIMITS: StageLimits = StageLimits {
     files: 1000,
 };
 
-/// A granted directory `w`, the host's own directory `pool`, and a secret beside them.
+/// A granted directory `w`, the host's directory `pool`, and a secret next to them.
 pub struct World {
     pub tmp: TempDir,
 }
@@ -90,12 +90,12 @@ impl World {
         }
     }
 
-    /// The kernel resolves paths.
+    /// The kernel resolves all paths.
     pub fn scope(&self) -> Scope {
         Scope::open(&[self.grant("w", Access::ReadWrite)], &[]).expect("scope")
     }
 
-    /// Every path is walked: there are protected names and a directory that is granted for reading only.
+    /// All paths are walked, because of protected names and a nested read-only grant.
     pub fn walking_scope(&self) -> Scope {
         let grants = [
             self.grant("w", Access::ReadWrite),
@@ -119,7 +119,7 @@ impl World {
         images
     }
 
-    /// Everything but access times, and the inode numbers too.
+    /// All metadata and content except access times, including inode numbers.
     pub fn traces(&self) -> BTreeMap<PathBuf, String> {
         let mut traces = BTreeMap::new();
         traces_into(&self.path("w"), &mut traces);
@@ -178,14 +178,14 @@ fn traces_into(path: &Path, traces: &mut BTreeMap<PathBuf, String>) {
     traces.insert(path.to_owned(), text);
 }
 
-/// The operations of a scope, really or staged.
+/// Operations on a scope, real or staged.
 #[derive(Clone, Copy)]
 pub enum Door<'a> {
     Real(&'a Scope),
     Staged(&'a Stage),
 }
 
-/// A directory that is held open, as a guest holds it.
+/// A directory handle of a guest.
 #[derive(Clone, Copy)]
 pub struct Held<'a> {
     pub door: Door<'a>,
@@ -241,7 +241,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// A directory, with the access that came with it.
+    /// Opens a directory and returns its access too.
     pub fn hold(self, path: &str) -> Result<(OwnedFd, Access), Refusal> {
         let opened = through!(self, open_at(self.fd, self.access, path, &how("rd")))?;
         Ok((opened.fd, opened.access))
@@ -251,7 +251,7 @@ impl<'a> Held<'a> {
         Ok(self.hold(path)?.0)
     }
 
-    /// Opens and, where that is asked for, writes.
+    /// Opens and, if requested, writes.
     pub fn open(self, path: &str, words: &str, text: &str) -> Result<(), Refusal> {
         let how = how(words);
         let opened = through!(self, open_at(self.fd, self.access, path, &how))?;
@@ -327,7 +327,7 @@ impl<'a> Held<'a> {
         through!(self, symlink_at(self.fd, self.access, target, path))
     }
 
-    /// Every path below, with what it is.
+    /// All paths below, with their type and content.
     pub fn tree(self) -> String {
         let mut text = String::new();
         self.tree_into("", &mut text);

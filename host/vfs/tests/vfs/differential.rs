@@ -1,6 +1,6 @@
-//! Path resolution compared with the kernel's own: `openat2` with `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`, on random
-//! trees with links and random paths. Whatever resolver of ours answers, it has to open the same inode or refuse for the
-//! same reason. [`intended`] lists the differences that are meant.
+//! Path resolution compared with the kernel's: `openat2` with `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`, on random
+//! trees with links and random paths. Each resolver must open the same inode or refuse for the same reason.
+//! [`intended`] lists the intended differences.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,7 @@ use crate::support::{
     APPEND, CREATE, CREATE_NEW, DIRECTORY, READ, READ_LINK, WRITE, World, handle,
 };
 
-/// Something in a tree. What cannot be made, because another entry is in its way, is left out.
+/// An entry of a tree. Entries that cannot be created, because another is in the way, are omitted.
 #[derive(Debug, Clone)]
 enum Node {
     Dir(String),
@@ -36,7 +36,7 @@ enum Node {
 impl Node {
     fn make(&self, root: &Path) {
         let at = |path: &str| root.join(path);
-        // An entry whose place is taken is left out.
+        // Omitted if the path is taken.
         let _ = match self {
             Self::Dir(path) => fs::create_dir_all(at(path)),
             Self::File(path) => fs::File::create_new(at(path)).map(drop),
@@ -53,7 +53,7 @@ impl Node {
     }
 }
 
-/// Two trees that begin equal: what is made in one does not change what the other one answers.
+/// Two initially identical trees, so that changes in one do not affect the results in the other.
 struct Tree {
     world: World,
     root: OwnedFd,
@@ -73,7 +73,7 @@ impl Tree {
         }
     }
 
-    /// What is where, without what differs between two trees.
+    /// All paths and their types, without what differs between the trees.
     fn shape(&self) -> BTreeMap<String, String> {
         let mut shape = BTreeMap::new();
         collect(&self.world.path(""), "", &mut shape);
@@ -93,7 +93,7 @@ fn collect(dir: &Path, below: &str, shape: &mut BTreeMap<String, String>) {
     }
 }
 
-/// The reference. `..` in a path can be disturbed by any rename on the machine.
+/// The reference. A `..` in a path can fail because of any rename on the machine.
 fn openat2(root: BorrowedFd<'_>, path: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     loop {
@@ -122,14 +122,14 @@ fn flags(how: OpenHow) -> OFlags {
             flags |= flag;
         }
     }
-    // Without it the reference would wait for the other end of a FIFO.
+    // Without it the reference would block on a FIFO.
     flags | OFlags::NONBLOCK | OFlags::NOCTTY
 }
 
-/// What the kernel's reason is called here.
+/// The error that corresponds to the kernel's.
 fn refusal(errno: Errno) -> Refusal {
     match errno {
-        // Out of the root; and an open of a FIFO that nobody reads.
+        // Outside the root; or a FIFO without a reader.
         Errno::XDEV | Errno::NXIO => Refusal::NotPermitted,
         Errno::NOENT => Refusal::NotFound,
         Errno::NOTDIR => Refusal::NotDirectory,
@@ -142,7 +142,7 @@ fn refusal(errno: Errno) -> Refusal {
     }
 }
 
-/// Which inode, and of which kind; or why not.
+/// Inode and type, or the error.
 type Seen = Result<Stat, Refusal>;
 
 fn seen(fd: Result<OwnedFd, Errno>) -> Seen {
@@ -150,7 +150,7 @@ fn seen(fd: Result<OwnedFd, Errno>) -> Seen {
         .map(|fd| Stat::of(&fd).expect("of an open file"))
 }
 
-/// The differences that are meant, each with its name.
+/// Names of the intended differences.
 fn intended(what: &str, kernel: &Seen, ours: &Seen) -> Option<&'static str> {
     let opens = !what.starts_with("stat");
     match (kernel, ours) {
@@ -180,7 +180,7 @@ const MODES: [(&str, OpenHow); 8] = [
     ),
 ];
 
-/// Every resolver: the kernel's in one step; the walk by components; and the one that leaves names out, which tries the
+/// All resolvers: the kernel's in one step, the walk by components, and the one with excludes, which tries the
 /// kernel first.
 type Open = fn(&World) -> Scope;
 
@@ -242,7 +242,7 @@ fn judge(what: &str, kernel: &Seen, ours: &Seen, same_tree: bool) {
     };
     assert!(
         agree || intended(what, kernel, ours).is_some(),
-        "{what}: the kernel {kernel:?}, we {ours:?}"
+        "{what}: kernel {kernel:?}, ours {ours:?}"
     );
 }
 
@@ -307,7 +307,7 @@ fn has_openat2() -> bool {
     );
     let has = !matches!(opened, Err(Errno::NOSYS | Errno::PERM));
     if !has {
-        eprintln!("skipped: this kernel has no openat2, so there is nothing to compare with");
+        eprintln!("skipped: this kernel has no openat2 to compare with");
     }
     has
 }
@@ -329,7 +329,7 @@ proptest! {
     }
 }
 
-/// As many links as the kernel follows, and one more.
+/// The kernel's maximum number of links, and one more.
 #[test]
 fn as_many_links_are_followed_as_the_kernel_follows() {
     if !has_openat2() {

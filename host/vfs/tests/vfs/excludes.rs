@@ -1,4 +1,4 @@
-//! What a grant leaves out cannot be reached by any operation, and a file can be granted without its directory.
+//! Excluded paths cannot be reached by any operation, and a file can be granted without its directory.
 
 use std::{fs, os::unix::fs::symlink};
 
@@ -36,7 +36,7 @@ fn grant(world: &World, exclude: &[&str]) -> PathGrant {
     }
 }
 
-/// The patterns, what they hide, and what they leave in sight.
+/// Patterns, the paths that they exclude, and paths that stay visible.
 type Case = (
     &'static [&'static str],
     &'static [&'static str],
@@ -92,14 +92,14 @@ fn what_is_left_out_cannot_be_reached_by_any_operation() {
     for (patterns, hidden, seen) in CASES {
         let world = world();
         let before = world.snapshot("");
-        // Also where every path is walked anyway.
+        // Also where every path is walked.
         let keep = world.keep("w/kept/nothing-here", Shield::Hidden);
         for keep in [vec![], vec![keep]] {
             let scope = Scope::open(&[grant(&world, patterns)], &keep).expect("scope");
             let w = handle(&scope, "/w");
             for path in *hidden {
                 for (name, operation) in LOOKING.iter().chain(CHANGING) {
-                    // The link itself is in sight, and so is where it points.
+                    // The link itself and its target path are visible.
                     if matches!(*path, "sub/settings")
                         && !matches!(*name, "open read" | "stat" | "open write")
                     {
@@ -139,7 +139,7 @@ fn a_listing_tells_nothing_of_what_is_left_out() {
     }
 }
 
-/// Otherwise a pattern with a path in it would no longer fit.
+/// Otherwise a pattern with a path would no longer match.
 #[test]
 fn a_directory_does_not_move_away_with_what_is_left_out_in_it() {
     let world = world();
@@ -259,11 +259,11 @@ fn a_file_is_granted_without_its_directory() {
     }
     assert_eq!(before, world.snapshot("w/nothing"));
     assert_eq!(notes.write("notes.txt").as_deref(), Ok(""));
-    // Who saves a file may put a new one in its place.
+    // Saving a file can replace it by a new one.
     fs::rename(world.path("w/f.txt"), world.path("w/notes.txt")).expect("replace");
     assert_eq!(notes.read("notes.txt").as_deref(), Ok("inside"));
     notes.unlink("notes.txt").expect("its own");
-    notes.write("notes.txt").expect("made anew");
+    notes.write("notes.txt").expect("created again");
     assert_eq!(world.read("w/notes.txt"), "written");
 }
 
@@ -289,7 +289,7 @@ fn a_granted_file_has_its_own_access_wherever_it_lies() {
         assert_eq!(w.write("f.txt"), Err(Refusal::NotPermitted), "{name}");
         assert_eq!(w.read(".ssh/config"), Err(Refusal::NotPermitted), "{name}");
         assert_eq!(w.write("notes.txt").as_deref(), Ok(""), "{name}");
-        // The directory is for reading.
+        // The directory is read-only.
         assert_eq!(w.unlink("notes.txt"), Err(Refusal::NotPermitted), "{name}");
     }
     let read_only = scope.read_only();
@@ -337,7 +337,7 @@ fn only_regular_files_are_granted_by_themselves() {
     assert!(matches!(error, ScopeError::Missing(_)), "{error}");
 }
 
-/// It is in sight; what lies beside it is not, whatever the grant around it may do.
+/// The file is visible, and its siblings are not, whatever the outer grant allows.
 #[test]
 fn a_file_out_of_a_directory_that_is_left_out_comes_alone() {
     let world = world();
@@ -364,7 +364,7 @@ fn a_file_out_of_a_directory_that_is_left_out_comes_alone() {
     }
 }
 
-/// The next start of a host follows a link to what it grants.
+/// The next start of a host would follow a link at the granted path.
 #[test]
 fn nothing_but_a_file_takes_the_place_of_a_granted_file() {
     let world = world();
@@ -420,10 +420,10 @@ fn a_07_a_denied_path_is_refused_wherever_a_link_or_a_grant_of_its_own_leads_to_
     let before = world.snapshot("");
     let secrets = world.path("w/secrets");
     let denied = toolhost_vfs::DeniedPaths::new({
-        let secrets = secrets.canonicalize().expect("it is there");
+        let secrets = secrets.canonicalize().expect("exists");
         move |path: &std::path::Path| path.starts_with(&secrets)
     });
-    // A grant of the file itself does not win over a rule.
+    // A grant of the file itself does not override a rule.
     let own = world.grant("w/secrets/k.txt", "/k", Access::ReadWrite);
     let whole = world.grant("w", "/w", Access::ReadWrite);
     let keep = world.keep("w/kept/nothing-here", Shield::Hidden);

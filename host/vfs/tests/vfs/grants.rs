@@ -1,4 +1,4 @@
-//! Which grants become a scope, FS-12, and which directory a scope keeps, FS-08, FS-20, FS-21.
+//! Which grants are accepted (FS-12), and which directory a scope refers to (FS-08, FS-20, FS-21).
 
 use std::{
     fs,
@@ -123,7 +123,7 @@ fn a_grant_through_a_link_stays_where_the_link_led() {
     );
 }
 
-/// A program that a tool started may have made the link.
+/// A program started by a tool could have created the link.
 #[test]
 fn fs_01_a_grant_through_a_link_that_a_tool_could_have_made_is_refused() {
     let world = World::new();
@@ -145,7 +145,7 @@ fn fs_01_a_grant_through_a_link_that_a_tool_could_have_made_is_refused() {
                 assert!(words.contains("which tools can change"), "{words}");
             }
         }
-        // Alone it is what the operator names.
+        // Alone it is the directory that the operator names.
         assert!(Scope::open(&[world.grant(path, "/out", Access::ReadWrite)], &[]).is_ok());
     }
 }

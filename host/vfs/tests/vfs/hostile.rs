@@ -1,4 +1,4 @@
-//! FS-01 to FS-07, FS-13, FS-14, FS-20, FS-23: paths that want out, times every operation, through both resolvers.
+//! FS-01 to FS-07, FS-13, FS-14, FS-20, FS-23: paths that lead outside, with all operations and both resolvers.
 
 use toolhost_vfs::{Access, Refusal};
 
@@ -9,7 +9,7 @@ const SCOPES: &[(&str, OpenScope)] = &[
     ("walk", |world| world.walking_scope(Access::ReadWrite)),
 ];
 
-/// Whatever each operation answers, afterwards nothing outside `w` has changed and no secret was told.
+/// Whatever each operation returns, nothing outside `w` changes and no secret is returned.
 fn check(paths: &[&str], expect: fn(&str, &Result<String, Refusal>) -> bool) {
     for (resolver, open) in SCOPES {
         let new_world = || {
@@ -27,10 +27,10 @@ fn check(paths: &[&str], expect: fn(&str, &Result<String, Refusal>) -> bool) {
                     world.snapshot("w"),
                     "{what} changed something outside"
                 );
-                // Some operations only put the secret within reach of the next read.
+                // Some operations only make the secret reachable for a later read.
                 let reread = handle(&scope, "/w").read("new-name");
                 for told in [&answer, &reread].into_iter().flatten() {
-                    assert!(!told.contains(CANARY), "{what} told the secret");
+                    assert!(!told.contains(CANARY), "{what} returned the secret");
                 }
                 if answer.is_ok() {
                     (scope, before, world) = new_world();
@@ -113,7 +113,7 @@ fn links_that_lead_out_are_never_followed() {
             "slashed",
             "prefix",
         ],
-        // The link itself may be looked at and taken away; what it points to may not be touched.
+        // The link itself may be inspected and removed; its target may not be touched.
         |name, answer| match name {
             "lstat" | "unlink" | "rename from" | "rename to" | "link from"
             | "set-times nofollow" | "read-link" => true,
@@ -157,7 +157,7 @@ fn names_that_mean_something_elsewhere_are_only_names_here() {
             "-rf",
             "*",
         ],
-        // They do not exist, so whatever needs them refuses, and whatever makes them makes them here.
+        // They do not exist, so operations that need them fail, and operations that create them do so here.
         |name, answer| match name {
             "open create"
             | "open create new"

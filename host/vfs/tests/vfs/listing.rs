@@ -1,4 +1,4 @@
-//! BLK-08: a listing costs no more than its limit, however large the directory is.
+//! BLK-08: the cost of a listing is bounded by its limit, whatever the size of the directory.
 
 use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt};
 
@@ -15,7 +15,7 @@ fn names(scope: &Scope, limit: usize) -> Result<usize, Refusal> {
 #[test]
 fn a_directory_over_the_limit_is_refused_and_one_at_the_limit_is_listed() {
     let world = World::new();
-    // `f.txt` and `sub` are there already.
+    // `f.txt` and `sub` already exist.
     for number in 2..20_000 {
         fs::write(world.path("w").join(number.to_string()), "").expect("write");
     }

@@ -1,4 +1,4 @@
-//! One program for all tests of the capability file system, so that they link once.
+//! A single binary for all tests of the capability file system, so that they are linked once.
 
 mod differential;
 mod excludes;

@@ -1,4 +1,4 @@
-//! FS-18: where grants overlap the most specific one wins, whichever handle was used.
+//! FS-18: where grants overlap the most specific one applies, for all handles.
 
 use toolhost_vfs::{Access, Refusal, Scope};
 
@@ -7,7 +7,7 @@ use crate::support::{Act, DIRECTORY, Handle, World, handle};
 const RO: Access = Access::ReadOnly;
 const RW: Access = Access::ReadWrite;
 
-/// Opens the grants and asks, for each (handle, path), whether a write gets through.
+/// Opens the grants and checks, for each (handle, path), whether a write is allowed.
 fn check(grants: &[(&str, &str, Access)], writes: &[(&str, &str, bool)]) {
     for (guest, path, allowed) in writes {
         let world = World::new();
@@ -38,7 +38,7 @@ fn check(grants: &[(&str, &str, Access)], writes: &[(&str, &str, bool)]) {
             expected,
             "mkdir {guest} {path}-d under {grants:?}"
         );
-        // Narrowed for a tool that only reads, not even a writable grant further down gives more.
+        // In a scope narrowed for a read-only tool, a nested writable grant does not add access.
         let narrowed = scope.read_only();
         assert_eq!(
             crate::support::handle(&narrowed, guest).write(path),

@@ -1,4 +1,4 @@
-//! FS-25: the host's own files stay out of reach inside a grant, existing or not, under every name.
+//! FS-25: the host's files stay inaccessible inside a grant, existing or not, under all names.
 
 use std::{fs, os::unix::fs::symlink};
 
@@ -6,10 +6,10 @@ use toolhost_vfs::{Access, Refusal, Scope, ScopeError, Shield};
 
 use crate::support::{Act, CHANGING, LOOKING, World, handle};
 
-/// What is protected in the world, and how.
+/// A protected path and its protection.
 type Kept = (&'static str, Shield);
 
-/// A world in which `w/data` is the host's, with a policy in it.
+/// A tree in which `w/data` belongs to the host and contains a policy.
 fn world() -> World {
     let world = World::new();
     world.file("w/data/policy.toml", "deny all");
@@ -46,7 +46,7 @@ fn what_is_hidden_cannot_be_reached_by_any_operation() {
                 "./data/./policy.toml",
             ],
         ),
-        // Not there yet: the name is kept in its directory.
+        // Does not exist yet: the name is protected in its directory.
         (
             &[("w/data/settings.json", Shield::Hidden)],
             &["data/settings.json", "data/Settings.json"],
@@ -57,7 +57,7 @@ fn what_is_hidden_cannot_be_reached_by_any_operation() {
         ),
     ];
     for (kept, paths) in cases {
-        // Everything is refused, so one world serves all.
+        // Everything is refused, so one tree serves all cases.
         let world = world();
         let before = world.snapshot("");
         let scope = scope(&world, kept);

@@ -1,4 +1,4 @@
-//! FS-07, FS-27: somebody exchanges a directory and a link while the guest's path is on its way.
+//! FS-07, FS-27: a directory and a link are exchanged while a guest's path is resolved.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use crate::support::{Act, CANARY, OpenScope, World, handle};
 
 const OPENS: usize = 20_000;
 
-/// Exchanges two names as fast as it can while `guest` runs.
+/// Exchanges two names in a loop while `guest` runs.
 fn while_swapping(world: &World, one: &str, other: &str, guest: impl FnOnce()) {
     let stop = AtomicBool::new(false);
     thread::scope(|threads| {
@@ -25,7 +25,7 @@ fn while_swapping(world: &World, one: &str, other: &str, guest: impl FnOnce()) {
                     .expect("exchange");
             }
         });
-        // Also when an assertion fails, or the other thread would never end.
+        // Also if an assertion fails, or the other thread would never end.
         let _stop = StopOnDrop(&stop);
         guest();
     });
@@ -92,7 +92,7 @@ fn changing_through_an_exchanged_directory_changes_nothing_outside() {
         let scope = scope(&world);
         while_swapping(&world, "w/sw", "w/trap", || {
             for operation in operations.iter().cycle().take(OPENS / 4) {
-                // Success or refusal are both right; where it happened is what counts.
+                // Success and refusal are both valid; only the affected path matters.
                 let _ = operation(handle(&scope, "/w"));
             }
         });

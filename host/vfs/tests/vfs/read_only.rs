@@ -1,4 +1,4 @@
-//! RO-01 to RO-07: a read-only grant reads, and nothing in it or through it changes.
+//! RO-01 to RO-07: a read-only grant can be read, and nothing in it or through it changes.
 
 use toolhost_vfs::{Access, Refusal, Scope};
 
@@ -26,7 +26,7 @@ fn every_changing_operation_on_a_read_only_grant_is_not_permitted() {
             for (name, operation) in CHANGING {
                 let answer = operation(handle(&scope, "/w"), path);
                 let what = format!("{name} {path} in a {kind} scope");
-                // A write-open of something that is not there may say so: reading would have told the same.
+                // Opening a missing path for writing may report that, because reading reveals the same.
                 let missing = path.ends_with("new") && answer == Err(Refusal::NotFound);
                 assert!(
                     missing || answer == Err(Refusal::NotPermitted),

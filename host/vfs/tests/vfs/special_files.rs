@@ -1,5 +1,5 @@
-//! BLK-02 to BLK-07: what is neither file nor directory is never opened, and asking never blocks. These tests would
-//! hang, not fail, on a host that opens a FIFO.
+//! BLK-02 to BLK-07: special files are never opened, and queries never block. On a host that opens a FIFO, these
+//! tests hang instead of failing.
 
 use std::{fs, os::unix::net::UnixListener, path::Path};
 
@@ -41,7 +41,8 @@ fn check(world: &World, name: &str, kind: &str) {
     );
 }
 
-/// How many of this process's descriptors name something below `dir`; the scope itself holds only `dir`. Other tests use other directories.
+/// Number of this process's descriptors below `dir`; the scope itself holds only `dir`. Other tests use other
+/// directories.
 fn held_below(dir: &Path) -> usize {
     let fds = fs::read_dir("/proc/self/fd").expect("descriptors");
     fds.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok())
@@ -83,7 +84,7 @@ fn a_device_is_refused() {
             makedev(major, minor),
         );
         if let Err(errno) = made {
-            eprintln!("skipped: no device node can be made here ({errno})");
+            eprintln!("skipped: cannot create a device node ({errno})");
             return;
         }
         check(&world, name, "CharDevice");

@@ -1,4 +1,4 @@
-//! A temporary world with a granted directory `w`, a secret beside it, and short words for every operation.
+//! A temporary directory with a granted directory `w`, a secret next to it, and helpers for all operations.
 
 use std::{
     collections::BTreeMap,
@@ -33,7 +33,7 @@ impl World {
         world
     }
 
-    /// Adds the links of a hostile tree; `w` stays otherwise as it was.
+    /// Adds the links of a hostile tree; `w` is otherwise unchanged.
     pub fn with_links(self) -> Self {
         self.file("w-secret/f.txt", CANARY);
         let outside = self.path("secret").display().to_string();
@@ -100,18 +100,18 @@ impl World {
         }
     }
 
-    /// `w` alone; nothing overlaps, so the kernel resolves.
+    /// Only `w`; no grants overlap, so the kernel resolves paths.
     pub fn scope(&self, access: Access) -> Scope {
         Scope::open(&[self.grant("w", "/w", access)], &[]).expect("scope")
     }
 
-    /// `w` with something protected far down, so that every path is walked.
+    /// `w` with a deeply nested protected path, so that all paths are walked.
     pub fn walking_scope(&self, access: Access) -> Scope {
         let keep = self.keep("w/kept/nothing-here", Shield::Hidden);
         Scope::open(&[self.grant("w", "/w", access)], &[keep]).expect("scope")
     }
 
-    /// Everything under the temporary directory, by content, except below `but`.
+    /// The content of everything in the temporary directory, except below `but`.
     pub fn snapshot(&self, but: &str) -> BTreeMap<PathBuf, String> {
         let mut tree = BTreeMap::new();
         snapshot_into(self.tmp.path(), &self.path(but), &mut tree);
@@ -142,7 +142,7 @@ fn snapshot_into(dir: &Path, but: &Path, tree: &mut BTreeMap<PathBuf, String>) {
     }
 }
 
-/// A handle as the host keeps it for a guest: a descriptor and the access that came with it.
+/// A guest's handle in the host: a descriptor and its access.
 #[derive(Clone, Copy)]
 pub struct Handle<'a> {
     pub scope: &'a Scope,
@@ -208,7 +208,7 @@ pub const DIRECTORY: OpenHow = OpenHow {
 };
 
 impl Handle<'_> {
-    /// Opens, then really writes or reads; what comes back is what a guest would learn.
+    /// Opens, then reads or writes; returns what a guest would learn.
     pub fn open(&self, path: &str, how: OpenHow) -> Result<String, Refusal> {
         let opened = self.scope.open_at(self.fd, self.access, path, &how)?;
         assert!(
@@ -311,13 +311,13 @@ fn done((): ()) -> String {
     "done".to_owned()
 }
 
-/// One thing a guest does.
+/// An operation of a guest.
 pub type Act = fn(Handle<'_>) -> Result<String, Refusal>;
 
-/// One way of making a scope for a world.
+/// Opens a scope in a test directory.
 pub type OpenScope = fn(&World) -> Scope;
 
-/// One operation on one path, by name, so that tables of operations can be written.
+/// A named operation on one path, for tables of operations.
 pub type Operation = (
     &'static str,
     fn(Handle<'_>, &str) -> Result<String, Refusal>,

@@ -1,4 +1,4 @@
-//! FS-04: a guest cannot leave a link behind that leads somebody else out of the directory.
+//! FS-04: a guest cannot create a link that leads other programs out of its directory.
 
 use toolhost_vfs::{Access, Refusal};
 
@@ -19,7 +19,7 @@ fn links_are_made_only_where_they_point_inside() {
         ("./../secret", "x", Err(Refusal::NotPermitted)),
         ("../../secret", "sub/x", Err(Refusal::NotPermitted)),
         ("sub/../../secret", "x", Err(Refusal::NotPermitted)),
-        // Stays inside as text, but not when `sub` is exchanged for a link to `.`.
+        // Stays inside as text, but not if `sub` is replaced by a link to `.`.
         ("sub/../f.txt", "x", Err(Refusal::NotPermitted)),
         ("/etc/passwd", "x", Err(Refusal::NotPermitted)),
         ("//etc/passwd", "x", Err(Refusal::NotPermitted)),

@@ -194,7 +194,7 @@ async fn a_deferred_call_is_answered_once() {
     let unknown = deny_deferred(&desk.store, "nobody", "cli", None, AT).await;
     assert_eq!(
         told(unknown.unwrap_err()),
-        "no call is named `nobody`; list the calls that wait"
+        "no call `nobody`; list the pending calls"
     );
     let (one, two) = tokio::join!(
         approve_deferred(&desk.store, "c1", "one", None, AT),

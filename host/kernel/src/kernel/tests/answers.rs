@@ -203,7 +203,7 @@ async fn r_201_another_process_answers_through_the_store() {
     }
     lines.dedup();
     expect![[r#"
-        no call is named `c`; list the calls that wait
+        no call `c`; list the pending calls
         ok: done
         the call has ended (completed); there is nothing to answer
         Denied [user_denied]: Permission denied: the user rejected `erase`

@@ -1,7 +1,7 @@
-//! The fuzz target for what a component returns: descriptors, outcomes and errors.
+//! Fuzz target for values returned by a component: descriptors, outcomes and errors.
 //!
-//! A line of the input is a member, a word with its value behind `=`; one that is repeated makes a list. The lines up to
-//! `---` describe a tool, the others make an outcome.
+//! Each line of the input is `name=value`; a repeated name makes a list. Lines up to `---` describe a tool, the
+//! rest an outcome.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ const FRAGMENTS: &[&str] = &[
     "é",
 ];
 
-/// Members with their values, in their order.
+/// Members with their values, in input order.
 struct Members<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Members<'a> {
@@ -187,7 +187,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Integers keep their digits; a number with a fraction or an exponent is a floating-point number by intent.
+/// Integers keep their digits; a number with a fraction or an exponent is meant as floating point.
 fn same_integers(given: &str, read: &Value) {
     let is_integer = |text: &str| {
         let digits = text.strip_prefix('-').unwrap_or(text);
@@ -208,7 +208,7 @@ fn fuzz_returned() {
             Ok(tools) => tools.into_iter().for_each(check_descriptor),
         }
         let members = Members::of(returned);
-        // Far below the size of the largest input, so that both sides of it are met.
+        // Far below the size of the largest input, so that both sides of the limit are tested.
         for limit in [1_000, u64::MAX] {
             match outcome(members.outcome(), limit) {
                 Err(error) => check_message(&error.to_string()),
@@ -262,7 +262,7 @@ fn check_descriptor(mut tool: toolhost_contract::Descriptor) {
 fn check_error(failure: types::Failure) {
     let given = failure.code.clone();
     let error = error(types::ToolError::Failed(failure));
-    // No word of the host's.
+    // Not a reserved code of the host.
     assert!(given.is_none_or(|given| given != error.code || !super::RESERVED.contains(&&*given)));
     assert!(error.message.len() <= 16 << 10 && error.recommendations.len() <= 16);
     if let Some(cause) = error.cause {

@@ -1,4 +1,4 @@
-//! The interface `hooks`: its bindings, and what a hook says as the host's own nouns.
+//! Bindings of the interface `hooks`, and conversion of hook results to host types.
 
 use serde_json::Value;
 use toolhost_contract::hook::{After, Before, Decision, Patch};
@@ -21,21 +21,21 @@ wasmtime::component::bindgen!({
 
 pub use exports::toolhost::plugin::hooks::{Patch as RawPatch, Revision, Verdict};
 
-/// Bytes of a reason, which a person reads in a prompt.
+/// Maximum size of a reason, which a prompt shows to the user, in bytes.
 const MAX_REASON: usize = 16 << 10;
-/// Bytes of what a hook adds to a prompt.
+/// Maximum size of the metadata that a hook adds to a prompt, in bytes.
 const MAX_META: usize = 64 << 10;
 
-/// What a hook may say at most, in bytes.
+/// Size limits of a hook's results, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Room {
-    /// Of an input that takes the place of the call's.
+    /// Limit of an input that replaces the call's input.
     pub input: u64,
-    /// Of an outcome.
+    /// Limit of an outcome.
     pub output: u64,
 }
 
-/// Takes what a hook said before a call.
+/// Converts the verdict of a pre-call hook.
 pub fn before(raw: Verdict, room: Room) -> Result<Before, CallError> {
     let Verdict {
         decision: word,
@@ -59,17 +59,17 @@ pub fn before(raw: Verdict, room: Room) -> Result<Before, CallError> {
         ("ask", None) => Decision::Ask { reason, meta },
         ("deny", outcome) => Decision::Deny { reason, outcome },
         ("result", Some(outcome)) => Decision::Result(outcome),
-        ("result", None) => return Err(broken("the decision `result` comes without an outcome")),
+        ("result", None) => return Err(broken("the decision `result` requires an outcome")),
         ("continue" | "ask", Some(_)) => {
             return Err(broken(&format!(
-                "the decision `{word}` comes with an outcome; `result` and `deny` may"
+                "the decision `{word}` has an outcome; only `result` and `deny` may have one"
             )));
         }
-        // Of the words that a person's own hook may say, this one is not for a component: it is code of others, and
-        // code of others makes the host more careful and never less.
+        // The operator's own hook commands may return `allow`, but components may not: third-party code can only
+        // make the host stricter.
         ("allow", _) => {
             return Err(broken(
-                "a component may not say `allow`; write an allow rule, or say `continue`",
+                "a component may not return `allow`; write an allow rule, or return `continue`",
             ));
         }
         (other, _) => {
@@ -85,7 +85,7 @@ pub fn before(raw: Verdict, room: Room) -> Result<Before, CallError> {
     })
 }
 
-/// Takes what a hook said after a call.
+/// Converts the revision of a post-call hook.
 pub fn after(raw: Revision, room: Room) -> Result<After, CallError> {
     let Revision {
         action,
@@ -97,7 +97,7 @@ pub fn after(raw: Revision, room: Room) -> Result<After, CallError> {
         ("update", Some(patch), None) => Ok(After::Update(Box::new(update(patch, room)?))),
         ("replace", None, Some(raw)) => Ok(After::Replace(Box::new(outcome(raw, room.output)?))),
         ("keep" | "update" | "replace", _, _) => Err(broken(&format!(
-            "the action `{action}` does not fit what comes with it: `update` takes a patch, `replace` an outcome, `keep` neither"
+            "the action `{action}` has the wrong fields: `update` takes a patch, `replace` an outcome, `keep` neither"
         ))),
         (other, _, _) => Err(broken(&format!(
             "`{}` is not an action; use keep, update or replace",
@@ -106,7 +106,7 @@ pub fn after(raw: Revision, room: Room) -> Result<After, CallError> {
     }
 }
 
-/// A patch is a part of an outcome, so it is checked as one.
+/// A patch is a partial outcome, so it is validated as one.
 fn update(raw: RawPatch, room: Room) -> Result<Patch, CallError> {
     let has_llm = raw.llm.is_some();
     let part = types::Outcome {
@@ -141,21 +141,21 @@ fn object(what: &str, text: &str, limit: u64) -> Result<Value, CallError> {
     }
     match numbers::parse_exact::<Value>(text) {
         Ok(value) if value.is_object() => Ok(value),
-        Ok(_) => Err(broken(&format!("its {what} is not a JSON object"))),
-        Err(error) => Err(broken(&format!("its {what} is not JSON: {error}"))),
+        Ok(_) => Err(broken(&format!("the {what} is not a JSON object"))),
+        Err(error) => Err(broken(&format!("the {what} is not valid JSON: {error}"))),
     }
 }
 
 fn broken(why: &str) -> CallError {
     CallError::new(
         ErrorClass::Failed,
-        format!("the hook returned what makes no sense: {why}"),
+        format!("the hook returned an invalid result: {why}"),
     )
     .code("invalid_output")
 }
 
-/// An outcome on its way to a hook. One that is larger than `limit` is an error: a hook that saw a part of it would
-/// judge what it has not seen.
+/// Converts an outcome for a hook. An outcome larger than `limit` is an error, because a hook must not decide on a
+/// part of it.
 pub fn show(outcome: &Outcome, limit: u64) -> Result<types::Outcome, CallError> {
     let shown = types::Outcome {
         summary: outcome.summary.clone(),
@@ -171,9 +171,7 @@ pub fn show(outcome: &Outcome, limit: u64) -> Result<types::Outcome, CallError> 
     if size > limit {
         return Err(CallError::new(
             ErrorClass::LimitExceeded,
-            format!(
-                "the outcome of {size} bytes is more than this hook takes; its limit is {limit} bytes"
-            ),
+            format!("the outcome of {size} bytes exceeds this hook's limit of {limit} bytes"),
         )
         .recommend("ask for less, or raise `output` in the limits of the hook's plugin"));
     }

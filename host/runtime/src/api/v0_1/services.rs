@@ -1,5 +1,4 @@
-//! The interfaces that a call may use of its host: each checks that the call has the capability, and hands over to
-//! whoever serves the call.
+//! Service interfaces that a call can use: checks the call's capability and delegates to its `Services`.
 
 mod convert;
 mod process;
@@ -36,11 +35,11 @@ mod bindings {
 use bindings::toolhost::plugin::process as programs;
 use bindings::toolhost::plugin::{agents, people, resources, session, tools};
 
-/// Bytes of one JSON argument.
+/// Maximum size of one JSON argument, in bytes.
 const MAX_JSON: usize = 1 << 20;
 const MAX_REASON: usize = 16 << 10;
 
-/// What our interfaces offer, for a component that was built against a later version.
+/// Functions of the service interfaces, to detect components built against a later version.
 pub const FUNCTIONS: [(&str, &[&str]); 6] = [
     ("session", &["get", "set", "saw", "last-seen"]),
     (
@@ -67,7 +66,7 @@ pub fn add_to_linker(linker: &mut wasmtime::component::Linker<State>) -> wasmtim
 }
 
 impl State {
-    /// The same, for what the call's result may depend on without any read set showing it.
+    /// Like [`Self::services`], for results that depend on state outside the read set.
     fn telling(
         &self,
         allowed: bool,
@@ -77,7 +76,7 @@ impl State {
         self.services(allowed, capability)
     }
 
-    /// Whoever serves the call, when it has the capability.
+    /// The services of the call, if it has the capability.
     fn services(
         &self,
         allowed: bool,
@@ -87,8 +86,8 @@ impl State {
         services.ok_or_else(|| {
             failure(Failure {
                 recommendations: vec![format!(
-                    "the plugin's manifest must ask for the need `{capability}`, the tool must not leave it out of what \
-                     it requires, and the host must offer it"
+                    "the plugin's manifest must request `{capability}`, the tool must include it in `requires` if that is set, \
+                     and the host must offer it"
                 )],
                 ..Failure::new(
                     "service_not_granted",
@@ -254,7 +253,7 @@ impl State {
         }
         let shown = text::inline(tool, 80);
         Err(refused(format!(
-            "the plugin's manifest does not name `{shown}` among the tools that it calls"
+            "the plugin's manifest does not list `{shown}` as a tool that it calls"
         )))
     }
 }

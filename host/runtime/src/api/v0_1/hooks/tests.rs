@@ -1,4 +1,4 @@
-//! What a hook may say, as records, and what the host makes of it.
+//! Conversion of hook results, valid and invalid.
 
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -98,7 +98,7 @@ fn a_verdict_that_contradicts_itself_is_an_error() {
     check(
         verdict("result"),
         expect![
-            "Failed: the hook returned what makes no sense: the decision `result` comes without an outcome"
+            "Failed: the hook returned an invalid result: the decision `result` requires an outcome"
         ],
     );
     check(
@@ -107,13 +107,13 @@ fn a_verdict_that_contradicts_itself_is_an_error() {
             ..verdict("ask")
         },
         expect![
-            "Failed: the hook returned what makes no sense: the decision `ask` comes with an outcome; `result` and `deny` may"
+            "Failed: the hook returned an invalid result: the decision `ask` has an outcome; only `result` and `deny` may have one"
         ],
     );
     check(
         verdict("Deny\u{1b}[2J"),
         expect![[
-            r#"Failed: the hook returned what makes no sense: `Deny\u{1b}[2J` is not a decision; use continue, ask, deny or result"#
+            r#"Failed: the hook returned an invalid result: `Deny\u{1b}[2J` is not a decision; use continue, ask, deny or result"#
         ]],
     );
 }
@@ -126,12 +126,12 @@ fn an_input_is_an_object_and_within_its_limit() {
     };
     check(
         with("[]"),
-        expect!["Failed: the hook returned what makes no sense: its input is not a JSON object"],
+        expect!["Failed: the hook returned an invalid result: the input is not a JSON object"],
     );
     check(
         with("{"),
         expect![
-            "Failed: the hook returned what makes no sense: its input is not JSON: EOF while parsing an object at line 1 column 1"
+            "Failed: the hook returned an invalid result: the input is not valid JSON: EOF while parsing an object at line 1 column 1"
         ],
     );
     check(
@@ -143,7 +143,7 @@ fn an_input_is_an_object_and_within_its_limit() {
             meta: Some("7".to_owned()),
             ..verdict("ask")
         },
-        expect!["Failed: the hook returned what makes no sense: its meta is not a JSON object"],
+        expect!["Failed: the hook returned an invalid result: the meta is not a JSON object"],
     );
 }
 
@@ -154,7 +154,7 @@ fn a_reason_is_cut_and_an_outcome_is_not() {
         ..verdict("deny")
     };
     let Decision::Deny { reason, .. } = before(long, ROOM).unwrap().decision else {
-        panic!("no denial");
+        panic!("not a denial");
     };
     assert_eq!(reason.map(|reason| reason.len()), Some(16 << 10));
     check(
@@ -214,7 +214,7 @@ fn r_211_what_may_be_said_after_a_call() {
     );
     let expected = || {
         expect![
-            "Failed: the hook returned what makes no sense: the action `replace` does not fit what comes with it: `update` takes a patch, `replace` an outcome, `keep` neither"
+            "Failed: the hook returned an invalid result: the action `replace` has the wrong fields: `update` takes a patch, `replace` an outcome, `keep` neither"
         ]
     };
     check_after(revision("replace"), expected());
@@ -224,7 +224,7 @@ fn r_211_what_may_be_said_after_a_call() {
             ..revision("keep")
         },
         expect![
-            "Failed: the hook returned what makes no sense: the action `keep` does not fit what comes with it: `update` takes a patch, `replace` an outcome, `keep` neither"
+            "Failed: the hook returned an invalid result: the action `keep` has the wrong fields: `update` takes a patch, `replace` an outcome, `keep` neither"
         ],
     );
 }

@@ -1,11 +1,12 @@
-//! The host's nouns as the interfaces for services want them.
+//! Conversions from host types to the types of the service interfaces.
 
 use toolhost_contract::{BackgroundCall, CallError, ErrorClass, Failure, Outcome, Part};
 
 use super::super::{hooks, types};
 use super::bindings::toolhost::plugin::tools;
 
-/// Bytes of an outcome of another tool. What a guest may take in depends on its memory; this is what the host copies.
+/// Maximum size of another tool's outcome, in bytes. It bounds what the host copies; the guest has a memory limit
+/// of its own.
 const MAX_OUTCOME: u64 = 8 << 20;
 
 pub(super) fn failure(failure: Failure) -> types::Failure {
@@ -25,7 +26,7 @@ pub(super) fn refused(reason: String) -> types::Failure {
 pub(super) fn broken_json(error: &serde_json::Error) -> types::Failure {
     failure(Failure::new(
         "invalid_json",
-        format!("this is not JSON: {error}"),
+        format!("invalid JSON: {error}"),
     ))
 }
 
@@ -43,7 +44,7 @@ pub(super) fn outcome(outcome: Outcome) -> Result<types::Outcome, types::Failure
     hooks::show(&outcome, MAX_OUTCOME).map_err(|_| {
         failure(Failure::new(
             "output_limit",
-            format!("the result of the other tool is more than {MAX_OUTCOME} bytes"),
+            format!("the result of the other tool exceeds {MAX_OUTCOME} bytes"),
         ))
     })
 }

@@ -1,4 +1,4 @@
-//! The interface `process` over the crate `process`.
+//! The interface `process`, on top of the crate `toolhost-process`.
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -17,9 +17,9 @@ use crate::denied::denied_below;
 use crate::programs::{Programs, Wanted, job_name};
 use crate::state::State;
 
-/// Live output of one program; the rest is in its result.
+/// Maximum live output of one program, in bytes; the result contains the rest.
 const MAX_LIVE: usize = 1 << 20;
-/// How often a running program's call is asked whether somebody gave up.
+/// Interval at which a running program's call is polled for cancellation.
 const LOOK: Duration = Duration::from_millis(50);
 const MAX_WAIT: Duration = Duration::from_mins(5);
 const MAX_CHUNK: u32 = 1 << 20;
@@ -30,7 +30,7 @@ impl State {
         self.allowed.programs.clone().ok_or_else(|| {
             failure(Failure {
                 recommendations: vec![
-                    "the plugin's manifest must ask for the need `process`, and the operator allow a program with \
+                    "the plugin's manifest must request `process`, and the operator must allow a program with \
                      --allow-program"
                         .to_owned(),
                 ],
@@ -39,7 +39,7 @@ impl State {
         })
     }
 
-    /// Of calls that may act.
+    /// The programs of a call that may start or change them.
     fn acting(&self) -> Result<Programs, types::Failure> {
         let programs = self.programs()?;
         if programs.acts {
@@ -47,11 +47,11 @@ impl State {
         }
         Err(failure(Failure::new(
             "service_not_granted",
-            "a tool that only reads can look at jobs and nothing else",
+            "a read-only tool can only list and read jobs",
         )))
     }
 
-    /// The program that is started, with a standard input that stays open where that was authorized.
+    /// The authorized program to start, with standard input kept open if that was authorized.
     fn command(
         &self,
         wanted: process::Command,
@@ -103,7 +103,7 @@ impl State {
     }
 }
 
-/// Where a program runs.
+/// How a program runs.
 #[derive(Clone, Copy)]
 enum Ground {
     Foreground,
@@ -236,7 +236,7 @@ fn number(id: &str) -> Result<u64, types::Failure> {
         let shown = text::inline(id, 80);
         failure(Failure::new(
             "task_not_found",
-            format!("no job `{shown}` in this session; a job is called `job-1`"),
+            format!("no job `{shown}` in this session; job ids have the form `job-1`"),
         ))
     })
 }
@@ -251,7 +251,7 @@ fn unknown(id: u64) -> types::Failure {
 fn refused(error: &ProcessError) -> types::Failure {
     let recommendations = match error {
         ProcessError::InputClosed { .. } => vec![
-            "start the command again in the background with `tty`: its standard input then stays open".to_owned(),
+            "start the command again in the background with `tty`, which keeps its standard input open".to_owned(),
         ],
         _ => Vec::new(),
     };
@@ -288,7 +288,7 @@ fn shown(finished: Finished, programs: &Programs, scope: &Scope) -> process::Fin
     if finished.job.is_some() {
         let pids: Vec<String> = finished.left.iter().map(ToString::to_string).collect();
         hints.push(format!(
-            "background: processes {1} go on as `{FRONT}{0}`",
+            "background: processes {1} continue as `{FRONT}{0}`",
             finished.job.unwrap_or_default(),
             pids.join(", ")
         ));
@@ -315,7 +315,7 @@ fn shown(finished: Finished, programs: &Programs, scope: &Scope) -> process::Fin
     }
 }
 
-/// Head and tail; what is between them is said in a line of its own.
+/// Head and tail, separated by a line that states how much is omitted.
 fn bytes(kept: Kept) -> Vec<u8> {
     let omitted = kept.omitted();
     let Kept { mut head, tail, .. } = kept;
