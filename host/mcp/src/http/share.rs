@@ -1,4 +1,4 @@
-//! The share of the server that each token has. One user's requests do not use up another user's share.
+//! Per-user request quotas over HTTP, so that one user cannot exhaust the server for others.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -21,15 +21,15 @@ use super::workers::{Users, Workers};
 use crate::running::Running;
 use crate::shape::MOST_VALUES;
 
-/// How long a request waits for one before it to end.
+/// How long a request waits for a quota.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Requests of one principal that wait.
+/// Maximum number of waiting requests per user.
 const WAITING: usize = 1024;
-/// A body up to this size needs no share of the room for bodies: connections bound how many there are.
+/// Maximum size of a body that reserves no memory, in bytes. The connection limit bounds the number of such bodies.
 const SMALL: usize = 64 << 10;
-/// Room for the large bodies of one principal, in requests of the largest size.
+/// Memory for large bodies per user, in bodies of the maximum size.
 const LARGE_BODIES: usize = 4;
-/// Room for the values of one principal's requests that have many, in requests of the most.
+/// Memory for messages with many values per user, in messages of the maximum size.
 const LARGE_MESSAGES: usize = 3;
 
 pub(crate) struct TokenShare {
@@ -41,23 +41,23 @@ pub(crate) struct TokenShare {
     bodies: Arc<Semaphore>,
     values: Arc<Semaphore>,
     streams: Arc<Semaphore>,
-    /// Has it called without a session?
+    /// The user has made a stateless call.
     met: AtomicBool,
     pub(crate) workers: Workers,
 }
 
-/// Held from the moment a request may run until nothing of it runs any more.
+/// Permit to run a request, held until all of its work has ended.
 pub(crate) struct Place {
     _permit: OwnedSemaphorePermit,
     _room: Room,
     _running: Running,
 }
 
-/// What a message takes of its principal's share of our memory.
+/// Memory that a message has reserved from its user's quota.
 #[derive(Debug, Default)]
 pub(crate) struct Room(Vec<OwnedSemaphorePermit>);
 
-/// Why a request has to come again later.
+/// Why a request must be retried later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Busy {
     TooFast(Duration),
@@ -82,13 +82,13 @@ impl TokenShare {
         }
     }
 
-    /// The session of this user's requests that name none, as those of the newest protocol.
+    /// Returns the session key for requests without a session, such as stateless ones.
     pub(crate) fn session_key(&self, run: &str) -> SessionKey {
         let name = self.user.name().unwrap_or("local");
         SessionKey::new(self.user.clone(), format!("{run}-{name}"))
     }
 
-    /// Whether this is the first such call.
+    /// Marks that the user has made a stateless call. Returns true for the first one.
     pub(crate) fn meet(&self) -> bool {
         !self.met.load(Relaxed) && !self.met.swap(true, Relaxed)
     }
@@ -105,12 +105,12 @@ impl TokenShare {
             .map_err(|until| Busy::TooFast(until.wait_time_from(DefaultClock::default().now())))
     }
 
-    /// For a message of so many bytes that is no request.
+    /// Checks the rate for a notification or response. Only large ones count.
     pub(crate) fn pace_aside(&self, size: usize) -> Result<(), Busy> {
         if size <= SMALL { Ok(()) } else { self.pace() }
     }
 
-    /// Room for a body of this size, before any of it is read.
+    /// Reserves memory for a body before it is read.
     pub(crate) async fn room(&self, size: usize) -> Result<Room, Busy> {
         if size <= SMALL {
             return Ok(Room::default());
@@ -118,8 +118,8 @@ impl TokenShare {
         Ok(Room(vec![self.share(&self.bodies, kib(size)).await?]))
     }
 
-    /// Room for what the body becomes when it is read. Whoever has it waits for no room for bodies any more, so that
-    /// nobody waits for each other.
+    /// Reserves memory for the parsed values of a message. It is always acquired after the memory for the body, which
+    /// prevents deadlocks.
     pub(crate) async fn more_room(&self, mut room: Room, values: usize) -> Result<Room, Busy> {
         if values <= FEW_VALUES {
             return Ok(room);
@@ -128,7 +128,7 @@ impl TokenShare {
         Ok(room)
     }
 
-    /// A place among the requests that run.
+    /// Waits for a permit to run a request.
     pub(crate) async fn enter(&self, room: Room, running: Running) -> Result<Place, Busy> {
         let permit = self.share(&self.places, 1).await?;
         Ok(Place {
@@ -138,17 +138,17 @@ impl TokenShare {
         })
     }
 
-    /// Waits a while for so much of something.
+    /// Acquires permits, waiting up to [`QUEUE_TIMEOUT`].
     async fn share(&self, of: &Arc<Semaphore>, many: usize) -> Result<OwnedSemaphorePermit, Busy> {
         let many = u32::try_from(many).map_err(|_| Busy::Full)?;
         let _waiting = self.wait()?;
         let permit = timeout(PATIENCE, Arc::clone(of).acquire_many_owned(many)).await;
         Ok(permit
             .map_err(|_| Busy::Full)?
-            .expect("nobody closes this semaphore"))
+            .expect("the semaphore is never closed"))
     }
 
-    /// A lasting stream takes no place: it runs nothing.
+    /// Acquires a permit for a long-lived stream, which needs no request permit because it runs nothing.
     pub(crate) fn stream(&self) -> Result<OwnedSemaphorePermit, Busy> {
         Arc::clone(&self.streams)
             .try_acquire_owned()
@@ -164,7 +164,7 @@ impl TokenShare {
     }
 }
 
-/// One more that waits, for as long as this is there.
+/// Counts a waiting request until dropped.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl Drop for Waiting<'_> {
@@ -177,7 +177,7 @@ fn kib(bytes: usize) -> usize {
     bytes.div_ceil(1 << 10)
 }
 
-/// Everybody who may come.
+/// The quotas of all users.
 pub(crate) enum TokenShares {
     Anyone(Arc<TokenShare>),
     Known {
@@ -186,7 +186,7 @@ pub(crate) enum TokenShares {
     },
 }
 
-/// Why somebody is not let in.
+/// Why authentication failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stranger {
     NoToken,
@@ -238,13 +238,13 @@ impl TokenShares {
 }
 
 tokio::task_local! {
-    /// Whose request this task is answering. rmcp asks us for sessions and handlers without saying for whom.
+    /// The request that this task handles. rmcp creates sessions and handlers without passing the request.
     pub(crate) static CURRENT: Current;
 }
 
 pub(crate) struct Current {
     pub(crate) principal: Arc<TokenShare>,
-    /// Why a session or a stream was refused, for an answer that says so.
+    /// Why a session or stream was refused, for the response.
     pub(crate) refused: Cell<Option<Refused>>,
 }
 
@@ -320,7 +320,7 @@ mod tests {
         assert!((&mut third).now_or_never().is_none());
         drop(first);
         let third = third.await.ok().unwrap();
-        assert_eq!(enter().await.err(), Some(Busy::Full), "after its patience");
+        assert_eq!(enter().await.err(), Some(Busy::Full), "after the queue timeout");
         assert_eq!(count.now(), 2);
         drop((second, third));
         assert_eq!(count.now(), 0);
@@ -368,7 +368,7 @@ mod tests {
         assert_eq!((one.pace(), one.pace()), (Ok(()), Ok(())));
         assert!(matches!(one.pace(), Err(Busy::TooFast(_))));
         assert!(matches!(one.pace_aside(SMALL + 1), Err(Busy::TooFast(_))));
-        assert_eq!(one.pace_aside(SMALL), Ok(()), "a word never waits");
+        assert_eq!(one.pace_aside(SMALL), Ok(()), "small notifications are not limited");
         assert_eq!(other.pace(), Ok(()));
     }
 }

@@ -1,7 +1,7 @@
-//! While several users have requests, the work of each of them leaves one worker thread to the others.
+//! Per-user limit of tokio worker threads, which leaves one worker to other users while several are active.
 //!
-//! A runtime has as many workers as the machine has cores. A worker that runs a guest, or reads a large message, does
-//! nothing else until that gives way, so a user who keeps all workers busy would make the requests of the others wait.
+//! The runtime has one worker per core. A worker that runs a guest or parses a large message does nothing else until
+//! it yields, so a single user could block all workers.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -16,15 +16,15 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::PollSemaphore;
 use toolhost_contract::UserId;
 
-/// For so long after a request that followed one of another user, there are several.
+/// How long several users count as active after a request that followed one of another user.
 const SEVERAL: Duration = Duration::from_secs(10);
 
-/// Whether several users have requests.
+/// Tracks whether several users are active.
 #[derive(Debug)]
 pub(crate) struct Users {
     started: Instant,
     last: Mutex<Option<UserId>>,
-    /// In milliseconds since `started`.
+    /// Milliseconds since `started`.
     several_until: AtomicU64,
 }
 
@@ -63,7 +63,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The workers that one user's requests may have at once.
+/// Limit of workers that the requests of one user may occupy.
 #[derive(Debug)]
 pub(crate) struct Workers {
     user: UserId,
@@ -72,7 +72,7 @@ pub(crate) struct Workers {
 }
 
 thread_local! {
-    /// What this worker runs has a turn.
+    /// Whether the work on this thread already holds a permit.
     static HAS_TURN: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -90,18 +90,18 @@ impl Workers {
         }
     }
 
-    /// To be told of each request.
+    /// Records a request of this user.
     pub(crate) fn requested(&self) {
         self.users.saw(&self.user);
     }
 
-    /// Runs a part of the user's work. Only running takes a worker: work that waits for something has none.
+    /// Runs work of the user. A permit is held only while the work is polled, not while it waits.
     pub(crate) async fn run<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         let mut turns = PollSemaphore::new(Arc::clone(&self.turns));
         let mut waits = false;
         poll_fn(|cx| {
-            // Whoever waits has to take the turn that it is given.
+            // A waiter must take the permit that it was assigned.
             if !waits && (HAS_TURN.get() || !self.users.are_several()) {
                 return work.as_mut().poll(cx);
             }
@@ -139,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    /// The most tasks of one user that ran at once, each of which holds its worker and gives way several times.
+    /// Returns the maximum number of tasks of one user that ran concurrently. Each blocks its worker and yields.
     fn most_at_once(workers: &Arc<Workers>) -> usize {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(3)
@@ -161,7 +161,7 @@ mod tests {
                             tokio::task::yield_now().await;
                         }
                     };
-                    // A part within a part has its turn already.
+                    // Nested work uses the permit of the outer work.
                     workers.run(workers.run(work)).await;
                 });
             }
@@ -193,7 +193,7 @@ mod tests {
         let all = Barrier::new(3);
         std::thread::scope(|scope| {
             for _ in 0..3 {
-                // Each waits for the other two, which have to run beside it.
+                // Each waits for the other two, which must run concurrently.
                 let work = || futures::executor::block_on(workers.run(async { all.wait() }));
                 scope.spawn(work);
             }
