@@ -80,7 +80,7 @@ pub const KNOWN_WRONG: &[Known] = &[
     },
 ];
 
-/// A stage is known to differ: docs/staged-writes.md, "What is not done".
+/// A stage is known to differ: docs/staged-writes.md, "Limitations".
 pub const KNOWN_DIFFERENCES: &[Known] = &[
     Known {
         scenario: "seen_by_others",
