@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 /// Timeout that is longer than any response takes, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub const MODERN: &str = "2026-07-28";
 
@@ -20,7 +20,7 @@ pub struct Server {
     /// The token that the server created and printed, if any.
     pub token: Option<String>,
     /// Output before the server listened.
-    pub said: Vec<String>,
+    pub startup_output: Vec<String>,
 }
 
 impl Server {
@@ -54,7 +54,7 @@ impl Server {
             child,
             address,
             token,
-            said,
+            startup_output: said,
         }
     }
 
@@ -75,18 +75,18 @@ impl Drop for Server {
 }
 
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpResponse {
     pub status: u16,
     pub headers: HashMap<String, String>,
     pub body: String,
 }
 
-impl Answer {
+impl HttpResponse {
     /// Returns the response message, from a JSON or event stream body.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body)
             .ok()
-            .or_else(|| self.body.lines().find_map(answer_of))
+            .or_else(|| self.body.lines().find_map(response_in))
             .unwrap_or_else(|| panic!("no answer in {self:?}"))
     }
 
@@ -97,7 +97,7 @@ impl Answer {
     }
 }
 
-fn answer_of(line: &str) -> Option<Value> {
+fn response_in(line: &str) -> Option<Value> {
     let message: Value = serde_json::from_str(line.strip_prefix("data:")?).ok()?;
     (message.get("result").is_some() || message.get("error").is_some()).then_some(message)
 }
@@ -113,7 +113,7 @@ impl Client {
     pub fn connect(address: &str) -> Self {
         let stream = TcpStream::connect(address).expect("a connection");
         stream.set_nodelay(true).expect("no delay");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
         let headers = format!(
             "host: {address}\r\naccept: application/json, text/event-stream\r\ncontent-type: application/json\r\n"
         );
@@ -156,7 +156,7 @@ impl Client {
             .expect("the server reads");
     }
 
-    pub fn receive(&mut self) -> Answer {
+    pub fn receive(&mut self) -> HttpResponse {
         let status = self.line();
         let status = status.split(' ').nth(1).expect("a status line").parse();
         let mut headers = HashMap::new();
@@ -173,7 +173,7 @@ impl Client {
         } else if let Some(size) = headers.get("content-length") {
             self.take(size.parse().expect("a size"), &mut body);
         }
-        Answer {
+        HttpResponse {
             status: status.expect("a status"),
             headers,
             body: String::from_utf8(body).expect("text"),
@@ -203,13 +203,13 @@ impl Client {
             .expect("the rest");
     }
 
-    pub fn post(&mut self, headers: &str, message: &Value) -> Answer {
+    pub fn post(&mut self, headers: &str, message: &Value) -> HttpResponse {
         self.send("POST", headers, &message.to_string());
         self.receive()
     }
 
     /// Starts a session of the older protocols.
-    pub fn greet(&mut self) {
+    pub fn start_session(&mut self) {
         let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "0"},
         }});
@@ -221,12 +221,12 @@ impl Client {
     }
 
     /// A call in the session.
-    pub fn call(&mut self, id: u32, tool: &str, arguments: &Value) -> Answer {
+    pub fn call(&mut self, id: u32, tool: &str, arguments: &Value) -> HttpResponse {
         self.post("", &call(id, tool, arguments))
     }
 
     /// A stateless call.
-    pub fn call_modern(&mut self, id: u32, tool: &str, arguments: &Value) -> Answer {
+    pub fn call_modern(&mut self, id: u32, tool: &str, arguments: &Value) -> HttpResponse {
         self.send_modern(id, tool, arguments);
         self.receive()
     }

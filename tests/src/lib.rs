@@ -1,9 +1,9 @@
 //! Helpers for end-to-end tests: the host binary, packed guests, temporary workspaces.
 
-pub mod clients;
-pub mod desk;
+pub mod client_kits;
 pub mod http;
 pub mod terminal;
+pub mod test_env;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -44,13 +44,13 @@ pub fn host(args: &[&str]) -> Command {
 
 /// Exit code and output of a finished `host`.
 #[derive(Debug)]
-pub struct Ended {
+pub struct CommandResult {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
 }
 
-impl Ended {
+impl CommandResult {
     pub fn of(output: &Output) -> Self {
         Self {
             code: output.status.code(),
@@ -60,8 +60,8 @@ impl Ended {
     }
 }
 
-pub fn run(args: &[&str]) -> Ended {
-    Ended::of(&host(args).output().expect("host starts"))
+pub fn run(args: &[&str]) -> CommandResult {
+    CommandResult::of(&host(args).output().expect("host starts"))
 }
 
 /// A packed guest in a temporary folder, next to a workspace.
@@ -119,12 +119,12 @@ impl Guest {
     }
 
     /// Calls the tool with the name of the guest and returns the report.
-    pub fn call(&self, input: &Value, flags: &[&str]) -> (Value, Ended) {
+    pub fn call(&self, input: &Value, flags: &[&str]) -> (Value, CommandResult) {
         self.call_tool(&self.name, input, flags)
     }
 
     /// Calls a tool with another name than its guest.
-    pub fn call_tool(&self, tool: &str, input: &Value, flags: &[&str]) -> (Value, Ended) {
+    pub fn call_tool(&self, tool: &str, input: &Value, flags: &[&str]) -> (Value, CommandResult) {
         let (plugin, input) = (self.plugin(), input.to_string());
         let mut args = vec!["call", tool, input.as_str(), "--json", "--plugins"];
         let plugin = plugin.to_string_lossy();

@@ -15,15 +15,15 @@ use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 /// Timeout that is longer than any step takes, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub struct Terminal {
-    person: File,
+    pty: File,
     child: Child,
-    drawn: Receiver<Vec<u8>>,
+    output: Receiver<Vec<u8>>,
     screen: String,
     /// Where `wait_for` continues.
-    read: usize,
+    position: usize,
     pub name: PathBuf,
 }
 
@@ -74,26 +74,26 @@ impl Terminal {
             }
         });
         Self {
-            person,
+            pty: person,
             child,
-            drawn,
+            output: drawn,
             screen: String::new(),
-            read: 0,
+            position: 0,
             name,
         }
     }
 
     /// Waits until `words` is drawn after the previous match, and returns the output up to its end.
     pub fn wait_for(&mut self, words: &str) -> String {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
-            if let Some(at) = self.screen[self.read..].find(words) {
-                let to = self.read + at + words.len();
-                let from = std::mem::replace(&mut self.read, to);
+            if let Some(at) = self.screen[self.position..].find(words) {
+                let to = self.position + at + words.len();
+                let from = std::mem::replace(&mut self.position, to);
                 return self.screen[from..to].to_owned();
             }
             match self
-                .drawn
+                .output
                 .recv_timeout(end.saturating_duration_since(Instant::now()))
             {
                 Ok(bytes) => self.screen += &String::from_utf8_lossy(&bytes),
@@ -105,38 +105,36 @@ impl Terminal {
     }
 
     pub fn type_keys(&mut self, keys: &str) {
-        self.person.write_all(keys.as_bytes()).expect("typed");
+        self.pty.write_all(keys.as_bytes()).expect("typed");
     }
 
     /// Types while the program discards keys. Returns false if it did not do so before `words` was drawn, or not long
     /// enough.
     pub fn type_while_discarded(&mut self, keys: &str, words: &str) -> bool {
         loop {
-            match self.drawn.try_recv() {
+            match self.output.try_recv() {
                 Ok(bytes) => self.screen += &String::from_utf8_lossy(&bytes),
                 Err(TryRecvError::Empty) => std::thread::yield_now(),
                 Err(TryRecvError::Disconnected) => return false,
             }
-            if self.screen[self.read..].contains(words) {
+            if self.screen[self.position..].contains(words) {
                 return false;
             }
-            if !self.takes_lines() {
+            if !self.is_line_mode() {
                 self.type_keys(keys);
-                return !self.takes_lines();
+                return !self.is_line_mode();
             }
         }
     }
 
     /// Whether the terminal echoes keys and buffers lines, which is the default mode.
-    pub fn takes_lines(&self) -> bool {
-        let modes = tcgetattr(self.person.as_fd())
-            .expect("a terminal")
-            .local_modes;
+    pub fn is_line_mode(&self) -> bool {
+        let modes = tcgetattr(self.pty.as_fd()).expect("a terminal").local_modes;
         modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG)
     }
 
     pub fn resize(&self, rows: u16, columns: u16) {
-        resize(&self.person, rows, columns);
+        resize(&self.pty, rows, columns);
     }
 
     pub fn signal(&self, signal: Signal) {
@@ -144,8 +142,8 @@ impl Terminal {
     }
 
     /// Waits for the end. Returns the exit code (`Ok`) or signal (`Err`), and the remaining output.
-    pub fn end(mut self) -> (Result<i32, i32>, String) {
-        while let Ok(bytes) = self.drawn.recv_timeout(PATIENCE) {
+    pub fn wait(mut self) -> (Result<i32, i32>, String) {
+        while let Ok(bytes) = self.output.recv_timeout(TIMEOUT) {
             self.screen += &String::from_utf8_lossy(&bytes);
         }
         let status = self.child.wait().expect("it ends");

@@ -2,21 +2,21 @@
 
 use std::process::Stdio;
 
-use e2e::Ended;
-use e2e::desk::{Desk, end, json};
+use e2e::CommandResult;
+use e2e::test_env::{TestEnv, parse_json, wait_output};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-fn file(desk: &Desk, calls: &Value) -> String {
+fn file(desk: &TestEnv, calls: &Value) -> String {
     let file = desk.path("calls.json");
     std::fs::write(&file, calls.to_string()).unwrap();
     file.to_string_lossy().into_owned()
 }
 
-fn run(desk: &Desk, calls: &Value, flags: &[&str]) -> (Vec<Value>, Ended) {
+fn run(desk: &TestEnv, calls: &Value, flags: &[&str]) -> (Vec<Value>, CommandResult) {
     let file = file(desk, calls);
-    let ended = desk.work(&[&["batch", &file][..], flags].concat());
-    let Value::Array(results) = json(&ended) else {
+    let ended = desk.run_with_plugins(&[&["batch", &file][..], flags].concat());
+    let Value::Array(results) = parse_json(&ended) else {
         panic!("not a list: {ended:?}")
     };
     (results, ended)
@@ -39,7 +39,7 @@ fn told(results: &[Value]) -> Vec<String> {
 // R-163, R-172: results are in call order, whichever call ends first; a call that fails touches no other.
 #[test]
 fn r_163_results_come_back_in_call_order() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let calls = json!([
         call("slow", "sleep", json!({"duration": 0.3})),
         call("quick", "read_file", json!({"path": "old.txt"})),
@@ -72,7 +72,7 @@ fn r_163_results_come_back_in_call_order() {
 // R-171: one call that writes makes the whole turn serial, so what comes after it sees what it wrote.
 #[test]
 fn r_171_a_call_sees_what_the_one_before_it_wrote() {
-    let desk = Desk::new("allow = [\"write_file\"]");
+    let desk = TestEnv::new("allow = [\"write_file\"]");
     for strategy in ["sema", "waves", "kode"] {
         let path = format!("{strategy}.txt");
         let write = |id: &str, content: &str, mode: &str| {
@@ -97,7 +97,7 @@ fn r_171_a_call_sees_what_the_one_before_it_wrote() {
 // What is shown of a change is worth only so much of a call's time, inside the sandbox too.
 #[test]
 fn many_lines_that_are_all_alike_are_rewritten_within_a_calls_time() {
-    let desk = Desk::new("allow = [\"write_file\"]");
+    let desk = TestEnv::new("allow = [\"write_file\"]");
     // The bits of a fixed generator choose the lines, so that both texts are long walks through the same few.
     let text = |mut seed: u32, words: [&str; 4]| -> String {
         let mut line = || {
@@ -124,7 +124,7 @@ fn many_lines_that_are_all_alike_are_rewritten_within_a_calls_time() {
 
 #[test]
 fn a_refused_call_stops_nobody_else() {
-    let desk = Desk::new("deny = [\"write_file\"]");
+    let desk = TestEnv::new("deny = [\"write_file\"]");
     let calls = json!([
         call("a", "write_file", json!({"path": "x", "content": "x"})),
         call("b", "read_file", json!({"path": "old.txt"})),
@@ -136,18 +136,18 @@ fn a_refused_call_stops_nobody_else() {
 
 #[test]
 fn ctrl_c_cancels_what_has_not_ended_and_every_call_has_its_result() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let calls = json!([
         call("quick", "read_file", json!({"path": "old.txt"})),
         call("slow", "sleep", json!({"duration": 200})),
         call("later", "read_file", json!({"path": "old.txt"})),
     ]);
     let file = file(&desk, &calls);
-    let running = desk.start(&["batch", &file, "--strategy", "serial"]);
+    let running = desk.spawn(&["batch", &file, "--strategy", "serial"]);
     desk.wait_for("executing");
     kill_process(Pid::from_child(&running), Signal::INT).unwrap();
-    let ended = end(running);
-    let results = json(&ended);
+    let ended = wait_output(running);
+    let results = parse_json(&ended);
     assert_eq!(ended.code, Some(1));
     assert_eq!(
         told(results.as_array().unwrap()),
@@ -155,30 +155,33 @@ fn ctrl_c_cancels_what_has_not_ended_and_every_call_has_its_result() {
     );
     let message = results[2]["error"]["message"].as_str().unwrap();
     assert!(message.contains("/slow of the same turn"), "{message}");
-    let calls = desk.json(&["calls", "--unfinished", "--json"]);
+    let calls = desk.run_json(&["calls", "--unfinished", "--json"]);
     assert_eq!(calls, json!([]));
 }
 
 #[test]
 fn calls_may_come_one_after_the_other_on_standard_input() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let lines = desk.path("calls.jsonl");
     let text = "{\"id\": \"1\", \"name\": \"read_file\", \"input\": {\"path\": \"old.txt\"}}\n{\"id\": \"2\", \"name\": \"current_time\"}\n";
     std::fs::write(&lines, text).unwrap();
-    let ended = Ended::of(
+    let ended = CommandResult::of(
         &desk
-            .working(&["batch", "-"])
+            .command_with_plugins(&["batch", "-"])
             .stdin(Stdio::from(std::fs::File::open(&lines).unwrap()))
             .output()
             .unwrap(),
     );
-    assert_eq!(told(json(&ended).as_array().unwrap()), ["1 ok", "2 ok"]);
+    assert_eq!(
+        told(parse_json(&ended).as_array().unwrap()),
+        ["1 ok", "2 ok"]
+    );
 }
 
 // R-244, R-245
 #[test]
 fn the_file_of_events_tells_of_the_batch() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let events = desk.path("events.jsonl");
     let calls = json!([
         call("1", "read_file", json!({"path": "old.txt"})),
@@ -216,7 +219,7 @@ fn the_file_of_events_tells_of_the_batch() {
 // R-230, R-233, R-234, R-236: each event once, in order, until the end.
 #[test]
 fn every_event_is_in_the_file_before_the_program_ends() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let file = desk.path("events.jsonl");
     let events = file.to_string_lossy().into_owned();
     let lines = || -> Vec<Value> {
@@ -227,7 +230,7 @@ fn every_event_is_in_the_file_before_the_program_ends() {
             .collect()
     };
     let call = ["call", "read_file", "path=old.txt", "--events", &events];
-    assert_eq!(desk.work(&call).code, Some(0));
+    assert_eq!(desk.run_with_plugins(&call).code, Some(0));
     let told: Vec<String> = lines()
         .iter()
         .enumerate()
@@ -251,7 +254,7 @@ fn every_event_is_in_the_file_before_the_program_ends() {
         ]
     );
     let as_kode = [&call[..], &["--events-as", "kode"]].concat();
-    assert_eq!(desk.work(&as_kode).code, Some(0));
+    assert_eq!(desk.run_with_plugins(&as_kode).code, Some(0));
     let told: Vec<Value> = lines().iter().map(|event| event["type"].clone()).collect();
     assert_eq!(told, ["tool:start", "tool:end", "tool_executed"]);
 }
@@ -259,7 +262,7 @@ fn every_event_is_in_the_file_before_the_program_ends() {
 // docs/audits/2026-11-hooks-and-scheduling.md
 #[test]
 fn h_01_no_tool_changes_what_a_hook_runs() {
-    let desk = Desk::new(
+    let desk = TestEnv::new(
         "allow = [\"write_file\", \"move_file\", \"delete_file\"]
 [[hook]]
 command = [\"./workspace/hooks/guard.sh\"]

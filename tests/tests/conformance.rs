@@ -7,23 +7,23 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use e2e::clients::javascript;
+use e2e::client_kits::javascript;
 use e2e::http::Server;
-use e2e::{Ended, Guest, host, root, target};
+use e2e::{CommandResult, Guest, host, root, target};
 use regex::Regex;
 
 /// The suite measures tens of milliseconds and opens many connections, so runs are serialized.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Result of one run of the suite.
-struct Run {
-    ended: Ended,
+struct SuiteRun {
+    ended: CommandResult,
     passed: u32,
     failed: u32,
 }
 
 /// Runs the suite and reads its counts. `None` if it is not installed.
-fn count(name: &str, suite: impl FnOnce(&Path) -> Option<Ended>) -> Option<Run> {
+fn run_suite(name: &str, suite: impl FnOnce(&Path) -> Option<CommandResult>) -> Option<SuiteRun> {
     let folder = results(name);
     let _ = std::fs::remove_dir_all(&folder);
     let ended = suite(&folder)?;
@@ -35,7 +35,7 @@ fn count(name: &str, suite: impl FnOnce(&Path) -> Option<Ended>) -> Option<Run> 
         );
     };
     let (passed, failed) = (counts[1].parse().unwrap(), counts[2].parse().unwrap());
-    Some(Run {
+    Some(SuiteRun {
         ended,
         passed,
         failed,
@@ -52,7 +52,7 @@ fn headline(words: &str) {
 }
 
 /// Fails on a failed scenario, unless the requirements do not score it, and on fewer checks than expected.
-fn check(name: &str, run: &Run, at_least: u32) {
+fn check(name: &str, run: &SuiteRun, at_least: u32) {
     let summary = run
         .ended
         .stdout
@@ -74,7 +74,7 @@ fn check(name: &str, run: &Run, at_least: u32) {
 }
 
 /// Returns the command for the suite, or `None` if it is not installed.
-fn suite(leg: &str, words: &[&str], folder: &Path) -> Option<Command> {
+fn suite_command(leg: &str, words: &[&str], folder: &Path) -> Option<Command> {
     let (node, packages) = javascript()?;
     let mut command = Command::new(node);
     command
@@ -87,11 +87,11 @@ fn suite(leg: &str, words: &[&str], folder: &Path) -> Option<Command> {
     Some(command)
 }
 
-fn ended(mut command: Command) -> Ended {
-    Ended::of(&command.output().expect("the suite starts"))
+fn output_of(mut command: Command) -> CommandResult {
+    CommandResult::of(&command.output().expect("the suite starts"))
 }
 
-fn folder_of_this() -> PathBuf {
+fn fixture_dir() -> PathBuf {
     root().join("tests/tests/conformance")
 }
 
@@ -124,21 +124,19 @@ fn program(fixtures: bool, guest: &Guest) -> Command {
         "test_sampling",
     ]);
     command.arg("--plugins").arg(guest.plugin());
-    command
-        .arg("--config")
-        .arg(folder_of_this().join("host.toml"));
+    command.arg("--config").arg(fixture_dir().join("host.toml"));
     command
 }
 
-fn serve(name: &str, fixtures: bool, words: &[&str]) -> Option<Run> {
-    count(name, |folder| {
-        let mut suite = suite("server", words, folder)?;
+fn run_server_suite(name: &str, fixtures: bool, words: &[&str]) -> Option<SuiteRun> {
+    run_suite(name, |folder| {
+        let mut suite = suite_command("server", words, folder)?;
         let guest = Guest::new("conformance", &["people", "agents"], "");
         let server = Server::start(program(fixtures, &guest));
         suite
             .arg("--url")
             .arg(format!("http://{}/mcp", server.address));
-        Some(ended(suite))
+        Some(output_of(suite))
     })
 }
 
@@ -146,10 +144,10 @@ fn serve(name: &str, fixtures: bool, words: &[&str]) -> Option<Run> {
 /// a fixture count as failed. `at_least` is the number with fixtures, where no check may fail.
 fn server(name: &str, product: u32, at_least: u32, words: &[&str]) {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(alone) = serve(&format!("{name}-product"), false, words) else {
+    let Some(alone) = run_server_suite(&format!("{name}-product"), false, words) else {
         return;
     };
-    let with = serve(name, true, words).expect("it was installed before");
+    let with = run_server_suite(name, true, words).expect("it was installed before");
     headline(&format!(
         "{name}: product {} passed, {} failed (no fixtures: prompts, resources, completions and more are missing); \
          product with fixtures {} passed, {} failed (its list puts `test_simple…` first)",
@@ -185,19 +183,19 @@ fn the_server_meets_2025_11_25() {
 }
 
 #[test]
-fn the_server_passes_every_scenario_there_is() {
+fn the_server_passes_all_scenarios() {
     server("server-all", 157, 233, &["--suite", "all"]);
 }
 
 /// A program with the MCP client of the host, built with the tests.
-fn driver() -> PathBuf {
+fn client_driver() -> PathBuf {
     target().join("debug/examples/conformance_client")
 }
 
 fn client(name: &str, at_least: u32, revision: &str) {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let run = count(name, |folder| {
-        let driver = driver();
+    let run = run_suite(name, |folder| {
+        let driver = client_driver();
         assert!(driver.is_file(), "{} does not exist", driver.display());
         let driver = driver.to_string_lossy();
         let words = [
@@ -208,7 +206,7 @@ fn client(name: &str, at_least: u32, revision: &str) {
             "--timeout",
             "60000",
         ];
-        suite("client", &words, folder).map(ended)
+        suite_command("client", &words, folder).map(output_of)
     });
     let Some(run) = run else { return };
     headline(&format!(

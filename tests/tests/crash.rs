@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use e2e::{Ended, host, root};
+use e2e::{CommandResult, host, root};
 use expect_test::{Expect, expect};
 use tempfile::TempDir;
 use toolhost_store::{AnswerRow, CallFilter, Store, TransitionFilter, Verification};
@@ -102,9 +102,9 @@ impl Scene {
     /// What the next start says, and what the store then holds of the call that was killed.
     fn after(&self) -> String {
         let next = self.host(&["call", "current_time"]).output().unwrap();
-        let next = Ended::of(&next);
+        let next = CommandResult::of(&next);
         assert_eq!(next.code, Some(0), "{next:?}");
-        let again = Ended::of(&self.host(&["call", "current_time"]).output().unwrap());
+        let again = CommandResult::of(&self.host(&["call", "current_time"]).output().unwrap());
         assert!(
             !again.stderr.contains("did not finish"),
             "sealed twice: {again:?}"

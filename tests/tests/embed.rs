@@ -6,9 +6,9 @@ use std::sync::Arc;
 use e2e::{root, target};
 use serde_json::json;
 use toolhost::{
-    Access, Answer, Backend, BatchCall, BoxFuture, Builder, Call, CallError, CallId, Callback,
-    Decision, Descriptor, Error, Format, Grant, Mode, Outcome, PluginInfo, PluginName, Sink,
-    ToolName,
+    Access, Answer, Backend, BatchCall, BoxFuture, Builder, Call, CallError, CallId,
+    CallbackPrompter, Decision, Descriptor, Error, Format, Grant, Mode, Outcome, PluginInfo,
+    PluginName, Sink, ToolName,
 };
 
 fn builder() -> Builder {
@@ -47,7 +47,7 @@ async fn nothing_is_granted_until_it_is() {
     let report = host.call("write_file", write).await;
     assert!(report.result.is_err(), "{}", text(&report));
     assert!(!folder.path().join("b.txt").exists());
-    host.finish().await.unwrap();
+    host.shut_down().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,7 +62,7 @@ async fn whoever_embeds_it_answers_and_rules() {
         let folder = tempfile::tempdir().unwrap();
         let mut builder = files().allow_path(folder.path(), Access::ReadWrite);
         if prompted {
-            builder = builder.prompter(Arc::new(Callback::new("a window", answer)));
+            builder = builder.prompter(Arc::new(CallbackPrompter::new("a window", answer)));
         }
         if let Some(decision) = rule {
             builder = builder.rule(decision, "write_file");

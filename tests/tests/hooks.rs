@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use e2e::{root, target};
 use serde_json::{Value, json};
-use toolhost_contract::hook::{After, Before, Decision};
+use toolhost_contract::hook::{PostHookResponse, PreHookDecision, PreHookResponse};
 use toolhost_contract::{
     Backend as _, Call, CallError, CallId, Descriptor, ErrorClass, Limits, Outcome, Principal,
     ToolName,
@@ -37,7 +37,7 @@ async fn load(path: &Path, scope: Scope) -> Plugin {
     let env = vec![("SECRET".to_owned(), "x".to_owned())];
     loaded
         .grant(PluginGrants {
-            own: None,
+            session_dirs: None,
             // What its tools may call, its hooks may not.
             capabilities: toolhost_runtime::Capabilities {
                 tools: vec!["*".to_owned()].into(),
@@ -63,16 +63,18 @@ fn call(input: Value) -> HookCall {
     HookCall::new(call, &tool, "plan")
 }
 
-async fn before(path: &Path, input: Value) -> Result<Before, CallError> {
+async fn before(path: &Path, input: Value) -> Result<PreHookResponse, CallError> {
     let plugin = load(path, Scope::empty()).await;
-    plugin.before(&call(input), TIMEOUT).await
+    plugin.run_pre_hook(&call(input), TIMEOUT).await
 }
 
 /// The outcome as the hook leaves it, and whether it changed it.
 async fn after(path: &Path, outcome: Outcome) -> Result<(bool, Outcome), CallError> {
     let plugin = load(path, Scope::empty()).await;
-    let after = plugin.after(&call(json!({})), &outcome, TIMEOUT).await?;
-    Ok((after != After::Keep, after.apply(outcome)))
+    let after = plugin
+        .run_post_hook(&call(json!({})), &outcome, TIMEOUT)
+        .await?;
+    Ok((after != PostHookResponse::Keep, after.apply(outcome)))
 }
 
 #[tokio::test]
@@ -89,7 +91,7 @@ async fn a_hook_reads_what_was_granted_and_reaches_nothing_else() {
     let scope = Scope::open(&[grant], &[]).unwrap();
     let plugin = load(&guest("hook_witness"), scope).await;
     assert_eq!(plugin.tools().len(), 1);
-    let said = plugin.before(&call(json!({"a": 1})), TIMEOUT).await;
+    let said = plugin.run_pre_hook(&call(json!({"a": 1})), TIMEOUT).await;
     let said = said.unwrap();
     assert_eq!(said.updated_input, Some(json!({"seen": true})));
     let seen = json!({
@@ -104,14 +106,14 @@ async fn a_hook_reads_what_was_granted_and_reaches_nothing_else() {
     });
     let reason = Some("look at what I saw".to_owned());
     let meta = Some(seen);
-    assert_eq!(said.decision, Decision::Ask { reason, meta });
+    assert_eq!(said.decision, PreHookDecision::Ask { reason, meta });
     assert!(!dir.path().join("made.txt").exists());
 }
 
 #[tokio::test]
 async fn a_hook_without_a_grant_sees_no_file() {
     let said = before(&guest("hook_witness"), json!({})).await.unwrap();
-    let Decision::Ask {
+    let PreHookDecision::Ask {
         meta: Some(seen), ..
     } = said.decision
     else {
@@ -138,7 +140,10 @@ async fn r_211_a_hook_may_put_another_outcome_in_the_place_of_one() {
 async fn a_hook_that_spins_is_stopped() {
     let plugin = load(&guest("hook_spin"), Scope::empty()).await;
     let short = Duration::from_millis(300);
-    let error = plugin.before(&call(json!({})), short).await.unwrap_err();
+    let error = plugin
+        .run_pre_hook(&call(json!({})), short)
+        .await
+        .unwrap_err();
     assert_eq!(error.class, ErrorClass::TimedOut);
     // It has no opinion on what comes out.
     let after = after(&guest("hook_spin"), Outcome::text("x")).await;
@@ -158,7 +163,7 @@ async fn a_hook_that_panics_is_an_error_with_its_last_words() {
 #[tokio::test]
 async fn a_hook_says_no_more_than_its_limits_allow() {
     let said = before(&guest("hook_flood"), json!({})).await.unwrap();
-    let Decision::Deny {
+    let PreHookDecision::Deny {
         reason: Some(reason),
         outcome: None,
     } = said.decision
@@ -181,13 +186,13 @@ async fn r_213_dangerous_commands_need_a_yes() {
         .await
         .unwrap();
     let reason = "`rm` deletes whole folders without asking";
-    let expected = Decision::Ask {
+    let expected = PreHookDecision::Ask {
         reason: Some(reason.to_owned()),
         meta: Some(json!({"risk": "high", "reason": reason})),
     };
     assert_eq!(said.decision, expected);
     let said = before(&hook, json!({"command": "ls"})).await;
-    assert_eq!(said, Ok(Before::default()));
+    assert_eq!(said, Ok(PreHookResponse::default()));
 }
 
 //
@@ -195,7 +200,7 @@ async fn r_213_dangerous_commands_need_a_yes() {
 async fn r_214_sensitive_files_are_denied() {
     let hook = shipped("hook-sensitive-files");
     let said = before(&hook, json!({"path": "/etc/passwd"})).await.unwrap();
-    let Decision::Deny {
+    let PreHookDecision::Deny {
         outcome: Some(outcome),
         ..
     } = said.decision
@@ -206,7 +211,10 @@ async fn r_214_sensitive_files_are_denied() {
     assert_eq!(outcome.model_text(), text);
     assert!(outcome.is_error());
     let said = before(&hook, json!({"path": "/etc/hosts"})).await.unwrap();
-    assert!(matches!(said.decision, Decision::Ask { .. }), "{said:?}");
+    assert!(
+        matches!(said.decision, PreHookDecision::Ask { .. }),
+        "{said:?}"
+    );
 }
 
 //

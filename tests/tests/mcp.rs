@@ -48,18 +48,18 @@ impl Session {
             &json!({"protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": {"name": "test", "version": "0"}}),
         );
         assert_eq!(hello["result"]["serverInfo"]["name"], "toolhost", "{hello}");
-        session.line(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        session.send_line(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
         session
     }
 
-    fn line(&mut self, line: &str) {
+    fn send_line(&mut self, line: &str) {
         writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 
     fn send(&mut self, method: &str, params: &Value) -> u64 {
         self.next += 1;
         let id = self.next;
-        self.line(
+        self.send_line(
             &json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string(),
         );
         id
@@ -82,7 +82,7 @@ impl Session {
             if answer["method"] == json!("roots/list") {
                 let uri = format!("file://{}", self.folder.as_ref().unwrap());
                 let roots = json!({"roots": [{ "uri": uri }]});
-                self.line(
+                self.send_line(
                     &json!({"jsonrpc": "2.0", "id": answer["id"], "result": roots}).to_string(),
                 );
             } else if answer["id"] == json!(id) {
@@ -105,7 +105,7 @@ impl Drop for Session {
 
 /// Guests and programs cannot reach anything outside of the client's root, whatever the call names.
 #[test]
-fn a_clients_folder_is_all_that_guests_and_programs_reach() {
+fn guests_and_programs_reach_only_the_client_root() {
     let guest = Guest::new("script", &["fs.read", "fs.write"], "");
     let workspace = guest.workspace();
     std::fs::create_dir_all(workspace.join("in/side")).unwrap();
@@ -182,7 +182,7 @@ fn a_clients_folder_is_all_that_guests_and_programs_reach() {
     );
 }
 
-fn shipped() -> Session {
+fn session_with_shipped_plugins() -> Session {
     let plugins = root().join("plugins");
     let workspace = root().join("tests/specs/workspace");
     Session::start(&[
@@ -204,7 +204,7 @@ fn text(answer: &Value) -> String {
 // R-428
 #[test]
 fn a_client_lists_the_tools_and_reads_and_searches() {
-    let mut session = shipped();
+    let mut session = session_with_shipped_plugins();
     let list = session.request("tools/list", &json!({}));
     let tools = list["result"]["tools"].as_array().unwrap();
     let names: Vec<_> = tools
@@ -241,7 +241,7 @@ fn a_client_lists_the_tools_and_reads_and_searches() {
 
 /// Checked by the order of the responses, not by time: compilation takes longer than a response.
 #[test]
-fn c_04_a_client_is_answered_while_plugins_are_compiled() {
+fn c_04_a_client_is_served_while_plugins_are_compiled() {
     let cache = tempfile::tempdir().unwrap();
     let plugin = root().join("plugins/system.wasm");
     let mut command = host(&["run", "--plugins", &plugin.to_string_lossy()]);
@@ -274,7 +274,7 @@ fn c_04_a_client_is_answered_while_plugins_are_compiled() {
 
 /// Errors during the start also end the host while a client is served.
 #[test]
-fn c_04_a_host_that_cannot_start_says_why_and_ends_with_its_code() {
+fn c_04_a_failed_start_prints_the_reason_and_exits_with_its_code() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
     std::fs::create_dir(at("empty")).unwrap();
@@ -337,7 +337,7 @@ fn c_04_a_host_that_cannot_start_says_why_and_ends_with_its_code() {
 }
 
 #[test]
-fn a_sub_agent_works_while_the_model_goes_on() {
+fn a_sub_agent_runs_in_the_background() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("host.toml");
     let agent = r#"["sh", "-c", "echo '{\"text\": \"found it\"}'"]"#;
@@ -366,8 +366,8 @@ fn a_sub_agent_works_while_the_model_goes_on() {
 }
 
 #[test]
-fn what_fails_is_told_to_the_model() {
-    let mut session = shipped();
+fn failures_are_tool_errors_for_the_model() {
+    let mut session = session_with_shipped_plugins();
     let outside = session.call("read_file", &json!({"path": "/etc/passwd"}));
     assert_eq!(outside["result"]["isError"], json!(true));
     assert!(
@@ -398,15 +398,15 @@ fn what_fails_is_told_to_the_model() {
     assert_eq!(wrong["result"]["isError"], json!(true));
     assert!(text(&wrong).contains("offset"), "{wrong}");
     // Invalid JSON does not end the session.
-    session.line("this is not json");
-    session.line("{\"jsonrpc\":\"2.0\",");
+    session.send_line("this is not json");
+    session.send_line("{\"jsonrpc\":\"2.0\",");
     assert!(
         text(&session.call("read_file", &json!({"path": "readme.md"}))).contains("A workspace")
     );
 }
 
 #[test]
-fn a_refusal_says_how_somebody_would_be_asked() {
+fn a_denial_names_the_flags_that_allow_or_prompt() {
     let folder = tempfile::tempdir().unwrap();
     let mut session = Session::start(&[
         "run",
@@ -452,9 +452,9 @@ fn calls_end_with_the_client() {
 
 /// Claude Code ends its servers with SIGINT. The records must then contain the end of the session and its calls.
 #[test]
-fn c_11_a_host_that_is_told_to_stop_leaves_nothing_unfinished() {
-    let desk = e2e::desk::Desk::new("");
-    let mut session = Session::start_command(desk.working(&["run"]), None);
+fn c_11_sigint_leaves_no_unfinished_records() {
+    let desk = e2e::test_env::TestEnv::new("");
+    let mut session = Session::start_command(desk.command_with_plugins(&["run"]), None);
     session.call("current_time", &json!({}));
     session.send(
         "tools/call",
@@ -465,14 +465,14 @@ fn c_11_a_host_that_is_told_to_stop_leaves_nothing_unfinished() {
     let killed = Command::new("kill").args(["-INT", &id]).status().unwrap();
     assert!(killed.success());
     assert_eq!(session.child.wait().unwrap().code(), Some(0));
-    let calls = desk.json(&["calls", "--unfinished", "--json"]);
+    let calls = desk.run_json(&["calls", "--unfinished", "--json"]);
     assert_eq!(calls, json!([]));
-    let again = desk.work(&["call", "current_time"]);
+    let again = desk.run_with_plugins(&["call", "current_time"]);
     assert!(!again.stderr.contains("did not finish"), "{again:?}");
 }
 
 #[test]
-fn a_cancelled_call_gives_its_place_back() {
+fn a_cancelled_call_releases_its_permit() {
     let guest = Guest::new("spin", &[], "timeout = \"300s\"");
     let other = Guest::new("counter", &[], "");
     let mut session = Session::start(&[
@@ -484,7 +484,7 @@ fn a_cancelled_call_gives_its_place_back() {
     ]);
     for _ in 0..20 {
         let id = session.send("tools/call", &json!({"name": "spin", "arguments": {}}));
-        session.line(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}).to_string());
+        session.send_line(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}).to_string());
     }
     let answer = session.call("counter", &json!({}));
     assert_eq!(text(&answer), "1");

@@ -6,9 +6,9 @@
 
 use std::process::Command;
 
-use e2e::clients::{as_of, by_stdio, kit};
-use e2e::desk::Desk;
-use e2e::{Ended, host, root};
+use e2e::client_kits::{kit, stdio_args, with_env_of};
+use e2e::test_env::TestEnv;
+use e2e::{CommandResult, host, root};
 use serde_json::{Value, json};
 
 /// Returns the command for the agent, or `None` if it is not installed.
@@ -17,11 +17,11 @@ fn agent(script: &str) -> Option<Command> {
     let mut command = if script == "claude_code.py" {
         let packages = kit("claude-code")?.join("node_modules/@anthropic-ai");
         let name = format!("claude-code-linux-{}/claude", node_architecture());
-        let mut command = as_of(&host(&[]), "python3".into());
+        let mut command = with_env_of(&host(&[]), "python3".into());
         command.arg(file).arg(packages.join(name));
         command
     } else {
-        let mut command = as_of(&host(&[]), kit("agents")?.join("bin/python"));
+        let mut command = with_env_of(&host(&[]), kit("agents")?.join("bin/python"));
         command.arg(file);
         command
     };
@@ -38,14 +38,14 @@ fn node_architecture() -> &'static str {
     }
 }
 
-fn run(mut agent: Command, desk: &Desk, calls: &Value, answer: &Value) -> Value {
-    let words = by_stdio(&desk.working(&["run", "--ask-client"]));
+fn run(mut agent: Command, desk: &TestEnv, calls: &Value, answer: &Value) -> Value {
+    let words = stdio_args(&desk.command_with_plugins(&["run", "--ask-client"]));
     agent
         .args(&words[1..])
         .env("TOOLHOST_STATE_DIR", desk.path("state"))
         .env("CALLS", calls.to_string())
         .env("ANSWER", answer.to_string());
-    let ended = Ended::of(&agent.output().expect("the agent starts"));
+    let ended = CommandResult::of(&agent.output().expect("the agent starts"));
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let last = ended.stdout.lines().last().unwrap_or_default();
     serde_json::from_str(last).unwrap_or_else(|_| panic!("{ended:?}"))
@@ -60,9 +60,9 @@ fn check_reading(script: &str) -> bool {
     let Some(agent) = agent(script) else {
         return false;
     };
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     // Compiled in advance, because a non-interactive agent waits only a few seconds for tools.
-    assert_eq!(desk.work(&["tools"]).code, Some(0));
+    assert_eq!(desk.run_with_plugins(&["tools"]).code, Some(0));
     let calls = json!([
         ["read_many_files", {"include": ["*.txt"]}],
         ["read_file", {"path": "odl.txt"}],
@@ -85,7 +85,7 @@ fn check_reading(script: &str) -> bool {
 
 /// Checks an approval, a denial, and a call that the agent cancels.
 fn check_asking(script: &str) {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let calls = json!([["write_file", {"path": "new.txt", "content": "new"}]]);
     let accept = json!({"action": "accept", "content": {"answer": "once"}});
     for (answer, is_written) in [(json!({"action": "decline"}), false), (accept, true)] {
@@ -120,21 +120,21 @@ fn check_asking(script: &str) {
 }
 
 #[test]
-fn c_01_pydantic_ai_hands_its_model_the_whole_answer() {
+fn c_01_pydantic_ai_passes_the_complete_result_to_its_model() {
     if check_reading("pydantic_ai_agent.py") {
         check_asking("pydantic_ai_agent.py");
     }
 }
 
 #[test]
-fn c_01_langchain_hands_its_model_the_whole_answer() {
+fn c_01_langchain_passes_the_complete_result_to_its_model() {
     if check_reading("langchain_agent.py") {
         check_asking("langchain_agent.py");
     }
 }
 
 #[test]
-fn c_01_claude_code_hands_its_model_the_whole_answer() {
+fn c_01_claude_code_passes_the_complete_result_to_its_model() {
     if check_reading("claude_code.py") {
         check_asking("claude_code.py");
     }

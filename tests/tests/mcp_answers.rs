@@ -82,7 +82,7 @@ impl Drop for Session {
 }
 
 /// Answers every request with the same page.
-fn site() -> u16 {
+fn serve_page() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -290,7 +290,7 @@ fn calls(port: u16) -> Vec<(&'static str, Value, &'static [&'static str])> {
 }
 
 /// Returns the text of a result and checks that structured content, if any, is equal to it.
-fn complete(tool: &str, result: &Value) -> String {
+fn complete_text(tool: &str, result: &Value) -> String {
     let content = result["content"].as_array().unwrap();
     let texts = content.iter().filter_map(|block| block["text"].as_str());
     let text = texts.collect::<Vec<_>>().join("\n");
@@ -305,10 +305,10 @@ fn complete(tool: &str, result: &Value) -> String {
 }
 
 #[test]
-fn c_01_a_model_gets_the_whole_answer_of_every_tool_whichever_form_its_client_shows() {
+fn c_01_text_and_structured_content_of_every_tool_are_complete() {
     let folder = tempfile::tempdir().unwrap();
     workspace(folder.path());
-    let port = site();
+    let port = serve_page();
     let mut session = Session::start(&args(folder.path(), port, ""));
     let tools = session.tools();
     for tool in &tools {
@@ -327,7 +327,7 @@ fn c_01_a_model_gets_the_whole_answer_of_every_tool_whichever_form_its_client_sh
     for (tool, arguments, needs) in calls {
         let arguments = arguments.to_string().replace("TASK", &started);
         let arguments = serde_json::from_str(&arguments).unwrap();
-        let text = complete(tool, &session.call(tool, &arguments));
+        let text = complete_text(tool, &session.call(tool, &arguments));
         for needed in needs {
             assert!(
                 text.contains(needed),
@@ -341,7 +341,7 @@ fn c_01_a_model_gets_the_whole_answer_of_every_tool_whichever_form_its_client_sh
 }
 
 #[test]
-fn c_01_programs_get_values_and_schemas_where_the_operator_wants_them() {
+fn c_01_structured_content_and_schemas_are_sent_if_enabled() {
     let folder = tempfile::tempdir().unwrap();
     workspace(folder.path());
     let mut session = Session::start(&args(folder.path(), 1, "[mcp]\nstructured = true\n"));
@@ -356,7 +356,7 @@ fn c_01_programs_get_values_and_schemas_where_the_operator_wants_them() {
 }
 
 #[test]
-fn c_13_a_large_file_is_shown_in_a_window_that_clients_show_whole() {
+fn c_13_a_large_file_is_read_in_a_window_that_clients_show_completely() {
     let folder = tempfile::tempdir().unwrap();
     workspace(folder.path());
     let lines: Vec<String> = (0..3_000)
@@ -368,7 +368,7 @@ fn c_13_a_large_file_is_shown_in_a_window_that_clients_show_whole() {
         ("read_file", json!({"path": "long.txt"})),
         ("read_many_files", json!({"include": ["long.txt", "a.txt"]})),
     ] {
-        let text = complete(tool, &session.call(tool, &arguments));
+        let text = complete_text(tool, &session.call(tool, &arguments));
         assert!(text.len() < 40_000, "{tool}: {}", text.len());
         assert!(text.contains("to go on: read_file"), "{tool}");
     }

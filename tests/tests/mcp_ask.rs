@@ -27,7 +27,7 @@ impl Client {
     fn start(flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a.txt"), "one\n").unwrap();
-        let mut command = serving(folder.path());
+        let mut command = serve_command(folder.path());
         let mut child = command
             .args(flags)
             .stdin(Stdio::piped())
@@ -44,21 +44,21 @@ impl Client {
     }
 
     /// A client with a session that supports elicitation and sampling.
-    fn greeted(flags: &[&str]) -> Self {
+    fn start_session(flags: &[&str]) -> Self {
         let mut client = Self::start(flags);
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}, "sampling": {}},
             "clientInfo": {"name": "test", "version": "0"}});
-        client.say(&request(0, "initialize", &hello));
-        client.hear();
-        client.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client.send(&request(0, "initialize", &hello));
+        client.receive();
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         client
     }
 
-    fn say(&mut self, message: &Value) {
+    fn send(&mut self, message: &Value) {
         writeln!(self.stdin, "{message}").unwrap();
     }
 
-    fn hear(&mut self) -> Value {
+    fn receive(&mut self) -> Value {
         let mut line = String::new();
         assert!(
             self.stdout.read_line(&mut line).unwrap() > 0,
@@ -72,7 +72,7 @@ impl Client {
     }
 }
 
-fn serving(folder: &Path) -> Command {
+fn serve_command(folder: &Path) -> Command {
     let plugins = root().join("plugins");
     let granted = format!("{}:rw", folder.display());
     host(&[
@@ -129,66 +129,66 @@ fn check_end(client: &Client, answer: &Value, yes: bool) {
 }
 
 #[test]
-fn a_person_at_a_client_with_a_session_decides_about_a_change() {
+fn a_session_client_approves_or_denies_a_change() {
     for (said, yes) in answers() {
-        let mut client = Client::greeted(&["--ask-client"]);
-        client.say(&write(1));
-        let asked = client.hear();
+        let mut client = Client::start_session(&["--ask-client"]);
+        client.send(&write(1));
+        let asked = client.receive();
         assert_eq!(asked["method"], "elicitation/create", "{asked}");
         check_form(&client, &asked["params"]);
-        client.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": said}));
-        let answer = client.hear();
+        client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": said}));
+        let answer = client.receive();
         check_end(&client, &answer, yes);
     }
 }
 
 #[test]
-fn a_person_at_a_client_without_a_session_decides_about_a_change() {
+fn a_stateless_client_approves_or_denies_a_change() {
     for (said, yes) in answers() {
         let mut client = Client::start(&["--ask-client"]);
-        client.say(&modern(write(1)));
-        let question = client.hear()["result"].take();
+        client.send(&modern(write(1)));
+        let question = client.receive()["result"].take();
         assert_eq!(question["resultType"], "input_required", "{question}");
         check_form(&client, &question["inputRequests"]["permission"]["params"]);
         let mut retry = modern(write(2));
         retry["params"]["requestState"] = question["requestState"].clone();
         retry["params"]["inputResponses"] = json!({"permission": said});
-        client.say(&retry);
-        let answer = client.hear();
+        client.send(&retry);
+        let answer = client.receive();
         check_end(&client, &answer, yes);
     }
 }
 
 #[test]
-fn nobody_is_asked_over_mcp_unless_the_operator_wants_it() {
-    let mut client = Client::greeted(&[]);
-    client.say(&write(1));
-    let answer = client.hear();
+fn clients_are_not_prompted_without_ask_client() {
+    let mut client = Client::start_session(&[]);
+    client.send(&write(1));
+    let answer = client.receive();
     let said = answer["result"]["content"][0]["text"].as_str().unwrap();
     assert!(said.contains("--allow-tool"), "{answer}");
     check_end(&client, &answer, false);
 }
 
 #[test]
-fn a_tool_asks_the_person_at_the_client() {
-    let mut client = Client::greeted(&["--ask-client", "--allow-tool", "ask_user"]);
+fn a_tool_question_is_sent_to_the_client() {
+    let mut client = Client::start_session(&["--ask-client", "--allow-tool", "ask_user"]);
     let questions = json!([{"question": "Which?", "header": "colour",
         "options": [{"label": "red", "description": "warm"}, {"label": "blue", "description": "cold"}]}]);
     let params = json!({"name": "ask_user", "arguments": {"questions": questions}});
-    client.say(&request(1, "tools/call", &params));
-    let asked = client.hear();
+    client.send(&request(1, "tools/call", &params));
+    let asked = client.receive();
     let message = asked["params"]["message"].as_str();
     let message = message.unwrap_or_else(|| panic!("{asked}"));
     assert!(message.starts_with("A tool asks you"), "{message}");
     let said = json!({"action": "accept", "content": {"answer": "blue"}});
-    client.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": said}));
-    let answer = client.hear();
+    client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": said}));
+    let answer = client.receive();
     assert_eq!(answer["result"]["isError"], json!(false), "{answer}");
     assert!(answer.to_string().contains("blue"), "{answer}");
 }
 
 #[test]
-fn the_model_of_a_client_does_a_task_if_the_operator_wants_it() {
+fn sampling_runs_a_task_if_enabled() {
     let configs = tempfile::tempdir().unwrap();
     let config = configs.path().join("host.toml");
     fs::write(&config, "[mcp]\nsampling = true\n").unwrap();
@@ -198,16 +198,16 @@ fn the_model_of_a_client_does_a_task_if_the_operator_wants_it() {
         "--config",
         &config.to_string_lossy(),
     ];
-    let mut client = Client::greeted(&flags);
+    let mut client = Client::start_session(&flags);
     let arguments = json!({"prompt": "add 40 and 2", "agent": "client"});
     let params = json!({"name": "task", "arguments": arguments});
-    client.say(&request(1, "tools/call", &params));
-    let asked = client.hear();
+    client.send(&request(1, "tools/call", &params));
+    let asked = client.receive();
     assert_eq!(asked["method"], "sampling/createMessage", "{asked}");
     let content = json!({"type": "text", "text": "it is 42"});
     let said = json!({"role": "assistant", "content": content, "model": "m"});
-    client.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": said}));
-    let answer = client.hear();
+    client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": said}));
+    let answer = client.receive();
     assert_eq!(answer["result"]["isError"], json!(false), "{answer}");
     assert!(answer.to_string().contains("it is 42"), "{answer}");
 }

@@ -4,15 +4,15 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
-use e2e::desk::{Desk, until};
 use e2e::http::{Client, Server, call, modern, modern_headers};
-use e2e::{Ended, Guest, host, root, run};
+use e2e::test_env::{TestEnv, poll_until};
+use e2e::{CommandResult, Guest, host, root, run};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 const LISTEN: [&str; 3] = ["run", "--http", "127.0.0.1:0"];
 
-fn shipped() -> Server {
+fn server_with_shipped_plugins() -> Server {
     let plugins = root().join("plugins");
     let workspace = root().join("tests/specs/workspace");
     let mut command = host(&LISTEN);
@@ -23,7 +23,7 @@ fn shipped() -> Server {
 }
 
 /// A server with its own records and a guest that never ends.
-fn spinning(desk: &Desk, guest: &Guest, flags: &[&str]) -> Server {
+fn server_with_guest(desk: &TestEnv, guest: &Guest, flags: &[&str]) -> Server {
     let mut command = desk.command(&LISTEN);
     command.arg("--plugins").arg(guest.plugin()).args(flags);
     Server::start(command)
@@ -34,9 +34,9 @@ fn spin() -> Guest {
 }
 
 /// Waits for a call in this state and returns it.
-fn wait_for(desk: &Desk, state: &str) -> Value {
-    until(|| {
-        let calls = desk.json(&["calls", "--state", state, "--json"]);
+fn wait_for(desk: &TestEnv, state: &str) -> Value {
+    poll_until(|| {
+        let calls = desk.run_json(&["calls", "--state", state, "--json"]);
         calls.get(0).cloned()
     })
 }
@@ -47,14 +47,14 @@ fn signal(server: &Server, signal: Signal) {
 }
 
 fn exit_code(server: &mut Server) -> Option<i32> {
-    until(|| server.child.try_wait().unwrap()).code()
+    poll_until(|| server.child.try_wait().unwrap()).code()
 }
 
 #[test]
-fn the_shipped_tools_answer_in_both_ways() {
-    let server = shipped();
+fn shipped_tools_work_with_sessions_and_stateless() {
+    let server = server_with_shipped_plugins();
     let mut older = server.client();
-    older.greet();
+    older.start_session();
     let listing = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
     let list = older.post("", &listing).json();
     let names: Vec<_> = list["result"]["tools"]
@@ -86,9 +86,9 @@ fn the_shipped_tools_answer_in_both_ways() {
 }
 
 #[test]
-fn the_token_is_made_once_kept_for_the_owner_and_shown_once() {
-    let desk = Desk::new("");
-    let start = || Server::start(desk.working(&LISTEN));
+fn the_token_is_created_once_private_and_printed_once() {
+    let desk = TestEnv::new("");
+    let start = || Server::start(desk.command_with_plugins(&LISTEN));
     let first = start();
     let token = first.token.clone().expect("a new token is shown");
     let file = desk.path("state/http-token");
@@ -103,13 +103,13 @@ fn the_token_is_made_once_kept_for_the_owner_and_shown_once() {
     drop(first);
 
     let second = start();
-    assert_eq!(second.token, None, "{:?}", second.said);
-    assert!(!second.said.concat().contains(&token));
+    assert_eq!(second.token, None, "{:?}", second.startup_output);
+    assert!(!second.startup_output.concat().contains(&token));
     let mut client = Client::connect(&second.address).with_token(&token);
     assert_eq!(client.call_modern(1, "read_file", &arguments).status, 200);
 
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-    let refused = desk.work(&LISTEN);
+    let refused = desk.run_with_plugins(&LISTEN);
     assert_eq!(refused.code, Some(3), "{refused:?}");
     assert!(
         refused
@@ -121,13 +121,13 @@ fn the_token_is_made_once_kept_for_the_owner_and_shown_once() {
 }
 
 #[test]
-fn principals_have_names_that_records_show() {
-    let (desk, guest) = (Desk::new(""), Guest::new("counter", &[], ""));
+fn records_contain_user_names() {
+    let (desk, guest) = (TestEnv::new(""), Guest::new("counter", &[], ""));
     let (ann, bob) = ("ann-ann-ann-ann-ann-ann", "bob-bob-bob-bob-bob-bob");
     let file = desk.path("tokens");
     fs::write(&file, format!("ann {ann}\nbob {bob}\n")).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-    let server = spinning(
+    let server = server_with_guest(
         &desk,
         &guest,
         &["--http-token-file", &file.to_string_lossy()],
@@ -136,8 +136,8 @@ fn principals_have_names_that_records_show() {
         let mut client = Client::connect(&server.address).with_token(token);
         assert_eq!(client.call_modern(1, "counter", &json!({})).text(), "1");
     }
-    let calls = until(|| {
-        let calls = desk.json(&["calls", "--state", "completed", "--json"]);
+    let calls = poll_until(|| {
+        let calls = desk.run_json(&["calls", "--state", "completed", "--json"]);
         (calls.as_array().unwrap().len() == 2).then_some(calls)
     });
     let mut users: Vec<_> = [0, 1].map(|of| calls[of]["userId"].clone()).into();
@@ -146,7 +146,7 @@ fn principals_have_names_that_records_show() {
 }
 
 #[test]
-fn what_others_could_reach_is_served_on_demand_only() {
+fn public_addresses_need_a_flag() {
     for (flags, code, says) in [
         (&["--http", "0.0.0.0:0"][..], 2, "--http-public"),
         (&["--http", "example.org:80"], 2, "127.0.0.1:8080"),
@@ -182,8 +182,8 @@ fn what_others_could_reach_is_served_on_demand_only() {
 
 #[test]
 fn a_client_that_disconnects_in_mid_call_stops_the_guest() {
-    let (desk, guest) = (Desk::new(""), spin());
-    let server = spinning(&desk, &guest, &["--http-no-token"]);
+    let (desk, guest) = (TestEnv::new(""), spin());
+    let server = server_with_guest(&desk, &guest, &["--http-no-token"]);
     let mut client = server.client();
     client.send_modern(1, "spin", &json!({}));
     wait_for(&desk, "executing");
@@ -192,11 +192,11 @@ fn a_client_that_disconnects_in_mid_call_stops_the_guest() {
 }
 
 #[test]
-fn a_call_of_a_session_goes_on_until_it_is_cancelled() {
-    let (desk, guest) = (Desk::new(""), spin());
-    let server = spinning(&desk, &guest, &["--http-no-token"]);
+fn a_session_call_continues_until_it_is_cancelled() {
+    let (desk, guest) = (TestEnv::new(""), spin());
+    let server = server_with_guest(&desk, &guest, &["--http-no-token"]);
     let mut client = server.client();
-    client.greet();
+    client.start_session();
     let session = client.session().unwrap().to_owned();
     client.send("POST", "", &call(1, "spin", &json!({})).to_string());
     wait_for(&desk, "executing");
@@ -213,39 +213,42 @@ fn a_call_of_a_session_goes_on_until_it_is_cancelled() {
 }
 
 #[test]
-fn a_server_that_is_told_to_stop_records_how_its_calls_ended() {
+fn a_stopped_server_records_the_ends_of_its_calls() {
     for (first, second) in [(Signal::TERM, None), (Signal::INT, Some(Signal::INT))] {
-        let (desk, guest) = (Desk::new(""), spin());
+        let (desk, guest) = (TestEnv::new(""), spin());
         let grace = if second.is_some() { "10m" } else { "200ms" };
         let flags = ["--http-no-token", "--http-grace", grace];
-        let mut server = spinning(&desk, &guest, &flags);
+        let mut server = server_with_guest(&desk, &guest, &flags);
         let (mut newest, mut older) = (server.client(), server.client());
-        older.greet();
+        older.start_session();
         newest.send_modern(1, "spin", &json!({}));
         older.send("POST", "", &call(1, "spin", &json!({})).to_string());
-        until(|| {
-            let calls = desk.json(&["calls", "--state", "executing", "--json"]);
+        poll_until(|| {
+            let calls = desk.run_json(&["calls", "--state", "executing", "--json"]);
             (calls.as_array().unwrap().len() == 2).then_some(())
         });
         signal(&server, first);
         if let Some(second) = second {
             // Two signals in quick succession may be merged.
-            until(|| std::net::TcpStream::connect(&server.address).err());
+            poll_until(|| std::net::TcpStream::connect(&server.address).err());
             signal(&server, second);
         }
         assert_eq!(exit_code(&mut server), Some(0));
-        let calls = desk.json(&["calls", "--json"]);
+        let calls = desk.run_json(&["calls", "--json"]);
         for call in calls.as_array().unwrap() {
             assert_eq!(call["state"], json!("cancelled"), "{calls}");
         }
-        assert_eq!(desk.json(&["calls", "--unfinished", "--json"]), json!([]));
+        assert_eq!(
+            desk.run_json(&["calls", "--unfinished", "--json"]),
+            json!([])
+        );
     }
 }
 
 #[test]
-fn a_call_that_ends_in_time_is_answered_before_the_server_goes() {
-    let desk = Desk::new("");
-    let mut command = desk.working(&LISTEN);
+fn a_call_that_ends_within_the_grace_period_is_answered() {
+    let desk = TestEnv::new("");
+    let mut command = desk.command_with_plugins(&LISTEN);
     command.args(["--http-no-token", "--http-grace", "1m"]);
     let mut server = Server::start(command);
     let mut client = server.client();
@@ -267,14 +270,14 @@ fn a_call_that_ends_in_time_is_answered_before_the_server_goes() {
 }
 
 #[test]
-fn two_hundred_sessions_at_once_make_no_error() {
-    let server = shipped();
+fn two_hundred_concurrent_sessions_cause_no_error() {
+    let server = server_with_shipped_plugins();
     std::thread::scope(|scope| {
         for number in 0..200 {
             let server = &server;
             scope.spawn(move || {
                 let mut client = server.client();
-                client.greet();
+                client.start_session();
                 for id in 1..=5 {
                     let text = format!("{number}-{id}");
                     let encoded = client
@@ -291,8 +294,8 @@ fn two_hundred_sessions_at_once_make_no_error() {
 }
 
 #[test]
-fn rude_clients_leave_the_others_alone() {
-    let server = shipped();
+fn misbehaving_clients_do_not_affect_others() {
+    let server = server_with_shipped_plugins();
     let mut kept = Vec::new();
     for _ in 0..20 {
         let mut deaf = server.client();
@@ -310,7 +313,7 @@ fn rude_clients_leave_the_others_alone() {
         assert_eq!(wrong.receive().status, status, "{body}");
     }
     let mut client = server.client();
-    client.greet();
+    client.start_session();
     for id in 0..20 {
         let answer = client.call(id, "read_file", &json!({"path": "readme.md"}));
         assert!(answer.text().contains("A workspace"), "{answer:?}");
@@ -319,8 +322,8 @@ fn rude_clients_leave_the_others_alone() {
 
 /// Health check, as used by load balancers.
 #[test]
-fn a_look_at_the_health_needs_no_token_and_says_no_more() {
-    let server = Server::start(Desk::new("").working(&LISTEN));
+fn the_health_check_needs_no_token() {
+    let server = Server::start(TestEnv::new("").command_with_plugins(&LISTEN));
     let mut client = Client::connect(&server.address);
     client.write(b"GET /healthz HTTP/1.1\r\nhost: 10.0.0.1\r\n\r\n");
     let answer = client.receive();
@@ -330,8 +333,9 @@ fn a_look_at_the_health_needs_no_token_and_says_no_more() {
 /// Neither MCP messages nor prompts are written to stdout.
 #[test]
 fn standard_output_stays_empty() {
-    let desk = Desk::new("");
-    let mut command = desk.working(&["run", "--http", "127.0.0.1:0", "--http-no-token"]);
+    let desk = TestEnv::new("");
+    let mut command =
+        desk.command_with_plugins(&["run", "--http", "127.0.0.1:0", "--http-no-token"]);
     command
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped());
@@ -344,7 +348,7 @@ fn standard_output_stays_empty() {
         assert!(std::io::BufRead::read_line(&mut stderr, &mut line).unwrap() > 0);
     }
     kill_process(pid, Signal::TERM).unwrap();
-    let ended = Ended::of(&child.wait_with_output().unwrap());
+    let ended = CommandResult::of(&child.wait_with_output().unwrap());
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""));
 }
 
@@ -356,7 +360,7 @@ fn a_19_an_integer_that_would_lose_digits_is_refused_over_http() {
         .arg(root().join("plugins/data.wasm"));
     let server = Server::start(command);
     let (mut older, mut newest) = (server.client(), server.client());
-    older.greet();
+    older.start_session();
     let tool = "json_stringify";
     let newer_headers = modern_headers("tools/call", tool);
     for (digits, is_exact) in [
@@ -391,12 +395,12 @@ fn a_19_an_integer_that_would_lose_digits_is_refused_over_http() {
 
 #[test]
 fn the_token_file_in_a_granted_folder_is_hidden_from_tools_and_programs() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let token = "ann-ann-ann-ann-ann-ann";
     let (file, text) = (desk.workspace().join("tokens"), format!("ann {token}\n"));
     fs::write(&file, &text).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-    let mut command = desk.working(&LISTEN);
+    let mut command = desk.command_with_plugins(&LISTEN);
     command
         .args(["--allow-tool", "*", "--allow-program", "bash"])
         .arg("--http-token-file")

@@ -4,17 +4,17 @@
 use std::path::Path;
 use std::process::Command;
 
-use e2e::clients::{as_of, by_http, by_stdio, javascript};
-use e2e::desk::{Desk, json};
+use e2e::client_kits::{http_args, javascript, stdio_args, with_env_of};
 use e2e::http::Server;
-use e2e::{Ended, host, root};
+use e2e::test_env::{TestEnv, parse_json};
+use e2e::{CommandResult, host, root};
 use serde_json::Value;
 
 /// Runs the one-shot CLI of the Inspector. `None` if it is not installed.
-fn inspector(era: &str, flags: &[&str], target: &[String]) -> Option<Ended> {
+fn inspector(era: &str, flags: &[&str], target: &[String]) -> Option<CommandResult> {
     let (node, packages) = javascript()?;
     let program = packages.join("node_modules/.bin/mcp-inspector");
-    let mut command = as_of(&host(&[]), node);
+    let mut command = with_env_of(&host(&[]), node);
     command
         .arg(std::fs::canonicalize(program).expect("the Inspector is installed"))
         .args(["--cli", "--protocol-era", era])
@@ -30,7 +30,9 @@ fn inspector(era: &str, flags: &[&str], target: &[String]) -> Option<Ended> {
             .arg(format!("Authorization: Bearer {token}")),
         _ => command.arg("--").args(&target[1..]),
     };
-    Some(Ended::of(&command.output().expect("the Inspector starts")))
+    Some(CommandResult::of(
+        &command.output().expect("the Inspector starts"),
+    ))
 }
 
 /// Checks each era over both transports, with all shipped plugins.
@@ -39,7 +41,7 @@ fn check_inspector(flags: &[&str], expected: &[&str]) {
     let workspace = root().join("tests/specs/workspace");
     for era in ["legacy", "auto", "modern"] {
         for over_http in [false, true] {
-            let desk = Desk::new("");
+            let desk = TestEnv::new("");
             let mut command = desk.command(&["run", "--plugins"]);
             command.arg(&plugins).arg("--allow-path").arg(&workspace);
             let server = over_http.then(|| {
@@ -47,7 +49,9 @@ fn check_inspector(flags: &[&str], expected: &[&str]) {
                 command.arg(&plugins).arg("--allow-path").arg(&workspace);
                 Server::start(command)
             });
-            let target = server.as_ref().map_or_else(|| by_stdio(&command), by_http);
+            let target = server
+                .as_ref()
+                .map_or_else(|| stdio_args(&command), http_args);
             let Some(ended) = inspector(era, flags, &target) else {
                 return;
             };
@@ -61,7 +65,7 @@ fn check_inspector(flags: &[&str], expected: &[&str]) {
 }
 
 #[test]
-fn the_inspector_lists_and_finds_no_fault_in_a_schema() {
+fn the_inspector_lists_tools_with_valid_schemas() {
     check_inspector(
         &["--method", "tools/list", "--strict", "--format", "json"],
         &["0 errors", "\"read_file\""],
@@ -69,7 +73,7 @@ fn the_inspector_lists_and_finds_no_fault_in_a_schema() {
 }
 
 #[test]
-fn the_inspector_calls() {
+fn the_inspector_calls_a_tool() {
     let words = "--method tools/call --tool-name read_file --tool-arg path=readme.md --format json";
     let words: Vec<&str> = words.split(' ').collect();
     check_inspector(&words, &["A workspace"]);
@@ -77,14 +81,14 @@ fn the_inspector_calls() {
 
 /// `mcpdo`, whose daemon keeps connections until this is dropped.
 struct Mcpdo<'a> {
-    desk: &'a Desk,
+    desk: &'a TestEnv,
     node: &'a Path,
     program: &'a Path,
 }
 
 impl Mcpdo<'_> {
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = as_of(&host(&[]), self.node.to_owned());
+        let mut command = with_env_of(&host(&[]), self.node.to_owned());
         command
             .arg(self.program)
             .args(words)
@@ -93,8 +97,8 @@ impl Mcpdo<'_> {
         command
     }
 
-    fn run(&self, words: &[&str]) -> Ended {
-        Ended::of(&self.command(words).output().expect("mcpdo starts"))
+    fn run(&self, words: &[&str]) -> CommandResult {
+        CommandResult::of(&self.command(words).output().expect("mcpdo starts"))
     }
 
     /// `server` is a host to start, or one that listens.
@@ -109,16 +113,16 @@ impl Mcpdo<'_> {
                     let variable = format!("{}={}", name.display(), value.display());
                     command.args(["-e", &variable]);
                 }
-                command.arg("--").args(&by_stdio(server)[1..]);
+                command.arg("--").args(&stdio_args(server)[1..]);
             }
             Err(server) => {
-                let [_, url, token] = <[String; 3]>::try_from(by_http(server)).expect("three");
+                let [_, url, token] = <[String; 3]>::try_from(http_args(server)).expect("three");
                 command.arg(url);
                 command.args(["--transport", "http", "--header"]);
                 command.arg(format!("Authorization: Bearer {token}"));
             }
         }
-        let ended = Ended::of(&command.output().expect("mcpdo starts"));
+        let ended = CommandResult::of(&command.output().expect("mcpdo starts"));
         assert_eq!(ended.code, Some(0), "{era}: {ended:?}");
     }
 
@@ -130,7 +134,7 @@ impl Mcpdo<'_> {
             .into_iter()
             .chain(input.iter().map(String::as_str))
             .collect();
-        let asked = json(&self.run(&words));
+        let asked = parse_json(&self.run(&words));
         let pending = &asked["elicitationPending"];
         let message = pending["message"].as_str().unwrap_or_default();
         assert!(
@@ -140,7 +144,7 @@ impl Mcpdo<'_> {
         assert!(!self.desk.workspace().join(path).exists(), "{asked}");
         let id = pending["elicitationId"].as_str().expect("an id");
         let words = ["elicitation/respond", id, "--format", "json"];
-        json(&self.run(&[&words, answer].concat()))
+        parse_json(&self.run(&[&words, answer].concat()))
     }
 }
 
@@ -151,7 +155,7 @@ impl Drop for Mcpdo<'_> {
 }
 
 #[test]
-fn the_inspector_is_asked_and_answers() {
+fn the_inspector_answers_prompts() {
     let Some((node, packages)) = javascript() else {
         return;
     };
@@ -159,7 +163,7 @@ fn the_inspector_is_asked_and_answers() {
     let program = std::fs::canonicalize(program).expect("mcpdo is installed");
     for era in ["legacy", "modern"] {
         for over_http in [false, true] {
-            let desk = Desk::new("");
+            let desk = TestEnv::new("");
             std::fs::create_dir(desk.path("home")).unwrap();
             let asking = ["run", "--ask-client"];
             let mcpdo = Mcpdo {
@@ -168,13 +172,13 @@ fn the_inspector_is_asked_and_answers() {
                 program: &program,
             };
             let server = over_http.then(|| {
-                let mut command = desk.working(&asking);
+                let mut command = desk.command_with_plugins(&asking);
                 command.args(["--http", "127.0.0.1:0"]);
                 Server::start(command)
             });
             match &server {
                 Some(server) => mcpdo.connect(era, Err(server)),
-                None => mcpdo.connect(era, Ok(&desk.working(&asking))),
+                None => mcpdo.connect(era, Ok(&desk.command_with_plugins(&asking))),
             }
             let hint = format!("{era} {over_http}");
             let written = mcpdo.write("new.txt", &["answer:=once"]);

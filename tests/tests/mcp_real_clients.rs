@@ -6,10 +6,10 @@
 
 use std::process::Command;
 
-use e2e::clients::{as_of, beside_packages, by_http, by_stdio, javascript, kit};
-use e2e::desk::Desk;
+use e2e::client_kits::{copy_beside_packages, http_args, javascript, kit, stdio_args, with_env_of};
 use e2e::http::Server;
-use e2e::{Ended, host, root};
+use e2e::test_env::TestEnv;
+use e2e::{CommandResult, host, root};
 use serde_json::{Value, json};
 
 const LEGACY: &str = "2025-11-25";
@@ -52,10 +52,10 @@ impl Client {
             "python_2.py" => (kit("python-2")?.join("bin/python"), script),
             _ => {
                 let (node, packages) = javascript()?;
-                (node, beside_packages(&script, &packages))
+                (node, copy_beside_packages(&script, &packages))
             }
         };
-        let mut command = as_of(&host(&[]), program);
+        let mut command = with_env_of(&host(&[]), program);
         command.arg(script);
         Some(command)
     }
@@ -66,7 +66,7 @@ fn session(mut command: Command, words: &[String], calls: &Value, answer: &Value
         .args(words)
         .env("CALLS", calls.to_string())
         .env("ANSWER", answer.to_string());
-    let ended = Ended::of(&command.output().expect("the client starts"));
+    let ended = CommandResult::of(&command.output().expect("the client starts"));
     assert_eq!(ended.code, Some(0), "{words:?}: {}", ended.stderr);
     let last = ended.stdout.lines().last().unwrap_or_default();
     serde_json::from_str(last).unwrap_or_else(|_| panic!("{ended:?}"))
@@ -76,7 +76,7 @@ fn session(mut command: Command, words: &[String], calls: &Value, answer: &Value
 fn check(client: &Client) {
     for (era, version) in client.eras {
         for over_http in [false, true] {
-            let desk = Desk::new("");
+            let desk = TestEnv::new("");
             if !check_session(client, era, version, &desk, over_http) {
                 return;
             }
@@ -85,16 +85,23 @@ fn check(client: &Client) {
 }
 
 /// Returns false if the client is not installed.
-fn check_session(client: &Client, era: &str, version: &str, desk: &Desk, over_http: bool) -> bool {
+fn check_session(
+    client: &Client,
+    era: &str,
+    version: &str,
+    desk: &TestEnv,
+    over_http: bool,
+) -> bool {
     let asking = ["run", "--ask-client"];
     let server = over_http.then(|| {
-        let mut command = desk.working(&asking);
+        let mut command = desk.command_with_plugins(&asking);
         command.args(["--http", "127.0.0.1:0"]);
         Server::start(command)
     });
-    let target = server
-        .as_ref()
-        .map_or_else(|| by_stdio(&desk.working(&asking)), by_http);
+    let target = server.as_ref().map_or_else(
+        || stdio_args(&desk.command_with_plugins(&asking)),
+        http_args,
+    );
     let words: Vec<String> = std::iter::once(era.to_owned()).chain(target).collect();
     let make = |calls: &Value, answer: &Value| -> Option<Value> {
         let mut command = client.command()?;
@@ -117,7 +124,7 @@ fn check_session(client: &Client, era: &str, version: &str, desk: &Desk, over_ht
     assert_eq!(told["version"], version, "{hint}");
     let tools = told["tools"].as_array().expect("a list");
     assert!(tools.contains(&json!("read_file")), "{hint}: {tools:?}");
-    read_answers(&told, &hint);
+    check_results(&told, &hint);
     assert_eq!(
         told["results"][4]["isError"],
         json!(false),
@@ -142,7 +149,7 @@ fn check_session(client: &Client, era: &str, version: &str, desk: &Desk, over_ht
 }
 
 /// Checks the results of calls that need no approval.
-fn read_answers(told: &Value, hint: &str) {
+fn check_results(told: &Value, hint: &str) {
     let results = told["results"].as_array().expect("a list");
     let text = |index: usize| results[index]["text"].as_str().unwrap_or_default();
 
@@ -182,7 +189,7 @@ fn the_typescript_client_2_in_both_eras() {
 
 /// The client settings in the README work with the binary and folders of this checkout.
 #[test]
-fn the_settings_in_the_readme_work_as_they_stand() {
+fn the_settings_in_the_readme_work() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
     let mut found = 0;
     for block in readme.split("```json\n").skip(1) {
@@ -219,7 +226,7 @@ fn check_settings(args: &[&str]) {
         return;
     };
     let words: Vec<String> = std::iter::once("legacy".to_owned())
-        .chain(by_stdio(&host(&args)))
+        .chain(stdio_args(&host(&args)))
         .collect();
     let calls = json!([["read_file", {"path": "readme.md"}]]);
     let told = session(command, &words, &calls, &json!({"action": "decline"}));

@@ -5,7 +5,7 @@ use e2e::{host, root};
 use serde_json::json;
 
 #[test]
-fn a_question_that_nobody_answers_keeps_nobody_from_calling() {
+fn an_unanswered_prompt_does_not_block_other_calls() {
     let mut command = host(&[
         "run",
         "--http",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use e2e::{Ended, Guest, host};
+use e2e::{CommandResult, Guest, host};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ fn run_with(config: &str, strategy: &str, calls: &[(&str, Vec<String>)]) -> (Lef
     let settings = state.path().join("toolhost.toml");
     fs::write(&settings, config).unwrap();
     command.arg("--config").arg(&settings);
-    let ended = Ended::of(&command.output().unwrap());
+    let ended = CommandResult::of(&command.output().unwrap());
     let Ok(Value::Array(reports)) = serde_json::from_str(&ended.stdout) else {
         panic!("not a list: {ended:?}");
     };

@@ -5,8 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Stdio;
 
-use e2e::desk::until;
-use e2e::{Ended, Guest, host, root, run};
+use e2e::test_env::poll_until;
+use e2e::{CommandResult, Guest, host, root, run};
 use serde_json::{Value, json};
 
 /// Calls a guest that needs nothing, with a second's time.
@@ -34,7 +34,7 @@ fn a_compiler_limits_itself_before_it_reads() {
     let mut child = command.spawn().unwrap();
     let of = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", child.id())).unwrap();
     // The last limit.
-    until(|| of("status").contains("NoNewPrivs:\t1").then_some(()));
+    poll_until(|| of("status").contains("NoNewPrivs:\t1").then_some(()));
     let limits = of("limits");
     for (name, limits_of) in [
         ("Max cpu time", ["60", "61"]),
@@ -47,7 +47,7 @@ fn a_compiler_limits_itself_before_it_reads() {
         assert_eq!(words[..2], limits_of, "{limits}");
     }
     drop(child.stdin.take());
-    let ended = Ended::of(&child.wait_with_output().unwrap());
+    let ended = CommandResult::of(&child.wait_with_output().unwrap());
     assert_eq!(ended.code, Some(1), "no bytes are no component: {ended:?}");
 }
 
@@ -206,7 +206,7 @@ fn the_standard_input_of_a_tool_is_empty() {
         let mut command = host(words);
         command.args(["--plugins", &plugin]);
         command.stdin(fs::File::open(&file).unwrap());
-        let ended = Ended::of(&command.output().unwrap());
+        let ended = CommandResult::of(&command.output().unwrap());
         let mut lines = ended.stdout.lines();
         let read_nothing = |line: &&str| line.contains("\"read 0 bytes\"");
         let count = lines.by_ref().filter(read_nothing).count();

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use e2e::{Ended, host, root};
+use e2e::{CommandResult, host, root};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -25,10 +25,10 @@ impl Place {
         self.dir.path().join("workspace")
     }
 
-    fn run(&self, words: &[&str]) -> Ended {
+    fn run(&self, words: &[&str]) -> CommandResult {
         let mut command = host(words);
         command.env("TOOLHOST_STATE_DIR", self.dir.path().join("state"));
-        Ended::of(&command.output().unwrap())
+        CommandResult::of(&command.output().unwrap())
     }
 
     fn call(&self, plugin: &str, tool: &str, input: &Value) -> Value {

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use e2e::{Ended, Guest, host};
+use e2e::{CommandResult, Guest, host};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -43,19 +43,19 @@ impl Scene {
         command
     }
 
-    fn call(&self, input: &Value, flags: &[&str]) -> (Value, Ended) {
+    fn call(&self, input: &Value, flags: &[&str]) -> (Value, CommandResult) {
         let mut command = self.command(&["call", "rewrite", &input.to_string(), "--json"]);
         command.arg("--plugins").arg(self.guest.plugin());
         command
             .arg("--allow-path")
             .arg(format!("{}:rw", self.guest.workspace().display()));
-        let ended = Ended::of(&command.args(flags).output().unwrap());
+        let ended = CommandResult::of(&command.args(flags).output().unwrap());
         let report = serde_json::from_str(&ended.stdout).unwrap_or(Value::Null);
         (report, ended)
     }
 
-    fn run(&self, words: &[&str]) -> Ended {
-        Ended::of(&self.command(words).output().unwrap())
+    fn run(&self, words: &[&str]) -> CommandResult {
+        CommandResult::of(&self.command(words).output().unwrap())
     }
 
     fn tree(&self) -> BTreeMap<String, Vec<u8>> {
@@ -193,7 +193,7 @@ fn a_folder_that_is_granted_by_a_link_has_the_rules_of_the_folder() {
         .arg("--allow-path")
         .arg(format!("{}:rw", link.display()));
     command.args(["--allow-tool", "rewrite", "--deny-tool", "Edit(./deep/**)"]);
-    let ended = Ended::of(&command.output().unwrap());
+    let ended = CommandResult::of(&command.output().unwrap());
     assert_eq!(ended.code, Some(5), "{ended:?}");
     assert_eq!(scene.tree(), before);
 }
@@ -209,7 +209,7 @@ fn a_commit_that_was_made_is_not_taken_back() {
         .arg(format!("{}:rw", scene.guest.workspace().display()))
         .args(["--allow-tool", "rewrite"])
         .env("TOOLHOST_CRASH_AT", "commit_made");
-    assert_eq!(Ended::of(&command.output().unwrap()).code, None);
+    assert_eq!(CommandResult::of(&command.output().unwrap()).code, None);
     fs::write(scene.guest.workspace().join("a.txt"), "mine\n").unwrap();
     let after = scene.tree();
     scene.call(&json!({"from": "nowhere", "to": "x"}), &[]);
@@ -230,7 +230,7 @@ fn a_kill_in_the_middle_of_a_commit_leaves_all_or_nothing() {
             .arg(format!("{}:rw", scene.guest.workspace().display()))
             .args(["--allow-tool", "rewrite"])
             .env("TOOLHOST_CRASH_AT", format!("commit-{step}"));
-        let killed = Ended::of(&command.output().unwrap());
+        let killed = CommandResult::of(&command.output().unwrap());
         if killed.code == Some(0) {
             assert!(step > 5, "a commit has more steps than {step}");
             return;

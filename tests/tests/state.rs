@@ -11,15 +11,15 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use e2e::desk::Desk;
-use e2e::{Ended, root};
+use e2e::test_env::TestEnv;
+use e2e::{CommandResult, root};
 use rustix::fs::{CWD, mkfifoat};
 use serde_json::Value;
 
 /// A host that waits for a named pipe would wait for ever.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-fn bounded(command: &mut Command) -> Ended {
+fn bounded(command: &mut Command) -> CommandResult {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("host starts");
     let end = Instant::now() + PATIENCE;
@@ -30,10 +30,10 @@ fn bounded(command: &mut Command) -> Ended {
         }
         std::thread::yield_now();
     }
-    Ended::of(&child.wait_with_output().expect("host ends"))
+    CommandResult::of(&child.wait_with_output().expect("host ends"))
 }
 
-fn said(ended: &Ended, words: &str) {
+fn said(ended: &CommandResult, words: &str) {
     assert!(
         ended.stdout.contains(words) || ended.stderr.contains(words),
         "{words}: {ended:?}"
@@ -42,7 +42,7 @@ fn said(ended: &Ended, words: &str) {
 
 #[test]
 fn a_16_a_named_pipe_among_the_plugins_is_named_and_not_waited_for() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let folder = desk.path("plugins");
     fs::create_dir(&folder).unwrap();
     let pipe = folder.join("x.wasm");
@@ -69,10 +69,10 @@ fn a_16_a_named_pipe_among_the_plugins_is_named_and_not_waited_for() {
         "[policy]\nrules = [\"rules.toml\"]\n",
     )
     .unwrap();
-    let called = bounded(&mut desk.working(&["call", "current_time"]));
+    let called = bounded(&mut desk.command_with_plugins(&["call", "current_time"]));
     said(&called, "a named pipe, not a regular file");
     let served = bounded(
-        desk.working(&["run", "--http", "127.0.0.1:0", "--http-token-file"])
+        desk.command_with_plugins(&["run", "--http", "127.0.0.1:0", "--http-token-file"])
             .arg(&pipe)
             .env("HOME", desk.path("home")),
     );
@@ -82,7 +82,7 @@ fn a_16_a_named_pipe_among_the_plugins_is_named_and_not_waited_for() {
 /// The key with which questions to MCP clients are sealed, and what was approved of another server.
 #[test]
 fn a_16_the_key_and_the_approvals_of_mcp_are_regular_files_and_not_waited_for() {
-    let desk = Desk::new(
+    let desk = TestEnv::new(
         "[mcp]\nask = true\nstate_key = \"key\"\n[mcp_servers.other]\ncommand = \"cat\"\n",
     );
     let (key, approval) = (desk.path("key"), desk.path("state/mcp/approved/other.json"));
@@ -103,22 +103,25 @@ fn a_16_the_key_and_the_approvals_of_mcp_are_regular_files_and_not_waited_for() 
                 symlink("/dev/zero", file).unwrap();
             }
         }
-        let served = bounded(&mut desk.working(&["run"]));
+        let served = bounded(&mut desk.command_with_plugins(&["run"]));
         said(&served, &format!("cannot be read: {of_key}"));
         assert_ne!(served.code, Some(0), "{served:?}");
         said(&listed(&["mcp", "list"]), of_approval);
         let approved = listed(&["mcp", "approve", "other", "--yes"]);
         said(&approved, of_approval);
         assert_ne!(approved.code, Some(0), "{approved:?}");
-        said(&bounded(&mut desk.working(&["tools"])), of_approval);
+        said(
+            &bounded(&mut desk.command_with_plugins(&["tools"])),
+            of_approval,
+        );
     }
 }
 
 #[test]
 fn a_16_calls_are_still_read_from_a_pipe() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let mut child = desk
-        .working(&["batch", "-"])
+        .command_with_plugins(&["batch", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -129,14 +132,14 @@ fn a_16_calls_are_still_read_from_a_pipe() {
         .write_all(br#"[{"id": "1", "name": "read_file", "input": {"path": "old.txt"}}]"#)
         .unwrap();
     drop(input);
-    let ended = Ended::of(&child.wait_with_output().unwrap());
+    let ended = CommandResult::of(&child.wait_with_output().unwrap());
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
 #[test]
 fn a_19_of_two_grants_of_one_folder_the_narrower_holds() {
     for (first, second) in [("ro", "rw"), ("rw", "ro")] {
-        let desk = Desk::new("allow = [\"write_file\"]");
+        let desk = TestEnv::new("allow = [\"write_file\"]");
         let folder = |access: &str| format!("{}:{access}", desk.workspace().display());
         let mut command = desk.command(&["call", "write_file", "path=new.txt", "content=x"]);
         command
@@ -146,7 +149,7 @@ fn a_19_of_two_grants_of_one_folder_the_narrower_holds() {
             .arg(folder(second))
             .arg("--config")
             .arg(desk.path("host.toml"));
-        let ended = Ended::of(&command.output().unwrap());
+        let ended = CommandResult::of(&command.output().unwrap());
         assert_ne!(ended.code, Some(0), "{first} {second}: {ended:?}");
         assert!(!desk.workspace().join("new.txt").exists());
     }
@@ -165,8 +168,8 @@ fn modes(dir: &Path, found: &mut Vec<(String, u32)>) {
 
 #[test]
 fn a_19_what_the_host_keeps_is_private_whatever_the_umask() {
-    let desk = Desk::new("allow = [\"write_file\"]");
-    let host = desk.working(&["call", "write_file", "path=new.txt", "content=x"]);
+    let desk = TestEnv::new("allow = [\"write_file\"]");
+    let host = desk.command_with_plugins(&["call", "write_file", "path=new.txt", "content=x"]);
     let mut command = Command::new("sh");
     command
         .args(["-c", "umask 0; exec \"$@\"", "sh"])
@@ -177,7 +180,7 @@ fn a_19_what_the_host_keeps_is_private_whatever_the_umask() {
         .env("XDG_STATE_HOME", desk.path("new/state"))
         .env_remove("TOOLHOST_STATE_DIR")
         .current_dir(desk.workspace());
-    let ended = Ended::of(&command.output().unwrap());
+    let ended = CommandResult::of(&command.output().unwrap());
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let state = desk.path("new/state/toolhost");
     let mut found = Vec::new();
@@ -189,7 +192,7 @@ fn a_19_what_the_host_keeps_is_private_whatever_the_umask() {
 
     // A folder that others could write to may hold what others wrote.
     fs::set_permissions(&state, Permissions::from_mode(0o777)).unwrap();
-    let refused = Ended::of(&command.output().unwrap());
+    let refused = CommandResult::of(&command.output().unwrap());
     assert_ne!(refused.code, Some(0), "{refused:?}");
     said(&refused, "run `chmod 700` on it");
 }
@@ -198,7 +201,7 @@ const LONG: &str = "123456789012345678901234567890";
 
 #[test]
 fn a_19_an_integer_that_would_lose_digits_is_refused_at_every_entry() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let object = format!(r#"{{"path": "old.txt", "limit": {LONG}}}"#);
     let pair = format!("limit={LONG}");
     let json = format!("limit:={LONG}");
@@ -207,7 +210,7 @@ fn a_19_an_integer_that_would_lose_digits_is_refused_at_every_entry() {
         vec!["call", "read_file", "path=old.txt", &pair],
         vec!["call", "read_file", "path=old.txt", &json],
     ] {
-        let ended = desk.work(&args);
+        let ended = desk.run_with_plugins(&args);
         assert_eq!(ended.code, Some(2), "{args:?}: {ended:?}");
         said(&ended, "does not fit into 64 bits");
     }
@@ -224,7 +227,7 @@ fn a_19_an_integer_that_would_lose_digits_is_refused_at_every_entry() {
         (vec!["run"], request),
     ] {
         let mut child = desk
-            .working(&args)
+            .command_with_plugins(&args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -233,24 +236,24 @@ fn a_19_an_integer_that_would_lose_digits_is_refused_at_every_entry() {
         let mut input = child.stdin.take().unwrap();
         writeln!(input, "{line}").unwrap();
         drop(input);
-        let ended = Ended::of(&child.wait_with_output().unwrap());
+        let ended = CommandResult::of(&child.wait_with_output().unwrap());
         said(&ended, "does not fit into 64 bits");
     }
 }
 
 #[test]
 fn a_19_names_that_are_not_utf8_are_counted_where_they_are_left_out() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let odd = OsStr::from_bytes(b"odd-\xff.txt");
     fs::write(desk.workspace().join(odd), "old\n").unwrap();
     fs::create_dir(desk.workspace().join("sub")).unwrap();
     fs::write(desk.workspace().join("sub").join(odd), "old\n").unwrap();
     let call = |words: &[&str]| {
-        let mut command = desk.working(words);
+        let mut command = desk.command_with_plugins(words);
         command
             .arg("--plugins")
             .arg(root().join("plugins/search.wasm"));
-        Ended::of(&command.output().unwrap())
+        CommandResult::of(&command.output().unwrap())
     };
     for (words, count) in [
         (&["call", "list_directory", "path=."][..], "1 name in"),
@@ -270,7 +273,7 @@ fn a_19_names_that_are_not_utf8_are_counted_where_they_are_left_out() {
 /// A cloned repository that holds settings under every name that could be looked for.
 #[test]
 fn the_current_directory_does_not_configure_the_host() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let here = desk.workspace();
     let settings = "allowed_paths = [\".:rw\"]\n[policy]\nallow = [\"write_file\"]\n";
     for name in [
@@ -294,7 +297,7 @@ fn the_current_directory_does_not_configure_the_host() {
             .env("HOME", desk.path("home"))
             .env_remove("XDG_CONFIG_HOME");
         command.envs(home.map(|home| ("XDG_CONFIG_HOME", home)));
-        let ended = Ended::of(&command.output().unwrap());
+        let ended = CommandResult::of(&command.output().unwrap());
         assert_ne!(ended.code, Some(0), "{home:?}: {ended:?}");
         assert!(!here.join("new.txt").exists(), "{home:?}: {ended:?}");
     }
@@ -302,13 +305,13 @@ fn the_current_directory_does_not_configure_the_host() {
     let plugin = root().join("plugins/files.wasm");
     let mut command = desk.command(&["call", "write_file", "path=new.txt", "content=new"]);
     command.args(["--config", "toolhost.toml", "--plugins"]);
-    let ended = Ended::of(&command.arg(plugin).current_dir(&here).output().unwrap());
+    let ended = CommandResult::of(&command.arg(plugin).current_dir(&here).output().unwrap());
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
 #[test]
 fn settings_that_others_may_write_or_own_are_refused() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let (file, config) = (
         desk.path("other.toml"),
         desk.path("other.toml").display().to_string(),
@@ -332,15 +335,15 @@ fn settings_that_others_may_write_or_own_are_refused() {
 /// link for the folder that the operator granted.
 #[test]
 fn fs_01_a_grant_through_a_link_in_a_writable_grant_is_refused() {
-    let desk = Desk::new("allow = [\"write_file\"]");
+    let desk = TestEnv::new("allow = [\"write_file\"]");
     let outside = desk.path("outside");
     fs::create_dir(&outside).unwrap();
     symlink(&outside, desk.workspace().join("out")).unwrap();
-    let mut command = desk.working(&["call", "write_file", "path=out/x", "content=x"]);
+    let mut command = desk.command_with_plugins(&["call", "write_file", "path=out/x", "content=x"]);
     command
         .arg("--allow-path")
         .arg(format!("{}/out:rw", desk.workspace().display()));
-    let ended = Ended::of(&command.output().unwrap());
+    let ended = CommandResult::of(&command.output().unwrap());
     assert_ne!(ended.code, Some(0), "{ended:?}");
     said(&ended, "which tools can change");
     assert!(!outside.join("x").exists());
@@ -352,7 +355,7 @@ fn fs_01_a_grant_through_a_link_in_a_writable_grant_is_refused() {
         link.display()
     );
     fs::write(desk.path("host.toml"), own).unwrap();
-    let ended = desk.work(&["call", "write_file", "path=x", "content=x"]);
+    let ended = desk.run_with_plugins(&["call", "write_file", "path=x", "content=x"]);
     assert_ne!(ended.code, Some(0), "{ended:?}");
     said(&ended, "which tools can change");
     assert!(!outside.join("x").exists());
@@ -360,20 +363,20 @@ fn fs_01_a_grant_through_a_link_in_a_writable_grant_is_refused() {
 
 #[test]
 fn fs_02_memory_is_not_kept_behind_a_link() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let (memory, outside) = (desk.workspace().join("memory"), desk.path("outside"));
     fs::create_dir_all(memory.join("projects")).unwrap();
     fs::create_dir(&outside).unwrap();
     symlink(&outside, memory.join("user")).unwrap();
     let fact = r#"{"action": "write", "scope": "user", "file": "x.md", "content": "kept", "summary": "a fact"}"#;
     let call = || {
-        let mut command = desk.working(&["call", "memory", fact, "--mode", "yolo"]);
+        let mut command = desk.command_with_plugins(&["call", "memory", fact, "--mode", "yolo"]);
         command
             .arg("--memory")
             .arg(&memory)
             .arg("--plugins")
             .arg(root().join("plugins/memory.wasm"));
-        Ended::of(&command.output().unwrap())
+        CommandResult::of(&command.output().unwrap())
     };
     let refused = call();
     assert_ne!(refused.code, Some(0), "{refused:?}");
@@ -387,31 +390,32 @@ fn fs_02_memory_is_not_kept_behind_a_link() {
 
 #[test]
 fn fs_03_events_are_not_appended_behind_a_link() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let target = desk.path("profile");
     fs::write(&target, "mine\n").unwrap();
     let events = desk.workspace().join("events.jsonl");
     symlink(&target, &events).unwrap();
-    let mut command = desk.working(&["call", "current_time", "--events"]);
-    let ended = Ended::of(&command.arg(&events).output().unwrap());
+    let mut command = desk.command_with_plugins(&["call", "current_time", "--events"]);
+    let ended = CommandResult::of(&command.arg(&events).output().unwrap());
     assert_ne!(ended.code, Some(0), "{ended:?}");
     assert_eq!(fs::read_to_string(&target).unwrap(), "mine\n");
     // Nobody reads from the pipe.
     let pipe = desk.path("pipe");
     mkfifoat(CWD, &pipe, 0o600.into()).unwrap();
-    let mut command = desk.working(&["call", "current_time"]);
+    let mut command = desk.command_with_plugins(&["call", "current_time"]);
     let ended = bounded(command.arg("--events").arg(&pipe));
     assert_ne!(ended.code, Some(0), "{ended:?}");
     said(&ended, "the pipe has no reader");
-    let mut command = desk.working(&["call", "current_time", "--events", "/dev/stderr"]);
-    let ended = Ended::of(&command.output().unwrap());
+    let mut command =
+        desk.command_with_plugins(&["call", "current_time", "--events", "/dev/stderr"]);
+    let ended = CommandResult::of(&command.output().unwrap());
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
 /// Files beside the configuration that decide what tools may do, in a folder that is granted for writing.
 #[test]
 fn rules_and_named_programs_are_not_written_by_tools() {
-    let desk = Desk::new(
+    let desk = TestEnv::new(
         "rules = [\"workspace/rules.toml\"]\nallow = [\"write_file\"]\n\
          [agents.helper]\ndescription = \"x\"\ncommand = \"workspace/helper.sh\"\n\
          [mcp_servers.other]\ncommand = \"workspace/server.sh\"\n",
@@ -419,7 +423,7 @@ fn rules_and_named_programs_are_not_written_by_tools() {
     for name in ["rules.toml", "helper.sh", "server.sh", "other.txt"] {
         fs::write(desk.workspace().join(name), "").unwrap();
         let path = format!("path={name}");
-        let ended = desk.work(&["call", "write_file", &path, "content=changed"]);
+        let ended = desk.run_with_plugins(&["call", "write_file", &path, "content=changed"]);
         let is_free = name == "other.txt";
         assert_eq!(ended.code == Some(0), is_free, "{name}: {ended:?}");
         let text = fs::read_to_string(desk.workspace().join(name)).unwrap();
@@ -430,7 +434,7 @@ fn rules_and_named_programs_are_not_written_by_tools() {
 /// A tool that changed one of these would have rules of its own or run what it likes.
 #[test]
 fn imported_settings_and_discovery_commands_can_be_read_and_not_changed_by_tools() {
-    let desk = Desk::new(
+    let desk = TestEnv::new(
         "allow = [\"write_file\", \"move_file\", \"delete_file\"]\n\
          import = [{ kind = \"claude\", file = \"workspace/settings.json\" }, \
                    { kind = \"gemini\", file = \"workspace/gemini.toml\" }]\n\
@@ -456,7 +460,7 @@ fn imported_settings_and_discovery_commands_can_be_read_and_not_changed_by_tools
     }
     for (name, text) in texts {
         let (path, from) = (format!("path={name}"), format!("source={name}"));
-        let read = desk.work(&["call", "read_file", &path]);
+        let read = desk.run_with_plugins(&["call", "read_file", &path]);
         assert_eq!(read.code, Some(0), "{name}: {read:?}");
         for words in [
             &["write_file", &path, "content=changed", "mode=overwrite"][..],
@@ -467,7 +471,7 @@ fn imported_settings_and_discovery_commands_can_be_read_and_not_changed_by_tools
             if is_free {
                 fs::write(desk.workspace().join(name), text).unwrap();
             }
-            let ended = desk.work(&[&["call"], words].concat());
+            let ended = desk.run_with_plugins(&[&["call"], words].concat());
             assert_eq!(ended.code == Some(0), is_free, "{words:?}: {ended:?}");
             let now = fs::read_to_string(desk.workspace().join(name)).ok();
             assert_eq!(
@@ -482,7 +486,7 @@ fn imported_settings_and_discovery_commands_can_be_read_and_not_changed_by_tools
 /// The folder that is granted holds everything that the host keeps, and the program that runs there has a rule.
 #[test]
 fn fs_04_a_confined_program_reaches_nothing_that_the_host_keeps() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     fs::create_dir(desk.path("cache")).unwrap();
     fs::write(desk.path("cache/key"), "key").unwrap();
     assert_eq!(desk.run(&["calls"]).code, Some(0), "makes the store");
@@ -505,7 +509,7 @@ fn fs_04_a_confined_program_reaches_nothing_that_the_host_keeps() {
         .arg("--config")
         .arg(desk.path("host.toml"))
         .env("TOOLHOST_CACHE_DIR", desk.path("cache"));
-    let ended = Ended::of(&command.output().unwrap());
+    let ended = CommandResult::of(&command.output().unwrap());
     said(&ended, "ended");
     for word in [
         "wrote",
@@ -523,22 +527,25 @@ fn fs_04_a_confined_program_reaches_nothing_that_the_host_keeps() {
 
 #[test]
 fn fs_05_state_behind_another_users_link_is_refused() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     fs::create_dir(desk.path("real")).unwrap();
     fs::set_permissions(desk.path("real"), Permissions::from_mode(0o700)).unwrap();
     symlink(desk.path("real"), desk.path("state")).unwrap();
-    assert_eq!(desk.work(&["call", "current_time"]).code, Some(0));
+    assert_eq!(
+        desk.run_with_plugins(&["call", "current_time"]).code,
+        Some(0)
+    );
     if std::os::unix::fs::lchown(desk.path("state"), Some(12_345), None).is_err() {
         eprintln!("only root can give a link away; the rest is not tested");
         return;
     }
-    let ended = desk.work(&["call", "current_time"]);
+    let ended = desk.run_with_plugins(&["call", "current_time"]);
     assert_ne!(ended.code, Some(0), "{ended:?}");
     said(&ended, "belongs to user 12345");
 }
 
 /// Bytes of the database for each call, after the log has been written back.
-fn bytes_per_call(desk: &Desk, calls: u64) -> u64 {
+fn bytes_per_call(desk: &TestEnv, calls: u64) -> u64 {
     let database = rusqlite::Connection::open(desk.database()).unwrap();
     database
         .execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -547,9 +554,9 @@ fn bytes_per_call(desk: &Desk, calls: u64) -> u64 {
     fs::metadata(desk.database()).unwrap().len() / calls
 }
 
-fn batch(desk: &Desk, count: usize) {
+fn batch(desk: &TestEnv, count: usize) {
     let mut child = desk
-        .working(&["batch", "-", "--json"])
+        .command_with_plugins(&["batch", "-", "--json"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
@@ -566,7 +573,7 @@ fn batch(desk: &Desk, count: usize) {
 
 #[test]
 fn an_ordinary_call_takes_less_than_a_kilobyte_of_the_store() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     batch(&desk, 20);
     let before = fs::metadata(desk.database()).unwrap().len();
     batch(&desk, 2_000);
@@ -578,23 +585,29 @@ fn an_ordinary_call_takes_less_than_a_kilobyte_of_the_store() {
 
 #[test]
 fn records_are_pruned_by_command_and_the_chain_stays_verifiable() {
-    let desk = Desk::new("\n[retention]\nrecords_size = \"0B\"\nrecords_age = \"unlimited\"");
+    let desk = TestEnv::new("\n[retention]\nrecords_size = \"0B\"\nrecords_age = \"unlimited\"");
     batch(&desk, 30);
     let head = desk.run(&["audit", "head"]).stdout.trim().to_owned();
     let prune = |more: &[&str]| {
         let mut command = desk.command(&["prune", "--config"]);
         command.arg(desk.path("host.toml")).args(more);
-        Ended::of(&command.output().unwrap())
+        CommandResult::of(&command.output().unwrap())
     };
     said(&prune(&["--dry-run"]), "1 parts would be dropped");
     assert_eq!(
-        desk.json(&["calls", "--json"]).as_array().unwrap().len(),
+        desk.run_json(&["calls", "--json"])
+            .as_array()
+            .unwrap()
+            .len(),
         30
     );
     let ended = prune(&["--export", "old"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     said(&ended, "records: 1 parts with ");
-    assert_eq!(desk.json(&["calls", "--json"]), Value::Array(Vec::new()));
+    assert_eq!(
+        desk.run_json(&["calls", "--json"]),
+        Value::Array(Vec::new())
+    );
     let seq: i64 = head.split_once(':').unwrap().0.parse().unwrap();
     let exported = fs::read_to_string(desk.path(&format!("old/steps-1-{seq}.jsonl"))).unwrap();
     assert_eq!(exported.lines().count(), usize::try_from(seq).unwrap());
@@ -617,7 +630,7 @@ fn a_prune_that_is_killed_leaves_a_chain_that_can_be_verified() {
         "prune_noted",
         "prune_committed",
     ] {
-        let desk = Desk::new("\n[retention]\nrecords_size = \"0B\"");
+        let desk = TestEnv::new("\n[retention]\nrecords_size = \"0B\"");
         batch(&desk, 3);
         assert_eq!(desk.run(&["audit", "head"]).code, Some(0));
         let mut command = desk.command(&["prune", "--config"]);
@@ -628,7 +641,11 @@ fn a_prune_that_is_killed_leaves_a_chain_that_can_be_verified() {
         assert_eq!(killed.status.signal(), Some(9), "{step}: {killed:?}");
         let verified = desk.run(&["audit", "verify"]);
         assert_eq!(verified.code, Some(0), "{step}: {verified:?}");
-        let left = desk.json(&["calls", "--json"]).as_array().unwrap().len();
+        let left = desk
+            .run_json(&["calls", "--json"])
+            .as_array()
+            .unwrap()
+            .len();
         assert_eq!(
             left,
             if step == "prune_committed" { 0 } else { 3 },
@@ -640,18 +657,18 @@ fn a_prune_that_is_killed_leaves_a_chain_that_can_be_verified() {
 /// A host that runs drops what is old without a command.
 #[test]
 fn a_host_that_runs_prunes_its_records() {
-    let desk = Desk::new("\n[retention]\nrecords_size = \"0B\"");
+    let desk = TestEnv::new("\n[retention]\nrecords_size = \"0B\"");
     batch(&desk, 5);
     assert_eq!(desk.run(&["audit", "head"]).code, Some(0));
     let mut child = desk
-        .working(&["turns"])
+        .command_with_plugins(&["turns"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
     let input = child.stdin.take();
-    e2e::desk::until(|| {
-        let calls = desk.json(&["calls", "--json"]);
+    e2e::test_env::poll_until(|| {
+        let calls = desk.run_json(&["calls", "--json"]);
         calls.as_array().unwrap().is_empty().then_some(())
     });
     drop(input);

@@ -3,8 +3,8 @@
 use std::io::Write as _;
 use std::process::Stdio;
 
-use e2e::Ended;
-use e2e::desk::{Desk, end, json, until};
+use e2e::CommandResult;
+use e2e::test_env::{TestEnv, parse_json, poll_until, wait_output};
 use rusqlite::Connection;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ const WRITE: [&str; 5] = [
 const CALLBACK: &str = "on_headless_ask = \"callback\"";
 const DEFER: &str = "on_headless_ask = \"defer\"";
 
-fn check(ended: &Ended, code: i32, words: &str) {
+fn check(ended: &CommandResult, code: i32, words: &str) {
     assert!(
         ended.code == Some(code) && (ended.stdout.contains(words) || ended.stderr.contains(words)),
         "{words}: {ended:?}"
@@ -59,15 +59,15 @@ fn plain(text: &str, id: &str) -> String {
 }
 
 /// Takes away what the call has written.
-fn forget(desk: &Desk) {
+fn forget(desk: &TestEnv) {
     std::fs::remove_file(desk.workspace().join("new.txt")).unwrap();
 }
 
 // R-201
 #[test]
 fn a_second_process_approves_while_the_first_one_waits() {
-    let desk = Desk::new(CALLBACK);
-    let waiting = desk.start(&WRITE);
+    let desk = TestEnv::new(CALLBACK);
+    let waiting = desk.spawn(&WRITE);
     let id = desk.wait_for("awaiting_approval");
     let approved = desk.run(&["approve", &id, "--note", "go on"]);
     check(
@@ -75,16 +75,16 @@ fn a_second_process_approves_while_the_first_one_waits() {
         0,
         &format!("approved: call {id} of write_file is "),
     );
-    let ended = end(waiting);
+    let ended = wait_output(waiting);
     assert_eq!(
-        (ended.code, json(&ended)["ok"].clone()),
+        (ended.code, parse_json(&ended)["ok"].clone()),
         (Some(0), json!(true))
     );
     assert_eq!(
         std::fs::read_to_string(desk.workspace().join("new.txt")).unwrap(),
         "hello"
     );
-    let shown = desk.json(&["calls", "show", &id, "--json"]);
+    let shown = desk.run_json(&["calls", "show", &id, "--json"]);
     let approval = &shown["approval"];
     assert_eq!(
         [
@@ -121,16 +121,16 @@ fn a_second_process_approves_while_the_first_one_waits() {
 
 #[test]
 fn the_note_of_a_no_reaches_the_model() {
-    let desk = Desk::new(CALLBACK);
-    let waiting = desk.start(&WRITE);
+    let desk = TestEnv::new(CALLBACK);
+    let waiting = desk.spawn(&WRITE);
     let id = desk.wait_for("awaiting_approval");
     check(
         &desk.run(&["deny", &id, "--note", "write to notes.txt instead"]),
         0,
         "denied: ",
     );
-    let ended = end(waiting);
-    let report = json(&ended);
+    let ended = wait_output(waiting);
+    let report = parse_json(&ended);
     assert_eq!(ended.code, Some(5));
     assert_eq!(report["error"]["code"], "user_denied");
     let message = report["error"]["message"].as_str().unwrap();
@@ -139,8 +139,8 @@ fn the_note_of_a_no_reaches_the_model() {
 
 #[test]
 fn a_question_is_answered_once_and_only_to_the_living() {
-    let desk = Desk::new(CALLBACK);
-    let waiting = desk.start(&WRITE);
+    let desk = TestEnv::new(CALLBACK);
+    let waiting = desk.spawn(&WRITE);
     let id = desk.wait_for("awaiting_approval");
     let pid = Pid::from_child(&waiting);
     // It lives and does not look: the answer has to wait for it.
@@ -152,26 +152,26 @@ fn a_question_is_answered_once_and_only_to_the_living() {
         "`cli` has already answered; the first answer counts",
     );
     kill_process(pid, Signal::CONT).unwrap();
-    assert_eq!(end(waiting).code, Some(0));
+    assert_eq!(wait_output(waiting).code, Some(0));
     // Writing once more what is there would change nothing, and nobody would be asked.
     forget(&desk);
 
-    let waiting = desk.start(&WRITE);
+    let waiting = desk.spawn(&WRITE);
     let id = desk.wait_for("awaiting_approval");
     kill_process(Pid::from_child(&waiting), Signal::KILL).unwrap();
-    end(waiting);
+    wait_output(waiting);
     check(&desk.run(&["approve", &id]), 2, "the host that asked about");
     // The next host closes it, and says so.
-    let next = desk.work(&["call", "read_file", "path=old.txt"]);
+    let next = desk.run_with_plugins(&["call", "read_file", "path=old.txt"]);
     check(&next, 0, "it was waiting for approval and did not run");
     check(&desk.run(&["deny", &id]), 2, "the call has ended (sealed)");
 }
 
 #[test]
 fn a_deferred_call_is_approved_for_the_next_time_and_once() {
-    let desk = Desk::new(DEFER);
-    let ended = desk.work(&WRITE);
-    let report = json(&ended);
+    let desk = TestEnv::new(DEFER);
+    let ended = desk.run_with_plugins(&WRITE);
+    let report = parse_json(&ended);
     assert_eq!(ended.code, Some(8), "{ended:?}");
     assert_eq!(report["error"]["code"], "approval_pending");
     let id = report["id"].as_str().unwrap();
@@ -185,7 +185,7 @@ fn a_deferred_call_is_approved_for_the_next_time_and_once() {
         "omit --scope",
     );
     check(&desk.run(&["approve", id]), 0, "with exactly this input");
-    let approvals = desk.json(&["approvals", "list", "--json"]);
+    let approvals = desk.run_json(&["approvals", "list", "--json"]);
     assert_eq!(approvals[0]["usesLeft"], 1);
     check(
         &desk.run(&["approve", id]),
@@ -209,11 +209,11 @@ fn a_deferred_call_is_approved_for_the_next_time_and_once() {
             .1,
     );
 
-    let other = desk.work(&["call", "write_file", "path=other.txt", "content=hello"]);
+    let other = desk.run_with_plugins(&["call", "write_file", "path=other.txt", "content=hello"]);
     assert_eq!(other.code, Some(8), "{other:?}");
-    assert_eq!(desk.work(&WRITE).code, Some(0));
+    assert_eq!(desk.run_with_plugins(&WRITE).code, Some(0));
     forget(&desk);
-    assert_eq!(desk.work(&WRITE).code, Some(8));
+    assert_eq!(desk.run_with_plugins(&WRITE).code, Some(8));
 
     let id = desk.wait_for("awaiting_approval");
     check(
@@ -230,26 +230,26 @@ fn a_deferred_call_is_approved_for_the_next_time_and_once() {
 
 #[test]
 fn an_approval_is_explained_narrowed_and_taken_back() {
-    let desk = Desk::new(CALLBACK);
-    let waiting = desk.start(&WRITE);
+    let desk = TestEnv::new(CALLBACK);
+    let waiting = desk.spawn(&WRITE);
     let id = desk.wait_for("awaiting_approval");
     check(
         &desk.run(&["approve", &id, "--scope", "project"]),
         0,
         "approved",
     );
-    assert_eq!(end(waiting).code, Some(0));
+    assert_eq!(wait_output(waiting).code, Some(0));
     forget(&desk);
     // The next one is not asked about.
-    assert_eq!(desk.work(&WRITE).code, Some(0));
+    assert_eq!(desk.run_with_plugins(&WRITE).code, Some(0));
 
-    let list = desk.json(&["approvals", "list", "--json"]);
+    let list = desk.run_json(&["approvals", "list", "--json"]);
     let approval = list[0]["id"].as_str().unwrap();
     assert_eq!(
         (&list[0]["used"], &list[0]["holds"]),
         (&json!(1), &json!(true))
     );
-    let explain = desk.work(&["approvals", "explain", approval]);
+    let explain = desk.run_with_plugins(&["approvals", "explain", approval]);
     check(&explain, 0, "state     live");
     let file = desk.workspace().join("new.txt");
     check(&explain, 0, &format!("write `{}`", file.display()));
@@ -291,7 +291,7 @@ fn an_approval_is_explained_narrowed_and_taken_back() {
         2,
         "is no longer in effect (revoked",
     );
-    let list = desk.json(&["approvals", "list", "--json"]);
+    let list = desk.run_json(&["approvals", "list", "--json"]);
     assert_eq!(
         (list.as_array().unwrap().len(), &list[0]["usesLeft"]),
         (1, &json!(1))
@@ -308,8 +308,8 @@ fn an_approval_is_explained_narrowed_and_taken_back() {
         0,
         "revoked a-",
     );
-    assert_eq!(desk.json(&["approvals", "list", "--json"]), json!([]));
-    let all = desk.json(&["approvals", "list", "--all", "--json"]);
+    assert_eq!(desk.run_json(&["approvals", "list", "--json"]), json!([]));
+    let all = desk.run_json(&["approvals", "list", "--all", "--json"]);
     assert_eq!(all.as_array().unwrap().len(), 2);
     check(
         &desk.run(&["approvals", "revoke", "--all"]),
@@ -321,10 +321,11 @@ fn an_approval_is_explained_narrowed_and_taken_back() {
 // R-494
 #[test]
 fn a_changed_trail_is_found() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     for _ in 0..3 {
         assert_eq!(
-            desk.work(&["call", "read_file", "path=old.txt"]).code,
+            desk.run_with_plugins(&["call", "read_file", "path=old.txt"])
+                .code,
             Some(0)
         );
     }
@@ -378,8 +379,8 @@ fn a_changed_trail_is_found() {
 /// What another program writes into the file is not printed as if the host had recorded it.
 #[test]
 fn a_17_a_changed_record_and_an_older_copy_are_found() {
-    let desk = Desk::new("");
-    let read = || desk.work(&["call", "read_file", "path=old.txt"]);
+    let desk = TestEnv::new("");
+    let read = || desk.run_with_plugins(&["call", "read_file", "path=old.txt"]);
     assert_eq!(read().code, Some(0));
     let head = || {
         let head = desk.run(&["audit", "head"]);
@@ -443,17 +444,17 @@ fn a_17_a_changed_record_and_an_older_copy_are_found() {
 
 #[test]
 fn two_processes_share_a_store() {
-    let desk = Desk::new("allow = [\"write_file\"]");
+    let desk = TestEnv::new("allow = [\"write_file\"]");
     let running: Vec<_> = (0..4)
         .map(|number| {
             let path = format!("path={number}.txt");
-            desk.start(&["call", "write_file", &path, "content=x"])
+            desk.spawn(&["call", "write_file", &path, "content=x"])
         })
         .collect();
     for child in running {
-        assert_eq!(end(child).code, Some(0));
+        assert_eq!(wait_output(child).code, Some(0));
     }
-    let calls = desk.json(&[
+    let calls = desk.run_json(&[
         "calls",
         "--tool",
         "write_file",
@@ -473,9 +474,9 @@ fn two_processes_share_a_store() {
 
 #[test]
 fn sessions_come_and_go() {
-    let desk = Desk::new("");
-    desk.work(&["call", "read_file", "path=old.txt"]);
-    let mut server = desk.working(&["run"]);
+    let desk = TestEnv::new("");
+    desk.run_with_plugins(&["call", "read_file", "path=old.txt"]);
+    let mut server = desk.command_with_plugins(&["run"]);
     let mut server = server
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -492,13 +493,13 @@ fn sessions_come_and_go() {
         r#"{{"jsonrpc":"2.0","method":"notifications/initialized"}}"#
     )
     .unwrap();
-    until(|| {
-        let sessions = desk.json(&["sessions", "--json"]);
+    poll_until(|| {
+        let sessions = desk.run_json(&["sessions", "--json"]);
         (sessions[0]["client"] == "mcp: probe").then_some(())
     });
     drop(stdin);
     server.wait().unwrap();
-    let sessions = desk.json(&["sessions", "--json"]);
+    let sessions = desk.run_json(&["sessions", "--json"]);
     let clients: Vec<&Value> = sessions
         .as_array()
         .unwrap()
@@ -513,7 +514,7 @@ fn sessions_come_and_go() {
 
 #[test]
 fn nothing_runs_when_its_records_cannot_be_kept() {
-    let desk = Desk::new("allow = [\"write_file\"]");
+    let desk = TestEnv::new("allow = [\"write_file\"]");
     std::fs::create_dir_all(desk.database().parent().unwrap()).unwrap();
     std::fs::write(
         desk.database(),
@@ -522,7 +523,7 @@ fn nothing_runs_when_its_records_cannot_be_kept() {
     .unwrap();
     for args in [&WRITE[..], &["calls"], &["audit", "verify"]] {
         let ended = match args[0] {
-            "call" => desk.work(args),
+            "call" => desk.run_with_plugins(args),
             _ => desk.run(args),
         };
         check(&ended, 9, "is not a database of this program; move it away");
@@ -531,13 +532,19 @@ fn nothing_runs_when_its_records_cannot_be_kept() {
     std::fs::remove_dir_all(&folder).unwrap();
     std::fs::write(&folder, "").unwrap();
     check(
-        &desk.work(&WRITE),
+        &desk.run_with_plugins(&WRITE),
         9,
         "is not a directory; choose another state directory",
     );
     assert!(!desk.workspace().join("new.txt").exists());
     // The operator may do without records, in so many words.
-    let ended = Ended::of(&desk.working(&WRITE).arg("--no-store").output().unwrap());
+    let ended = CommandResult::of(
+        &desk
+            .command_with_plugins(&WRITE)
+            .arg("--no-store")
+            .output()
+            .unwrap(),
+    );
     check(&ended, 0, "\"ok\": true");
 }
 
@@ -548,10 +555,10 @@ fn a_read_only_state_directory_is_an_error() {
     if rustix::process::geteuid().is_root() {
         return;
     }
-    let desk = Desk::new("allow = [\"write_file\"]");
+    let desk = TestEnv::new("allow = [\"write_file\"]");
     let dir = desk.database().parent().unwrap().to_owned();
     std::fs::create_dir_all(&dir).unwrap();
     std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o500)).unwrap();
-    check(&desk.work(&WRITE), 9, "cannot be written");
+    check(&desk.run_with_plugins(&WRITE), 9, "cannot be written");
     assert!(!desk.workspace().join("new.txt").exists());
 }

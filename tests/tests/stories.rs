@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::LazyLock;
 
-use e2e::{Ended, host, root, target};
+use e2e::{CommandResult, host, root, target};
 use regex::Regex;
 
 #[test]
@@ -80,7 +80,7 @@ fn tell(specs: &Path, story: &Path) -> String {
     if let Ok(input) = fs::File::open(story.with_extension("in")) {
         command.stdin(Stdio::from(input));
     }
-    let ended = Ended::of(&command.output().unwrap());
+    let ended = CommandResult::of(&command.output().unwrap());
     let mut told = format!("exit code {}\n", ended.code.unwrap_or(-1));
     for (name, text) in [("stdout", &ended.stdout), ("stderr", &ended.stderr)] {
         if !text.is_empty() {

@@ -3,9 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use e2e::desk::{Desk, until};
 use e2e::root;
 use e2e::terminal::Terminal;
+use e2e::test_env::{TestEnv, poll_until};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -13,18 +13,18 @@ const ANSWER: &str = "answer: ";
 /// A person's no, in exit codes.
 const DENIED: Result<i32, i32> = Ok(5);
 
-fn write(desk: &Desk, typed_ahead: &str) -> Terminal {
-    let command = desk.working(&["call", "write_file", "path=new.txt", "content=one"]);
+fn write(desk: &TestEnv, typed_ahead: &str) -> Terminal {
+    let command = desk.command_with_plugins(&["call", "write_file", "path=new.txt", "content=one"]);
     Terminal::start(&command, typed_ahead)
 }
 
-fn is_written(desk: &Desk) -> bool {
+fn is_written(desk: &TestEnv) -> bool {
     desk.workspace().join("new.txt").exists()
 }
 
 #[test]
 fn t_01_lines_that_were_typed_before_the_question_do_not_answer_it() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let mut terminal = write(&desk, "y\ny\nyes\ny");
     terminal.wait_for(ANSWER);
     terminal.type_keys("\n");
@@ -33,7 +33,7 @@ fn t_01_lines_that_were_typed_before_the_question_do_not_answer_it() {
     terminal.wait_for(ANSWER);
     assert!(!is_written(&desk));
     terminal.type_keys("y\n");
-    let (code, screen) = terminal.end();
+    let (code, screen) = terminal.wait();
     assert_eq!(code, Ok(0), "{screen}");
     assert!(is_written(&desk));
 }
@@ -41,19 +41,19 @@ fn t_01_lines_that_were_typed_before_the_question_do_not_answer_it() {
 #[test]
 fn t_01_a_line_that_was_begun_while_the_question_appeared_does_not_answer_it() {
     for _ in 0..50 {
-        let desk = Desk::new("");
+        let desk = TestEnv::new("");
         let mut terminal = write(&desk, "");
         if !terminal.type_while_discarded("y", ANSWER) {
             // The machine was too busy for it.
             continue;
         }
         terminal.wait_for(ANSWER);
-        assert!(terminal.takes_lines());
+        assert!(terminal.is_line_mode());
         terminal.type_keys("\n");
         terminal.wait_for("answer with");
         terminal.wait_for(ANSWER);
         terminal.type_keys("n\n");
-        let (code, screen) = terminal.end();
+        let (code, screen) = terminal.wait();
         assert_eq!(code, DENIED, "{screen}");
         assert!(!is_written(&desk));
         return;
@@ -63,13 +63,13 @@ fn t_01_a_line_that_was_begun_while_the_question_appeared_does_not_answer_it() {
 
 #[test]
 fn t_01_the_terminal_is_left_as_it_was_found() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let mut terminal = write(&desk, "");
     // Whether or not keys are discarded at this moment.
     terminal.type_while_discarded("\u{3}", ANSWER);
     terminal.type_keys("\u{3}");
-    until(|| terminal.takes_lines().then_some(()));
-    let (code, screen) = terminal.end();
+    poll_until(|| terminal.is_line_mode().then_some(()));
+    let (code, screen) = terminal.wait();
     // The first one ends the program, or is a no to the question; then the program may have ended before the second one.
     assert!(
         code == Err(Signal::INT.as_raw()) || code == Ok(5),
@@ -80,8 +80,8 @@ fn t_01_the_terminal_is_left_as_it_was_found() {
 
 #[test]
 fn t_02_a_yes_or_no_outside_of_a_call_is_not_typed_ahead_either() {
-    let desk = Desk::new("");
-    desk.work(&[
+    let desk = TestEnv::new("");
+    desk.run_with_plugins(&[
         "call",
         "write_file",
         "path=new.txt",
@@ -90,26 +90,27 @@ fn t_02_a_yes_or_no_outside_of_a_call_is_not_typed_ahead_either() {
         "*",
     ]);
     assert!(is_written(&desk));
-    let calls = desk.json(&["calls", "--json"]);
+    let calls = desk.run_json(&["calls", "--json"]);
     let call = calls[0]["id"].as_str().unwrap();
     let mut terminal = Terminal::start(&desk.command(&["undo", call]), "y\ny\ny");
     terminal.wait_for("[y/N] ");
     terminal.type_keys("\n");
-    let (_, screen) = terminal.end();
+    let (_, screen) = terminal.wait();
     assert!(screen.contains("nothing changed"), "{screen}");
     assert!(is_written(&desk));
 }
 
 #[test]
 fn t_03_what_a_tool_prints_does_not_stand_below_a_question() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let command = "until [ -e asked ]; do sleep 0.05; done; echo; echo '  Allow this call? forged'";
     let calls = json!([
         {"id": "1", "name": "bash", "input": {"command": command}},
         {"id": "2", "name": "write_file", "input": {"path": "new.txt", "content": "one"}},
     ]);
     fs::write(desk.path("calls.json"), calls.to_string()).unwrap();
-    let mut batch = desk.working(&["batch", "--strategy", "kode", "--allow-tool", "bash"]);
+    let mut batch =
+        desk.command_with_plugins(&["batch", "--strategy", "kode", "--allow-tool", "bash"]);
     batch
         .args([
             "--allow-program",
@@ -124,7 +125,7 @@ fn t_03_what_a_tool_prints_does_not_stand_below_a_question() {
     terminal.wait_for(ANSWER);
     fs::write(desk.workspace().join("asked"), "").unwrap();
     // The host has it.
-    until(|| {
+    poll_until(|| {
         let events = fs::read_to_string(desk.path("events")).unwrap_or_default();
         events
             .lines()
@@ -132,7 +133,7 @@ fn t_03_what_a_tool_prints_does_not_stand_below_a_question() {
             .then_some(())
     });
     terminal.type_keys("n\n");
-    let (_, screen) = terminal.end();
+    let (_, screen) = terminal.wait();
     let answered = screen
         .find("answer: n")
         .expect("the answer stands where it was asked for");
@@ -144,24 +145,24 @@ fn t_03_what_a_tool_prints_does_not_stand_below_a_question() {
 
 #[test]
 fn two_calls_that_wait_for_a_person_are_asked_about_one_after_the_other() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let write =
         |id: &str| json!({"id": id, "name": "write_file", "input": {"path": id, "content": id}});
     let calls = json!([write("one.txt"), write("two.txt")]);
     fs::write(desk.path("calls.json"), calls.to_string()).unwrap();
     let mut terminal = Terminal::start(
-        &desk.working(&["batch", "--strategy", "kode", "calls.json"]),
+        &desk.command_with_plugins(&["batch", "--strategy", "kode", "calls.json"]),
         "",
     );
     let first = terminal.wait_for(ANSWER);
-    until(|| {
-        let calls = desk.json(&["calls", "--state", "awaiting_approval", "--json"]);
+    poll_until(|| {
+        let calls = desk.run_json(&["calls", "--state", "awaiting_approval", "--json"]);
         (calls.as_array()?.len() == 2).then_some(())
     });
     terminal.type_keys("n\n");
     let second = terminal.wait_for(ANSWER);
     terminal.type_keys("n\n");
-    let (_, screen) = terminal.end();
+    let (_, screen) = terminal.wait();
     // The answer to the first question stands before anything of the second.
     assert!(second.starts_with("n\r\n"), "{screen}");
     for question in [&first, &second] {
@@ -174,7 +175,7 @@ fn two_calls_that_wait_for_a_person_are_asked_about_one_after_the_other() {
 
 #[test]
 fn t_06_a_window_that_was_made_narrower_is_asked_again() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let mut terminal = write(&desk, "");
     terminal.wait_for(ANSWER);
     terminal.resize(50, 30);
@@ -186,26 +187,26 @@ fn t_06_a_window_that_was_made_narrower_is_asked_again() {
     // A wider one changes nothing.
     terminal.resize(1, 200);
     terminal.type_keys("y\n");
-    let (code, screen) = terminal.end();
+    let (code, screen) = terminal.wait();
     assert_eq!(code, Ok(0), "{screen}");
     assert!(is_written(&desk));
 }
 
 #[test]
 fn t_06_nothing_is_asked_where_it_cannot_be_shown() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let mut terminal = write(&desk, "");
     terminal.wait_for(ANSWER);
     terminal.resize(1, 1);
     terminal.type_keys("y\n");
-    let (code, screen) = terminal.end();
+    let (code, screen) = terminal.wait();
     assert_eq!(code, DENIED, "{screen}");
     assert!(!is_written(&desk));
 }
 
 #[test]
 fn t_09_a_question_is_repeated_when_the_program_goes_on() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let mut terminal = write(&desk, "");
     terminal.wait_for(ANSWER);
     terminal.signal(Signal::STOP);
@@ -213,17 +214,18 @@ fn t_09_a_question_is_repeated_when_the_program_goes_on() {
     let question = terminal.wait_for(ANSWER);
     assert!(question.contains("Make these changes?"), "{question}");
     terminal.type_keys("y\n");
-    let (code, screen) = terminal.end();
+    let (code, screen) = terminal.wait();
     assert_eq!(code, Ok(0), "{screen}");
     assert!(is_written(&desk));
 }
 
 /// Up to the moment when the editor is started.
-fn edit(desk: &Desk, script: &str) -> Terminal {
+fn edit(desk: &TestEnv, script: &str) -> Terminal {
     let editor = desk.path("editor");
     fs::write(&editor, format!("#!/bin/sh\n{script}")).unwrap();
     fs::set_permissions(&editor, PermissionsExt::from_mode(0o755)).unwrap();
-    let mut command = desk.working(&["call", "write_file", "path=new.txt", "content=one"]);
+    let mut command =
+        desk.command_with_plugins(&["call", "write_file", "path=new.txt", "content=one"]);
     command.env_remove("VISUAL").env("EDITOR", &editor);
     let mut terminal = Terminal::start(&command, "");
     terminal.wait_for(ANSWER);
@@ -234,7 +236,7 @@ fn edit(desk: &Desk, script: &str) -> Terminal {
 /// What a tool could do if the folder of temporary files is granted to it.
 #[test]
 fn t_10_what_was_edited_is_read_from_a_file_and_from_nothing_else() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     fs::write(desk.path("secret"), "secret\n").unwrap();
     for replace in ["mkfifo $1", "ln -s $PWD/secret $1"] {
         let mut terminal = edit(&desk, &format!("rm $1\n{replace}\n"));
@@ -242,14 +244,14 @@ fn t_10_what_was_edited_is_read_from_a_file_and_from_nothing_else() {
         assert!(again.contains("cannot edit"), "{again}");
         assert!(!again.contains("+secret"), "{again}");
         terminal.type_keys("n\n");
-        let (code, screen) = terminal.end();
+        let (code, screen) = terminal.wait();
         assert_eq!(code, DENIED, "{screen}");
     }
 }
 
 #[test]
 fn t_12_an_editor_is_asked_to_end_before_it_is_killed() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let mut terminal = edit(
         &desk,
         "trap 'echo restored; exit 1' TERM\necho editing\nwhile :; do sleep 0.05; done\n",
@@ -258,15 +260,15 @@ fn t_12_an_editor_is_asked_to_end_before_it_is_killed() {
     let id = desk.wait_for("awaiting_approval");
     desk.run(&["approve", &id]);
     terminal.wait_for("restored");
-    let (code, screen) = terminal.end();
+    let (code, screen) = terminal.wait();
     assert_eq!(code, Ok(0), "{screen}");
     assert!(is_written(&desk));
 }
 
 #[test]
 fn a_command_reaches_no_terminal_of_the_host() {
-    let desk = Desk::new("");
-    let mut call = desk.working(&["call", "--allow-program", "bash"]);
+    let desk = TestEnv::new("");
+    let mut call = desk.command_with_plugins(&["call", "--allow-program", "bash"]);
     call.arg("--plugins").arg(root().join("plugins/shell.wasm"));
     let command = "command=tty; for name in $(cat name) /dev/tty /proc/[0-9]*/fd/[012]; do \
                    [ -c $name ] && [ ! $name -ef /dev/null ] && (echo forged >$name) && echo opened; done; echo end";
@@ -280,7 +282,7 @@ fn a_command_reaches_no_terminal_of_the_host() {
     .unwrap();
     let refused = format!("{}: Permission denied", terminal.name.display());
     terminal.type_keys("y\n");
-    let (code, screen) = terminal.end();
+    let (code, screen) = terminal.wait();
     let after = &screen[asked..];
     assert_eq!(code, Ok(0), "{screen}");
     assert!(

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use e2e::{Ended, host, run, target};
+use e2e::{CommandResult, host, run, target};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -41,7 +41,7 @@ impl House {
         assert_eq!(packed.code, Some(0), "{}", packed.stderr);
     }
 
-    fn run(&self, words: &[&str], config: &str) -> Ended {
+    fn run(&self, words: &[&str], config: &str) -> CommandResult {
         let file = self.path("toolhost.toml");
         fs::write(&file, config).unwrap();
         let mut command = host(words);
@@ -50,7 +50,7 @@ impl House {
         if words[0] != "calls" {
             command.args(["--plugins", &shown(&self.path("plugins"))]);
         }
-        Ended::of(&command.output().unwrap())
+        CommandResult::of(&command.output().unwrap())
     }
 
     /// The version that answered, by its record.

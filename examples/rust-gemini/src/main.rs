@@ -38,7 +38,7 @@ async fn main() -> Result<()> {
             None => break,
         }
     }
-    Ok(host.finish().await?)
+    Ok(host.shut_down().await?)
 }
 
 fn ask(request: Value) -> Result<Value> {

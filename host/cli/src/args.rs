@@ -20,7 +20,7 @@ use crate::commands::sessions::SessionsArgs;
 use crate::commands::tools::ToolsArgs;
 use crate::commands::turns::{self, TurnsArgs};
 use crate::commands::undo::UndoArgs;
-use crate::config::{Form, OnDuplicate, PathEntry, Program, Variable};
+use crate::config::{OnDuplicate, PathEntry, ProgramName, RuleText, Variable};
 use crate::events_file::EventsArgs;
 use crate::serve::http::HttpArgs;
 
@@ -160,7 +160,7 @@ The result is written to standard output, with terminal control characters escap
 
 /// Flags that grant access beyond files and environment variables.
 #[derive(Debug, Clone, Default, Args)]
-pub struct BeyondArgs {
+pub struct ExternalAccessArgs {
     /// Allow plugins that request it to connect to this host: `example.org`, `*.example.org`, `https://host:8443`,
     /// `localhost:8080`, or `*` for any public host; repeatable
     #[arg(long, value_name = "HOST")]
@@ -168,7 +168,7 @@ pub struct BeyondArgs {
 
     /// Allow plugins that request it to start this program; repeatable
     #[arg(long, value_name = "NAME")]
-    pub allow_program: Vec<Program>,
+    pub allow_program: Vec<ProgramName>,
 
     /// Allow these programs to use the network, without destination checks
     #[arg(long)]
@@ -216,7 +216,7 @@ pub struct HostArgs {
     pub allow_env: Vec<Variable>,
 
     #[command(flatten)]
-    pub beyond: BeyondArgs,
+    pub external_access: ExternalAccessArgs,
 
     /// System whose tool names, parameters and results the model sees: native, claude, sema, gemini, kode or pegasus
     #[arg(long, value_name = "NAME")]
@@ -228,11 +228,11 @@ pub struct HostArgs {
 
     /// Allow matching calls without a prompt: `name`, `plugin/*`, `Bash(git *)`, `Edit(src/**)`, `*`; repeatable
     #[arg(long, value_name = "RULE")]
-    pub allow_tool: Vec<Form>,
+    pub allow_tool: Vec<RuleText>,
 
     /// Deny matching calls, overriding every allow rule; repeatable
     #[arg(long, value_name = "RULE")]
-    pub deny_tool: Vec<Form>,
+    pub deny_tool: Vec<RuleText>,
 
     /// Permission mode: dont_ask, plan, readonly, default, accept_edits, auto or yolo
     #[arg(long, value_name = "MODE")]
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_reads_its_words_around_its_flags() {
+    fn call_arguments_and_flags_can_be_mixed() {
         let cli = Cli::try_parse_from([
             "host",
             "call",
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_values_are_refused_where_they_are_typed() {
+    fn invalid_flag_values_are_usage_errors() {
         for words in [
             ["host", "run", "--timeout", "30"],
             ["host", "run", "--deny-tool", "Read("],

@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use toolhost_contract::bus::BusEvent;
+use toolhost_contract::event_formats::{self, EventFormat};
 use toolhost_contract::text;
-use toolhost_contract::views::{self, View};
-use toolhost_kernel::{Kernel, Missed, Subscription};
+use toolhost_kernel::{Kernel, MissedEvents, Subscription};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, Exit};
 use crate::terminal::note;
 
 #[derive(Debug, Clone, Default, Args)]
@@ -29,13 +29,13 @@ pub struct EventsArgs {
     pub events: Option<PathBuf>,
 
     /// Write events in the format of another system
-    #[arg(long, value_name = "SYSTEM", requires = "events", value_parser = PossibleValuesParser::new(views::NAMES))]
+    #[arg(long, value_name = "SYSTEM", requires = "events", value_parser = PossibleValuesParser::new(event_formats::NAMES))]
     pub events_as: Option<String>,
 }
 
 impl EventsArgs {
     /// Opens the file before anything runs. `carried` describes the content of standard output, for an error.
-    pub fn open(&self, carried: &str) -> Result<Option<EventsFile>, Failure> {
+    pub fn open(&self, carried: &str) -> Result<Option<EventsFile>, CliError> {
         let Some(path) = &self.events else {
             return Ok(None);
         };
@@ -43,7 +43,7 @@ impl EventsArgs {
             let words = format!(
                 "--events -: standard output carries {carried}; name a file, or /dev/stderr"
             );
-            return Err(Failure::new(Exit::Usage, words));
+            return Err(CliError::new(Exit::Usage, words));
         }
         // Appended, because a client that restarts the host must not lose the events of the last run. Mode 0600,
         // because even masked events reveal which files are in use. Symlinks are refused, because a tool with write
@@ -63,8 +63,9 @@ impl EventsArgs {
             .mode(0o600)
             .custom_flags(flags.bits().cast_signed())
             .open(path);
-        let shown = text::inline(&path.to_string_lossy(), 400);
-        let wrong = |words: String| Failure::new(Exit::Usage, format!("--events {shown}: {words}"));
+        let shown = text::escape_line(&path.to_string_lossy(), 400);
+        let wrong =
+            |words: String| CliError::new(Exit::Usage, format!("--events {shown}: {words}"));
         let file = opened.map_err(|error| match Errno::from_io_error(&error) {
             Some(Errno::NXIO) => wrong("the pipe has no reader; start its reader first".to_owned()),
             _ => wrong(format!("cannot be opened for writing: {error}")),
@@ -77,7 +78,7 @@ impl EventsArgs {
         Ok(Some(EventsFile {
             file,
             shown,
-            view: self.events_as.as_deref().and_then(views::named),
+            format: self.events_as.as_deref().and_then(event_formats::by_name),
             failed: false,
         }))
     }
@@ -88,24 +89,24 @@ pub struct EventsFile {
     file: File,
     shown: String,
     /// `None` writes the native format.
-    view: Option<Box<dyn View>>,
+    format: Option<Box<dyn EventFormat>>,
     failed: bool,
 }
 
 /// Writes events until it is dropped; dropping it writes all pending events first.
-pub struct Following {
+pub struct EventsWriter {
     stop: Option<oneshot::Sender<()>>,
     writer: Option<JoinHandle<()>>,
 }
 
 impl EventsFile {
     /// Writes on a separate thread, so that a slow disk does not delay calls. Must be called within a Tokio runtime.
-    pub fn follow(self, kernel: &Kernel) -> Following {
+    pub fn follow(self, kernel: &Kernel) -> EventsWriter {
         let subscription = kernel.subscribe(None, None);
         let (stop, stopped) = oneshot::channel();
         let runtime = Handle::current();
         let writer = std::thread::spawn(move || self.run(subscription, stopped, &runtime));
-        Following {
+        EventsWriter {
             stop: Some(stop),
             writer: Some(writer),
         }
@@ -135,9 +136,9 @@ impl EventsFile {
         }
     }
 
-    fn write(&mut self, news: Result<Arc<BusEvent>, Missed>) {
+    fn write(&mut self, news: Result<Arc<BusEvent>, MissedEvents>) {
         let mut lines = String::new();
-        for value in told(news, self.view.as_deref_mut()) {
+        for value in format_event(news, self.format.as_deref_mut()) {
             lines.push_str(&value.to_string());
             lines.push('\n');
         }
@@ -154,12 +155,12 @@ impl EventsFile {
     }
 }
 
-fn told(
-    news: Result<Arc<BusEvent>, Missed>,
-    view: Option<&mut (dyn View + 'static)>,
+fn format_event(
+    news: Result<Arc<BusEvent>, MissedEvents>,
+    view: Option<&mut (dyn EventFormat + 'static)>,
 ) -> Vec<Value> {
     match (news, view) {
-        (Ok(event), Some(view)) => view.take(&event),
+        (Ok(event), Some(view)) => view.convert(&event),
         (Ok(event), None) => vec![event.to_json()],
         // The same in every format, because readers must be able to detect gaps.
         (Err(missed), _) => {
@@ -168,7 +169,7 @@ fn told(
     }
 }
 
-impl Drop for Following {
+impl Drop for EventsWriter {
     fn drop(&mut self) {
         self.stop.take();
         if let Some(writer) = self.writer.take() {
@@ -181,8 +182,8 @@ impl Drop for Following {
 #[cfg(test)]
 mod tests {
     use toolhost_contract::Principal;
-    use toolhost_contract::bus::Happening;
-    use toolhost_contract::life::Millis;
+    use toolhost_contract::bus::EventKind;
+    use toolhost_contract::lifecycle::Timestamp;
 
     use super::*;
 
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_an_error_before_anything_runs() {
+    fn an_unwritable_file_is_an_error_before_anything_runs() {
         for (path, shown) in [
             (
                 "-",
@@ -212,28 +213,28 @@ mod tests {
     }
 
     #[test]
-    fn missed_events_are_told_in_every_systems_words() {
-        let missed = || Err(Missed { from: 3, to: 9 });
+    fn missed_events_are_reported_in_every_format() {
+        let missed = || Err(MissedEvents { from: 3, to: 9 });
         let lines = [json!({"type": "events.missed", "from": 3, "to": 9})];
-        let mut kode = views::named("kode").unwrap();
-        assert_eq!(told(missed(), None), lines);
-        assert_eq!(told(missed(), Some(kode.as_mut())), lines);
+        let mut kode = event_formats::by_name("kode").unwrap();
+        assert_eq!(format_event(missed(), None), lines);
+        assert_eq!(format_event(missed(), Some(kode.as_mut())), lines);
     }
 
     #[test]
     fn a_line_is_the_event_as_json() {
         let event = BusEvent {
             seq: 1,
-            at: Millis(5),
+            at: Timestamp(5),
             caller: Arc::new(Principal {
                 session: "s".into(),
                 ..Principal::default()
             }),
             call: None,
-            happening: Happening::RegistryChanged,
+            kind: EventKind::RegistryChanged,
             snapshot: None,
         };
-        let lines = told(Ok(Arc::new(event)), None);
+        let lines = format_event(Ok(Arc::new(event)), None);
         let shown = r#"{"seq":1,"ts":5,"type":"registry.changed","channel":"monitor","session":"s","agent":"main"}"#;
         assert_eq!(lines[0].to_string(), shown);
     }

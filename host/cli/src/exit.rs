@@ -65,12 +65,12 @@ impl From<ErrorClass> for Exit {
 
 /// An error with the exit code that it leads to.
 #[derive(Debug)]
-pub struct Failure {
+pub struct CliError {
     pub exit: Exit,
     pub error: anyhow::Error,
 }
 
-impl Failure {
+impl CliError {
     pub fn new(exit: Exit, message: impl std::fmt::Display) -> Self {
         Self {
             exit,
@@ -80,7 +80,7 @@ impl Failure {
 }
 
 /// An error without an explicit exit code counts as internal.
-impl From<anyhow::Error> for Failure {
+impl From<anyhow::Error> for CliError {
     fn from(error: anyhow::Error) -> Self {
         Self {
             exit: Exit::Internal,
@@ -90,12 +90,12 @@ impl From<anyhow::Error> for Failure {
 }
 
 pub trait OrExit<T> {
-    fn or_exit(self, exit: Exit) -> Result<T, Failure>;
+    fn or_exit(self, exit: Exit) -> Result<T, CliError>;
 }
 
 impl<T, E: Into<anyhow::Error>> OrExit<T> for Result<T, E> {
-    fn or_exit(self, exit: Exit) -> Result<T, Failure> {
-        self.map_err(|error| Failure {
+    fn or_exit(self, exit: Exit) -> Result<T, CliError> {
+        self.map_err(|error| CliError {
             exit,
             error: error.into(),
         })

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Read;
 
 use serde_json::{Map, Value};
-use toolhost_contract::numbers::{self, InexactInteger};
+use toolhost_contract::exact_integers::{self, InexactInteger};
 use toolhost_contract::text;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -12,7 +12,7 @@ pub enum InputError {
     #[error("`{0}` is not `key=value`; use `key=value`, `key:=JSON` or a JSON object")]
     NotAPair(String),
     #[error("`{0}` is given twice; to pass a list, use `{0}:=[\"a\",\"b\"]`")]
-    Twice(String),
+    Duplicate(String),
     #[error("`{key}={value}` should be {expected}: {reason}")]
     WrongType {
         key: String,
@@ -51,52 +51,53 @@ pub fn parse(
             if json.len() as u64 > limit {
                 Err(InputError::TooLong { limit })
             } else {
-                object(&json)
+                parse_object(&json)
             }
         }
-        [word] if word.trim_start().starts_with(['{', '[']) => object(word),
-        words => pairs(words, schema),
+        [word] if word.trim_start().starts_with(['{', '[']) => parse_object(word),
+        words => parse_pairs(words, schema),
     }
 }
 
-fn object(json: &str) -> Result<Value, InputError> {
-    numbers::check_integers(json.as_bytes())?;
+fn parse_object(json: &str) -> Result<Value, InputError> {
+    exact_integers::check_integers(json.as_bytes())?;
     let value: Value =
         serde_json::from_str(json).map_err(|error| InputError::NotJson(error.to_string()))?;
-    match kind_of(&value) {
+    match describe_type(&value) {
         "an object" => Ok(value),
         other => Err(InputError::NotAnObject(other)),
     }
 }
 
-fn pairs(words: &[String], schema: Option<&Value>) -> Result<Value, InputError> {
+fn parse_pairs(words: &[String], schema: Option<&Value>) -> Result<Value, InputError> {
     let mut input = Map::new();
     for word in words {
-        let (key, value) = pair(word, schema)?;
+        let (key, value) = parse_pair(word, schema)?;
         if input.insert(key.clone(), value).is_some() {
-            return Err(InputError::Twice(key));
+            return Err(InputError::Duplicate(key));
         }
     }
     Ok(Value::Object(input))
 }
 
-fn pair(word: &str, schema: Option<&Value>) -> Result<(String, Value), InputError> {
+fn parse_pair(word: &str, schema: Option<&Value>) -> Result<(String, Value), InputError> {
     let (key, value) = word
         .split_once('=')
         .filter(|(key, _)| !key.is_empty() && *key != ":")
-        .ok_or_else(|| InputError::NotAPair(text::inline(word, 80)))?;
+        .ok_or_else(|| InputError::NotAPair(text::escape_line(word, 80)))?;
     let (key, json) = match key.strip_suffix(':') {
         Some(key) => (key, true),
         None => (key, false),
     };
     let wrong = |expected: String, reason: String| InputError::WrongType {
-        key: text::inline(key, 80),
-        value: text::inline(value, 80),
+        key: text::escape_line(key, 80),
+        value: text::escape_line(value, 80),
         expected,
         reason,
     };
     if json {
-        let value = numbers::parse_exact(value).map_err(|error| wrong("JSON".to_owned(), error))?;
+        let value =
+            exact_integers::parse_exact(value).map_err(|error| wrong("JSON".to_owned(), error))?;
         return Ok((key.to_owned(), value));
     }
     let types = match schema {
@@ -108,20 +109,23 @@ fn pair(word: &str, schema: Option<&Value>) -> Result<(String, Value), InputErro
     }
     if types.is_empty() {
         // The schema accepts any type: valid JSON is parsed as JSON.
-        numbers::check_integers(value.as_bytes())
+        exact_integers::check_integers(value.as_bytes())
             .map_err(|error| wrong("JSON".to_owned(), error.to_string()))?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         return Ok((key.to_owned(), value));
     }
     let expected = || types.iter().copied().collect::<Vec<_>>().join(" or ");
-    numbers::check_integers(value.as_bytes())
+    exact_integers::check_integers(value.as_bytes())
         .map_err(|error| wrong(expected(), error.to_string()))?;
     let parsed: Value =
         serde_json::from_str(value).map_err(|_| wrong(expected(), "not JSON".to_owned()))?;
-    if types.iter().any(|wanted| fits(&parsed, wanted)) {
+    if types.iter().any(|wanted| has_type(&parsed, wanted)) {
         Ok((key.to_owned(), parsed))
     } else {
-        Err(wrong(expected(), format!("this is {}", kind_of(&parsed))))
+        Err(wrong(
+            expected(),
+            format!("this is {}", describe_type(&parsed)),
+        ))
     }
 }
 
@@ -141,7 +145,7 @@ fn types_of<'a>(schema: &'a Value, key: &str) -> BTreeSet<&'a str> {
     });
     let mut types = BTreeSet::new();
     match property {
-        Some(property) => collect(schema, property, &mut types, 0),
+        Some(property) => collect_types(schema, property, &mut types, 0),
         None => {
             types.insert("string");
         }
@@ -149,7 +153,12 @@ fn types_of<'a>(schema: &'a Value, key: &str) -> BTreeSet<&'a str> {
     types
 }
 
-fn collect<'a>(root: &'a Value, schema: &'a Value, types: &mut BTreeSet<&'a str>, depth: usize) {
+fn collect_types<'a>(
+    root: &'a Value,
+    schema: &'a Value,
+    types: &mut BTreeSet<&'a str>,
+    depth: usize,
+) {
     // A guest provides the schema, which can be recursive.
     if depth > 8 {
         return;
@@ -182,7 +191,7 @@ fn collect<'a>(root: &'a Value, schema: &'a Value, types: &mut BTreeSet<&'a str>
             .flatten()
         {
             let mut inner = BTreeSet::new();
-            collect(root, part, &mut inner, depth + 1);
+            collect_types(root, part, &mut inner, depth + 1);
             types.extend(inner);
         }
     }
@@ -191,7 +200,7 @@ fn collect<'a>(root: &'a Value, schema: &'a Value, types: &mut BTreeSet<&'a str>
             .strip_prefix('#')
             .and_then(|pointer| root.pointer(pointer))
     {
-        collect(root, target, types, depth + 1);
+        collect_types(root, target, types, depth + 1);
     }
 }
 
@@ -206,12 +215,12 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-fn fits(value: &Value, wanted: &str) -> bool {
+fn has_type(value: &Value, wanted: &str) -> bool {
     type_of(value) == wanted
         || (wanted == "integer" && value.as_f64().is_some_and(|number| number.fract() == 0.0))
 }
 
-fn kind_of(value: &Value) -> &'static str {
+fn describe_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

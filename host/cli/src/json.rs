@@ -8,12 +8,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use toolhost_contract::profile::{Rendered, Shown};
+use toolhost_contract::profile::{ProfiledTool, RenderedResult};
 use toolhost_contract::{
     CallError, Concurrency, Descriptor, Display, Failure, FileChange, Limits, Manifest, Outcome,
     Part, text,
 };
-use toolhost_kernel::{Entry, Report};
+use toolhost_kernel::{Report, ToolEntry};
 
 /// Formats JSON for output, with terminal control and invisible characters as JSON escapes. Parsing yields the same
 /// values.
@@ -146,7 +146,7 @@ pub fn error(error: &CallError) -> Value {
     }))
 }
 
-pub fn entry(entry: &Entry) -> Value {
+pub fn entry(entry: &ToolEntry) -> Value {
     let mut shown = tool(&entry.tool);
     // After qualification, the registered name differs from the tool's own name.
     shown["name"] = json!(entry.name);
@@ -167,7 +167,7 @@ pub fn change(change: &FileChange) -> Value {
 }
 
 /// A tool as a profile's model sees it.
-pub fn shown(one: &Shown) -> Value {
+pub fn shown(one: &ProfiledTool) -> Value {
     let mut shown = tool(&one.descriptor);
     shown["name"] = json!(one.name);
     shown["canonical"] = json!(one.canonical);
@@ -175,7 +175,7 @@ pub fn shown(one: &Shown) -> Value {
 }
 
 /// A result in the format of a profile.
-pub fn rendered(rendered: &Rendered) -> Value {
+pub fn rendered(rendered: &RenderedResult) -> Value {
     json!({
         "content": rendered.parts.iter().map(part).collect::<Vec<_>>(),
         "structured": rendered.structured,
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn t_07_json_that_is_printed_holds_nothing_that_a_terminal_obeys() {
+    fn t_07_printed_json_contains_no_control_characters() {
         let value = json!({"a\u{9b}": "\u{9b}2J\u{202e}\u{200b}\u{e0041}\u{7f}\u{fffe}\u{1b}", "e\u{301}": "ß\n"});
         let shown = pretty(&value).unwrap();
         assert_eq!(

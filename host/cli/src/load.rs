@@ -9,79 +9,79 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use toolhost::{
-    Agents, Broken, CommandAgents, CompiledPlugin, Compiler, Error, Launcher, Parts, PreparedHost,
-    Prompter, Resources, Served,
+    Agents, BrokenPlugin, CommandAgents, CompiledPlugin, Compiler, Error, HostParts, Launcher,
+    PreparedHost, Prompter, Resources, ServedPlugin,
 };
-use toolhost_contract::units::show_duration;
+use toolhost_contract::units::format_duration;
 use toolhost_contract::{Capability, Manifest, text};
 use toolhost_kernel::Kernel;
 use toolhost_mcp::{ClientAgents, Readiness};
 use toolhost_runtime::Runtime;
-use toolhost_telemetry::{Following, Telemetry};
+use toolhost_telemetry::{Telemetry, TelemetryTask};
 
-use crate::exit::{Exit, Failure, OrExit};
-use crate::settings::Settings;
+use crate::exit::{CliError, Exit, OrExit};
+use crate::settings::CliSettings;
 use crate::terminal::note;
-use crate::unused::unused;
+use crate::unmatched_settings::unmatched_settings;
 
 mod resources;
 mod server_log;
-mod server_notes;
+mod server_messages;
 pub mod servers;
 
 use resources::ServerResources;
-use server_notes::Said;
-use servers::{Keep, Registrar, Servers};
+use server_messages::MessageLimiter;
+use servers::{Registrar, ServerStorage, Servers};
 
-pub use toolhost::Purpose;
+pub use toolhost::LoadPurpose;
 
 /// Maximum number of warnings about duplicate names without `--verbose`.
-const FEW: usize = 3;
+const MAX_WARNINGS: usize = 3;
 
-pub struct Host {
+pub struct RunningHost {
     pub kernel: Arc<Kernel>,
     pub loaded: toolhost::Host,
-    pub settings: Settings,
+    pub settings: CliSettings,
     servers: Mutex<Servers>,
     resources: Arc<ServerResources>,
     readiness: watch::Sender<Readiness>,
-    settling: Mutex<Option<JoinHandle<()>>>,
+    settle_task: Mutex<Option<JoinHandle<()>>>,
     /// Whether [`Host::settle`] has reported.
-    told: AtomicBool,
+    has_reported: AtomicBool,
     /// Exports telemetry if the environment configures a collector.
-    telemetry: Mutex<Option<Following>>,
+    telemetry: Mutex<Option<TelemetryTask>>,
 }
 
 /// Loads all plugins and servers of the settings. Reports failures on standard error.
 pub async fn load(
-    settings: Settings,
+    settings: CliSettings,
     prompter: Arc<dyn Prompter>,
-    purpose: Purpose,
-) -> Result<Host, Failure> {
+    purpose: LoadPurpose,
+) -> Result<RunningHost, CliError> {
     load_with(settings, prompter, purpose, |_| {}).await
 }
 
 /// Like [`load`], for callers that need all events: `begin` is called with the kernel before anything is sealed or
 /// registered.
 pub async fn load_with(
-    settings: Settings,
+    settings: CliSettings,
     prompter: Arc<dyn Prompter>,
-    purpose: Purpose,
+    purpose: LoadPurpose,
     begin: impl FnOnce(&Kernel),
-) -> Result<Host, Failure> {
-    let host = load_alone(settings, prompter, purpose, begin).await?;
+) -> Result<RunningHost, CliError> {
+    let host = load_without_servers(settings, prompter, purpose, begin).await?;
     host.connect();
-    host.settle().await;
+    host.wait_for_servers().await;
     Ok(host)
 }
 
 /// Like [`load_with`], without starting servers; [`Host::connect`] starts them.
-pub async fn load_alone(
-    settings: Settings,
+pub async fn load_without_servers(
+    settings: CliSettings,
     prompter: Arc<dyn Prompter>,
-    purpose: Purpose,
+    purpose: LoadPurpose,
     begin: impl FnOnce(&Kernel),
-) -> Result<Host, Failure> {
+) -> Result<RunningHost, CliError> {
     let starting = prepare(settings, prompter, purpose, begin).await?;
     starting.load(|_| {}).await
 }
@@ -89,8 +89,8 @@ pub async fn load_alone(
 /// A host with checked settings whose plugins are not compiled yet. It can already serve clients.
 pub struct StartingHost {
     prepared: PreparedHost,
-    pub settings: Settings,
-    purpose: Purpose,
+    pub settings: CliSettings,
+    purpose: LoadPurpose,
     resources: Arc<ServerResources>,
     telemetry: Option<Telemetry>,
     readiness: watch::Sender<Readiness>,
@@ -98,37 +98,37 @@ pub struct StartingHost {
 
 /// Performs all steps that need no compiled plugin. Invalid settings are an error.
 pub async fn prepare(
-    settings: Settings,
+    settings: CliSettings,
     prompter: Arc<dyn Prompter>,
-    purpose: Purpose,
+    purpose: LoadPurpose,
     begin: impl FnOnce(&Kernel),
-) -> Result<StartingHost, Failure> {
+) -> Result<StartingHost, CliError> {
     if settings.core.plugins.is_empty() && !settings.has_servers() {
-        let where_else = match settings.core.places.config_file() {
+        let where_else = match settings.core.host_paths.config_file() {
             Some(file) => format!(", or set `plugins = [\"DIR\"]` in {}", file.display()),
             None => String::new(),
         };
-        return Err(Failure::new(
+        return Err(CliError::new(
             Exit::Usage,
             format!("no plugin directory given; pass --plugins DIR{where_else}"),
         ));
     }
     let resources = Arc::new(ServerResources::default());
     let telemetry = match purpose {
-        Purpose::Run => {
+        LoadPurpose::Run => {
             Telemetry::from_env(|name| std::env::var(name).ok()).or_exit(Exit::Config)?
         }
-        Purpose::Look | Purpose::Judge => None,
+        LoadPurpose::List | LoadPurpose::Explain => None,
     };
     let launcher = Launcher::this_program(["process-launcher".into()]);
-    let prepared = Parts {
+    let prepared = HostParts {
         prompter,
         agents: agents(&settings, &launcher),
         compiler: compiler()?,
         launcher: Some(launcher),
         resources: Some(Arc::clone(&resources) as Arc<dyn Resources>),
-        say: Arc::new(note),
-        ..Parts::new(settings.core.clone(), purpose)
+        on_message: Arc::new(note),
+        ..HostParts::new(settings.core.clone(), purpose)
     }
     .prepare(begin)
     .await?;
@@ -148,13 +148,13 @@ impl StartingHost {
     }
 
     /// The guest paths of the directories that tools will see.
-    pub fn folders(&self) -> BTreeSet<String> {
-        self.prepared.folders()
+    pub fn guest_paths(&self) -> BTreeSet<String> {
+        self.prepared.guest_paths()
     }
 
     /// Returns a function that blocks plugins from connecting to an address, for addresses that this host listens on.
-    pub fn keep_off(&self) -> impl Fn(SocketAddr) + use<> {
-        self.prepared.keep_off()
+    pub fn block_address(&self) -> impl Fn(SocketAddr) + use<> {
+        self.prepared.block_address()
     }
 
     pub fn readiness(&self) -> watch::Receiver<Readiness> {
@@ -162,10 +162,13 @@ impl StartingHost {
     }
 
     /// Compiles the plugins or loads them from the cache. Reports failures on standard error.
-    pub async fn load(self, compiled: impl Fn(CompiledPlugin<'_>)) -> Result<Host, Failure> {
+    pub async fn load(
+        self,
+        compiled: impl Fn(CompiledPlugin<'_>),
+    ) -> Result<RunningHost, CliError> {
         let loaded = self.prepared.load(compiled).await?;
-        let follow = |telemetry: Telemetry| telemetry.follow(loaded.kernel.subscribe(None, None));
-        let host = Host {
+        let follow = |telemetry: Telemetry| telemetry.spawn(loaded.kernel.subscribe(None, None));
+        let host = RunningHost {
             kernel: Arc::clone(&loaded.kernel),
             telemetry: Mutex::new(self.telemetry.map(follow)),
             loaded,
@@ -173,18 +176,18 @@ impl StartingHost {
             servers: Mutex::default(),
             resources: self.resources,
             readiness: self.readiness,
-            settling: Mutex::default(),
-            told: AtomicBool::new(false),
+            settle_task: Mutex::default(),
+            has_reported: AtomicBool::new(false),
         };
-        host.report();
+        host.report_problems();
         let missing = &host.loaded.missing;
         match (missing.is_empty(), self.purpose) {
             (true, _) => {}
-            (false, Purpose::Run | Purpose::Judge) => {
-                return Err(Failure::new(Exit::Config, missing.join("\n")));
+            (false, LoadPurpose::Run | LoadPurpose::Explain) => {
+                return Err(CliError::new(Exit::Config, missing.join("\n")));
             }
             // A user who inspects the plugins may be looking for this error.
-            (false, Purpose::Look) => missing
+            (false, LoadPurpose::List) => missing
                 .iter()
                 .for_each(|words| note(&format!("error: {words}"))),
         }
@@ -193,15 +196,15 @@ impl StartingHost {
 }
 
 /// The configured sub-agent commands, and the MCP client of a call if sampling is enabled.
-fn agents(settings: &Settings, launcher: &Launcher) -> Option<Arc<dyn Agents>> {
-    let desk = settings.mcp.desk.clone();
+fn agents(settings: &CliSettings, launcher: &Launcher) -> Option<Arc<dyn Agents>> {
+    let desk = settings.mcp.prompter.clone();
     let desk = desk.filter(|_| settings.mcp.sampling)?;
-    let commands = settings.core.beyond.agents.clone();
+    let commands = settings.core.external_access.agents.clone();
     let commands = CommandAgents::new(commands, Some(launcher.clone()));
     Some(Arc::new(ClientAgents::new(desk, Arc::new(commands))))
 }
 
-impl From<Error> for Failure {
+impl From<Error> for CliError {
     fn from(error: Error) -> Self {
         let exit = match error {
             Error::Settings(_) => Exit::Config,
@@ -209,12 +212,12 @@ impl From<Error> for Failure {
             Error::Store(_) => Exit::Store,
             Error::Internal(_) => Exit::Internal,
         };
-        Failure::new(exit, error)
+        CliError::new(exit, error)
     }
 }
 
 /// The compiler runs in a separate process, which can be killed and whose memory is isolated from the host.
-fn compiler() -> Result<Compiler, Failure> {
+fn compiler() -> Result<Compiler, CliError> {
     Ok(Compiler::Child {
         program: std::env::current_exe().or_exit(Exit::Internal)?,
         args: vec!["compile-worker".into()],
@@ -222,8 +225,8 @@ fn compiler() -> Result<Compiler, Failure> {
 }
 
 /// The runtime without a kernel, with a cache if there is a directory for it.
-pub fn runtime(cache_dir: Option<PathBuf>, max_concurrent: usize) -> Result<Runtime, Failure> {
-    let say: toolhost::Say = Arc::new(note);
+pub fn runtime(cache_dir: Option<PathBuf>, max_concurrent: usize) -> Result<Runtime, CliError> {
+    let say: toolhost::MessageSink = Arc::new(note);
     Ok(toolhost::runtime(
         cache_dir,
         max_concurrent,
@@ -232,7 +235,7 @@ pub fn runtime(cache_dir: Option<PathBuf>, max_concurrent: usize) -> Result<Runt
     )?)
 }
 
-fn note_loaded(served: &Served) {
+fn note_loaded(served: &ServedPlugin) {
     let how = if served.from_cache {
         "from the cache"
     } else {
@@ -242,11 +245,11 @@ fn note_loaded(served: &Served) {
     note(&format!(
         "loaded {name} {version}: {} tools, {how}, {}",
         served.tools.len(),
-        show_duration(served.took)
+        format_duration(served.load_time)
     ));
 }
 
-impl Host {
+impl RunningHost {
     /// Starts other servers and the discovery command. A failure is reported and does not affect the others.
     pub fn connect(&self) {
         if !self.settings.has_servers() {
@@ -254,14 +257,14 @@ impl Host {
             return;
         }
         self.readiness.send_replace(Readiness::Loaded);
-        let keep = Keep::of(&self.settings);
+        let keep = ServerStorage::from_settings(&self.settings);
         let registrar = Registrar {
             kernel: Arc::downgrade(&self.kernel),
             only_tools: self.settings.core.only_tools.clone(),
             verbose: self.settings.verbose,
-            said: Said::default(),
+            limiter: MessageLimiter::default(),
         };
-        let hear = Arc::new(move |shared: &_, news| registrar.hear(shared, news));
+        let hear = Arc::new(move |shared: &_, news| registrar.on_event(shared, news));
         let servers = Servers::start(&self.settings, &keep, hear);
         self.resources.set(&servers);
         let started: Vec<_> = servers.started().map(Arc::clone).collect();
@@ -272,14 +275,17 @@ impl Host {
         let readiness = self.readiness.clone();
         let settling = tokio::spawn(async move {
             let discovered = servers::discover(discovery.as_ref(), verbose, &keep, &kernel);
-            tokio::join!(discovered, servers::wait(&started));
+            tokio::join!(discovered, servers::wait_until_started(&started));
             readiness.send_replace(Readiness::Settled);
         });
-        *self.settling.lock().unwrap_or_else(PoisonError::into_inner) = Some(settling);
+        *self
+            .settle_task
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(settling);
     }
 
     /// Whether the tool belongs to a plugin that neither calls other tools nor uses resources of servers.
-    pub fn is_by_itself(&self, tool: &str) -> bool {
+    pub fn needs_no_servers(&self, tool: &str) -> bool {
         const OTHERS: [Capability; 3] =
             [Capability::Tools, Capability::Agents, Capability::Resources];
         let registry = self.kernel.registry();
@@ -295,26 +301,26 @@ impl Host {
     }
 
     /// Waits until other servers have registered their tools or timed out, then reports problems.
-    pub async fn settle(&self) {
+    pub async fn wait_for_servers(&self) {
         let mut readiness = self.readiness.subscribe();
         // The sender is a field of `self`, so this cannot fail.
         let _ = readiness
             .wait_for(|reached| *reached == Readiness::Settled)
             .await;
-        if self.told.swap(true, Ordering::Relaxed) {
+        if self.has_reported.swap(true, Ordering::Relaxed) {
             return;
         }
         self.servers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .notes();
-        self.report_words();
+            .report();
+        self.report_unmatched();
     }
 
     /// Stops servers, flushes records to disk and delivers pending events and telemetry.
-    pub async fn finish(&self) -> Result<(), Failure> {
+    pub async fn shut_down(&self) -> Result<(), CliError> {
         let settling = self
-            .settling
+            .settle_task
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
@@ -329,7 +335,7 @@ impl Host {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        let finished = self.loaded.finish().await;
+        let finished = self.loaded.shut_down().await;
         if let Some(telemetry) = telemetry
             && let Err(error) = telemetry.shutdown().await
         {
@@ -339,7 +345,7 @@ impl Host {
     }
 
     /// Returns an error if there is nothing to serve. A partially loaded host is not an error.
-    pub fn require_plugins(&self) -> Result<(), Failure> {
+    pub fn require_plugins(&self) -> Result<(), CliError> {
         let has_tools = self.kernel.registry().names().next().is_some();
         if self.loaded.plugins.is_empty() && !(self.settings.has_servers() && has_tools) {
             let what = if self.settings.has_servers() {
@@ -347,14 +353,14 @@ impl Host {
             } else {
                 "no plugin could be loaded; see the messages above"
             };
-            return Err(Failure::new(Exit::NoPlugin, what));
+            return Err(CliError::new(Exit::NoPlugin, what));
         }
         Ok(())
     }
 
     /// Prints a note if plugins request files but no directory is granted, because every path will be "not found".
-    pub fn note_missing_folders(&self) {
-        if self.loaded.lacks_folders() {
+    pub fn note_missing_grants(&self) {
+        if self.loaded.lacks_grants() {
             note(
                 "note: no directory is granted, so tools see no files; grant one with --allow-path DIR or DIR:rw",
             );
@@ -362,15 +368,15 @@ impl Host {
     }
 
     /// Reports plugins that could not be loaded, and warnings.
-    fn report(&self) {
+    fn report_problems(&self) {
         let verbose = self.settings.verbose;
         let loaded = &self.loaded;
         if verbose {
             loaded.plugins.iter().for_each(note_loaded);
         }
-        for Broken { path, reason } in &loaded.broken {
-            let reason = text::inline(reason, 2_000);
-            let path = text::inline(&path.to_string_lossy(), 4_096);
+        for BrokenPlugin { path, reason } in &loaded.broken {
+            let reason = text::escape_line(reason, 2_000);
+            let path = text::escape_line(&path.to_string_lossy(), 4_096);
             let place = if reason.contains(&path) {
                 String::new()
             } else {
@@ -378,14 +384,18 @@ impl Host {
             };
             note(&format!("error: {place}{reason}"));
         }
-        for left_out in self.kernel.registry().left_out() {
+        for left_out in self.kernel.registry().unavailable() {
             note(&format!("error: {left_out}"));
         }
         for warning in &self.settings.warnings {
             note(&format!("warning: {warning}"));
         }
         let warnings = self.kernel.warnings();
-        let shown = if verbose { warnings.len() } else { FEW };
+        let shown = if verbose {
+            warnings.len()
+        } else {
+            MAX_WARNINGS
+        };
         for warning in warnings.iter().take(shown) {
             note(&format!("warning: {warning}"));
         }
@@ -398,7 +408,7 @@ impl Host {
     }
 
     /// Reports rules and settings that match nothing, once all tools are registered.
-    fn report_words(&self) {
+    fn report_unmatched(&self) {
         let loaded = &self.loaded;
         // The rules of a plugin that failed to load match nothing either, and its error is enough.
         if loaded.broken.is_empty() {
@@ -408,10 +418,10 @@ impl Host {
                 .map(|served| served.manifest.name.as_str())
                 .collect();
             let registry = self.kernel.registry();
-            for found in loaded.findings() {
-                note(&format!("warning: {}: {}", found.at, found.message));
+            for found in loaded.rule_warnings() {
+                note(&format!("warning: {}: {}", found.position, found.message));
             }
-            for word in unused(&self.settings.core, &registry, &plugins) {
+            for word in unmatched_settings(&self.settings.core, &registry, &plugins) {
                 note(&format!("warning: {word}"));
             }
         }

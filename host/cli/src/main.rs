@@ -6,7 +6,6 @@
 mod args;
 mod commands;
 mod config;
-mod describe;
 mod events_file;
 mod exit;
 mod input;
@@ -16,11 +15,12 @@ mod prompt;
 mod records;
 mod serve;
 mod settings;
+mod shell_words;
 mod terminal;
 #[cfg(test)]
 mod testing;
-mod unused;
-mod words;
+mod tool_description;
+mod unmatched_settings;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -30,14 +30,14 @@ use clap::Parser;
 use toolhost_contract::text;
 
 use crate::args::{Cli, Command, ConfigCommand};
-use crate::exit::{Exit, Failure};
+use crate::exit::{CliError, Exit};
 
 /// Calls allocate and free many small objects across threads; docs/benchmarks.md states the measured gain.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// How long background tasks may run after the server has stopped.
-const LAST_TASKS: Duration = Duration::from_secs(1);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
@@ -54,13 +54,13 @@ fn main() -> ExitCode {
             "warning: cannot reset ignored signals, so commands inherit them: {error}"
         ));
     }
-    use_all_descriptors();
+    raise_descriptor_limit();
     match run(command) {
         Ok(exit) => exit.into(),
-        Err(Failure { exit, error }) => {
+        Err(CliError { exit, error }) => {
             terminal::note(&format!(
                 "error: {}",
-                text::block(&format!("{error:#}"), 8_000)
+                text::escape_lines(&format!("{error:#}"), 8_000)
             ));
             exit.into()
         }
@@ -68,7 +68,7 @@ fn main() -> ExitCode {
 }
 
 /// Raises the soft limit of open files to the hard limit, because each call may hold a thousand files.
-fn use_all_descriptors() {
+fn raise_descriptor_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -76,7 +76,7 @@ fn use_all_descriptors() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-fn run(command: Command) -> Result<Exit, Failure> {
+fn run(command: Command) -> Result<Exit, CliError> {
     let runtime = || {
         tokio::runtime::Builder::new_multi_thread()
             .enable_all()
@@ -88,7 +88,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
             let runtime = runtime()?;
             let exit = commands::run::run(&runtime, &args);
             // A read of standard input that is not a pipe cannot be interrupted and may never return.
-            runtime.shutdown_timeout(LAST_TASKS);
+            runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
             exit
         }
         Command::Call(args) => runtime()?.block_on(commands::call::call(args)),

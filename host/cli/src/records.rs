@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use toolhost_contract::life::Millis;
-use toolhost_store::{Breakage, Store, Verification};
+use toolhost_contract::lifecycle::Timestamp;
+use toolhost_store::{ChainDefect, Store, Verification};
 
 use crate::args::HostArgs;
-use crate::exit::{Exit, Failure, OrExit};
-use crate::settings::Settings;
+use crate::exit::{CliError, Exit, OrExit};
+use crate::settings::CliSettings;
 
 /// Flags of commands that read records.
 #[derive(Debug, Clone, Default, Args)]
@@ -19,8 +19,8 @@ pub struct StoreArgs {
 }
 
 impl StoreArgs {
-    pub fn open(&self) -> Result<Store, Failure> {
-        let settings = Settings::load(&HostArgs {
+    pub fn open(&self) -> Result<Store, CliError> {
+        let settings = CliSettings::load(&HostArgs {
             config: self.config.clone(),
             ..HostArgs::default()
         })?;
@@ -28,23 +28,23 @@ impl StoreArgs {
     }
 
     /// Opens the store and verifies the audit chain against its head. Rows are compared with the chain when read.
-    pub fn open_verified(&self) -> Result<Store, Failure> {
+    pub fn open_verified(&self) -> Result<Store, CliError> {
         let store = self.open()?;
         match store.verify_chain().or_exit(Exit::Store)? {
             Verification::Verified { .. } => Ok(store),
-            Verification::Broken { seq, reason } => Err(broken(seq, &reason)),
+            Verification::Broken { seq, reason } => Err(chain_broken(seq, &reason)),
         }
     }
 }
 
-pub fn broken(seq: i64, reason: &Breakage) -> Failure {
+pub fn chain_broken(seq: i64, reason: &ChainDefect) -> CliError {
     let words = format!("the audit chain is broken at step {seq}: {reason}");
-    Failure::new(Exit::ToolFailed, words)
+    CliError::new(Exit::ToolFailed, words)
 }
 
-pub fn open(settings: &Settings) -> Result<Store, Failure> {
+pub fn open(settings: &CliSettings) -> Result<Store, CliError> {
     let Some(dir) = &settings.core.store else {
-        return Err(Failure::new(
+        return Err(CliError::new(
             Exit::Config,
             "no records are kept: the store is disabled in the configuration, or there is no home directory for it",
         ));
@@ -52,15 +52,15 @@ pub fn open(settings: &Settings) -> Result<Store, Failure> {
     Store::open(dir).or_exit(Exit::Store)
 }
 
-pub fn now() -> Millis {
+pub fn now() -> Timestamp {
     toolhost_kernel::Clock::system().now()
 }
 
 /// Formats a time as `2026-11-22 02:43:05Z`, in UTC so that records of different machines can be compared.
-pub fn time(at_ms: i64) -> String {
+pub fn format_time(at_ms: i64) -> String {
     let seconds = at_ms.div_euclid(1_000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = date(days);
+    let (year, month, day) = date_from_days(days);
     let (hour, minute) = (second / 3_600, second / 60 % 60);
     format!(
         "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02}Z",
@@ -69,7 +69,7 @@ pub fn time(at_ms: i64) -> String {
 }
 
 /// The Gregorian date `days` after 1970-01-01. Years are counted from March, which puts the leap day last.
-fn date(days: i64) -> (i64, i64, i64) {
+fn date_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year_of_era =
@@ -99,7 +99,7 @@ mod tests {
             (1_709_251_199_999, "2024-02-29 23:59:59Z"),
             (4_107_542_400_000, "2100-03-01 00:00:00Z"),
         ] {
-            assert_eq!(time(at_ms), shown);
+            assert_eq!(format_time(at_ms), shown);
         }
     }
 }

@@ -7,34 +7,34 @@ use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use toolhost::{CompiledPlugin, Folder};
+use toolhost::{CompiledPlugin, GrantedDirectory};
 use toolhost_contract::text;
-use toolhost_mcp::{ServerInfo, SessionEnd, serve_stdio};
+use toolhost_mcp::{ServeOptions, SessionEnd, serve_stdio};
 
-use crate::exit::{Exit, Failure, OrExit as _};
-use crate::load::{Host, StartingHost};
+use crate::exit::{CliError, Exit, OrExit as _};
+use crate::load::{RunningHost, StartingHost};
 use crate::serve::http::HttpArgs;
 use crate::terminal::note;
 
 /// Calls that take longer become MCP tasks, for clients that support tasks.
-const TASKS_AFTER: Duration = Duration::from_secs(10);
+const TASK_THRESHOLD: Duration = Duration::from_secs(10);
 
 /// Serves clients, also while plugins are compiled, until the client disconnects or a signal arrives. Nothing else may
 /// write to standard output meanwhile.
-pub async fn serve(starting: StartingHost, args: &HttpArgs) -> Result<(), Failure> {
-    let info = info(&starting);
+pub async fn serve(starting: StartingHost, args: &HttpArgs) -> Result<(), CliError> {
+    let info = server_info(&starting);
     let own_folders = Arc::clone(&info.own_folders);
     let kernel = Arc::clone(starting.kernel());
     let settings = starting.settings.clone();
-    let keep_off = starting.keep_off();
+    let keep_off = starting.block_address();
     let mut loading = tokio::spawn(load_plugins(starting, own_folders));
     let served = Arc::clone(&kernel);
-    let told = http::signals().or_exit(Exit::Internal)?;
+    let told = http::count_signals().or_exit(Exit::Internal)?;
     let mut serving = pin!(async {
         match args.http {
             Some(address) => args.serve(address, served, info, &settings, keep_off).await,
             // Some clients stop their servers with a signal and never close the input.
-            None => serve_stdio(served, info, http::after(1, told.clone()))
+            None => serve_stdio(served, info, http::wait_for_signals(1, told.clone()))
                 .await
                 .or_exit(Exit::Internal),
         }
@@ -43,37 +43,37 @@ pub async fn serve(starting: StartingHost, args: &HttpArgs) -> Result<(), Failur
         loaded = &mut loading => (loaded.or_exit(Exit::Internal)??, false),
         ended = &mut serving => match ended? {
             // No client waits for the host to exit, so it can still report errors of plugins.
-            SessionEnd::NotBegun => tokio::select! {
+            SessionEnd::BeforeInitialize => tokio::select! {
                 loaded = &mut loading => (loaded.or_exit(Exit::Internal)??, true),
-                () = http::after(1, told.clone()) => return kernel.flush().await.or_exit(Exit::Store),
+                () = http::wait_for_signals(1, told.clone()) => return kernel.flush().await.or_exit(Exit::Store),
             },
             SessionEnd::Ended => return kernel.flush().await.or_exit(Exit::Store),
         },
     };
     if !is_over {
-        settling(&host, serving).await?;
+        serve_while_settling(&host, serving).await?;
     }
-    host.finish().await
+    host.shut_down().await
 }
 
 /// Loads the plugins, then connects to other servers, which updates the readiness that clients see.
 async fn load_plugins(
     starting: StartingHost,
     own: Arc<OnceLock<Vec<String>>>,
-) -> Result<Host, Failure> {
+) -> Result<RunningHost, CliError> {
     let host = starting.load(note_compiled).await?;
     if !host.settings.has_servers() {
         host.require_plugins()?;
     }
     let plugins = host.loaded.plugins.iter();
-    let folders = plugins.flat_map(|served| &served.folders);
-    own.get_or_init(|| own_folders(folders));
+    let folders = plugins.flat_map(|served| &served.directories);
+    own.get_or_init(|| provided_directories(folders));
     host.connect();
     if host.loaded.plugins.is_empty() {
-        host.settle().await;
+        host.wait_for_servers().await;
         host.require_plugins()?;
     }
-    host.note_missing_folders();
+    host.note_missing_grants();
     Ok(host)
 }
 
@@ -81,16 +81,16 @@ fn note_compiled(plugin: CompiledPlugin<'_>) {
     let name = plugin.path.file_name().unwrap_or_default();
     note(&format!(
         "compiled {} ({} of {} plugins are ready)",
-        text::inline(&name.to_string_lossy(), 100),
+        text::escape_line(&name.to_string_lossy(), 100),
         plugin.done,
-        plugin.of
+        plugin.total
     ));
 }
 
 /// Serves, and meanwhile reports problems of other servers once they have settled.
-async fn settling<F: Future>(host: &Host, serving: F) -> F::Output {
+async fn serve_while_settling<F: Future>(host: &RunningHost, serving: F) -> F::Output {
     let said = async {
-        host.settle().await;
+        host.wait_for_servers().await;
         std::future::pending::<()>().await;
     };
     tokio::select! {
@@ -99,28 +99,28 @@ async fn settling<F: Future>(host: &Host, serving: F) -> F::Output {
     }
 }
 
-fn info(starting: &StartingHost) -> ServerInfo {
+fn server_info(starting: &StartingHost) -> ServeOptions {
     let settings = &starting.settings;
-    ServerInfo {
+    ServeOptions {
         name: "toolhost".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         profile: settings.profile,
         others: settings.others,
-        desk: settings.mcp.desk.clone(),
+        prompter: settings.mcp.prompter.clone(),
         roots: settings.mcp.roots,
         structured: settings.mcp.structured,
         own_folders: Arc::default(),
         readiness: Some(starting.readiness()),
-        tasks_after: Some(TASKS_AFTER),
+        tasks_after: Some(TASK_THRESHOLD),
         instructions: Some(instructions(
-            &starting.folders(),
+            &starting.guest_paths(),
             settings.servers.iter().any(|server| server.enabled) || settings.discovery.is_some(),
         )),
     }
 }
 
 /// Serves the benchmark baseline until its client disconnects.
-pub async fn serve_noop(over_http: bool) -> Result<Exit, Failure> {
+pub async fn serve_noop(over_http: bool) -> Result<Exit, CliError> {
     let served = if over_http {
         toolhost_mcp::serve_noop_http(|url| note(&format!("listening on {url}"))).await
     } else {
@@ -131,8 +131,8 @@ pub async fn serve_noop(over_http: bool) -> Result<Exit, Failure> {
 }
 
 /// The guest paths of the host's own directories, and the host paths of writable ones, which changes are reported with.
-fn own_folders<'a>(folders: impl Iterator<Item = &'a Folder>) -> Vec<String> {
-    let own = folders.filter(|folder| folder.is_own());
+fn provided_directories<'a>(folders: impl Iterator<Item = &'a GrantedDirectory>) -> Vec<String> {
+    let own = folders.filter(|folder| folder.is_provided());
     let names: BTreeSet<String> = own
         .flat_map(|folder| {
             let host = (folder.access == "rw").then(|| folder.host.to_string_lossy().into_owned());
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_learns_the_names_of_folders_and_not_their_places() {
+    fn instructions_contain_guest_paths_only() {
         let folders = ["/workspace", "/extra/1"].map(str::to_owned);
         let text = instructions(&BTreeSet::from(folders), false);
         assert!(

@@ -8,22 +8,22 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use toolhost::{
-    AllowedPath, Excludes, HookSettings, Places, PluginSettings, RetentionSettings,
-    files_of_command, guest_name,
+    AllowedPath, Excludes, HookSettings, HostPaths, PluginSettings, RetentionSettings,
+    command_files, guest_name,
 };
-use toolhost_contract::profile::{Others, Profile};
-use toolhost_hostfiles::check_folder;
+use toolhost_contract::profile::{Profile, UnmappedTools};
+use toolhost_hostfiles::check_directory;
 use toolhost_kernel::{AbTest, schedule};
-use toolhost_mcp_client::{Discovery, ServerConfig, Way};
+use toolhost_mcp_client::{Discovery, ServerConfig, TransportConfig};
 
 use crate::args::HostArgs;
 use crate::config::{
     self, AbTestTable, Bound, Config, OnDuplicate, PathEntry, PoolsTable, RetentionTable, UseTools,
-    expand,
+    expand_variables,
 };
-use crate::exit::{Exit, Failure, OrExit};
+use crate::exit::{CliError, Exit, OrExit};
 
-mod beyond;
+mod external_access;
 mod hooks;
 mod mcp;
 mod policy;
@@ -34,7 +34,7 @@ pub use policy::RuleLists;
 pub use servers::{DiscoverySettings, ServerSettings};
 
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct CliSettings {
     /// Settings of the library.
     pub core: toolhost::Settings,
     /// The rules given as forms, as written.
@@ -47,13 +47,13 @@ pub struct Settings {
     pub verbose: bool,
     /// The profile that the model uses.
     pub profile: Profile,
-    pub others: Others,
+    pub others: UnmappedTools,
     pub mcp: McpSettings,
 }
 
 /// The environment that settings depend on, injected for tests.
 #[derive(Clone, Copy)]
-pub struct World<'a> {
+pub struct SettingsEnv<'a> {
     pub directory: &'a Path,
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     /// Reads a file that the configuration refers to.
@@ -62,29 +62,29 @@ pub struct World<'a> {
     pub interactive: bool,
 }
 
-impl Settings {
+impl CliSettings {
     /// Reads the configuration file, if any, and applies the command line over it.
-    pub fn load(args: &HostArgs) -> Result<Self, Failure> {
+    pub fn load(args: &HostArgs) -> Result<Self, CliError> {
         Self::load_for(args, std::io::stdin().is_terminal())
     }
 
     /// Like [`Settings::load`], for a client program that answers prompts.
-    pub fn load_answered(args: &HostArgs) -> Result<Self, Failure> {
+    pub fn load_interactive(args: &HostArgs) -> Result<Self, CliError> {
         Self::load_for(args, true)
     }
 
-    fn load_for(args: &HostArgs, interactive: bool) -> Result<Self, Failure> {
+    fn load_for(args: &HostArgs, interactive: bool) -> Result<Self, CliError> {
         let directory = std::env::current_dir().or_exit(Exit::Internal)?;
         let variable = |name: &str| std::env::var(name).ok();
-        let world = World {
+        let world = SettingsEnv {
             directory: &directory,
             variable: &variable,
-            read: &|file| config::text_of(file).map_err(|error| error.to_string()),
+            read: &|file| config::read_trusted(file).map_err(|error| error.to_string()),
             interactive,
         };
-        let places = Places::find(variable);
+        let places = HostPaths::from_env(variable);
         if let Some(state) = &places.state {
-            check_folder(state).or_exit(Exit::Config)?;
+            check_directory(state).or_exit(Exit::Config)?;
         }
         let file = match &args.config {
             Some(file) => Some(directory.join(file)),
@@ -100,17 +100,17 @@ impl Settings {
             .or_exit(Exit::Config)?
             .unwrap_or_default();
         Self::resolve(args, config, file, places, &world)
-            .map_err(|message| Failure::new(Exit::Config, message))
+            .map_err(|message| CliError::new(Exit::Config, message))
     }
 
     pub fn resolve(
         args: &HostArgs,
         config: Config,
         config_file: Option<PathBuf>,
-        mut places: Places,
-        world: &World<'_>,
+        mut places: HostPaths,
+        world: &SettingsEnv<'_>,
     ) -> Result<Self, String> {
-        let world = &World {
+        let world = &SettingsEnv {
             // The user of an MCP client.
             interactive: world.interactive || config.mcp.ask == Some(true),
             ..*world
@@ -125,7 +125,7 @@ impl Settings {
             None => error,
         };
         let of_file = |path: &str| -> Result<PathBuf, String> {
-            let expanded = expand(path, world.variable).map_err(in_file)?;
+            let expanded = expand_variables(path, world.variable).map_err(in_file)?;
             Ok(absolute(base, Path::new(&expanded)))
         };
         let entries_of_file =
@@ -154,8 +154,8 @@ impl Settings {
                 .map(Vec::as_slice)
                 .concat(),
         };
-        let number = |entries| number(entries, &general);
-        let paths = number(merge(typed, entries_of_file(config.allowed_paths)?));
+        let number = |entries| assign_guest_paths(entries, &general);
+        let paths = number(merge_paths(typed, entries_of_file(config.allowed_paths)?));
 
         let mut per_plugin = BTreeMap::new();
         for (name, table) in config.plugin {
@@ -177,7 +177,12 @@ impl Settings {
             );
         }
 
-        let mut beyond = beyond::resolve(&args.beyond, config.beyond, world.directory, &of_file)?;
+        let mut beyond = external_access::resolve(
+            &args.external_access,
+            config.external_access,
+            world.directory,
+            &of_file,
+        )?;
         let mut disabled_tools = BTreeSet::new();
         let mut tool_timeouts = BTreeMap::new();
         let mut tool_versions = BTreeMap::new();
@@ -213,9 +218,9 @@ impl Settings {
         {
             places.cache = Some(of_file(&dir)?);
         }
-        let ab_tests = compared(config.ab_tests, config_file.as_deref());
+        let ab_tests = ab_tests(config.ab_tests, config_file.as_deref());
         let hooks = hooks::resolve(config.hooks, world, &of_file)?;
-        let judged = policy::resolve(&policy::Words {
+        let judged = policy::resolve(&policy::PolicyInputs {
             args,
             config: &config.policy,
             permission: &config.permission,
@@ -225,17 +230,18 @@ impl Settings {
             paths: &paths,
             world,
             of_file: &of_file,
-            has_callback: hooks.iter().any(HookSettings::decides),
+            has_callback: hooks.iter().any(HookSettings::is_deciding),
         })?;
         disabled_tools.extend(judged.hidden);
-        only_tools.extend(judged.core);
+        only_tools.extend(judged.only_tools);
         let warnings = judged.warnings;
         if let Some(search) = &config.web_search {
             let key = search.api_key.as_ref();
             let key = key
-                .map(|key| expand(key.reveal(), world.variable))
+                .map(|key| expand_variables(key.reveal(), world.variable))
                 .transpose();
-            beyond::search_with(&mut beyond, search, key.map_err(in_file)?).map_err(in_file)?;
+            external_access::apply_web_search(&mut beyond, search, key.map_err(in_file)?)
+                .map_err(in_file)?;
         }
         let servers = servers::servers(config.mcp_servers, base, &beyond.secrets, world);
         let discovery = servers::discovery(
@@ -247,11 +253,11 @@ impl Settings {
         let store = match config.store.dir {
             _ if args.no_store || config.store.enabled == Some(false) => None,
             Some(dir) if (world.variable)("TOOLHOST_STATE_DIR").is_none() => Some(of_file(&dir)?),
-            _ => places.store(),
+            _ => places.store_dir(),
         };
         let mcp = McpSettings::resolve(&config.mcp, of_file)?;
         let mut read_only = judged.files;
-        read_only.extend(programs(&servers, discovery.as_ref()));
+        read_only.extend(server_programs(&servers, discovery.as_ref()));
         let core = toolhost::Settings {
             plugins,
             paths,
@@ -261,7 +267,7 @@ impl Settings {
                 .chain(&config.env)
                 .map(ToString::to_string)
                 .collect(),
-            beyond,
+            external_access: beyond,
             per_plugin,
             policy: judged.policy,
             hooks,
@@ -272,16 +278,16 @@ impl Settings {
             only_tools,
             timeout: config.timeout,
             max_timeout: args.timeout,
-            pools: limits(&config.pools),
+            pools: pool_limits(&config.pools),
             on_duplicate: match args.on_duplicate.or(config.on_duplicate) {
                 Some(OnDuplicate::Error) | None => toolhost_kernel::OnDuplicate::Error,
                 Some(OnDuplicate::Replace) => toolhost_kernel::OnDuplicate::Replace,
                 Some(OnDuplicate::Qualify) => toolhost_kernel::OnDuplicate::Qualify,
             },
-            places,
+            host_paths: places,
             store,
             durability: config.store.durability.unwrap_or_default().into(),
-            retention: kept(&config.retention),
+            retention: retention(&config.retention),
             project: world.directory.to_owned(),
             config_file,
             read_only,
@@ -298,9 +304,9 @@ impl Settings {
             mcp,
             profile: args.profile.or(config.profile).unwrap_or_default(),
             others: if args.profile_only {
-                Others::Hidden
+                UnmappedTools::Hidden
             } else {
-                Others::default()
+                UnmappedTools::default()
             },
         })
     }
@@ -312,7 +318,7 @@ impl Settings {
 }
 
 /// The A/B tests with their position in the file.
-fn compared(tables: Vec<AbTestTable>, file: Option<&Path>) -> Vec<AbTest> {
+fn ab_tests(tables: Vec<AbTestTable>, file: Option<&Path>) -> Vec<AbTest> {
     let file = file.map(|file| file.display().to_string());
     let tables = tables.into_iter();
     let place = |line: Option<usize>| match (&file, line) {
@@ -336,18 +342,17 @@ fn absolute(base: &Path, path: &Path) -> PathBuf {
 
 /// The programs and scripts of other MCP servers. Plugins must not write to them, because they run with the operator's
 /// privileges.
-fn programs(servers: &[ServerSettings], discovery: Option<&DiscoverySettings>) -> Vec<PathBuf> {
+fn server_programs(
+    servers: &[ServerSettings],
+    discovery: Option<&DiscoverySettings>,
+) -> Vec<PathBuf> {
     let of_servers = servers.iter().filter_map(|server| match &server.config {
         Ok(ServerConfig {
-            way: Way::Stdio(program),
+            transport: TransportConfig::Stdio(program),
             ..
         }) => {
             let words: Vec<String> = program.args.iter().map(|arg| arg.value.clone()).collect();
-            Some(files_of_command(
-                &program.cwd,
-                &program.command.value,
-                &words,
-            ))
+            Some(command_files(&program.cwd, &program.command.value, &words))
         }
         _ => None,
     });
@@ -360,13 +365,13 @@ fn programs(servers: &[ServerSettings], discovery: Option<&DiscoverySettings>) -
         let commands = std::iter::once(discover).chain(call);
         commands.filter_map(|words| {
             let (program, words) = words.split_first()?;
-            Some(files_of_command(cwd, program, words))
+            Some(command_files(cwd, program, words))
         })
     });
     of_servers.chain(of_discovery).flatten().collect()
 }
 
-fn kept(table: &RetentionTable) -> RetentionSettings {
+fn retention(table: &RetentionTable) -> RetentionSettings {
     fn or<T: Copy>(bound: Option<Bound<T>>, usual: Option<T>) -> Option<T> {
         bound.map_or(usual, |Bound(limit)| limit)
     }
@@ -382,10 +387,10 @@ fn kept(table: &RetentionTable) -> RetentionSettings {
     }
 }
 
-fn limits(pools: &PoolsTable) -> schedule::Limits {
-    let usual = schedule::Limits::default();
+fn pool_limits(pools: &PoolsTable) -> schedule::PoolLimits {
+    let usual = schedule::PoolLimits::default();
     let or = |number: Option<NonZeroUsize>, usual| number.map_or(usual, NonZeroUsize::get);
-    schedule::Limits {
+    schedule::PoolLimits {
         all: or(pools.all, usual.all),
         network: or(pools.network, usual.network),
         processes: or(pools.processes, usual.processes),
@@ -396,7 +401,7 @@ fn limits(pools: &PoolsTable) -> schedule::Limits {
 
 /// Merges paths of the command line and the file. Paths of the command line come first, so that the first is
 /// /workspace, and override the file. If one is given twice, the later one applies with the narrower access of both.
-fn merge(
+fn merge_paths(
     typed: Vec<(PathBuf, PathEntry)>,
     of_file: Vec<(PathBuf, PathEntry)>,
 ) -> Vec<(PathBuf, PathEntry)> {
@@ -421,7 +426,7 @@ fn merge(
         .collect()
 }
 
-fn number(entries: Vec<(PathBuf, PathEntry)>, general: &Excludes) -> Vec<AllowedPath> {
+fn assign_guest_paths(entries: Vec<(PathBuf, PathEntry)>, general: &Excludes) -> Vec<AllowedPath> {
     let mut paths: Vec<AllowedPath> = Vec::new();
     for (host, entry) in entries {
         let guest = entry.guest;

@@ -4,35 +4,35 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Parser;
-use toolhost::Places;
+use toolhost::HostPaths;
 use toolhost_contract::{
     Backend, BoxFuture, Call, CallError, Descriptor, Grant, Outcome, PluginName, Sink,
 };
-use toolhost_kernel::{Kernel, Nobody, PluginInfo};
+use toolhost_kernel::{Kernel, NoPrompter, PluginInfo};
 
 use crate::args::{Cli, Command};
-use crate::config::{Format, parse};
-use crate::settings::{Settings, World};
+use crate::config::{FileFormat, parse};
+use crate::settings::{CliSettings, SettingsEnv};
 
 /// The settings of `host run WORDS…` in /cwd with the home directory /home/me and the configuration file /etc/t.toml.
-pub fn settings(words: &[&str], toml: &str) -> Result<Settings, String> {
-    settings_beside(words, toml, &[])
+pub fn settings(words: &[&str], toml: &str) -> Result<CliSettings, String> {
+    settings_with_files(words, toml, &[])
 }
 
 /// Like [`settings`], with further files that the configuration can refer to.
-pub fn settings_beside(
+pub fn settings_with_files(
     words: &[&str],
     toml: &str,
     files: &[(&str, &str)],
-) -> Result<Settings, String> {
+) -> Result<CliSettings, String> {
     let words = ["host", "run"].iter().chain(words);
     let Command::Run(args) = Cli::try_parse_from(words).unwrap().command else {
         panic!("not `run`")
     };
     let file = PathBuf::from("/etc/t.toml");
-    let config = parse(&file, Format::Toml, toml).map_err(|error| error.to_string())?;
+    let config = parse(&file, FileFormat::Toml, toml).map_err(|error| error.to_string())?;
     let variable = |name: &str| (name == "HOME").then(|| "/home/me".to_owned());
-    let world = World {
+    let world = SettingsEnv {
         directory: Path::new("/cwd"),
         variable: &variable,
         read: &|path| {
@@ -43,18 +43,22 @@ pub fn settings_beside(
         },
         interactive: true,
     };
-    Settings::resolve(
+    CliSettings::resolve(
         &args.host,
         config,
         Some(file),
-        Places::find(variable),
+        HostPaths::from_env(variable),
         &world,
     )
 }
 
 /// A kernel with one plugin whose tools do nothing.
 pub fn kernel(plugin: &str, tools: Vec<Descriptor>) -> Kernel {
-    let kernel = Kernel::new(toolhost_kernel::Settings::default(), Arc::new(Nobody)).unwrap();
+    let kernel = Kernel::new(
+        toolhost_kernel::KernelSettings::default(),
+        Arc::new(NoPrompter),
+    )
+    .unwrap();
     register(&kernel, plugin, "1.0.0", tools);
     kernel
 }
@@ -66,12 +70,14 @@ pub fn register(kernel: &Kernel, plugin: &str, version: &str, tools: Vec<Descrip
         digest: None,
         timeout: None,
     };
-    kernel.register(plugin, Arc::new(Idle(tools))).unwrap();
+    kernel
+        .register(plugin, Arc::new(IdleBackend(tools)))
+        .unwrap();
 }
 
-struct Idle(Vec<Descriptor>);
+struct IdleBackend(Vec<Descriptor>);
 
-impl Backend for Idle {
+impl Backend for IdleBackend {
     fn tools(&self) -> &[Descriptor] {
         &self.0
     }

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::policy::RunningJob;
 use crate::{
-    Call, CallError, Descriptor, Grant, Outcome, Principal, Reach, Reads, Services, Staged,
+    Call, CallError, Descriptor, EffectBounds, Grant, Outcome, Principal, ReadSet, Services,
+    StagedChanges,
 };
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -26,19 +27,19 @@ pub trait Backend: Send + Sync {
     ) -> BoxFuture<'_, Result<Outcome, CallError>>;
 
     /// Returns whether [`Backend::stage`] holds file changes back until they are committed.
-    fn stages(&self) -> bool {
+    fn supports_staging(&self) -> bool {
         false
     }
 
     /// Returns the permissions that a call of this tool with this input requires but was not granted, each with the
     /// setting that grants it. Such a call is refused before the user is prompted.
-    fn missing(&self, _tool: &Descriptor, _input: &Value) -> Vec<String> {
+    fn missing_grants(&self, _tool: &Descriptor, _input: &Value) -> Vec<String> {
         Vec::new()
     }
 
     /// Returns whether the host runs the commands in the inputs of its tools, and nothing else. The effects of a call
     /// are then those of its command.
-    fn executes(&self) -> bool {
+    fn runs_commands(&self) -> bool {
         false
     }
 
@@ -48,23 +49,23 @@ pub trait Backend: Send + Sync {
     }
 
     /// Returns the background program that `name` refers to for this caller.
-    fn job(&self, _caller: &Principal, _name: &str) -> Option<RunningJob> {
+    fn background_job(&self, _caller: &Principal, _name: &str) -> Option<RunningJob> {
         None
     }
 
     /// Returns whether a call of this tool can send data out of the host or start something in it. Such effects cannot
     /// be staged.
-    fn reaches_out(&self, _tool: &Descriptor) -> bool {
+    fn has_external_effects(&self, _tool: &Descriptor) -> bool {
         false
     }
 
     /// Returns the upper bound of the effects of a call of this tool.
-    fn reach(&self, _tool: &Descriptor) -> Reach {
-        Reach::ANYTHING
+    fn effect_bounds(&self, _tool: &Descriptor) -> EffectBounds {
+        EffectBounds::UNBOUNDED
     }
 
     /// Returns whether a call of this tool can only call other tools.
-    fn delegates(&self, _tool: &Descriptor) -> bool {
+    fn only_calls_tools(&self, _tool: &Descriptor) -> bool {
         false
     }
 
@@ -76,37 +77,37 @@ pub trait Backend: Send + Sync {
         call: Call,
         grant: Grant,
         sink: Arc<dyn Sink>,
-    ) -> BoxFuture<'_, Result<Ran, CallError>> {
+    ) -> BoxFuture<'_, Result<StagedResult, CallError>> {
         let outcome = self.invoke(call, grant, sink);
         Box::pin(async {
-            Ok(Ran {
+            Ok(StagedResult {
                 outcome: outcome.await?,
-                effects: Effects::None,
+                effects: StagedEffects::None,
             })
         })
     }
 }
 
 /// The result of a call whose file changes are staged.
-pub struct Ran {
+pub struct StagedResult {
     pub outcome: Outcome,
-    pub effects: Effects,
+    pub effects: StagedEffects,
 }
 
 /// The file changes of a call.
-pub enum Effects {
+pub enum StagedEffects {
     /// The call changed nothing, or its backend does not stage changes.
     None,
-    Held(Box<dyn Staged>),
+    Staged(Box<dyn StagedChanges>),
     /// These files were changed concurrently; the call should run again.
     Conflict(Vec<String>),
 }
 
 /// An event of a running call.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Event {
+pub enum CallEvent {
     Log {
-        level: Level,
+        level: LogLevel,
         message: String,
     },
     Progress {
@@ -129,7 +130,7 @@ pub enum Event {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub enum LogLevel {
     Trace,
     Debug,
     Info,
@@ -137,25 +138,25 @@ pub enum Level {
     Error,
 }
 
-impl Level {
+impl LogLevel {
     /// Parses a level. Unknown levels are `info`, because an invalid log level should not fail a call.
     pub fn parse(word: &str) -> Self {
         match word {
-            "trace" => Level::Trace,
-            "debug" => Level::Debug,
-            "warn" => Level::Warn,
-            "error" => Level::Error,
-            _ => Level::Info,
+            "trace" => LogLevel::Trace,
+            "debug" => LogLevel::Debug,
+            "warn" => LogLevel::Warn,
+            "error" => LogLevel::Error,
+            _ => LogLevel::Info,
         }
     }
 
     pub fn as_str(self) -> &'static str {
         match self {
-            Level::Trace => "trace",
-            Level::Debug => "debug",
-            Level::Info => "info",
-            Level::Warn => "warn",
-            Level::Error => "error",
+            LogLevel::Trace => "trace",
+            LogLevel::Debug => "debug",
+            LogLevel::Info => "info",
+            LogLevel::Warn => "warn",
+            LogLevel::Error => "error",
         }
     }
 }
@@ -163,24 +164,24 @@ impl Level {
 /// Receives the events of one call. Implemented by the terminal and by MCP sessions.
 pub trait Sink: Send + Sync {
     /// Handles an event. Must not block, because the guest waits.
-    fn event(&self, event: Event);
+    fn event(&self, event: CallEvent);
 
     /// Returns whether the caller has cancelled the call. A guest can poll this and stop cleanly.
-    fn cancelled(&self) -> bool {
+    fn is_cancelled(&self) -> bool {
         false
     }
 
     /// Returns whether the read set of the call is required. Recording it has a small cost for each path.
-    fn wants_reads(&self) -> bool {
+    fn wants_read_set(&self) -> bool {
         false
     }
 
     /// Receives the read set of the call when the call starts.
-    fn reads(&self, _reads: Arc<dyn Reads>) {}
+    fn set_read_set(&self, _reads: Arc<dyn ReadSet>) {}
 
     /// Marks the result as dependent on inputs that the read set does not cover: session state, user answers or other
     /// machines.
-    fn depends_on_more(&self) {}
+    fn mark_untracked_dependency(&self) {}
 
     /// Returns the host services that the call can use.
     fn services(&self) -> Option<Arc<dyn Services>> {
@@ -192,5 +193,5 @@ pub trait Sink: Send + Sync {
 pub struct NoSink;
 
 impl Sink for NoSink {
-    fn event(&self, _event: Event) {}
+    fn event(&self, _event: CallEvent) {}
 }

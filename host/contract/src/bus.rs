@@ -4,24 +4,24 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::life::{CallState, Millis, Snapshot, masked};
-use crate::{CallId, Event, Principal, text};
+use crate::lifecycle::{CallState, Snapshot, Timestamp, mask_value};
+use crate::{CallEvent, CallId, Principal, text};
 
 /// An event. `seq` increases by one with each event of a kernel, so a subscriber can detect gaps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BusEvent {
     pub seq: u64,
-    pub at: Millis,
+    pub at: Timestamp,
     pub caller: Arc<Principal>,
     pub call: Option<CallId>,
-    pub happening: Happening,
+    pub kind: EventKind,
     /// The state of the call at that time.
     pub snapshot: Option<Arc<Snapshot>>,
 }
 
 /// The kind of an event, with its payload.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Happening {
+pub enum EventKind {
     CallCreated,
     /// The state of the call, or what is known about it, changed. Terminal states have separate events.
     CallState(CallState),
@@ -37,7 +37,7 @@ pub enum Happening {
         note: Option<String>,
     },
     /// An event of the running tool: log, progress, output or custom.
-    Call(Event),
+    Call(CallEvent),
     CallCompleted {
         title: String,
         summary: Option<String>,
@@ -79,98 +79,100 @@ impl Channel {
     }
 }
 
-impl Happening {
+impl EventKind {
     /// Returns the channel that the event is sent on.
     pub fn channel(&self) -> Channel {
         match self {
-            Happening::PermissionRequest { .. } | Happening::PermissionDecided { .. } => {
+            EventKind::PermissionRequest { .. } | EventKind::PermissionDecided { .. } => {
                 Channel::Control
             }
-            Happening::Call(Event::Custom { .. } | Event::Log { .. } | Event::Dropped { .. })
-            | Happening::BatchSubmitted { .. }
-            | Happening::RegistryChanged
-            | Happening::PolicyUpdated => Channel::Monitor,
-            Happening::CallCreated
-            | Happening::CallState(_)
-            | Happening::Call(Event::Progress { .. } | Event::Output { .. })
-            | Happening::CallCompleted { .. }
-            | Happening::CallFailed
-            | Happening::CallDenied
-            | Happening::CallCancelled
-            | Happening::CallSealed
-            | Happening::BatchCompleted { .. } => Channel::Progress,
+            EventKind::Call(
+                CallEvent::Custom { .. } | CallEvent::Log { .. } | CallEvent::Dropped { .. },
+            )
+            | EventKind::BatchSubmitted { .. }
+            | EventKind::RegistryChanged
+            | EventKind::PolicyUpdated => Channel::Monitor,
+            EventKind::CallCreated
+            | EventKind::CallState(_)
+            | EventKind::Call(CallEvent::Progress { .. } | CallEvent::Output { .. })
+            | EventKind::CallCompleted { .. }
+            | EventKind::CallFailed
+            | EventKind::CallDenied
+            | EventKind::CallCancelled
+            | EventKind::CallSealed
+            | EventKind::BatchCompleted { .. } => Channel::Progress,
         }
     }
 
     /// Returns the name of the event, for example `call.created`.
     pub fn name(&self) -> &'static str {
         match self {
-            Happening::CallCreated => "call.created",
-            Happening::CallState(_) => "call.state",
-            Happening::PermissionRequest { .. } => "call.permission_request",
-            Happening::PermissionDecided { .. } => "call.permission_decided",
-            Happening::Call(event) => match event {
-                Event::Log { .. } => "call.log",
-                Event::Progress { .. } => "call.progress",
-                Event::Output { .. } => "call.output",
-                Event::Custom { .. } => "call.custom",
-                Event::Dropped { .. } => "call.dropped",
+            EventKind::CallCreated => "call.created",
+            EventKind::CallState(_) => "call.state",
+            EventKind::PermissionRequest { .. } => "call.permission_request",
+            EventKind::PermissionDecided { .. } => "call.permission_decided",
+            EventKind::Call(event) => match event {
+                CallEvent::Log { .. } => "call.log",
+                CallEvent::Progress { .. } => "call.progress",
+                CallEvent::Output { .. } => "call.output",
+                CallEvent::Custom { .. } => "call.custom",
+                CallEvent::Dropped { .. } => "call.dropped",
             },
-            Happening::CallCompleted { .. } => "call.completed",
-            Happening::CallFailed => "call.failed",
-            Happening::CallDenied => "call.denied",
-            Happening::CallCancelled => "call.cancelled",
-            Happening::CallSealed => "call.sealed",
-            Happening::BatchCompleted { .. } => "batch.completed",
-            Happening::BatchSubmitted { .. } => "batch.submitted",
-            Happening::RegistryChanged => "registry.changed",
-            Happening::PolicyUpdated => "policy.updated",
+            EventKind::CallCompleted { .. } => "call.completed",
+            EventKind::CallFailed => "call.failed",
+            EventKind::CallDenied => "call.denied",
+            EventKind::CallCancelled => "call.cancelled",
+            EventKind::CallSealed => "call.sealed",
+            EventKind::BatchCompleted { .. } => "batch.completed",
+            EventKind::BatchSubmitted { .. } => "batch.submitted",
+            EventKind::RegistryChanged => "registry.changed",
+            EventKind::PolicyUpdated => "policy.updated",
         }
     }
 
     /// Returns whether this event ends a call. Each call has exactly one.
-    pub fn ends_call(&self) -> bool {
+    pub fn is_terminal(&self) -> bool {
         matches!(
             self,
-            Happening::CallCompleted { .. }
-                | Happening::CallFailed
-                | Happening::CallDenied
-                | Happening::CallCancelled
-                | Happening::CallSealed
+            EventKind::CallCompleted { .. }
+                | EventKind::CallFailed
+                | EventKind::CallDenied
+                | EventKind::CallCancelled
+                | EventKind::CallSealed
         )
     }
 
     /// Returns the payload of the event, without the snapshot.
     pub fn data(&self) -> Value {
         match self {
-            Happening::CallState(state) => json!({"state": state.as_str()}),
-            Happening::PermissionRequest {
+            EventKind::CallState(state) => json!({"state": state.as_str()}),
+            EventKind::PermissionRequest {
                 title,
                 summary,
                 content,
-            } => json!({"title": title, "summary": summary, "content": masked(content)}),
-            Happening::PermissionDecided { decision, by, note } => {
+            } => json!({"title": title, "summary": summary, "content": mask_value(content)}),
+            EventKind::PermissionDecided { decision, by, note } => {
                 json!({"decision": decision, "decidedBy": by, "note": note})
             }
-            Happening::Call(event) => event_data(event),
-            Happening::CallCompleted {
+            EventKind::Call(event) => event_data(event),
+            EventKind::CallCompleted {
                 title,
                 summary,
                 result,
             } => {
-                json!({"title": title, "summary": summary, "result": result.as_ref().map(masked)})
+                json!({"title": title, "summary": summary, "result": result.as_ref().map(mask_value)})
             }
-            Happening::BatchCompleted { batch, calls } => {
+            EventKind::BatchCompleted { batch, calls } => {
                 json!({"batch": batch, "calls": ids(calls)})
             }
-            Happening::BatchSubmitted { calls } => json!({"calls": ids(calls)}),
-            Happening::CallCreated
-            | Happening::CallFailed
-            | Happening::CallDenied
-            | Happening::CallCancelled
-            | Happening::CallSealed
-            | Happening::RegistryChanged
-            | Happening::PolicyUpdated => Value::Null,
+            EventKind::BatchSubmitted { calls } => json!({"calls": ids(calls)}),
+            EventKind::CallCreated
+            | EventKind::CallFailed
+            | EventKind::CallDenied
+            | EventKind::CallCancelled
+            | EventKind::CallSealed
+            | EventKind::RegistryChanged
+            | EventKind::PolicyUpdated => Value::Null,
         }
     }
 }
@@ -179,21 +181,21 @@ fn ids(calls: &[CallId]) -> Vec<&str> {
     calls.iter().map(|id| id.0.as_str()).collect()
 }
 
-fn event_data(event: &Event) -> Value {
+fn event_data(event: &CallEvent) -> Value {
     match event {
-        Event::Log { level, message } => {
+        CallEvent::Log { level, message } => {
             json!({"level": level.as_str(), "message": text::head(message, 16 << 10)})
         }
-        Event::Progress {
+        CallEvent::Progress {
             message,
             progress,
             total,
         } => json!({"message": message, "progress": progress, "total": total}),
-        Event::Output { stream, bytes } => {
+        CallEvent::Output { stream, bytes } => {
             json!({"stream": stream, "text": String::from_utf8_lossy(bytes)})
         }
-        Event::Custom { event, data } => json!({"eventType": event, "data": data}),
-        Event::Dropped { count } => json!({"count": count}),
+        CallEvent::Custom { event, data } => json!({"eventType": event, "data": data}),
+        CallEvent::Dropped { count } => json!({"count": count}),
     }
 }
 
@@ -203,17 +205,14 @@ impl BusEvent {
         let mut shown = Map::new();
         shown.insert("seq".to_owned(), json!(self.seq));
         shown.insert("ts".to_owned(), json!(self.at.0));
-        shown.insert("type".to_owned(), json!(self.happening.name()));
-        shown.insert(
-            "channel".to_owned(),
-            json!(self.happening.channel().as_str()),
-        );
+        shown.insert("type".to_owned(), json!(self.kind.name()));
+        shown.insert("channel".to_owned(), json!(self.kind.channel().as_str()));
         shown.insert("session".to_owned(), json!(self.caller.session));
         shown.insert("agent".to_owned(), json!(self.caller.agent));
         if let Some(call) = &self.call {
             shown.insert("callId".to_owned(), json!(call.0));
         }
-        let data = self.happening.data();
+        let data = self.kind.data();
         if !data.is_null() {
             shown.insert("data".to_owned(), data);
         }

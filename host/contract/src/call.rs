@@ -51,7 +51,7 @@ impl std::str::FromStr for Access {
             "rw" => Ok(Access::ReadWrite),
             _ => Err(format!(
                 "`{}` is not an access mode; use `ro` or `rw`",
-                crate::text::inline(text, 40)
+                crate::text::escape_line(text, 40)
             )),
         }
     }

@@ -5,8 +5,8 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use crate::units::show_size;
-use crate::{BoxFuture, CallError, Edit, Edited, FileDiff, text};
+use crate::units::format_size;
+use crate::{BoxFuture, CallError, EditedChanges, FileDiff, UserEdit, text};
 
 /// The file changes of a call, sorted by path.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -20,7 +20,7 @@ pub struct FileChange {
     /// The path on the host, converted to UTF-8 lossily. For display and rules; never used to open the file.
     pub path: String,
     pub kind: ChangeKind,
-    pub what: FileKind,
+    pub file_kind: FileKind,
     /// Size in bytes before and after, for files.
     pub sizes: (Option<u64>, Option<u64>),
     /// Permission bits before and after, if they changed.
@@ -30,27 +30,27 @@ pub struct FileChange {
     /// The diff, for text files up to the display limit.
     pub diff: Option<FileDiff>,
     /// The reason for a missing diff, for a file whose content changed.
-    pub undiffed: Option<&'static str>,
+    pub no_diff_reason: Option<&'static str>,
 }
 
 impl FileChange {
     /// Describes the change for display, unescaped: `src/a.rs  (file, 120 B → 124 B, mode 644 → 755, binary)`.
-    pub fn described(&self) -> String {
-        let mut words = vec![self.what.as_str().to_owned()];
+    pub fn describe(&self) -> String {
+        let mut words = vec![self.file_kind.as_str().to_owned()];
         if let ChangeKind::Moved { from } = &self.kind {
             words.push(format!("from {from}"));
         }
         match self.sizes {
             (Some(before), Some(after)) => {
-                words.push(format!("{} → {}", show_size(before), show_size(after)));
+                words.push(format!("{} → {}", format_size(before), format_size(after)));
             }
-            (Some(size), None) | (None, Some(size)) => words.push(show_size(size)),
+            (Some(size), None) | (None, Some(size)) => words.push(format_size(size)),
             (None, None) => {}
         }
         if let Some((before, after)) = self.modes {
             words.push(format!("mode {before:o} → {after:o}"));
         }
-        words.extend(self.undiffed.map(ToOwned::to_owned));
+        words.extend(self.no_diff_reason.map(ToOwned::to_owned));
         format!("{}  ({})", self.path, words.join(", "))
     }
 }
@@ -97,9 +97,10 @@ impl ChangeSet {
     }
 
     /// Returns whether changes exist that are not listed: the files in a moved directory move with it.
-    pub fn goes_deeper(&self) -> bool {
+    pub fn has_unlisted_changes(&self) -> bool {
         self.changes.iter().any(|change| {
-            change.what == FileKind::Directory && matches!(change.kind, ChangeKind::Moved { .. })
+            change.file_kind == FileKind::Directory
+                && matches!(change.kind, ChangeKind::Moved { .. })
         })
     }
 
@@ -124,7 +125,7 @@ impl ChangeSet {
     }
 
     /// Returns the number of added and removed lines.
-    pub fn lines(&self) -> (usize, usize) {
+    pub fn line_counts(&self) -> (usize, usize) {
         let diffs = || {
             self.changes
                 .iter()
@@ -141,12 +142,12 @@ impl ChangeSet {
     pub fn summary(&self) -> Value {
         let each = self.changes.iter().take(200).map(|change| {
             let mut shown = json!({
-                "path": text::inline(&change.path, 1_000),
+                "path": text::escape_line(&change.path, 1_000),
                 "change": change.kind.as_str(),
-                "what": change.what.as_str(),
+                "what": change.file_kind.as_str(),
             });
             if let ChangeKind::Moved { from } = &change.kind {
-                shown["from"] = json!(text::inline(from, 1_000));
+                shown["from"] = json!(text::escape_line(from, 1_000));
             }
             shown
         });
@@ -159,13 +160,13 @@ impl fmt::Display for ChangeSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.changes.len();
         let things = if count == 1 { "change" } else { "changes" };
-        let (more, less) = self.lines();
+        let (more, less) = self.line_counts();
         write!(f, "{count} {things}: +{more} −{less}")
     }
 }
 
 /// The staged changes of a call that has run. Dropping the value discards them.
-pub trait Staged: Send + Sync {
+pub trait StagedChanges: Send + Sync {
     fn changes(&self) -> &ChangeSet;
 
     /// Checks that no affected file has changed since the call read it, and saves what an undo requires.
@@ -175,19 +176,22 @@ pub trait Staged: Send + Sync {
 
     /// Replaces proposed contents with the user's edits. `edits` must have passed [`ChangeSet::validate_edits`].
     /// Nothing is committed.
-    fn edit(self: Box<Self>, edits: Vec<Edit>) -> BoxFuture<'static, Result<Edited, CallError>>;
+    fn edit(
+        self: Box<Self>,
+        edits: Vec<UserEdit>,
+    ) -> BoxFuture<'static, Result<EditedChanges, CallError>>;
 
     /// Commits all changes or none. `id` is the identifier of the journal entry.
     fn commit(self: Box<Self>, id: String) -> BoxFuture<'static, Result<(), CommitError>>;
 }
 
 /// Recovery and undo of commits from their journal entries.
-pub trait Undo: Send + Sync {
+pub trait CommitRecovery: Send + Sync {
     /// Completes or rolls back a commit whose process has terminated, possibly during the commit.
-    fn recover(&self, id: &str, entry: &Value) -> Result<Recovered, CallError>;
+    fn recover(&self, id: &str, entry: &Value) -> Result<RecoveryOutcome, CallError>;
 
     /// Returns the journal entry of the commit that reverts `entry`.
-    fn inverted(&self, entry: &Value) -> Result<Value, CallError>;
+    fn inverse_entry(&self, entry: &Value) -> Result<Value, CallError>;
 
     /// Reverts the commit of `entry` completely or not at all, as the commit `id`.
     fn undo(&self, id: &str, entry: &Value) -> Result<(), CommitError>;
@@ -195,12 +199,12 @@ pub trait Undo: Send + Sync {
 
 /// The result of recovering an interrupted commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Recovered {
+pub enum RecoveryOutcome {
     /// All changes were applied.
-    Whole,
-    Nothing,
+    Committed,
+    RolledBack,
     /// All changes were rolled back except at these paths, which another process has changed since.
-    NothingBut(Vec<String>),
+    PartiallyRolledBack(Vec<String>),
 }
 
 /// Errors of a commit.

@@ -70,10 +70,10 @@ impl Descriptor {
 
     /// Removes invisible characters from all texts that a model or a user reads. If there were any, a note is added to
     /// the description.
-    pub fn clean(&mut self) {
+    pub fn remove_invisible(&mut self) {
         let mut removed = 0;
         let mut clean = |text: &mut String| {
-            if let Some((cleaned, count)) = text::clean(text) {
+            if let Some((cleaned, count)) = text::remove_invisible(text) {
                 *text = cleaned;
                 removed += count;
             }
@@ -100,10 +100,13 @@ impl Descriptor {
         for example in &mut self.examples {
             clean(&mut example.description);
         }
-        removed += text::clean_schema(&mut self.input_schema);
-        removed += self.output_schema.as_mut().map_or(0, text::clean_schema);
+        removed += text::remove_invisible_from_schema(&mut self.input_schema);
+        removed += self
+            .output_schema
+            .as_mut()
+            .map_or(0, text::remove_invisible_from_schema);
         for example in &mut self.examples {
-            removed += text::clean_schema(&mut example.input);
+            removed += text::remove_invisible_from_schema(&mut example.input);
         }
         if removed > 0 {
             let note = format!(
@@ -179,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_said_is_read_the_careful_way() {
+    fn missing_annotations_are_interpreted_conservatively() {
         let effect = |read_only, pure, destructive| {
             let mut tool = Descriptor::new(ToolName::parse("x").unwrap(), "x");
             tool.annotations = Annotations {
@@ -203,13 +206,13 @@ mod tests {
     }
 
     #[test]
-    fn a_15_a_description_is_cleaned_and_says_so() {
+    fn a_15_removal_of_invisible_characters_is_noted_in_the_description() {
         let mut tool = Descriptor::new(ToolName::parse("x").unwrap(), "Adds.\u{e0041}");
         tool.display_name = "A\u{202e}".to_owned();
         tool.kind = "read\u{200b}".to_owned();
         tool.aliases = vec!["a\u{2066}dd".to_owned()];
         tool.input_schema = serde_json::json!({"properties": {"a": {"enum": ["b\u{200b}"]}}});
-        tool.clean();
+        tool.remove_invisible();
         assert_eq!(tool.display_name, "A");
         assert_eq!(
             tool.description,
@@ -218,7 +221,7 @@ mod tests {
         assert_eq!(tool.input_schema["properties"]["a"]["enum"][0], "b");
         assert_eq!((&*tool.kind, &*tool.aliases[0]), ("read", "add"));
         let cleaned = tool.clone();
-        tool.clean();
+        tool.remove_invisible();
         assert_eq!(tool, cleaned);
     }
 }

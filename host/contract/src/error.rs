@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::outcome::{removal_note, remove};
+use crate::outcome::{removal_note, remove_tags_from};
 use crate::text;
 
 /// The error classes that callers handle differently. [`CallError::code`] is more specific; docs/errors.md lists the
@@ -113,15 +113,19 @@ impl CallError {
 
     #[must_use]
     pub fn cause(mut self, cause: impl fmt::Display) -> Self {
-        self.cause = Some(text::block(&cause.to_string(), 2_000));
+        self.cause = Some(text::escape_lines(&cause.to_string(), 2_000));
         self
     }
 
     /// Removes text that is visible to a model but not to a user, like [`crate::Outcome::remove_hidden_text`]: the tool
     /// also controls the text of its errors.
     pub fn remove_hidden_text(&mut self) {
-        let mut removed = remove(&mut self.message);
-        removed += self.recommendations.iter_mut().map(remove).sum::<usize>();
+        let mut removed = remove_tags_from(&mut self.message);
+        removed += self
+            .recommendations
+            .iter_mut()
+            .map(remove_tags_from)
+            .sum::<usize>();
         if removed > 0 {
             self.recommendations.push(removal_note(removed));
         }

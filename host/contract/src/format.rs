@@ -24,12 +24,12 @@
 //! # Ok::<(), toolhost_contract::format::FormatError>(())
 //! ```
 
-mod answer;
 mod gemini;
 mod keywords;
 mod list;
-mod names;
+mod name_map;
 mod restore;
+mod results;
 mod root;
 mod strict;
 mod turn;
@@ -40,12 +40,12 @@ use std::str::FromStr;
 use serde_json::Value;
 
 use crate::names::nearest;
-use crate::profile::Rendered;
-use crate::{Descriptor, Hints, text};
+use crate::profile::RenderedResult;
+use crate::{Descriptor, ToolHints, text};
 
-pub use names::Names;
+pub use name_map::NameMap;
 pub use restore::restore;
-pub use turn::Wanted;
+pub use turn::ModelCall;
 
 /// The API whose JSON is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -83,15 +83,15 @@ pub enum FormatError {
 
 /// A tool with the name for the model.
 #[derive(Debug, Clone, Copy)]
-pub struct Tool<'a> {
+pub struct ListedTool<'a> {
     pub name: &'a str,
     pub tool: &'a Descriptor,
-    pub hints: Hints,
+    pub hints: ToolHints,
 }
 
 /// A tool list for a request.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Listed {
+pub struct FormattedTools {
     /// The value of the member `tools` of the request.
     pub tools: Value,
     /// Notes for the operator, one sentence each.
@@ -100,9 +100,9 @@ pub struct Listed {
 
 /// A call with its result.
 #[derive(Debug, Clone, Copy)]
-pub struct Answered<'a> {
-    pub call: &'a Wanted,
-    pub result: &'a Rendered,
+pub struct AnsweredCall<'a> {
+    pub call: &'a ModelCall,
+    pub result: &'a RenderedResult,
 }
 
 impl Format {
@@ -125,14 +125,14 @@ impl Format {
     }
 
     /// Returns whether the format supports strict schemas.
-    pub fn has_strict(self) -> bool {
+    pub fn supports_strict(self) -> bool {
         matches!(self, Format::OpenAi | Format::OpenAiResponses)
     }
 
     /// Returns the tool list of a request. `strict` requests strict schemas, where the API supports them and the schema
     /// allows it.
-    pub fn tools(self, tools: &[Tool], strict: bool) -> Listed {
-        list::tools(self, tools, strict && self.has_strict())
+    pub fn tool_list(self, tools: &[ListedTool], strict: bool) -> FormattedTools {
+        list::tools(self, tools, strict && self.supports_strict())
     }
 
     /// Reads the calls of a turn: of a message, its content alone, or a whole response body.
@@ -140,24 +140,24 @@ impl Format {
     /// # Errors
     ///
     /// Fails if the value is not a turn. An invalid call is not an error: it is returned and answered.
-    pub fn read_turn(self, turn: &Value) -> Result<Vec<Wanted>, FormatError> {
+    pub fn read_turn(self, turn: &Value) -> Result<Vec<ModelCall>, FormatError> {
         turn::read(self, turn)
     }
 
     /// Returns the stop reason of a turn that did not end normally, escaped and truncated, for example
     /// `MALFORMED_FUNCTION_CALL`. After such a turn without calls, the model is not done.
-    pub fn ended(self, turn: &Value) -> Option<String> {
-        turn::ended(self, turn)
+    pub fn abnormal_stop_reason(self, turn: &Value) -> Option<String> {
+        turn::abnormal_stop_reason(self, turn)
     }
 
     /// Detects the format of a turn, for hints in error messages. The result is never used to read a turn.
-    pub fn guess(turn: &Value) -> Option<Format> {
-        turn::looks_like(turn)
+    pub fn detect(turn: &Value) -> Option<Format> {
+        turn::detect_format(turn)
     }
 
     /// Returns the message to send next, with a result for each call, in call order.
-    pub fn answer(self, answered: &[Answered]) -> Value {
-        answer::answer(self, answered)
+    pub fn format_results(self, answered: &[AnsweredCall]) -> Value {
+        results::format_results(self, answered)
     }
 }
 
@@ -181,7 +181,7 @@ impl FromStr for Format {
             None => format!("use one of {all}"),
         };
         Err(FormatError::Unknown {
-            name: text::inline(name, 40),
+            name: text::escape_line(name, 40),
             hint,
         })
     }

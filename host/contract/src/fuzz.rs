@@ -134,11 +134,11 @@ fn fuzz_shell() {
         let line = assembled(bytes, SHELL);
         match shell::parse(&line) {
             Ok(script) => {
-                shell::danger(&script);
-                shell::reads_only(&script);
+                shell::describe_danger(&script);
+                shell::is_read_only(&script);
                 assert!(script.commands.len() <= shell::MAX_COMMANDS);
                 for command in &script.commands {
-                    shell::prefix(command);
+                    shell::approval_prefix(command);
                 }
             }
             Err(error) => check_message(&error.to_string()),
@@ -240,9 +240,9 @@ fn fuzz_model_turn() {
         let Ok(turn) = serde_json::from_str::<Value>(&assembled(bytes, TURN)) else {
             return;
         };
-        Format::guess(&turn);
+        Format::detect(&turn);
         for format in Format::ALL {
-            format.ended(&turn);
+            format.abnormal_stop_reason(&turn);
             if let Err(error) = format.read_turn(&turn) {
                 check_message(&error.to_string());
             }
@@ -262,8 +262,8 @@ fn fuzz_units_and_text() {
         if let Err(error) = units::parse_duration(text) {
             check_message(&error.to_string());
         }
-        let line = text::inline(text, 80);
-        assert_eq!(text::inline(&line, usize::MAX), line);
+        let line = text::escape_line(text, 80);
+        assert_eq!(text::escape_line(&line, usize::MAX), line);
         assert!(!line.contains('\n'));
     });
 }

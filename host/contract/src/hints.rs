@@ -4,28 +4,28 @@ use crate::{Descriptor, Effect};
 
 /// An upper bound of the effects of a tool's calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reach {
+pub struct EffectBounds {
     /// Whether the backend restricts the call to the tool's effect and to its grants. If not, only the tool's own
     /// annotations describe its effects, and the other fields are meaningless.
     pub sandboxed: bool,
     /// Whether it can change files of the host.
-    pub files: bool,
+    pub can_change_files: bool,
     /// Whether it can access other machines, directly or through other processes.
-    pub world: bool,
+    pub can_reach_network: bool,
 }
 
-impl Reach {
+impl EffectBounds {
     /// The bound of a call without a sandbox.
-    pub const ANYTHING: Reach = Reach {
+    pub const UNBOUNDED: EffectBounds = EffectBounds {
         sandboxed: false,
-        files: true,
-        world: true,
+        can_change_files: true,
+        can_reach_network: true,
     };
 }
 
 /// The four hints of MCP's `ToolAnnotations`, and whether the sandbox enforces them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hints {
+pub struct ToolHints {
     pub sandboxed: bool,
     pub read_only: bool,
     /// Whether it can do more than add data. Overwriting counts as destructive, although the user can undo it.
@@ -34,8 +34,8 @@ pub struct Hints {
     pub open_world: bool,
 }
 
-impl Hints {
-    pub fn of(tool: &Descriptor, reach: Reach) -> Self {
+impl ToolHints {
+    pub fn new(tool: &Descriptor, reach: EffectBounds) -> Self {
         let said = &tool.annotations;
         let effect = tool.effect();
         let read_only = effect <= Effect::Reads;
@@ -53,11 +53,11 @@ impl Hints {
             read_only,
             destructive: match effect {
                 Effect::Pure | Effect::Reads => false,
-                Effect::Writes => reach.files || reach.world,
+                Effect::Writes => reach.can_change_files || reach.can_reach_network,
                 Effect::Destroys => true,
             },
             idempotent: read_only || said.idempotent == Some(true),
-            open_world: reach.world,
+            open_world: reach.can_reach_network,
         }
     }
 }
@@ -67,10 +67,10 @@ mod tests {
     use super::*;
     use crate::{Annotations, ToolName};
 
-    fn hints(annotations: Annotations, reach: Reach) -> String {
+    fn hints(annotations: Annotations, reach: EffectBounds) -> String {
         let mut tool = Descriptor::new(ToolName::parse("t").unwrap(), "t");
         tool.annotations = annotations;
-        let hints = Hints::of(&tool, reach);
+        let hints = ToolHints::new(&tool, reach);
         [
             (hints.read_only, "read-only"),
             (hints.destructive, "destructive"),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_sandboxed_tool_they_are_what_the_sandbox_leaves_it() {
+    fn hints_of_a_sandboxed_tool_follow_its_bounds() {
         let none = Annotations::default();
         let pure = Annotations {
             pure: Some(true),
@@ -110,17 +110,17 @@ mod tests {
             destructive: Some(true),
             ..none
         };
-        let nothing = Reach {
+        let nothing = EffectBounds {
             sandboxed: true,
-            files: false,
-            world: false,
+            can_change_files: false,
+            can_reach_network: false,
         };
-        let files = Reach {
-            files: true,
+        let files = EffectBounds {
+            can_change_files: true,
             ..nothing
         };
-        let world = Reach {
-            world: true,
+        let world = EffectBounds {
+            can_reach_network: true,
             ..nothing
         };
         for (annotations, reach, expected) in [
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn of_any_other_tool_they_are_its_own_word_and_otherwise_the_worst() {
+    fn hints_of_other_tools_are_declared_or_the_worst_case() {
         let none = Annotations::default();
         for (annotations, expected) in [
             (none, "destructive open-world"),
@@ -166,7 +166,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                hints(annotations, Reach::ANYTHING),
+                hints(annotations, EffectBounds::UNBOUNDED),
                 expected,
                 "{annotations:?}"
             );

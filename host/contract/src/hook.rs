@@ -9,14 +9,14 @@ use crate::{Failure, Outcome, Part};
 
 /// The response of a hook before a call.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Before {
-    pub decision: Decision,
+pub struct PreHookResponse {
+    pub decision: PreHookDecision,
     /// Replaces the input. The call is validated and authorized again with it.
     pub updated_input: Option<Value>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
-pub enum Decision {
+pub enum PreHookDecision {
     /// No decision.
     #[default]
     Continue,
@@ -40,17 +40,17 @@ pub enum Decision {
 
 /// The response of a hook after a call.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub enum After {
+pub enum PostHookResponse {
     #[default]
     Keep,
     /// Members that are present replace those of the outcome.
-    Update(Box<Patch>),
+    Update(Box<OutcomePatch>),
     Replace(Box<Outcome>),
 }
 
 /// A partial outcome.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Patch {
+pub struct OutcomePatch {
     pub summary: Option<String>,
     pub llm: Option<Vec<Part>>,
     pub structured: Option<Value>,
@@ -61,19 +61,19 @@ pub struct Patch {
     pub text_only: bool,
 }
 
-impl After {
+impl PostHookResponse {
     pub fn apply(self, outcome: Outcome) -> Outcome {
         match self {
-            After::Keep => outcome,
-            After::Replace(other) => *other,
-            After::Update(patch) => patch.apply(outcome),
+            PostHookResponse::Keep => outcome,
+            PostHookResponse::Replace(other) => *other,
+            PostHookResponse::Update(patch) => patch.apply(outcome),
         }
     }
 }
 
-impl Patch {
+impl OutcomePatch {
     fn apply(self, mut outcome: Outcome) -> Outcome {
-        let Patch {
+        let OutcomePatch {
             summary,
             llm,
             structured,
@@ -111,19 +111,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r_211_an_update_changes_what_it_names_and_a_replacement_everything() {
+    fn r_211_an_update_changes_named_members_and_a_replacement_all() {
         let outcome = Outcome {
             summary: Some("old".to_owned()),
             structured: Some(json!(1)),
             meta: Some(json!({"a": 1, "b": 1})),
             ..Outcome::text("long")
         };
-        let patch = Patch {
+        let patch = OutcomePatch {
             llm: Some(vec![Part::Text("short".to_owned())]),
             meta: Some(json!({"b": 2})),
-            ..Patch::default()
+            ..OutcomePatch::default()
         };
-        let updated = After::Update(Box::new(patch)).apply(outcome.clone());
+        let updated = PostHookResponse::Update(Box::new(patch)).apply(outcome.clone());
         assert_eq!(
             updated,
             Outcome {
@@ -133,9 +133,9 @@ mod tests {
                 ..Outcome::text("short")
             }
         );
-        assert_eq!(After::Keep.apply(outcome.clone()), outcome);
+        assert_eq!(PostHookResponse::Keep.apply(outcome.clone()), outcome);
         assert_eq!(
-            After::Replace(Box::new(Outcome::text("x"))).apply(outcome),
+            PostHookResponse::Replace(Box::new(Outcome::text("x"))).apply(outcome),
             Outcome::text("x")
         );
     }

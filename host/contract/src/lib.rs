@@ -10,53 +10,56 @@ mod changes;
 mod descriptor;
 mod edits;
 mod error;
-pub mod explain;
+pub mod event_formats;
+pub mod exact_integers;
 pub mod format;
 #[cfg(test)]
 mod fuzz;
 mod hints;
 pub mod hook;
-pub mod life;
+pub mod lifecycle;
 mod limits;
 pub mod manifest;
 mod names;
-pub mod numbers;
 mod outcome;
 pub mod policy;
 mod principal;
 pub mod profile;
 mod quotas;
-mod reads;
+mod read_set;
+pub mod serde_errors;
 mod services;
 pub mod shell;
 pub mod text;
 pub mod units;
 pub mod variables;
 pub mod version;
-pub mod views;
 
-pub use backend::{Backend, BoxFuture, Effects, Event, Level, NoSink, Ran, Sink};
+pub use backend::{
+    Backend, BoxFuture, CallEvent, LogLevel, NoSink, Sink, StagedEffects, StagedResult,
+};
 pub use call::{Access, Call, CallId};
 pub use changes::{
-    ChangeKind, ChangeSet, CommitError, FileChange, FileKind, Recovered, Staged, Undo,
+    ChangeKind, ChangeSet, CommitError, CommitRecovery, FileChange, FileKind, RecoveryOutcome,
+    StagedChanges,
 };
 pub use descriptor::{Annotations, Concurrency, Descriptor, Effect, Example};
-pub use edits::{EDIT_BYTES, EDITS_BYTES, Edit, EditError, Edited};
+pub use edits::{EditError, EditedChanges, MAX_EDIT_BYTES, MAX_TOTAL_EDIT_BYTES, UserEdit};
 pub use error::{CallError, ErrorClass};
-pub use hints::{Hints, Reach};
+pub use hints::{EffectBounds, ToolHints};
 pub use limits::Limits;
-pub use manifest::{Capability, LimitsTable, Manifest, ManifestError, Need};
+pub use manifest::{Capability, CapabilityRequest, LimitsTable, Manifest, ManifestError};
 pub use names::{Digest, NameError, PluginName, ToolName, nearest};
 pub use outcome::{Display, Failure, FileDiff, Outcome, Part, TailCall, Truncation};
 pub use policy::{
-    Answer, Approval, Denial, DenialCode, FileAccess, Grant, Mode, Policy, PolicySpec, Question,
-    Settled, Subject, Verdict,
+    Answer, AnswerOutcome, Approval, Denial, DenialCode, FileAccess, Grant, Mode, Policy,
+    PolicySpec, Question, Subject, Verdict,
 };
 pub use principal::{Principal, SessionId, SessionKey, UserId};
 pub use quotas::{QuotaError, QuotaKind, Quotas, UserQuota};
-pub use reads::Reads;
+pub use read_set::ReadSet;
 pub use services::{
-    AgentInfo, BackgroundCall, Choice, Interview, Query, QueryKind, Reply, Services, Sight,
-    ToolFacts,
+    AgentInfo, AnswerOption, BackgroundCall, FileObservation, QuestionForm, Services, UserAnswer,
+    UserQuestion, UserQuestionKind, VisibleTool,
 };
 pub use version::{Version, VersionReq};

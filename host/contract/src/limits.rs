@@ -17,7 +17,7 @@ pub struct Limits {
     /// Bytes of standard error; the tail is kept for error messages.
     pub stderr: u64,
     /// Bytes that the guest can pass to the host in the arguments of one host call.
-    pub hostcall: u64,
+    pub hostcall_bytes: u64,
     pub memories: usize,
     pub instances: usize,
     pub tables: usize,
@@ -30,11 +30,11 @@ pub struct Limits {
     /// Entries of one directory listing.
     pub dir_entries: usize,
     /// Bytes that one call may write to files.
-    pub written: u64,
+    pub written_bytes: u64,
     /// Files and directories that one call may create or change.
-    pub changed: usize,
+    pub changed_files: usize,
     /// Random bytes per host call.
-    pub random: u64,
+    pub random_bytes: u64,
     /// Maximum rate, per second, of log messages, of events and of progress updates.
     pub messages_per_second: u32,
     /// Bytes of log messages and events per second.
@@ -44,7 +44,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    pub const TIMEOUT: Duration = Duration::from_secs(30);
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
     pub const NETWORK_TIMEOUT: Duration = Duration::from_mins(1);
     /// Upper bound for every tool, plugin and configuration.
     pub const MAX_TIMEOUT: Duration = Duration::from_mins(10);
@@ -61,7 +61,7 @@ impl Default for Limits {
             output: 4 << 20,
             stdout: 1 << 20,
             stderr: 256 << 10,
-            hostcall: 8 << 20,
+            hostcall_bytes: 8 << 20,
             memories: 8,
             instances: 64,
             tables: 16,
@@ -69,9 +69,9 @@ impl Default for Limits {
             handles: 4_096,
             resources: 1_024,
             dir_entries: 10_000,
-            written: 2 << 30,
-            changed: 10_000,
-            random: 64 << 10,
+            written_bytes: 2 << 30,
+            changed_files: 10_000,
+            random_bytes: 64 << 10,
             messages_per_second: 1_000,
             message_bytes_per_second: 256 << 10,
             timeout: None,

@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::units::{parse_duration, parse_size};
-use crate::{Limits, PluginName, explain};
+use crate::{Limits, PluginName, serde_errors};
 
 /// Name of the custom section that contains the manifest in a component.
-pub const SECTION: &str = "toolhost:manifest";
-const MAX_BYTES: usize = 64 << 10;
+pub const MANIFEST_SECTION: &str = "toolhost:manifest";
+const MAX_MANIFEST_BYTES: usize = 64 << 10;
 
 /// A validated plugin manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,14 +19,14 @@ pub struct Manifest {
     pub description: String,
     pub license: Option<String>,
     pub homepage: Option<String>,
-    pub needs: Vec<Need>,
+    pub needs: Vec<CapabilityRequest>,
     pub limits: LimitsTable,
 }
 
 /// A capability that the plugin requests. The operator decides whether to grant it; other capabilities are never
 /// granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Need {
+pub struct CapabilityRequest {
     pub capability: Capability,
     /// Variables for `env`, hosts for `net`, programs for `process`, tools for `tools`.
     pub names: Vec<String>,
@@ -88,7 +88,7 @@ impl Capability {
 
     /// Returns an error message if a name is invalid for this capability. Host patterns are validated where they are
     /// granted.
-    fn wrong_name(self, name: &str) -> Option<String> {
+    fn name_error(self, name: &str) -> Option<String> {
         let word = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
         let right = match self {
             Capability::Env => is_variable(name),
@@ -98,7 +98,7 @@ impl Capability {
             Capability::Tools => name == "*" || crate::ToolName::parse(name).is_ok(),
             _ => !name.is_empty() && name.len() <= 256,
         };
-        let shown = crate::text::inline(name, 40);
+        let shown = crate::text::escape_line(name, 40);
         (!right).then(|| match self {
             Capability::Env => {
                 format!("`{shown}` is not a variable name; wildcards are not supported")
@@ -112,7 +112,7 @@ impl Capability {
     }
 
     /// Returns the plural noun for `names`, or `None` if the capability has none.
-    fn names(self) -> Option<&'static str> {
+    fn names_noun(self) -> Option<&'static str> {
         match self {
             Capability::Env => Some("variables"),
             Capability::Net => Some("hosts"),
@@ -140,7 +140,7 @@ pub struct ManifestError {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Raw {
+struct RawManifest {
     name: toml::Spanned<String>,
     version: toml::Spanned<String>,
     description: String,
@@ -215,21 +215,25 @@ impl Manifest {
             line: span.map(|span| line_of(text, span.start)),
             message,
         };
-        if text.len() > MAX_BYTES {
+        if text.len() > MAX_MANIFEST_BYTES {
             return Err(at(
                 None,
                 format!(
-                    "the manifest is {} bytes; the limit is {MAX_BYTES}",
+                    "the manifest is {} bytes; the limit is {MAX_MANIFEST_BYTES}",
                     text.len()
                 ),
             ));
         }
-        let raw: Raw = toml::from_str(text)
-            .map_err(|error| at(error.span(), explain::serde(error.message())))?;
+        let raw: RawManifest = toml::from_str(text).map_err(|error| {
+            at(
+                error.span(),
+                serde_errors::describe_serde_error(error.message()),
+            )
+        })?;
         let name = PluginName::parse(raw.name.get_ref())
             .map_err(|error| at(Some(raw.name.span()), error.to_string()))?;
         if !is_semver(raw.version.get_ref()) {
-            let shown = crate::text::inline(raw.version.get_ref(), 40);
+            let shown = crate::text::escape_line(raw.version.get_ref(), 40);
             return Err(at(
                 Some(raw.version.span()),
                 format!("`{shown}` is not a version such as `1.2.3`"),
@@ -249,7 +253,7 @@ impl Manifest {
                 ));
             }
             let word = capability.as_str();
-            let wrong = match capability.names() {
+            let wrong = match capability.names_noun() {
                 Some(what) if need.names.is_empty() => {
                     Some(format!("need `{word}` has no `names`; list the {what}"))
                 }
@@ -259,12 +263,12 @@ impl Manifest {
                 Some(_) | None => need
                     .names
                     .iter()
-                    .find_map(|name| capability.wrong_name(name)),
+                    .find_map(|name| capability.name_error(name)),
             };
             if let Some(message) = wrong {
                 return Err(at(Some(span), message));
             }
-            needs.push(Need {
+            needs.push(CapabilityRequest {
                 capability,
                 names: need.names,
                 why: need.why,
@@ -282,7 +286,7 @@ impl Manifest {
     }
 
     /// Returns the manifest of a component without one: a name, and no needs.
-    pub fn unnamed(name: PluginName) -> Self {
+    pub fn without_needs(name: PluginName) -> Self {
         Self {
             name,
             version: "0.0.0".to_owned(),
@@ -359,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_manifest() {
+    fn a_complete_manifest_is_parsed() {
         let text = format!(
             "{HEAD}license = \"MIT\"\n[[needs]]\ncapability = \"fs.read\"\nwhy = \"to read\"\n\
              [[needs]]\ncapability = \"env\"\nnames = [\"TZ\"]\nwhy = \"local time\"\n[limits]\nmemory = \"128MiB\"\ntimeout = \"90s\"\n"
@@ -394,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn x_01_what_is_said_of_a_manifest_is_short_and_shows_every_character() {
+    fn x_01_manifest_errors_are_bounded_and_escaped() {
         let word = "\u{1b}[2J\u{202e}x".repeat(5_000);
         let quoted = word.replace('\u{1b}', "\\u001b");
         for text in [
@@ -419,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_contain_the_line() {
         check_error("", expect!["plugin.toml:1: missing key `name`"]);
         check_error(
             "name = \"../x\"\nversion = \"0.1.0\"\ndescription = \"\"\n",

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-const MAX: usize = 64;
+const MAX_NAME_LEN: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} name `{name}` is not valid: {rule}")]
@@ -35,16 +35,16 @@ impl ToolName {
     pub fn qualified(&self, plugin: &PluginName) -> Self {
         let front = plugin.as_str().replace('-', "_");
         let full = format!("{front}__{}", self.0);
-        if full.len() <= MAX {
+        if full.len() <= MAX_NAME_LEN {
             return Self(full);
         }
         let hash = full.bytes().fold(0x811c_9dc5_u32, |h, b| {
             (h ^ u32::from(b)).wrapping_mul(0x0100_0193)
         });
-        let room = MAX.saturating_sub(self.0.len() + 9);
+        let room = MAX_NAME_LEN.saturating_sub(self.0.len() + 9);
         let front = &front[..room.min(front.len())];
         let mut name = format!("{front}_{:06x}__{}", hash & 0xff_ffff, self.0);
-        name.truncate(MAX);
+        name.truncate(MAX_NAME_LEN);
         Self(name)
     }
 
@@ -89,7 +89,7 @@ fn check(
     rule: &'static str,
     extra: fn(char) -> bool,
 ) -> Result<String, NameError> {
-    let fits = name.len() <= MAX
+    let fits = name.len() <= MAX_NAME_LEN
         && name.starts_with(|c: char| c.is_ascii_lowercase())
         && name
             .chars()
@@ -99,7 +99,7 @@ fn check(
     } else {
         Err(NameError {
             kind,
-            name: crate::text::inline(name, 80),
+            name: crate::text::escape_line(name, 80),
             rule,
         })
     }
@@ -122,7 +122,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-macro_rules! text_like {
+macro_rules! impl_str_traits {
     ($($name:ident)*) => {$(
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -144,10 +144,10 @@ macro_rules! text_like {
         }
     )*};
 }
-text_like!(ToolName PluginName);
+impl_str_traits!(ToolName PluginName);
 
 /// Maximum length in bytes of a name that is compared with others.
-const MAX_COMPARED: usize = 256;
+const MAX_COMPARED_LEN: usize = 256;
 
 /// Returns up to `count` names of `known` that are similar to `word`, best match first.
 pub fn nearest<'a>(
@@ -156,7 +156,7 @@ pub fn nearest<'a>(
     count: usize,
 ) -> Vec<&'a str> {
     // The comparison takes quadratic time, and callers control the length.
-    if word.len() > MAX_COMPARED {
+    if word.len() > MAX_COMPARED_LEN {
         return Vec::new();
     }
     let word = word.to_lowercase();
@@ -186,14 +186,14 @@ mod tests {
 
     // Comparing a name of 1 MB took 14 seconds.
     #[test]
-    fn h_11_only_words_of_a_usual_length_are_compared() {
+    fn h_11_long_names_are_not_compared() {
         let long = "read_file".repeat(100);
         assert_eq!(nearest(&long, ["read_file"], 1), Vec::<&str>::new());
         assert_eq!(nearest("raed_file", ["read_file"], 1), ["read_file"]);
     }
 
     #[test]
-    fn a_tool_name_is_what_every_model_accepts() {
+    fn tool_names_are_valid_for_every_model() {
         for good in ["a", "read_file", "x2", &"a".repeat(64)] {
             assert!(ToolName::parse(good).is_ok(), "{good}");
         }
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_shows_a_hostile_name_escaped() {
+    fn errors_escape_unsafe_names() {
         let error = ToolName::parse("\u{1b}[2Jx\u{202e}")
             .unwrap_err()
             .to_string();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_is_made_of_the_name() {
+    fn titles_are_derived_from_names() {
         assert_eq!(ToolName::parse("read_file").unwrap().title(), "Read File");
     }
 }

@@ -36,33 +36,37 @@ impl Outcome {
     /// model, and adds a note.
     pub fn remove_hidden_text(&mut self) {
         let mut removed = 0;
-        let maybe = |text: &mut Option<String>| text.as_mut().map_or(0, remove);
+        let maybe = |text: &mut Option<String>| text.as_mut().map_or(0, remove_tags_from);
         for part in &mut self.llm {
             removed += match part {
-                Part::Text(text) => remove(text),
-                Part::Json(value) => remove_within(value),
+                Part::Text(text) => remove_tags_from(text),
+                Part::Json(value) => remove_tags_from_value(value),
                 Part::Image { media_type, .. } | Part::Audio { media_type, .. } => {
-                    remove(media_type)
+                    remove_tags_from(media_type)
                 }
                 Part::File {
                     media_type,
                     uri,
                     name,
                     ..
-                } => remove(media_type) + maybe(uri) + maybe(name),
+                } => remove_tags_from(media_type) + maybe(uri) + maybe(name),
                 Part::ResourceLink {
                     uri,
                     name,
                     media_type,
-                } => remove(uri) + maybe(name) + maybe(media_type),
-                Part::Other { kind, text } => remove(kind) + maybe(text),
+                } => remove_tags_from(uri) + maybe(name) + maybe(media_type),
+                Part::Other { kind, text } => remove_tags_from(kind) + maybe(text),
             };
         }
-        removed += self.structured.as_mut().map_or(0, remove_within);
-        removed += self.summary.as_mut().map_or(0, remove);
+        removed += self.structured.as_mut().map_or(0, remove_tags_from_value);
+        removed += self.summary.as_mut().map_or(0, remove_tags_from);
         if let Some(error) = &mut self.error {
-            removed += remove(&mut error.message);
-            removed += error.recommendations.iter_mut().map(remove).sum::<usize>();
+            removed += remove_tags_from(&mut error.message);
+            removed += error
+                .recommendations
+                .iter_mut()
+                .map(remove_tags_from)
+                .sum::<usize>();
         }
         if removed > 0 {
             let note = removal_note(removed);
@@ -126,7 +130,7 @@ pub(crate) fn removal_note(removed: usize) -> String {
     )
 }
 
-pub(crate) fn remove(text: &mut String) -> usize {
+pub(crate) fn remove_tags_from(text: &mut String) -> usize {
     let Some((cleaned, removed)) = text::remove_tags(text) else {
         return 0;
     };
@@ -134,15 +138,15 @@ pub(crate) fn remove(text: &mut String) -> usize {
     removed
 }
 
-fn remove_within(value: &mut Value) -> usize {
+fn remove_tags_from_value(value: &mut Value) -> usize {
     match value {
-        Value::String(text) => remove(text),
-        Value::Array(items) => items.iter_mut().map(remove_within).sum(),
+        Value::String(text) => remove_tags_from(text),
+        Value::Array(items) => items.iter_mut().map(remove_tags_from_value).sum(),
         Value::Object(members) => {
-            let mut removed = members.values_mut().map(remove_within).sum();
+            let mut removed = members.values_mut().map(remove_tags_from_value).sum();
             if members.keys().any(|name| text::remove_tags(name).is_some()) {
                 for (mut name, member) in std::mem::take(members) {
-                    removed += remove(&mut name);
+                    removed += remove_tags_from(&mut name);
                     members.insert(name, member);
                 }
             }
@@ -272,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_15_hidden_text_reaches_no_model_and_what_was_removed_is_said() {
+    fn a_15_hidden_text_is_removed_and_counted() {
         let hidden = "a\u{e0041}\u{e0042}";
         let note =
             "[the host removed 2 invisible characters (Unicode tags) that can hide instructions]";

@@ -18,56 +18,56 @@ use serde_json::Value;
 use crate::variables::Variables;
 use crate::{Descriptor, Digest, Effect, PluginName, Principal, ToolName, hook};
 
-mod address;
 mod approval;
-mod check;
-mod command;
+mod authorized_command;
+mod call_analysis;
 mod decide;
 mod diagnostic;
-mod example;
-mod explain;
-mod facts;
-mod form;
+mod domain_pattern;
+mod evaluation;
+mod explanation;
 #[cfg(test)]
 mod fuzz;
 mod grant;
 pub mod import;
 mod mode;
-mod names;
 mod offer;
-mod place;
+mod path_pattern;
 mod protected;
 mod question;
 mod read_guard;
 mod rule;
+mod rule_example;
 mod rule_file;
+mod rule_form;
 mod rule_spec;
+mod rule_warnings;
 mod subject;
-mod walk;
+mod tool_names;
 
 pub use approval::{
-    Approval, ApprovalError, ApprovalState, Identity, Narrowing, NewApproval, PathNarrowing, Scope,
-    definition,
+    Approval, ApprovalError, ApprovalScope, ApprovalState, Narrowing, NewApproval, PathNarrowing,
+    ToolIdentity, definition,
 };
-pub use command::{AuthorizedCommand, AuthorizedTask, RunningJob};
-pub use decide::Hold;
-pub use diagnostic::{Diagnostic, Severity, Source};
-pub use example::Example;
-pub use explain::Explanation;
-pub use grant::{Denial, DenialCode, FileAccess, Grant, HELD};
-pub use mode::{Column, Decision, Mode, UnknownMode};
+pub use authorized_command::{AuthorizedCommand, AuthorizedTask, RunningJob};
+pub use decide::StagedGrant;
+pub use diagnostic::{Diagnostic, RuleSource, Severity};
+pub use explanation::Explanation;
+pub use grant::{Denial, DenialCode, FileAccess, Grant, STAGED_AUTHORIZER};
+pub use mode::{AccessClass, Decision, Mode, UnknownMode};
 pub use offer::Offer;
-pub use place::{Mount, Places};
-pub use question::{Answer, AskKind, Question, Settled, settle};
-pub use read_guard::{DeniedPlace, ReadGuard};
+pub use path_pattern::{Mount, PathContext};
+pub use question::{Answer, AnswerOutcome, PromptKind, Question, apply_answer};
+pub use read_guard::{DeniedPath, ReadGuard};
 pub use rule::Rule;
+pub use rule_example::RuleExample;
 pub use rule_file::{RuleFile, RuleTable};
 pub use rule_spec::{RuleSpec, Tier};
 pub use subject::{PathUse, Subject, TaskUse};
 
 /// The call to decide and its context: everything a decision depends on besides the policy.
 #[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
+pub struct PolicyRequest<'a> {
     pub plugin: &'a PluginName,
     /// The qualified name that the caller used.
     pub name: &'a ToolName,
@@ -77,13 +77,13 @@ pub struct Request<'a> {
     pub aliases: &'a [String],
     /// Whether the host starts processes for this tool. A plugin may claim to run commands; then its `command` input
     /// does not bound what the call can change.
-    pub executes: bool,
+    pub runs_commands: bool,
     /// Name of the shell that runs the input's command.
     pub shell: Option<&'a str>,
     /// Environment variables of the session at the time of the call.
     pub variables: &'a Variables,
     /// The background job that the input names.
-    pub job: Option<&'a RunningJob>,
+    pub background_job: Option<&'a RunningJob>,
     /// The call acts only through calls of other tools, which are authorized separately.
     pub delegates: bool,
     /// Digest of the component's bytes.
@@ -98,17 +98,17 @@ pub struct Request<'a> {
     /// Mode of the session. It can narrow the policy's mode but not widen it.
     pub mode: Option<Mode>,
     /// Additional limits of a sub-agent.
-    pub narrow: Option<&'a Restriction>,
+    pub restriction: Option<&'a Restriction>,
     /// The call was requested by a tool's result, not by the model or the user.
-    pub tail: bool,
+    pub is_tail_call: bool,
     /// The call has run staged, and `subject` lists what it changed and read, so accesses that its description does not
     /// name need no longer be assumed.
-    pub known: bool,
+    pub effects_known: bool,
 }
 
 /// Hook decisions for a call before it runs. A deny or a result from a hook ends the call earlier and is not included.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct HookSaid {
+pub struct HookDecisions {
     pub ask: Option<HookAsk>,
     /// Reason that a hook gave for allowing the call.
     pub allow: Option<String>,
@@ -121,15 +121,15 @@ pub struct HookAsk {
     pub meta: Option<Value>,
 }
 
-impl HookSaid {
+impl HookDecisions {
     /// Adds the decision of one more hook. Keeps the first ask with a high risk, or else the first ask.
-    pub fn hear(&mut self, decision: &hook::Decision) {
+    pub fn add(&mut self, decision: &hook::PreHookDecision) {
         match decision {
-            hook::Decision::Allow { reason } => {
+            hook::PreHookDecision::Allow { reason } => {
                 self.allow
                     .get_or_insert_with(|| reason.clone().unwrap_or_default());
             }
-            hook::Decision::Ask { reason, meta } => {
+            hook::PreHookDecision::Ask { reason, meta } => {
                 let ask = HookAsk {
                     reason: reason.clone(),
                     meta: meta.clone(),
@@ -143,7 +143,9 @@ impl HookSaid {
                 }
             }
             // These end the call before the policy is evaluated again.
-            hook::Decision::Continue | hook::Decision::Deny { .. } | hook::Decision::Result(_) => {}
+            hook::PreHookDecision::Continue
+            | hook::PreHookDecision::Deny { .. }
+            | hook::PreHookDecision::Result(_) => {}
         }
     }
 }
@@ -171,10 +173,13 @@ impl Restriction {
 
     /// Denies accesses to files outside these directories of the host, and nothing else. Paths are resolved as in
     /// `policy`.
-    pub fn within(directories: &[String], policy: &Policy) -> Result<Self, Vec<Diagnostic>> {
+    pub fn to_directories(
+        directories: &[String],
+        policy: &Policy,
+    ) -> Result<Self, Vec<Diagnostic>> {
         let spec = PolicySpec {
             mode: Mode::Yolo,
-            places: policy.inner.places.clone(),
+            path_context: policy.inner.path_context.clone(),
             allowed_paths: directories.to_vec(),
             ..PolicySpec::default()
         };
@@ -188,7 +193,7 @@ impl Restriction {
     }
 
     #[must_use]
-    pub fn and(mut self, policy: Policy) -> Self {
+    pub fn with_policy(mut self, policy: Policy) -> Self {
         self.layers.push(policy);
         self
     }
@@ -223,7 +228,7 @@ impl std::str::FromStr for OnHeadlessAsk {
             "callback" => Ok(OnHeadlessAsk::Callback),
             _ => Err(format!(
                 "`{}` is not a value of on_headless_ask; write deny, defer or callback",
-                crate::text::inline(word, 40)
+                crate::text::escape_line(word, 40)
             )),
         }
     }
@@ -235,14 +240,14 @@ pub struct PolicySpec {
     pub mode: Mode,
     /// In file order; of equally strong rules the first one decides.
     pub rules: Vec<RuleSpec>,
-    pub places: Places,
+    pub path_context: PathContext,
     /// Directory of plans; in mode plan, `*.md` files below it may be written.
     pub plan_dir: Option<String>,
     /// Protected paths in addition to the built-in table.
     pub protected: Vec<String>,
     /// Directories that file tools are limited to. Empty: limited only by what the sandbox was granted.
     pub allowed_paths: Vec<String>,
-    pub headless: OnHeadlessAsk,
+    pub on_headless_ask: OnHeadlessAsk,
     /// Whether the user can be prompted.
     pub interactive: bool,
     pub disable_yolo: bool,
@@ -257,11 +262,11 @@ impl Default for PolicySpec {
         Self {
             mode: Mode::Default,
             rules: Vec::new(),
-            places: Places::default(),
+            path_context: PathContext::default(),
             plan_dir: None,
             protected: Vec::new(),
             allowed_paths: Vec::new(),
-            headless: OnHeadlessAsk::Deny,
+            on_headless_ask: OnHeadlessAsk::Deny,
             interactive: true,
             disable_yolo: false,
             disable_always_allow: false,
@@ -280,16 +285,16 @@ pub struct Policy {
 #[derive(Debug)]
 struct Inner {
     rules: Vec<Rule>,
-    index: walk::Index,
+    index: evaluation::RuleIndex,
     /// The mode before any session changed it.
     configured_mode: Mode,
     /// Some rule restricts reading of files.
-    guards_reads: bool,
-    places: Places,
+    restricts_reads: bool,
+    path_context: PathContext,
     plan_dir: Option<String>,
-    protected: protected::Protected,
+    protected: protected::ProtectedPaths,
     allowed_paths: Arc<[String]>,
-    headless: OnHeadlessAsk,
+    on_headless_ask: OnHeadlessAsk,
     interactive: bool,
     disable_yolo: bool,
     disable_always_allow: bool,
@@ -299,15 +304,15 @@ struct Inner {
 impl Policy {
     /// Compiles the policy. Returns every error found; a policy with an invalid rule is rejected as a whole.
     pub fn new(spec: PolicySpec) -> Result<Self, Vec<Diagnostic>> {
-        let nowhere = Source::default();
+        let nowhere = RuleSource::default();
         let mut wrong = Vec::new();
-        let places = spec.places.with_host_names();
+        let places = spec.path_context.with_host_names();
         for (what, path) in [
             ("working directory", Some(&places.cwd)),
             ("home directory", places.home.as_ref()),
         ] {
             if let Some(path) = path.filter(|path| !path.starts_with('/')) {
-                let shown = crate::text::inline(path, 120);
+                let shown = crate::text::escape_line(path, 120);
                 wrong.push(Diagnostic::error(
                     &nowhere,
                     format!("the {what} `{shown}` is not absolute"),
@@ -325,27 +330,27 @@ impl Policy {
             }
         }
         let texts = spec.protected.iter().map(String::as_str);
-        let protected = protected::Protected::new(texts, &places).map_err(|message| {
+        let protected = protected::ProtectedPaths::new(texts, &places).map_err(|message| {
             wrong.push(Diagnostic::error(&nowhere, format!("protected: {message}")));
         });
         let resolve = |path: &String| places.resolve(path);
         let inner = Inner {
-            index: walk::Index::of(&rules),
-            guards_reads: rules.iter().any(Rule::guards_reads),
+            index: evaluation::RuleIndex::of(&rules),
+            restricts_reads: rules.iter().any(Rule::restricts_reads),
             configured_mode: spec.mode,
             rules,
             plan_dir: spec.plan_dir.as_ref().map(resolve),
             allowed_paths: spec.allowed_paths.iter().map(resolve).collect(),
-            headless: spec.headless,
+            on_headless_ask: spec.on_headless_ask,
             interactive: spec.interactive,
             disable_yolo: spec.disable_yolo,
             disable_always_allow: spec.disable_always_allow,
-            has_callback: spec.has_callback || spec.headless == OnHeadlessAsk::Callback,
+            has_callback: spec.has_callback || spec.on_headless_ask == OnHeadlessAsk::Callback,
             protected: match protected {
                 Ok(protected) if wrong.is_empty() => protected,
                 _ => return Err(wrong),
             },
-            places,
+            path_context: places,
         };
         let policy = Self {
             mode: Mode::Default,
@@ -358,7 +363,7 @@ impl Policy {
 
     /// The same rules in another mode, after the user switched modes.
     pub fn with_mode(&self, mode: Mode) -> Result<Self, Diagnostic> {
-        let wrong = |message: &str| Err(Diagnostic::error(&Source::default(), message));
+        let wrong = |message: &str| Err(Diagnostic::error(&RuleSource::default(), message));
         match mode {
             Mode::Yolo if self.inner.disable_yolo => {
                 wrong("mode yolo is disabled by disable_yolo; choose another mode")
@@ -378,8 +383,8 @@ impl Policy {
     }
 
     /// Resolves a path as written in a call to its path on the host.
-    pub fn place(&self, path: &str) -> String {
-        self.inner.places.resolve(path)
+    pub fn resolve_path(&self, path: &str) -> String {
+        self.inner.path_context.resolve(path)
     }
 
     pub fn rules(&self) -> &[Rule] {
@@ -387,7 +392,7 @@ impl Policy {
     }
 
     pub fn on_headless_ask(&self) -> OnHeadlessAsk {
-        self.inner.headless
+        self.inner.on_headless_ask
     }
 }
 

@@ -42,7 +42,7 @@ impl fmt::Display for UserId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Local => f.write_str("the local user"),
-            Self::Token(name) => write!(f, "user `{}`", crate::text::inline(name, 80)),
+            Self::Token(name) => write!(f, "user `{}`", crate::text::escape_line(name, 80)),
         }
     }
 }

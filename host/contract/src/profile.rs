@@ -4,18 +4,18 @@
 //! the outermost layer: the tool list and results on their way to the model, and calls on their way back. Rules, hooks,
 //! records and undo use canonical names only, so a profile cannot change what is allowed.
 
-mod accept;
+mod calls;
 mod claude;
+mod descriptors;
 mod gemini;
 mod kode;
-mod lens;
-mod members;
+mod mapping;
+mod name_replacement;
+mod params;
 mod pegasus;
+mod profiled_registry;
 mod render;
-mod reword;
 mod sema;
-mod show;
-mod table;
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,8 +23,8 @@ use std::str::FromStr;
 use crate::names::nearest;
 use crate::text;
 
-pub use lens::{Lens, Others, Shown};
-pub use render::Rendered;
+pub use profiled_registry::{ProfiledRegistry, ProfiledTool, UnmappedTools};
+pub use render::RenderedResult;
 
 /// The agent whose tool names and formats the model uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -69,14 +69,14 @@ impl Profile {
     }
 
     /// Returns the tools of the agent. Several of them can map to the same canonical tool.
-    fn rows(self) -> &'static [table::Row] {
+    fn mappings(self) -> &'static [mapping::ToolMapping] {
         match self {
             Profile::Native => &[],
-            Profile::Claude => claude::ROWS,
-            Profile::Sema => sema::ROWS,
-            Profile::Gemini => gemini::ROWS,
-            Profile::Kode => kode::ROWS,
-            Profile::Pegasus => pegasus::ROWS,
+            Profile::Claude => claude::MAPPINGS,
+            Profile::Sema => sema::MAPPINGS,
+            Profile::Gemini => gemini::MAPPINGS,
+            Profile::Kode => kode::MAPPINGS,
+            Profile::Pegasus => pegasus::MAPPINGS,
         }
     }
 }
@@ -101,7 +101,7 @@ impl FromStr for Profile {
             None => format!("use one of {all}"),
         };
         Err(ProfileError {
-            name: text::inline(name, 40),
+            name: text::escape_line(name, 40),
             hint,
         })
     }

@@ -25,7 +25,7 @@ pub struct Quotas {
     /// Bytes of staged changes that are being evaluated or wait for approval.
     pub staged_bytes: UserQuota,
     /// Bytes of saved program output.
-    pub kept_output: UserQuota,
+    pub saved_output_bytes: UserQuota,
     /// Bytes of memory for session state and for results of background calls.
     pub session_bytes: UserQuota,
 }
@@ -47,7 +47,7 @@ impl Default for Quotas {
                 user: 4 << 30,
                 all: 16 << 30,
             },
-            kept_output: UserQuota {
+            saved_output_bytes: UserQuota {
                 user: 1 << 30,
                 all: 4 << 30,
             },

@@ -14,19 +14,22 @@ pub trait Services: Send + Sync {
     fn mode(&self) -> Mode;
 
     /// Returns the value that the call's plugin last stored under `key` in this session.
-    fn recall(&self, key: &str) -> Result<Option<Value>, Failure>;
+    fn session_get(&self, key: &str) -> Result<Option<Value>, Failure>;
 
     /// Stores a value; `None` deletes the key. Takes effect only with the result of the call.
-    fn remember(&self, key: &str, value: Option<Value>) -> Result<(), Failure>;
+    fn session_set(&self, key: &str, value: Option<Value>) -> Result<(), Failure>;
 
-    fn saw(&self, sight: Sight) -> Result<(), Failure>;
+    fn record_observation(&self, sight: FileObservation) -> Result<(), Failure>;
 
-    fn last_seen(&self, path: &str) -> Option<Sight>;
+    fn last_observation(&self, path: &str) -> Option<FileObservation>;
 
-    fn ask(&self, queries: Vec<Query>) -> BoxFuture<'_, Result<Vec<Reply>, Failure>>;
+    fn ask_user(
+        &self,
+        queries: Vec<UserQuestion>,
+    ) -> BoxFuture<'_, Result<Vec<UserAnswer>, Failure>>;
 
     /// Returns the reason if a rule denies this URL. The URL may differ from those in the input, because of redirects.
-    fn forbids_address(&self, url: &str) -> Option<String>;
+    fn denied_url_reason(&self, url: &str) -> Option<String>;
 
     /// Requests another mode and returns the mode in effect afterwards.
     fn change_mode(&self, to: String, reason: String) -> BoxFuture<'_, Result<String, Failure>>;
@@ -39,7 +42,7 @@ pub trait Services: Send + Sync {
     fn run_agent(&self, task: Value) -> BoxFuture<'_, Result<Value, Failure>>;
 
     /// Returns the tools that are visible to the call.
-    fn tools(&self) -> Vec<ToolFacts>;
+    fn tools(&self) -> Vec<VisibleTool>;
 
     fn call_tool(&self, tool: String, input: Value) -> BoxFuture<'_, Result<Outcome, CallError>>;
 
@@ -72,7 +75,7 @@ pub trait Services: Send + Sync {
 
 /// A version of a file that was shown to an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sight {
+pub struct FileObservation {
     /// The path as visible to the plugin.
     pub path: String,
     pub sha256: String,
@@ -87,7 +90,7 @@ pub struct AgentInfo {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct ToolFacts {
+pub struct VisibleTool {
     pub name: String,
     pub plugin: String,
     pub description: String,
@@ -109,15 +112,15 @@ pub struct BackgroundCall {
 /// A question to the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Query {
+pub struct UserQuestion {
     pub question: String,
     /// A short heading.
     #[serde(default)]
     pub header: String,
     #[serde(rename = "type", default)]
-    pub kind: QueryKind,
+    pub kind: UserQuestionKind,
     #[serde(default)]
-    pub options: Vec<Choice>,
+    pub options: Vec<AnswerOption>,
     #[serde(default)]
     pub multi_select: bool,
     #[serde(default)]
@@ -126,7 +129,7 @@ pub struct Query {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum QueryKind {
+pub enum UserQuestionKind {
     #[default]
     Choice,
     Text,
@@ -135,7 +138,7 @@ pub enum QueryKind {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Choice {
+pub struct AnswerOption {
     pub label: String,
     #[serde(default)]
     pub description: String,
@@ -146,7 +149,7 @@ pub struct Choice {
 /// The user's answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Reply {
+pub enum UserAnswer {
     YesNo(bool),
     Labels(Vec<String>),
     /// A label, or free text.
@@ -155,34 +158,36 @@ pub enum Reply {
 
 /// Questions from a call to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Interview {
+pub struct QuestionForm {
     /// The call that asks the questions.
     pub call: CallId,
     pub plugin: String,
     pub tool: String,
     /// The sub-agent that asks, if any.
     pub agent: Option<String>,
-    pub queries: Vec<Query>,
+    pub questions: Vec<UserQuestion>,
 }
 
-const MAX_QUERIES: usize = 4;
+const MAX_QUESTIONS: usize = 4;
 const MAX_OPTIONS: usize = 16;
 /// Maximum size in bytes of one text of a question. Plans are the longest.
 const MAX_TEXT: usize = 16 << 10;
 
-impl Query {
+impl UserQuestion {
     /// Parses and validates a JSON list of questions from a plugin.
     pub fn parse(questions: &str) -> Result<Vec<Self>, Failure> {
         let refuse = |reason: String| Failure::new("invalid_question", reason);
         let queries: Vec<Self> = serde_json::from_str(questions).map_err(|error| {
             refuse(format!(
                 "invalid questions: {}",
-                text::inline(&error.to_string(), 200)
+                text::escape_line(&error.to_string(), 200)
             ))
         })?;
-        if queries.is_empty() || queries.len() > MAX_QUERIES {
+        if queries.is_empty() || queries.len() > MAX_QUESTIONS {
             let count = queries.len();
-            return Err(refuse(format!("{count} questions; ask 1 to {MAX_QUERIES}")));
+            return Err(refuse(format!(
+                "{count} questions; ask 1 to {MAX_QUESTIONS}"
+            )));
         }
         for query in &queries {
             query.check().map_err(refuse)?;
@@ -194,21 +199,21 @@ impl Query {
         if self.question.trim().is_empty() {
             return Err("a question is empty".to_owned());
         }
-        let shown = text::inline(&self.question, 80);
+        let shown = text::escape_line(&self.question, 80);
         let options = self.options.len();
         match self.kind {
-            QueryKind::Choice if !(2..=MAX_OPTIONS).contains(&options) => {
+            UserQuestionKind::Choice if !(2..=MAX_OPTIONS).contains(&options) => {
                 return Err(format!(
                     "`{shown}` has {options} options; a choice has 2 to {MAX_OPTIONS}"
                 ));
             }
-            QueryKind::Text | QueryKind::YesNo if options > 0 => {
+            UserQuestionKind::Text | UserQuestionKind::YesNo if options > 0 => {
                 return Err(format!("`{shown}` has options but is not a choice"));
             }
-            QueryKind::Choice | QueryKind::Text | QueryKind::YesNo => {}
+            UserQuestionKind::Choice | UserQuestionKind::Text | UserQuestionKind::YesNo => {}
         }
         for (number, option) in self.options.iter().enumerate() {
-            let label = text::inline(&option.label, 80);
+            let label = text::escape_line(&option.label, 80);
             if option.label.trim().is_empty() {
                 return Err(format!("`{shown}` has an option without a label"));
             }
@@ -236,12 +241,13 @@ impl Query {
     }
 
     /// Returns whether this is a valid answer. Free text is accepted in place of a label.
-    pub fn takes(&self, reply: &Reply) -> bool {
+    pub fn accepts(&self, reply: &UserAnswer) -> bool {
         match (self.kind, reply) {
-            (QueryKind::YesNo, Reply::YesNo(_))
-            | (QueryKind::Text | QueryKind::Choice, Reply::Text(_)) => true,
-            (QueryKind::Choice, Reply::Labels(_)) => self.multi_select,
-            (QueryKind::YesNo | QueryKind::Text, _) | (QueryKind::Choice, Reply::YesNo(_)) => false,
+            (UserQuestionKind::YesNo, UserAnswer::YesNo(_))
+            | (UserQuestionKind::Text | UserQuestionKind::Choice, UserAnswer::Text(_)) => true,
+            (UserQuestionKind::Choice, UserAnswer::Labels(_)) => self.multi_select,
+            (UserQuestionKind::YesNo | UserQuestionKind::Text, _)
+            | (UserQuestionKind::Choice, UserAnswer::YesNo(_)) => false,
         }
     }
 }
@@ -253,7 +259,7 @@ mod tests {
     use super::*;
 
     fn check(questions: &str, expected: Expect) {
-        let shown = match Query::parse(questions) {
+        let shown = match UserQuestion::parse(questions) {
             Ok(queries) => format!("{} questions", queries.len()),
             Err(error) => error.message,
         };
@@ -261,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_that_can_be_asked() {
+    fn valid_questions_are_accepted() {
         check(
             r#"[{"question": "Which?", "options": [{"label": "a"}, {"label": "b"}]},
                 {"question": "Why?", "type": "text"}, {"question": "Sure?", "type": "yesno"}]"#,
@@ -270,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_that_cannot() {
+    fn invalid_questions_are_refused() {
         check("[]", expect!["0 questions; ask 1 to 4"]);
         check(
             r#"[{"question": "Which?", "options": [{"label": "a"}]}]"#,
@@ -299,7 +305,7 @@ mod tests {
             "x".repeat(20_000)
         );
         assert!(
-            Query::parse(&long)
+            UserQuestion::parse(&long)
                 .unwrap_err()
                 .message
                 .ends_with("the limit is 16384")

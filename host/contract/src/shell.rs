@@ -7,28 +7,28 @@
 //! `brush-parser` 0.4 is not used: it parses `echo \$'\' ; rm x #'` as one harmless word where bash runs `rm`, panics
 //! on `~99999999999999999999` and overflows its stack on nested `$(`.
 
+mod approval_prefix;
 mod compound;
 mod danger;
 mod invocation;
 mod parser;
 mod pattern;
-mod prefix;
 mod program_text;
-mod reads;
-mod redirect;
+mod read_only;
+mod redirection;
 mod risky_options;
-mod shape;
-mod simple;
+mod simple_command;
 #[cfg(test)]
 mod tests;
 mod word;
 mod wrapper;
+mod wrapper_options;
 
-pub use danger::danger;
-pub use pattern::Pattern;
-pub use prefix::prefix;
-pub use reads::reads_only;
-pub use risky_options::{RiskyOption, risky_options, risky_options_of};
+pub use approval_prefix::approval_prefix;
+pub use danger::describe_danger;
+pub use pattern::CommandPattern;
+pub use read_only::is_read_only;
+pub use risky_options::{RiskyOption, find_risky_options, list_risky_options};
 
 use crate::text;
 
@@ -43,23 +43,23 @@ pub const MAX_COMMANDS: usize = 500;
 pub const MAX_SCRIPTS: usize = 4;
 
 /// Parses a command line. The result contains every command that it could run.
-pub fn parse(command: &str) -> Result<Script, Unparsed> {
+pub fn parse(command: &str) -> Result<Script, UnparsedCommand> {
     if command.len() > MAX_BYTES {
-        return Err(Unparsed::new(format!(
+        return Err(UnparsedCommand::new(format!(
             "it is {} bytes long (at most {MAX_BYTES})",
             command.len()
         )));
     }
     if command.contains('\0') {
-        return Err(Unparsed::new("it contains a NUL character"));
+        return Err(UnparsedCommand::new("it contains a NUL character"));
     }
-    let mut sink = Sink::default();
-    parser::script(command, &mut sink)?;
+    let mut sink = ScriptBuilder::default();
+    parser::parse_script(command, &mut sink)?;
     if sink.script.commands.is_empty()
         && sink.script.writes.is_empty()
         && sink.script.reads.is_empty()
     {
-        return Err(Unparsed::new("it contains no command"));
+        return Err(UnparsedCommand::new("it contains no command"));
     }
     Ok(sink.script)
 }
@@ -67,12 +67,12 @@ pub fn parse(command: &str) -> Result<Script, Unparsed> {
 /// A command line that cannot be parsed reliably; it requires approval.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot tell what this command runs: {reason}")]
-pub struct Unparsed {
+pub struct UnparsedCommand {
     /// The reason for a prompt. Fragments of the text are escaped and truncated.
     pub reason: String,
 }
 
-impl Unparsed {
+impl UnparsedCommand {
     fn new(reason: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),
@@ -81,21 +81,21 @@ impl Unparsed {
 
     /// `what` followed by the offending text.
     fn at(what: &str, shown: &str) -> Self {
-        Self::new(format!("{what} `{}`", text::inline(shown, 60)))
+        Self::new(format!("{what} `{}`", text::escape_line(shown, 60)))
     }
 }
 
-type Parsed<T = ()> = Result<T, Unparsed>;
+type ParseResult<T = ()> = Result<T, UnparsedCommand>;
 
 /// Everything that a command line runs, writes and reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Script {
     /// Every command in order of appearance, including wrappers and the commands they run.
-    pub commands: Vec<Simple>,
+    pub commands: Vec<SimpleCommand>,
     /// Files written by redirections, except `/dev/null` and the standard streams.
-    pub writes: Vec<Target>,
+    pub writes: Vec<RedirectTarget>,
     /// Files read by redirections.
-    pub reads: Vec<Target>,
+    pub reads: Vec<RedirectTarget>,
     /// Names of functions that the text defines.
     functions: Vec<String>,
 }
@@ -109,7 +109,7 @@ impl Script {
 
 /// A simple command: its words and the context it was found in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Simple {
+pub struct SimpleCommand {
     /// The program and its arguments. Empty when the command only sets variables.
     pub words: Vec<Word>,
     /// Enclosing constructs, outermost first: `bash -c`, `xargs`, `$(…)`.
@@ -120,7 +120,7 @@ pub struct Simple {
     pub piped: bool,
 }
 
-impl Simple {
+impl SimpleCommand {
     /// The program's name without its directory; `None` if it is known only when the shell runs.
     pub fn program(&self) -> Option<&str> {
         let name = self.words.first()?.literal()?;
@@ -130,12 +130,12 @@ impl Simple {
 
     /// The words joined by single spaces, as rules match them.
     pub fn text(&self) -> String {
-        let words: Vec<&str> = self.words.iter().map(Word::shown).collect();
+        let words: Vec<&str> = self.words.iter().map(Word::as_written).collect();
         words.join(" ")
     }
 
     /// Whether it only sets shell variables: nothing runs, and no later program sees them.
-    pub fn sets_only_locals(&self) -> bool {
+    pub fn sets_only_shell_variables(&self) -> bool {
         self.words.is_empty()
             && self.assignments.iter().all(|name| {
                 !name.ends_with("_proxy")
@@ -147,10 +147,14 @@ impl Simple {
 
     /// Texts to compare with a deny rule: as written, without the program's directory, and without options before a
     /// subcommand.
-    pub fn texts(&self) -> Vec<String> {
-        let readings = invocation::Invocation::readings(self);
+    pub fn match_texts(&self) -> Vec<String> {
+        let readings = invocation::Invocation::interpretations(self);
         std::iter::once(self.text())
-            .chain(readings.iter().flat_map(invocation::Invocation::texts))
+            .chain(
+                readings
+                    .iter()
+                    .flat_map(invocation::Invocation::match_texts),
+            )
             .collect()
     }
 
@@ -159,19 +163,19 @@ impl Simple {
         self.words.get(1..).unwrap_or_default()
     }
 
-    fn has_dynamic(&self) -> bool {
+    fn has_unknown_word(&self) -> bool {
         self.words.iter().any(|word| word.literal().is_none())
     }
 
     /// Whether an argument equals this text.
-    fn has(&self, argument: &str) -> bool {
+    fn has_argument(&self, argument: &str) -> bool {
         self.arguments()
             .iter()
             .any(|word| word.literal() == Some(argument))
     }
 
     /// Whether a cluster of short flags such as `-rf` contains `flag`.
-    fn has_short(&self, flag: char) -> bool {
+    fn has_short_flag(&self, flag: char) -> bool {
         self.arguments()
             .iter()
             .filter_map(Word::literal)
@@ -182,7 +186,7 @@ impl Simple {
     }
 
     /// The first argument that is not a flag.
-    fn operand(&self) -> Option<&str> {
+    fn first_operand(&self) -> Option<&str> {
         self.arguments()
             .iter()
             .filter_map(Word::literal)
@@ -208,7 +212,7 @@ impl Word {
         }
     }
 
-    fn shown(&self) -> &str {
+    fn as_written(&self) -> &str {
         match self {
             Self::Literal(text) | Self::Dynamic(text) => text,
         }
@@ -217,7 +221,7 @@ impl Word {
 
 /// The file of a redirection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct RedirectTarget {
     /// The path as the shell opens it.
     pub path: Word,
     /// The output is appended.
@@ -226,7 +230,7 @@ pub struct Target {
 
 /// The result shared by the parsers of a text and of the scripts nested in it; enforces the limits.
 #[derive(Default)]
-struct Sink {
+struct ScriptBuilder {
     script: Script,
     via: Vec<String>,
     depth: usize,
@@ -234,11 +238,11 @@ struct Sink {
     piped: bool,
 }
 
-impl Sink {
-    fn enter(&mut self) -> Parsed {
+impl ScriptBuilder {
+    fn enter(&mut self) -> ParseResult {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(Unparsed::new(format!(
+            return Err(UnparsedCommand::new(format!(
                 "it is nested more than {MAX_DEPTH} levels deep"
             )));
         }
@@ -255,13 +259,13 @@ impl Sink {
         index: usize,
         words: Vec<Word>,
         assignments: Vec<String>,
-    ) -> Parsed<Simple> {
+    ) -> ParseResult<SimpleCommand> {
         if self.script.commands.len() >= MAX_COMMANDS {
-            return Err(Unparsed::new(format!(
+            return Err(UnparsedCommand::new(format!(
                 "it contains more than {MAX_COMMANDS} commands"
             )));
         }
-        let simple = Simple {
+        let simple = SimpleCommand {
             words,
             via: self.via.clone(),
             assignments,
@@ -272,20 +276,24 @@ impl Sink {
     }
 
     /// Parses a text that another shell runs.
-    fn nested(&mut self, text: &str, via: &str) -> Parsed {
+    fn parse_nested(&mut self, text: &str, via: &str) -> ParseResult {
         self.scripts += 1;
         if self.scripts > MAX_SCRIPTS {
-            return Err(Unparsed::new(format!(
+            return Err(UnparsedCommand::new(format!(
                 "a shell starts a shell more than {MAX_SCRIPTS} times"
             )));
         }
-        let result = self.inside(via, |sink| parser::script(text, sink));
+        let result = self.with_context(via, |sink| parser::parse_script(text, sink));
         self.scripts -= 1;
         result
     }
 
     /// Calls `read` one nesting level deeper, inside the construct `via`.
-    fn inside<T>(&mut self, via: &str, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    fn with_context<T>(
+        &mut self,
+        via: &str,
+        read: impl FnOnce(&mut Self) -> ParseResult<T>,
+    ) -> ParseResult<T> {
         self.enter()?;
         self.via.push(via.to_owned());
         let result = read(self);

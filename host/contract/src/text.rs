@@ -13,7 +13,7 @@ use unicode_width::UnicodeWidthChar as _;
 /// Returns whether a character moves the cursor, reorders text or is invisible: control characters, the property
 /// `Default_Ignorable_Code_Point` of Unicode 16 except the two variation selectors of emoji, line separators and
 /// noncharacters.
-pub(crate) fn is_hostile(c: char) -> bool {
+pub(crate) fn needs_escape(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{00ad}' | '\u{034f}' | '\u{061c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
@@ -26,7 +26,7 @@ pub(crate) fn is_hostile(c: char) -> bool {
 
 /// Returns whether a character is invisible or unsafe to display, in any context.
 pub fn is_hidden(c: char) -> bool {
-    is_hostile(c) || is_selector(c)
+    needs_escape(c) || is_variation_selector(c)
 }
 
 /// Maximum number of combining marks on a letter. No script in current use has more; stacked marks cover adjacent
@@ -39,27 +39,29 @@ fn is_mark(c: char) -> bool {
 }
 
 /// Returns whether the character is a variation selector that controls the presentation of emoji.
-fn is_selector(c: char) -> bool {
+fn is_variation_selector(c: char) -> bool {
     matches!(c, '\u{fe0e}' | '\u{fe0f}')
 }
 
 /// Returns whether a variation selector can follow the character. A single selector after each character cannot hide
 /// text.
-fn takes_selector(c: char) -> bool {
-    !is_hostile(c) && !is_selector(c) && (!c.is_ascii() || c.is_ascii_digit() || "#*".contains(c))
+fn accepts_variation_selector(c: char) -> bool {
+    !needs_escape(c)
+        && !is_variation_selector(c)
+        && (!c.is_ascii() || c.is_ascii_digit() || "#*".contains(c))
 }
 
 /// Returns whether a character is part of visible text: a selector after an emoji, or a joiner between two letters of a
 /// script that uses joiners, or between two emoji. `before` is the last character that was kept.
-fn belongs(before: Option<char>, c: char, after: Option<char>) -> bool {
-    let is_visible = |c: char| !c.is_ascii() && !is_hostile(c);
+fn is_part_of_visible_text(before: Option<char>, c: char, after: Option<char>) -> bool {
+    let is_visible = |c: char| !c.is_ascii() && !needs_escape(c);
     match c {
-        c if is_selector(c) => before.is_some_and(takes_selector),
+        c if is_variation_selector(c) => before.is_some_and(accepts_variation_selector),
         '\u{200c}' | '\u{200d}' => {
             before.is_some_and(is_visible)
-                && after.is_some_and(|after| is_visible(after) && !is_selector(after))
+                && after.is_some_and(|after| is_visible(after) && !is_variation_selector(after))
         }
-        c => !is_hostile(c),
+        c => !needs_escape(c),
     }
 }
 
@@ -68,19 +70,19 @@ fn belongs(before: Option<char>, c: char, after: Option<char>) -> bool {
 ///
 /// Characters that are part of visible text are kept: variation selectors of emoji, and joiners between letters or
 /// emoji.
-pub fn clean(text: &str) -> Option<(String, usize)> {
-    clean_as(text, Use::Prose)
+pub fn remove_invisible(text: &str) -> Option<(String, usize)> {
+    remove_invisible_as(text, TextUse::Prose)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Use {
+enum TextUse {
     /// Text that is read as prose.
     Prose,
     /// A value that a tool compares with, such as `\r\n`. JSON escapes its control characters.
     Data,
 }
 
-fn clean_as(text: &str, wanted: Use) -> Option<(String, usize)> {
+fn remove_invisible_as(text: &str, wanted: TextUse) -> Option<(String, usize)> {
     let plain = |b: u8| matches!(b, 0x20..=0x7e | b'\n' | b'\t');
     if text.bytes().all(plain) {
         return None;
@@ -93,12 +95,12 @@ fn clean_as(text: &str, wanted: Use) -> Option<(String, usize)> {
         let after = chars.peek().copied();
         let is_kept = match c {
             '\n' | '\t' => true,
-            '\r' if wanted == Use::Prose && after == Some('\n') => {
+            '\r' if wanted == TextUse::Prose && after == Some('\n') => {
                 changed = true;
                 continue;
             }
-            '\0'..='\u{1f}' if wanted == Use::Data => true,
-            c => belongs(before, c, after),
+            '\0'..='\u{1f}' if wanted == TextUse::Data => true,
+            c => is_part_of_visible_text(before, c, after),
         };
         if is_kept {
             out.push(c);
@@ -114,51 +116,53 @@ fn clean_as(text: &str, wanted: Use) -> Option<(String, usize)> {
 }
 
 /// Schema keywords whose values are prose.
-const PROSE: [&str; 3] = ["description", "title", "$comment"];
+const PROSE_KEYWORDS: [&str; 3] = ["description", "title", "$comment"];
 
 /// Removes invisible characters from all texts of a schema, including member names, and returns the number of removed
 /// characters. If two names would become equal, the changed one is escaped instead.
-pub fn clean_schema(schema: &mut Value) -> usize {
+pub fn remove_invisible_from_schema(schema: &mut Value) -> usize {
     match schema {
-        Value::String(text) => clean_string(text, Use::Data),
-        Value::Array(items) => items.iter_mut().map(clean_schema).sum(),
-        Value::Object(members) => clean_members(members),
+        Value::String(text) => remove_invisible_in_place(text, TextUse::Data),
+        Value::Array(items) => items.iter_mut().map(remove_invisible_from_schema).sum(),
+        Value::Object(members) => remove_invisible_from_members(members),
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }
 
-fn clean_members(members: &mut Map<String, Value>) -> usize {
+fn remove_invisible_from_members(members: &mut Map<String, Value>) -> usize {
     let mut removed = 0;
     for (name, member) in members.iter_mut() {
         removed += match member {
-            Value::String(text) if PROSE.contains(&name.as_str()) => clean_string(text, Use::Prose),
-            other => clean_schema(other),
+            Value::String(text) if PROSE_KEYWORDS.contains(&name.as_str()) => {
+                remove_invisible_in_place(text, TextUse::Prose)
+            }
+            other => remove_invisible_from_schema(other),
         };
     }
     if members
         .keys()
-        .all(|name| clean_as(name, Use::Data).is_none())
+        .all(|name| remove_invisible_as(name, TextUse::Data).is_none())
     {
         return removed;
     }
     let (changed, kept): (Vec<_>, Vec<_>) = std::mem::take(members)
         .into_iter()
-        .partition(|(name, _)| clean_as(name, Use::Data).is_some());
+        .partition(|(name, _)| remove_invisible_as(name, TextUse::Data).is_some());
     // Insert unchanged members first, so that none of them is replaced.
     members.extend(kept);
     for (name, member) in changed {
         let mut shown = name.clone();
-        removed += clean_string(&mut shown, Use::Data);
+        removed += remove_invisible_in_place(&mut shown, TextUse::Data);
         if members.contains_key(&shown) {
-            shown = inline(&name, usize::MAX);
+            shown = escape_line(&name, usize::MAX);
         }
         members.insert(shown, member);
     }
     removed
 }
 
-fn clean_string(text: &mut String, wanted: Use) -> usize {
-    let Some((cleaned, removed)) = clean_as(text, wanted) else {
+fn remove_invisible_in_place(text: &mut String, wanted: TextUse) -> usize {
+    let Some((cleaned, removed)) = remove_invisible_as(text, wanted) else {
         return 0;
     };
     *text = cleaned;
@@ -179,12 +183,12 @@ pub fn remove_tags(text: &str) -> Option<(String, usize)> {
 }
 
 /// Escapes text for one line, with at most `max` characters. Unsafe characters are shown as `\u{…}`.
-pub fn inline(text: &str, max: usize) -> String {
+pub fn escape_line(text: &str, max: usize) -> String {
     escape(text, max, false)
 }
 
 /// Escapes text for several lines, keeping newlines and tabs.
-pub fn block(text: &str, max: usize) -> String {
+pub fn escape_lines(text: &str, max: usize) -> String {
     escape(text, max, true)
 }
 
@@ -206,8 +210,8 @@ fn escape(text: &str, max: usize, lines: bool) -> String {
             }
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
-            c if is_hostile(c)
-                || is_selector(c) && !before.is_some_and(takes_selector)
+            c if needs_escape(c)
+                || is_variation_selector(c) && !before.is_some_and(accepts_variation_selector)
                 || marks > MAX_MARKS =>
             {
                 marks = MAX_MARKS;

@@ -11,7 +11,7 @@ pub struct UnitError {
 
 /// Parses a size in bytes: `512`, `64KiB`, `4MiB`, `1GiB` (powers of 1024) or `64KB`, `4MB`, `1GB` (powers of 1000).
 pub fn parse_size(text: &str) -> Result<u64, UnitError> {
-    let (number, unit) = split(text);
+    let (number, unit) = split_unit(text);
     let factor = match unit {
         "" | "B" => Some(1),
         "KiB" | "Ki" => Some(1 << 10),
@@ -28,14 +28,14 @@ pub fn parse_size(text: &str) -> Result<u64, UnitError> {
         .zip(factor)
         .and_then(|(number, factor)| number.checked_mul(factor))
         .ok_or_else(|| UnitError {
-            text: crate::text::inline(text, 40),
+            text: crate::text::escape_line(text, 40),
             what: "a size such as `512KiB` or `64MiB`",
         })
 }
 
 /// Parses a duration: `250ms`, `30s`, `2m`, `1h`, `90d`. A number without a unit is refused because it is ambiguous.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
-    let (number, unit) = split(text);
+    let (number, unit) = split_unit(text);
     let factor = match unit {
         "ms" => Some(1),
         "s" => Some(1_000),
@@ -51,12 +51,12 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
         .and_then(|(number, factor)| number.checked_mul(factor))
         .map(Duration::from_millis)
         .ok_or_else(|| UnitError {
-            text: crate::text::inline(text, 40),
+            text: crate::text::escape_line(text, 40),
             what: "a duration such as `500ms` or `30s`",
         })
 }
 
-fn split(text: &str) -> (&str, &str) {
+fn split_unit(text: &str) -> (&str, &str) {
     let text = text.trim();
     let end = text
         .find(|c: char| !c.is_ascii_digit())
@@ -66,7 +66,7 @@ fn split(text: &str) -> (&str, &str) {
 
 /// Formats a size: `1536` → `1.5 KiB`.
 #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
-pub fn show_size(bytes: u64) -> String {
+pub fn format_size(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut units = ["B", "KiB", "MiB", "GiB"].into_iter();
     let mut unit = units.next().unwrap_or_default();
@@ -85,7 +85,7 @@ pub fn show_size(bytes: u64) -> String {
 }
 
 /// Formats a duration: `1500 ms` → `1.5s`, `30000 ms` → `30s`.
-pub fn show_duration(duration: Duration) -> String {
+pub fn format_duration(duration: Duration) -> String {
     let ms = duration.as_millis();
     if ms < 1000 {
         format!("{ms}ms")
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_durations_as_people_write_them() {
+    fn sizes_and_durations_are_parsed() {
         for (text, size) in [
             ("12", 12),
             ("4KiB", 4096),
@@ -127,10 +127,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_can_be_read() {
-        assert_eq!(show_size(1536), "1.5 KiB");
-        assert_eq!(show_size(12), "12 B");
-        assert_eq!(show_duration(Duration::from_millis(30_000)), "30s");
-        assert_eq!(show_duration(Duration::from_millis(1_500)), "1.5s");
+    fn sizes_and_durations_are_formatted() {
+        assert_eq!(format_size(1536), "1.5 KiB");
+        assert_eq!(format_size(12), "12 B");
+        assert_eq!(format_duration(Duration::from_millis(30_000)), "30s");
+        assert_eq!(format_duration(Duration::from_millis(1_500)), "1.5s");
     }
 }

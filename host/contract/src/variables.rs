@@ -18,7 +18,7 @@ pub const MAX_VARIABLES: usize = 64;
 /// Maximum size in bytes of all names and values together.
 pub const MAX_VARIABLE_BYTES: usize = 64 << 10;
 /// Maximum size in bytes of an inert value.
-const MAX_INERT: usize = 256;
+const MAX_INERT_VALUE_BYTES: usize = 256;
 
 /// Inert variables with the document that specifies each. docs/permissions.md contains the same list for operators.
 const INERT: [(&str, &str); 38] = [
@@ -95,7 +95,7 @@ pub fn is_inert(name: &str, value: &str) -> bool {
         name == "TZ" && !value.starts_with([':', '/']) && !value.split('/').any(|part| part == "..")
     };
     is_inert_name(name)
-        && value.len() <= MAX_INERT
+        && value.len() <= MAX_INERT_VALUE_BYTES
         && (value.chars().all(plain) && name != "TZ"
             || value.chars().all(|c| plain(c) || c == '/') && zone())
 }
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_05_what_steers_a_program_is_not_inert() {
+    fn a_05_variables_that_affect_behavior_are_not_inert() {
         for (name, value) in [
             ("MAKEFILES", "x"),
             ("MAKEFLAGS", "--eval=x"),
@@ -158,7 +158,7 @@ mod tests {
 
     /// The documentation contains this list for operators.
     #[test]
-    fn the_documentation_lists_them_with_their_sources() {
+    fn the_documentation_lists_inert_variables_with_sources() {
         let page = include_str!("../../../docs/permissions.md");
         for (name, source) in INERT {
             assert!(page.contains(&format!("`{name}`")), "{name}");
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_every_shell() {
+    fn variable_names_are_valid_in_every_shell() {
         for name in ["A", "_a1", "HOME"] {
             assert!(is_variable_name(name), "{name}");
         }

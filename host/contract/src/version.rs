@@ -7,32 +7,32 @@ use crate::text;
 /// The version of a tool or plugin. An invalid version is lower than all valid ones and equal only to itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
-    Unreadable(String),
-    Read(semver::Version),
+    Invalid(String),
+    Valid(semver::Version),
 }
 
 impl Version {
-    pub fn of(text: &str) -> Self {
-        semver::Version::parse(text).map_or_else(|_| Self::Unreadable(text.to_owned()), Self::Read)
+    pub fn parse(text: &str) -> Self {
+        semver::Version::parse(text).map_or_else(|_| Self::Invalid(text.to_owned()), Self::Valid)
     }
 
     /// Returns whether this is a release: `1.2.3`, not `1.2.3-rc.1`.
     pub fn is_stable(&self) -> bool {
-        matches!(self, Self::Read(version) if version.pre.is_empty())
+        matches!(self, Self::Valid(version) if version.pre.is_empty())
     }
 }
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreadable(version) => f.write_str(&text::inline(version, 60)),
-            Self::Read(version) => version.fmt(f),
+            Self::Invalid(version) => f.write_str(&text::escape_line(version, 60)),
+            Self::Valid(version) => version.fmt(f),
         }
     }
 }
 
 /// Splits a name and an optional version requirement: `grep@1.2.3`, `search/grep@^1`.
-pub fn split(name: &str) -> (&str, Option<&str>) {
+pub fn split_version(name: &str) -> (&str, Option<&str>) {
     match name.rsplit_once('@') {
         Some((name, version)) => (name.trim_end(), Some(version.trim())),
         None => (name, None),
@@ -42,10 +42,10 @@ pub fn split(name: &str) -> (&str, Option<&str>) {
 /// A version requirement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionReq {
-    all: Vec<(Op, Vec<u64>)>,
+    comparators: Vec<(Op, Vec<u64>)>,
     /// Set if the requirement is one complete version, which matches only itself.
-    whole: Option<Version>,
-    shown: String,
+    exact: Option<Version>,
+    text: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,15 +59,15 @@ enum Op {
 impl VersionReq {
     pub fn parse(wanted: &str) -> Result<Self, String> {
         let wanted = wanted.trim();
-        let shown = text::inline(wanted, 60);
-        let whole = Version::of(wanted.strip_prefix('=').unwrap_or(wanted).trim());
+        let shown = text::escape_line(wanted, 60);
+        let whole = Version::parse(wanted.strip_prefix('=').unwrap_or(wanted).trim());
         let whole = Some(whole).filter(|_| wanted.len() < 64);
-        let whole = whole.filter(|whole| matches!(whole, Version::Read(_)));
+        let whole = whole.filter(|whole| matches!(whole, Version::Valid(_)));
         if whole.as_ref().is_some_and(|whole| !whole.is_stable()) {
             return Ok(Self {
-                all: Vec::new(),
-                whole,
-                shown,
+                comparators: Vec::new(),
+                exact: whole,
+                text: shown,
             });
         }
         let mut all = Vec::new();
@@ -87,33 +87,37 @@ impl VersionReq {
             let parts = numbers(number).filter(|_| number.len() < 64).ok_or_else(|| {
                 format!(
                     "`{}` is not a version requirement; use one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`",
-                    text::inline(wanted, 60)
+                    text::escape_line(wanted, 60)
                 )
             })?;
             all.push((op, parts));
         }
-        Ok(Self { all, whole, shown })
+        Ok(Self {
+            comparators: all,
+            exact: whole,
+            text: shown,
+        })
     }
 
     /// Returns whether the requirement selects this version. A complete version selects only itself, not its
     /// pre-releases.
-    pub fn means(&self, version: &Version) -> bool {
-        match (&self.whole, version) {
+    pub fn selects(&self, version: &Version) -> bool {
+        match (&self.exact, version) {
             (Some(whole), version) => whole == version,
-            (None, Version::Read(read)) => self.matches(&read.to_string()) == Some(true),
-            (None, Version::Unreadable(_)) => false,
+            (None, Version::Valid(read)) => self.applies_to(&read.to_string()) == Some(true),
+            (None, Version::Invalid(_)) => false,
         }
     }
 
     /// Returns whether a rule with this requirement applies to this version. A pre-release counts as its release.
     /// `None` if the version is invalid.
-    pub fn matches(&self, version: &str) -> Option<bool> {
-        if self.all.is_empty() {
-            let version = Version::of(version);
-            return matches!(version, Version::Read(_)).then(|| self.means(&version));
+    pub fn applies_to(&self, version: &str) -> Option<bool> {
+        if self.comparators.is_empty() {
+            let version = Version::parse(version);
+            return matches!(version, Version::Valid(_)).then(|| self.selects(&version));
         }
         let version = numbers(core(version))?;
-        Some(self.all.iter().all(|(op, wanted)| {
+        Some(self.comparators.iter().all(|(op, wanted)| {
             let starts_alike = |count: usize| {
                 wanted
                     .iter()
@@ -141,7 +145,7 @@ impl VersionReq {
 
 impl fmt::Display for VersionReq {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.shown)
+        f.write_str(&self.text)
     }
 }
 
@@ -169,10 +173,10 @@ fn padded(parts: &[u64]) -> [u64; 3] {
 
 #[cfg(test)]
 mod tests {
-    use super::{Version, VersionReq, split};
+    use super::{Version, VersionReq, split_version};
 
     #[test]
-    fn a_version_is_compared_by_its_numbers() {
+    fn requirements_compare_version_numbers() {
         for (wanted, version, expected) in [
             ("1.2.3", "1.2.3", Some(true)),
             ("1.2.3", "1.2.4", Some(false)),
@@ -192,14 +196,14 @@ mod tests {
             ("1.2.3-rc.1", "unreadable", None),
         ] {
             let req = VersionReq::parse(wanted).unwrap();
-            assert_eq!(req.matches(version), expected, "{wanted} {version}");
+            assert_eq!(req.applies_to(version), expected, "{wanted} {version}");
         }
         for bad in ["", "x", "1..2", "1.2.3.4", "*", "~1"] {
             assert!(VersionReq::parse(bad).is_err(), "{bad}");
         }
     }
     #[test]
-    fn r_493_a_whole_version_means_itself() {
+    fn r_493_a_complete_version_selects_only_itself() {
         for (wanted, version, expected) in [
             ("1.2.3", "1.2.3", true),
             ("=1.2.3", "1.2.3", true),
@@ -210,13 +214,14 @@ mod tests {
             ("1", "one", false),
             ("one", "one", false),
         ] {
-            let means = VersionReq::parse(wanted).is_ok_and(|req| req.means(&Version::of(version)));
+            let means =
+                VersionReq::parse(wanted).is_ok_and(|req| req.selects(&Version::parse(version)));
             assert_eq!(means, expected, "{wanted} {version}");
         }
     }
 
     #[test]
-    fn r_493_versions_have_an_order() {
+    fn r_493_versions_are_ordered() {
         let order = [
             "zzz",
             "0.9.9",
@@ -226,14 +231,14 @@ mod tests {
             "1.9.0",
             "1.10.0",
         ];
-        assert!(order.map(Version::of).is_sorted());
-        assert!(!Version::of("1.0.0-rc.1").is_stable() && !Version::of("zzz").is_stable());
+        assert!(order.map(Version::parse).is_sorted());
+        assert!(!Version::parse("1.0.0-rc.1").is_stable() && !Version::parse("zzz").is_stable());
     }
 
     #[test]
-    fn a_name_may_carry_a_version() {
-        assert_eq!(split("grep"), ("grep", None));
-        assert_eq!(split("a/grep@^1"), ("a/grep", Some("^1")));
-        assert_eq!(split("@"), ("", Some("")));
+    fn names_can_include_a_version() {
+        assert_eq!(split_version("grep"), ("grep", None));
+        assert_eq!(split_version("a/grep@^1"), ("a/grep", Some("^1")));
+        assert_eq!(split_version("@"), ("", Some("")));
     }
 }

@@ -3,7 +3,7 @@
 //! A path that another user can influence may name a named pipe, whose open blocks until a writer appears, or a device,
 //! whose open has side effects. The functions in this crate open regular files only and do not block.
 
-mod folder;
+mod directory;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
@@ -12,7 +12,7 @@ use std::path::Path;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-pub use folder::{FolderError, check_folder, make_private_below};
+pub use directory::{DirectoryError, check_directory, create_private_dir_all};
 
 /// Opens a regular file for reading and follows symbolic links.
 pub fn open_regular(path: &Path) -> io::Result<File> {
@@ -25,7 +25,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 pub fn open_regular_no_follow(path: &Path) -> io::Result<File> {
     let kind = fs::symlink_metadata(path)?.file_type();
     if kind.is_symlink() {
-        return Err(wrong("a symbolic link; specify the file itself"));
+        return Err(invalid_input("a symbolic link; specify the file itself"));
     }
     refuse_special(kind)?;
     open(path, OFlags::NOFOLLOW)
@@ -57,10 +57,10 @@ fn refuse_special(kind: fs::FileType) -> io::Result<()> {
     } else {
         "a device"
     };
-    Err(wrong(&format!("{what}, not a regular file")))
+    Err(invalid_input(&format!("{what}, not a regular file")))
 }
 
-fn wrong(words: &str) -> io::Error {
+fn invalid_input(words: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, words.to_owned())
 }
 
@@ -92,7 +92,7 @@ mod tests {
 
     /// An open that blocks would never return, because nothing writes to the pipe.
     #[test]
-    fn a_16_only_regular_files_are_opened_and_none_is_waited_for() {
+    fn a_16_only_regular_files_are_opened_without_blocking() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::write(at("file"), "text").unwrap();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_opened_reads_like_any_other_file() {
+    fn opened_files_are_in_blocking_mode() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("file"), "text").unwrap();
         let file = open_regular(&dir.path().join("file")).unwrap();

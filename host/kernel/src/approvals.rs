@@ -3,19 +3,19 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::{Value, json};
-use toolhost_contract::policy::{Approval, Scope};
+use toolhost_contract::policy::{Approval, ApprovalScope};
 use toolhost_store::{ApprovalError, ApprovalRow};
 
 use crate::journal::Journal;
 
-pub(crate) struct Approvals {
+pub(crate) struct ApprovalCache {
     journal: Arc<Journal>,
     /// The folder that the scope `project` refers to.
     project: Option<String>,
     known: RwLock<Arc<Vec<Approval>>>,
 }
 
-impl Approvals {
+impl ApprovalCache {
     pub(crate) fn new(journal: Arc<Journal>, project: Option<String>) -> Self {
         let approvals = Self {
             journal,
@@ -95,7 +95,7 @@ impl Approvals {
             return None;
         }
         let mut approval = Approval::from_value(row.body.get("approval")?).ok()?;
-        if approval.scope == Scope::Project {
+        if approval.scope == ApprovalScope::Project {
             let project = row.body.get("project").and_then(Value::as_str);
             if project.is_none() || project != self.project.as_deref() {
                 return None;

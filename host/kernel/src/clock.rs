@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use toolhost_contract::life::Millis;
+use toolhost_contract::lifecycle::Timestamp;
 
 /// The source of time for records. Durations and deadlines use a monotonic clock instead.
 #[derive(Clone)]
-pub struct Clock(Arc<dyn Fn() -> Millis + Send + Sync>);
+pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
 impl Clock {
     pub fn system() -> Self {
@@ -15,15 +15,15 @@ impl Clock {
             let since = SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .unwrap_or_default();
-            Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+            Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
         })
     }
 
-    pub fn new(now: impl Fn() -> Millis + Send + Sync + 'static) -> Self {
+    pub fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
 
-    pub fn now(&self) -> Millis {
+    pub fn now(&self) -> Timestamp {
         (self.0)()
     }
 }

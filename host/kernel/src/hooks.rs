@@ -18,21 +18,21 @@ use futures::FutureExt;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
-use toolhost_contract::hook::{After, Before, Decision};
+use toolhost_contract::hook::{PostHookResponse, PreHookDecision, PreHookResponse};
 use toolhost_contract::{
-    BoxFuture, Call, Descriptor, Digest, Failure, Outcome, PluginName, Reads, ToolName, UserId,
+    BoxFuture, Call, Descriptor, Digest, Failure, Outcome, PluginName, ReadSet, ToolName, UserId,
     text,
 };
 
 pub use cache::ReadCache;
-pub(crate) use cache::weight;
+pub(crate) use cache::outcome_size;
 pub use callback::CallbackHook;
 pub use command::process;
 pub use command::{CommandHook, HookEvent, HookEventError, STOP_CODE};
 pub use matcher::{Matcher, MatcherError};
 
 /// Default timeout of one hook.
-pub const TIMEOUT: Duration = Duration::from_secs(60);
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum number of times that hooks may change the input of one call. More indicate hooks that revert each other.
 pub const MAX_ROUNDS: usize = 8;
 
@@ -48,7 +48,7 @@ pub struct HookCall {
     pub digest: Option<Digest>,
     pub mode: String,
     /// What the call read. Present after the run, if a hook wants it.
-    pub reads: Option<Arc<dyn Reads>>,
+    pub reads: Option<Arc<dyn ReadSet>>,
     /// The hook that produced this input, and the input before validation filled in defaults. The same input from the
     /// same hook is not a change.
     pub rewritten: Option<(String, Value)>,
@@ -56,16 +56,19 @@ pub struct HookCall {
 
 /// A hook: a callback, a component or a command.
 pub trait Hook: Send + Sync {
-    fn before<'a>(&'a self, _call: &'a HookCall) -> BoxFuture<'a, Result<Before, HookError>> {
-        Box::pin(std::future::ready(Ok(Before::default())))
+    fn before<'a>(
+        &'a self,
+        _call: &'a HookCall,
+    ) -> BoxFuture<'a, Result<PreHookResponse, HookError>> {
+        Box::pin(std::future::ready(Ok(PreHookResponse::default())))
     }
 
     fn after<'a>(
         &'a self,
         _call: &'a HookCall,
         _outcome: &'a Outcome,
-    ) -> BoxFuture<'a, Result<After, HookError>> {
-        Box::pin(std::future::ready(Ok(After::Keep)))
+    ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
+        Box::pin(std::future::ready(Ok(PostHookResponse::Keep)))
     }
 
     /// Whether the hook needs the read sets of calls of this tool.
@@ -114,16 +117,16 @@ pub struct HookEntry {
 pub enum Stage {
     /// The hook takes part in the decision whether the call may run.
     #[default]
-    Judge,
+    Decide,
     /// The hook runs only once the call may run, and can answer instead of the tool.
     Supply,
 }
 
 /// The combined decision of the hooks before a call.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Said {
+pub enum HookDecision {
     /// No hook objects; `ask` and `allow` are inputs to the policy.
-    Go(Weights),
+    Proceed(HookHints),
     /// The input to start over with, and the hook that changed it.
     Changed {
         input: Value,
@@ -141,8 +144,8 @@ pub enum Said {
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Weights {
-    pub ask: Option<Ask>,
+pub struct HookHints {
+    pub ask: Option<AskHint>,
     /// The hook that allowed it.
     pub allow: Option<String>,
     /// Failures of fail-open hooks, for the log.
@@ -150,7 +153,7 @@ pub struct Weights {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ask {
+pub struct AskHint {
     pub by: String,
     pub reason: Option<String>,
     pub meta: Option<Value>,
@@ -158,7 +161,7 @@ pub struct Ask {
 
 /// An outcome after the hooks have processed it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Revised {
+pub struct RevisedOutcome {
     pub outcome: Outcome,
     /// The hooks that changed it.
     pub by: Vec<String>,
@@ -168,19 +171,19 @@ pub struct Revised {
 
 /// Maximum number of calls per user whose hooks run concurrently: each hook may need an instance or a process, and a
 /// turn can have hundreds of calls.
-pub const AT_ONCE: usize = 8;
+pub const MAX_HOOKED_CALLS: usize = 8;
 
 /// All hooks of a kernel, in order.
 pub struct Hooks {
     entries: Vec<HookEntry>,
-    slots: Slots,
+    slots: UserSlots,
 }
 
 /// [`MAX_HOOKED_CALLS`] slots for each user, so that slow hooks of one user do not delay the calls of others.
 #[derive(Default)]
-struct Slots(Mutex<HashMap<UserId, Weak<Semaphore>>>);
+struct UserSlots(Mutex<HashMap<UserId, Weak<Semaphore>>>);
 
-impl Slots {
+impl UserSlots {
     fn of(&self, user: &UserId) -> Arc<Semaphore> {
         let mut users = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slots) = users.get(user).and_then(Weak::upgrade) {
@@ -188,7 +191,7 @@ impl Slots {
         }
         // Only users with calls in hooks stay in the map.
         users.retain(|_, slots| slots.strong_count() > 0);
-        let slots = Arc::new(Semaphore::new(AT_ONCE));
+        let slots = Arc::new(Semaphore::new(MAX_HOOKED_CALLS));
         users.insert(user.clone(), Arc::downgrade(&slots));
         slots
     }
@@ -198,12 +201,12 @@ impl Hooks {
     pub fn new(entries: Vec<HookEntry>) -> Self {
         Self {
             entries,
-            slots: Slots::default(),
+            slots: UserSlots::default(),
         }
     }
 
     /// Whether a hook can answer calls instead of the tool.
-    pub fn supplies(&self) -> bool {
+    pub fn has_supplier(&self) -> bool {
         self.entries
             .iter()
             .any(|entry| entry.stage == Stage::Supply)
@@ -219,30 +222,30 @@ impl Hooks {
         hooks.any(|entry| entry.hook.wants_reads(tool))
     }
 
-    pub async fn before(&self, call: &HookCall) -> Said {
-        self.hear(call, Stage::Judge).await
+    pub async fn before(&self, call: &HookCall) -> HookDecision {
+        self.run_hooks(call, Stage::Decide).await
     }
 
     /// Asks the supplying hooks for the outcome of a call that may run.
-    pub async fn supply(&self, call: &HookCall) -> Said {
-        self.hear(call, Stage::Supply).await
+    pub async fn supply(&self, call: &HookCall) -> HookDecision {
+        self.run_hooks(call, Stage::Supply).await
     }
 
-    async fn hear(&self, call: &HookCall, stage: Stage) -> Said {
+    async fn run_hooks(&self, call: &HookCall, stage: Stage) -> HookDecision {
         let slots = self.slots.of(&call.call.caller.user);
         let _slot = slots.acquire().await;
-        let mut weights = Weights::default();
+        let mut weights = HookHints::default();
         let heard = |entry: &&HookEntry| entry.stage == stage && entry.matcher.matches(call);
         for entry in self.entries.iter().filter(heard) {
             let said = match entry.run(entry.hook.before(call)).await {
                 Ok(said) => said,
-                Err(error) => match entry.failed(&error) {
+                Err(error) => match entry.apply_on_failure(&error) {
                     Ok(words) => {
                         weights.failures.push(words);
                         continue;
                     }
                     Err(reason) => {
-                        return Said::Denied {
+                        return HookDecision::Denied {
                             by: entry.name.clone(),
                             reason: Some(reason),
                             outcome: None,
@@ -252,22 +255,22 @@ impl Hooks {
             };
             let by = entry.name.clone();
             match said.decision {
-                Decision::Deny { reason, outcome } => {
-                    return Said::Denied {
+                PreHookDecision::Deny { reason, outcome } => {
+                    return HookDecision::Denied {
                         by,
                         reason,
                         outcome: outcome.map(without_tail),
                     };
                 }
-                Decision::Result(outcome) => {
+                PreHookDecision::Result(outcome) => {
                     let outcome = without_tail(outcome);
-                    return Said::Answered { by, outcome };
+                    return HookDecision::Answered { by, outcome };
                 }
-                Decision::Continue => {}
-                Decision::Allow { .. } => weights.allow = weights.allow.or(Some(by.clone())),
+                PreHookDecision::Continue => {}
+                PreHookDecision::Allow { .. } => weights.allow = weights.allow.or(Some(by.clone())),
                 // The user sees the reason of the first hook that asks.
-                Decision::Ask { reason, meta } => {
-                    weights.ask = weights.ask.or(Some(Ask {
+                PreHookDecision::Ask { reason, meta } => {
+                    weights.ask = weights.ask.or(Some(AskHint {
                         by: by.clone(),
                         reason,
                         meta,
@@ -281,18 +284,18 @@ impl Hooks {
                 let said = (by, input);
                 if call.rewritten.as_ref() != Some(&said) {
                     let (by, input) = said;
-                    return Said::Changed { input, by };
+                    return HookDecision::Changed { input, by };
                 }
             }
         }
-        Said::Go(weights)
+        HookDecision::Proceed(weights)
     }
 
     /// Runs every matching hook in order. Each one sees the outcome that the previous one left.
-    pub async fn after(&self, call: &HookCall, outcome: Outcome) -> Revised {
+    pub async fn after(&self, call: &HookCall, outcome: Outcome) -> RevisedOutcome {
         let slots = self.slots.of(&call.call.caller.user);
         let _slot = slots.acquire().await;
-        let mut revised = Revised {
+        let mut revised = RevisedOutcome {
             outcome,
             by: Vec::new(),
             failures: Vec::new(),
@@ -303,10 +306,10 @@ impl Hooks {
             .filter(|entry| entry.matcher.matches(call))
         {
             let changed = match entry.run(entry.hook.after(call, &revised.outcome)).await {
-                Ok(After::Keep) => continue,
-                Ok(After::Replace(other)) => *without_tail(other),
+                Ok(PostHookResponse::Keep) => continue,
+                Ok(PostHookResponse::Replace(other)) => *without_tail(other),
                 Ok(after) => after.apply(revised.outcome),
-                Err(error) => match entry.failed(&error) {
+                Err(error) => match entry.apply_on_failure(&error) {
                     Ok(words) => {
                         revised.failures.push(words);
                         continue;
@@ -329,7 +332,7 @@ impl Hooks {
         for entry in &self.entries {
             let told = entry.run(entry.hook.messages_changed(session, messages));
             if let Err(error) = told.await {
-                failures.push(entry.words(&error));
+                failures.push(entry.failure_message(&error));
             }
         }
         failures
@@ -350,8 +353,8 @@ impl HookEntry {
             hook,
             matcher: Matcher::everything(),
             on_failure: OnFailure::Closed,
-            timeout: TIMEOUT,
-            stage: Stage::Judge,
+            timeout: DEFAULT_TIMEOUT,
+            stage: Stage::Decide,
         }
     }
 
@@ -369,19 +372,19 @@ impl HookEntry {
         }
     }
 
-    fn words(&self, error: &HookError) -> String {
+    fn failure_message(&self, error: &HookError) -> String {
         format!(
             "hook `{}` failed: {}",
             self.name,
-            text::inline(&error.0, 500)
+            text::escape_line(&error.0, 500)
         )
     }
 
     /// Returns the message to log if the call continues, or the reason for denying it.
-    fn failed(&self, error: &HookError) -> Result<String, String> {
+    fn apply_on_failure(&self, error: &HookError) -> Result<String, String> {
         match self.on_failure {
-            OnFailure::Open => Ok(self.words(error)),
-            OnFailure::Closed => Err(self.words(error)),
+            OnFailure::Open => Ok(self.failure_message(error)),
+            OnFailure::Closed => Err(self.failure_message(error)),
         }
     }
 }

@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_differ_and_are_plain() {
+    fn ids_are_unique_and_alphanumeric() {
         let (one, two) = (random(), random());
         assert_ne!(one, two);
         assert!(one.len() == 16 && one.chars().all(|c| c.is_ascii_alphanumeric()));

@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use toolhost_contract::bus::Happening;
-use toolhost_contract::life::{self, CallState, Illegal, Input, Millis, Record, Snapshot, Step};
+use toolhost_contract::bus::EventKind;
+use toolhost_contract::lifecycle::{
+    self, CallInput, CallRecord, CallState, InvalidTransition, Snapshot, Timestamp, Transition,
+};
 use toolhost_contract::{CallError, CallId, ErrorClass, Outcome, Principal};
 use toolhost_store::{CallRow, EventRow, Store, TransitionRow, Write};
 
-use crate::bus::{Bus, News};
 use crate::clock::Clock;
-use crate::kernel::{Refusal, Within};
+use crate::event_bus::{EventBus, NewEvent};
+use crate::kernel::{CallContext, Refusal};
 
 /// When a step is written to disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,7 +34,7 @@ pub const IN_ADVANCE: &str = "approvalInAdvance";
 
 pub(crate) struct Journal {
     pub clock: Clock,
-    pub bus: Arc<Bus>,
+    pub bus: Arc<EventBus>,
     pub store: Option<Store>,
     pub durability: Durability,
 }
@@ -42,7 +44,7 @@ impl Journal {
         &self,
         caller: &Principal,
         call: Option<&CallId>,
-        happening: &Happening,
+        happening: &EventKind,
     ) -> EventRow {
         EventRow {
             channel: happening.channel().as_str().to_owned(),
@@ -61,14 +63,14 @@ impl Journal {
         }
     }
 
-    pub(crate) fn announce_of(
+    pub(crate) fn publish_for_call(
         &self,
         caller: &Arc<Principal>,
         call: &CallId,
-        happening: Happening,
+        happening: EventKind,
         snapshot: Snapshot,
     ) {
-        self.bus.publish(|| News {
+        self.bus.publish(|| NewEvent {
             at: self.clock.now(),
             caller,
             call: Some(call),
@@ -78,8 +80,8 @@ impl Journal {
     }
 
     /// Publishes an event that does not belong to a call.
-    pub(crate) fn announce(&self, caller: &Arc<Principal>, happening: Happening) {
-        self.bus.publish(|| News {
+    pub(crate) fn publish(&self, caller: &Arc<Principal>, happening: EventKind) {
+        self.bus.publish(|| NewEvent {
             at: self.clock.now(),
             caller,
             call: None,
@@ -90,10 +92,10 @@ impl Journal {
 }
 
 /// The record of one call from its first step to its last. Dropping it earlier records a cancellation.
-pub(crate) struct Life {
+pub(crate) struct CallJournal {
     journal: Arc<Journal>,
     /// Shared with the snapshots of this state; the next step clones it.
-    record: Arc<Record>,
+    record: Arc<CallRecord>,
     /// Number of audit trail lines that are written or queued.
     written: usize,
     /// The rule, hook or user that denied the call.
@@ -101,27 +103,27 @@ pub(crate) struct Life {
     /// The note of the denial.
     pub(crate) denial_note: Option<String>,
     /// The time of the latest question, which identifies it.
-    asked: Option<Millis>,
+    asked: Option<Timestamp>,
     /// When the tool was started.
     started: Option<Instant>,
     /// The caller has disconnected; the question stays on disk.
     deferred: bool,
-    latest: Latest,
+    latest: LatestSnapshot,
 }
 
 /// The last snapshot that was published for a call, for events that the call emits itself.
-pub(crate) type Latest = Arc<Mutex<Option<Arc<Snapshot>>>>;
+pub(crate) type LatestSnapshot = Arc<Mutex<Option<Arc<Snapshot>>>>;
 
-impl Life {
+impl CallJournal {
     pub(crate) fn begin(
         journal: &Arc<Journal>,
         id: CallId,
         name: String,
-        input: Input,
+        input: CallInput,
         caller: Arc<Principal>,
-        within: &Within,
+        within: &CallContext,
     ) -> Self {
-        let mut record = Record::new(id, name, input, caller, journal.clock.now());
+        let mut record = CallRecord::new(id, name, input, caller, journal.clock.now());
         record.batch.clone_from(&within.batch);
         record.parent.clone_from(&within.parent);
         record.origin = within.origin;
@@ -134,17 +136,17 @@ impl Life {
             asked: None,
             started: None,
             deferred: false,
-            latest: Latest::default(),
+            latest: LatestSnapshot::default(),
         };
-        life.publish(Happening::CallCreated);
+        life.publish(EventKind::CallCreated);
         life
     }
 
-    pub(crate) fn record(&self) -> &Record {
+    pub(crate) fn record(&self) -> &CallRecord {
         &self.record
     }
 
-    pub(crate) fn latest(&self) -> Latest {
+    pub(crate) fn latest(&self) -> LatestSnapshot {
         Arc::clone(&self.latest)
     }
 
@@ -153,8 +155,8 @@ impl Life {
         self.started.map_or(Duration::ZERO, |start| start.elapsed())
     }
 
-    pub(crate) async fn step(&mut self, step: Step) -> Result<(), Refusal> {
-        self.take(step)?;
+    pub(crate) async fn step(&mut self, step: Transition) -> Result<(), Refusal> {
+        self.apply(step)?;
         if self.journal.durability == Durability::EveryStep {
             self.commit().await?;
         }
@@ -171,8 +173,8 @@ impl Life {
         content: Value,
     ) -> Result<(), Refusal> {
         let summary = reason.clone();
-        self.take(Step::Asked { reason, rule, meta })?;
-        let happening = Happening::PermissionRequest {
+        self.apply(Transition::ApprovalRequested { reason, rule, meta })?;
+        let happening = EventKind::PermissionRequest {
             title,
             summary,
             content,
@@ -183,8 +185,8 @@ impl Life {
         Ok(())
     }
 
-    pub(crate) fn decided(&mut self, decision: &'static str, by: &str, note: Option<&str>) {
-        let happening = Happening::PermissionDecided {
+    pub(crate) fn record_decision(&mut self, decision: &'static str, by: &str, note: Option<&str>) {
+        let happening = EventKind::PermissionDecided {
             decision,
             by: by.to_owned(),
             note: note.map(ToOwned::to_owned),
@@ -195,8 +197,8 @@ impl Life {
     }
 
     /// Records the intent of a call that may change something. It is on disk when this returns.
-    pub(crate) async fn intend(&mut self) -> Result<(), Refusal> {
-        if self.record.is_effectful() {
+    pub(crate) async fn record_intent(&mut self) -> Result<(), Refusal> {
+        if self.record.may_have_effects() {
             self.commit().await?;
         }
         Ok(())
@@ -208,7 +210,7 @@ impl Life {
     }
 
     /// Records a long-running call, so that it is known if the host crashes.
-    pub(crate) fn note(&mut self) {
+    pub(crate) fn record_progress(&mut self) {
         self.queue();
     }
 
@@ -226,7 +228,7 @@ impl Life {
             row: Box::new(row),
             transitions: transitions(&self.record, self.written),
         };
-        store.commit(write).await.map_err(unwritable)?;
+        store.commit(write).await.map_err(store_error)?;
         self.written = self.record.trail.len();
         self.deferred = true;
         Ok(())
@@ -250,7 +252,7 @@ impl Life {
     ) {
         self.close(result, supplied_by, duration);
         let waits = match self.journal.durability {
-            Durability::Effects => self.record.is_effectful() && self.record.attempts > 0,
+            Durability::Effects => self.record.may_have_effects() && self.record.attempts > 0,
             Durability::EveryStep => true,
         };
         if waits {
@@ -280,7 +282,7 @@ impl Life {
         }
         let state = self.record.state;
         let step = match result {
-            Ok(outcome) => Step::Completed {
+            Ok(outcome) => Transition::Completed {
                 is_error: outcome.is_error(),
                 supplied_by,
                 duration,
@@ -289,7 +291,7 @@ impl Life {
                 cancelled(error, duration),
                 (error.class == ErrorClass::Denied)
                     .then(|| denied_as(error, self.denied_by.clone(), self.denial_note.clone())),
-                Some(Step::Failed {
+                Some(Transition::Failed {
                     code: error.code.clone(),
                     message: error.message.clone(),
                     duration,
@@ -302,66 +304,66 @@ impl Life {
             ]
             .into_iter()
             .flatten()
-            .find(|step| step.leads(state).is_some())
-            .unwrap_or(Step::Cancelled {
+            .find(|step| step.next_state(state).is_some())
+            .unwrap_or(Transition::Cancelled {
                 reason: error.message.clone(),
                 duration,
             }),
         };
-        if self.take_quietly(step).is_err() {
+        if self.apply_unpublished(step).is_err() {
             return;
         }
         self.publish_with(|| match (&self.record.state, result) {
-            (CallState::Completed, Ok(outcome)) => Happening::CallCompleted {
+            (CallState::Completed, Ok(outcome)) => EventKind::CallCompleted {
                 title: self.record.name.clone(),
                 summary: outcome.summary.clone(),
                 result: Some(shown(outcome)),
             },
-            (CallState::Denied, _) => Happening::CallDenied,
-            (CallState::Cancelled, _) => Happening::CallCancelled,
-            _ => Happening::CallFailed,
+            (CallState::Denied, _) => EventKind::CallDenied,
+            (CallState::Cancelled, _) => EventKind::CallCancelled,
+            _ => EventKind::CallFailed,
         });
         self.journal.bus.wake();
     }
 
-    fn take(&mut self, step: Step) -> Result<(), Refusal> {
+    fn apply(&mut self, step: Transition) -> Result<(), Refusal> {
         let state = self
-            .take_quietly(step)
+            .apply_unpublished(step)
             .map_err(|illegal| Refusal::from(CallError::internal(illegal)))?;
-        self.publish(Happening::CallState(state));
+        self.publish(EventKind::CallState(state));
         Ok(())
     }
 
-    fn take_quietly(&mut self, step: Step) -> Result<CallState, Illegal> {
+    fn apply_unpublished(&mut self, step: Transition) -> Result<CallState, InvalidTransition> {
         let mut at = self.journal.clock.now();
-        if let Step::Asked { .. } = step {
+        if let Transition::ApprovalRequested { .. } = step {
             // An answer identifies its question by this time, so two questions of a call must not have the same time:
             // otherwise the answer to the first would be taken for the second.
             if let Some(before) = self.asked {
-                at = at.max(Millis(before.0.saturating_add(1)));
+                at = at.max(Timestamp(before.0.saturating_add(1)));
             }
             self.asked = Some(at);
         }
-        let taken = Arc::make_mut(&mut self.record).take(step, at);
+        let taken = Arc::make_mut(&mut self.record).apply(step, at);
         debug_assert!(taken.is_ok(), "{taken:?}");
         taken
     }
 
     /// Publishes a step of the call. Subscribers are woken when the call waits.
-    fn publish(&self, happening: Happening) {
-        let aloud = !matches!(happening, Happening::CallCreated | Happening::CallState(_));
+    fn publish(&self, happening: EventKind) {
+        let aloud = !matches!(happening, EventKind::CallCreated | EventKind::CallState(_));
         self.publish_with(|| happening);
         if aloud {
             self.journal.bus.wake();
         }
     }
 
-    fn publish_with(&self, happening: impl FnOnce() -> Happening) {
-        self.journal.bus.publish_quietly(|| {
-            let snapshot = Arc::new(Snapshot::of(Arc::clone(&self.record)));
+    fn publish_with(&self, happening: impl FnOnce() -> EventKind) {
+        self.journal.bus.publish_without_wake(|| {
+            let snapshot = Arc::new(Snapshot::new(Arc::clone(&self.record)));
             let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
             *latest = Some(Arc::clone(&snapshot));
-            News {
+            NewEvent {
                 at: self.record.updated_at,
                 caller: &self.record.caller,
                 call: Some(&self.record.id),
@@ -371,13 +373,13 @@ impl Life {
         });
     }
 
-    fn event_row(&self, happening: &Happening) -> EventRow {
+    fn event_row(&self, happening: &EventKind) -> EventRow {
         self.journal
             .event_row(&self.record.caller, Some(&self.record.id), happening)
     }
 
     /// Returns the part of the record that is not written yet.
-    fn news(&mut self) -> Option<Write> {
+    fn pending_write(&mut self) -> Option<Write> {
         let from = std::mem::replace(&mut self.written, self.record.trail.len());
         (from < self.written).then(|| write(&self.record, from, self.deferred))
     }
@@ -391,7 +393,7 @@ impl Life {
             return;
         }
         let (record, deferred) = (Arc::clone(&self.record), self.deferred);
-        let weight = record.weight();
+        let weight = record.memory_size();
         let draft = move || write(&record, from, deferred);
         let queued = if weight > toolhost_store::MAX_ROW {
             // The snapshot may still be small when it is taken.
@@ -414,35 +416,35 @@ impl Life {
             return Ok(());
         };
         let seen = self.written;
-        if let Some(write) = self.news() {
+        if let Some(write) = self.pending_write() {
             others.insert(0, write);
         }
         if let Err(error) = store.commit(Write::Many(others)).await {
             self.written = seen;
-            return Err(unwritable(error).into());
+            return Err(store_error(error).into());
         }
-        crate::crash::at(self.record.trail.last().map_or("", |line| line.kind));
+        crate::crash_point::at(self.record.trail.last().map_or("", |line| line.kind));
         Ok(())
     }
 }
 
-impl Drop for Life {
+impl Drop for CallJournal {
     fn drop(&mut self) {
         if self.record.state.is_terminal() || self.deferred {
             return;
         }
-        let step = Step::Cancelled {
+        let step = Transition::Cancelled {
             reason: "the caller disconnected".to_owned(),
             duration: self.elapsed(),
         };
-        if self.take_quietly(step).is_ok() {
-            self.publish(Happening::CallCancelled);
+        if self.apply_unpublished(step).is_ok() {
+            self.publish(EventKind::CallCancelled);
             self.queue();
         }
     }
 }
 
-pub(crate) fn unwritable(error: impl std::fmt::Display) -> CallError {
+pub(crate) fn store_error(error: impl std::fmt::Display) -> CallError {
     let mut refusal = CallError::new(
         ErrorClass::Unavailable,
         "the host cannot write its records, so calls that may change something are refused",
@@ -453,15 +455,15 @@ pub(crate) fn unwritable(error: impl std::fmt::Display) -> CallError {
     refusal
 }
 
-fn cancelled(error: &CallError, duration: Duration) -> Option<Step> {
-    (error.class == ErrorClass::Cancelled).then(|| Step::Cancelled {
+fn cancelled(error: &CallError, duration: Duration) -> Option<Transition> {
+    (error.class == ErrorClass::Cancelled).then(|| Transition::Cancelled {
         reason: error.message.clone(),
         duration,
     })
 }
 
-fn denied_as(error: &CallError, by: Option<String>, note: Option<String>) -> Step {
-    Step::Denied {
+fn denied_as(error: &CallError, by: Option<String>, note: Option<String>) -> Transition {
+    Transition::Denied {
         code: error.code.clone(),
         reason: error.message.clone(),
         by,
@@ -473,13 +475,13 @@ fn denied_as(error: &CallError, by: Option<String>, note: Option<String>) -> Ste
 fn shown(outcome: &Outcome) -> Value {
     match &outcome.structured {
         // Shortened here because a guest chooses the size and events are kept.
-        Some(value) => toolhost_contract::life::masked(value),
+        Some(value) => toolhost_contract::lifecycle::mask_value(value),
         None => json!(toolhost_contract::text::head(&outcome.model_text(), 2_000)),
     }
 }
 
-fn row(record: &Record, deferred: bool) -> CallRow {
-    let mut shown = life::draw(record);
+fn row(record: &CallRecord, deferred: bool) -> CallRow {
+    let mut shown = lifecycle::record_json(record);
     // Only while the call can be answered, because inputs may contain sensitive data.
     if record.state == CallState::AwaitingApproval {
         shown.insert("input".to_owned(), (*record.input).clone());
@@ -489,26 +491,32 @@ fn row(record: &Record, deferred: bool) -> CallRow {
         session: record.caller.session.to_string(),
         batch: record.batch.clone(),
         parent: record.parent.as_ref().map(|id| id.0.clone()),
-        tool: record.found.as_ref().map(|found| found.tool.clone()),
-        plugin: record.found.as_ref().map(|found| found.plugin.clone()),
+        tool: record
+            .resolved_tool
+            .as_ref()
+            .map(|found| found.tool.clone()),
+        plugin: record
+            .resolved_tool
+            .as_ref()
+            .map(|found| found.plugin.clone()),
         state: record.state.as_str().to_owned(),
         finished: record.state.is_terminal(),
         deferred,
-        effectful: record.is_effectful(),
+        effectful: record.may_have_effects(),
         created_ms: record.created_at.0,
         updated_ms: record.updated_at.0,
         record: Value::Object(shown),
     }
 }
 
-fn write(record: &Record, from: usize, deferred: bool) -> Write {
+fn write(record: &CallRecord, from: usize, deferred: bool) -> Write {
     Write::Call {
         row: Box::new(row(record, deferred)),
         transitions: transitions(record, from),
     }
 }
 
-fn transitions(record: &Record, from: usize) -> Vec<TransitionRow> {
+fn transitions(record: &CallRecord, from: usize) -> Vec<TransitionRow> {
     record.trail[from..]
         .iter()
         .map(|line| TransitionRow {
@@ -520,7 +528,7 @@ fn transitions(record: &Record, from: usize) -> Vec<TransitionRow> {
             note: line
                 .note
                 .as_deref()
-                .map(toolhost_contract::life::masked_text),
+                .map(toolhost_contract::lifecycle::mask_text),
             detail: line.detail.clone().unwrap_or(Value::Null),
         })
         .collect()

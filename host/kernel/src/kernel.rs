@@ -1,21 +1,21 @@
 //! The kernel: builder, state, and the pipeline that every tool call runs through.
 
-mod ask;
+mod authorization;
 mod batch;
+mod batch_order;
+mod cancel_handle;
 mod deferred;
-mod edit;
-mod halt;
-mod judge;
-mod order;
 mod registration;
-mod release;
-mod remember;
 mod request;
-mod run;
+mod running_call;
 mod seal;
 mod services;
+mod session_state;
 mod sessions;
+mod staged_commit;
 mod turn;
+mod user_edits;
+mod user_question;
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -25,8 +25,8 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use serde_json::Value;
-use toolhost_contract::life::{Input, Millis, Origin, Step};
-use toolhost_contract::policy::{AuthorizedCommand, HookSaid, Mode, Policy};
+use toolhost_contract::lifecycle::{CallInput, CallOrigin, Timestamp, Transition};
+use toolhost_contract::policy::{AuthorizedCommand, HookDecisions, Mode, Policy};
 use toolhost_contract::variables::Variables;
 use toolhost_contract::{
     CallError, CallId, Denial, DenialCode, ErrorClass, Failure, Outcome, QuotaKind, SessionKey,
@@ -34,33 +34,35 @@ use toolhost_contract::{
 };
 use toolhost_store::Store;
 
-use self::halt::Halt;
-use self::judge::Cleared;
-use self::release::Released;
-use self::run::{Place, Run, invoke, is_failure};
+use self::authorization::Authorization;
+use self::cancel_handle::CancelHandle;
+use self::running_call::{RunningCall, RunningGuard, invoke, is_failure};
 use self::services::CallServices;
 use self::sessions::Sessions;
-use self::turn::Results;
-use crate::approvals::Approvals;
-use crate::asks::{AnswerError, Answered, Asks, Pending};
-use crate::bus::{Bus, Subscription};
+use self::staged_commit::CommitOutcome;
+use self::turn::ResultBudget;
+use crate::approvals::ApprovalCache;
 use crate::clock::Clock;
-use crate::hooks::{HookEntry, Hooks, Revised};
-use crate::journal::{Durability, Journal, Life};
-use crate::quota::Meter;
-use crate::schedule::{Canceller, LimitError, Pools};
-use crate::services::{Agents, Resources, Without};
+use crate::event_bus::{EventBus, Subscription};
+use crate::hooks::{HookEntry, Hooks, RevisedOutcome};
+use crate::journal::{CallJournal, Durability, Journal};
+use crate::pending_questions::{
+    AttributedAnswer, PendingQuestion, PendingQuestions, QuestionError,
+};
+use crate::quota::QuotaMeter;
+use crate::schedule::{Canceller, PoolLimitError, Pools};
+use crate::services::{Agents, NoServices, Resources};
 use crate::sink::CallSink;
-use crate::{Entry, Prompter, Settings, Snapshot};
+use crate::{KernelSettings, Prompter, RegistrySnapshot, ToolEntry};
 
 pub use self::batch::{BatchCall, BatchError, BatchRequest};
 pub use self::deferred::{DeferredError, approve_deferred, deny_deferred};
-pub use self::request::{CallRequest, Report, Within};
-pub use self::seal::Sealed;
+pub use self::request::{CallContext, CallRequest, Report};
+pub use self::seal::SealedCall;
 pub use self::sessions::OnSessionEnd;
 
 /// Maximum number of tail calls that may follow one call.
-const TAILS: usize = 8;
+const MAX_TAILS: usize = 8;
 
 /// Boxed, because most calls succeed and should not carry space for an error through every step.
 pub(crate) type Refusal = Box<CallError>;
@@ -68,40 +70,40 @@ pub(crate) type Refusal = Box<CallError>;
 /// The hooks of a kernel can no longer be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("hooks cannot be changed; set them once, before the first plugin is registered")]
-pub struct HooksFixed;
+pub struct HooksAlreadySet;
 
 /// Holds the registered tools and runs calls to them through one pipeline.
 pub struct Kernel {
-    settings: Settings,
+    settings: KernelSettings,
     policy: RwLock<Arc<Policy>>,
     prompter: Arc<dyn Prompter>,
     /// Fixed by the first registered plugin: no call is made before that.
     hooks: OnceLock<Hooks>,
-    registry: RwLock<Arc<Snapshot>>,
+    registry: RwLock<Arc<RegistrySnapshot>>,
     /// Signals each new registry. Not sent over the bus, because a subscriber makes every call more expensive.
-    registry_news: tokio::sync::watch::Sender<()>,
+    registry_changed: tokio::sync::watch::Sender<()>,
     warnings: Mutex<Vec<String>>,
     pools: Pools,
     sessions: Sessions,
-    questions: Meter,
-    staged_bytes: Meter,
+    question_quota: QuotaMeter,
+    staged_bytes: QuotaMeter,
     batches: Mutex<HashMap<String, Canceller>>,
-    started: Millis,
-    asks: Asks,
-    approvals: Approvals,
+    started: Timestamp,
+    pending_questions: PendingQuestions,
+    approvals: ApprovalCache,
     journal: Arc<Journal>,
-    running: Mutex<HashMap<CallId, (SessionKey, Halt)>>,
+    running: Mutex<HashMap<CallId, (SessionKey, CancelHandle)>>,
     /// Held by the commit in progress.
     committing: Arc<tokio::sync::Mutex<()>>,
     agents: Arc<dyn Agents>,
     resources: Arc<dyn Resources>,
     /// Set by [`Kernel::share`], so that calls can make further calls.
-    me: OnceLock<Weak<Kernel>>,
+    weak_self: OnceLock<Weak<Kernel>>,
 }
 
 /// Builds a [`Kernel`]. Everything but the settings has a default: no prompter, no store, no hooks.
-pub struct Builder {
-    settings: Settings,
+pub struct KernelBuilder {
+    settings: KernelSettings,
     prompter: Arc<dyn Prompter>,
     hooks: Vec<HookEntry>,
     store: Option<Store>,
@@ -112,7 +114,7 @@ pub struct Builder {
     on_session_end: Option<OnSessionEnd>,
 }
 
-impl Builder {
+impl KernelBuilder {
     #[must_use]
     pub fn prompter(mut self, prompter: Arc<dyn Prompter>) -> Self {
         self.prompter = prompter;
@@ -160,10 +162,10 @@ impl Builder {
     }
 
     /// Returns an error if a limit of the pools is 0.
-    pub fn build(self) -> Result<Kernel, LimitError> {
+    pub fn build(self) -> Result<Kernel, PoolLimitError> {
         let journal = Arc::new(Journal {
             clock: self.clock,
-            bus: Arc::new(Bus::default()),
+            bus: Arc::new(EventBus::default()),
             store: self.store,
             durability: self.durability,
         });
@@ -171,7 +173,7 @@ impl Builder {
         Ok(Kernel {
             policy: RwLock::new(Arc::clone(&self.settings.policy)),
             pools: Pools::new(self.settings.pools)?,
-            approvals: Approvals::new(Arc::clone(&journal), self.settings.project.clone()),
+            approvals: ApprovalCache::new(Arc::clone(&journal), self.settings.project.clone()),
             settings: self.settings,
             prompter: self.prompter,
             hooks: match self.hooks {
@@ -179,39 +181,39 @@ impl Builder {
                 hooks => OnceLock::from(Hooks::new(hooks)),
             },
             registry: RwLock::default(),
-            registry_news: tokio::sync::watch::Sender::default(),
+            registry_changed: tokio::sync::watch::Sender::default(),
             warnings: Mutex::default(),
             sessions: Sessions::new(
                 quotas.sessions,
-                Meter::new(QuotaKind::SessionBytes, quotas.session_bytes),
+                QuotaMeter::new(QuotaKind::SessionBytes, quotas.session_bytes),
                 self.on_session_end,
             ),
-            questions: Meter::new(QuotaKind::Questions, quotas.questions),
-            staged_bytes: Meter::new(QuotaKind::StagedBytes, quotas.staged_bytes),
+            question_quota: QuotaMeter::new(QuotaKind::Questions, quotas.questions),
+            staged_bytes: QuotaMeter::new(QuotaKind::StagedBytes, quotas.staged_bytes),
             batches: Mutex::default(),
             started: journal.clock.now(),
-            asks: Asks::default(),
+            pending_questions: PendingQuestions::default(),
             journal,
             running: Mutex::default(),
             committing: Arc::default(),
             agents: self.agents,
             resources: self.resources,
-            me: OnceLock::new(),
+            weak_self: OnceLock::new(),
         })
     }
 }
 
 impl Kernel {
-    pub fn builder(settings: Settings) -> Builder {
-        Builder {
+    pub fn builder(settings: KernelSettings) -> KernelBuilder {
+        KernelBuilder {
             settings,
-            prompter: Arc::new(crate::Nobody),
+            prompter: Arc::new(crate::NoPrompter),
             hooks: Vec::new(),
             store: None,
             durability: Durability::default(),
             clock: Clock::system(),
-            agents: Arc::new(Without),
-            resources: Arc::new(Without),
+            agents: Arc::new(NoServices),
+            resources: Arc::new(NoServices),
             on_session_end: None,
         }
     }
@@ -219,14 +221,16 @@ impl Kernel {
     /// Shares the kernel. Only the calls of a shared kernel can call other tools and ask the user.
     pub fn share(self) -> Arc<Self> {
         let kernel = Arc::new(self);
-        let _ = kernel.me.set(Arc::downgrade(&kernel));
+        let _ = kernel.weak_self.set(Arc::downgrade(&kernel));
         kernel
     }
 
     /// Adds hooks to a kernel that was built without any. Fails once a plugin is registered, because its calls must not
     /// run without them.
-    pub fn set_hooks(&self, hooks: Vec<HookEntry>) -> Result<(), HooksFixed> {
-        self.hooks.set(Hooks::new(hooks)).map_err(|_| HooksFixed)
+    pub fn set_hooks(&self, hooks: Vec<HookEntry>) -> Result<(), HooksAlreadySet> {
+        self.hooks
+            .set(Hooks::new(hooks))
+            .map_err(|_| HooksAlreadySet)
     }
 
     fn hooks(&self) -> &Hooks {
@@ -234,27 +238,30 @@ impl Kernel {
     }
 
     /// Creates a kernel without a store and without hooks.
-    pub fn new(settings: Settings, prompter: Arc<dyn Prompter>) -> Result<Self, LimitError> {
+    pub fn new(
+        settings: KernelSettings,
+        prompter: Arc<dyn Prompter>,
+    ) -> Result<Self, PoolLimitError> {
         Self::builder(settings).prompter(prompter).build()
     }
 
     /// Runs one call to completion. Dropping the future cancels the call.
     pub async fn call(&self, request: CallRequest, sink: Arc<dyn Sink>) -> Report {
-        match self.begin(request, &sink, Halt::alone()) {
-            Ok(run) => self.follow(run, &sink).await,
+        match self.begin(request, &sink, CancelHandle::new()) {
+            Ok(run) => self.run_with_tails(run, &sink).await,
             Err(report) => *report,
         }
     }
 
     /// Runs a call, and then the tail calls that its result requests. Each tail call has its own record and is limited
     /// to what the first call may do.
-    async fn follow(&self, mut run: Run<'_>, sink: &Arc<dyn Sink>) -> Report {
+    async fn run_with_tails(&self, mut run: RunningCall<'_>, sink: &Arc<dyn Sink>) -> Report {
         // Cancelling the call by its id also cancels its tail calls.
-        let _place = run.place.take();
-        let (id, caller, halt) = (run.id.clone(), Arc::clone(&run.caller), run.halt.clone());
-        let (within, order) = (run.within.clone(), run.order.clone());
-        let mut report = self.one(run).await;
-        for number in 1..=TAILS {
+        let _place = run.running_guard.take();
+        let (id, caller, halt) = (run.id.clone(), Arc::clone(&run.caller), run.cancel.clone());
+        let (within, order) = (run.context.clone(), run.order.clone());
+        let mut report = self.run_one(run).await;
+        for number in 1..=MAX_TAILS {
             let Ok(Outcome {
                 tail: Some(tail), ..
             }) = &mut report.result
@@ -262,10 +269,10 @@ impl Kernel {
                 break;
             };
             let tail = CallRequest {
-                within: Within {
-                    origin: Origin::Tail,
+                context: CallContext {
+                    origin: CallOrigin::Tail,
                     parent: Some(id.clone()),
-                    below: within.is_below(),
+                    tail_of_nested: within.is_nested(),
                     ..within.clone()
                 },
                 ..CallRequest::new(
@@ -278,7 +285,7 @@ impl Kernel {
             let follow = match self.begin(tail, sink, halt.clone()) {
                 Ok(mut run) => {
                     run.order.clone_from(&order);
-                    Box::pin(self.one(run)).await
+                    Box::pin(self.run_one(run)).await
                 }
                 Err(report) => *report,
             };
@@ -289,22 +296,22 @@ impl Kernel {
             report.commits.extend(follow.commits);
         }
         if let Ok(Outcome { tail: Some(_), .. }) = &report.result {
-            let message = format!("too many tail calls: the limit for one call is {TAILS}");
+            let message = format!("too many tail calls: the limit for one call is {MAX_TAILS}");
             let error = CallError::new(ErrorClass::Failed, message).code("too_many_tails");
             report.result = Err(error.recommend("call the last tool directly"));
         }
         report
     }
 
-    async fn one(&self, mut run: Run<'_>) -> Report {
+    async fn run_one(&self, mut run: RunningCall<'_>) -> Report {
         // Boxed, because the future is large and is moved several times before it is first polled.
-        let road = Box::pin(self.road(&mut run));
-        let result = self.heard(road).await;
+        let road = Box::pin(self.execute(&mut run));
+        let result = self.wake_bus_while_pending(road).await;
         run.finish(result.map_err(|error| *error)).await
     }
 
     /// Wakes the bus subscribers only while the call waits and at its end: waking costs more than most steps.
-    async fn heard<T>(&self, work: impl Future<Output = T>) -> T {
+    async fn wake_bus_while_pending<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|context| {
             let polled = work.as_mut().poll(context);
@@ -316,22 +323,25 @@ impl Kernel {
         .await
     }
 
-    async fn road(&self, run: &mut Run<'_>) -> Result<Outcome, Refusal> {
-        run.life.register().await?;
-        run.halt.check()?;
-        run.life.step(Step::Picked).await?;
-        let entry = self.find(run)?;
-        self.enter(&entry, run).await?;
-        Self::guard(&entry, run)?;
+    async fn execute(&self, run: &mut RunningCall<'_>) -> Result<Outcome, Refusal> {
+        run.journal.register().await?;
+        run.cancel.check()?;
+        run.journal.step(Transition::ValidationStarted).await?;
+        let entry = self.find_tool(run)?;
+        self.record_tool(&entry, run).await?;
+        Self::check_repetition(&entry, run)?;
         let mut input = std::mem::take(&mut run.input);
         let mut rounds = 0;
         // A call that is not staged keeps its permit while post hooks look at its result.
         let (result, _permit) = loop {
-            run.known = false;
-            let halt = run.halt.clone();
-            let grant = match halt.or(self.clear(&entry, input, run)).await? {
-                Cleared::Run(grant) => grant,
-                Cleared::Supplied { by, outcome } => {
+            run.changes_known = false;
+            let halt = run.cancel.clone();
+            let grant = match halt
+                .unless_cancelled(self.authorize(&entry, input, run))
+                .await?
+            {
+                Authorization::Granted(grant) => grant,
+                Authorization::Supplied { by, outcome } => {
                     // A hook may answer with text alone; structured data is checked against the schema of the tool.
                     if outcome.structured.is_some() {
                         entry.schema.check_output(&entry.tool, &outcome)?;
@@ -340,63 +350,63 @@ impl Kernel {
                     return Ok(*outcome);
                 }
             };
-            let (by, held) = (grant.by().to_owned(), grant.is_held());
+            let (by, held) = (grant.authorizer().to_owned(), grant.is_staged());
             let command = grant
                 .command()
-                .filter(|_| entry.backend.executes() && !held)
-                .map(AuthorizedCommand::recorded);
-            let scheduled = Step::Scheduled {
+                .filter(|_| entry.backend.runs_commands() && !held)
+                .map(AuthorizedCommand::to_record);
+            let scheduled = Transition::Scheduled {
                 by,
                 wave: None,
                 command,
             };
-            run.life.step(scheduled).await?;
-            let permit = halt.or(self.admit(&entry, run)).await?;
+            run.journal.step(scheduled).await?;
+            let permit = halt.unless_cancelled(self.admit(&entry, run)).await?;
             run.results.check()?;
-            run.life.step(Step::Started).await?;
+            run.journal.step(Transition::Started).await?;
             if !held {
-                run.life.intend().await?;
+                run.journal.record_intent().await?;
             }
             halt.check()?;
-            if held && !run.may_speak {
-                run.sink.hold_back();
+            if held && !run.may_stream {
+                run.sink.hold();
             }
             if run.order.is_some() || self.hooks().want_reads(&entry.tool) {
-                run.sink.watch();
+                run.sink.record_reads();
             }
             if let Some(slot) = &run.order {
                 slot.start();
             }
-            run.life.start_clock();
+            run.journal.start_clock();
             let services = Arc::new(CallServices::new(self, &entry, run, held));
-            run.sink.serve(Arc::<CallServices>::clone(&services));
+            run.sink.set_services(Arc::<CallServices>::clone(&services));
             let ran = invoke(&entry, grant, &services, run).await;
             let mut permit = permit;
             if run.order.is_some() {
                 // A call earlier in the order may need the permit to run again.
                 permit = None;
-                if let Some(again) = self.keep_order(run).await? {
+                if let Some(again) = self.wait_for_turn(run).await? {
                     input = again;
                     continue;
                 }
             }
             if !held {
                 if ran.as_ref().is_ok_and(|ran| !ran.outcome.is_error()) {
-                    services.keep(&[]);
+                    services.commit_notes(&[]);
                 }
                 break (ran.map(|ran| ran.outcome), permit);
             }
-            run.sets = services.steering();
-            match Box::pin(self.release(&entry, ran, permit, run)).await {
-                Ok(Released::Through(outcome)) => {
+            run.new_variables = services.steering_variables();
+            match Box::pin(self.commit_staged(&entry, ran, permit, run)).await {
+                Ok(CommitOutcome::Committed(outcome)) => {
                     if !outcome.is_error() {
-                        services.keep(&run.sets);
+                        services.commit_notes(&run.new_variables);
                     }
                     break (Ok(*outcome), None);
                 }
-                Ok(Released::Again(again)) => {
+                Ok(CommitOutcome::Rerun(again)) => {
                     rounds += 1;
-                    again.may_run(rounds)?;
+                    again.check_limit(rounds)?;
                     input = again.input;
                 }
                 Err(error) => break (Err(error), None),
@@ -405,24 +415,24 @@ impl Kernel {
         let result = if self.hooks().is_empty() {
             result
         } else {
-            Box::pin(self.hear_after(&entry, result, run)).await
+            Box::pin(self.run_post_hooks(&entry, result, run)).await
         };
         entry.counters.record(run.duration, is_failure(&result));
-        Self::learn(&entry, run, result)
+        Self::record_outcome(&entry, run, result)
     }
 
     /// Waits for the calls before this one. Returns the input to run again with if one of them changed what it read.
-    async fn keep_order(&self, run: &mut Run<'_>) -> Result<Option<Value>, Refusal> {
+    async fn wait_for_turn(&self, run: &mut RunningCall<'_>) -> Result<Option<Value>, Refusal> {
         let Some(slot) = run.order.clone() else {
             return Ok(None);
         };
-        let turn = slot.turn().map(Ok);
-        run.halt.clone().after_run(turn).await?;
+        let turn = slot.wait_turn().map(Ok);
+        run.cancel.clone().unless_cancelled_after_run(turn).await?;
         let reads = run.sink.read_set();
         if !slot.is_stale(reads.as_deref()) {
             return Ok(None);
         }
-        run.life.step(Step::Picked).await?;
+        run.journal.step(Transition::ValidationStarted).await?;
         Ok(Some(run.input.clone()))
     }
 
@@ -432,18 +442,18 @@ impl Kernel {
         &self,
         request: CallRequest,
         sink: &Arc<dyn Sink>,
-        halt: Halt,
-    ) -> Result<Run<'_>, Box<Report>> {
+        halt: CancelHandle,
+    ) -> Result<RunningCall<'_>, Box<Report>> {
         let CallRequest {
             id,
             tool,
             input,
             caller,
-            within,
+            context: within,
         } = request;
         let key = caller.session_key();
-        let Some(place) = self.announce(&id, &key, &halt) else {
-            let shown = toolhost_contract::text::inline(&id.0, 80);
+        let Some(place) = self.track_running(&id, &key, &halt) else {
+            let shown = toolhost_contract::text::escape_line(&id.0, 80);
             let message = format!("a call with the id {shown} is already running");
             let error = CallError::new(ErrorClass::InvalidInput, message).code("duplicate_call_id");
             return Err(Box::new(Report::refused(id, error)));
@@ -457,8 +467,8 @@ impl Kernel {
             }
         };
         let caller = Arc::new(caller);
-        let wish = Input::from(input.clone());
-        let life = Life::begin(
+        let wish = CallInput::from(input.clone());
+        let life = CallJournal::begin(
             &self.journal,
             id.clone(),
             tool,
@@ -474,53 +484,58 @@ impl Kernel {
             halt.token().clone(),
             life.latest(),
         );
-        Ok(Run {
-            place: Some(place),
+        Ok(RunningCall {
+            running_guard: Some(place),
             id,
             session,
             caller,
             input,
-            within,
-            life,
+            context: within,
+            journal: life,
             sink: Arc::new(sink),
-            halt,
+            cancel: halt,
             repairs: Vec::new(),
             tool: None,
             supplied_by: None,
-            wish,
-            instead: None,
+            original_input: wish,
+            replacement: None,
             duration: Duration::ZERO,
-            given_up: false,
+            stop_turn: false,
             rewritten: None,
-            results: Results::default(),
-            said: HookSaid::default(),
+            results: ResultBudget::default(),
+            hook_decision: HookDecisions::default(),
             variables: Variables::new(),
             job: None,
-            sets: Vec::new(),
-            known: false,
+            new_variables: Vec::new(),
+            changes_known: false,
             edits: Vec::new(),
             commits: Vec::new(),
-            may_speak: true,
+            may_stream: true,
             order: None,
         })
     }
 
-    fn announce(&self, id: &CallId, session: &SessionKey, halt: &Halt) -> Option<Place<'_>> {
+    fn track_running(
+        &self,
+        id: &CallId,
+        session: &SessionKey,
+        halt: &CancelHandle,
+    ) -> Option<RunningGuard<'_>> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if running.contains_key(id) {
             return None;
         }
         running.insert(id.clone(), (session.clone(), halt.clone()));
-        Some(Place {
+        Some(RunningGuard {
             kernel: self,
             id: id.clone(),
         })
     }
 
-    fn find(&self, run: &mut Run<'_>) -> Result<Arc<Entry>, Refusal> {
+    fn find_tool(&self, run: &mut RunningCall<'_>) -> Result<Arc<ToolEntry>, Refusal> {
         let registry = self.registry();
-        let name = &run.life.record().name;
-        let Some(entry) = registry.choose(name, &run.caller, &run.id) else {
+        let name = &run.journal.record().name;
+        let Some(entry) = registry.route(name, &run.caller, &run.id) else {
             let error = CallError::new(
                 ErrorClass::NotRegistered,
                 registry.unknown(name).to_string(),
@@ -540,12 +555,17 @@ impl Kernel {
                     format!("`{}` is disabled", entry.name),
                 )
             };
-            return Err(run.refused(denial).into());
+            return Err(run.deny(denial).into());
         }
         Ok(Arc::clone(entry))
     }
 
-    fn check(&self, entry: &Entry, input: Value, run: &mut Run<'_>) -> Result<Value, Refusal> {
+    fn validate_input(
+        &self,
+        entry: &ToolEntry,
+        input: Value,
+        run: &mut RunningCall<'_>,
+    ) -> Result<Value, Refusal> {
         entry.schema.check(
             &entry.tool,
             input,
@@ -554,37 +574,37 @@ impl Kernel {
         )
     }
 
-    async fn hear_after(
+    async fn run_post_hooks(
         &self,
-        entry: &Arc<Entry>,
+        entry: &Arc<ToolEntry>,
         result: Result<Outcome, Refusal>,
-        run: &mut Run<'_>,
+        run: &mut RunningCall<'_>,
     ) -> Result<Outcome, Refusal> {
         // No hook has seen what the tool returned before it stopped.
-        if run.halt.is_set() {
-            return Err(run.halt.error(true).into());
+        if run.cancel.is_cancelled() {
+            return Err(run.cancel.error(true).into());
         }
         // An error message is tool output too: a hook that hides secrets has to see it.
         let (outcome, error) = match result {
             Ok(outcome) => (outcome, None),
-            Err(error) => (said(&error), Some(error)),
+            Err(error) => (failure_outcome(&error), Some(error)),
         };
-        run.life.step(Step::PostProcessing).await?;
+        run.journal.step(Transition::PostProcessing).await?;
         let call = self.hook_call(entry, run);
         let before = outcome.clone();
         let heard = self.hooks().after(&call, outcome).map(Ok);
-        let Revised {
+        let RevisedOutcome {
             outcome,
             by,
             failures,
-        } = run.halt.after_run(heard).await?;
+        } = run.cancel.unless_cancelled_after_run(heard).await?;
         for failure in &failures {
             run.warn(failure);
         }
         if !by.is_empty() {
             let by: Vec<String> = by.iter().map(|name| format!("hook:{name}")).collect();
             let by = by.join(", ");
-            run.life.step(Step::OutcomeChanged { by }).await?;
+            run.journal.step(Transition::OutcomeChanged { by }).await?;
         }
         match error {
             None => {
@@ -605,13 +625,13 @@ impl Kernel {
     }
 
     /// Answers a pending question.
-    pub fn answer(&self, call: &CallId, answered: Answered) -> Result<(), AnswerError> {
-        self.asks.answer(call, answered)
+    pub fn answer(&self, call: &CallId, answered: AttributedAnswer) -> Result<(), QuestionError> {
+        self.pending_questions.answer(call, answered)
     }
 
     /// Returns the pending questions.
-    pub fn pending(&self) -> Vec<Pending> {
-        self.asks.pending()
+    pub fn pending(&self) -> Vec<PendingQuestion> {
+        self.pending_questions.pending()
     }
 
     /// Subscribes to events after the event number `after`. `None` starts with the next event.
@@ -633,25 +653,25 @@ impl Kernel {
     }
 
     /// Whether models see this tool. A tool that a rule denies for every input is not listed.
-    pub fn lists(&self, entry: &Entry) -> bool {
+    pub fn is_listed(&self, entry: &ToolEntry) -> bool {
         entry.enabled && !entry.is_forbidden(&self.policy())
     }
 
-    fn mode_of(&self, run: &Run<'_>) -> Mode {
-        let session = || self.policy_of(&run.session).mode();
-        run.within.mode.unwrap_or_else(session)
+    fn mode_of(&self, run: &RunningCall<'_>) -> Mode {
+        let session = || self.policy_for(&run.session).mode();
+        run.context.mode.unwrap_or_else(session)
     }
 
-    pub fn registry(&self) -> Arc<Snapshot> {
+    pub fn registry(&self) -> Arc<RegistrySnapshot> {
         Arc::clone(&self.registry.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Signals each time tools are added, removed, enabled or disabled.
     pub fn registry_changes(&self) -> tokio::sync::watch::Receiver<()> {
-        self.registry_news.subscribe()
+        self.registry_changed.subscribe()
     }
 
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &KernelSettings {
         &self.settings
     }
 
@@ -661,7 +681,7 @@ impl Kernel {
 }
 
 /// Converts an error to the outcome that hooks see.
-fn said(error: &CallError) -> Outcome {
+fn failure_outcome(error: &CallError) -> Outcome {
     Outcome {
         error: Some(Failure {
             recommendations: error.recommendations.clone(),

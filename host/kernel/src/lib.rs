@@ -3,16 +3,16 @@
 //! The kernel accesses tools only through [`toolhost_contract::Backend`]. It does not depend on whether a component or
 //! a remote server implements a tool, so it is tested with backends of a few lines.
 
-mod ab;
+mod ab_test;
 mod approvals;
-mod asks;
-mod bus;
 mod clock;
-mod crash;
+mod crash_point;
+mod event_bus;
 pub mod hooks;
 pub mod id;
 mod journal;
 mod kernel;
+mod pending_questions;
 mod prompter;
 mod quota;
 mod register;
@@ -25,20 +25,22 @@ mod sink;
 mod stats;
 pub mod undo;
 
-pub use ab::{AbKey, AbTest, Variant};
+pub use ab_test::{AbKey, AbTest, Variant};
 pub use approvals::row as approval_row;
-pub use asks::{AnswerError, Answered, Pending};
-pub use bus::{Missed, Subscription};
 pub use clock::Clock;
+pub use event_bus::{MissedEvents, Subscription};
 pub use journal::{Durability, IN_ADVANCE};
 pub use kernel::{
-    BatchCall, BatchError, BatchRequest, Builder, CallRequest, DeferredError, HooksFixed, Kernel,
-    OnSessionEnd, Report, Sealed, Within, approve_deferred, deny_deferred,
+    BatchCall, BatchError, BatchRequest, CallContext, CallRequest, DeferredError, HooksAlreadySet,
+    Kernel, KernelBuilder, OnSessionEnd, Report, SealedCall, approve_deferred, deny_deferred,
 };
-pub use prompter::{Callback, Nobody, Prompter, Scripted};
+pub use pending_questions::{AttributedAnswer, PendingQuestion, QuestionError};
+pub use prompter::{CallbackPrompter, NoPrompter, Prompter, ScriptedPrompter};
 pub use register::RegisterError;
-pub use registry::{Entry, LeftOut, PluginInfo, Snapshot, ToolInfo, UnknownTool};
+pub use registry::{
+    PluginInfo, RegistrySnapshot, ToolEntry, ToolInfo, UnavailableTool, UnknownTool,
+};
 pub use schema::{SchemaError, check_schemas};
-pub use services::{Agents, Resources, Task, Without};
-pub use settings::{OnDuplicate, Settings};
+pub use services::{AgentTask, Agents, NoServices, Resources};
+pub use settings::{KernelSettings, OnDuplicate};
 pub use stats::{Stats, ToolStats, VariantStats};

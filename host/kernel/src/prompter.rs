@@ -5,10 +5,10 @@ mod scripted;
 #[cfg(test)]
 mod tests;
 
-use toolhost_contract::{Answer, BoxFuture, Call, CallId, Interview, Question, Reply};
+use toolhost_contract::{Answer, BoxFuture, Call, CallId, Question, QuestionForm, UserAnswer};
 
-pub use callback::Callback;
-pub use scripted::Scripted;
+pub use callback::CallbackPrompter;
+pub use scripted::ScriptedPrompter;
 
 /// Asks the user through a terminal, an MCP client, a program ([`CallbackPrompter`]), a list ([`ScriptedPrompter`]) or
 /// [`NoPrompter`]. An answer may take any amount of time, because deadlines of calls are paused.
@@ -23,7 +23,7 @@ pub trait Prompter: Send + Sync {
     }
 
     /// Returns the author of the answer for this call, if it is known more precisely.
-    fn who(&self, _call: &CallId) -> String {
+    fn author(&self, _call: &CallId) -> String {
         self.name().to_owned()
     }
 
@@ -33,8 +33,8 @@ pub trait Prompter: Send + Sync {
     /// Asks the questions of a tool. `None`: no user is available; an inner `None`: the user dismissed the questions.
     fn interview<'a>(
         &'a self,
-        _interview: &'a Interview,
-    ) -> BoxFuture<'a, Option<Option<Vec<Reply>>>> {
+        _interview: &'a QuestionForm,
+    ) -> BoxFuture<'a, Option<Option<Vec<UserAnswer>>>> {
         Box::pin(std::future::ready(None))
     }
 
@@ -48,14 +48,14 @@ pub trait Prompter: Send + Sync {
 }
 
 /// A prompter without a user. Questions are denied with a hint which rule would allow the call.
-pub struct Nobody;
+pub struct NoPrompter;
 
-impl Prompter for Nobody {
+impl Prompter for NoPrompter {
     fn name(&self) -> &'static str {
         "nobody"
     }
 
     fn ask<'a>(&'a self, _question: &'a Question, _call: &'a Call) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::NobodyToAsk))
+        Box::pin(std::future::ready(Answer::NoPrompter))
     }
 }

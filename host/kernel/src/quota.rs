@@ -7,7 +7,7 @@ use toolhost_contract::{QuotaError, QuotaKind, UserId, UserQuota};
 
 /// Counts usage of one quota. Clones share the count.
 #[derive(Debug, Clone)]
-pub(crate) struct Meter(Arc<Counts>);
+pub(crate) struct QuotaMeter(Arc<Counts>);
 
 #[derive(Debug)]
 struct Counts {
@@ -19,13 +19,13 @@ struct Counts {
 /// A part of the quota, returned when dropped.
 #[derive(Debug)]
 #[must_use = "it is given back when it is dropped"]
-pub(crate) struct Holding {
+pub(crate) struct QuotaReservation {
     counts: Arc<Counts>,
     user: UserId,
     amount: u64,
 }
 
-impl Meter {
+impl QuotaMeter {
     pub(crate) fn new(what: QuotaKind, quota: UserQuota) -> Self {
         Self(Arc::new(Counts {
             what,
@@ -34,15 +34,15 @@ impl Meter {
         }))
     }
 
-    pub(crate) fn take(&self, user: &UserId, amount: u64) -> Result<Holding, QuotaError> {
-        let mut holding = self.nothing(user);
+    pub(crate) fn take(&self, user: &UserId, amount: u64) -> Result<QuotaReservation, QuotaError> {
+        let mut holding = self.empty(user);
         holding.resize(amount)?;
         Ok(holding)
     }
 
     /// Creates a reservation of 0, which can grow.
-    pub(crate) fn nothing(&self, user: &UserId) -> Holding {
-        Holding {
+    pub(crate) fn empty(&self, user: &UserId) -> QuotaReservation {
+        QuotaReservation {
             counts: Arc::clone(&self.0),
             user: user.clone(),
             amount: 0,
@@ -50,11 +50,11 @@ impl Meter {
     }
 }
 
-impl Holding {
+impl QuotaReservation {
     /// Changes the amount. Unchanged on error. A smaller amount always fits.
     pub(crate) fn resize(&mut self, amount: u64) -> Result<(), QuotaError> {
         let mut held = self.counts.held();
-        let own = self.beyond(&held, amount)?;
+        let own = self.usage_after(&held, amount)?;
         if own == 0 {
             held.remove(&self.user);
         } else {
@@ -66,11 +66,11 @@ impl Holding {
 
     /// Checks whether the reservation could be resized to `amount`.
     pub(crate) fn fits(&self, amount: u64) -> Result<(), QuotaError> {
-        self.beyond(&self.counts.held(), amount).map(drop)
+        self.usage_after(&self.counts.held(), amount).map(drop)
     }
 
     /// Returns the usage of the user after resizing.
-    fn beyond(&self, held: &BTreeMap<UserId, u64>, amount: u64) -> Result<u64, QuotaError> {
+    fn usage_after(&self, held: &BTreeMap<UserId, u64>, amount: u64) -> Result<u64, QuotaError> {
         let Counts { what, quota, .. } = *self.counts;
         let own = held.get(&self.user).copied().unwrap_or_default() - self.amount;
         let own = own.saturating_add(amount);
@@ -93,7 +93,7 @@ impl Counts {
     }
 }
 
-impl Drop for Holding {
+impl Drop for QuotaReservation {
     fn drop(&mut self) {
         let mut held = self.counts.held();
         if let Some(own) = held.get_mut(&self.user) {
@@ -110,8 +110,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_10_one_user_does_not_use_up_the_share_of_another() {
-        let meter = Meter::new(QuotaKind::Questions, UserQuota { user: 2, all: 3 });
+    fn a_10_one_user_does_not_use_up_the_quota_of_another() {
+        let meter = QuotaMeter::new(QuotaKind::Questions, UserQuota { user: 2, all: 3 });
         let (ann, bob) = (UserId::token("ann"), UserId::token("bob"));
         let first = meter.take(&ann, 1).unwrap();
         let second = meter.take(&ann, 1).unwrap();

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use toolhost_contract::version::split;
+use toolhost_contract::version::split_version;
 use toolhost_contract::{Backend, PluginName, ToolName, Version, VersionReq, text};
 
-use crate::Settings;
-use crate::registry::{Entry, PluginInfo};
-use crate::schema::{Schema, SchemaError};
+use crate::KernelSettings;
+use crate::registry::{PluginInfo, ToolEntry};
+use crate::schema::{SchemaError, ToolSchemas};
 
-mod depends;
+mod dependencies;
 mod draft;
 mod resolve;
 
@@ -34,7 +34,7 @@ pub enum RegisterError {
         "plugin `{plugin}` uses the name `{name}` twice; names and aliases of its tools must be unique, ignoring \
          case"
     )]
-    Twice { plugin: PluginName, name: String },
+    DuplicateInPlugin { plugin: PluginName, name: String },
     #[error(
         "plugin `{plugin}` registers the name `{name}`, which is reserved for a tool that runs code in its own \
          sandbox; choose another name"
@@ -43,7 +43,7 @@ pub enum RegisterError {
     #[error(
         "plugin `{0}` is already registered; unregister it first, or set on_duplicate to `replace`"
     )]
-    Registered(PluginName),
+    AlreadyRegistered(PluginName),
     #[error("plugin `{plugin}`, tool `{tool}`: {error}")]
     Schema {
         plugin: PluginName,
@@ -56,17 +56,17 @@ pub enum RegisterError {
 const RESERVED: &str = "code_run";
 
 /// The tools of one plugin with all slow work done, so that the registry is locked only briefly.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedPlugin {
     plugin: Arc<PluginInfo>,
-    entries: Vec<Entry>,
+    entries: Vec<ToolEntry>,
 }
 
 /// Compiles the schemas and resolves the settings of each tool.
 pub(crate) fn prepare(
-    settings: &Settings,
+    settings: &KernelSettings,
     plugin: PluginInfo,
     backend: &Arc<dyn Backend>,
-) -> Result<Prepared, RegisterError> {
+) -> Result<PreparedPlugin, RegisterError> {
     let plugin = Arc::new(plugin);
     let lane = Arc::default();
     let mut entries = Vec::with_capacity(backend.tools().len());
@@ -74,14 +74,14 @@ pub(crate) fn prepare(
     for tool in backend.tools() {
         // The only place where names and texts of plugins and servers enter the registry.
         let mut tool = tool.clone();
-        tool.clean();
-        let schema = Schema::compile(&tool).map_err(|error| RegisterError::Schema {
+        tool.remove_invisible();
+        let schema = ToolSchemas::compile(&tool).map_err(|error| RegisterError::Schema {
             plugin: plugin.name.clone(),
             tool: tool.name.clone(),
             error,
         })?;
         let name = tool.name.clone();
-        let keys = keys(&plugin.name, &name, &tool.aliases);
+        let keys = alias_keys(&plugin.name, &name, &tool.aliases);
         for key in [name.as_str()]
             .into_iter()
             .chain(keys.iter().map(String::as_str))
@@ -93,20 +93,20 @@ pub(crate) fn prepare(
                 });
             }
             if !spoken_for.insert(key.to_owned()) {
-                return Err(RegisterError::Twice {
+                return Err(RegisterError::DuplicateInPlugin {
                     plugin: plugin.name.clone(),
-                    name: text::inline(key, 80),
+                    name: text::escape_line(key, 80),
                 });
             }
         }
-        let version = Version::of(&tool.version);
+        let version = Version::parse(&tool.version);
         // A setting may apply to one version only.
         let named = |word: &str| {
             let word = word.to_lowercase();
-            let (word, wanted) = split(&word);
+            let (word, wanted) = split_version(&word);
             let wanted = wanted.map(VersionReq::parse);
             (word == name.as_str() || keys.iter().any(|key| key == word))
-                && wanted.is_none_or(|wanted| wanted.is_ok_and(|wanted| wanted.means(&version)))
+                && wanted.is_none_or(|wanted| wanted.is_ok_and(|wanted| wanted.selects(&version)))
         };
         let pin = settings
             .tool_versions
@@ -118,7 +118,7 @@ pub(crate) fn prepare(
             .iter()
             .find(|(word, _)| named(word))
             .map(|(_, timeout)| *timeout);
-        entries.push(Entry {
+        entries.push(ToolEntry {
             enabled: !settings.disabled_tools.iter().any(|word| named(word)),
             timeout: own_timeout.or(plugin.timeout).or(settings.timeout),
             plugin: Arc::clone(&plugin),
@@ -127,18 +127,18 @@ pub(crate) fn prepare(
             schema: Arc::new(schema),
             counters: Arc::default(),
             lane: Arc::clone(&lane),
-            told: Arc::default(),
+            found_cache: Arc::default(),
             pin,
             version,
             keys,
             name,
         });
     }
-    Ok(Prepared { plugin, entries })
+    Ok(PreparedPlugin { plugin, entries })
 }
 
 /// Returns the aliases and qualified names of a tool, in lower case and without duplicates.
-fn keys(plugin: &PluginName, name: &ToolName, aliases: &[String]) -> Vec<String> {
+fn alias_keys(plugin: &PluginName, name: &ToolName, aliases: &[String]) -> Vec<String> {
     let mut keys = vec![
         format!("{plugin}/{name}"),
         name.qualified(plugin).to_string(),

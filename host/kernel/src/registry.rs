@@ -3,15 +3,15 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use toolhost_contract::life::Found;
+use toolhost_contract::lifecycle::ResolvedTool;
 use toolhost_contract::policy::{Mode, Policy};
 use toolhost_contract::{
-    Backend, Concurrency, Descriptor, Digest, Effect, Hints, PluginName, ToolName, Version,
+    Backend, Concurrency, Descriptor, Digest, Effect, PluginName, ToolHints, ToolName, Version,
     VersionReq,
 };
 
 use crate::schedule::Lane;
-use crate::schema::Schema;
+use crate::schema::ToolSchemas;
 use crate::stats::Counters;
 
 mod listing;
@@ -20,8 +20,8 @@ mod snapshot;
 
 pub use listing::ToolInfo;
 pub use lookup::UnknownTool;
-pub(crate) use snapshot::{Group, Slots};
-pub use snapshot::{LeftOut, Snapshot};
+pub use snapshot::{RegistrySnapshot, UnavailableTool};
+pub(crate) use snapshot::{Slots, VersionGroup};
 
 /// The plugin of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct PluginInfo {
 
 /// One registered tool.
 #[derive(Clone)]
-pub struct Entry {
+pub struct ToolEntry {
     /// The name that callers use. Differs from `tool.name` if it was qualified.
     pub name: ToolName,
     pub plugin: Arc<PluginInfo>,
@@ -50,34 +50,37 @@ pub struct Entry {
     /// All other names of the tool, in lower case.
     pub(crate) keys: Vec<String>,
     pub(crate) backend: Arc<dyn Backend>,
-    pub(crate) schema: Arc<Schema>,
+    pub(crate) schema: Arc<ToolSchemas>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) lane: Arc<Lane>,
     /// The description that was last used in a record, cached because most calls use one mode.
-    pub(crate) told: Told,
+    pub(crate) found_cache: FoundCache,
 }
 
 /// The description of a tool in the record of a call, for one mode.
-type Told = Arc<Mutex<Option<(Mode, Arc<Found>)>>>;
+type FoundCache = Arc<Mutex<Option<(Mode, Arc<ResolvedTool>)>>>;
 
-impl Entry {
+impl ToolEntry {
     /// Returns the hints for clients.
-    pub fn hints(&self) -> Hints {
-        Hints::of(&self.tool, self.backend.reach(&self.tool))
+    pub fn hints(&self) -> ToolHints {
+        ToolHints::new(&self.tool, self.backend.effect_bounds(&self.tool))
     }
 
     /// Whether a rule denies every call of the tool. Such tools are not listed.
     pub fn is_forbidden(&self, policy: &Policy) -> bool {
-        policy.never_allows(&self.plugin.name, &self.name, &self.tool, &self.keys)
+        policy.always_denies(&self.plugin.name, &self.name, &self.tool, &self.keys)
     }
 
     /// Returns the description of the tool for the record of a call.
-    pub(crate) fn found(&self, mode: Mode) -> Arc<Found> {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn found(&self, mode: Mode) -> Arc<ResolvedTool> {
+        let mut told = self
+            .found_cache
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = told.as_ref().filter(|(of, _)| *of == mode) {
             return Arc::clone(found);
         }
-        let found = Arc::new(Found {
+        let found = Arc::new(ResolvedTool {
             tool: self.name.to_string(),
             plugin: self.plugin.name.to_string(),
             version: self.tool.version.clone(),
@@ -98,32 +101,32 @@ impl Entry {
     }
 
     /// Whether both entries are the same tool, whatever their current names.
-    pub(crate) fn is(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_tool(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.counters, &other.counters)
     }
 
     pub(crate) fn rename(&mut self, name: ToolName) {
         self.keys.retain(|key| key != name.as_str());
         self.name = name;
-        self.told = Arc::default();
+        self.found_cache = Arc::default();
     }
 
     /// Whether file changes of the tool are staged until they are evaluated. Other effects cannot be staged.
-    pub(crate) fn holds_back(&self) -> bool {
-        self.tool.effect() > Effect::Reads && self.touches_only_files()
+    pub(crate) fn stages_changes(&self) -> bool {
+        self.tool.effect() > Effect::Reads && self.is_files_only()
     }
 
     /// Whether the tool only reads and changes files, so that all its effects can be staged.
-    fn touches_only_files(&self) -> bool {
-        self.backend.stages()
+    fn is_files_only(&self) -> bool {
+        self.backend.supports_staging()
             && self.tool.annotations.open_world != Some(true)
             && self.tool.kind != "execute"
-            && !self.backend.reaches_out(&self.tool)
+            && !self.backend.has_external_effects(&self.tool)
     }
 
     /// Whether calls can run concurrently on the current files and run again after a conflict.
     pub(crate) fn can_run_early(&self) -> bool {
-        self.touches_only_files()
+        self.is_files_only()
             && self.tool.annotations.interactive != Some(true)
             && self.tool.concurrency != Concurrency::Exclusive
     }

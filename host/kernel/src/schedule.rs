@@ -6,19 +6,21 @@
 //! failing call.
 
 mod batch;
-mod line;
-mod locks;
+mod conflict_queue;
 mod loop_guard;
+mod path_locks;
 mod plan;
 mod pools;
 mod queue;
 
-pub use batch::{Batch, Canceller, End, Fate, Missing, Planned, Run, Stop};
-pub use locks::Place;
-pub use loop_guard::{LoopGuard, Repeated};
-pub use plan::{Shape, Strategy, UnknownStrategy, waves};
-pub use pools::{Lane, LimitError, Limits, Needs, Permit, Pool, Pools};
-pub use queue::{Queue, QueueError};
+pub use batch::{
+    Batch, CallFn, CallStatus, Canceller, CompletedCall, MissingResult, PlannedCall, StopSignal,
+};
+pub use loop_guard::{LoopGuard, RepeatedFailure};
+pub use path_locks::PathLock;
+pub use plan::{CallShape, Strategy, UnknownStrategy, waves};
+pub use pools::{AdmissionRequest, Lane, Permit, Pool, PoolLimitError, PoolLimits, Pools};
+pub use queue::{BatchQueue, QueueError};
 pub use tokio_util::sync::CancellationToken;
 
 #[cfg(test)]

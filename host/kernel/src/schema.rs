@@ -2,18 +2,18 @@
 
 mod cost;
 mod explain;
+mod input_shape;
 mod measure;
 mod repair;
-mod shape;
 
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::{Map, Value};
-use toolhost_contract::{CallError, Descriptor, ErrorClass, Outcome, numbers, text, units};
+use toolhost_contract::{CallError, Descriptor, ErrorClass, Outcome, exact_integers, text, units};
 
 use cost::Cost;
 use explain::{Problem, explain, failed};
+use input_shape::InputShape;
 use repair::Repair;
-use shape::Shape;
 
 pub(crate) const MAX_DEPTH: usize = 128;
 
@@ -27,39 +27,44 @@ pub struct SchemaError {
 
 /// Checks whether a tool with these schemas can be registered.
 pub fn check_schemas(tool: &Descriptor) -> Result<(), SchemaError> {
-    Schema::compile(tool).map(drop)
+    ToolSchemas::compile(tool).map(drop)
 }
 
 /// The compiled schemas of one tool.
-pub(crate) struct Schema {
-    input: Judge,
-    output: Option<Judge>,
-    shape: Shape,
+pub(crate) struct ToolSchemas {
+    input: CostedValidator,
+    output: Option<CostedValidator>,
+    shape: InputShape,
 }
 
 /// A validator and the cost of running it.
-struct Judge {
+struct CostedValidator {
     validator: Validator,
     cost: Cost,
 }
 
-impl Schema {
+impl ToolSchemas {
     pub(crate) fn compile(tool: &Descriptor) -> Result<Self, SchemaError> {
         let refuse = |which, reason: String| SchemaError {
             which,
-            reason: text::inline(&reason, 300),
+            reason: text::escape_line(&reason, 300),
         };
-        let input = Judge::of(&tool.input_schema).map_err(|reason| refuse("input", reason))?;
-        if !shape::accepts_objects(&tool.input_schema) {
+        let input =
+            CostedValidator::of(&tool.input_schema).map_err(|reason| refuse("input", reason))?;
+        if !input_shape::accepts_objects(&tool.input_schema) {
             let reason = "it must accept objects, as `{\"type\": \"object\"}` does";
             return Err(refuse("input", reason.to_owned()));
         }
-        let output = tool.output_schema.as_ref().map(Judge::of).transpose();
+        let output = tool
+            .output_schema
+            .as_ref()
+            .map(CostedValidator::of)
+            .transpose();
         let output = output.map_err(|reason| refuse("output", reason))?;
         Ok(Self {
             input,
             output,
-            shape: Shape::of(&tool.input_schema),
+            shape: InputShape::of(&tool.input_schema),
         })
     }
 
@@ -75,7 +80,7 @@ impl Schema {
         bounds(&input, max_bytes)?;
         let problems = Repair::new(&self.shape, tool.strict, max_bytes, repairs).run(&mut input);
         let input = Value::Object(input);
-        match self.input.judge(&tool.input_schema, &input, problems) {
+        match self.input.validate(&tool.input_schema, &input, problems) {
             None => Ok(input),
             Some(problems) => Err(invalid(problems).into()),
         }
@@ -101,7 +106,7 @@ impl Schema {
             let error = CallError::new(ErrorClass::Failed, what).code("invalid_output");
             return Err(error.into());
         };
-        let Some(problems) = judge.judge(schema, value, Vec::new()) else {
+        let Some(problems) = judge.validate(schema, value, Vec::new()) else {
             return Ok(());
         };
         let what = format!(
@@ -114,7 +119,7 @@ impl Schema {
     }
 }
 
-impl Judge {
+impl CostedValidator {
     fn of(schema: &Value) -> Result<Self, String> {
         // The schema comes from a plugin: references are not fetched, and patterns have a backtracking limit.
         let patterns = PatternOptions::fancy_regex()
@@ -143,7 +148,7 @@ impl Judge {
     }
 
     /// Returns `None` if the value is valid and there were no earlier problems.
-    fn judge(
+    fn validate(
         &self,
         schema: &Value,
         value: &Value,
@@ -187,7 +192,7 @@ fn object(
             if text.len() as u64 > max_bytes {
                 return Err(too_large(text.len() as u64, max_bytes).into());
             }
-            match numbers::parse_exact(&text) {
+            match exact_integers::parse_exact(&text) {
                 Ok(Value::Object(map)) => {
                     repairs.push("input: text read as an object".to_owned());
                     Ok(map)
@@ -209,7 +214,7 @@ fn bounds(input: &Map<String, Value>, max_bytes: u64) -> Result<(), Box<CallErro
         return Err(input_problem(format!("nested deeper than {MAX_DEPTH} levels")).into());
     };
     if size.at_most > max_bytes {
-        let bytes = measure::exactly(input);
+        let bytes = measure::serialized_size(input);
         if bytes > max_bytes {
             return Err(too_large(bytes, max_bytes).into());
         }
@@ -218,7 +223,7 @@ fn bounds(input: &Map<String, Value>, max_bytes: u64) -> Result<(), Box<CallErro
 }
 
 fn too_large(bytes: u64, max: u64) -> CallError {
-    let (bytes, max) = (units::show_size(bytes), units::show_size(max));
+    let (bytes, max) = (units::format_size(bytes), units::format_size(max));
     input_problem(format!("{bytes} exceed the limit of {max}"))
         .recommend("split the input into several calls")
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use toolhost_contract::{AgentInfo, BoxFuture, CallId, Failure, Part, Principal};
 
-use crate::kernel::Within;
+use crate::kernel::CallContext;
 
 /// Runs sub-agents: a command, an MCP client that samples, or an agent that embeds the host.
 pub trait Agents: Send + Sync {
@@ -15,11 +15,11 @@ pub trait Agents: Send + Sync {
     }
 
     /// Runs a task to completion and returns `{text, …}`. Dropping the future cancels it.
-    fn run(&self, task: Task) -> BoxFuture<'_, Result<Value, Failure>>;
+    fn run(&self, task: AgentTask) -> BoxFuture<'_, Result<Value, Failure>>;
 }
 
 #[derive(Debug, Clone)]
-pub struct Task {
+pub struct AgentTask {
     /// One of [`Agents::agents_for`].
     pub agent: String,
     /// The task as the tool wrote it.
@@ -28,7 +28,7 @@ pub struct Task {
     pub call: CallId,
     pub caller: Principal,
     /// The context of the delegating call. Calls of the sub-agent use it, so they are limited to what it may do.
-    pub within: Within,
+    pub context: CallContext,
 }
 
 /// Resources of MCP servers.
@@ -43,15 +43,15 @@ pub trait Resources: Send + Sync {
 }
 
 /// A provider without sub-agents and resources.
-pub struct Without;
+pub struct NoServices;
 
-impl Agents for Without {
+impl Agents for NoServices {
     fn agents(&self) -> Vec<AgentInfo> {
         Vec::new()
     }
 
-    fn run(&self, task: Task) -> BoxFuture<'_, Result<Value, Failure>> {
-        let name = toolhost_contract::text::inline(&task.agent, 80);
+    fn run(&self, task: AgentTask) -> BoxFuture<'_, Result<Value, Failure>> {
+        let name = toolhost_contract::text::escape_line(&task.agent, 80);
         Box::pin(async move {
             Err(Failure::new(
                 "not_configured",
@@ -61,7 +61,7 @@ impl Agents for Without {
     }
 }
 
-impl Resources for Without {
+impl Resources for NoServices {
     fn list(&self, _server: Option<String>) -> BoxFuture<'_, Result<Value, Failure>> {
         Box::pin(async { Ok(Value::Array(Vec::new())) })
     }
@@ -71,7 +71,7 @@ impl Resources for Without {
         uri: String,
         _server: Option<String>,
     ) -> BoxFuture<'_, Result<Vec<Part>, Failure>> {
-        let uri = toolhost_contract::text::inline(&uri, 200);
+        let uri = toolhost_contract::text::escape_line(&uri, 200);
         Box::pin(async move {
             Err(Failure::new(
                 "mcp_resource_not_found",

@@ -7,14 +7,14 @@ use std::time::Duration;
 use toolhost_contract::policy::Policy;
 use toolhost_contract::{Limits, Quotas, VersionReq};
 
-use crate::ab::AbTest;
+use crate::ab_test::AbTest;
 use crate::schedule;
 
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct KernelSettings {
     pub policy: Arc<Policy>,
     /// Limits for concurrent calls; other calls wait in order of arrival.
-    pub pools: schedule::Limits,
+    pub pools: schedule::PoolLimits,
     pub on_duplicate: OnDuplicate,
     /// For every tool without a more specific timeout in `tool_timeouts` or its [`crate::PluginInfo`].
     pub timeout: Option<Duration>,
@@ -43,11 +43,11 @@ pub enum OnDuplicate {
     Qualify,
 }
 
-impl Default for Settings {
+impl Default for KernelSettings {
     fn default() -> Self {
         Self {
             policy: Arc::default(),
-            pools: schedule::Limits::default(),
+            pools: schedule::PoolLimits::default(),
             on_duplicate: OnDuplicate::default(),
             timeout: None,
             tool_timeouts: BTreeMap::new(),

@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
-use toolhost_contract::bus::Happening;
-use toolhost_contract::{CallId, Event, Principal, Reads, Services, Sink};
+use toolhost_contract::bus::EventKind;
+use toolhost_contract::{CallEvent, CallId, Principal, ReadSet, Services, Sink};
 use toolhost_store::Write;
 
-use crate::bus::{News, weight_of};
-use crate::journal::{Journal, Latest};
+use crate::event_bus::{NewEvent, payload_size};
+use crate::journal::{Journal, LatestSnapshot};
 
 /// Maximum number of custom events per call in the store. The bus gets all of them.
-const KEPT: usize = 1_000;
+const MAX_STORED_EVENTS: usize = 1_000;
 
 pub(crate) struct CallSink {
     journal: Arc<Journal>,
@@ -21,30 +21,30 @@ pub(crate) struct CallSink {
     /// The sink of the caller.
     to: Arc<dyn Sink>,
     cancel: CancellationToken,
-    latest: Latest,
+    latest: LatestSnapshot,
     kept: AtomicUsize,
     /// The call has ended or is about to; later events are dropped.
     closed: AtomicBool,
     /// Events that are held until the call is authorized.
-    held: Mutex<Option<HeldBack>>,
+    held: Mutex<Option<HeldEvents>>,
     watched: AtomicBool,
-    reads: Mutex<Option<Arc<dyn Reads>>>,
+    reads: Mutex<Option<Arc<dyn ReadSet>>>,
     services: Mutex<Option<Arc<dyn Services>>>,
     /// The result depends on more than files, so the read set is incomplete.
-    more: AtomicBool,
+    depends_on_more: AtomicBool,
 }
 
 /// Events of a call that may still be refused.
 #[derive(Default)]
-struct HeldBack {
-    events: Vec<Event>,
+struct HeldEvents {
+    events: Vec<CallEvent>,
     bytes: usize,
     dropped: u64,
 }
 
 /// Maximum number of held events per call.
-const HELD: usize = 1_000;
-const HELD_BYTES: usize = 2 << 20;
+const MAX_HELD_EVENTS: usize = 1_000;
+const MAX_HELD_BYTES: usize = 2 << 20;
 
 impl CallSink {
     pub(crate) fn new(
@@ -53,7 +53,7 @@ impl CallSink {
         caller: Arc<Principal>,
         to: Arc<dyn Sink>,
         cancel: CancellationToken,
-        latest: Latest,
+        latest: LatestSnapshot,
     ) -> Self {
         Self {
             journal,
@@ -68,50 +68,50 @@ impl CallSink {
             watched: AtomicBool::new(false),
             reads: Mutex::default(),
             services: Mutex::default(),
-            more: AtomicBool::new(false),
+            depends_on_more: AtomicBool::new(false),
         }
     }
 
     /// Starts recording what the call reads.
-    pub(crate) fn watch(&self) {
+    pub(crate) fn record_reads(&self) {
         self.watched.store(true, Relaxed);
-        self.more.store(false, Relaxed);
-        *self.looked() = None;
+        self.depends_on_more.store(false, Relaxed);
+        *self.reads_slot() = None;
     }
 
     /// Sets the services for the run that begins.
-    pub(crate) fn serve(&self, services: Arc<dyn Services>) {
-        *self.served() = Some(services);
+    pub(crate) fn set_services(&self, services: Arc<dyn Services>) {
+        *self.services_slot() = Some(services);
     }
 
-    fn served(&self) -> MutexGuard<'_, Option<Arc<dyn Services>>> {
+    fn services_slot(&self) -> MutexGuard<'_, Option<Arc<dyn Services>>> {
         self.services.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the read set of the last run, or `None` if it is unknown or incomplete.
-    pub(crate) fn read_set(&self) -> Option<Arc<dyn Reads>> {
-        if self.more.load(Relaxed) {
+    pub(crate) fn read_set(&self) -> Option<Arc<dyn ReadSet>> {
+        if self.depends_on_more.load(Relaxed) {
             return None;
         }
-        self.looked().clone()
+        self.reads_slot().clone()
     }
 
-    fn looked(&self) -> MutexGuard<'_, Option<Arc<dyn Reads>>> {
+    fn reads_slot(&self) -> MutexGuard<'_, Option<Arc<dyn ReadSet>>> {
         self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Drops all later events. A backend may keep the sink for longer than its call.
     pub(crate) fn close(&self) {
         self.closed.store(true, Relaxed);
-        *self.served() = None;
+        *self.services_slot() = None;
     }
 
     /// Holds events for the caller until [`CallSink::release`].
-    pub(crate) fn hold_back(&self) {
-        *self.held() = Some(HeldBack::default());
+    pub(crate) fn hold(&self) {
+        *self.held() = Some(HeldEvents::default());
     }
 
-    pub(crate) fn let_through(&self) {
+    pub(crate) fn release(&self) {
         let Some(held) = self.held().take() else {
             return;
         };
@@ -120,20 +120,22 @@ impl CallSink {
         }
         if held.dropped > 0 {
             let count = held.dropped;
-            self.to.event(Event::Dropped { count });
+            self.to.event(CallEvent::Dropped { count });
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, Option<HeldBack>> {
+    fn held(&self) -> MutexGuard<'_, Option<HeldEvents>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn keep(&self, event: &Event) {
+    fn keep(&self, event: &CallEvent) {
         let Some(store) = &self.journal.store else {
             return;
         };
-        if matches!(event, Event::Custom { .. }) && self.kept.fetch_add(1, Relaxed) < KEPT {
-            let happening = Happening::Call(event.clone());
+        if matches!(event, CallEvent::Custom { .. })
+            && self.kept.fetch_add(1, Relaxed) < MAX_STORED_EVENTS
+        {
+            let happening = EventKind::Call(event.clone());
             let row = self
                 .journal
                 .event_row(&self.caller, Some(&self.id), &happening);
@@ -144,16 +146,16 @@ impl CallSink {
 }
 
 impl Sink for CallSink {
-    fn event(&self, event: Event) {
+    fn event(&self, event: CallEvent) {
         if self.closed.load(Relaxed) {
             return;
         }
         self.keep(&event);
-        self.journal.bus.publish(|| News {
+        self.journal.bus.publish(|| NewEvent {
             at: self.journal.clock.now(),
             caller: &self.caller,
             call: Some(&self.id),
-            happening: Happening::Call(event.clone()),
+            happening: EventKind::Call(event.clone()),
             snapshot: self
                 .latest
                 .lock()
@@ -166,8 +168,8 @@ impl Sink for CallSink {
             self.to.event(event);
             return;
         };
-        let bytes = weight_of(&event);
-        if held.events.len() < HELD && held.bytes + bytes <= HELD_BYTES {
+        let bytes = payload_size(&event);
+        if held.events.len() < MAX_HELD_EVENTS && held.bytes + bytes <= MAX_HELD_BYTES {
             held.bytes += bytes;
             held.events.push(event);
         } else {
@@ -175,26 +177,26 @@ impl Sink for CallSink {
         }
     }
 
-    fn cancelled(&self) -> bool {
-        self.cancel.is_cancelled() || self.to.cancelled()
+    fn is_cancelled(&self) -> bool {
+        self.cancel.is_cancelled() || self.to.is_cancelled()
     }
 
-    fn wants_reads(&self) -> bool {
+    fn wants_read_set(&self) -> bool {
         self.watched.load(Relaxed)
     }
 
-    fn reads(&self, reads: Arc<dyn Reads>) {
-        *self.looked() = Some(reads);
+    fn set_read_set(&self, reads: Arc<dyn ReadSet>) {
+        *self.reads_slot() = Some(reads);
     }
 
-    fn depends_on_more(&self) {
-        self.more.store(true, Relaxed);
+    fn mark_untracked_dependency(&self) {
+        self.depends_on_more.store(true, Relaxed);
     }
 
     fn services(&self) -> Option<Arc<dyn Services>> {
         if self.closed.load(Relaxed) {
             return None;
         }
-        self.served().clone()
+        self.services_slot().clone()
     }
 }

@@ -2,27 +2,27 @@
 
 use std::sync::Arc;
 
-use toolhost_contract::life::Millis;
-use toolhost_contract::{CallError, CommitError, Recovered, Undo};
+use toolhost_contract::lifecycle::Timestamp;
+use toolhost_contract::{CallError, CommitError, CommitRecovery, RecoveryOutcome};
 use toolhost_store::{CommitError as JournalError, CommitRow, CommitState, Store};
 
 /// Completes or reverts the commits of stopped processes. Must run before [`crate::Kernel::seal`], which reports the
 /// result for their calls.
 pub async fn recover(
     store: &Store,
-    files: &Arc<dyn Undo>,
-    now: Millis,
-) -> Result<Vec<(CommitRow, Result<Recovered, CallError>)>, JournalError> {
+    files: &Arc<dyn CommitRecovery>,
+    now: Timestamp,
+) -> Result<Vec<(CommitRow, Result<RecoveryOutcome, CallError>)>, JournalError> {
     let mut all = Vec::new();
     for row in store.adopt_commits().await? {
         let (files, id, body) = (Arc::clone(files), row.id.clone(), row.body.clone());
         let looked = tokio::task::spawn_blocking(move || files.recover(&id, &body)).await;
         let recovered = looked.unwrap_or_else(|_| Err(CallError::internal("recovery panicked")));
         match &recovered {
-            Ok(Recovered::Whole) => {
+            Ok(RecoveryOutcome::Committed) => {
                 end(store, &row, CommitState::Done, now).await?;
             }
-            Ok(Recovered::Nothing | Recovered::NothingBut(_)) => {
+            Ok(RecoveryOutcome::RolledBack | RecoveryOutcome::PartiallyRolledBack(_)) => {
                 end(store, &row, CommitState::Reverted, now).await?;
             }
             // Left unchanged and tried again at the next start.
@@ -48,9 +48,9 @@ pub enum UndoError {
 /// Undoes a commit completely or not at all. Returns the id of the new commit; undoing that one is a redo.
 pub async fn undo(
     store: &Store,
-    files: &Arc<dyn Undo>,
+    files: &Arc<dyn CommitRecovery>,
     row: &CommitRow,
-    now: Millis,
+    now: Timestamp,
 ) -> Result<String, UndoError> {
     if row.state != CommitState::Done {
         return Err(UndoError::NotDone {
@@ -64,7 +64,7 @@ pub async fn undo(
         state: CommitState::Begun,
         of: Some(row.id.clone()),
         body: files
-            .inverted(&row.body)
+            .inverse_entry(&row.body)
             .map_err(|error| UndoError::Failed(Box::new(error)))?,
         ..row.clone()
     };
@@ -98,7 +98,7 @@ async fn end(
     store: &Store,
     row: &CommitRow,
     state: CommitState,
-    now: Millis,
+    now: Timestamp,
 ) -> Result<(), JournalError> {
     let mut ends = vec![(row.id.clone(), state)];
     if let (Some(of), CommitState::Done) = (&row.of, state) {

@@ -7,14 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use toolhost_contract::policy::{HookSaid, Request};
+use toolhost_contract::policy::{HookDecisions, PolicyRequest};
 use toolhost_contract::{
     Backend as _, Call, CallId, Descriptor, Digest, Mode, NoSink, Policy, PolicySpec, Principal,
-    Reply, Subject, ToolName, Verdict,
+    Subject, ToolName, UserAnswer, Verdict,
 };
 use toolhost_mcp_client::{
-    Address, Approvals, Hidden, Judges, LoginPage, Logins, Server, ServerConfig, ServerError,
-    ServerTools, Surroundings, Way, Web, plugin_name, tool_name,
+    Approvals, HiddenValue, HttpDialer, ListingChecks, LoginPage, LoginStore, Server,
+    ServerAddress, ServerConfig, ServerContext, ServerError, ServerTools, TransportConfig,
+    plugin_name, tool_name,
 };
 
 const PATIENCE: Duration = Duration::from_secs(25);
@@ -44,17 +45,17 @@ async fn main() -> ExitCode {
 }
 
 async fn run(url: &str, scenario: &str) -> Result<(), String> {
-    let mut address = Address::parse(NAME, url, BTreeMap::new(), true).map_err(words)?;
+    let mut address = ServerAddress::parse(NAME, url, BTreeMap::new(), true).map_err(words)?;
     let context = context();
     address.oauth.client_id = context["client_id"].as_str().map(str::to_owned);
     let secret = context["client_secret"].as_str();
-    address.oauth.client_secret = secret.map(|secret| Hidden(secret.to_owned()));
+    address.oauth.client_secret = secret.map(|secret| HiddenValue(secret.to_owned()));
     address.oauth.client_metadata_url = Some(METADATA.to_owned());
     let folder = std::env::temp_dir().join(format!("toolhost-conformance-{}", std::process::id()));
-    let logins = Arc::new(Logins::at(folder.clone()));
+    let logins = Arc::new(LoginStore::in_folder(folder.clone()));
     let mut outcome = session(&address, &logins, scenario).await;
     for _ in 0..LOGINS {
-        let Err(ServerError::Login { challenge, .. }) = outcome else {
+        let Err(ServerError::LoginRequired { challenge, .. }) = outcome else {
             break;
         };
         outcome = match logins.login(NAME, &address, challenge, open).await {
@@ -86,19 +87,19 @@ fn open(page: &LoginPage<'_>) {
 }
 
 async fn session(
-    address: &Address,
-    logins: &Arc<Logins>,
+    address: &ServerAddress,
+    logins: &Arc<LoginStore>,
     scenario: &str,
 ) -> Result<(), ServerError> {
     let config = ServerConfig {
         name: NAME.to_owned(),
-        way: Way::Http(address.clone()),
+        transport: TransportConfig::Http(address.clone()),
         include: Vec::new(),
         exclude: Vec::new(),
         timeout: PATIENCE,
-        trust: false,
+        is_trusted: false,
     };
-    let dial = Box::new(Web {
+    let dial = Box::new(HttpDialer {
         server: NAME.to_owned(),
         address: address.clone(),
         logins: Some(Arc::clone(logins)),
@@ -107,8 +108,8 @@ async fn session(
     approvals
         .approve(NAME, config.digest())
         .expect("the in-memory store accepts it");
-    let around = Surroundings {
-        judges: Judges {
+    let around = ServerContext {
+        checks: ListingChecks {
             accept: Arc::new(|_: &Descriptor| Ok(())),
             approvals: Arc::new(approvals),
         },
@@ -116,16 +117,16 @@ async fn session(
         // A user who accepts the defaults.
         ask: Some(Arc::new(|queries| {
             let replies = queries.iter().map(|query| match query.kind {
-                toolhost_contract::QueryKind::YesNo => Reply::YesNo(true),
-                _ => Reply::Text(String::new()),
+                toolhost_contract::UserQuestionKind::YesNo => UserAnswer::YesNo(true),
+                _ => UserAnswer::Text(String::new()),
             });
             let replies = replies.collect();
             Box::pin(async move { Ok(replies) })
         })),
-        hear: Box::new(|_, _| ()),
+        on_event: Box::new(|_, _| ()),
     };
     let server = Server::start(config, dial, around);
-    let listing = server.shared().first().await?;
+    let listing = server.shared().first_listing().await?;
     let tools = ServerTools::new(server.shared(), &listing);
     if scenario == "sse-retry" {
         // The suite counts streams, and treats the permanent one as a second one if it is late.
@@ -137,7 +138,7 @@ async fn session(
             if let Err(error) = call(&tools, &tool, input).await {
                 eprintln!("{tool}: {error}");
                 if error.code == "mcp_auth_required" {
-                    failed = Some(ServerError::Login {
+                    failed = Some(ServerError::LoginRequired {
                         server: NAME.to_owned(),
                         challenge: error.cause,
                     });
@@ -201,15 +202,15 @@ async fn call(
         caller: Principal::default(),
     };
     let verdict = policy.decide(
-        Request {
+        PolicyRequest {
             plugin: &plugin_name(NAME),
             name,
             tool,
             aliases: &[],
-            executes: false,
+            runs_commands: false,
             shell: None,
             variables: &toolhost_contract::variables::NO_VARIABLES,
-            job: None,
+            background_job: None,
             delegates: false,
             digest: Some(&Digest([0; 32])),
             definition: None,
@@ -218,11 +219,11 @@ async fn call(
             timeout: Some(PATIENCE),
             caller: &call.caller,
             mode: None,
-            narrow: None,
-            tail: false,
-            known: false,
+            restriction: None,
+            is_tail_call: false,
+            effects_known: false,
         },
-        &HookSaid::default(),
+        &HookDecisions::default(),
         &[],
         0,
     );

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use toolhost_contract::{Descriptor, Digest, ToolName};
 
-use crate::adopt::{Adopted, MAX_TOOLS};
 use crate::definition::{Definition, difference};
+use crate::tool_conversion::{AdoptedTool, MAX_TOOLS};
 
 mod file;
 
@@ -25,7 +25,7 @@ const MAX_BYTES: usize = 32 << 20;
 const MAX_WAITING: usize = 200;
 const MAX_WAITING_BYTES: usize = 1 << 20;
 /// How long to wait for the lock. Another program needs far less time to change a file.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ApprovalError {
@@ -47,13 +47,13 @@ pub enum ApprovalError {
     #[error(
         "{} has been locked by another program for more than {} s; end that program and try again",
         path.display(),
-        PATIENCE.as_secs()
+        LOCK_TIMEOUT.as_secs()
     )]
     Busy { path: PathBuf },
     #[error(
         "its approval was revoked or belongs to another command; run `host mcp approve {server}`"
     )]
-    TakenBack { server: String },
+    Revoked { server: String },
     #[error(
         "there is no room to store these tool definitions in addition to the known ones; run `host mcp remove {server}` \
          to delete all of them"
@@ -64,17 +64,17 @@ pub enum ApprovalError {
 /// One file per server, so that a large one affects only its server. Each operation reads the file again, because
 /// another program can have changed it.
 #[derive(Debug)]
-pub struct Approvals(Place);
+pub struct Approvals(ApprovalStorage);
 
 #[derive(Debug)]
-enum Place {
+enum ApprovalStorage {
     Folder(PathBuf),
     /// Lost when the program exits.
-    Memory(Mutex<BTreeMap<String, Server>>),
+    Memory(Mutex<BTreeMap<String, ApprovedServer>>),
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Server {
+struct ApprovedServer {
     /// Digest of the command or the address.
     digest: String,
     /// Whether the tools were listed since the approval. Tools that appear later need a separate approval.
@@ -82,14 +82,14 @@ struct Server {
     listed: bool,
     /// Keyed by the names that models and rules use, so that a tool whose own name is only spelled differently remains
     /// the tool that the user approved.
-    tools: BTreeMap<String, Pin>,
+    tools: BTreeMap<String, StoredTool>,
     /// Tools of the last list that wait for an approval, because a server may list them only while a host is running.
     #[serde(default)]
-    waiting: BTreeMap<String, Pin>,
+    waiting: BTreeMap<String, StoredTool>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Pin {
+struct StoredTool {
     /// The server's own name for the tool.
     own: String,
     digest: String,
@@ -99,14 +99,14 @@ struct Pin {
 
 /// A tool that waits for an approval.
 #[derive(Debug, Clone)]
-pub struct Change {
-    pub now: Adopted,
-    pub earlier: Earlier,
+pub struct ToolChange {
+    pub now: AdoptedTool,
+    pub earlier: ApprovedDefinition,
 }
 
 /// The approved definition of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Earlier {
+pub enum ApprovedDefinition {
     /// Another definition, as JSON.
     Other(String),
     Nothing,
@@ -116,36 +116,36 @@ pub enum Earlier {
 
 /// Tools compared with the approved ones.
 #[derive(Debug, Default)]
-pub struct Judged {
-    pub same: Vec<Adopted>,
-    pub changed: Vec<Change>,
+pub struct ToolComparison {
+    pub same: Vec<AdoptedTool>,
+    pub changed: Vec<ToolChange>,
 }
 
-impl Change {
+impl ToolChange {
     /// The complete difference, escaped and not truncated. It is coarser if it is not found before `deadline`.
     pub fn difference(&self, deadline: Instant) -> String {
         let before = match &self.earlier {
-            Earlier::Other(before) => Some(before.as_str()),
-            Earlier::Nothing | Earlier::NoRoom => None,
+            ApprovedDefinition::Other(before) => Some(before.as_str()),
+            ApprovedDefinition::Nothing | ApprovedDefinition::NoRoom => None,
         };
         difference(before, &self.now.definition.json, deadline)
     }
 }
 
 impl Approvals {
-    pub fn at(folder: PathBuf) -> Self {
-        Self(Place::Folder(folder))
+    pub fn in_folder(folder: PathBuf) -> Self {
+        Self(ApprovalStorage::Folder(folder))
     }
 
     pub fn in_memory() -> Self {
-        Self(Place::Memory(Mutex::default()))
+        Self(ApprovalStorage::Memory(Mutex::default()))
     }
 
     pub fn is_approved(&self, server: &str, digest: Digest) -> Result<bool, ApprovalError> {
         let known = match &self.0 {
             // A file is replaced atomically, so reading needs no lock.
-            Place::Folder(folder) => file::digest(folder, server)?,
-            Place::Memory(servers) => {
+            ApprovalStorage::Folder(folder) => file::digest(folder, server)?,
+            ApprovalStorage::Memory(servers) => {
                 let servers = servers.lock().unwrap_or_else(PoisonError::into_inner);
                 servers.get(server).map(|known| known.digest.clone())
             }
@@ -159,7 +159,7 @@ impl Approvals {
         self.change(server, |known| {
             let is_known = known.as_ref().is_some_and(|known| known.digest == digest);
             if !is_known {
-                *known = Some(Server {
+                *known = Some(ApprovedServer {
                     digest,
                     listed: false,
                     tools: BTreeMap::new(),
@@ -172,8 +172,8 @@ impl Approvals {
 
     pub fn forget(&self, server: &str) -> Result<bool, ApprovalError> {
         match &self.0 {
-            Place::Folder(folder) => file::remove(folder, server),
-            Place::Memory(servers) => {
+            ApprovalStorage::Folder(folder) => file::remove(folder, server),
+            ApprovalStorage::Memory(servers) => {
                 let mut servers = servers.lock().unwrap_or_else(PoisonError::into_inner);
                 Ok(servers.remove(server).is_some())
             }
@@ -186,40 +186,40 @@ impl Approvals {
         &self,
         server: &str,
         digest: Digest,
-        tools: Vec<Adopted>,
-    ) -> Result<Judged, ApprovalError> {
+        tools: Vec<AdoptedTool>,
+    ) -> Result<ToolComparison, ApprovalError> {
         self.change(server, |known| {
             let known = approved(known, server, digest)?;
             let is_first = !known.listed && known.tools.is_empty();
-            let mut judged = Judged::default();
+            let mut judged = ToolComparison::default();
             let mut unseen = Vec::new();
-            let words = Words::of(known);
+            let words = KnownNames::of(known);
             for tool in tools {
-                match words.before(known, &tool) {
-                    Before::Same => judged.same.push(tool),
-                    Before::Renamed => unseen.push((tool, true)),
-                    Before::Unseen => unseen.push((tool, is_first)),
-                    Before::Other(pin) => judged.changed.push(Change {
-                        earlier: Earlier::Other(pin.definition.get().to_owned()),
+                match words.find(known, &tool) {
+                    KnownTool::Same => judged.same.push(tool),
+                    KnownTool::Renamed => unseen.push((tool, true)),
+                    KnownTool::Unseen => unseen.push((tool, is_first)),
+                    KnownTool::Other(pin) => judged.changed.push(ToolChange {
+                        earlier: ApprovedDefinition::Other(pin.definition.get().to_owned()),
                         now: tool,
                     }),
                 }
             }
             let mut is_changed = is_first;
-            let mut room = Room::of(known, !unseen.is_empty());
+            let mut room = RemainingCapacity::of(known, !unseen.is_empty());
             for (tool, is_approved) in unseen {
                 // Nothing is removed to make room: a removed tool could return with another definition.
-                let fits = room.take(&tool);
+                let fits = room.reserve(&tool);
                 if fits && is_approved {
                     known.tools.insert(name(&tool), pin(&tool));
                     judged.same.push(tool);
                     is_changed = true;
                 } else {
-                    judged.changed.push(Change {
+                    judged.changed.push(ToolChange {
                         earlier: if fits {
-                            Earlier::Nothing
+                            ApprovedDefinition::Nothing
                         } else {
-                            Earlier::NoRoom
+                            ApprovedDefinition::NoRoom
                         },
                         now: tool,
                     });
@@ -227,7 +227,7 @@ impl Approvals {
             }
             known.listed = true;
             let waiting = waiting(&judged.changed);
-            let digests = |pins: &BTreeMap<String, Pin>| -> Vec<String> {
+            let digests = |pins: &BTreeMap<String, StoredTool>| -> Vec<String> {
                 pins.values().map(|pin| pin.digest.clone()).collect()
             };
             if digests(&waiting) != digests(&known.waiting) {
@@ -240,15 +240,18 @@ impl Approvals {
     }
 
     /// The tools that waited for an approval when any host last listed the server.
-    pub fn waiting(&self, server: &str, digest: Digest) -> Result<Vec<Change>, ApprovalError> {
+    pub fn waiting(&self, server: &str, digest: Digest) -> Result<Vec<ToolChange>, ApprovalError> {
         self.change(server, |known| {
             let known = approved(known, server, digest)?;
             let waiting = known.waiting.iter().filter_map(|(name, pin)| {
-                let earlier = known.tools.get(name).map_or(Earlier::Nothing, |pin| {
-                    Earlier::Other(pin.definition.get().to_owned())
-                });
+                let earlier = known
+                    .tools
+                    .get(name)
+                    .map_or(ApprovedDefinition::Nothing, |pin| {
+                        ApprovedDefinition::Other(pin.definition.get().to_owned())
+                    });
                 let now = pin.tool(name)?;
-                Some(Change { now, earlier })
+                Some(ToolChange { now, earlier })
             });
             Ok((waiting.collect(), false))
         })
@@ -261,8 +264,8 @@ impl Approvals {
         &self,
         server: &str,
         digest: Digest,
-        same: &[Adopted],
-        changed: &[Change],
+        same: &[AdoptedTool],
+        changed: &[ToolChange],
     ) -> Result<(), ApprovalError> {
         self.change(server, |known| {
             let known = approved(known, server, digest)?;
@@ -273,16 +276,16 @@ impl Approvals {
             known.tools = now;
             known.listed = true;
             known.waiting.clear();
-            let mut room = Room::of(known, true);
+            let mut room = RemainingCapacity::of(known, true);
             let kept: Vec<_> = older
                 .into_iter()
                 .filter(|(name, _)| !known.tools.contains_key(name))
                 .collect();
-            if kept.iter().all(|(_, pin)| room.take_bytes(pin.size())) {
+            if kept.iter().all(|(_, pin)| room.reserve_bytes(pin.size())) {
                 known.tools.extend(kept);
             } else if changed
                 .iter()
-                .all(|change| change.earlier != Earlier::NoRoom)
+                .all(|change| change.earlier != ApprovedDefinition::NoRoom)
             {
                 return Err(ApprovalError::Full {
                     server: server.to_owned(),
@@ -297,11 +300,11 @@ impl Approvals {
     fn change<T>(
         &self,
         server: &str,
-        change: impl FnOnce(&mut Option<Server>) -> Result<(T, bool), ApprovalError>,
+        change: impl FnOnce(&mut Option<ApprovedServer>) -> Result<(T, bool), ApprovalError>,
     ) -> Result<T, ApprovalError> {
         match &self.0 {
-            Place::Folder(folder) => {
-                let _lock = file::lock(folder, server, PATIENCE)?;
+            ApprovalStorage::Folder(folder) => {
+                let _lock = file::lock(folder, server, LOCK_TIMEOUT)?;
                 let mut known = file::read(folder, server)?;
                 let (answer, changed) = change(&mut known)?;
                 if let (true, Some(known)) = (changed, &known) {
@@ -309,7 +312,7 @@ impl Approvals {
                 }
                 Ok(answer)
             }
-            Place::Memory(servers) => {
+            ApprovalStorage::Memory(servers) => {
                 let mut servers = servers.lock().unwrap_or_else(PoisonError::into_inner);
                 let mut known = servers.get(server).cloned();
                 let (answer, _) = change(&mut known)?;
@@ -323,25 +326,25 @@ impl Approvals {
 }
 
 fn approved<'a>(
-    known: &'a mut Option<Server>,
+    known: &'a mut Option<ApprovedServer>,
     server: &str,
     digest: Digest,
-) -> Result<&'a mut Server, ApprovalError> {
+) -> Result<&'a mut ApprovedServer, ApprovalError> {
     let digest = digest.to_string();
     known
         .as_mut()
         .filter(|known| known.digest == digest)
-        .ok_or_else(|| ApprovalError::TakenBack {
+        .ok_or_else(|| ApprovalError::Revoked {
             server: server.to_owned(),
         })
 }
 
-fn name(tool: &Adopted) -> String {
+fn name(tool: &AdoptedTool) -> String {
     tool.descriptor.name.to_string()
 }
 
-fn pin(tool: &Adopted) -> Pin {
-    Pin {
+fn pin(tool: &AdoptedTool) -> StoredTool {
+    StoredTool {
         own: tool.definition.tool.clone(),
         digest: tool.definition.digest.to_string(),
         definition: RawValue::from_string(tool.definition.json.to_string())
@@ -349,9 +352,9 @@ fn pin(tool: &Adopted) -> Pin {
     }
 }
 
-fn waiting(changed: &[Change]) -> BTreeMap<String, Pin> {
+fn waiting(changed: &[ToolChange]) -> BTreeMap<String, StoredTool> {
     let mut bytes = 0;
-    let fits = |change: &&Change| {
+    let fits = |change: &&ToolChange| {
         bytes += change.now.definition.size();
         bytes <= MAX_WAITING_BYTES
     };
@@ -361,32 +364,32 @@ fn waiting(changed: &[Change]) -> BTreeMap<String, Pin> {
         .collect()
 }
 
-impl Pin {
+impl StoredTool {
     fn size(&self) -> usize {
         self.definition.get().len()
     }
 
     /// The tool, as far as it is needed to display and approve it.
-    fn tool(&self, name: &str) -> Option<Adopted> {
+    fn tool(&self, name: &str) -> Option<AdoptedTool> {
         let json = serde_json::from_str(self.definition.get()).ok()?;
-        Some(Adopted {
+        Some(AdoptedTool {
             descriptor: Descriptor::new(ToolName::parse(name).ok()?, ""),
-            definition: Definition::kept(self.own.clone(), json),
+            definition: Definition::from_stored(self.own.clone(), json),
         })
     }
 }
 
 /// How many more tools of a server can be stored.
-struct Room {
+struct RemainingCapacity {
     tools: usize,
     bytes: usize,
 }
 
-impl Room {
+impl RemainingCapacity {
     /// Counted only if `wanted`.
-    fn of(known: &Server, wanted: bool) -> Self {
+    fn of(known: &ApprovedServer, wanted: bool) -> Self {
         let bytes: usize = if wanted {
-            known.tools.values().map(Pin::size).sum()
+            known.tools.values().map(StoredTool::size).sum()
         } else {
             0
         };
@@ -396,11 +399,11 @@ impl Room {
         }
     }
 
-    fn take(&mut self, tool: &Adopted) -> bool {
-        self.take_bytes(tool.definition.size())
+    fn reserve(&mut self, tool: &AdoptedTool) -> bool {
+        self.reserve_bytes(tool.definition.size())
     }
 
-    fn take_bytes(&mut self, bytes: usize) -> bool {
+    fn reserve_bytes(&mut self, bytes: usize) -> bool {
         let fits = self.tools > 0 && self.bytes >= bytes;
         if fits {
             self.tools -= 1;
@@ -411,49 +414,51 @@ impl Room {
 }
 
 /// All names of the known tools, in lower case, including the server's own spelling, which a rule may use.
-struct Words(HashMap<String, Vec<String>>);
+struct KnownNames(HashMap<String, Vec<String>>);
 
-enum Before<'a> {
+enum KnownTool<'a> {
     Same,
     /// The same tool under another name, because a new tool now has its name.
     Renamed,
     Unseen,
-    Other(&'a Pin),
+    Other(&'a StoredTool),
 }
 
-impl Words {
-    fn of(known: &Server) -> Self {
+impl KnownNames {
+    fn of(known: &ApprovedServer) -> Self {
         let mut words: HashMap<String, Vec<String>> = HashMap::new();
         for (name, pin) in &known.tools {
-            for word in called(name, &pin.own) {
+            for word in possible_names(name, &pin.own) {
                 words.entry(word).or_default().push(name.clone());
             }
         }
         Self(words)
     }
 
-    fn before<'a>(&self, known: &'a Server, tool: &Adopted) -> Before<'a> {
+    fn find<'a>(&self, known: &'a ApprovedServer, tool: &AdoptedTool) -> KnownTool<'a> {
         let (name, now) = (name(tool), tool.definition.digest.to_string());
         if let Some(pin) = known.tools.get(&name) {
             return if pin.digest == now {
-                Before::Same
+                KnownTool::Same
             } else {
-                Before::Other(pin)
+                KnownTool::Other(pin)
             };
         }
-        let called = called(&name, &tool.definition.tool);
+        let called = possible_names(&name, &tool.definition.tool);
         let alike = called.iter().filter_map(|word| self.0.get(word)).flatten();
         let mut alike = alike.filter_map(|name| known.tools.get(name));
         match alike.next() {
-            None => Before::Unseen,
-            Some(pin) if pin.digest == now || alike.any(|pin| pin.digest == now) => Before::Renamed,
-            Some(pin) => Before::Other(pin),
+            None => KnownTool::Unseen,
+            Some(pin) if pin.digest == now || alike.any(|pin| pin.digest == now) => {
+                KnownTool::Renamed
+            }
+            Some(pin) => KnownTool::Other(pin),
         }
     }
 }
 
 /// The name, and the name with the server's spelling.
-fn called(name: &str, own: &str) -> [String; 2] {
+fn possible_names(name: &str, own: &str) -> [String; 2] {
     let prefix = name.rsplit_once("__").map_or("", |(prefix, _)| prefix);
     [
         name.to_owned(),

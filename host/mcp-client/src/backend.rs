@@ -11,12 +11,12 @@ use toolhost_contract::{
     text,
 };
 
-use crate::calls::Running;
-use crate::error::{ServerError, challenge};
-use crate::link::{Refused, chain};
+use crate::connection::{RequestError, error_chain};
+use crate::error::{ServerError, auth_challenge};
 use crate::listing::Listing;
 use crate::results;
-use crate::server::Shared;
+use crate::running_calls::RunningCall;
+use crate::server::ServerShared;
 
 const MAX_MESSAGE: usize = 2_000;
 
@@ -24,11 +24,11 @@ pub struct ServerTools {
     tools: Vec<Descriptor>,
     /// The server's own name of each tool.
     own: HashMap<ToolName, String>,
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
 }
 
 impl ServerTools {
-    pub fn new(shared: &Arc<Shared>, listing: &Listing) -> Self {
+    pub fn new(shared: &Arc<ServerShared>, listing: &Listing) -> Self {
         let tools = &listing.tools;
         let own = tools
             .iter()
@@ -53,8 +53,12 @@ impl ServerTools {
             )
         })?;
         // The result of an external program can differ at each call.
-        sink.depends_on_more();
-        let running = Arc::new(Running::new(sink, self.shared.ask.clone(), &call.caller));
+        sink.mark_untracked_dependency();
+        let running = Arc::new(RunningCall::new(
+            sink,
+            self.shared.ask.clone(),
+            &call.caller,
+        ));
         let mut params = CallToolRequestParams::new(own.clone());
         if let Value::Object(input) = call.input {
             params = params.with_arguments(input);
@@ -66,7 +70,7 @@ impl ServerTools {
             result.map_err(|refused| self.failed(refused))
         };
         let result = running
-            .within(limit, work)
+            .run_with_timeout(limit, work)
             .await
             .unwrap_or_else(|| Err(self.timed_out(limit)))?;
         results::outcome(&self.shared.config.name, result)
@@ -78,7 +82,7 @@ impl ServerTools {
         error
     }
 
-    fn failed(&self, refused: Refused) -> CallError {
+    fn failed(&self, refused: RequestError) -> CallError {
         let server = &self.shared.config.name;
         let gone = |reason: String| {
             let mut error = CallError::new(
@@ -86,31 +90,31 @@ impl ServerTools {
                 format!(
                     "the server `{server}` was lost during the call, and it is unknown whether the call had any effect: \
                      {}",
-                    self.shared.log.hide(&reason)
+                    self.shared.log.mask(&reason)
                 ),
             )
             .code("mcp_server_unavailable");
             error.stderr = self.shared.log.tail();
             error
         };
-        if let Refused::Service(error) = &refused
-            && let Some(challenge) = challenge(error)
+        if let RequestError::Service(error) = &refused
+            && let Some(challenge) = auth_challenge(error)
         {
             let (server, challenge) = (server.clone(), Some(challenge));
-            return ServerError::Login { server, challenge }.for_call();
+            return ServerError::LoginRequired { server, challenge }.for_call();
         }
         match refused {
-            Refused::Unfit(reason) => CallError::new(
+            RequestError::Unsupported(reason) => CallError::new(
                 ErrorClass::Failed,
                 format!("the server `{server}` returned no result: {reason}"),
             )
             .code("mcp_bad_response"),
-            Refused::Service(ServiceError::McpError(error)) => {
+            RequestError::Service(ServiceError::McpError(error)) => {
                 let class = match error.code {
                     ErrorCode::INVALID_PARAMS => ErrorClass::InvalidInput,
                     _ => ErrorClass::Failed,
                 };
-                let said = text::block(&error.message, MAX_MESSAGE);
+                let said = text::escape_lines(&error.message, MAX_MESSAGE);
                 let code = error.code.0;
                 CallError::new(
                     class,
@@ -118,15 +122,15 @@ impl ServerTools {
                 )
                 .code("mcp_error")
             }
-            Refused::Service(ServiceError::TransportSend(error)) => {
-                gone(text::inline(&chain(&*error.error), 300))
+            RequestError::Service(ServiceError::TransportSend(error)) => {
+                gone(text::escape_line(&error_chain(&*error.error), 300))
             }
-            Refused::Service(ServiceError::UnexpectedResponse) => CallError::new(
+            RequestError::Service(ServiceError::UnexpectedResponse) => CallError::new(
                 ErrorClass::Failed,
                 format!("the server `{server}` returned an invalid result"),
             )
             .code("mcp_bad_response"),
-            Refused::Service(error) => gone(text::inline(&error.to_string(), 300)),
+            RequestError::Service(error) => gone(text::escape_line(&error.to_string(), 300)),
         }
     }
 }
@@ -146,7 +150,7 @@ impl Backend for ServerTools {
     }
 
     /// An external program can have any effect.
-    fn reaches_out(&self, _tool: &Descriptor) -> bool {
+    fn has_external_effects(&self, _tool: &Descriptor) -> bool {
         true
     }
 }

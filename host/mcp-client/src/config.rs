@@ -11,7 +11,7 @@ use toolhost_contract::{Digest, text};
 use url::Url;
 
 use crate::error::ServerError;
-use crate::expanded::{Expanded, hide};
+use crate::expanded::{ExpandedText, mask_secrets};
 
 /// Default timeout of a call.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
@@ -20,38 +20,38 @@ pub const TIMEOUT: Duration = Duration::from_secs(60);
 pub struct ServerConfig {
     /// The operator's name for the server. The server's own name is never used.
     pub name: String,
-    pub way: Way,
+    pub transport: TransportConfig,
     /// Names of tools as the server lists them; `*` matches any part. Empty: all.
     pub include: Vec<String>,
     pub exclude: Vec<String>,
     pub timeout: Duration,
     /// Whether the operator trusts the server's tool annotations.
-    pub trust: bool,
+    pub is_trusted: bool,
 }
 
 /// The transport of a server.
 #[derive(Debug, Clone)]
-pub enum Way {
-    Stdio(Program),
-    Http(Address),
+pub enum TransportConfig {
+    Stdio(ServerProgram),
+    Http(ServerAddress),
 }
 
 /// A program that uses standard input and output as its transport.
 #[derive(Debug, Clone)]
-pub struct Program {
-    pub command: Expanded,
-    pub args: Vec<Expanded>,
-    pub env: BTreeMap<String, Hidden>,
+pub struct ServerProgram {
+    pub command: ExpandedText,
+    pub args: Vec<ExpandedText>,
+    pub env: BTreeMap<String, HiddenValue>,
     pub cwd: PathBuf,
 }
 
 #[derive(Clone)]
-pub struct Address {
+pub struct ServerAddress {
     pub url: Url,
     /// The URL with the names of variables in place of their values.
     pub shown: String,
     secrets: Vec<String>,
-    pub headers: BTreeMap<String, Hidden>,
+    pub headers: BTreeMap<String, HiddenValue>,
     /// Whether plain http to another machine is allowed.
     pub insecure: bool,
     pub oauth: OAuth,
@@ -61,7 +61,7 @@ pub struct Address {
 #[derive(Debug, Clone, Default)]
 pub struct OAuth {
     pub client_id: Option<String>,
-    pub client_secret: Option<Hidden>,
+    pub client_secret: Option<HiddenValue>,
     pub scopes: Vec<String>,
     /// Hosts, other than that of the issuer, where the user may log in.
     pub hosts: Vec<String>,
@@ -71,15 +71,15 @@ pub struct OAuth {
 
 /// A value that no message displays.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Hidden(pub String);
+pub struct HiddenValue(pub String);
 
-impl fmt::Debug for Hidden {
+impl fmt::Debug for HiddenValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("…")
     }
 }
 
-impl fmt::Debug for Address {
+impl fmt::Debug for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Address")
             .field("url", &self.shown)
@@ -90,14 +90,14 @@ impl fmt::Debug for Address {
     }
 }
 
-impl Address {
+impl ServerAddress {
     pub fn parse(
         server: &str,
-        url: impl Into<Expanded>,
-        headers: BTreeMap<String, Hidden>,
+        url: impl Into<ExpandedText>,
+        headers: BTreeMap<String, HiddenValue>,
         insecure: bool,
     ) -> Result<Self, ServerError> {
-        let Expanded {
+        let ExpandedText {
             value,
             shown,
             mut secrets,
@@ -105,7 +105,7 @@ impl Address {
         let has_secrets = !secrets.is_empty();
         let refuse = |reason: &str| ServerError::Config {
             server: server.to_owned(),
-            reason: format!("url `{}` {reason}", text::inline(&shown, 200)),
+            reason: format!("url `{}` {reason}", text::escape_line(&shown, 200)),
         };
         let url = Url::parse(&value)
             .map_err(|_| refuse("is not a URL such as https://example.org/mcp"))?;
@@ -136,7 +136,10 @@ impl Address {
             if !fits {
                 return Err(ServerError::Config {
                     server: server.to_owned(),
-                    reason: format!("`{}` is not a valid header name", text::inline(name, 80)),
+                    reason: format!(
+                        "`{}` is not a valid header name",
+                        text::escape_line(name, 80)
+                    ),
                 });
             }
         }
@@ -149,7 +152,7 @@ impl Address {
         let shown = match has_secrets {
             false => url.to_string(),
             true if shown.starts_with(&origin) => shown,
-            true => format!("{shown} at {}", hide(&origin, &secrets)),
+            true => format!("{shown} at {}", mask_secrets(&origin, &secrets)),
         };
         Ok(Self {
             url,
@@ -162,7 +165,7 @@ impl Address {
     }
 }
 
-impl Address {
+impl ServerAddress {
     /// Values of variables in the URL, header values, both whole and after a scheme such as `Bearer`, and the client
     /// secret.
     fn secrets(&self) -> Vec<String> {
@@ -179,19 +182,19 @@ impl Address {
     }
 
     /// Removes secrets from text of a server.
-    pub fn hide(&self, said: &str) -> String {
-        hide(said, &self.secrets())
+    pub fn mask(&self, said: &str) -> String {
+        mask_secrets(said, &self.secrets())
     }
 }
 
-impl Program {
+impl ServerProgram {
     /// Values of variables in the arguments, and of the program's own variables except those that are displayed and
     /// paths.
     pub fn secrets(&self) -> Vec<String> {
         let texts = self.args.iter().chain([&self.command]);
         let words = texts.flat_map(|text| text.secrets.clone());
         let own = self.env.iter();
-        let own = own.filter(|(name, value)| !decides(name) && !value.0.starts_with('/'));
+        let own = own.filter(|(name, value)| !affects_program(name) && !value.0.starts_with('/'));
         words.chain(own.map(|(_, value)| value.0.clone())).collect()
     }
 }
@@ -199,49 +202,49 @@ impl Program {
 impl ServerConfig {
     /// Values that messages about the server must not contain.
     pub fn secrets(&self) -> Vec<String> {
-        match &self.way {
-            Way::Stdio(program) => program.secrets(),
-            Way::Http(address) => address.secrets(),
+        match &self.transport {
+            TransportConfig::Stdio(program) => program.secrets(),
+            TransportConfig::Http(address) => address.secrets(),
         }
     }
 
-    pub fn hide(&self, said: &str) -> String {
-        hide(said, &self.secrets())
+    pub fn mask(&self, said: &str) -> String {
+        mask_secrets(said, &self.secrets())
     }
 
     /// The complete, escaped description of what is started or connected to, which the user approves. Variables of the
     /// host are displayed by name, because a list must not contain secrets.
-    pub fn shown(&self) -> String {
-        match &self.way {
-            Way::Stdio(program) => {
+    pub fn description(&self) -> String {
+        match &self.transport {
+            TransportConfig::Stdio(program) => {
                 let mut words = shell_word(&program.command);
                 for arg in &program.args {
                     words.push(' ');
                     words.push_str(&shell_word(arg));
                 }
-                let _ = write!(words, "\n  in {}", line(&program.cwd.to_string_lossy()));
+                let _ = write!(words, "\n  in {}", escape(&program.cwd.to_string_lossy()));
                 for (name, value) in &program.env {
-                    let _ = write!(words, "\n  with ${}", line(name));
-                    if decides(name) {
-                        let _ = write!(words, "={}", line(&value.0));
+                    let _ = write!(words, "\n  with ${}", escape(name));
+                    if affects_program(name) {
+                        let _ = write!(words, "={}", escape(&value.0));
                     }
                 }
                 words
             }
-            Way::Http(address) => {
-                let mut words = line(&address.shown);
+            TransportConfig::Http(address) => {
+                let mut words = escape(&address.shown);
                 for name in address.headers.keys() {
-                    let _ = write!(words, "\n  with the header {}", line(name));
+                    let _ = write!(words, "\n  with the header {}", escape(name));
                 }
                 words
             }
         }
     }
 
-    pub fn transport(&self) -> &'static str {
-        match &self.way {
-            Way::Stdio(_) => "stdio",
-            Way::Http(_) => "http",
+    pub fn transport_name(&self) -> &'static str {
+        match &self.transport {
+            TransportConfig::Stdio(_) => "stdio",
+            TransportConfig::Http(_) => "http",
         }
     }
 
@@ -255,8 +258,8 @@ impl ServerConfig {
             hash.update((text.len() as u64).to_le_bytes());
             hash.update(text.as_bytes());
         };
-        match &self.way {
-            Way::Stdio(program) => {
+        match &self.transport {
+            TransportConfig::Stdio(program) => {
                 add("stdio");
                 add(&program.command.value);
                 add(&program.args.len().to_string());
@@ -264,12 +267,12 @@ impl ServerConfig {
                 add(&program.cwd.to_string_lossy());
                 for (name, value) in &program.env {
                     add(name);
-                    if decides(name) {
+                    if affects_program(name) {
                         add(&value.0);
                     }
                 }
             }
-            Way::Http(address) => {
+            TransportConfig::Http(address) => {
                 add("http");
                 add(address.url.as_str());
                 address.headers.keys().for_each(|name| add(name));
@@ -279,14 +282,14 @@ impl ServerConfig {
     }
 
     /// Whether the operator includes this tool, by the server's own name.
-    pub fn wants(&self, tool: &str) -> bool {
-        let named = |list: &[String]| list.iter().any(|pattern| fits(pattern, tool));
+    pub fn includes(&self, tool: &str) -> bool {
+        let named = |list: &[String]| list.iter().any(|pattern| matches_pattern(pattern, tool));
         (self.include.is_empty() || named(&self.include)) && !named(&self.exclude)
     }
 }
 
 /// Matches a pattern in which `*` stands for any part.
-fn fits(pattern: &str, name: &str) -> bool {
+fn matches_pattern(pattern: &str, name: &str) -> bool {
     let Some((front, rest)) = pattern.split_once('*') else {
         return pattern == name;
     };
@@ -307,7 +310,7 @@ fn fits(pattern: &str, name: &str) -> bool {
 }
 
 /// Whether the value of this variable determines which program runs or what it loads. Such values are not secrets.
-fn decides(variable: &str) -> bool {
+fn affects_program(variable: &str) -> bool {
     const NAMES: [&str; 10] = [
         "BASH_ENV",
         "ENV",
@@ -324,14 +327,14 @@ fn decides(variable: &str) -> bool {
 }
 
 /// Quotes and escapes a word for a shell.
-fn shell_word(word: &Expanded) -> String {
+fn shell_word(word: &ExpandedText) -> String {
     if word.value != word.shown {
         // A shell expands variables in double quotes.
-        return format!("\"{}\"", line(&word.shown).replace('"', "\\\""));
+        return format!("\"{}\"", escape(&word.shown).replace('"', "\\\""));
     }
     let word = word.shown.as_str();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    let shown = line(word);
+    let shown = escape(word);
     if !word.is_empty() && word.chars().all(plain) {
         shown
     } else {
@@ -340,8 +343,8 @@ fn shell_word(word: &Expanded) -> String {
 }
 
 /// Not truncated, because the truncated part could be the harmful one.
-fn line(text: &str) -> String {
-    text::inline(text, usize::MAX)
+fn escape(text: &str) -> String {
+    text::escape_line(text, usize::MAX)
 }
 
 #[cfg(test)]

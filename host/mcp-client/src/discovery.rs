@@ -12,19 +12,19 @@ use toolhost_contract::{
     Backend, BoxFuture, Call, CallError, Descriptor, Digest, ErrorClass, Failure, Grant, Outcome,
     Sink, ToolName, text,
 };
-use toolhost_process::{Exit, Launcher, PipedCommand, PipedRan, run_piped};
+use toolhost_process::{ExitReason, Launcher, PipedCommand, PipedResult, run_piped};
 
-use crate::adopt::{Accept, Adopted, LeftOut};
-use crate::approvals::{Approvals, Change};
-use crate::config::{Hidden, Program, ServerConfig, TIMEOUT, Way};
-use crate::stdio::Stdio;
+use crate::approvals::{Approvals, ToolChange};
+use crate::config::{HiddenValue, ServerConfig, ServerProgram, TIMEOUT, TransportConfig};
+use crate::stdio::StdioDialer;
+use crate::tool_conversion::{AdoptedTool, ExcludedTool, ToolCheck};
 
 mod declarations;
 
 pub(crate) use declarations::declarations;
 
 /// Timeout of the discovery command.
-const DISCOVERY: Duration = Duration::from_secs(10);
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_LIST: usize = 4 << 20;
 /// Maximum bytes of each output stream of a call.
 const MAX_OUTPUT: usize = 4 << 20;
@@ -38,26 +38,26 @@ pub struct Discovery {
 
 /// The host's resources that a discovery needs.
 #[derive(Clone)]
-pub struct Ground {
+pub struct DiscoveryContext {
     pub launcher: Launcher,
     /// The host's own environment variables.
     pub host: Vec<(String, String)>,
-    pub accept: Arc<Accept>,
+    pub accept: Arc<ToolCheck>,
 }
 
 #[derive(Debug)]
 pub struct Discovered {
-    pub tools: Vec<Adopted>,
-    pub left_out: Vec<LeftOut>,
+    pub tools: Vec<AdoptedTool>,
+    pub left_out: Vec<ExcludedTool>,
     /// Tools that are left out because they differ from what was approved.
-    pub changed: Vec<Change>,
+    pub changed: Vec<ToolChange>,
     pub digest: Digest,
 }
 
 impl Discovery {
     /// Both commands, as displayed for approval.
-    pub fn shown(&self) -> String {
-        let shown = |words: &[String]| self.as_server(words).shown();
+    pub fn description(&self) -> String {
+        let shown = |words: &[String]| self.as_server(words).description();
         let mut out = format!("to list tools:\n  {}", shown(&self.discover));
         if let Some(call) = &self.call {
             let _ = write!(
@@ -81,25 +81,25 @@ impl Discovery {
     fn as_server(&self, words: &[String]) -> ServerConfig {
         ServerConfig {
             name: String::new(),
-            way: Way::Stdio(self.program(words)),
+            transport: TransportConfig::Stdio(self.program(words)),
             include: Vec::new(),
             exclude: Vec::new(),
             timeout: TIMEOUT,
-            trust: false,
+            is_trusted: false,
         }
     }
 
-    fn program(&self, words: &[String]) -> Program {
-        Program {
+    fn program(&self, words: &[String]) -> ServerProgram {
+        ServerProgram {
             command: words.first().map_or("", String::as_str).into(),
             args: words.iter().skip(1).cloned().map(Into::into).collect(),
-            env: BTreeMap::<String, Hidden>::new(),
+            env: BTreeMap::<String, HiddenValue>::new(),
             cwd: self.cwd.clone(),
         }
     }
 
-    fn command(&self, ground: &Ground, words: &[String]) -> PipedCommand {
-        let stdio = Stdio {
+    fn command(&self, ground: &DiscoveryContext, words: &[String]) -> PipedCommand {
+        let stdio = StdioDialer {
             server: String::new(),
             program: self.program(words),
             launcher: ground.launcher.clone(),
@@ -109,10 +109,10 @@ impl Discovery {
     }
 
     /// Runs the discovery command and parses its output. An error is a complete message.
-    pub async fn discover(&self, ground: &Ground) -> Result<Discovered, String> {
+    pub async fn discover(&self, ground: &DiscoveryContext) -> Result<Discovered, String> {
         let command = self.command(ground, &self.discover);
         let ran = timeout(
-            DISCOVERY,
+            DISCOVERY_TIMEOUT,
             run_piped(&ground.launcher, &command, &[], MAX_LIST),
         )
         .await;
@@ -120,18 +120,18 @@ impl Discovery {
             .map_err(|_| {
                 format!(
                     "the discovery command did not finish within {} s",
-                    DISCOVERY.as_secs()
+                    DISCOVERY_TIMEOUT.as_secs()
                 )
             })?
             .map_err(|error| format!("the discovery command: {error}"))?;
-        if ran.exit != Exit::Code(0) {
+        if ran.exit != ExitReason::Code(0) {
             return Err(format!(
                 "the discovery command failed: {}; it wrote: {}",
-                words_of(ran.exit),
-                text::inline(ran.stderr.text().trim(), 500)
+                exit_text(ran.exit),
+                text::escape_line(ran.stderr.text().trim(), 500)
             ));
         }
-        if ran.stdout.cut {
+        if ran.stdout.is_truncated {
             return Err(format!(
                 "the discovery command wrote more than {MAX_LIST} bytes"
             ));
@@ -153,7 +153,7 @@ impl Discovery {
 
 impl Discovered {
     /// Leaves out tools that differ from what the user approved.
-    pub fn hold_against(
+    pub fn retain_approved(
         &mut self,
         approvals: &Approvals,
         name: &str,
@@ -165,7 +165,7 @@ impl Discovered {
         self.tools = judged.same;
         let changed = judged.changed.iter();
         self.left_out
-            .extend(changed.map(|change| LeftOut::changed(name, change)));
+            .extend(changed.map(|change| ExcludedTool::changed(name, change)));
         self.changed = judged.changed;
         Ok(())
     }
@@ -176,11 +176,11 @@ pub struct DiscoveredTools {
     tools: Vec<Descriptor>,
     own: HashMap<ToolName, String>,
     discovery: Discovery,
-    ground: Ground,
+    ground: DiscoveryContext,
 }
 
 impl DiscoveredTools {
-    pub fn new(discovery: Discovery, ground: Ground, found: &Discovered) -> Self {
+    pub fn new(discovery: Discovery, ground: DiscoveryContext, found: &Discovered) -> Self {
         let own = found
             .tools
             .iter()
@@ -231,12 +231,12 @@ impl DiscoveredTools {
 }
 
 /// the result of a successful run is its standard output; that of a failed run is a full report.
-fn outcome(ran: &PipedRan) -> Outcome {
+fn outcome(ran: &PipedResult) -> Outcome {
     let (stdout, stderr) = (ran.stdout.text(), ran.stderr.text());
-    let cut = ran.stdout.cut || ran.stderr.cut;
+    let cut = ran.stdout.is_truncated || ran.stderr.is_truncated;
     let mut outcome = match ran.exit {
-        Exit::Code(0) if stderr.is_empty() => Outcome::text(stdout),
-        Exit::Code(0) => Outcome::text(report(&stdout, &stderr, None, Some(ran.exit))),
+        ExitReason::Code(0) if stderr.is_empty() => Outcome::text(stdout),
+        ExitReason::Code(0) => Outcome::text(report(&stdout, &stderr, None, Some(ran.exit))),
         exit => failed(report(&stdout, &stderr, None, Some(exit))),
     };
     if cut {
@@ -251,13 +251,13 @@ fn failed(words: String) -> Outcome {
     Outcome {
         error: Some(Failure::new(
             "discovered_tool_execution_error",
-            text::block(&words, 2_000),
+            text::escape_lines(&words, 2_000),
         )),
         ..Outcome::text(words)
     }
 }
 
-fn report(stdout: &str, stderr: &str, error: Option<&str>, exit: Option<Exit>) -> String {
+fn report(stdout: &str, stderr: &str, error: Option<&str>, exit: Option<ExitReason>) -> String {
     let or = |text: &str, none: &str| {
         let text = text.trim_end();
         if text.is_empty() {
@@ -267,8 +267,8 @@ fn report(stdout: &str, stderr: &str, error: Option<&str>, exit: Option<Exit>) -
         }
     };
     let (code, signal) = match exit {
-        Some(Exit::Code(code)) => (code.to_string(), String::new()),
-        Some(Exit::Signal(signal)) => (String::new(), signal.to_string()),
+        Some(ExitReason::Code(code)) => (code.to_string(), String::new()),
+        Some(ExitReason::Signal(signal)) => (String::new(), signal.to_string()),
         _ => (String::new(), String::new()),
     };
     format!(
@@ -281,10 +281,10 @@ fn report(stdout: &str, stderr: &str, error: Option<&str>, exit: Option<Exit>) -
     )
 }
 
-fn words_of(exit: Exit) -> String {
+fn exit_text(exit: ExitReason) -> String {
     match exit {
-        Exit::Code(code) => format!("exit code {code}"),
-        Exit::Signal(signal) => format!("signal {signal}"),
+        ExitReason::Code(code) => format!("exit code {code}"),
+        ExitReason::Signal(signal) => format!("signal {signal}"),
         other => format!("{other:?}").to_lowercase(),
     }
 }
@@ -300,12 +300,12 @@ impl Backend for DiscoveredTools {
         grant: Grant,
         sink: Arc<dyn Sink>,
     ) -> BoxFuture<'_, Result<Outcome, CallError>> {
-        sink.depends_on_more();
+        sink.mark_untracked_dependency();
         Box::pin(self.run(call, grant.timeout()))
     }
 
     /// An external program can have any effect.
-    fn reaches_out(&self, _tool: &Descriptor) -> bool {
+    fn has_external_effects(&self, _tool: &Descriptor) -> bool {
         true
     }
 }

@@ -18,13 +18,13 @@ pub enum ServerError {
         "server `{server}` requires a login; run `host mcp login {server}` or, if you have a token for it, \
          set it in the server's `headers` as `Authorization = \"Bearer …\"`"
     )]
-    Login {
+    LoginRequired {
         server: String,
         /// The server's authentication challenge.
         challenge: Option<String>,
     },
-    #[error("server `{server}` did not answer within {} s{}", after.as_secs(), wrote(last_lines.as_deref()))]
-    Silent {
+    #[error("server `{server}` did not answer within {} s{}", after.as_secs(), format_last_lines(last_lines.as_deref()))]
+    NoResponse {
         server: String,
         after: Duration,
         /// The last lines of its standard error, if it is a program.
@@ -39,7 +39,7 @@ pub enum ServerError {
 }
 
 /// The last lines of a server's standard error, formatted as the end of a message.
-pub fn wrote(last_lines: Option<&str>) -> String {
+pub fn format_last_lines(last_lines: Option<&str>) -> String {
     last_lines.map_or_else(String::new, |lines| format!("; it wrote:\n{lines}"))
 }
 
@@ -56,24 +56,24 @@ impl ServerError {
 
     pub fn for_call(&self) -> CallError {
         let code = match self {
-            Self::Login { .. } => "mcp_auth_required",
+            Self::LoginRequired { .. } => "mcp_auth_required",
             _ => "mcp_server_unavailable",
         };
         let mut error = CallError::new(ErrorClass::Unavailable, self.to_string()).code(code);
-        if let Self::Login {
+        if let Self::LoginRequired {
             challenge: Some(challenge),
             ..
         } = self
         {
             error = error.cause(challenge);
         }
-        error.retryable = !matches!(self, Self::Config { .. } | Self::Login { .. });
+        error.retryable = !matches!(self, Self::Config { .. } | Self::LoginRequired { .. });
         error
     }
 }
 
 /// Returns the authentication challenge if a request failed because a login is required.
-pub fn challenge(error: &ServiceError) -> Option<String> {
+pub fn auth_challenge(error: &ServiceError) -> Option<String> {
     let ServiceError::TransportSend(error) = error else {
         return None;
     };

@@ -6,10 +6,10 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 /// Minimum length of a value that is masked in other text. Shorter values occur in ordinary text and are not secrets.
-const MIN_HIDDEN: usize = 6;
+const MIN_MASKED_LEN: usize = 6;
 
 #[derive(Clone, PartialEq, Eq)]
-pub struct Expanded {
+pub struct ExpandedText {
     pub value: String,
     /// The text as written, with `${NAME}`.
     pub shown: String,
@@ -17,13 +17,13 @@ pub struct Expanded {
     pub secrets: Vec<String>,
 }
 
-impl From<&str> for Expanded {
+impl From<&str> for ExpandedText {
     fn from(text: &str) -> Self {
         text.to_owned().into()
     }
 }
 
-impl From<String> for Expanded {
+impl From<String> for ExpandedText {
     fn from(value: String) -> Self {
         Self {
             shown: value.clone(),
@@ -33,23 +33,23 @@ impl From<String> for Expanded {
     }
 }
 
-impl fmt::Debug for Expanded {
+impl fmt::Debug for ExpandedText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.shown, f)
     }
 }
 
-impl Serialize for Expanded {
+impl Serialize for ExpandedText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.shown)
     }
 }
 
 /// Masks these secrets in text of another program.
-pub fn hide(said: &str, secrets: &[String]) -> String {
+pub fn mask_secrets(said: &str, secrets: &[String]) -> String {
     let mut shown = said.to_owned();
     for secret in secrets {
-        if secret.len() >= MIN_HIDDEN && shown.contains(secret.as_str()) {
+        if secret.len() >= MIN_MASKED_LEN && shown.contains(secret.as_str()) {
             shown = shown.replace(secret.as_str(), "…");
         }
     }
@@ -61,8 +61,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_prints_it_prints_its_value() {
-        let expanded = Expanded {
+    fn values_are_never_displayed() {
+        let expanded = ExpandedText {
             value: "--key=s3cret".to_owned(),
             shown: "--key=${KEY}".to_owned(),
             secrets: vec!["s3cret".to_owned()],
@@ -70,7 +70,10 @@ mod tests {
         assert_eq!(format!("{expanded:?}"), r#""--key=${KEY}""#);
         assert_eq!(serde_json::json!(expanded), "--key=${KEY}");
         let said = "usage: x --key=s3cret (s3cret)";
-        assert_eq!(hide(said, &expanded.secrets), "usage: x --key=… (…)");
-        assert_eq!(hide("a b a", &["a".to_owned()]), "a b a");
+        assert_eq!(
+            mask_secrets(said, &expanded.secrets),
+            "usage: x --key=… (…)"
+        );
+        assert_eq!(mask_secrets("a b a", &["a".to_owned()]), "a b a");
     }
 }

@@ -12,11 +12,11 @@ use tokio::time::timeout;
 use toolhost_contract::{Descriptor, Outcome, Part, text};
 use toolhost_fuzz_input::{assembled, check_message};
 
-use crate::adopt::{Adopted, LeftOut, adopt};
 use crate::definition::Definition;
 use crate::discovery::declarations;
 use crate::results;
-use crate::testing::{Played, call, config, decent, reply, speak, start, tool};
+use crate::testing::{ScriptedServer, call, config, legacy_response, reply, respond, start, tool};
+use crate::tool_conversion::{AdoptedTool, ExcludedTool, convert_tools};
 
 const FRAGMENTS: &[&str] = &[
     "\n",
@@ -92,14 +92,14 @@ fn fuzz_server() {
 }
 
 async fn play(when: &'static str, said: Arc<str>) {
-    let dial = Played::by(move |_, pipes| {
+    let dial = ScriptedServer::new(move |_, pipes| {
         let said = Arc::clone(&said);
-        tokio::spawn(speak(pipes, move |message| {
+        tokio::spawn(respond(pipes, move |message| {
             if message["method"] != when {
                 if message["method"] == "tools/call" {
                     return vec![reply(message, &json!({"content": []}))];
                 }
-                return decent(message, &json!([tool("t")]));
+                return legacy_response(message, &json!([tool("t")]));
             }
             let said = said.replace("$ID", &message["id"].to_string());
             let lines = said.lines().map(str::to_owned);
@@ -108,11 +108,13 @@ async fn play(when: &'static str, said: Arc<str>) {
     });
     let (server, told) = start(dial);
     let day = Duration::from_secs(24 * 3_600);
-    let listed = timeout(day, server.shared().first()).await.expect("an end");
+    let listed = timeout(day, server.shared().first_listing())
+        .await
+        .expect("an end");
     match listed {
         Err(error) => check_message(&error.to_string()),
         Ok(listing) => {
-            check_listed(&listing.tools, &listing.left_out);
+            check_listed(&listing.tools, &listing.excluded);
             if let Some(tool) = listing.tools.first() {
                 let name = tool.descriptor.name.to_string();
                 let called = timeout(day, call(&server, &name, json!({}))).await;
@@ -129,7 +131,7 @@ async fn play(when: &'static str, said: Arc<str>) {
     }
 }
 
-fn check_listed(adopted: &[Adopted], left_out: &[LeftOut]) {
+fn check_listed(adopted: &[AdoptedTool], left_out: &[ExcludedTool]) {
     let mut names = BTreeSet::new();
     for one in adopted {
         let tool = &one.descriptor;
@@ -141,11 +143,12 @@ fn check_listed(adopted: &[Adopted], left_out: &[LeftOut]) {
         assert!(tool.description.chars().count() <= 8_100);
         check_message(&tool.display_name);
         // A stored definition is compared with the one that the server lists the next time.
-        let kept = Definition::kept(one.definition.tool.clone(), one.definition.json.clone());
+        let kept =
+            Definition::from_stored(one.definition.tool.clone(), one.definition.json.clone());
         assert_eq!(kept.digest, one.definition.digest);
         let mut clean = tool.clone();
-        clean.clean();
-        assert_eq!(text::clean(&clean.description), None);
+        clean.remove_invisible();
+        assert_eq!(text::remove_invisible(&clean.description), None);
     }
     for one in left_out {
         check_message(&one.tool);
@@ -198,14 +201,14 @@ fn fuzz_tools() {
             .into_iter()
             .filter_map(|tool| serde_json::from_value(tool).ok())
             .collect();
-        let (adopted, left_out) = adopt(&config("one"), tools.clone(), &accept);
+        let (adopted, left_out) = convert_tools(&config("one"), tools.clone(), &accept);
         check_listed(&adopted, &left_out);
         // The names do not depend on the order of the list.
         tools.reverse();
-        let (again, _) = adopt(&config("one"), tools, &accept);
-        let names = |all: &[Adopted]| -> Vec<(String, String)> {
+        let (again, _) = convert_tools(&config("one"), tools, &accept);
+        let names = |all: &[AdoptedTool]| -> Vec<(String, String)> {
             let pair =
-                |one: &Adopted| (one.descriptor.name.to_string(), one.definition.tool.clone());
+                |one: &AdoptedTool| (one.descriptor.name.to_string(), one.definition.tool.clone());
             all.iter().map(pair).collect()
         };
         assert_eq!(names(&adopted), names(&again), "{text}");

@@ -17,19 +17,19 @@ use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext, Ro
 use tokio::sync::Notify;
 use toolhost_contract::text;
 
-use crate::ask;
-use crate::calls::{Calls, Unclear};
-use crate::log::Log;
+use crate::elicitation;
+use crate::log::ServerLogger;
+use crate::running_calls::{RunningCalls, UnassignedQuestion};
 
 const MAX_LOG: usize = 1_000;
 
 #[derive(Clone)]
 pub struct Handler {
     pub server: String,
-    pub calls: Arc<Calls>,
+    pub calls: Arc<RunningCalls>,
     /// Notified when the list of tools has changed.
     pub changed: Arc<Notify>,
-    pub log: Arc<Log>,
+    pub log: Arc<ServerLogger>,
 }
 
 impl Handler {
@@ -40,16 +40,16 @@ impl Handler {
         request: ElicitRequestParams,
     ) -> Result<ElicitResult, rmcp::ErrorData> {
         let asker = match named {
-            Some(id) => self.calls.of(id).await,
-            None => self.calls.only().await,
+            Some(id) => self.calls.by_request_id(id).await,
+            None => self.calls.only_running().await,
         };
         match asker {
             Ok(asker) => tokio::select! {
-                answer = ask::answer(&self.server, &asker.running, request) => Ok(answer),
+                answer = elicitation::answer_elicitation(&self.server, &asker.running, request) => Ok(answer),
                 () = self.calls.ended(&asker) => Ok(ElicitResult::new(ElicitationAction::Cancel)),
             },
-            Err(Unclear::NoCall) => Ok(ElicitResult::new(ElicitationAction::Decline)),
-            Err(unclear @ (Unclear::Several(_) | Unclear::Abandoned)) => {
+            Err(UnassignedQuestion::NoCall) => Ok(ElicitResult::new(ElicitationAction::Decline)),
+            Err(unclear @ (UnassignedQuestion::Several(_) | UnassignedQuestion::Abandoned)) => {
                 self.log.line(&format!("a question was refused: {unclear}"));
                 Err(rmcp::ErrorData::invalid_request(unclear.to_string(), None))
             }
@@ -101,7 +101,7 @@ impl ClientHandler for Handler {
             serde_json::Value::String(said) => said.clone(),
             other => other.to_string(),
         };
-        self.log.line(&text::inline(&said, MAX_LOG));
+        self.log.line(&text::escape_line(&said, MAX_LOG));
     }
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {

@@ -7,53 +7,55 @@
 //! Read in this order: `config.rs` (the configuration), `server.rs` (the lifecycle of one server), `connection.rs` (one
 //! connection), `listing.rs` and `tool_conversion.rs` (its tools), `backend.rs` (a call).
 
-mod adopt;
 mod approvals;
-mod ask;
 mod backend;
-mod calls;
 mod config;
+mod connection;
 mod definition;
 mod dial;
 mod discovery;
+mod elicitation;
 mod error;
 mod expanded;
 #[cfg(test)]
 mod fuzz;
-mod guard;
 mod handler;
-mod lines;
-mod link;
+mod line_filter;
 mod listing;
 mod log;
 mod login;
-mod names;
-mod private;
+mod private_files;
 mod resources;
 mod results;
+mod running_calls;
 mod server;
-mod shape;
-mod state;
+mod server_state;
 mod stdio;
 #[cfg(test)]
 mod testing;
+mod throttled_transport;
+mod tool_conversion;
+mod tool_names;
+mod value_counter;
 mod web;
 
-pub use adopt::{Accept, Adopted, LeftOut};
-pub use approvals::{ApprovalError, Approvals, Change, Earlier, Judged};
+pub use approvals::{ApprovalError, Approvals, ApprovedDefinition, ToolChange, ToolComparison};
 pub use backend::ServerTools;
-pub use calls::Ask;
-pub use config::{Address, Hidden, OAuth, Program, ServerConfig, TIMEOUT, Way};
+pub use config::{
+    HiddenValue, OAuth, ServerAddress, ServerConfig, ServerProgram, TIMEOUT, TransportConfig,
+};
 pub use definition::Definition;
-pub use dial::{Dial, Dialed, Wire};
-pub use discovery::{Discovered, DiscoveredTools, Discovery, Ground};
+pub use dial::{ClientTransport, Dial, DialedConnection};
+pub use discovery::{Discovered, DiscoveredTools, Discovery, DiscoveryContext};
 pub use error::ServerError;
-pub use expanded::Expanded;
-pub use listing::{Judges, Listing};
-pub use login::{LoginPage, Logins};
-pub use names::{plugin_name, tool_name};
-pub use private::{private_file, private_folder};
-pub use server::{Hear, News, Server, Shared, Surroundings};
-pub use state::State;
-pub use stdio::{Stdio, VARIABLES};
-pub use web::Web;
+pub use expanded::ExpandedText;
+pub use listing::{Listing, ListingChecks};
+pub use login::{LoginPage, LoginStore};
+pub use private_files::{private_file, private_folder};
+pub use running_calls::AskUser;
+pub use server::{EventListener, Server, ServerContext, ServerEvent, ServerShared};
+pub use server_state::ServerState;
+pub use stdio::{INHERITED_VARIABLES, StdioDialer};
+pub use tool_conversion::{AdoptedTool, ExcludedTool, ToolCheck};
+pub use tool_names::{plugin_name, tool_name};
+pub use web::HttpDialer;

@@ -8,39 +8,39 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 use toolhost_contract::{Digest, text};
 
-use crate::adopt::{Accept, Adopted, LeftOut, MAX_TOOLS, adopt};
-use crate::approvals::{ApprovalError, Approvals, Change, Judged};
+use crate::approvals::{ApprovalError, Approvals, ToolChange, ToolComparison};
 use crate::config::ServerConfig;
-use crate::error::{ServerError, challenge};
-use crate::link::Live;
-use crate::shape::weight;
+use crate::connection::ConnectionHandle;
+use crate::error::{ServerError, auth_challenge};
+use crate::tool_conversion::{AdoptedTool, ExcludedTool, MAX_TOOLS, ToolCheck, convert_tools};
+use crate::value_counter::parsed_size;
 
 const MAX_PAGES: usize = 200;
 /// Maximum size of all pages together, in memory.
 const MAX_BYTES: usize = 32 << 20;
 /// Timeout for all pages together.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone)]
 pub struct Listing {
-    pub tools: Vec<Adopted>,
-    pub left_out: Vec<LeftOut>,
+    pub tools: Vec<AdoptedTool>,
+    pub excluded: Vec<ExcludedTool>,
     /// Tools that are left out because they differ from what was approved.
-    pub changed: Vec<Change>,
+    pub changed: Vec<ToolChange>,
     /// Digest of all definitions and of the server's configuration, which approvals of calls are bound to.
     pub digest: Digest,
     /// Protocol version, such as `2026-07-28`.
     pub version: String,
-    pub modern: bool,
+    pub is_modern: bool,
     /// The server's own name, for display only.
-    pub says: Option<String>,
+    pub reported_name: Option<String>,
 }
 
 impl Listing {
     /// Whether the same tools are served and left out.
     pub fn is_same(&self, other: &Self) -> bool {
         self.digest == other.digest
-            && self.left_out == other.left_out
+            && self.excluded == other.excluded
             && self.version == other.version
     }
 }
@@ -48,38 +48,38 @@ impl Listing {
 /// Lists the tools of a server and compares them with the approved ones.
 pub async fn list(
     config: &ServerConfig,
-    live: &Live,
-    judges: &Judges,
+    live: &ConnectionHandle,
+    judges: &ListingChecks,
 ) -> Result<Listing, ServerError> {
     let (tools, cut) = fetch(config, live).await?;
-    let (judged, mut left_out) = judges.judge(config, tools).await?;
+    let (judged, mut left_out) = judges.check_tools(config, tools).await?;
     left_out.extend(cut);
     let changed = judged.changed.iter();
-    left_out.extend(changed.map(|change| LeftOut::changed(&config.name, change)));
+    left_out.extend(changed.map(|change| ExcludedTool::changed(&config.name, change)));
     let says = live
         .info
         .server_info
         .as_ref()
-        .map(|info| text::inline(&format!("{} {}", info.name, info.version), 100));
+        .map(|info| text::escape_line(&format!("{} {}", info.name, info.version), 100));
     Ok(Listing {
         digest: digest(config, &judged.same),
         tools: judged.same,
-        left_out,
+        excluded: left_out,
         changed: judged.changed,
-        version: text::inline(live.version(), 40),
-        modern: live.is_modern(),
-        says,
+        version: text::escape_line(live.version(), 40),
+        is_modern: live.is_modern(),
+        reported_name: says,
     })
 }
 
 /// Fetches all pages up to the limits, and states what was cut off.
 async fn fetch(
     config: &ServerConfig,
-    live: &Live,
-) -> Result<(Vec<Tool>, Option<LeftOut>), ServerError> {
+    live: &ConnectionHandle,
+) -> Result<(Vec<Tool>, Option<ExcludedTool>), ServerError> {
     let failed = |reason: String| ServerError::List {
         server: config.name.clone(),
-        reason: config.hide(&text::inline(&reason, 300)),
+        reason: config.mask(&text::escape_line(&reason, 300)),
     };
     let pages = async {
         let mut tools: Vec<Tool> = Vec::new();
@@ -90,14 +90,14 @@ async fn fetch(
             params.cursor = cursor.take();
             let asked = params.cursor.clone();
             let page = live.peer.list_tools(Some(params)).await;
-            let page = page.map_err(|error| match challenge(&error) {
-                Some(challenge) => ServerError::Login {
+            let page = page.map_err(|error| match auth_challenge(&error) {
+                Some(challenge) => ServerError::LoginRequired {
                     server: config.name.clone(),
                     challenge: Some(challenge),
                 },
                 None => failed(error.to_string()),
             })?;
-            bytes += serde_json::to_vec(&page).map_or(0, |page| weight(&page));
+            bytes += serde_json::to_vec(&page).map_or(0, |page| parsed_size(&page));
             if bytes > MAX_BYTES {
                 break;
             }
@@ -112,7 +112,7 @@ async fn fetch(
             }
         }
         tools.truncate(MAX_TOOLS);
-        let rest = LeftOut::new(
+        let rest = ExcludedTool::new(
             "…",
             format!(
                 "the list does not end after {} tools or {MAX_BYTES} bytes",
@@ -124,18 +124,21 @@ async fn fetch(
     if live.info.capabilities.tools.is_none() {
         return Ok((Vec::new(), None));
     }
-    let (mut tools, mut cut) = timeout(PATIENCE, pages)
-        .await
-        .map_err(|_| failed(format!("it did not answer within {} s", PATIENCE.as_secs())))??;
+    let (mut tools, mut cut) = timeout(LIST_TIMEOUT, pages).await.map_err(|_| {
+        failed(format!(
+            "it did not answer within {} s",
+            LIST_TIMEOUT.as_secs()
+        ))
+    })??;
     if tools.len() > MAX_TOOLS {
         let reason = format!("{} tools, the limit is {MAX_TOOLS}", tools.len());
         tools.truncate(MAX_TOOLS);
-        cut = Some(LeftOut::new("…", reason));
+        cut = Some(ExcludedTool::new("…", reason));
     }
     Ok((tools, cut))
 }
 
-fn digest(config: &ServerConfig, tools: &[Adopted]) -> Digest {
+fn digest(config: &ServerConfig, tools: &[AdoptedTool]) -> Digest {
     let mut hash = Sha256::new();
     hash.update(config.digest().0);
     for one in tools {
@@ -146,33 +149,33 @@ fn digest(config: &ServerConfig, tools: &[Adopted]) -> Digest {
 
 /// The checks that a listing must pass.
 #[derive(Clone)]
-pub struct Judges {
-    pub accept: Arc<Accept>,
+pub struct ListingChecks {
+    pub accept: Arc<ToolCheck>,
     pub approvals: Arc<Approvals>,
 }
 
-impl Judges {
+impl ListingChecks {
     /// Checks that the user has approved this server. Checked each time, because the approval can be revoked.
-    pub async fn admit(&self, config: &ServerConfig) -> Result<(), ServerError> {
+    pub async fn check_approved(&self, config: &ServerConfig) -> Result<(), ServerError> {
         let (server, digest) = (config.name.clone(), config.digest());
-        self.aside(config, move |judges| {
+        self.run_blocking(config, move |judges| {
             if judges.approvals.is_approved(&server, digest)? {
                 Ok(())
             } else {
-                Err(ApprovalError::TakenBack { server })
+                Err(ApprovalError::Revoked { server })
             }
         })
         .await
     }
 
-    async fn judge(
+    async fn check_tools(
         &self,
         config: &ServerConfig,
         tools: Vec<Tool>,
-    ) -> Result<(Judged, Vec<LeftOut>), ServerError> {
+    ) -> Result<(ToolComparison, Vec<ExcludedTool>), ServerError> {
         let own = config.clone();
-        self.aside(config, move |judges| {
-            let (adopted, left_out) = adopt(&own, tools, &*judges.accept);
+        self.run_blocking(config, move |judges| {
+            let (adopted, left_out) = convert_tools(&own, tools, &*judges.accept);
             let judged = judges.approvals.compare(&own.name, own.digest(), adopted)?;
             Ok((judged, left_out))
         })
@@ -180,7 +183,7 @@ impl Judges {
     }
 
     /// Runs blocking work on another thread, because a list can be long and a file can be locked.
-    async fn aside<T: Send + 'static>(
+    async fn run_blocking<T: Send + 'static>(
         &self,
         config: &ServerConfig,
         work: impl FnOnce(&Self) -> Result<T, ApprovalError> + Send + 'static,
@@ -189,7 +192,7 @@ impl Judges {
         let server = config.name.clone();
         match tokio::task::spawn_blocking(move || work(&judges)).await {
             Ok(Ok(done)) => Ok(done),
-            Ok(Err(error @ ApprovalError::TakenBack { .. })) => Err(ServerError::Config {
+            Ok(Err(error @ ApprovalError::Revoked { .. })) => Err(ServerError::Config {
                 server,
                 reason: error.to_string(),
             }),

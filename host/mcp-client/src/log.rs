@@ -8,41 +8,41 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::time::Instant;
-use toolhost_contract::life::masked_text;
+use toolhost_contract::lifecycle::mask_text;
 use toolhost_contract::text;
 
-use crate::expanded::hide;
+use crate::expanded::mask_secrets;
 
 const MAX_LINE: usize = 2_000;
 const LINES_PER_SECOND: u64 = 100;
-const KEPT: usize = 20;
+const MAX_LAST_LINES: usize = 20;
 /// Maximum size of the last lines in a message.
 const MAX_TAIL: usize = 2_000;
 
 /// The destination of log lines.
-pub type Write = dyn Fn(&str) + Send + Sync;
+pub type WriteLine = dyn Fn(&str) + Send + Sync;
 
-pub struct Log {
+pub struct ServerLogger {
     secrets: Vec<String>,
-    write: Arc<Write>,
-    state: Mutex<State>,
+    write: Arc<WriteLine>,
+    state: Mutex<LogState>,
 }
 
-struct State {
+struct LogState {
     second: Instant,
     lines: u64,
     dropped: u64,
     last: VecDeque<String>,
 }
 
-impl Log {
-    pub fn new(write: Arc<Write>) -> Self {
-        Self::hiding(Vec::new(), write)
+impl ServerLogger {
+    pub fn new(write: Arc<WriteLine>) -> Self {
+        Self::with_secrets(Vec::new(), write)
     }
 
     /// A program can log its own arguments, which can contain secrets.
-    pub fn hiding(secrets: Vec<String>, write: Arc<Write>) -> Self {
-        let state = State {
+    pub fn with_secrets(secrets: Vec<String>, write: Arc<WriteLine>) -> Self {
+        let state = LogState {
             second: Instant::now(),
             lines: 0,
             dropped: 0,
@@ -56,13 +56,13 @@ impl Log {
     }
 
     /// Masks the secrets of the server's configuration in `words`.
-    pub fn hide(&self, words: &str) -> String {
-        hide(words, &self.secrets)
+    pub fn mask(&self, words: &str) -> String {
+        mask_secrets(words, &self.secrets)
     }
 
     /// Logs one line that is escaped already.
     pub fn line(&self, line: &str) {
-        let line = self.hide(line);
+        let line = self.mask(line);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let mut note = None;
@@ -73,7 +73,7 @@ impl Log {
             state.lines = 0;
         }
         state.lines += 1;
-        if state.last.len() == KEPT {
+        if state.last.len() == MAX_LAST_LINES {
             state.last.pop_front();
         }
         state.last.push_back(line.clone());
@@ -85,7 +85,7 @@ impl Log {
         if let Some(note) = note {
             (self.write)(&note);
         }
-        (self.write)(&masked_text(&line));
+        (self.write)(&mask_text(&line));
     }
 
     /// The end of the last lines, with everything masked that looks like a secret.
@@ -94,7 +94,7 @@ impl Log {
         let lines: Vec<&str> = state.last.iter().map(String::as_str).collect();
         let lines = (!lines.is_empty()).then(|| lines.join("\n"))?;
         drop(state);
-        let shown = masked_text(&lines);
+        let shown = mask_text(&lines);
         let end = text::tail(&shown, MAX_TAIL);
         Some(if end.len() < shown.len() {
             format!("… {end}")
@@ -111,7 +111,7 @@ impl Log {
         while let Ok(count @ 1..) = stream.read(&mut buffer).await {
             for &byte in &buffer[..count] {
                 if byte == b'\n' {
-                    self.whole(&line, too_long);
+                    self.write_line(&line, too_long);
                     line.clear();
                     too_long = 0;
                 } else if line.len() < MAX_LINE {
@@ -122,13 +122,13 @@ impl Log {
             }
         }
         if !line.is_empty() {
-            self.whole(&line, too_long);
+            self.write_line(&line, too_long);
         }
     }
 
-    fn whole(&self, line: &[u8], too_long: usize) {
+    fn write_line(&self, line: &[u8], too_long: usize) {
         let said = String::from_utf8_lossy(line);
-        let mut shown = text::inline(said.trim_end(), MAX_LINE);
+        let mut shown = text::escape_line(said.trim_end(), MAX_LINE);
         if too_long > 0 {
             let _ = write!(shown, "… (+{too_long} bytes)");
         }
@@ -143,11 +143,11 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_log_is_bounded_escaped_and_remembers_its_end() {
+    async fn logs_are_bounded_escaped_and_keep_the_last_lines() {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let log = {
             let lines = Arc::clone(&lines);
-            Log::new(Arc::new(move |line: &str| {
+            ServerLogger::new(Arc::new(move |line: &str| {
                 lines.lock().unwrap().push(line.to_owned());
             }))
         };
@@ -164,20 +164,20 @@ mod tests {
         assert!(lines[1].ends_with("x… (+3000 bytes)"), "{}", lines[1]);
         assert_eq!(lines[2], "last");
         assert_eq!(lines[100..], ["(903 lines were dropped)", "after"]);
-        assert_eq!(log.tail().unwrap().lines().count(), KEPT);
+        assert_eq!(log.tail().unwrap().lines().count(), MAX_LAST_LINES);
     }
 
     #[test]
-    fn c_07_the_last_lines_are_bounded_and_hold_no_secrets() {
+    fn c_07_the_last_lines_are_bounded_and_contain_no_secrets() {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let written = Arc::clone(&lines);
         let write = move |line: &str| written.lock().unwrap().push(line.to_owned());
-        let log = Log::hiding(vec!["hunter2hunter2".to_owned()], Arc::new(write));
+        let log = ServerLogger::with_secrets(vec!["hunter2hunter2".to_owned()], Arc::new(write));
         log.line("key hunter2hunter2, password=abcdef, ghp_0123456789012345678901");
         let shown = "key …, password=***, ***";
         assert_eq!(log.tail().as_deref(), Some(shown));
         assert_eq!(*lines.lock().unwrap(), [shown]);
-        for _ in 0..KEPT {
+        for _ in 0..MAX_LAST_LINES {
             log.line(&"x".repeat(MAX_LINE));
         }
         let tail = log.tail().unwrap();

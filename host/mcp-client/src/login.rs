@@ -15,26 +15,26 @@ use rmcp::transport::auth::{
 };
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
-use toolhost_contract::life::masked_text;
+use toolhost_contract::lifecycle::mask_text;
 use toolhost_contract::text;
 use toolhost_hostfiles::read_text;
 use url::Url;
 
-use crate::config::{Address, Hidden, OAuth};
+use crate::config::{HiddenValue, OAuth, ServerAddress};
 use crate::error::ServerError;
-use crate::web::Bounded;
+use crate::web::BoundedClient;
 
-mod back;
 mod endpoints;
 #[cfg(test)]
 mod fuzz;
+mod redirect_listener;
 
-use back::Back;
+use redirect_listener::RedirectListener;
 
 /// How long the user has to complete a login.
-const PATIENCE: Duration = Duration::from_mins(5);
+const LOGIN_TIMEOUT: Duration = Duration::from_mins(5);
 /// Timeout for finding the authorization server, and again for registering with it. There can be many candidates.
-const DISCOVERY: Duration = Duration::from_secs(60);
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum size of a login URL, which contains an ID chosen by the authorization server.
 const MAX_URL: usize = 8_000;
 /// Maximum size of a credentials file.
@@ -42,31 +42,31 @@ const MAX_FILE: u64 = 1 << 20;
 
 /// The stored logins, one file per server.
 #[derive(Debug)]
-pub struct Logins {
+pub struct LoginStore {
     folder: PathBuf,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredLogin {
     /// Tokens for one URL are never sent to another.
     url: String,
     credentials: StoredCredentials,
 }
 
 #[derive(Clone)]
-struct File {
+struct LoginFile {
     path: PathBuf,
     url: String,
 }
 
-impl Logins {
-    pub fn at(folder: PathBuf) -> Self {
+impl LoginStore {
+    pub fn in_folder(folder: PathBuf) -> Self {
         Self { folder }
     }
 
-    fn file(&self, server: &str, address: &Address) -> File {
+    fn file(&self, server: &str, address: &ServerAddress) -> LoginFile {
         // A server name consists of letters, digits, `_` and `-`.
-        File {
+        LoginFile {
             path: self.folder.join(format!("{server}.json")),
             url: address.url.to_string(),
         }
@@ -84,17 +84,17 @@ impl Logins {
     pub async fn client(
         &self,
         server: &str,
-        address: &Address,
-        client: Bounded,
-    ) -> Result<Option<AuthClient<Bounded>>, ServerError> {
+        address: &ServerAddress,
+        client: BoundedClient,
+    ) -> Result<Option<AuthClient<BoundedClient>>, ServerError> {
         let file = self.file(server, address);
         let failed = |error: AuthError| ServerError::Connect {
             server: server.to_owned(),
-            reason: shown(address, &format!("its login: {error}"), 300),
+            reason: sanitize(address, &format!("its login: {error}"), 300),
         };
         let unfit = |reason: String| ServerError::Connect {
             server: server.to_owned(),
-            reason: shown(address, &format!("its login: {reason}"), 300),
+            reason: sanitize(address, &format!("its login: {reason}"), 300),
         };
         let Some(stored) = file.read().map_err(failed)? else {
             return Ok(None);
@@ -103,16 +103,16 @@ impl Logins {
             .await
             .map_err(failed)?;
         manager.set_credential_store(file);
-        let found = timeout(DISCOVERY, manager.resolve_metadata())
+        let found = timeout(DISCOVERY_TIMEOUT, manager.resolve_metadata())
             .await
-            .map_err(|_| unfit(slow()))?
+            .map_err(|_| unfit(discovery_timeout()))?
             .map_err(failed)?;
         // A refresh token is sent only to the server that issued it.
         if found.metadata.issuer != stored.issuer {
             return Ok(None);
         }
-        endpoints::check(address, &found.metadata).map_err(unfit)?;
-        let secret = secret(&address.oauth, &stored, &found);
+        endpoints::check_metadata(address, &found.metadata).map_err(unfit)?;
+        let secret = client_secret(&address.oauth, &stored, &found);
         manager.set_metadata(found.metadata);
         if !manager.initialize_from_store().await.map_err(failed)? {
             return Ok(None);
@@ -131,29 +131,35 @@ impl Logins {
     pub async fn login(
         &self,
         server: &str,
-        address: &Address,
+        address: &ServerAddress,
         challenge: Option<String>,
         show: impl FnOnce(&LoginPage<'_>),
     ) -> Result<(), ServerError> {
-        crate::web::use_ring();
+        crate::web::install_crypto_provider();
         let failed = |reason: String| ServerError::Connect {
             server: server.to_owned(),
-            reason: shown(address, &format!("logging in: {reason}"), 500),
+            reason: sanitize(address, &format!("logging in: {reason}"), 500),
         };
         let refused = |error: AuthError| failed(error.to_string());
-        let back = Back::listen()
+        let back = RedirectListener::listen()
             .await
             .map_err(|error| failed(error.to_string()))?;
-        let begun = timeout(DISCOVERY, self.begin(server, address, challenge, &back.url)).await;
-        let session = begun.map_err(|_| failed(slow()))?.map_err(failed)?;
+        let begun = timeout(
+            DISCOVERY_TIMEOUT,
+            self.begin(server, address, challenge, &back.url),
+        )
+        .await;
+        let session = begun
+            .map_err(|_| failed(discovery_timeout()))?
+            .map_err(failed)?;
         let page = LoginPage::of(session.get_authorization_url()).map_err(failed)?;
         show(&page);
-        let answered = timeout(PATIENCE, back.answer(&page.state)).await;
+        let answered = timeout(LOGIN_TIMEOUT, back.wait_for_redirect(&page.state)).await;
         let query = answered
             .map_err(|_| {
                 failed(format!(
                     "the login was not completed within {} s",
-                    PATIENCE.as_secs()
+                    LOGIN_TIMEOUT.as_secs()
                 ))
             })?
             .map_err(|error| failed(error.to_string()))?;
@@ -168,7 +174,7 @@ impl Logins {
     async fn begin(
         &self,
         server: &str,
-        address: &Address,
+        address: &ServerAddress,
         challenge: Option<String>,
         back: &str,
     ) -> Result<AuthorizationSession, String> {
@@ -181,18 +187,18 @@ impl Logins {
         manager.set_credential_store(file);
         let challenge = match challenge {
             Some(challenge) => Some(challenge),
-            None => probe(server, address).await,
+            None => probe_challenge(server, address).await,
         };
         let found = manager
             .resolve_metadata_from_challenge(challenge.as_deref())
             .await
             .map_err(words)?;
-        endpoints::check(address, &found.metadata)?;
+        endpoints::check_metadata(address, &found.metadata)?;
         if address.oauth.client_secret.is_some() {
             endpoints::check_issuer(known.as_ref(), &found.metadata)?;
         }
         manager.set_metadata(found.metadata);
-        let request = request(address, back, challenge, known);
+        let request = authorization_request(address, back, challenge, known);
         let session = Box::pin(AuthorizationSession::new(manager, request)).await;
         session.map_err(|(_, error)| error.to_string())
     }
@@ -232,24 +238,24 @@ impl<'a> LoginPage<'a> {
     }
 }
 
-fn slow() -> String {
+fn discovery_timeout() -> String {
     format!(
         "its authorization server was not found within {} s",
-        DISCOVERY.as_secs()
+        DISCOVERY_TIMEOUT.as_secs()
     )
 }
 
 /// Text of other parties for a message: secrets masked, escaped and truncated.
-fn shown(address: &Address, words: &str, max: usize) -> String {
-    text::inline(&masked_text(&address.hide(words)), max)
+fn sanitize(address: &ServerAddress, words: &str, max: usize) -> String {
+    text::escape_line(&mask_text(&address.mask(words)), max)
 }
 
 /// Returns the operator's client secret if the login was made with it and its recipient has not changed.
-fn secret<'a>(
+fn client_secret<'a>(
     oauth: &'a OAuth,
     stored: &StoredCredentials,
     found: &AuthorizationMetadataResolution,
-) -> Option<&'a Hidden> {
+) -> Option<&'a HiddenValue> {
     let issuer = &found.metadata.issuer;
     // Without a named issuer, the server itself issues tokens.
     let same = stored.issuer == *issuer && (issuer.is_some() || !found.source.is_discovered());
@@ -257,8 +263,8 @@ fn secret<'a>(
     oauth.client_secret.as_ref().filter(|_| known)
 }
 
-fn request(
-    address: &Address,
+fn authorization_request(
+    address: &ServerAddress,
     back: &str,
     challenge: Option<String>,
     known: Option<StoredCredentials>,
@@ -295,7 +301,7 @@ fn request(
 }
 
 /// Sends a request to the server to obtain its authentication challenge.
-async fn probe(server: &str, address: &Address) -> Option<String> {
+async fn probe_challenge(server: &str, address: &ServerAddress) -> Option<String> {
     let client = crate::web::client(server, address).ok()?;
     let message =
         serde_json::json!({"jsonrpc": "2.0", "id": 0, "method": "server/discover", "params": {}});
@@ -313,7 +319,7 @@ async fn probe(server: &str, address: &Address) -> Option<String> {
     said.to_str().ok().map(str::to_owned)
 }
 
-impl File {
+impl LoginFile {
     fn read(&self) -> Result<Option<StoredCredentials>, AuthError> {
         let broken = |words: String| AuthError::CredentialStoreError(words);
         let text = match read_text(&self.path, MAX_FILE) {
@@ -321,19 +327,20 @@ impl File {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(broken(error.to_string())),
         };
-        let kept: Kept = serde_json::from_str(&text).map_err(|error| broken(error.to_string()))?;
+        let kept: StoredLogin =
+            serde_json::from_str(&text).map_err(|error| broken(error.to_string()))?;
         Ok((kept.url == self.url).then_some(kept.credentials))
     }
 }
 
 #[async_trait]
-impl CredentialStore for File {
+impl CredentialStore for LoginFile {
     async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
         self.read()
     }
 
     async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
-        let kept = Kept {
+        let kept = StoredLogin {
             url: self.url.clone(),
             credentials,
         };
@@ -351,7 +358,7 @@ impl CredentialStore for File {
 }
 
 /// Never readable by others, not even temporarily.
-fn write(path: &Path, kept: &Kept) -> io::Result<()> {
+fn write(path: &Path, kept: &StoredLogin) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
     fs::set_permissions(folder, Permissions::from_mode(0o700))?;
@@ -370,14 +377,14 @@ mod tests {
 
     use super::*;
 
-    fn address(url: &str) -> Address {
-        Address::parse("one", url, BTreeMap::new(), false).unwrap()
+    fn address(url: &str) -> ServerAddress {
+        ServerAddress::parse("one", url, BTreeMap::new(), false).unwrap()
     }
 
     #[tokio::test]
-    async fn tokens_lie_with_their_owner_and_belong_to_one_address() {
+    async fn tokens_are_private_and_bound_to_one_url() {
         let dir = tempfile::tempdir().unwrap();
-        let logins = Logins::at(dir.path().join("logins"));
+        let logins = LoginStore::in_folder(dir.path().join("logins"));
         let file = logins.file("one", &address("https://example.org/mcp"));
         assert!(file.load().await.unwrap().is_none());
         let credentials =
@@ -396,10 +403,10 @@ mod tests {
     }
 
     #[test]
-    fn whoever_needs_more_keeps_what_there_was() {
+    fn requesting_more_scopes_keeps_the_granted_ones() {
         let known = StoredCredentials::new("me".to_owned(), None, vec!["read".to_owned()], None);
         let challenge = r#"Bearer error="insufficient_scope", scope="write read""#.to_owned();
-        let request = request(
+        let request = authorization_request(
             &address("https://example.org/mcp"),
             "http://b",
             Some(challenge),

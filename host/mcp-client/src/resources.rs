@@ -11,15 +11,15 @@ use tokio::time::timeout;
 use toolhost_contract::{Failure, Part, text};
 
 use crate::results;
-use crate::server::Shared;
+use crate::server::ServerShared;
 
 const MAX_PAGES: usize = 50;
 /// Maximum number of resources of one server.
 const MAX_RESOURCES: usize = 1_000;
 const MAX_TEXT: usize = 1_000;
-const LISTING: Duration = Duration::from_secs(30);
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
-impl Shared {
+impl ServerShared {
     /// Returns `[{uri, name, server, media_type, description}]`; empty for a server without resources.
     pub async fn resources(&self) -> Result<Vec<Value>, Failure> {
         let live = self
@@ -47,7 +47,7 @@ impl Shared {
             found.truncate(MAX_RESOURCES);
             Ok::<_, ServiceError>(found)
         };
-        match timeout(LISTING, pages).await {
+        match timeout(LIST_TIMEOUT, pages).await {
             Ok(Ok(found)) => Ok(found),
             Ok(Err(error)) => Err(self.refused(&error)),
             Err(_) => Err(unavailable(&format!(
@@ -58,9 +58,9 @@ impl Shared {
     }
 
     fn shown(&self, one: Resource) -> Value {
-        let cut = |said: Option<String>| said.map(|said| text::inline(&said, MAX_TEXT));
+        let cut = |said: Option<String>| said.map(|said| text::escape_line(&said, MAX_TEXT));
         json!({
-            "uri": text::inline(&one.uri, 4_000), "name": text::inline(&one.name, MAX_TEXT),
+            "uri": text::escape_line(&one.uri, 4_000), "name": text::escape_line(&one.name, MAX_TEXT),
             "server": self.config.name, "media_type": cut(one.mime_type),
             "description": cut(one.description.or(one.title)),
         })
@@ -106,12 +106,12 @@ impl Shared {
                 } else {
                     "mcp_error"
                 };
-                let said = text::block(&error.message, MAX_TEXT);
+                let said = text::escape_lines(&error.message, MAX_TEXT);
                 Failure::new(code, format!("server `{server}` returned an error: {said}"))
             }
             other => unavailable(&format!(
                 "server `{server}`: {}",
-                text::inline(&other.to_string(), 300)
+                text::escape_line(&other.to_string(), 300)
             )),
         }
     }

@@ -33,7 +33,7 @@ pub fn outcome(server: &str, result: CallToolResult) -> Result<Outcome, CallErro
         let message = if said.trim().is_empty() || said == "(no output)" {
             format!("the tool of the server `{server}` failed without a reason")
         } else {
-            text::block(&said, MAX_MESSAGE)
+            text::escape_lines(&said, MAX_MESSAGE)
         };
         outcome.error = Some(Failure::new("mcp_tool_error", message));
     }
@@ -43,7 +43,7 @@ pub fn outcome(server: &str, result: CallToolResult) -> Result<Outcome, CallErro
 pub fn parts(server: &str, blocks: Vec<ContentBlock>) -> Result<Vec<Part>, CallError> {
     if blocks.len() > MAX_BLOCKS {
         let found = blocks.len();
-        return Err(beyond(format!(
+        return Err(output_limit_error(format!(
             "the server `{server}` returned {found} blocks of content, the limit is {MAX_BLOCKS}"
         )));
     }
@@ -58,7 +58,7 @@ pub fn parts(server: &str, blocks: Vec<ContentBlock>) -> Result<Vec<Part>, CallE
 pub fn contents(server: &str, contents: Vec<ResourceContents>) -> Result<Vec<Part>, CallError> {
     if contents.len() > MAX_BLOCKS {
         let found = contents.len();
-        return Err(beyond(format!(
+        return Err(output_limit_error(format!(
             "the server `{server}` returned {found} contents, the limit is {MAX_BLOCKS}"
         )));
     }
@@ -81,7 +81,7 @@ impl Budget<'_> {
     fn part(&mut self, block: ContentBlock) -> Result<Part, CallError> {
         Ok(match block {
             ContentBlock::Text(content) => {
-                self.take(content.text.len())?;
+                self.spend(content.text.len())?;
                 Part::Text(content.text)
             }
             ContentBlock::Image(content) => Part::Image {
@@ -94,10 +94,11 @@ impl Budget<'_> {
             },
             ContentBlock::Resource(content) => self.resource(content.resource)?,
             ContentBlock::ResourceLink(link) => {
-                self.take(link.uri.len() + link.name.len())?;
+                self.spend(link.uri.len() + link.name.len())?;
                 Part::ResourceLink {
-                    uri: text::inline(&link.uri, MAX_URI),
-                    name: Some(text::inline(&link.name, MAX_NAME)).filter(|name| !name.is_empty()),
+                    uri: text::escape_line(&link.uri, MAX_URI),
+                    name: Some(text::escape_line(&link.name, MAX_NAME))
+                        .filter(|name| !name.is_empty()),
                     media_type: link.mime_type.map(|kind| media_type(Some(&kind))),
                 }
             }
@@ -112,7 +113,7 @@ impl Budget<'_> {
     fn resource(&mut self, contents: ResourceContents) -> Result<Part, CallError> {
         Ok(match contents {
             ResourceContents::TextResourceContents { text, .. } => {
-                self.take(text.len())?;
+                self.spend(text.len())?;
                 Part::Text(text)
             }
             ResourceContents::BlobResourceContents {
@@ -126,8 +127,8 @@ impl Budget<'_> {
                 name: uri
                     .rsplit('/')
                     .next()
-                    .map(|name| text::inline(name, MAX_NAME)),
-                uri: Some(text::inline(&uri, MAX_URI)),
+                    .map(|name| text::escape_line(name, MAX_NAME)),
+                uri: Some(text::escape_line(&uri, MAX_URI)),
             },
             _ => Part::Other {
                 kind: "resource".to_owned(),
@@ -136,7 +137,7 @@ impl Budget<'_> {
         })
     }
 
-    fn take(&mut self, size: usize) -> Result<(), CallError> {
+    fn spend(&mut self, size: usize) -> Result<(), CallError> {
         self.left = self
             .left
             .checked_sub(size)
@@ -145,7 +146,7 @@ impl Budget<'_> {
     }
 
     fn bytes(&mut self, encoded: &str) -> Result<Vec<u8>, CallError> {
-        self.take(encoded.len())?;
+        self.spend(encoded.len())?;
         STANDARD.decode(encoded.as_bytes()).map_err(|_| {
             CallError::new(
                 ErrorClass::Failed,
@@ -168,12 +169,12 @@ fn media_type(said: Option<&str>) -> String {
 }
 
 fn too_large(server: &str, size: usize) -> CallError {
-    beyond(format!(
+    output_limit_error(format!(
         "the server `{server}` returned {size} bytes, the limit is {MAX_BYTES}"
     ))
 }
 
-fn beyond(message: String) -> CallError {
+fn output_limit_error(message: String) -> CallError {
     CallError::new(ErrorClass::OutputLimit, message).recommend("request less at once")
 }
 
@@ -200,7 +201,7 @@ mod tests {
 
     // R-422, R-424
     #[test]
-    fn r_422_every_kind_of_content_has_its_part() {
+    fn r_422_every_kind_of_content_is_converted() {
         check(
             json!({"content": [
                 {"type": "text", "text": "hi"},
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_of_the_tool_is_no_error_of_the_host() {
+    fn a_tool_failure_is_not_a_host_error() {
         check(
             json!({"content": [{"type": "text", "text": "no such city"}], "isError": true}),
             expect![[r#"
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_or_broken_is_refused() {
+    fn oversized_and_invalid_results_are_refused() {
         check(
             json!({"content": [{"type": "image", "data": "!", "mimeType": "image/png"}]}),
             expect!["the server `one` returned data that is not base64 (mcp_bad_response)"],

@@ -12,37 +12,37 @@ use toolhost_contract::BoxFuture;
 use rmcp::model::SubscriptionFilter;
 use rmcp::service::{RoleClient, RunningService, Subscription};
 
-use crate::calls::Ask;
-use crate::config::{ServerConfig, Way};
+use crate::config::{ServerConfig, TransportConfig};
+use crate::connection::{self, Connection, ConnectionHandle};
 use crate::dial::Dial;
-use crate::error::{ServerError, wrote};
+use crate::error::{ServerError, format_last_lines};
 use crate::handler::Handler;
-use crate::link::{self, Link, Live};
-use crate::listing::{Judges, Listing, list};
-use crate::log::{Log, Write};
-use crate::state::State;
+use crate::listing::{Listing, ListingChecks, list};
+use crate::log::{ServerLogger, WriteLine};
+use crate::running_calls::AskUser;
+use crate::server_state::ServerState;
 
 /// Maximum number of concurrent calls of one server.
-const IN_FLIGHT: u32 = 16;
-const FIRST_WAIT: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_CONCURRENT_CALLS: u32 = 16;
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// Consecutive failures after which a server is not restarted.
-const FAILURES: u32 = 5;
+const MAX_FAILURES: u32 = 5;
 /// How long a server must be up until its failures are reset.
-const STEADY: Duration = Duration::from_secs(60);
+const RECOVERY_PERIOD: Duration = Duration::from_secs(60);
 /// Minimum time between two lists, however often a server announces changes. It doubles each time the server announces
 /// a change right after a list.
-const LIST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(64);
+const MIN_LIST_PAUSE: Duration = Duration::from_secs(1);
+const MAX_LIST_PAUSE: Duration = Duration::from_secs(64);
 /// A list is not repeated before this many times the duration of the previous one.
-const LIST_SHARE: u32 = 10;
+const LIST_PAUSE_FACTOR: u32 = 10;
 /// How often to check while tools wait for an approval, which another program can record.
-const RECHECK: Duration = Duration::from_secs(60);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// Timeout for closing a connection before it is dropped.
-const CLOSING: Duration = Duration::from_secs(8);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// An event of a server.
-pub enum News {
+pub enum ServerEvent {
     /// Its tools were listed for the first time, or have changed.
     Listed(Arc<Listing>),
     /// It was lost or could not be reached, and will be retried.
@@ -51,61 +51,61 @@ pub enum News {
     GaveUp(ServerError),
 }
 
-pub type Hear = dyn Fn(&Arc<Shared>, News) + Send + Sync;
+pub type EventListener = dyn Fn(&Arc<ServerShared>, ServerEvent) + Send + Sync;
 
 /// The host's resources that a server needs.
-pub struct Surroundings {
-    pub judges: Judges,
+pub struct ServerContext {
+    pub checks: ListingChecks,
     /// The destination of its log lines.
-    pub log: Arc<Write>,
+    pub log: Arc<WriteLine>,
     /// For calls that cannot ask the user themselves.
-    pub ask: Option<Arc<Ask>>,
-    pub hear: Box<Hear>,
+    pub ask: Option<Arc<AskUser>>,
+    pub on_event: Box<EventListener>,
 }
 
 /// The state that calls share with the supervisor of the server.
-pub struct Shared {
+pub struct ServerShared {
     pub config: ServerConfig,
-    pub log: Arc<Log>,
-    pub ask: Option<Arc<Ask>>,
+    pub log: Arc<ServerLogger>,
+    pub ask: Option<Arc<AskUser>>,
     permits: Semaphore,
-    state: watch::Sender<State>,
+    state: watch::Sender<ServerState>,
     listing: Mutex<Option<Arc<Listing>>>,
     relist: Notify,
 }
 
 /// A running server. Dropping it ends the server abruptly; see [`Server::stop`].
 pub struct Server {
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
 impl Server {
-    pub fn start(config: ServerConfig, dial: Box<dyn Dial>, around: Surroundings) -> Self {
-        let shared = Arc::new(Shared {
-            log: Arc::new(Log::hiding(config.secrets(), around.log)),
+    pub fn start(config: ServerConfig, dial: Box<dyn Dial>, around: ServerContext) -> Self {
+        let shared = Arc::new(ServerShared {
+            log: Arc::new(ServerLogger::with_secrets(config.secrets(), around.log)),
             config,
             ask: around.ask,
-            permits: Semaphore::new(IN_FLIGHT as usize),
-            state: watch::Sender::new(State::Starting),
+            permits: Semaphore::new(MAX_CONCURRENT_CALLS as usize),
+            state: watch::Sender::new(ServerState::Starting),
             listing: Mutex::default(),
             relist: Notify::new(),
         });
         let (stop, stopped) = watch::channel(false);
-        let minder = Minder {
+        let minder = ServerSupervisor {
             shared: Arc::clone(&shared),
-            old: AtomicBool::new(false),
+            is_legacy: AtomicBool::new(false),
             dial,
-            judges: around.judges,
-            hear: around.hear,
-            stopped,
+            checks: around.checks,
+            on_event: around.on_event,
+            stop: stopped,
         };
-        let task = tokio::spawn(minder.mind());
+        let task = tokio::spawn(minder.run());
         Self { shared, stop, task }
     }
 
-    pub fn shared(&self) -> &Arc<Shared> {
+    pub fn shared(&self) -> &Arc<ServerShared> {
         &self.shared
     }
 
@@ -123,16 +123,16 @@ impl Drop for Server {
     }
 }
 
-impl Shared {
-    pub fn state(&self) -> State {
+impl ServerShared {
+    pub fn state(&self) -> ServerState {
         self.state.borrow().clone()
     }
 
     /// Waits until another call may run: concurrently, or exclusively if the server asks questions that cannot be
     /// assigned to a call.
     pub async fn permit(&self) -> Option<SemaphorePermit<'_>> {
-        let alone = matches!(self.state(), State::Up(live) if live.is_ambiguous());
-        let wanted = if alone { IN_FLIGHT } else { 1 };
+        let alone = matches!(self.state(), ServerState::Up(live) if live.is_ambiguous());
+        let wanted = if alone { MAX_CONCURRENT_CALLS } else { 1 };
         self.permits.acquire_many(wanted).await.ok()
     }
 
@@ -143,26 +143,26 @@ impl Shared {
     }
 
     /// Waits for the end of the first attempt.
-    pub async fn first(&self) -> Result<Arc<Listing>, ServerError> {
+    pub async fn first_listing(&self) -> Result<Arc<Listing>, ServerError> {
         let mut state = self.state.subscribe();
-        let over = state.wait_for(|state| !matches!(state, State::Starting));
+        let over = state.wait_for(|state| !matches!(state, ServerState::Starting));
         let state = over.await.map(|state| state.clone());
-        match (state.unwrap_or(State::Stopped), self.listing()) {
-            (State::Up(_), Some(listing)) => Ok(listing),
-            (State::GaveUp { error }, _) => Err(error),
-            (state, _) => Err(self.down(&state)),
+        match (state.unwrap_or(ServerState::Stopped), self.listing()) {
+            (ServerState::Up(_), Some(listing)) => Ok(listing),
+            (ServerState::GaveUp { error }, _) => Err(error),
+            (state, _) => Err(self.unavailable(&state)),
         }
     }
 
     /// The connection; waits while there is none yet.
-    pub async fn live(&self) -> Result<Arc<Live>, ServerError> {
+    pub async fn live(&self) -> Result<Arc<ConnectionHandle>, ServerError> {
         let mut state = self.state.subscribe();
-        let over = state.wait_for(|state| !matches!(state, State::Starting));
+        let over = state.wait_for(|state| !matches!(state, ServerState::Starting));
         match over.await.map(|state| state.clone()) {
-            Ok(State::Up(live)) => Ok(live),
-            Ok(State::GaveUp { error }) => Err(error),
-            Ok(state) => Err(self.down(&state)),
-            Err(_) => Err(self.down(&State::Stopped)),
+            Ok(ServerState::Up(live)) => Ok(live),
+            Ok(ServerState::GaveUp { error }) => Err(error),
+            Ok(state) => Err(self.unavailable(&state)),
+            Err(_) => Err(self.unavailable(&ServerState::Stopped)),
         }
     }
 
@@ -171,46 +171,48 @@ impl Shared {
         self.relist.notify_one();
     }
 
-    fn down(&self, state: &State) -> ServerError {
+    fn unavailable(&self, state: &ServerState) -> ServerError {
         let server = self.config.name.clone();
         match state {
-            State::Waiting { reason, wait } => ServerError::Down {
+            ServerState::Waiting { reason, wait } => ServerError::Down {
                 server,
                 reason: format!(
                     "{reason}; the next attempt starts within {} s",
                     wait.as_secs().max(1)
                 ),
             },
-            State::GaveUp { error } => error.clone(),
-            State::Starting | State::Up(_) | State::Stopped => ServerError::Stopped { server },
+            ServerState::GaveUp { error } => error.clone(),
+            ServerState::Starting | ServerState::Up(_) | ServerState::Stopped => {
+                ServerError::Stopped { server }
+            }
         }
     }
 
-    fn set(&self, state: State) {
+    fn set_state(&self, state: ServerState) {
         self.state.send_replace(state);
     }
 
-    fn keep(&self, listing: &Arc<Listing>) {
+    fn store_listing(&self, listing: &Arc<Listing>) {
         let mut kept = self.listing.lock().unwrap_or_else(PoisonError::into_inner);
         *kept = Some(Arc::clone(listing));
     }
 }
 
-struct Minder {
-    shared: Arc<Shared>,
+struct ServerSupervisor {
+    shared: Arc<ServerShared>,
     /// Whether it supports only the legacy protocol.
-    old: AtomicBool,
+    is_legacy: AtomicBool,
     dial: Box<dyn Dial>,
-    judges: Judges,
-    hear: Box<Hear>,
-    stopped: watch::Receiver<bool>,
+    checks: ListingChecks,
+    on_event: Box<EventListener>,
+    stop: watch::Receiver<bool>,
 }
 
-impl Minder {
-    async fn mind(self) {
+impl ServerSupervisor {
+    async fn run(self) {
         let mut failures = 0;
         loop {
-            let mut stopped = self.stopped.clone();
+            let mut stopped = self.stop.clone();
             let attempt = tokio::select! {
                 attempt = self.connect() => attempt,
                 _ = stopped.wait_for(|stop| *stop) => break,
@@ -218,76 +220,79 @@ impl Minder {
             let reason = match attempt {
                 Ok((link, listing)) => {
                     let begun = Instant::now();
-                    self.shared.keep(&listing);
+                    self.shared.store_listing(&listing);
                     // The tools are stored before the state becomes "up", so that waiters find them.
-                    self.tell(News::Listed(listing));
-                    self.shared.set(State::Up(Arc::clone(&link.live)));
-                    let end = self.attend(link).await;
-                    if begun.elapsed() >= STEADY {
+                    self.emit(ServerEvent::Listed(listing));
+                    self.shared
+                        .set_state(ServerState::Up(Arc::clone(&link.live)));
+                    let end = self.watch(link).await;
+                    if begun.elapsed() >= RECOVERY_PERIOD {
                         failures = 0;
                     }
                     match end {
-                        End::Stopped => break,
-                        End::Lost(reason) => format!("{reason}{}", self.last_lines()),
-                        End::Refused(error) => {
+                        ConnectionEnd::Stopped => break,
+                        ConnectionEnd::Lost(reason) => format!("{reason}{}", self.last_lines()),
+                        ConnectionEnd::Refused(error) => {
                             self.give_up(error);
                             return;
                         }
                     }
                 }
-                Err(error @ (ServerError::Config { .. } | ServerError::Login { .. })) => {
+                Err(error @ (ServerError::Config { .. } | ServerError::LoginRequired { .. })) => {
                     self.give_up(error);
                     return;
                 }
                 Err(error) => error.reason(),
             };
             failures += 1;
-            if failures >= FAILURES {
+            if failures >= MAX_FAILURES {
                 let server = self.shared.config.name.clone();
-                let reason =
-                    format!("{reason}; it failed {FAILURES} times in a row and is not restarted");
+                let reason = format!(
+                    "{reason}; it failed {MAX_FAILURES} times in a row and is not restarted"
+                );
                 self.give_up(ServerError::Down { server, reason });
                 return;
             }
-            let wait = (FIRST_WAIT * 2_u32.pow(failures - 1)).min(LONGEST_WAIT);
-            self.shared.set(State::Waiting {
+            let wait = (MIN_BACKOFF * 2_u32.pow(failures - 1)).min(MAX_BACKOFF);
+            self.shared.set_state(ServerState::Waiting {
                 reason: reason.clone(),
                 wait,
             });
-            self.tell(News::Lost { reason, wait });
+            self.emit(ServerEvent::Lost { reason, wait });
             tokio::select! {
                 () = sleep(wait) => {}
                 _ = stopped.wait_for(|stop| *stop) => break,
             }
         }
-        self.shared.set(State::Stopped);
+        self.shared.set_state(ServerState::Stopped);
     }
 
     fn give_up(&self, error: ServerError) {
-        self.shared.set(State::GaveUp {
+        self.shared.set_state(ServerState::GaveUp {
             error: error.clone(),
         });
-        self.tell(News::GaveUp(error));
+        self.emit(ServerEvent::GaveUp(error));
     }
 
     /// The last lines of a program often explain why it ended.
     fn last_lines(&self) -> String {
-        match self.shared.config.way {
-            Way::Stdio(_) => wrote(self.shared.log.tail().as_deref()),
-            Way::Http(_) => String::new(),
+        match self.shared.config.transport {
+            TransportConfig::Stdio(_) => format_last_lines(self.shared.log.tail().as_deref()),
+            TransportConfig::Http(_) => String::new(),
         }
     }
 
-    fn tell(&self, news: News) {
-        (self.hear)(&self.shared, news);
+    fn emit(&self, news: ServerEvent) {
+        (self.on_event)(&self.shared, news);
     }
 
-    fn connect(&self) -> BoxFuture<'_, Result<(Link, Arc<Listing>), ServerError>> {
+    fn connect(&self) -> BoxFuture<'_, Result<(Connection, Arc<Listing>), ServerError>> {
         Box::pin(async {
             let config = &self.shared.config;
-            self.judges.admit(config).await?;
+            self.checks.check_approved(config).await?;
             let link =
-                Link::connect(&*self.dial, &config.name, &self.shared.log, &self.old).await?;
+                Connection::connect(&*self.dial, &config.name, &self.shared.log, &self.is_legacy)
+                    .await?;
             match self.list(&link.live).await {
                 Ok(listing) => Ok((link, listing)),
                 Err(error) => {
@@ -298,49 +303,52 @@ impl Minder {
         })
     }
 
-    fn list<'a>(&'a self, live: &'a Live) -> BoxFuture<'a, Result<Arc<Listing>, ServerError>> {
+    fn list<'a>(
+        &'a self,
+        live: &'a ConnectionHandle,
+    ) -> BoxFuture<'a, Result<Arc<Listing>, ServerError>> {
         Box::pin(async move {
-            let listing = list(&self.shared.config, live, &self.judges).await?;
+            let listing = list(&self.shared.config, live, &self.checks).await?;
             Ok(Arc::new(listing))
         })
     }
 
-    async fn recheck(&self) {
+    async fn wait_for_recheck(&self) {
         match self.shared.listing() {
-            Some(listing) if !listing.changed.is_empty() => sleep(RECHECK).await,
+            Some(listing) if !listing.changed.is_empty() => sleep(RECHECK_INTERVAL).await,
             _ => std::future::pending().await,
         }
     }
 
     /// Stores a changed listing. An unchanged one has no effect, so that no event is sent and tools remain available.
-    fn take(&self, listing: Arc<Listing>) {
+    fn update_listing(&self, listing: Arc<Listing>) {
         let before = self.shared.listing();
         if before.is_some_and(|before| before.is_same(&listing)) {
             return;
         }
-        self.shared.keep(&listing);
-        self.tell(News::Listed(listing));
+        self.shared.store_listing(&listing);
+        self.emit(ServerEvent::Listed(listing));
     }
 
-    async fn attend(&self, link: Link) -> End {
-        let Link {
+    async fn watch(&self, link: Connection) -> ConnectionEnd {
+        let Connection {
             live,
             service,
             mut child,
             changed,
         } = link;
         let end = tokio::select! {
-            end = over(self.stopped.clone(), &service, &mut child) => end,
-            error = self.keep_listed(&live, &changed) => End::Refused(error),
+            end = wait_for_end(self.stop.clone(), &service, &mut child) => end,
+            error = self.keep_listed(&live, &changed) => ConnectionEnd::Refused(error),
         };
         // Running calls get their error now, not after the cleanup.
-        self.shared.set(match &end {
-            End::Stopped => State::Stopped,
-            End::Lost(reason) => State::Waiting {
+        self.shared.set_state(match &end {
+            ConnectionEnd::Stopped => ServerState::Stopped,
+            ConnectionEnd::Lost(reason) => ServerState::Waiting {
                 reason: reason.clone(),
-                wait: FIRST_WAIT,
+                wait: MIN_BACKOFF,
             },
-            End::Refused(error) => State::GaveUp {
+            ConnectionEnd::Refused(error) => ServerState::GaveUp {
                 error: error.clone(),
             },
         });
@@ -354,19 +362,19 @@ impl Minder {
     /// A server can delay a listing arbitrarily, so the caller waits for the end of the connection concurrently.
     fn keep_listed<'a>(
         &'a self,
-        live: &'a Live,
+        live: &'a ConnectionHandle,
         changed: &'a Notify,
     ) -> BoxFuture<'a, ServerError> {
         Box::pin(async move {
-            let mut listening = listen(live).await;
+            let mut listening = subscribe(live).await;
             let mut listed = Instant::now();
-            let mut pause = LIST_PAUSE;
+            let mut pause = MIN_LIST_PAUSE;
             loop {
                 let again = tokio::select! {
                     () = changed.notified() => true,
                     () = self.shared.relist.notified() => true,
-                    more = heard(&mut listening) => more,
-                    () = self.recheck() => true,
+                    more = next_change(&mut listening) => more,
+                    () = self.wait_for_recheck() => true,
                 };
                 if !again {
                     listening = None;
@@ -376,7 +384,7 @@ impl Minder {
                 sleep(pause.saturating_sub(quiet)).await;
                 let begun = Instant::now();
                 match self.list(live).await {
-                    Ok(listing) => self.take(listing),
+                    Ok(listing) => self.update_listing(listing),
                     Err(error @ ServerError::Config { .. }) => return error,
                     Err(error) => self.shared.log.line(&error.to_string()),
                 }
@@ -391,15 +399,15 @@ impl Minder {
 /// `took`.
 fn next_pause(pause: Duration, quiet: Duration, took: Duration) -> Duration {
     let pause = if quiet > pause * 2 {
-        LIST_PAUSE
+        MIN_LIST_PAUSE
     } else {
         pause * 2
     };
-    pause.max(took * LIST_SHARE).min(LONGEST_PAUSE)
+    pause.max(took * LIST_PAUSE_FACTOR).min(MAX_LIST_PAUSE)
 }
 
 /// Why a connection ended.
-enum End {
+enum ConnectionEnd {
     /// The host shuts down.
     Stopped,
     Lost(String),
@@ -407,20 +415,20 @@ enum End {
     Refused(ServerError),
 }
 
-async fn over(
+async fn wait_for_end(
     mut stopped: watch::Receiver<bool>,
     service: &RunningService<RoleClient, Handler>,
-    child: &mut Option<toolhost_process::Piped>,
-) -> End {
+    child: &mut Option<toolhost_process::PipedProcess>,
+) -> ConnectionEnd {
     tokio::select! {
-        _ = stopped.wait_for(|stop| *stop) => End::Stopped,
-        () = closed(service) => End::Lost("its connection was closed".to_owned()),
-        exit = ended(child) => End::Lost(format!("it ended: {exit}")),
+        _ = stopped.wait_for(|stop| *stop) => ConnectionEnd::Stopped,
+        () = wait_closed(service) => ConnectionEnd::Lost("its connection was closed".to_owned()),
+        exit = wait_exit(child) => ConnectionEnd::Lost(format!("it ended: {exit}")),
     }
 }
 
 /// Subscribes to changes. A server of the current protocol announces changes only to subscribers.
-async fn listen(live: &Live) -> Option<Subscription> {
+async fn subscribe(live: &ConnectionHandle) -> Option<Subscription> {
     let tells = live.info.capabilities.tools.as_ref()?.list_changed == Some(true);
     if !live.is_modern() || !tells {
         return None;
@@ -432,14 +440,14 @@ async fn listen(live: &Live) -> Option<Subscription> {
 }
 
 /// Waits for a change. Returns false if there are no further ones.
-async fn heard(listening: &mut Option<Subscription>) -> bool {
+async fn next_change(listening: &mut Option<Subscription>) -> bool {
     match listening {
         Some(subscription) => matches!(subscription.next().await, Ok(Some(_))),
         None => std::future::pending().await,
     }
 }
 
-async fn closed(service: &RunningService<RoleClient, Handler>) {
+async fn wait_closed(service: &RunningService<RoleClient, Handler>) {
     // There is no event for it. A program, which is the usual case, reports its end.
     const GLANCE: Duration = Duration::from_millis(100);
     while !service.peer().is_transport_closed() && !service.is_closed() {
@@ -447,11 +455,11 @@ async fn closed(service: &RunningService<RoleClient, Handler>) {
     }
 }
 
-async fn ended(child: &mut Option<toolhost_process::Piped>) -> String {
+async fn wait_exit(child: &mut Option<toolhost_process::PipedProcess>) -> String {
     match child {
-        Some(child) => match child.ended().await {
-            toolhost_process::Exit::Code(code) => format!("exit code {code}"),
-            toolhost_process::Exit::Signal(signal) => format!("signal {signal}"),
+        Some(child) => match child.wait().await {
+            toolhost_process::ExitReason::Code(code) => format!("exit code {code}"),
+            toolhost_process::ExitReason::Signal(signal) => format!("signal {signal}"),
             other => format!("{other:?}").to_lowercase(),
         },
         None => std::future::pending().await,
@@ -460,13 +468,13 @@ async fn ended(child: &mut Option<toolhost_process::Piped>) -> String {
 
 async fn close(
     mut service: RunningService<RoleClient, Handler>,
-    child: Option<toolhost_process::Piped>,
+    child: Option<toolhost_process::PipedProcess>,
 ) {
     // Closing the connection closes the program's input.
-    let _ = service.close_with_timeout(CLOSING).await;
+    let _ = service.close_with_timeout(CLOSE_TIMEOUT).await;
     drop(service);
     if let Some(child) = child {
-        link::end(child).await;
+        connection::end_program(child).await;
     }
 }
 

@@ -5,19 +5,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use toolhost_contract::BoxFuture;
-use toolhost_process::{Launcher, Piped, PipedCommand, Pipes};
+use toolhost_process::{Launcher, PipedCommand, PipedProcess, Pipes};
 
-use crate::config::Program;
-use crate::dial::{Dial, Dialed, Wire};
+use crate::config::ServerProgram;
+use crate::dial::{ClientTransport, Dial, DialedConnection};
 use crate::error::ServerError;
-use crate::expanded::hide;
-use crate::log::Log;
+use crate::expanded::mask_secrets;
+use crate::log::ServerLogger;
 
 /// Variables that every program inherits. Keys and tokens of the host are not among them.
-pub const VARIABLES: [&str; 6] = ["PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER"];
+pub const INHERITED_VARIABLES: [&str; 6] = ["PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER"];
 
 /// Variables that locate the certificates of private authorities: paths, not secrets.
-const CERTIFICATES: [&str; 18] = [
+const CERTIFICATE_VARIABLES: [&str; 18] = [
     "AWS_CA_BUNDLE",
     "BUNDLE_SSL_CA_CERT",
     "CARGO_HTTP_CAINFO",
@@ -38,26 +38,26 @@ const CERTIFICATES: [&str; 18] = [
     "UV_SYSTEM_CERTS",
 ];
 /// Read by npm and Yarn in any case.
-const NPM_CERTIFICATES: [&str; 2] = ["npm_config_cafile", "yarn_https_ca_file_path"];
+const NPM_CERTIFICATE_VARIABLES: [&str; 2] = ["npm_config_cafile", "yarn_https_ca_file_path"];
 
 fn is_inherited(name: &str) -> bool {
-    VARIABLES.contains(&name)
-        || CERTIFICATES.contains(&name)
-        || NPM_CERTIFICATES
+    INHERITED_VARIABLES.contains(&name)
+        || CERTIFICATE_VARIABLES.contains(&name)
+        || NPM_CERTIFICATE_VARIABLES
             .iter()
             .any(|npm| npm.eq_ignore_ascii_case(name))
 }
 
-pub struct Stdio {
+pub struct StdioDialer {
     pub server: String,
-    pub program: Program,
+    pub program: ServerProgram,
     /// Starts the warden that ends the program together with the host.
     pub launcher: Launcher,
     /// The host's own environment variables.
     pub host: Vec<(String, String)>,
 }
 
-impl Stdio {
+impl StdioDialer {
     pub(crate) fn command(&self) -> PipedCommand {
         let of_host = self
             .host
@@ -85,13 +85,13 @@ impl Stdio {
     }
 }
 
-impl Dial for Stdio {
-    fn dial(&self, log: Arc<Log>) -> BoxFuture<'_, Result<Dialed, ServerError>> {
+impl Dial for StdioDialer {
+    fn dial(&self, log: Arc<ServerLogger>) -> BoxFuture<'_, Result<DialedConnection, ServerError>> {
         Box::pin(async move {
-            let started = Piped::start(&self.launcher, &self.command()).await;
+            let started = PipedProcess::start(&self.launcher, &self.command()).await;
             let (child, pipes) = started.map_err(|error| ServerError::Start {
                 server: self.server.clone(),
-                reason: hide(&error.to_string(), &self.program.secrets()),
+                reason: mask_secrets(&error.to_string(), &self.program.secrets()),
             })?;
             let Pipes {
                 stdin,
@@ -99,8 +99,8 @@ impl Dial for Stdio {
                 stderr,
             } = pipes;
             let stderr = tokio::spawn(async move { log.follow(stderr).await });
-            Ok(Dialed {
-                wire: Wire::Pipes {
+            Ok(DialedConnection {
+                wire: ClientTransport::Pipes {
                     read: Box::new(stdout),
                     write: Box::new(stdin),
                 },
@@ -116,19 +116,19 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::config::Hidden;
+    use crate::config::HiddenValue;
 
     #[test]
-    fn a_program_gets_the_variables_it_was_given_and_no_secrets_of_the_host() {
+    fn a_program_inherits_no_secrets() {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let stdio = Stdio {
+        let stdio = StdioDialer {
             server: "one".to_owned(),
-            program: Program {
+            program: ServerProgram {
                 command: "x".into(),
                 args: Vec::new(),
                 env: BTreeMap::from([
-                    ("KEY".to_owned(), Hidden("k".to_owned())),
-                    ("LANG".to_owned(), Hidden("de".to_owned())),
+                    ("KEY".to_owned(), HiddenValue("k".to_owned())),
+                    ("LANG".to_owned(), HiddenValue("de".to_owned())),
                 ]),
                 cwd: PathBuf::from("/"),
             },
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn c_07_certificates_of_private_authorities_are_found_by_servers() {
+    fn c_07_certificate_variables_are_inherited() {
         let names = [
             "NODE_EXTRA_CA_CERTS",
             "SSL_CERT_FILE",

@@ -8,23 +8,23 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 use toolhost_contract::{
-    BoxFuture, Call, CallError, CallId, Descriptor, Event, NoSink, Outcome, Principal, Sink,
+    BoxFuture, Call, CallError, CallEvent, CallId, Descriptor, NoSink, Outcome, Principal, Sink,
     ToolName,
 };
 
 use crate::approvals::Approvals;
 use crate::backend::ServerTools;
-use crate::config::{Program, ServerConfig, TIMEOUT, Way};
-use crate::dial::{Dial, Dialed, Wire};
+use crate::config::{ServerConfig, ServerProgram, TIMEOUT, TransportConfig};
+use crate::dial::{ClientTransport, Dial, DialedConnection};
 use crate::error::ServerError;
-use crate::listing::Judges;
-use crate::log::Log;
-use crate::server::{News, Server, Shared, Surroundings};
+use crate::listing::ListingChecks;
+use crate::log::ServerLogger;
+use crate::server::{Server, ServerContext, ServerEvent, ServerShared};
 
 pub fn config(name: &str) -> ServerConfig {
     ServerConfig {
         name: name.to_owned(),
-        way: Way::Stdio(Program {
+        transport: TransportConfig::Stdio(ServerProgram {
             command: "server".into(),
             args: Vec::new(),
             env: std::collections::BTreeMap::new(),
@@ -33,51 +33,54 @@ pub fn config(name: &str) -> ServerConfig {
         include: Vec::new(),
         exclude: Vec::new(),
         timeout: TIMEOUT,
-        trust: false,
+        is_trusted: false,
     }
 }
 
 #[derive(Default)]
-pub struct Heard(Mutex<Vec<Event>>);
+pub struct RecordingSink(Mutex<Vec<CallEvent>>);
 
-impl Heard {
-    pub fn events(&self) -> Vec<Event> {
+impl RecordingSink {
+    pub fn events(&self) -> Vec<CallEvent> {
         self.0.lock().unwrap().clone()
     }
 }
 
-impl Sink for Heard {
-    fn event(&self, event: Event) {
+impl Sink for RecordingSink {
+    fn event(&self, event: CallEvent) {
         self.0.lock().unwrap().push(event);
     }
 }
 
 /// A server played by a test, which gets the number of the attempt and the other end of the pipes.
-pub struct Played(Box<dyn Fn(usize, DuplexStream) + Send + Sync>, AtomicUsize);
+pub struct ScriptedServer(Box<dyn Fn(usize, DuplexStream) + Send + Sync>, AtomicUsize);
 
-impl Played {
-    pub fn by(play: impl Fn(usize, DuplexStream) + Send + Sync + 'static) -> Box<dyn Dial> {
+impl ScriptedServer {
+    pub fn new(play: impl Fn(usize, DuplexStream) + Send + Sync + 'static) -> Box<dyn Dial> {
         Box::new(Self(Box::new(play), AtomicUsize::new(0)))
     }
 
     /// A server that answers each message with these lines.
     pub fn script(answer: impl Fn(&Value) -> Vec<String> + Send + Sync + 'static) -> Box<dyn Dial> {
         let answer = Arc::new(answer);
-        Self::by(move |_, pipes| {
+        Self::new(move |_, pipes| {
             let answer = Arc::clone(&answer);
-            tokio::spawn(speak(pipes, move |message| answer(message)));
+            tokio::spawn(respond(pipes, move |message| answer(message)));
         })
     }
 }
 
-impl Dial for Played {
-    fn dial(&self, _log: Arc<Log>) -> BoxFuture<'_, Result<Dialed, ServerError>> {
+impl Dial for ScriptedServer {
+    fn dial(
+        &self,
+        _log: Arc<ServerLogger>,
+    ) -> BoxFuture<'_, Result<DialedConnection, ServerError>> {
         let (ours, theirs) = tokio::io::duplex(64 << 10);
         (self.0)(self.1.fetch_add(1, Ordering::Relaxed), theirs);
         let (read, write) = tokio::io::split(ours);
         Box::pin(async {
-            Ok(Dialed {
-                wire: Wire::Pipes {
+            Ok(DialedConnection {
+                wire: ClientTransport::Pipes {
                     read: Box::new(read),
                     write: Box::new(write),
                 },
@@ -89,7 +92,7 @@ impl Dial for Played {
 }
 
 /// Reads lines of JSON and writes the lines that `answer` returns for each; ends at `EOF`.
-pub async fn speak(pipes: DuplexStream, answer: impl Fn(&Value) -> Vec<String>) {
+pub async fn respond(pipes: DuplexStream, answer: impl Fn(&Value) -> Vec<String>) {
     let (read, mut write) = tokio::io::split(pipes);
     let mut lines = BufReader::new(read).lines();
     while let Ok(Some(line)) = lines.next_line().await {
@@ -108,7 +111,7 @@ pub async fn speak(pipes: DuplexStream, answer: impl Fn(&Value) -> Vec<String>) 
 }
 
 /// The answers of a well-behaved server of the legacy protocol to everything but `tools/call`.
-pub fn decent(message: &Value, tools: &Value) -> Vec<String> {
+pub fn legacy_response(message: &Value, tools: &Value) -> Vec<String> {
     let result = match message["method"].as_str() {
         Some("initialize") => json!({
             "protocolVersion": "2025-11-25", "serverInfo": {"name": "decent", "version": "1"},
@@ -135,39 +138,41 @@ pub fn tool(name: &str) -> Value {
 }
 
 /// The events of a server that a test records.
-pub type Told = Arc<Mutex<Vec<String>>>;
+pub type EventLog = Arc<Mutex<Vec<String>>>;
 
-pub fn surroundings(approvals: &Arc<Approvals>) -> (Surroundings, Told) {
-    let told = Told::default();
+pub fn server_context(approvals: &Arc<Approvals>) -> (ServerContext, EventLog) {
+    let told = EventLog::default();
     let hear = {
         let told = Arc::clone(&told);
-        move |_: &Arc<Shared>, news: News| {
+        move |_: &Arc<ServerShared>, news: ServerEvent| {
             let words = match news {
-                News::Listed(listing) => {
+                ServerEvent::Listed(listing) => {
                     let names = listing
                         .tools
                         .iter()
                         .map(|one| one.descriptor.name.to_string());
                     let left = listing
-                        .left_out
+                        .excluded
                         .iter()
                         .map(|one| format!("not {}", one.tool));
                     format!("listed {}", names.chain(left).collect::<Vec<_>>().join(" "))
                 }
-                News::Lost { reason, wait } => format!("lost: {reason}; {} s", wait.as_secs()),
-                News::GaveUp(error) => format!("gave up: {error}"),
+                ServerEvent::Lost { reason, wait } => {
+                    format!("lost: {reason}; {} s", wait.as_secs())
+                }
+                ServerEvent::GaveUp(error) => format!("gave up: {error}"),
             };
             told.lock().unwrap().push(words);
         }
     };
-    let around = Surroundings {
-        judges: Judges {
+    let around = ServerContext {
+        checks: ListingChecks {
             accept: Arc::new(|_: &Descriptor| Ok(())),
             approvals: Arc::clone(approvals),
         },
         log: Arc::new(|_: &str| ()),
         ask: None,
-        hear: Box::new(hear),
+        on_event: Box::new(hear),
     };
     (around, told)
 }
@@ -180,9 +185,9 @@ pub fn approved(config: &ServerConfig) -> Arc<Approvals> {
 }
 
 /// Starts a server with everything approved.
-pub fn start(dial: Box<dyn Dial>) -> (Server, Told) {
+pub fn start(dial: Box<dyn Dial>) -> (Server, EventLog) {
     let config = config("one");
-    let (around, told) = surroundings(&approved(&config));
+    let (around, told) = server_context(&approved(&config));
     (Server::start(config, dial, around), told)
 }
 

@@ -11,27 +11,27 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use toolhost_contract::{BoxFuture, text};
 use url::Url;
 
-use crate::config::Address;
-use crate::dial::{Dial, Dialed, Wire};
+use crate::config::ServerAddress;
+use crate::dial::{ClientTransport, Dial, DialedConnection};
 use crate::error::ServerError;
-use crate::log::Log;
-use crate::login::Logins;
+use crate::log::ServerLogger;
+use crate::login::LoginStore;
 
 mod bounded;
 
-pub use bounded::Bounded;
+pub use bounded::BoundedClient;
 
-const CONNECT: Duration = Duration::from_secs(10);
-const REDIRECTS: usize = 5;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_REDIRECTS: usize = 5;
 
-pub struct Web {
+pub struct HttpDialer {
     pub server: String,
-    pub address: Address,
+    pub address: ServerAddress,
     /// Stored logins; `None` if none are stored.
-    pub logins: Option<Arc<Logins>>,
+    pub logins: Option<Arc<LoginStore>>,
 }
 
-impl Web {
+impl HttpDialer {
     fn config(&self) -> Result<StreamableHttpClientTransportConfig, ServerError> {
         let mut headers = HashMap::new();
         for (name, value) in &self.address.headers {
@@ -58,11 +58,11 @@ impl Web {
     }
 }
 
-impl Dial for Web {
-    fn dial(&self, log: Arc<Log>) -> BoxFuture<'_, Result<Dialed, ServerError>> {
+impl Dial for HttpDialer {
+    fn dial(&self, log: Arc<ServerLogger>) -> BoxFuture<'_, Result<DialedConnection, ServerError>> {
         Box::pin(async {
             let config = self.config()?;
-            let client = Bounded {
+            let client = BoundedClient {
                 client: client(&self.server, &self.address)?,
                 log,
             };
@@ -80,12 +80,14 @@ impl Dial for Web {
                 _ => None,
             };
             let wire = match login {
-                Some(client) => {
-                    Wire::Authorized(StreamableHttpClientTransport::with_client(client, config))
-                }
-                None => Wire::Http(StreamableHttpClientTransport::with_client(client, config)),
+                Some(client) => ClientTransport::Authorized(
+                    StreamableHttpClientTransport::with_client(client, config),
+                ),
+                None => ClientTransport::Http(StreamableHttpClientTransport::with_client(
+                    client, config,
+                )),
             };
-            Ok(Dialed {
+            Ok(DialedConnection {
                 wire,
                 child: None,
                 stderr: None,
@@ -95,12 +97,12 @@ impl Dial for Web {
 }
 
 /// Creates a client that sends the operator's headers only to the operator's host.
-pub fn client(server: &str, address: &Address) -> Result<reqwest::Client, ServerError> {
-    use_ring();
+pub fn client(server: &str, address: &ServerAddress) -> Result<reqwest::Client, ServerError> {
+    install_crypto_provider();
     let is_local = address.url.scheme() == "http";
     let mut builder = reqwest::Client::builder()
-        .connect_timeout(CONNECT)
-        .redirect(Policy::custom(stay));
+        .connect_timeout(CONNECT_TIMEOUT)
+        .redirect(Policy::custom(same_origin_redirects));
     if is_local {
         // A proxy cannot reach this machine and must not see unencrypted requests.
         builder = builder.no_proxy();
@@ -111,27 +113,27 @@ pub fn client(server: &str, address: &Address) -> Result<reqwest::Client, Server
     })
 }
 
-fn stay(attempt: Attempt<'_>) -> reqwest::redirect::Action {
-    match may_follow(attempt.previous(), attempt.url()) {
+fn same_origin_redirects(attempt: Attempt<'_>) -> reqwest::redirect::Action {
+    match check_redirect(attempt.previous(), attempt.url()) {
         Ok(()) => attempt.follow(),
         Err(words) => attempt.error(words),
     }
 }
 
-fn may_follow(previous: &[Url], to: &Url) -> Result<(), String> {
+fn check_redirect(previous: &[Url], to: &Url) -> Result<(), String> {
     let origin = to.origin();
     if previous.iter().any(|from| from.origin() != origin) {
-        let other = text::inline(&origin.ascii_serialization(), 200);
+        let other = text::escape_line(&origin.ascii_serialization(), 200);
         return Err(format!("it redirects to {other}, another host"));
     }
-    if previous.len() > REDIRECTS {
+    if previous.len() > MAX_REDIRECTS {
         return Err("it redirects too many times".to_owned());
     }
     Ok(())
 }
 
 /// Installs the crypto provider once per program. An existing one is the same.
-pub fn use_ring() {
+pub fn install_crypto_provider() {
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
 }
 

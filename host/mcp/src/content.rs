@@ -6,22 +6,22 @@ use rmcp::model::{
     CallToolResult, ContentBlock, JsonObject, MetaObject, Resource, ResourceContents,
 };
 use serde_json::{Value, json};
-use toolhost_contract::profile::Rendered;
+use toolhost_contract::profile::RenderedResult;
 use toolhost_contract::{CallError, Failure, Outcome, Part};
 
 /// Key in the `_meta` of a result: class and code of the error, for clients that handle errors by kind.
-const ERROR: &str = "dev.toolhost/error";
+const ERROR_KEY: &str = "dev.toolhost/error";
 
 /// When structured content is sent in addition to the content blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SendValue {
+pub(crate) enum StructuredContentPolicy {
     /// Always: the operator enabled it, or the tool lists an output schema, which clients validate against.
     Always,
     /// Only if it equals the text: some clients show their model the structured content instead of the text.
-    IfSame,
+    IfEqualToText,
 }
 
-impl SendValue {
+impl StructuredContentPolicy {
     fn apply(self, result: &mut CallToolResult, value: Option<Value>) {
         let says_the_same = |value: &Value| {
             let written = value.to_string();
@@ -32,16 +32,16 @@ impl SendValue {
     }
 }
 
-pub(crate) fn result(outcome: Outcome, value: SendValue) -> CallToolResult {
+pub(crate) fn tool_result(outcome: Outcome, value: StructuredContentPolicy) -> CallToolResult {
     let error = outcome.error.as_ref().map(failure_details);
     let mut content: Vec<_> = outcome
         .llm
         .iter()
         .enumerate()
-        .map(|(index, part)| block(index, part))
+        .map(|(index, part)| content_block(index, part))
         .collect();
     if content.is_empty() {
-        content.push(ContentBlock::text(text_instead(&outcome)));
+        content.push(ContentBlock::text(fallback_text(&outcome)));
     }
     let mut result = match error {
         Some(details) => CallToolResult::error(content).with_meta(Some(meta(details))),
@@ -52,12 +52,15 @@ pub(crate) fn result(outcome: Outcome, value: SendValue) -> CallToolResult {
 }
 
 /// A result in the format of a profile.
-pub(crate) fn rendered(shown: Rendered, value: SendValue) -> CallToolResult {
+pub(crate) fn profile_result(
+    shown: RenderedResult,
+    value: StructuredContentPolicy,
+) -> CallToolResult {
     let content: Vec<_> = shown
         .parts
         .iter()
         .enumerate()
-        .map(|(index, part)| block(index, part))
+        .map(|(index, part)| content_block(index, part))
         .collect();
     let mut result = if shown.is_error {
         CallToolResult::error(content)
@@ -69,7 +72,7 @@ pub(crate) fn rendered(shown: Rendered, value: SendValue) -> CallToolResult {
 }
 
 /// The result of a call that failed. It is a tool result, not a JSON-RPC error, so that the model sees it.
-pub(crate) fn failed(error: &CallError) -> CallToolResult {
+pub(crate) fn error_result(error: &CallError) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(error.for_model())])
         .with_meta(Some(meta(error_details(error))))
 }
@@ -83,23 +86,23 @@ fn failure_details(failure: &Failure) -> Value {
 }
 
 /// Key in the `_meta` of a result: ids with which the file changes of the call can be undone.
-const UNDO: &str = "dev.toolhost/undo";
+const UNDO_KEY: &str = "dev.toolhost/undo";
 
 /// Adds the undo ids of the call's commits.
-pub(crate) fn undoable(mut result: CallToolResult, commits: &[String]) -> CallToolResult {
+pub(crate) fn with_undo_ids(mut result: CallToolResult, commits: &[String]) -> CallToolResult {
     if !commits.is_empty() {
         let meta = result.meta.get_or_insert_with(MetaObject::default);
-        meta.0.insert(UNDO.to_owned(), json!({"ids": commits}));
+        meta.0.insert(UNDO_KEY.to_owned(), json!({"ids": commits}));
     }
     result
 }
 
 fn meta(details: Value) -> MetaObject {
-    MetaObject(JsonObject::from_iter([(ERROR.to_owned(), details)]))
+    MetaObject(JsonObject::from_iter([(ERROR_KEY.to_owned(), details)]))
 }
 
 /// The text of an outcome without content. Compact JSON, because it is for a model.
-fn text_instead(outcome: &Outcome) -> String {
+fn fallback_text(outcome: &Outcome) -> String {
     match (&outcome.error, &outcome.structured) {
         (Some(error), _) => error.for_model(),
         (None, Some(Value::String(text))) => text.clone(),
@@ -108,7 +111,7 @@ fn text_instead(outcome: &Outcome) -> String {
     }
 }
 
-fn block(index: usize, part: &Part) -> ContentBlock {
+fn content_block(index: usize, part: &Part) -> ContentBlock {
     match part {
         Part::Text(text) => ContentBlock::text(text.as_str()),
         Part::Json(value) => ContentBlock::text(value.to_string()),
@@ -126,8 +129,8 @@ fn block(index: usize, part: &Part) -> ContentBlock {
         } => {
             let uri = uri
                 .clone()
-                .unwrap_or_else(|| made_up_uri(index, name.as_deref()));
-            ContentBlock::resource(file(data, media_type, uri))
+                .unwrap_or_else(|| placeholder_uri(index, name.as_deref()));
+            ContentBlock::resource(embedded_resource(data, media_type, uri))
         }
         Part::ResourceLink {
             uri,
@@ -145,7 +148,7 @@ fn block(index: usize, part: &Part) -> ContentBlock {
     }
 }
 
-fn file(data: &[u8], media_type: &str, uri: String) -> ResourceContents {
+fn embedded_resource(data: &[u8], media_type: &str, uri: String) -> ResourceContents {
     let mime_type = Some(media_type.to_owned());
     let readable = media_type.starts_with("text/")
         || media_type.ends_with("json")
@@ -167,7 +170,7 @@ fn file(data: &[u8], media_type: &str, uri: String) -> ResourceContents {
 }
 
 /// Returns a placeholder URI that contains the file's name. The protocol requires a URI for every file.
-fn made_up_uri(index: usize, name: Option<&str>) -> String {
+fn placeholder_uri(index: usize, name: Option<&str>) -> String {
     use std::fmt::Write as _;
 
     let mut uri = format!("toolhost:/part/{index}");
@@ -191,8 +194,8 @@ mod tests {
     use super::*;
 
     #[expect(clippy::needless_pass_by_value, reason = "tables read better")]
-    fn check(outcome: Outcome, value: SendValue, expected: Value) {
-        let mut result = serde_json::to_value(result(outcome, value)).unwrap();
+    fn check(outcome: Outcome, value: StructuredContentPolicy, expected: Value) {
+        let mut result = serde_json::to_value(tool_result(outcome, value)).unwrap();
         assert_eq!(
             result.as_object_mut().unwrap().remove("resultType"),
             Some(json!("complete"))
@@ -205,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_has_its_block() {
+    fn each_part_becomes_a_content_block() {
         let name = |name: &str| Some(name.to_owned());
         let bytes = b"ab".to_vec();
         for (part, block) in [
@@ -267,15 +270,15 @@ mod tests {
             };
             check(
                 outcome,
-                SendValue::IfSame,
+                StructuredContentPolicy::IfEqualToText,
                 json!({"content": [block], "isError": false}),
             );
         }
     }
 
     #[test]
-    fn c_01_a_value_is_sent_when_the_content_says_the_same_or_it_is_wanted() {
-        use SendValue::{Always, IfSame};
+    fn c_01_structured_content_is_sent_if_equal_to_the_text_or_enabled() {
+        use StructuredContentPolicy::{Always, IfEqualToText};
         let value = json!({"n": 1});
         let of = |structured: &Value, llm: &[Part]| Outcome {
             llm: llm.to_vec(),
@@ -289,10 +292,10 @@ mod tests {
         let shown = |content: Value| json!({"content": content, "isError": false});
         let both = |content: Value| json!({"content": content, "isError": false, "structuredContent": value});
         for (llm, when, expected) in [
-            (&[][..], IfSame, both(json!([json]))),
-            (&same, IfSame, both(json!([json]))),
-            (&spoken, IfSame, shown(json!([text("one")]))),
-            (&more, IfSame, shown(json!([json, text("one")]))),
+            (&[][..], IfEqualToText, both(json!([json]))),
+            (&same, IfEqualToText, both(json!([json]))),
+            (&spoken, IfEqualToText, shown(json!([text("one")]))),
+            (&more, IfEqualToText, shown(json!([json, text("one")]))),
             (&spoken, Always, both(json!([text("one")]))),
         ] {
             check(of(&value, llm), when, expected);
@@ -307,10 +310,11 @@ mod tests {
     }
 
     #[test]
-    fn a_no_of_the_tool_is_an_error_with_its_code() {
+    fn a_tool_failure_is_an_error_result_with_its_code() {
         let mut failure = Failure::new("exit_status", "the command ended with 1");
         failure.recommendations.push("read its output".to_owned());
-        let meta = json!({ERROR: {"class": "failed", "code": "exit_status", "retryable": false}});
+        let meta =
+            json!({ERROR_KEY: {"class": "failed", "code": "exit_status", "retryable": false}});
         let said = text("the command ended with 1\n- read its output");
         let outcome = Outcome {
             error: Some(failure),
@@ -318,7 +322,7 @@ mod tests {
         };
         check(
             outcome.clone(),
-            SendValue::IfSame,
+            StructuredContentPolicy::IfEqualToText,
             json!({"content": [said], "isError": true, "_meta": meta}),
         );
         let outcome = Outcome {
@@ -327,17 +331,17 @@ mod tests {
         };
         check(
             outcome,
-            SendValue::IfSame,
+            StructuredContentPolicy::IfEqualToText,
             json!({"content": [text("oops")], "isError": true, "_meta": meta}),
         );
     }
 
     #[test]
-    fn a_failed_call_says_what_to_do() {
+    fn a_failed_call_contains_recommendations() {
         let error = CallError::new(ErrorClass::Denied, "Permission denied: no")
             .code("user_denied")
             .recommend("ask");
-        let result = serde_json::to_value(failed(&error)).unwrap();
+        let result = serde_json::to_value(error_result(&error)).unwrap();
         assert_eq!(
             result["content"],
             json!([text("Permission denied: no\n- ask")])
@@ -345,6 +349,6 @@ mod tests {
         assert_eq!(result["isError"], json!(true));
         let details =
             json!({"class": "permission_denied", "code": "user_denied", "retryable": false});
-        assert_eq!(result["_meta"], json!({ERROR: details}));
+        assert_eq!(result["_meta"], json!({ERROR_KEY: details}));
     }
 }

@@ -4,12 +4,12 @@
 //! Compiled only with the feature `conformance`, never in a shipped binary. All other requests are passed to the
 //! real server, so that the suite tests the complete call path with components.
 
-mod jobs;
-mod lists;
+mod elicitation;
+mod input_required;
+mod list_changes;
 mod prompts;
-mod pushes;
 mod resources;
-mod rounds;
+mod task_tools;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl WithFixtures {
 }
 
 /// Parses a fixture, which is written as protocol JSON like in the documentation of the suite.
-fn built<T: DeserializeOwned>(value: Value) -> T {
+fn from_json<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("a fixture is valid protocol JSON")
 }
 
@@ -56,18 +56,20 @@ fn tool(name: &str, description: &str) -> Value {
 }
 
 /// The protocol error for an unknown name.
-fn no_such(what: &str, name: &str) -> ErrorData {
-    let name = toolhost_contract::text::inline(name, 80);
+fn unknown_name(what: &str, name: &str) -> ErrorData {
+    let name = toolhost_contract::text::escape_line(name, 80);
     ErrorData::invalid_params(format!("unknown {what} {name}"), None)
 }
 
 fn tools() -> Vec<Tool> {
-    let of_rounds = rounds::tools().into_iter();
-    let others = pushes::tools().into_iter().chain(lists::tools());
+    let of_rounds = input_required::tools().into_iter();
+    let others = elicitation::tools()
+        .into_iter()
+        .chain(list_changes::tools());
     of_rounds
         .chain(others)
-        .chain(jobs::tools())
-        .map(built)
+        .chain(task_tools::tools())
+        .map(from_json)
         .collect()
 }
 
@@ -131,16 +133,16 @@ impl ServerHandler for WithFixtures {
         params: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        if let Some(response) = rounds::call(&params, &context) {
+        if let Some(response) = input_required::call(&params, &context) {
             return response;
         }
-        if let Some(response) = lists::call(&params.name) {
+        if let Some(response) = list_changes::call(&params.name) {
             return Ok(response);
         }
-        if let Some(response) = pushes::call(&params.name, &context).await {
+        if let Some(response) = elicitation::call(&params.name, &context).await {
             return response;
         }
-        match jobs::call(&self.0, &params, &context) {
+        match task_tools::call(&self.0, &params, &context) {
             Some(response) => response,
             None => self.0.call_tool(params, context).await,
         }
@@ -175,7 +177,7 @@ impl ServerHandler for WithFixtures {
         _request: CompleteRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        Ok(built(complete(serde_json::json!({
+        Ok(from_json(complete(serde_json::json!({
             "completion": {"values": ["paris", "park", "party"], "total": 3, "hasMore": false},
         }))))
     }
@@ -236,7 +238,7 @@ impl ServerHandler for WithFixtures {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        lists::listen(context).await
+        list_changes::listen(context).await
     }
 
     async fn on_custom_request(
@@ -268,7 +270,7 @@ impl ServerHandler for WithFixtures {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        match jobs::get(&request) {
+        match task_tools::get(&request) {
             Ok(result) => Ok(result),
             Err(_) => self.0.get_task(request, context).await,
         }
@@ -279,7 +281,7 @@ impl ServerHandler for WithFixtures {
         request: UpdateTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        match jobs::update(&request) {
+        match task_tools::update(&request) {
             Ok(()) => Ok(()),
             Err(_) => self.0.update_task(request, context).await,
         }
@@ -290,7 +292,7 @@ impl ServerHandler for WithFixtures {
         request: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        match jobs::cancel(&request) {
+        match task_tools::cancel(&request) {
             Ok(()) => Ok(()),
             Err(_) => self.0.cancel_task(request, context).await,
         }
@@ -305,7 +307,7 @@ fn capabilities(of_server: ServerCapabilities) -> ServerCapabilities {
     all["completions"] = serde_json::json!({});
     all["tools"]["listChanged"] = true.into();
     all["extensions"]["io.modelcontextprotocol/tasks"] = serde_json::json!({});
-    built(all)
+    from_json(all)
 }
 
 #[cfg(test)]
@@ -313,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_fixture_has_the_shape_of_the_protocol() {
+    fn every_fixture_is_valid_protocol_json() {
         let mut names: Vec<_> = tools().into_iter().map(|tool| tool.name).collect();
         let all = names.len();
         names.sort();

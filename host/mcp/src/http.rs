@@ -6,17 +6,17 @@
 
 mod body;
 mod connection;
-mod doors;
 mod endpoint;
 #[cfg(test)]
 mod fuzz;
 mod limits;
-mod message;
-mod newcomers;
+mod message_kind;
+mod origin_policy;
 mod sessions;
-mod share;
 mod token;
-mod workers;
+mod token_quota;
+mod unauthenticated_connections;
+mod worker_quota;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -31,23 +31,23 @@ use tokio_util::sync::CancellationToken;
 use toolhost_contract::{Principal, SessionKey};
 use toolhost_kernel::Kernel;
 
-pub use doors::{DoorError, HostName, Origin};
-pub use limits::Limits;
-pub use token::{NewToken, TokenError, Tokens};
+pub use limits::HttpLimits;
+pub use origin_policy::{AllowedOrigin, HostName, OriginPolicyError};
+pub use token::{GeneratedToken, TokenError, Tokens};
 
-use crate::ServerInfo;
+use crate::ServeOptions;
 use crate::server::Server;
-use crate::shared::Shared;
-use doors::Doors;
+use crate::server_state::ServerState;
 use endpoint::{Endpoint, PATH};
-use sessions::{Label, Sessions};
-use share::{TokenShare, TokenShares};
+use origin_policy::OriginPolicy;
+use sessions::{HttpSessions, RequestSession};
+use token_quota::{TokenQuota, TokenQuotas};
 
 /// From where an address may be reachable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum Exposure {
     /// This machine only.
-    Machine,
+    Loopback,
     /// Other machines too.
     Network,
 }
@@ -55,9 +55,9 @@ pub enum Reach {
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     #[error("{0} is reachable from other machines; add `--http-public` to allow that")]
-    Public(SocketAddr),
+    NotLoopback(SocketAddr),
     #[error("{0} is reachable from other machines; a token is required there")]
-    Open(SocketAddr),
+    TokenRequired(SocketAddr),
     #[error("cannot listen on {address}: {source}")]
     Bind {
         address: SocketAddr,
@@ -67,9 +67,9 @@ pub enum ListenError {
 
 impl ListenError {
     /// Checks whether the address may be served, before any resource is created for it.
-    pub fn check(address: SocketAddr, reach: Reach) -> Result<(), Self> {
-        if reach == Reach::Machine && !address.ip().is_loopback() {
-            return Err(Self::Public(address));
+    pub fn check(address: SocketAddr, reach: Exposure) -> Result<(), Self> {
+        if reach == Exposure::Loopback && !address.ip().is_loopback() {
+            return Err(Self::NotLoopback(address));
         }
         Ok(())
     }
@@ -79,12 +79,12 @@ impl ListenError {
 pub struct HttpOptions {
     /// `None`: requests are not authenticated.
     pub tokens: Option<Tokens>,
-    pub reach: Reach,
+    pub exposure: Exposure,
     /// Accepted values of `Host` besides localhost.
     pub hosts: Vec<HostName>,
     /// Accepted values of `Origin` besides those of this machine.
-    pub origins: Vec<Origin>,
-    pub limits: Limits,
+    pub origins: Vec<AllowedOrigin>,
+    pub limits: HttpLimits,
 }
 
 /// A server that is bound to its address and does not serve yet.
@@ -97,9 +97,9 @@ pub struct HttpServer {
 impl HttpServer {
     /// Binds the address. Port 0 selects a free port.
     pub async fn bind(address: SocketAddr, mut options: HttpOptions) -> Result<Self, ListenError> {
-        ListenError::check(address, options.reach)?;
+        ListenError::check(address, options.exposure)?;
         if !address.ip().is_loopback() && options.tokens.is_none() {
-            return Err(ListenError::Open(address));
+            return Err(ListenError::TokenRequired(address));
         }
         let bind = |source| ListenError::Bind { address, source };
         let listener = TcpListener::bind(address).await.map_err(bind)?;
@@ -131,19 +131,19 @@ impl HttpServer {
     pub async fn serve(
         self,
         kernel: Arc<Kernel>,
-        info: ServerInfo,
+        info: ServeOptions,
         stop: impl Future<Output = ()>,
         hurry: impl Future<Output = ()>,
     ) -> Result<(), crate::ServeError> {
-        let run = crate::run_name()?;
+        let run = crate::random_run_id()?;
         let limits = self.options.limits;
-        let sessions = Arc::new(Sessions::new(
+        let sessions = Arc::new(HttpSessions::new(
             Arc::clone(&kernel),
             limits.sessions,
             limits.idle,
         ));
         let cancel = CancellationToken::new();
-        let shared = Shared::new(kernel, info);
+        let shared = ServerState::new(kernel, info);
         let server = Server::new(Arc::clone(&shared), &run);
         // `OriginPolicy` checks hosts and origins before rmcp sees a request.
         let config = StreamableHttpServerConfig::default()
@@ -153,13 +153,13 @@ impl HttpServer {
             .disable_allowed_hosts()
             .disable_allowed_origins();
         let service = StreamableHttpService::new(
-            move || Ok(crate::handler(server.again())),
+            move || Ok(crate::handler(server.for_new_client())),
             Arc::clone(&sessions),
             config,
         );
         let endpoint = Arc::new(Endpoint {
-            doors: Doors::new(self.options.hosts, self.options.origins),
-            principals: TokenShares::new(self.options.tokens, &limits),
+            origin_policy: OriginPolicy::new(self.options.hosts, self.options.origins),
+            quotas: TokenQuotas::new(self.options.tokens, &limits),
             service,
             limits,
             shared,
@@ -167,19 +167,22 @@ impl HttpServer {
         });
         let serving = Arc::clone(&endpoint);
         connection::serve(self.listener, serving, sessions, cancel, stop, hurry).await;
-        endpoint.farewell();
+        endpoint.close_implicit_sessions();
         Ok(())
     }
 }
 
 /// Returns the quota of the request's user. `None` without HTTP.
-pub(crate) fn share(context: &RequestContext<RoleServer>) -> Option<Arc<TokenShare>> {
+pub(crate) fn quota_of(context: &RequestContext<RoleServer>) -> Option<Arc<TokenQuota>> {
     let parts = context.extensions.get::<Parts>()?;
     parts.extensions.get().map(Arc::clone)
 }
 
 /// Runs a part of a request within the worker limit of its user.
-pub(crate) async fn fairly<T>(share: Option<Arc<TokenShare>>, work: impl Future<Output = T>) -> T {
+pub(crate) async fn with_worker_quota<T>(
+    share: Option<Arc<TokenQuota>>,
+    work: impl Future<Output = T>,
+) -> T {
     match share {
         Some(share) => share.workers.run(work).await,
         None => work.await,
@@ -189,7 +192,10 @@ pub(crate) async fn fairly<T>(share: Option<Arc<TokenShare>>, work: impl Future<
 /// Returns the caller: over HTTP the user of the token and, in older protocols, the session; without HTTP the local
 /// user in the only session.
 pub(crate) fn caller(run: &str, context: &RequestContext<RoleServer>) -> Principal {
-    let key = match (context.extensions.get::<Label>(), share(context)) {
+    let key = match (
+        context.extensions.get::<RequestSession>(),
+        quota_of(context),
+    ) {
         (Some(label), _) => label.0.clone(),
         (None, Some(share)) => share.session_key(run),
         (None, None) => SessionKey::local(run),

@@ -5,40 +5,40 @@
 //! or changes the configuration.
 
 mod abort;
-mod answer;
-mod ask;
-mod call;
+mod call_queue;
+mod call_result;
 mod content;
-mod cuttable;
-mod events;
+mod event_relay;
 #[cfg(feature = "conformance")]
 mod fixtures;
 #[cfg(test)]
 mod fuzz;
-mod headers;
+mod header_annotations;
 pub mod http;
-mod keep;
-mod line;
+mod list_changed;
 mod noop;
-mod pages;
+mod pagination;
+mod prompts;
+mod result_store;
 mod roots;
-mod running;
+mod running_count;
 mod server;
-mod shape;
-mod shared;
-mod shelf;
+mod server_state;
 mod tasks;
-mod tools;
+mod tool_call;
+mod tool_list;
 mod transport;
-mod watch;
+mod truncate_structured;
+mod ttl_cache;
+mod value_count;
 
-pub use ask::{Asks, ClientAgents, Desk, KeyError};
 pub use noop::{serve_noop, serve_noop_http};
+pub use prompts::{ClientAgents, ClientRequestSettings, ElicitationPrompter, StateKeyError};
 
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use toolhost_contract::profile::{Others, Profile};
+use toolhost_contract::profile::{Profile, UnmappedTools};
 
 use rmcp::model::InitializeRequestParams;
 use rmcp::service::{ServerInitializeError, serve_server};
@@ -49,20 +49,20 @@ use toolhost_contract::{SessionKey, text};
 use toolhost_kernel::Kernel;
 
 /// Interval between removals of expired results and tasks.
-const SWEEP: Duration = Duration::from_mins(1);
+const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Identity and settings of the MCP server.
 #[derive(Debug, Clone)]
-pub struct ServerInfo {
+pub struct ServeOptions {
     pub name: String,
     pub version: String,
     /// Instructions for the model, sent once per session.
     pub instructions: Option<String>,
     /// The tool format in which tools are listed and called.
     pub profile: Profile,
-    pub others: Others,
+    pub others: UnmappedTools,
     /// Forwards approval prompts to the client. The kernel must use the same instance as its prompter.
-    pub desk: Option<Arc<Desk>>,
+    pub prompter: Option<Arc<ElicitationPrompter>>,
     /// Restrict the calls of a client to the roots that it declares.
     pub roots: bool,
     /// The host's own folders, under all their names, which roots never restrict. Set before [`Readiness::Loaded`].
@@ -92,16 +92,16 @@ pub enum Readiness {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionEnd {
     /// The client disconnected before its first request.
-    NotBegun,
+    BeforeInitialize,
     Ended,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     #[error("the MCP session failed to start: {0}")]
-    Begin(String),
+    Initialize(String),
     #[error("the MCP session ended unexpectedly: {0}")]
-    Broken(String),
+    Session(String),
     #[error("cannot generate random call ids: {0}")]
     Random(String),
 }
@@ -110,17 +110,17 @@ pub enum ServeError {
 /// during that time.
 pub async fn serve_stdio(
     kernel: Arc<Kernel>,
-    info: ServerInfo,
+    info: ServeOptions,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<SessionEnd, ServeError> {
-    let run = run_name()?;
+    let run = random_run_id()?;
     let (reader, writer) = rmcp::transport::io::stdio_pipes();
-    let reader = transport::Stoppable::new(reader, stop);
+    let reader = transport::StoppableReader::new(reader, stop);
     serve(kernel, info, &run, (reader, writer)).await
 }
 
 /// Returns a random prefix for the call ids of this server.
-fn run_name() -> Result<String, ServeError> {
+fn random_run_id() -> Result<String, ServeError> {
     let random = getrandom::u64().map_err(|error| ServeError::Random(error.to_string()))?;
     Ok(format!("{random:016x}"))
 }
@@ -130,7 +130,7 @@ fn run_name() -> Result<String, ServeError> {
 /// `session` is the prefix of every call id and must be unique per session.
 pub async fn serve<R, W>(
     kernel: Arc<Kernel>,
-    info: ServerInfo,
+    info: ServeOptions,
     session: &str,
     (reader, writer): (R, W),
 ) -> Result<SessionEnd, ServeError>
@@ -139,27 +139,27 @@ where
     W: AsyncWrite + Send + Unpin + 'static,
 {
     let (at_end, end) = oneshot::channel();
-    let transport = transport::Lines::new(reader, writer, at_end);
+    let transport = transport::LineTransport::new(reader, writer, at_end);
     let records = Arc::clone(&kernel);
-    let shared = shared::Shared::new(kernel, info);
+    let shared = server_state::ServerState::new(kernel, info);
     let ending = Arc::clone(&shared);
     let mut server = server::Server::new(shared, session);
-    server.line = line::Line::behind(transport.outbox());
+    server.call_queue = call_queue::CallQueue::with_outbox(transport.outbox());
     // Boxed because the future is large.
     let beginning = Box::pin(serve_server(handler(server), transport));
     let running = match beginning.await {
         Ok(running) => running,
-        Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(SessionEnd::NotBegun),
-        Err(error) => return Err(ServeError::Begin(error.to_string())),
+        Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(SessionEnd::BeforeInitialize),
+        Err(error) => return Err(ServeError::Initialize(error.to_string())),
     };
-    let client = client(running.peer().peer_info().as_deref());
+    let client = client_label(running.peer().peer_info().as_deref());
     let key = SessionKey::local(session);
     records.open_session(&key, &client);
     // rmcp waits some seconds for running calls after the end of input. Its token cancels them first.
     let calls = running.cancellation_token();
     let mut waiting = pin!(running.waiting());
     let sweeping = async {
-        let mut sweep = interval(SWEEP);
+        let mut sweep = interval(SWEEP_INTERVAL);
         loop {
             sweep.tick().await;
             ending.sweep();
@@ -173,11 +173,11 @@ where
         }
         () = sweeping => unreachable!("the sweep loop never ends"),
     };
-    ending.end(session);
+    ending.end_waiting(session);
     records.close_session(&key, &client);
     result
         .map(|_| SessionEnd::Ended)
-        .map_err(|error| ServeError::Broken(error.to_string()))
+        .map_err(|error| ServeError::Session(error.to_string()))
 }
 
 /// The request handler: the server, wrapped in the conformance fixtures if that feature is enabled.
@@ -193,9 +193,9 @@ pub(crate) fn handler(server: server::Server) -> Handler {
 }
 
 /// Returns the label of a client in records, with the name from its `initialize` request, if any.
-fn client(info: Option<&InitializeRequestParams>) -> String {
+fn client_label(info: Option<&InitializeRequestParams>) -> String {
     match info {
-        Some(info) => format!("mcp: {}", text::inline(&info.client_info.name, 60)),
+        Some(info) => format!("mcp: {}", text::escape_line(&info.client_info.name, 60)),
         None => "mcp".to_owned(),
     }
 }

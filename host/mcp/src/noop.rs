@@ -48,18 +48,18 @@ impl ServerHandler for Noop {
 pub async fn serve_noop() -> Result<(), ServeError> {
     let running = rmcp::serve_server(Noop, rmcp::transport::io::stdio_pipes())
         .await
-        .map_err(|error| ServeError::Begin(error.to_string()))?;
+        .map_err(|error| ServeError::Initialize(error.to_string()))?;
     running
         .waiting()
         .await
         .map(drop)
-        .map_err(|error| ServeError::Broken(error.to_string()))
+        .map_err(|error| ServeError::Session(error.to_string()))
 }
 
 /// Serves HTTP on a free loopback port until the process ends, without any layer around rmcp. `ready` receives the
 /// URL.
 pub async fn serve_noop_http(ready: impl FnOnce(&str)) -> Result<(), ServeError> {
-    let broken = |error: std::io::Error| ServeError::Broken(error.to_string());
+    let broken = |error: std::io::Error| ServeError::Session(error.to_string());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
         .map_err(broken)?;

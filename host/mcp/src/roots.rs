@@ -23,18 +23,18 @@ use toolhost_contract::policy::{Policy, Restriction};
 use toolhost_contract::{CallError, ErrorClass, text};
 
 /// How long a call waits for the client's roots.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time after which an unanswered request is repeated.
-const AGAIN: Duration = Duration::from_secs(30);
+const RETRY_AFTER: Duration = Duration::from_secs(30);
 /// Maximum number of roots. More are ignored.
-const MOST: usize = 64;
+const MAX_ROOTS: usize = 64;
 /// Maximum length of a root's path, in bytes.
-const MAX_NAME: usize = 4_096;
+const MAX_PATH: usize = 4_096;
 /// A path that matches no file, because file names cannot contain NUL.
-const NOWHERE: &str = "/\0";
+const UNMATCHABLE_PATH: &str = "/\0";
 
-const SILENT: &str = "the client declared roots but has not answered `roots/list` yet; call again, or start the host without `roots = true` under [mcp]";
-const ELSEWHERE: &str = "none of the client's roots is a folder on this machine (`file:///PATH`); open a local folder, or start the host without `roots = true` under [mcp]";
+const NO_ANSWER_ADVICE: &str = "the client declared roots but has not answered `roots/list` yet; call again, or start the host without `roots = true` under [mcp]";
+const NO_LOCAL_ROOTS_ADVICE: &str = "none of the client's roots is a folder on this machine (`file:///PATH`); open a local folder, or start the host without `roots = true` under [mcp]";
 
 #[derive(Default)]
 pub(crate) struct Roots {
@@ -43,44 +43,44 @@ pub(crate) struct Roots {
     /// Number of `roots/list_changed` notifications.
     changes: AtomicU64,
     /// Locked while a request is sent, so that concurrent calls send only one.
-    known: Mutex<Known>,
+    state: Mutex<RootsState>,
 }
 
 #[derive(Default)]
-struct Known {
-    said: Said,
+struct RootsState {
+    answer: RootsAnswer,
     /// Value of `changes` when the client was last asked.
-    at: Option<u64>,
-    asked: Option<Asked>,
+    answered_change: Option<u64>,
+    pending: Option<PendingRootsRequest>,
 }
 
 /// The client's last answer.
 #[derive(Default)]
-enum Said {
+enum RootsAnswer {
     #[default]
-    Nothing,
+    Unknown,
     /// The client has no roots. All granted folders are accessible.
-    NoFolders,
-    Folders(Held),
+    NoRoots,
+    Restricted(RootsRestriction),
 }
 
 /// The policy and folders to which roots are applied.
-pub(crate) struct Ground<'a> {
+pub(crate) struct RootsContext<'a> {
     pub(crate) policy: Arc<Policy>,
     /// The host's own folders, which roots never restrict.
-    pub(crate) own: &'a [String],
+    pub(crate) own_folders: &'a [String],
 }
 
 /// Restriction of calls to the client's roots.
 #[derive(Clone)]
-pub(crate) struct Held {
+pub(crate) struct RootsRestriction {
     pub(crate) restriction: Arc<Restriction>,
     /// Advice for denied calls.
     advice: Arc<str>,
 }
 
 /// A pending `roots/list` request. A late answer is still used.
-struct Asked {
+struct PendingRootsRequest {
     handle: RequestHandle<RoleServer>,
     at: u64,
     since: Instant,
@@ -89,7 +89,7 @@ struct Asked {
 }
 
 impl Roots {
-    pub(crate) fn declare(&self) {
+    pub(crate) fn mark_declared(&self) {
         self.declared.store(true, Relaxed);
     }
 
@@ -97,75 +97,85 @@ impl Roots {
         self.declared.load(Relaxed)
     }
 
-    pub(crate) fn changed(&self) {
+    pub(crate) fn mark_changed(&self) {
         self.changes.fetch_add(1, Relaxed);
     }
 
     /// Returns the restriction for this client's calls. Must run in the task of a request: rmcp uses it to choose the
     /// stream for the question.
-    pub(crate) async fn held(&self, peer: &Peer<RoleServer>, ground: &Ground<'_>) -> Option<Held> {
-        let mut known = self.known.lock().await;
+    pub(crate) async fn restriction(
+        &self,
+        peer: &Peer<RoleServer>,
+        ground: &RootsContext<'_>,
+    ) -> Option<RootsRestriction> {
+        let mut known = self.state.lock().await;
         let now = self.changes.load(Relaxed);
-        if known.at != Some(now) {
+        if known.answered_change != Some(now) {
             known.ask(peer, ground, now).await;
         }
-        match &known.said {
+        match &known.answer {
             // Without an answer after a change, the previous roots apply.
-            Said::Folders(held) => Some(held.clone()),
-            Said::NoFolders if known.at == Some(now) => None,
-            Said::Nothing | Said::NoFolders => Some(Held::nowhere(SILENT, ground)),
+            RootsAnswer::Restricted(held) => Some(held.clone()),
+            RootsAnswer::NoRoots if known.answered_change == Some(now) => None,
+            RootsAnswer::Unknown | RootsAnswer::NoRoots => {
+                Some(RootsRestriction::deny_all(NO_ANSWER_ADVICE, ground))
+            }
         }
     }
 }
 
-impl Known {
-    async fn ask(&mut self, peer: &Peer<RoleServer>, ground: &Ground<'_>, now: u64) {
-        let is_old = |asked: &mut Asked| asked.at != now || asked.since.elapsed() >= AGAIN;
-        if let Some(old) = self.asked.take_if(is_old) {
+impl RootsState {
+    async fn ask(&mut self, peer: &Peer<RoleServer>, ground: &RootsContext<'_>, now: u64) {
+        let is_old = |asked: &mut PendingRootsRequest| {
+            asked.at != now || asked.since.elapsed() >= RETRY_AFTER
+        };
+        if let Some(old) = self.pending.take_if(is_old) {
             let why = "the answer is no longer needed".to_owned();
             tokio::spawn(old.handle.cancel(Some(why)));
         }
-        if self.asked.is_none() {
+        if self.pending.is_none() {
             #[expect(deprecated, reason = "see the use above")]
             let request = ServerRequest::ListRootsRequest(ListRootsRequest::default());
             let options = PeerRequestOptions::no_options();
             let Ok(handle) = peer.send_cancellable_request(request, options).await else {
                 return;
             };
-            self.asked = Some(Asked {
+            self.pending = Some(PendingRootsRequest {
                 handle,
                 at: now,
                 since: Instant::now(),
                 waited: false,
             });
         }
-        let Some(asked) = &mut self.asked else { return };
+        let Some(asked) = &mut self.pending else {
+            return;
+        };
         let patience = if asked.waited {
             Duration::ZERO
         } else {
-            PATIENCE
+            ANSWER_TIMEOUT
         };
         let Ok(answer) = timeout(patience, &mut asked.handle.rx).await else {
             asked.waited = true;
             return;
         };
-        self.asked = None;
-        self.said = match answer {
-            Ok(Ok(ClientResult::ListRootsResult(roots))) => said(roots, ground).await,
+        self.pending = None;
+        self.answer = match answer {
+            Ok(Ok(ClientResult::ListRootsResult(roots))) => restriction_for(roots, ground).await,
             Ok(Err(ServiceError::McpError(error))) if error.code == ErrorCode::METHOD_NOT_FOUND => {
-                Said::NoFolders
+                RootsAnswer::NoRoots
             }
             // The next call sends the request again.
             _ => return,
         };
-        self.at = Some(now);
+        self.answered_change = Some(now);
     }
 }
 
-impl Held {
-    fn nowhere(why: &'static str, ground: &Ground<'_>) -> Self {
-        let only = [&[NOWHERE.to_owned()], ground.own].concat();
-        let restriction = Restriction::within(&only, &ground.policy);
+impl RootsRestriction {
+    fn deny_all(why: &'static str, ground: &RootsContext<'_>) -> Self {
+        let only = [&[UNMATCHABLE_PATH.to_owned()], ground.own_folders].concat();
+        let restriction = Restriction::to_directories(&only, &ground.policy);
         Self {
             restriction: Arc::new(restriction.expect("the restriction of a valid policy is valid")),
             advice: why.into(),
@@ -173,7 +183,7 @@ impl Held {
     }
 
     /// Adds advice about roots to a denied call.
-    pub(crate) fn explain(&self, error: CallError) -> CallError {
+    pub(crate) fn add_advice(&self, error: CallError) -> CallError {
         if error.class != ErrorClass::Denied {
             return error;
         }
@@ -182,21 +192,26 @@ impl Held {
 }
 
 #[expect(deprecated, reason = "see the use above")]
-async fn said(roots: ListRootsResult, ground: &Ground<'_>) -> Said {
+async fn restriction_for(roots: ListRootsResult, ground: &RootsContext<'_>) -> RootsAnswer {
     if roots.roots.is_empty() {
-        return Said::NoFolders;
+        return RootsAnswer::NoRoots;
     }
-    let folders: Vec<String> = roots.roots.iter().take(MOST).filter_map(folder).collect();
+    let folders: Vec<String> = roots
+        .roots
+        .iter()
+        .take(MAX_ROOTS)
+        .filter_map(root_path)
+        .collect();
     // Unusable roots must not count as no roots, which would allow everything.
     if folders.is_empty() {
-        return Said::Folders(Held::nowhere(ELSEWHERE, ground));
+        return RootsAnswer::Restricted(RootsRestriction::deny_all(NO_LOCAL_ROOTS_ADVICE, ground));
     }
     let advice = format!(
         "use files below the client's roots: {}; or open other folders in the client, or start the host without `roots = true` under [mcp]",
-        text::inline(&folders.join(", "), 1_000)
+        text::escape_line(&folders.join(", "), 1_000)
     );
     let within = Arc::clone(&ground.policy);
-    let own = ground.own.to_vec();
+    let own = ground.own_folders.to_vec();
     let made = tokio::task::spawn_blocking(move || {
         // Rules match resolved paths.
         let real = folders
@@ -204,27 +219,27 @@ async fn said(roots: ListRootsResult, ground: &Ground<'_>) -> Said {
             .filter_map(|folder| Path::new(folder).canonicalize().ok())
             .filter_map(|real| real.into_os_string().into_string().ok());
         let all: Vec<String> = real.chain(folders.iter().cloned()).chain(own).collect();
-        Restriction::within(&all, &within)
+        Restriction::to_directories(&all, &within)
     });
-    Said::Folders(match made.await {
-        Ok(Ok(restriction)) => Held {
+    RootsAnswer::Restricted(match made.await {
+        Ok(Ok(restriction)) => RootsRestriction {
             restriction: Arc::new(restriction),
             advice: advice.into(),
         },
-        Ok(Err(_)) | Err(_) => Held::nowhere(ELSEWHERE, ground),
+        Ok(Err(_)) | Err(_) => RootsRestriction::deny_all(NO_LOCAL_ROOTS_ADVICE, ground),
     })
 }
 
 /// Returns the path of a `file:` root: `file:///home/me/a%20b` is `/home/me/a b`. Other URIs are ignored.
 #[expect(deprecated, reason = "see the use above")]
-fn folder(root: &Root) -> Option<String> {
+fn root_path(root: &Root) -> Option<String> {
     let rest = root.uri.strip_prefix("file://")?;
     let path = rest.strip_prefix("localhost").unwrap_or(rest);
-    let is_plain = path.starts_with('/') && path.len() <= MAX_NAME && !path.contains(['?', '#']);
-    is_plain.then(|| decoded(path))?
+    let is_plain = path.starts_with('/') && path.len() <= MAX_PATH && !path.contains(['?', '#']);
+    is_plain.then(|| percent_decode(path))?
 }
 
-fn decoded(path: &str) -> Option<String> {
+fn percent_decode(path: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.bytes();
     while let Some(byte) = rest.next() {
@@ -246,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_folders_of_this_machine_count() {
+    fn only_local_file_roots_are_used() {
         for (uri, path) in [
             ("file:///home/me/a%20b", Some("/home/me/a b")),
             ("file://localhost/tmp", Some("/tmp")),
@@ -264,7 +279,7 @@ mod tests {
         ] {
             #[expect(deprecated, reason = "see the use above")]
             let root = Root::new(uri);
-            assert_eq!(folder(&root).as_deref(), path, "{uri}");
+            assert_eq!(root_path(&root).as_deref(), path, "{uri}");
         }
     }
 }

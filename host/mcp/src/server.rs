@@ -19,18 +19,18 @@ use rmcp::model::{LoggingLevel, SetLevelRequestParams};
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
-use toolhost_contract::{Level, UserId, text};
+use toolhost_contract::{LogLevel, UserId, text};
 
 use crate::abort::AbortOnDrop;
-use crate::answer;
-use crate::http::{caller, fairly, share};
-use crate::line::Line;
+use crate::call_queue::CallQueue;
+use crate::call_result;
+use crate::http::{caller, quota_of, with_worker_quota};
 use crate::roots::Roots;
-use crate::shared::Shared;
-use crate::{pages, watch};
+use crate::server_state::ServerState;
+use crate::{list_changed, pagination};
 
 /// Known methods. rmcp reports them as custom requests if it cannot parse their parameters.
-const KNOWN: [&str; 10] = [
+const KNOWN_METHODS: [&str; 10] = [
     "initialize",
     "server/discover",
     "tools/list",
@@ -43,44 +43,44 @@ const KNOWN: [&str; 10] = [
     "tasks/cancel",
 ];
 /// Those that the stateless protocol does not have.
-const REMOVED: [&str; 2] = ["initialize", "logging/setLevel"];
+const REMOVED_METHODS: [&str; 2] = ["initialize", "logging/setLevel"];
 /// How long a client may cache the tool list. Subscribers are notified of changes earlier.
 const LIST_TTL_MS: u64 = 5_000;
 /// How long a client may cache information about the host, which is constant while it runs.
 const HOST_TTL_MS: u64 = 60_000;
 
 pub(crate) struct Server {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) session: String,
-    pub(crate) line: Line,
+    pub(crate) shared: Arc<ServerState>,
+    pub(crate) run: String,
+    pub(crate) call_queue: CallQueue,
     pub(crate) roots: Roots,
     /// Minimum log level for sessions. Stateless requests set it per request.
-    log_level: Mutex<Option<Level>>,
+    log_level: Mutex<Option<LogLevel>>,
     /// Sends tool list changes to a client with a session.
-    watching: Mutex<Option<AbortOnDrop<()>>>,
+    list_notifier: Mutex<Option<AbortOnDrop<()>>>,
 }
 
 impl Server {
-    pub(crate) fn new(shared: Arc<Shared>, session: &str) -> Self {
+    pub(crate) fn new(shared: Arc<ServerState>, session: &str) -> Self {
         Self {
             shared,
-            session: session.to_owned(),
-            line: Line::new(),
+            run: session.to_owned(),
+            call_queue: CallQueue::new(),
             roots: Roots::default(),
-            log_level: Mutex::new(Some(Level::Info)),
-            watching: Mutex::default(),
+            log_level: Mutex::new(Some(LogLevel::Info)),
+            list_notifier: Mutex::default(),
         }
     }
 
     /// Creates a handler for another client.
-    pub(crate) fn again(&self) -> Self {
-        Self::new(Arc::clone(&self.shared), &self.session)
+    pub(crate) fn for_new_client(&self) -> Self {
+        Self::new(Arc::clone(&self.shared), &self.run)
     }
 
-    pub(crate) fn log_level(&self, context: &RequestContext<RoleServer>) -> Option<Level> {
+    pub(crate) fn log_level(&self, context: &RequestContext<RoleServer>) -> Option<LogLevel> {
         match context.meta.protocol_version() {
             // Stateless requests set the level in `_meta`.
-            Some(_) => context.meta.log_level().and_then(level),
+            Some(_) => context.meta.log_level().and_then(minimum_level),
             None => *self
                 .log_level
                 .lock()
@@ -89,19 +89,19 @@ impl Server {
     }
 
     /// Adds the server info to a result, for the stateless protocol.
-    pub(crate) fn signed(
+    pub(crate) fn add_server_info(
         &self,
         meta: &mut Option<MetaObject>,
         context: &RequestContext<RoleServer>,
     ) {
         if is_modern(context) {
-            answer::sign(&self.shared, meta);
+            call_result::add_server_info(&self.shared, meta);
         }
     }
 
     /// Returns the user who owns results and tasks of this request.
     fn owner(&self, context: &RequestContext<RoleServer>) -> UserId {
-        caller(&self.session, context).user
+        caller(&self.run, context).user
     }
 }
 
@@ -113,18 +113,18 @@ pub(crate) fn is_modern(context: &RequestContext<RoleServer>) -> bool {
 
 /// Returns the minimum level to send. `None` for levels above [`Level::Error`], which the host never emits.
 #[expect(deprecated, reason = "see LoggingLevel")]
-fn level(level: LoggingLevel) -> Option<Level> {
+fn minimum_level(level: LoggingLevel) -> Option<LogLevel> {
     match level {
-        LoggingLevel::Debug => Some(Level::Trace),
-        LoggingLevel::Info => Some(Level::Info),
-        LoggingLevel::Notice | LoggingLevel::Warning => Some(Level::Warn),
-        LoggingLevel::Error => Some(Level::Error),
+        LoggingLevel::Debug => Some(LogLevel::Trace),
+        LoggingLevel::Info => Some(LogLevel::Info),
+        LoggingLevel::Notice | LoggingLevel::Warning => Some(LogLevel::Warn),
+        LoggingLevel::Error => Some(LogLevel::Error),
         LoggingLevel::Critical | LoggingLevel::Alert | LoggingLevel::Emergency => None,
     }
 }
 
 /// Describes the invalid parameter of a known method, as far as possible.
-fn wrong_params(request: &CustomRequest) -> String {
+fn describe_invalid_params(request: &CustomRequest) -> String {
     let params = request.params.as_ref().and_then(Value::as_object);
     let Some(params) = params else {
         return format!("parameters of {} must be an object", request.method);
@@ -155,7 +155,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         if self.shared.roots && request.capabilities.roots.is_some() {
-            self.roots.declare();
+            self.roots.mark_declared();
         }
         context.peer.set_peer_info(request.clone());
         let mut result = self.negotiate_initialize(&request)?;
@@ -175,7 +175,7 @@ impl ServerHandler for Server {
     }
 
     async fn on_roots_list_changed(&self, _context: NotificationContext<RoleServer>) {
-        self.roots.changed();
+        self.roots.mark_changed();
     }
 
     async fn discover(
@@ -192,18 +192,18 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let complete = tokio::select! {
-            complete = self.shared.list_is_complete() => complete,
+            complete = self.shared.wait_for_complete_list() => complete,
             () = context.ct.cancelled() => false,
         };
         let tools = self.shared.tools();
         let cursor = request.and_then(|request| request.cursor);
-        let (page, next) = pages::page(&tools.all, cursor.as_deref())?;
+        let (page, next) = pagination::page(&tools.all, cursor.as_deref())?;
         let mut result = ListToolsResult::with_all_items(page.to_vec());
         result.next_cursor = next;
         if is_modern(&context) {
             result.ttl_ms = Some(if complete { LIST_TTL_MS } else { 0 });
         }
-        self.signed(&mut result.meta, &context);
+        self.add_server_info(&mut result.meta, &context);
         Ok(result)
     }
 
@@ -219,7 +219,10 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let given_up = context.ct.clone();
         // Boxed because it is large and rmcp moves the future of a request several times.
-        let call = Box::pin(fairly(share(&context), self.call(params, context)));
+        let call = Box::pin(with_worker_quota(
+            quota_of(&context),
+            self.call(params, context),
+        ));
         tokio::select! {
             biased;
             // Dropping the future ends the call. This error is never sent: rmcp does not respond to cancelled requests,
@@ -244,15 +247,18 @@ impl ServerHandler for Server {
         *self
             .log_level
             .lock()
-            .unwrap_or_else(PoisonError::into_inner) = level(request.level);
+            .unwrap_or_else(PoisonError::into_inner) = minimum_level(request.level);
         Ok(())
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        let telling = watch::tell(Arc::clone(&self.shared), context.peer);
+        let telling = list_changed::notify_session(Arc::clone(&self.shared), context.peer);
         let watching = AbortOnDrop::spawn(telling);
         // Replaces the task of an earlier `notifications/initialized`.
-        *self.watching.lock().unwrap_or_else(PoisonError::into_inner) = Some(watching);
+        *self
+            .list_notifier
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(watching);
     }
 
     fn accepted_subscription_filter(
@@ -263,7 +269,7 @@ impl ServerHandler for Server {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        watch::tell_listener(&self.shared, &context).await;
+        list_changed::notify_subscriber(&self.shared, &context).await;
         Ok(())
     }
 
@@ -272,11 +278,14 @@ impl ServerHandler for Server {
         request: CustomRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        let is_removed = REMOVED.contains(&request.method.as_str()) && is_modern(&context);
-        if KNOWN.contains(&request.method.as_str()) && !is_removed {
-            return Err(ErrorData::invalid_params(wrong_params(&request), None));
+        let is_removed = REMOVED_METHODS.contains(&request.method.as_str()) && is_modern(&context);
+        if KNOWN_METHODS.contains(&request.method.as_str()) && !is_removed {
+            return Err(ErrorData::invalid_params(
+                describe_invalid_params(&request),
+                None,
+            ));
         }
-        let method = text::inline(&request.method, 80);
+        let method = text::escape_line(&request.method, 80);
         let message = format!("unknown method {method}");
         Err(ErrorData::new(
             ErrorCode::METHOD_NOT_FOUND,
@@ -302,7 +311,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let mut result = ListResourcesResult::default();
-        self.signed(&mut result.meta, &context);
+        self.add_server_info(&mut result.meta, &context);
         Ok(result)
     }
 
@@ -312,9 +321,9 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let owner = self.owner(&context);
-        let found = self.shared.kept.read(&request.uri, &owner)?;
+        let found = self.shared.results.read(&request.uri, &owner)?;
         let mut result = ReadResourceResult::new(vec![found]);
-        self.signed(&mut result.meta, &context);
+        self.add_server_info(&mut result.meta, &context);
         Ok(result.into())
     }
 
@@ -325,7 +334,7 @@ impl ServerHandler for Server {
     ) -> Result<GetTaskResult, ErrorData> {
         let owner = self.owner(&context);
         let mut result = GetTaskResult::new(self.shared.tasks.get(&request.task_id, &owner)?);
-        self.signed(&mut result.meta, &context);
+        self.add_server_info(&mut result.meta, &context);
         Ok(result)
     }
 

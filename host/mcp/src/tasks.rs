@@ -16,114 +16,120 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use toolhost_contract::{UserId, text};
 
-use crate::answer::Answering;
-use crate::ask::{Ended, Going, Wish};
-use crate::running::Running;
-use crate::shelf::{Load, Room, Shelf};
+use crate::call_result::ResultBuilder;
+use crate::prompts::{CallEnd, InputRequestBatch, OngoingCall};
+use crate::running_count::RunningGuard;
+use crate::ttl_cache::{CacheQuota, CacheUsage, TtlCache};
 
 /// Maximum run time of a task, and how long its result is stored.
-const TIME: Duration = Duration::from_mins(30);
+const TASK_TTL: Duration = Duration::from_mins(30);
 /// Poll interval suggested to clients.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of tasks, including finished ones, in total and per user.
-const TASKS: usize = 256;
-const TASKS_OF_ONE: usize = 32;
+const MAX_TASKS: usize = 256;
+const MAX_TASKS_PER_USER: usize = 32;
 /// Estimated overhead of a JSON value, in bytes.
-const VALUE: usize = 32;
+const VALUE_OVERHEAD: usize = 32;
 
 /// Limits for results. They are stored outside of rmcp's task manager, which can neither evict a result nor return
 /// one without a copy.
-const RESULTS: Room = Room {
-    time: TIME,
-    of_one: Load {
-        things: TASKS_OF_ONE,
+const RESULT_QUOTA: CacheQuota = CacheQuota {
+    ttl: TASK_TTL,
+    per_owner: CacheUsage {
+        entries: MAX_TASKS_PER_USER,
         bytes: 32 << 20,
     },
-    of_all: Load {
-        things: TASKS,
+    total: CacheUsage {
+        entries: MAX_TASKS,
         bytes: 64 << 20,
     },
 };
 
-pub(crate) struct Tasks {
+pub(crate) struct TaskStore {
     manager: TaskManager,
-    book: Arc<Book>,
+    registry: Arc<TaskRegistry>,
 }
 
 /// Owners and results of tasks.
-struct Book {
+struct TaskRegistry {
     /// By task id.
-    owners: Mutex<HashMap<String, Owner>>,
-    results: Mutex<Shelf<JsonObject>>,
+    owners: Mutex<HashMap<String, TaskOwner>>,
+    results: Mutex<TtlCache<JsonObject>>,
 }
 
-struct Owner {
+struct TaskOwner {
     user: UserId,
     /// When rmcp has forgotten the task.
-    until: Instant,
+    expires_at: Instant,
 }
 
-impl Default for Tasks {
+impl Default for TaskStore {
     fn default() -> Self {
-        let book = Book {
+        let book = TaskRegistry {
             owners: Mutex::default(),
-            results: Mutex::new(Shelf::new(RESULTS)),
+            results: Mutex::new(TtlCache::new(RESULT_QUOTA)),
         };
         Self {
             manager: TaskManager::default(),
-            book: Arc::new(book),
+            registry: Arc::new(book),
         }
     }
 }
 
-impl Tasks {
+impl TaskStore {
     /// Turns a call into a task. `Err` if there are too many tasks; the client then waits for the result.
-    pub(crate) fn take(
+    pub(crate) fn spawn(
         &self,
-        going: Going,
-        answering: Answering,
-    ) -> Result<CreateTaskResult, Box<(Going, Answering)>> {
+        going: OngoingCall,
+        answering: ResultBuilder,
+    ) -> Result<CreateTaskResult, Box<(OngoingCall, ResultBuilder)>> {
         let user = answering.owner.clone();
         let now = Instant::now();
-        let mut owners = self.book.owners();
-        owners.retain(|_, owner| owner.until > now);
+        let mut owners = self.registry.owners();
+        owners.retain(|_, owner| owner.expires_at > now);
         let own = owners.values().filter(|other| other.user == user).count();
-        if owners.len() >= TASKS || own >= TASKS_OF_ONE {
+        if owners.len() >= MAX_TASKS || own >= MAX_TASKS_PER_USER {
             return Err(Box::new((going, answering)));
         }
-        going.events.mute();
+        going.events.unsubscribe();
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let options = TaskOptions::new()
-            .with_ttl_ms(millis(TIME))
-            .with_poll_interval_ms(millis(LOOK));
-        let going = going.apart();
-        let running = Running::begin(&answering.shared.running);
-        let book = Arc::clone(&self.book);
+            .with_ttl_ms(millis(TASK_TTL))
+            .with_poll_interval_ms(millis(POLL_INTERVAL));
+        let going = going.into_spawned();
+        let running = RunningGuard::begin(&answering.shared.running);
+        let book = Arc::clone(&self.registry);
         let task = self.manager.spawn(options, |context| {
             Box::pin(async move {
-                let ending = Ending {
+                let ending = TaskCompletion {
                     id: context.task_id(),
                     book: &book,
                 };
-                let ended = follow(going, &context, running).await?;
-                let result = answering.answer(ended).map_err(TaskExit::Error)?;
-                ending.keep(&result, &answering.owner);
+                let ended = drive(going, &context, running).await?;
+                let result = answering.build(ended).map_err(TaskExit::Error)?;
+                ending.store(&result, &answering.owner);
                 Ok(CallToolResult::default())
             })
         });
         // A task runs for at most `TASK_TTL`, as does the storage of its result. The task waits for this lock.
-        let until = now + 2 * TIME;
-        owners.insert(task.task_id.clone(), Owner { user, until });
+        let until = now + 2 * TASK_TTL;
+        owners.insert(
+            task.task_id.clone(),
+            TaskOwner {
+                user,
+                expires_at: until,
+            },
+        );
         Ok(CreateTaskResult::new(task))
     }
 
     pub(crate) fn get(&self, id: &str, owner: &UserId) -> Result<DetailedTask, ErrorData> {
-        self.known(id, owner)?;
-        let mut task = self.manager.get_task(id).map_err(|_| unknown(id))?;
+        self.check_owner(id, owner)?;
+        let mut task = self.manager.get_task(id).map_err(|_| unknown_task(id))?;
         if let TaskPayload::Completed { result } = &mut task.payload {
-            let mut results = self.book.results();
+            let mut results = self.registry.results();
             // The result may have been evicted.
-            let kept = results.get(id, owner).ok_or_else(|| unknown(id))?;
+            let kept = results.get(id, owner).ok_or_else(|| unknown_task(id))?;
             result.clone_from(kept);
         }
         Ok(task)
@@ -135,14 +141,14 @@ impl Tasks {
         owner: &UserId,
         responses: InputResponses,
     ) -> Result<(), ErrorData> {
-        self.known(id, owner)?;
+        self.check_owner(id, owner)?;
         let updated = self.manager.update_task(id, responses);
-        updated.map_err(|_| unknown(id))
+        updated.map_err(|_| unknown_task(id))
     }
 
     pub(crate) fn cancel(&self, id: &str, owner: &UserId) -> Result<(), ErrorData> {
-        self.known(id, owner)?;
-        self.manager.cancel_task(id).map_err(|_| unknown(id))
+        self.check_owner(id, owner)?;
+        self.manager.cancel_task(id).map_err(|_| unknown_task(id))
     }
 
     /// Removes expired results and ends tasks that run too long.
@@ -150,110 +156,112 @@ impl Tasks {
         // rmcp sweeps on every access, of which this is the cheapest.
         let _ = self.manager.running_task_count();
         let now = Instant::now();
-        self.book.owners().retain(|_, owner| owner.until > now);
-        self.book.results().sweep();
+        self.registry
+            .owners()
+            .retain(|_, owner| owner.expires_at > now);
+        self.registry.results().remove_expired();
     }
 
     /// Ends all tasks and drops their results.
-    pub(crate) fn end(&self) {
+    pub(crate) fn shutdown(&self) {
         self.manager.shutdown();
-        self.book.owners().clear();
-        self.book.results().clear();
+        self.registry.owners().clear();
+        self.registry.results().clear();
     }
 
     /// Fails unless the task exists and belongs to this user. Tasks of other users are reported as unknown.
-    fn known(&self, id: &str, owner: &UserId) -> Result<(), ErrorData> {
-        let owners = self.book.owners();
+    fn check_owner(&self, id: &str, owner: &UserId) -> Result<(), ErrorData> {
+        let owners = self.registry.owners();
         let known = owners.get(id).is_some_and(|other| other.user == *owner);
-        known.then_some(()).ok_or_else(|| unknown(id))
+        known.then_some(()).ok_or_else(|| unknown_task(id))
     }
 }
 
-impl Book {
-    fn owners(&self) -> MutexGuard<'_, HashMap<String, Owner>> {
+impl TaskRegistry {
+    fn owners(&self) -> MutexGuard<'_, HashMap<String, TaskOwner>> {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn results(&self) -> MutexGuard<'_, Shelf<JsonObject>> {
+    fn results(&self) -> MutexGuard<'_, TtlCache<JsonObject>> {
         self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Sets the expiry of a task's entry when the task ends, for whatever reason.
-struct Ending<'a> {
+struct TaskCompletion<'a> {
     id: &'a str,
-    book: &'a Book,
+    book: &'a TaskRegistry,
 }
 
-impl Ending<'_> {
-    fn keep(&self, result: &CallToolResult, owner: &UserId) {
+impl TaskCompletion<'_> {
+    fn store(&self, result: &CallToolResult, owner: &UserId) {
         let object = |result: &CallToolResult| match json!(result) {
             Value::Object(result) => result,
             _ => JsonObject::new(),
         };
         let mut results = self.book.results();
         let whole = object(result);
-        if results.put(self.id.to_owned(), owner, weight(&whole), whole) {
+        if results.insert(self.id.to_owned(), owner, estimated_size(&whole), whole) {
             return;
         }
         let note = "the call has ended, but its result is too large to store; request a part of it";
         let instead = object(&CallToolResult::error(vec![ContentBlock::text(note)]));
-        results.put(self.id.to_owned(), owner, weight(&instead), instead);
+        results.insert(self.id.to_owned(), owner, estimated_size(&instead), instead);
     }
 }
 
-impl Drop for Ending<'_> {
+impl Drop for TaskCompletion<'_> {
     fn drop(&mut self) {
         if let Some(owner) = self.book.owners().get_mut(self.id) {
-            owner.until = Instant::now() + TIME;
+            owner.expires_at = Instant::now() + TASK_TTL;
         }
     }
 }
 
 /// Estimates the memory use of a result, in bytes.
-fn weight(result: &JsonObject) -> usize {
+fn estimated_size(result: &JsonObject) -> usize {
     fn of(value: &Value) -> usize {
-        VALUE
+        VALUE_OVERHEAD
             + match value {
                 Value::String(text) => text.len(),
                 Value::Array(items) => items.iter().map(of).sum(),
-                Value::Object(members) => weight(members),
+                Value::Object(members) => estimated_size(members),
                 Value::Null | Value::Bool(_) | Value::Number(_) => 0,
             }
     }
     let members = result.iter();
     members
-        .map(|(name, value)| VALUE + name.len() + of(value))
+        .map(|(name, value)| VALUE_OVERHEAD + name.len() + of(value))
         .sum()
 }
 
-fn unknown(id: &str) -> ErrorData {
-    let shown = text::inline(id, 80);
+fn unknown_task(id: &str) -> ErrorData {
+    let shown = text::escape_line(id, 80);
     ErrorData::invalid_params(format!("task {shown} does not exist or has expired"), None)
 }
 
 /// Drives a call to its end and forwards its prompts. Dropping the future ends the call. The call counts as running
 /// except while it waits for an answer, so that a stopping host does not wait for user input.
-async fn follow(
-    mut going: Going,
+async fn drive(
+    mut going: OngoingCall,
     context: &TaskContext,
-    mut running: Running,
-) -> Result<Ended, TaskExit> {
+    mut running: RunningGuard,
+) -> Result<CallEnd, TaskExit> {
     let mut asked = 0;
     loop {
         let wish = tokio::select! {
             biased;
             () = context.cancelled() => return Err(TaskExit::Cancelled),
-            step = going.next() => match step {
+            step = going.next_requests() => match step {
                 Ok(wish) => wish,
                 Err(ended) => return Ok(ended),
             },
         };
-        let Some(wish) = going.answer_known(wish) else {
+        let Some(wish) = going.answer_from_replay(wish) else {
             continue;
         };
         let pause = running.pause();
-        let Wish {
+        let InputRequestBatch {
             requests,
             mut reply,
             ..
@@ -270,7 +278,7 @@ async fn follow(
                 () = reply.closed() => break,
             }
         }
-        running = pause.end();
+        running = pause.resume();
         let _ = reply.send(answers);
     }
 }
@@ -279,38 +287,38 @@ async fn follow(
 mod tests {
     use super::*;
 
-    fn kept(book: &Book, id: &str, text: &str) {
-        let until = Instant::now() + 2 * TIME;
+    fn kept(book: &TaskRegistry, id: &str, text: &str) {
+        let until = Instant::now() + 2 * TASK_TTL;
         let user = UserId::token("me");
         book.owners().insert(
             id.to_owned(),
-            Owner {
+            TaskOwner {
                 user: user.clone(),
-                until,
+                expires_at: until,
             },
         );
-        let ending = Ending { id, book };
+        let ending = TaskCompletion { id, book };
         let result = CallToolResult::success(vec![ContentBlock::text(text)]);
-        ending.keep(&result, &user);
+        ending.store(&result, &user);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn results_are_bounded_and_go_when_nobody_comes() {
-        let tasks = Tasks::default();
-        let book = &tasks.book;
+    async fn results_are_bounded_and_expire() {
+        let tasks = TaskStore::default();
+        let book = &tasks.registry;
         let has = |id: &str| book.results().get(id, &UserId::token("me")).is_some();
         kept(book, "first", "x");
         kept(book, "second", "x");
-        let large = "x".repeat(RESULTS.of_one.bytes - 1_000);
+        let large = "x".repeat(RESULT_QUOTA.per_owner.bytes - 1_000);
         kept(book, "large", &large);
         assert!(!has("first"), "the oldest was evicted");
         assert!(has("second") && has("large"));
-        kept(book, "huge", &"x".repeat(RESULTS.of_one.bytes + 1));
+        kept(book, "huge", &"x".repeat(RESULT_QUOTA.per_owner.bytes + 1));
         let said = json!(book.results().get("huge", &UserId::token("me"))).to_string();
         assert!(said.contains("too large to store"), "{said}");
         // Entries expire relative to the end of the task, not its start.
         assert_eq!(book.owners().len(), 4);
-        tokio::time::advance(TIME).await;
+        tokio::time::advance(TASK_TTL).await;
         tasks.sweep();
         assert_eq!(book.owners().len(), 0);
         assert!(!has("large"));

@@ -5,10 +5,10 @@
 
 #[cfg(test)]
 mod fuzz;
-mod open;
+mod id_scanner;
+mod line_reader;
+mod open_requests;
 mod outbox;
-mod reader;
-mod scan;
 mod stoppable;
 #[cfg(test)]
 mod tests;
@@ -27,57 +27,57 @@ use serde_json::error::Category;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::{Duration, Instant, timeout};
-use toolhost_contract::numbers::check_integers;
+use toolhost_contract::exact_integers::check_integers;
 
 pub(crate) use outbox::Outbox;
-pub(crate) use stoppable::Stoppable;
+pub(crate) use stoppable::StoppableReader;
 
-use crate::shape::{MOST_VALUES, values};
-use open::Open;
+use crate::value_count::{MAX_VALUES, count_values};
+use open_requests::OpenRequests;
 
-use outbox::Pen;
-use reader::{Line, MAX_LINE, Reader};
-use scan::{Found, Id, scan};
+use id_scanner::{ScannedId, ScannedMessage, scan};
+use line_reader::{LineReader, MAX_LINE, ReadLine};
+use outbox::LineWriter;
 
 /// A message up to this size cannot have too many values.
-const FEW_BYTES: usize = 64 << 10;
+const MIN_CHECKED_BYTES: usize = 64 << 10;
 /// Maximum nesting that serde_json parses.
-const DEEPEST: usize = 128;
+const MAX_DEPTH: usize = 128;
 /// Minimum interval between errors without an id. A peer might answer one with another such error, endlessly.
-const NAMELESS: Duration = Duration::from_secs(1);
+const NULL_ID_ERROR_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a client may take to read the remaining output after the session has ended.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub(crate) struct Lines<R, W> {
-    reader: Reader<R>,
-    pen: Arc<Mutex<Pen<W>>>,
+pub(crate) struct LineTransport<R, W> {
+    reader: LineReader<R>,
+    line_writer: Arc<Mutex<LineWriter<W>>>,
     outbox: Arc<Outbox>,
-    open: Open,
+    open: OpenRequests,
     /// Number of the last error reply of the transport. It is written before the next line is read.
-    owed: Option<u64>,
+    pending_reply: Option<u64>,
     /// When the last error without an id was sent.
-    nameless: Option<Instant>,
+    last_null_id_error: Option<Instant>,
     /// Used when the input ends.
-    at_end: Option<oneshot::Sender<()>>,
+    on_end: Option<oneshot::Sender<()>>,
     begun: bool,
     /// The input has ended. Nothing more is written, because the client may have closed its side.
     ended: bool,
 }
 
-impl<R, W> Lines<R, W>
+impl<R, W> LineTransport<R, W>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
     pub(crate) fn new(reader: R, writer: W, at_end: oneshot::Sender<()>) -> Self {
         Self {
-            reader: Reader::new(reader),
-            pen: Arc::new(Mutex::new(Pen::new(writer))),
+            reader: LineReader::new(reader),
+            line_writer: Arc::new(Mutex::new(LineWriter::new(writer))),
             outbox: Arc::default(),
-            open: Open::default(),
-            owed: None,
-            nameless: None,
-            at_end: Some(at_end),
+            open: OpenRequests::default(),
+            pending_reply: None,
+            last_null_id_error: None,
+            on_end: Some(at_end),
             begun: false,
             ended: false,
         }
@@ -91,30 +91,32 @@ where
     /// Returns the next message. Cancel safe, which rmcp relies on.
     async fn next(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
-            if let Some(owed) = self.owed {
-                write(&self.pen, &self.outbox, owed).await.ok()?;
-                self.owed = None;
+            if let Some(owed) = self.pending_reply {
+                write_until(&self.line_writer, &self.outbox, owed)
+                    .await
+                    .ok()?;
+                self.pending_reply = None;
             }
             if self.open.is_full() {
                 // Ending a request needs `&mut self`, so this future is dropped and started again.
                 std::future::pending::<()>().await;
             }
-            self.outbox.room().await;
+            self.outbox.wait_for_room().await;
             let message = match self.reader.next().await {
-                Line::Whole => {
-                    let message = self.read();
+                ReadLine::Whole => {
+                    let message = self.parse_line();
                     self.reader.done();
                     message
                 }
-                Line::Long(found) => {
+                ReadLine::TooLong(found) => {
                     let most = MAX_LINE >> 20;
                     let why = format!("the line is longer than {most} MiB; send a shorter message");
-                    self.refuse(found, &ErrorData::invalid_request(why, None))
+                    self.reject(found, &ErrorData::invalid_request(why, None))
                 }
-                Line::End => return None,
+                ReadLine::End => return None,
             };
             match message {
-                Some(message) if self.is_stray(&message) => {}
+                Some(message) if self.is_premature(&message) => {}
                 Some(message) => return Some(message),
                 None => {}
             }
@@ -122,16 +124,16 @@ where
     }
 
     /// Parses the current line, or queues an error reply.
-    fn read(&mut self) -> Option<ClientJsonRpcMessage> {
+    fn parse_line(&mut self) -> Option<ClientJsonRpcMessage> {
         let line = self.reader.line();
-        if line.len() > FEW_BYTES && values(line) > MOST_VALUES {
-            let why = format!("the message holds more than {MOST_VALUES} JSON values");
-            let found = scan(line).found;
-            return self.refuse(found, &ErrorData::invalid_request(why, None));
+        if line.len() > MIN_CHECKED_BYTES && count_values(line) > MAX_VALUES {
+            let why = format!("the message holds more than {MAX_VALUES} JSON values");
+            let found = scan(line).messages;
+            return self.reject(found, &ErrorData::invalid_request(why, None));
         }
         if let Err(inexact) = check_integers(line) {
-            let found = scan(line).found;
-            return self.refuse(found, &ErrorData::invalid_params(inexact.to_string(), None));
+            let found = scan(line).messages;
+            return self.reject(found, &ErrorData::invalid_params(inexact.to_string(), None));
         }
         match serde_json::from_slice(line) {
             Ok(message) => {
@@ -142,8 +144,8 @@ where
             Err(_) if line.is_empty() => None,
             Err(error) => {
                 let seen = scan(line);
-                let why = fault(&error, seen.deepest);
-                self.refuse(seen.found, &why)
+                let why = parse_error(&error, seen.max_depth);
+                self.reject(seen.messages, &why)
             }
         }
     }
@@ -156,7 +158,7 @@ where
         match &message {
             JsonRpcMessage::Request(request) => {
                 if let Err(why) = self.open.begin(&request.id, &request.request, bytes) {
-                    self.answer(Some(request.id.clone()), why);
+                    self.reply_error(Some(request.id.clone()), why);
                     return None;
                 }
             }
@@ -175,44 +177,52 @@ where
 
     /// Replies to each message of an invalid line. A response to a server request is passed on as an error, so that the
     /// server request ends.
-    fn refuse(&mut self, found: Vec<Found>, why: &ErrorData) -> Option<ClientJsonRpcMessage> {
+    fn reject(
+        &mut self,
+        found: Vec<ScannedMessage>,
+        why: &ErrorData,
+    ) -> Option<ClientJsonRpcMessage> {
         let mut answered = None;
         let mut nameless = found.is_empty();
-        for Found {
+        for ScannedMessage {
             id,
-            method,
-            outcome,
-            whole,
+            has_method: method,
+            is_response: outcome,
+            is_complete: whole,
         } in found
         {
             match id {
-                Id::Known(id) if method => self.answer(Some(id), why.clone()),
-                Id::Known(id) if outcome => {
+                ScannedId::Known(id) if method => self.reply_error(Some(id), why.clone()),
+                ScannedId::Known(id) if outcome => {
                     answered.get_or_insert(JsonRpcMessage::error(why.clone(), Some(id)));
                 }
                 // A notification gets no response.
-                Id::Missing if method && whole => {}
-                Id::Known(_) | Id::Missing | Id::Unreadable => nameless = true,
+                ScannedId::Missing if method && whole => {}
+                ScannedId::Known(_) | ScannedId::Missing | ScannedId::Unreadable => nameless = true,
             }
         }
         let now = Instant::now();
-        if nameless && self.nameless.is_none_or(|last| now >= last + NAMELESS) {
-            self.nameless = Some(now);
-            self.answer(None, why.clone());
+        if nameless
+            && self
+                .last_null_id_error
+                .is_none_or(|last| now >= last + NULL_ID_ERROR_INTERVAL)
+        {
+            self.last_null_id_error = Some(now);
+            self.reply_error(None, why.clone());
         }
         answered
     }
 
-    fn answer(&mut self, id: Option<RequestId>, why: ErrorData) {
+    fn reply_error(&mut self, id: Option<RequestId>, why: ErrorData) {
         // An error can always be serialized.
-        if let Ok(line) = line(&ServerJsonRpcMessage::error(why, id)) {
-            self.owed = Some(self.outbox.say(line));
+        if let Ok(line) = serialize_line(&ServerJsonRpcMessage::error(why, id)) {
+            self.pending_reply = Some(self.outbox.push(line));
         }
     }
 
     /// Whether the message is not a request and arrived before the first one (other than `ping` and
     /// `server/discover`). Such messages are ignored, because rmcp would end the session.
-    fn is_stray(&mut self, message: &ClientJsonRpcMessage) -> bool {
+    fn is_premature(&mut self, message: &ClientJsonRpcMessage) -> bool {
         if let JsonRpcMessage::Request(request) = message {
             self.begun |= !matches!(
                 request.request,
@@ -225,14 +235,14 @@ where
 }
 
 /// Returns the error for a line that could not be parsed.
-fn fault(error: &serde_json::Error, deepest: usize) -> ErrorData {
+fn parse_error(error: &serde_json::Error, deepest: usize) -> ErrorData {
     match error.classify() {
         Category::Data => {
             let why = "the line is not a JSON-RPC 2.0 message";
             ErrorData::invalid_request(why, None)
         }
-        Category::Syntax if deepest >= DEEPEST => {
-            let why = format!("the message is nested deeper than {DEEPEST} levels");
+        Category::Syntax if deepest >= MAX_DEPTH => {
+            let why = format!("the message is nested deeper than {MAX_DEPTH} levels");
             ErrorData::invalid_request(why, None)
         }
         Category::Syntax | Category::Eof | Category::Io => {
@@ -241,22 +251,22 @@ fn fault(error: &serde_json::Error, deepest: usize) -> ErrorData {
     }
 }
 
-fn line(message: &ServerJsonRpcMessage) -> Result<Vec<u8>, Error> {
+fn serialize_line(message: &ServerJsonRpcMessage) -> Result<Vec<u8>, Error> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     Ok(line)
 }
 
 /// Writes queued lines up to this number.
-async fn write<W: AsyncWrite + Unpin>(
-    pen: &Mutex<Pen<W>>,
+async fn write_until<W: AsyncWrite + Unpin>(
+    pen: &Mutex<LineWriter<W>>,
     outbox: &Outbox,
     until: u64,
 ) -> Result<(), Error> {
-    pen.lock().await.write(outbox, until).await
+    pen.lock().await.write_until(outbox, until).await
 }
 
-impl<R, W> Transport<RoleServer> for Lines<R, W>
+impl<R, W> Transport<RoleServer> for LineTransport<R, W>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
@@ -277,11 +287,12 @@ where
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
         }
         // Serialized now, not when it is written, so that its size and position are fixed.
-        let said = (!self.ended).then(|| line(&message).map(|line| self.outbox.say(line)));
-        let (pen, outbox) = (Arc::clone(&self.pen), Arc::clone(&self.outbox));
+        let said =
+            (!self.ended).then(|| serialize_line(&message).map(|line| self.outbox.push(line)));
+        let (pen, outbox) = (Arc::clone(&self.line_writer), Arc::clone(&self.outbox));
         async move {
             match said {
-                Some(said) => write(&pen, &outbox, said?).await,
+                Some(said) => write_until(&pen, &outbox, said?).await,
                 None => Err(ErrorKind::BrokenPipe.into()),
             }
         }
@@ -292,22 +303,26 @@ where
         let message = tokio::select! {
             biased;
             // The client can no longer read a response.
-            () = outbox.gone() => None,
+            () = outbox.wait_closed() => None,
             message = self.next() => message,
         };
         if message.is_none() {
             self.ended = true;
             // Fails if the session has not begun.
-            let _ = self.at_end.take().map(|at_end| at_end.send(()));
+            let _ = self.on_end.take().map(|at_end| at_end.send(()));
         }
         message
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        let last = self.outbox.said();
-        let written = timeout(LAST_WORDS, write(&self.pen, &self.outbox, last)).await;
+        let last = self.outbox.last_number();
+        let written = timeout(
+            CLOSE_TIMEOUT,
+            write_until(&self.line_writer, &self.outbox, last),
+        )
+        .await;
         // Pending writes fail, which releases the output.
-        self.outbox.break_off();
+        self.outbox.close();
         written.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
     }
 }

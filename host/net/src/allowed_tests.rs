@@ -8,8 +8,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn allowed(rules: &str) -> Allowed {
-    let mut allowed = Allowed::default();
+fn allowed(rules: &str) -> AllowedHosts {
+    let mut allowed = AllowedHosts::default();
     for rule in rules.split_whitespace() {
         match rule.strip_prefix('!') {
             Some(rule) => allowed.denied.push(HostRule::parse(rule).unwrap()),
@@ -25,16 +25,16 @@ fn decide(rules: &str, request: &str) -> Result<Vec<SocketAddr>, NetError> {
     let (url, addresses) = request
         .split_once(" = ")
         .unwrap_or((request, "93.184.215.14"));
-    let target = Target::of(&url.parse::<Uri>().expect(url), 8192)?;
-    allowed.admit(&target)?;
+    let target = Target::parse(&url.parse::<Uri>().expect(url), 8192)?;
+    allowed.check_host(&target)?;
     let addresses: Vec<IpAddr> = match target.host {
-        Host::Address(address) => vec![address],
-        Host::Name(_) => addresses
+        UrlHost::Address(address) => vec![address],
+        UrlHost::Name(_) => addresses
             .split(',')
             .map(|text| text.parse().expect(text))
             .collect(),
     };
-    allowed.check(&target, &addresses)
+    allowed.check_addresses(&target, &addresses)
 }
 
 fn check(rules: &str, requests: &[&str], expected: Expect) {
@@ -51,7 +51,7 @@ fn check(rules: &str, requests: &[&str], expected: Expect) {
 
 // NET-01
 #[test]
-fn what_no_rule_covers_is_refused_with_its_fix() {
+fn uncovered_hosts_are_refused_with_a_remedy() {
     check(
         "example.org *.example.net:8443",
         &[
@@ -107,7 +107,7 @@ fn every_address_of_a_name_must_be_allowed() {
 
 // NET-04
 #[test]
-fn a_star_reaches_public_hosts_only() {
+fn a_wildcard_covers_only_public_hosts() {
     let urls = "http://127.0.0.1 http://localhost.:80 http://0x7f.1 http://0x7f000001 http://2130706433 http://127.1
         http://0177.0.0.1 http://017700000001 http://0 http://0.0.0.0 http://[::] http://[::1] http://[::ffff:127.0.0.1]
         http://[::ffff:7f00:1] http://[64:ff9b::7f00:1] http://[2002:7f00:1::] http://[fe80::1] http://10.0.0.1
@@ -124,7 +124,7 @@ fn a_star_reaches_public_hosts_only() {
 }
 
 #[test]
-fn what_is_near_needs_an_address_a_network_or_a_name_with_its_port() {
+fn local_addresses_need_a_specific_rule() {
     for (rules, requests, ok) in [
         (
             "localhost:8080",
@@ -202,7 +202,7 @@ fn what_is_near_needs_an_address_a_network_or_a_name_with_its_port() {
 
 // NET-07, NET-09, NET-27
 #[test]
-fn urls_that_two_readers_could_read_differently_are_refused() {
+fn ambiguous_urls_are_refused() {
     let mut parsed = 0;
     for url in [
         "http://allowed.com@evil.com/",
@@ -244,7 +244,7 @@ fn urls_that_two_readers_could_read_differently_are_refused() {
         };
         parsed += 1;
         let answer =
-            Target::of(&uri, 8192).and_then(|target| allowed("allowed.com").admit(&target));
+            Target::parse(&uri, 8192).and_then(|target| allowed("allowed.com").check_host(&target));
         let error = answer.expect_err(url);
         assert!(
             matches!(error.code(), "bad_request" | "host_not_allowed"),
@@ -257,35 +257,35 @@ fn urls_that_two_readers_could_read_differently_are_refused() {
 
 // NET-17
 #[test]
-fn a_url_has_a_longest_size() {
+fn url_length_is_limited() {
     let uri: Uri = format!("http://allowed.com/{}", "a".repeat(9000))
         .parse()
         .unwrap();
-    assert_eq!(Target::of(&uri, 8192).unwrap_err().code(), "bad_request");
+    assert_eq!(Target::parse(&uri, 8192).unwrap_err().code(), "bad_request");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn no_special_address_passes_without_being_named(bits in any::<u128>(), low in any::<u32>(), v4 in any::<bool>(), port in 1024u16..) {
+    fn special_addresses_need_a_rule_that_names_them(bits in any::<u128>(), low in any::<u32>(), v4 in any::<bool>(), port in 1024u16..) {
         let address = if v4 { IpAddr::V4(std::net::Ipv4Addr::from_bits(low)) } else { IpAddr::from(bits.to_be_bytes()) };
         let wide = allowed("* *:8080 *.example.org example.org");
         let named = allowed("* example.org:443 example.org");
-        let target = Target::of(&format!("https://example.org:{port}").parse().unwrap(), 8192).unwrap();
-        let public = Kind::of(address) == Kind::Public;
-        prop_assert_eq!(wide.check(&target, &[address]).is_ok(), public);
-        prop_assert_eq!(named.check(&target, &[address]).is_ok(), public);
+        let target = Target::parse(&format!("https://example.org:{port}").parse().unwrap(), 8192).unwrap();
+        let public = AddressKind::classify(address) == AddressKind::Public;
+        prop_assert_eq!(wide.check_addresses(&target, &[address]).is_ok(), public);
+        prop_assert_eq!(named.check_addresses(&target, &[address]).is_ok(), public);
     }
 
     #[test]
-    fn no_text_makes_the_parsers_panic(text in "\\PC{0,40}", host in "[a-z0-9.\\[\\]:%x*/-]{0,24}") {
+    fn parsers_do_not_panic(text in "\\PC{0,40}", host in "[a-z0-9.\\[\\]:%x*/-]{0,24}") {
         for text in [text, host] {
             if let Ok(rule) = HostRule::parse(&text) {
                 prop_assert!(!rule.to_string().is_empty());
             }
             if let Ok(uri) = format!("http://{text}/").parse::<Uri>() {
-                let _ = Target::of(&uri, 8192).and_then(|target| allowed("*").admit(&target));
+                let _ = Target::parse(&uri, 8192).and_then(|target| allowed("*").check_host(&target));
             }
         }
     }

@@ -8,8 +8,8 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
 /// A connection, with TLS or without.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+pub(crate) trait ConnectionStream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ConnectionStream for T {}
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DialError {
@@ -19,7 +19,7 @@ pub(crate) enum DialError {
 
 /// Dials the addresses one after the other. Each gets an equal share of the remaining time, so that an address that
 /// drops packets does not use up the time of the next one.
-pub(crate) async fn first_of<T, F>(
+pub(crate) async fn dial_first<T, F>(
     addresses: &[SocketAddr],
     deadline: Instant,
     dial: impl Fn(SocketAddr) -> F,
@@ -58,7 +58,7 @@ mod tests {
             .map(|port| SocketAddr::from(([192, 0, 2, 1], u16::try_from(port).unwrap())))
             .collect();
         let deadline = Instant::now() + Duration::from_secs(10);
-        let answer = first_of(&addresses, deadline, |address| async move {
+        let answer = dial_first(&addresses, deadline, |address| async move {
             match dialled[usize::from(address.port()) - 1] {
                 "silent" => std::future::pending().await,
                 "refused" => Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_silent_address_leaves_time_for_the_next_one() {
+    async fn an_unresponsive_address_leaves_time_for_the_next() {
         check(&["a", "b"], Ok("a")).await;
         check(&["refused", "b"], Ok("b")).await;
         check(&["silent", "silent", "c"], Ok("c")).await;

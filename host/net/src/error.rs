@@ -40,7 +40,7 @@ pub enum NetError {
     #[error("request to `{host}` timed out after {after:?} {phase}; try again, or increase the timeout", phase = .phase.text())]
     Timeout {
         host: String,
-        phase: Phase,
+        phase: TimeoutPhase,
         after: Duration,
     },
     #[error("request body for `{host}` is larger than {limit} bytes; send less")]
@@ -59,14 +59,14 @@ pub enum NetError {
 
 /// The phase in which a request timed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub enum TimeoutPhase {
     Connect,
     FirstByte,
     BetweenBytes,
     Total,
 }
 
-impl Phase {
+impl TimeoutPhase {
     fn text(self) -> &'static str {
         match self {
             Self::Connect => "while connecting",

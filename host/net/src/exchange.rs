@@ -13,22 +13,22 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::download::{Download, Terms};
-use crate::error::{NetError, Phase};
+use crate::error::{NetError, TimeoutPhase};
 use crate::headers::strip_hop_by_hop;
-use crate::limits::Limits;
-use crate::upload::Upload;
+use crate::limits::NetLimits;
+use crate::request_body::RequestBody;
+use crate::response_body::{BodyContext, ResponseBody};
 
 /// The minimum that hyper accepts.
 const SMALLEST_BUFFER: usize = 8192;
 
 pub(crate) async fn exchange<S, B>(
     stream: S,
-    request: Request<Upload<B>>,
-    terms: Terms,
+    request: Request<RequestBody<B>>,
+    terms: BodyContext,
     first_byte: Duration,
-    limits: &Limits,
-) -> Result<Response<Download>, NetError>
+    limits: &NetLimits,
+) -> Result<Response<ResponseBody>, NetError>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     B: Body<Data = Bytes> + Send + 'static,
@@ -49,7 +49,7 @@ where
     let until = deadline.min(Instant::now() + first_byte);
     let answer = match timeout_at(until, sender.send_request(request)).await {
         Ok(answer) => answer.map_err(|error| explain(&error, &terms))?,
-        Err(_) => return Err(late(&terms, first_byte)),
+        Err(_) => return Err(timeout_error(&terms, first_byte)),
     };
     let (mut parts, incoming) = answer.into_parts();
     if parts.status == StatusCode::SWITCHING_PROTOCOLS {
@@ -60,18 +60,18 @@ where
         });
     }
     strip_hop_by_hop(&mut parts.headers);
-    terms.mask.clean(&mut parts.headers);
+    terms.mask.mask_headers(&mut parts.headers);
     Ok(Response::from_parts(
         parts,
-        Download::new(incoming, terms, task),
+        ResponseBody::new(incoming, terms, task),
     ))
 }
 
-fn late(terms: &Terms, first_byte: Duration) -> NetError {
+fn timeout_error(terms: &BodyContext, first_byte: Duration) -> NetError {
     let (phase, after) = if Instant::now() >= terms.deadline {
-        (Phase::Total, terms.total)
+        (TimeoutPhase::Total, terms.total)
     } else {
-        (Phase::FirstByte, first_byte)
+        (TimeoutPhase::FirstByte, first_byte)
     };
     NetError::Timeout {
         host: terms.host.clone(),
@@ -80,12 +80,12 @@ fn late(terms: &Terms, first_byte: Duration) -> NetError {
     }
 }
 
-fn explain(error: &hyper::Error, terms: &Terms) -> NetError {
+fn explain(error: &hyper::Error, terms: &BodyContext) -> NetError {
     if let Some(failure) = terms.upload.get() {
         return failure.clone();
     }
     if Instant::now() >= terms.deadline {
-        return late(terms, Duration::ZERO);
+        return timeout_error(terms, Duration::ZERO);
     }
     let io = error
         .source()

@@ -9,19 +9,19 @@ use http_body_util::{BodyExt, Empty};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::*;
-use crate::mask::Mask;
-use crate::upload::Failure;
+use crate::mask::SecretMask;
+use crate::request_body::BodyFailure;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn terms(upload: &Failure) -> Terms {
-    Terms {
+fn terms(upload: &BodyFailure) -> BodyContext {
+    BodyContext {
         host: "a.example".to_owned(),
         limit: 1000,
-        between: 5 * SECOND,
+        idle_timeout: 5 * SECOND,
         total: 30 * SECOND,
         deadline: Instant::now() + 30 * SECOND,
-        mask: Mask::new(vec!["hunter22".to_owned()]),
+        mask: SecretMask::new(vec!["hunter22".to_owned()]),
         upload: Arc::clone(upload),
         permits: None,
     }
@@ -55,8 +55,8 @@ where
         }
         serve(theirs).await;
     });
-    let failure = Failure::default();
-    let upload = match Upload::new(
+    let failure = BodyFailure::default();
+    let upload = match RequestBody::new(
         body,
         "a.example".to_owned(),
         declared,
@@ -73,7 +73,7 @@ where
         request,
         terms(&failure),
         10 * SECOND,
-        &Limits::default(),
+        &NetLimits::default(),
     )
     .await;
     let text = match answer {
@@ -111,7 +111,7 @@ pub(crate) async fn write(stream: &mut DuplexStream, text: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_good_answer_comes_through_without_the_connection_s_own_headers() {
+async fn hop_by_hop_headers_are_removed_from_a_response() {
     check(
         |mut stream| async move {
             write(&mut stream, "HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n").await;
@@ -124,7 +124,7 @@ async fn a_good_answer_comes_through_without_the_connection_s_own_headers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_secret_that_comes_back_is_masked() {
+async fn echoed_secrets_are_masked() {
     check(
         |mut stream| async move {
             write(&mut stream, "HTTP/1.1 302 x\r\nlocation: http://b/?key=hunter22\r\ncontent-length: 14\r\n\r\n<<hun").await;
@@ -138,13 +138,13 @@ async fn a_secret_that_comes_back_is_masked() {
 
 // NET-15
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_nothing_runs_into_first_byte() {
+async fn a_silent_server_exceeds_the_first_byte_timeout() {
     check(|stream| async move { hold(stream).await }, expect!["timeout: request to `a.example` timed out after 10s while waiting for the response; try again, or increase the timeout after 10s"]).await;
 }
 
 // NET-15
 #[tokio::test(start_paused = true)]
-async fn a_head_that_drips_runs_into_first_byte() {
+async fn a_slow_head_exceeds_the_first_byte_timeout() {
     check(
         |mut stream| async move {
             write(&mut stream, "HTTP/1.1 200 OK\r\n").await;
@@ -159,7 +159,7 @@ async fn a_head_that_drips_runs_into_first_byte() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_stops_runs_into_between_bytes() {
+async fn a_stalled_body_exceeds_the_idle_timeout() {
     check(
         |mut stream| async move {
             write(
@@ -176,7 +176,7 @@ async fn a_body_that_stops_runs_into_between_bytes() {
 
 // NET-15
 #[tokio::test(start_paused = true)]
-async fn a_body_that_drips_runs_into_the_total() {
+async fn a_slow_body_exceeds_the_total_timeout() {
     check(
         |mut stream| async move {
             write(&mut stream, "HTTP/1.1 200 OK\r\n\r\n").await;
@@ -205,7 +205,7 @@ async fn an_endless_body_is_cut_at_its_limit() {
 
 // NET-14
 #[tokio::test(start_paused = true)]
-async fn a_head_without_end_is_refused() {
+async fn an_endless_head_is_refused() {
     check(
         |mut stream| async move {
             write(&mut stream, "HTTP/1.1 200 OK\r\nx: ").await;
@@ -226,7 +226,7 @@ async fn a_head_without_end_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_that_are_none_are_told_apart() {
+async fn invalid_responses_have_distinct_errors() {
     check(|stream| async move { drop(stream) }, expect!["bad_response: invalid response from `a.example`: the connection closed before a response was received after 0s"]).await;
     check(
         |mut stream| async move { write(&mut stream, "SSH-2.0-OpenSSH_9.9\r\n").await },
@@ -284,8 +284,8 @@ async fn dropping_the_body_closes_the_connection() {
         theirs.read_to_end(&mut head).await.unwrap();
         seen.send(head).unwrap();
     });
-    let failure = Failure::default();
-    let body = Upload::new(
+    let failure = BodyFailure::default();
+    let body = RequestBody::new(
         Empty::<Bytes>::new(),
         String::new(),
         None,
@@ -294,19 +294,25 @@ async fn dropping_the_body_closes_the_connection() {
     )
     .unwrap();
     let request = Request::get("/").body(body).unwrap();
-    let response = exchange(ours, request, terms(&failure), SECOND, &Limits::default())
-        .await
-        .unwrap();
+    let response = exchange(
+        ours,
+        request,
+        terms(&failure),
+        SECOND,
+        &NetLimits::default(),
+    )
+    .await
+    .unwrap();
     drop(response);
     assert!(whole.await.unwrap().starts_with(b"GET / HTTP/1.1\r\n"));
 }
 
 // NET-23
 #[tokio::test(start_paused = true)]
-async fn giving_up_the_wait_closes_the_connection() {
+async fn dropping_the_request_closes_the_connection() {
     let (ours, mut theirs) = duplex(4096);
-    let failure = Failure::default();
-    let body = Upload::new(
+    let failure = BodyFailure::default();
+    let body = RequestBody::new(
         Empty::<Bytes>::new(),
         String::new(),
         None,
@@ -315,7 +321,7 @@ async fn giving_up_the_wait_closes_the_connection() {
     )
     .unwrap();
     let request = Request::get("/").body(body).unwrap();
-    let limits = Limits::default();
+    let limits = NetLimits::default();
     let waiting = exchange(ours, request, terms(&failure), 20 * SECOND, &limits);
     tokio::time::timeout(SECOND, waiting).await.unwrap_err();
     let mut seen = String::new();

@@ -4,10 +4,10 @@ use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::error::NetError;
-use crate::host::{Host, split_port};
-use crate::limits::Limits;
+use crate::escape::escape;
+use crate::limits::NetLimits;
 use crate::target::Target;
-use crate::text::shown;
+use crate::url_host::{UrlHost, split_port};
 
 /// Removed silently: many HTTP libraries send them by default, and requests work without them.
 const DROPPED: &[&str] = &["connection", "keep-alive", "te"];
@@ -34,16 +34,16 @@ pub(crate) fn check_method(method: &Method) -> Result<(), NetError> {
     }
     Err(NetError::bad_request(format!(
         "method `{}` is not supported; use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS",
-        shown(text)
+        escape(text)
     )))
 }
 
 /// Sets `Host` to the host of the URL and removes hop-by-hop headers. Returns the declared length of the body, to be
 /// checked against the body itself.
-pub(crate) fn clean(
+pub(crate) fn sanitize(
     headers: &mut HeaderMap,
     target: &Target,
-    limits: &Limits,
+    limits: &NetLimits,
 ) -> Result<Option<u64>, NetError> {
     if headers.len() > limits.headers {
         let what = format!(
@@ -67,14 +67,17 @@ pub(crate) fn clean(
     if let Some(name) = headers.keys().find(|name| is_refused(name)) {
         return Err(NetError::bad_request(format!(
             "header `{}` is reserved for the host; remove it",
-            shown(name.as_str())
+            escape(name.as_str())
         )));
     }
     for value in headers.get_all(HOST) {
-        if !value.to_str().is_ok_and(|text| names(text, target)) {
+        if !value
+            .to_str()
+            .is_ok_and(|text| matches_target(text, target))
+        {
             return Err(NetError::bad_request(format!(
                 "header `host` is `{}`, but the URL has `{target}`; remove the header",
-                shown(&String::from_utf8_lossy(value.as_bytes()))
+                escape(&String::from_utf8_lossy(value.as_bytes()))
             )));
         }
     }
@@ -95,9 +98,9 @@ fn is_refused(name: &HeaderName) -> bool {
             .any(|prefix| name.as_str().starts_with(prefix))
 }
 
-fn names(text: &str, target: &Target) -> bool {
+fn matches_target(text: &str, target: &Target) -> bool {
     split_port(text)
-        .and_then(|(host, port)| Ok((Host::parse(host)?, port)))
+        .and_then(|(host, port)| Ok((UrlHost::parse(host)?, port)))
         .is_ok_and(|(host, port)| {
             host == target.host && port.unwrap_or(target.scheme.port()) == target.port
         })

@@ -5,7 +5,7 @@ use expect_test::{Expect, expect};
 use super::*;
 
 fn check(url: &str, head: &[(&str, &str)], expected: Expect) {
-    let target = Target::of(&url.parse().unwrap(), 8192).unwrap();
+    let target = Target::parse(&url.parse().unwrap(), 8192).unwrap();
     let mut headers = HeaderMap::new();
     for (name, value) in head {
         headers.append(
@@ -13,7 +13,7 @@ fn check(url: &str, head: &[(&str, &str)], expected: Expect) {
             HeaderValue::try_from(*value).unwrap(),
         );
     }
-    let text = match clean(&mut headers, &target, &Limits::default()) {
+    let text = match sanitize(&mut headers, &target, &NetLimits::default()) {
         Ok(length) => {
             let lines: Vec<String> = headers
                 .iter()
@@ -28,7 +28,7 @@ fn check(url: &str, head: &[(&str, &str)], expected: Expect) {
 
 // NET-10
 #[test]
-fn the_head_says_what_the_url_says() {
+fn the_host_header_matches_the_url() {
     check(
         "http://Example.org/x",
         &[],
@@ -57,7 +57,7 @@ fn the_head_says_what_the_url_says() {
 
 // NET-10
 #[test]
-fn what_smuggles_is_refused() {
+fn request_smuggling_is_refused() {
     check(
         "http://a.b/",
         &[("host", "evil.example")],
@@ -121,7 +121,7 @@ fn what_smuggles_is_refused() {
 
 // NET-09
 #[test]
-fn line_breaks_cannot_be_written() {
+fn line_breaks_in_headers_are_refused() {
     for text in ["a\r\nx: y", "a\nb", "a\rb", "a\0b"] {
         HeaderValue::try_from(text).unwrap_err();
         HeaderName::try_from(text).unwrap_err();
@@ -135,7 +135,7 @@ fn line_breaks_cannot_be_written() {
 // NET-14
 #[test]
 fn a_head_is_bounded() {
-    let target = Target::of(&"http://a.b".parse().unwrap(), 8192).unwrap();
+    let target = Target::parse(&"http://a.b".parse().unwrap(), 8192).unwrap();
     for (count, length, ok) in [
         (100, 10, true),
         (101, 10, false),
@@ -147,7 +147,7 @@ fn a_head_is_bounded() {
             let name = HeaderName::try_from(format!("x-{index}")).unwrap();
             headers.append(name, HeaderValue::try_from("v".repeat(length)).unwrap());
         }
-        let answer = clean(&mut headers, &target, &Limits::default());
+        let answer = sanitize(&mut headers, &target, &NetLimits::default());
         assert_eq!(answer.is_ok(), ok, "{count} headers of {length} bytes");
     }
 }

@@ -11,36 +11,36 @@
 //! - Redirects are not followed. The guest follows them, and each redirect is a new request.
 //! - Secrets are inserted when a request is sent, only for their own hosts, and masked in responses.
 
-mod allowed;
+mod address_kind;
+mod allowed_hosts;
+mod client;
 mod connect;
-mod download;
 mod error;
+mod escape;
 mod exchange;
 mod headers;
-mod host;
-mod kind;
+mod host_rule;
 mod limits;
 mod mask;
-mod net;
 mod ports;
-mod rate;
+mod rate_limiter;
+mod request_body;
 mod resolve;
-mod rule;
+mod response_body;
 mod secret;
 mod target;
-mod text;
 mod tls;
-mod upload;
+mod url_host;
 
-pub use allowed::Allowed;
-pub use download::Download;
-pub use error::{NetError, Phase};
-pub use host::Host;
-pub use kind::Kind;
-pub use limits::{Limits, Timeouts};
-pub use net::{Net, Settings};
+pub use address_kind::AddressKind;
+pub use allowed_hosts::AllowedHosts;
+pub use client::{NetClient, NetSettings};
+pub use error::{NetError, TimeoutPhase};
+pub use host_rule::{HostRule, RuleError};
+pub use limits::{NetLimits, Timeouts};
 pub use resolve::{Resolve, SystemResolver};
-pub use rule::{HostRule, RuleError};
+pub use response_body::ResponseBody;
 pub use secret::{Secret, SecretError};
 pub use target::{Scheme, Target};
-pub use tls::{Roots, RootsError};
+pub use tls::{RootsError, TrustedRoots};
+pub use url_host::UrlHost;

@@ -36,7 +36,7 @@ impl Timeouts {
     };
 
     /// Limits each timeout to that of `most`, and to one day, so that a deadline can always be computed.
-    pub(crate) fn at_most(self, most: Self) -> Self {
+    pub(crate) fn clamp(self, most: Self) -> Self {
         let lower = |a: Duration, b: Duration| a.min(b).min(Duration::from_hours(24));
         Self {
             connect: lower(self.connect, most.connect),
@@ -49,7 +49,7 @@ impl Timeouts {
 
 /// Limits of a request and its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct NetLimits {
     pub url_bytes: usize,
     pub headers: usize,
     /// Total size of the names and values of one head, of a request or a response.
@@ -63,7 +63,7 @@ pub struct Limits {
     pub longest: Timeouts,
 }
 
-impl Default for Limits {
+impl Default for NetLimits {
     fn default() -> Self {
         Self {
             url_bytes: 8 * 1024,

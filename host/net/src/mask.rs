@@ -10,28 +10,28 @@ use http::{HeaderMap, HeaderValue};
 use memchr::memmem;
 
 /// Shorter values would mask unrelated text.
-const SHORTEST: usize = 6;
+const MIN_MASKED_LEN: usize = 6;
 
 /// Overwrites values in a stream, including those that span two chunks.
 #[derive(Default)]
-pub(crate) struct Mask {
+pub(crate) struct SecretMask {
     values: Vec<Vec<u8>>,
     /// The end of the last chunk, if it can be the beginning of a value.
     held: BytesMut,
 }
 
-impl fmt::Debug for Mask {
+impl fmt::Debug for SecretMask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Mask({} values)", self.values.len())
     }
 }
 
-impl Mask {
+impl SecretMask {
     pub(crate) fn new(values: Vec<String>) -> Self {
         let mut values: Vec<Vec<u8>> = values
             .into_iter()
             .map(String::into_bytes)
-            .filter(|value| value.len() >= SHORTEST)
+            .filter(|value| value.len() >= MIN_MASKED_LEN)
             .collect();
         values.sort();
         values.dedup();
@@ -46,7 +46,7 @@ impl Mask {
     }
 
     /// Takes a chunk and returns the bytes that can be released.
-    pub(crate) fn feed(&mut self, piece: Bytes) -> Bytes {
+    pub(crate) fn push(&mut self, piece: Bytes) -> Bytes {
         if self.values.is_empty() {
             return piece;
         }
@@ -55,7 +55,7 @@ impl Mask {
         let open = self
             .values
             .iter()
-            .map(|value| open_end(&self.held, value))
+            .map(|value| partial_match_len(&self.held, value))
             .max()
             .unwrap_or(0);
         let shown = self.held.len() - open;
@@ -67,7 +67,7 @@ impl Mask {
         self.held.split().freeze()
     }
 
-    pub(crate) fn clean(&self, headers: &mut HeaderMap) {
+    pub(crate) fn mask_headers(&self, headers: &mut HeaderMap) {
         for value in headers.values_mut() {
             let mut whole = Self {
                 values: self.values.clone(),
@@ -91,7 +91,7 @@ impl Mask {
 }
 
 /// The number of bytes at the end of `text` that are a beginning of `value`.
-fn open_end(text: &[u8], value: &[u8]) -> usize {
+fn partial_match_len(text: &[u8], value: &[u8]) -> usize {
     (1..value.len().min(text.len() + 1))
         .rev()
         .find(|length| text.ends_with(&value[..*length]))
@@ -103,21 +103,21 @@ mod tests {
     use super::*;
 
     fn check(pieces: &[&str], expected: &str) {
-        let mut mask = Mask::new(vec![
+        let mut mask = SecretMask::new(vec![
             "hunter22".to_owned(),
             "abcabcabd".to_owned(),
             "no".to_owned(),
         ]);
         let mut out = Vec::new();
         for piece in pieces {
-            out.extend_from_slice(&mask.feed(Bytes::copy_from_slice(piece.as_bytes())));
+            out.extend_from_slice(&mask.push(Bytes::copy_from_slice(piece.as_bytes())));
         }
         out.extend_from_slice(&mask.finish());
         assert_eq!(String::from_utf8(out).unwrap(), expected, "{pieces:?}");
     }
 
     #[test]
-    fn a_value_is_overwritten_also_across_pieces() {
+    fn values_are_masked_across_chunks() {
         check(&["no hunter22!"], "no ********!");
         check(&["hun", "ter", "22"], "********");
         check(&["hunter2", "3 hunter", "22"], "hunter23 ********");
@@ -128,9 +128,9 @@ mod tests {
 
     #[test]
     fn a_long_stream_is_not_held_back() {
-        let mut mask = Mask::new(vec!["hunter22".to_owned()]);
+        let mut mask = SecretMask::new(vec!["hunter22".to_owned()]);
         assert_eq!(
-            mask.feed(Bytes::from_static(b"plain text h")),
+            mask.push(Bytes::from_static(b"plain text h")),
             "plain text "
         );
     }

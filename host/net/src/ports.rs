@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_is_sorted_so_that_it_can_be_searched() {
+    fn the_list_is_sorted() {
         assert!(OTHER.is_sorted());
         assert!(is_for_another_protocol(25) && is_for_another_protocol(10080));
         assert!(

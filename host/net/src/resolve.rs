@@ -9,11 +9,11 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use crate::error::NetError;
-use crate::host::Host;
 use crate::target::Target;
+use crate::url_host::UrlHost;
 
 /// Maximum number of addresses of a name. All of them are checked, so the list must be bounded.
-const MOST_ADDRESSES: usize = 64;
+const MAX_ADDRESSES: usize = 64;
 
 /// Resolves names. [`SystemResolver`] is the default; tests and embedders can supply another one.
 #[async_trait]
@@ -56,14 +56,14 @@ impl Resolve for SystemResolver {
     }
 }
 
-pub(crate) async fn resolve(
+pub(crate) async fn resolve_target(
     resolver: &dyn Resolve,
     target: &Target,
     deadline: Instant,
 ) -> Result<Vec<IpAddr>, NetError> {
     let name = match &target.host {
-        Host::Address(address) => return Ok(vec![*address]),
-        Host::Name(name) => name,
+        UrlHost::Address(address) => return Ok(vec![*address]),
+        UrlHost::Name(name) => name,
     };
     // RFC 6761: these names are loopback by definition. A name server could return another address.
     if name == "localhost" || name.ends_with(".localhost") {
@@ -83,7 +83,7 @@ pub(crate) async fn resolve(
     };
     match addresses.len() {
         0 => Err(failed("the name has no address")),
-        1..=MOST_ADDRESSES => Ok(addresses),
+        1..=MAX_ADDRESSES => Ok(addresses),
         _ => Err(failed("the name has too many addresses")),
     }
 }

@@ -10,7 +10,7 @@ fn check(rule: &str, covers: &str, not: &str) {
     let rule = HostRule::parse(rule).unwrap();
     for (urls, expected) in [(covers, true), (not, false)] {
         for url in urls.split_whitespace() {
-            let target = Target::of(&url.parse::<Uri>().unwrap(), 8192).unwrap();
+            let target = Target::parse(&url.parse::<Uri>().unwrap(), 8192).unwrap();
             assert_eq!(rule.covers(&target), expected, "{rule} and {url}");
         }
     }
@@ -18,7 +18,7 @@ fn check(rule: &str, covers: &str, not: &str) {
 
 // NET-08
 #[test]
-fn a_name_covers_itself_only() {
+fn a_name_covers_only_itself() {
     check(
         "example.org",
         "https://example.org http://example.org:8080/x https://EXAMPLE.org https://example.org. https://example.ORG.:444/",
@@ -38,7 +38,7 @@ fn a_name_covers_itself_only() {
 }
 
 #[test]
-fn a_wildcard_covers_every_level_below_and_not_the_name() {
+fn a_wildcard_covers_all_subdomains_but_not_the_name() {
     check(
         "*.example.org",
         "https://a.example.org https://a.b.c.example.org http://A.Example.Org:99",
@@ -52,7 +52,7 @@ fn a_wildcard_covers_every_level_below_and_not_the_name() {
 }
 
 #[test]
-fn a_scheme_or_a_port_narrows() {
+fn a_scheme_or_port_narrows_a_rule() {
     check(
         "https://api.example.org:8443",
         "https://api.example.org:8443/v1",
@@ -83,7 +83,7 @@ fn a_scheme_or_a_port_narrows() {
 
 // NET-04
 #[test]
-fn an_address_covers_every_spelling_of_itself() {
+fn an_address_covers_all_its_notations() {
     check(
         "127.0.0.1:9000",
         "http://127.0.0.1:9000 http://2130706433:9000 http://0x7f.1:9000 http://0177.0.0.1:9000 http://127.1:9000
@@ -117,7 +117,7 @@ fn refused(rules: &[&str], expected: Expect) {
 }
 
 #[test]
-fn a_rule_that_could_mean_two_things_is_refused_with_its_fix() {
+fn ambiguous_rules_are_refused_with_a_remedy() {
     refused(
         &[
             "",

@@ -7,10 +7,10 @@ use http::{HeaderMap, HeaderValue};
 use url::form_urlencoded;
 
 use crate::error::NetError;
-use crate::mask::Mask;
-use crate::rule::{HostRule, Place};
+use crate::escape::escape;
+use crate::host_rule::{HostMatcher, HostRule};
+use crate::mask::SecretMask;
 use crate::target::{Scheme, Target};
-use crate::text::shown;
 
 const MARK: &str = "secret:";
 
@@ -26,7 +26,7 @@ pub struct Secret {
 /// Why a secret is invalid. The message never contains the value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
-    #[error("invalid secret name `{}`; use letters, digits, `-`, `_` and `.`", shown(.0))]
+    #[error("invalid secret name `{}`; use letters, digits, `-`, `_` and `.`", escape(.0))]
     Name(String),
     #[error(
         "secret `{0}` is empty or contains a byte that is not allowed in a header, such as a line break; check its value"
@@ -45,7 +45,7 @@ impl Secret {
         if value.trim() != value || value.is_empty() || !value.bytes().all(is_sendable) {
             return Err(SecretError::Value(name.to_owned()));
         }
-        if hosts.is_empty() || hosts.iter().any(|rule| rule.place == Place::Any) {
+        if hosts.is_empty() || hosts.iter().any(|rule| rule.matcher == HostMatcher::Any) {
             return Err(SecretError::Hosts(name.to_owned()));
         }
         Ok(Self {
@@ -55,7 +55,7 @@ impl Secret {
         })
     }
 
-    fn sendable_to(&self, target: &Target) -> Result<(), String> {
+    fn check_target(&self, target: &Target) -> Result<(), String> {
         let mut covering = self
             .hosts
             .iter()
@@ -88,17 +88,17 @@ impl fmt::Debug for Secret {
 
 /// Replaces references with values, in headers and in the query. Returns the values that were used, so that a response
 /// that repeats them can be masked.
-pub(crate) fn fill(
+pub(crate) fn insert_secrets(
     secrets: &[Secret],
     target: &mut Target,
     headers: &mut HeaderMap,
-) -> Result<Mask, NetError> {
+) -> Result<SecretMask, NetError> {
     let mut used = Vec::new();
     for value in headers.values_mut() {
-        let Some((before, name)) = value.to_str().ok().and_then(reference) else {
+        let Some((before, name)) = value.to_str().ok().and_then(parse_reference) else {
             continue;
         };
-        let secret = find(secrets, target, name)?;
+        let secret = find_secret(secrets, target, name)?;
         let mut filled = HeaderValue::try_from(format!("{before}{}", secret.value))
             .expect("a secret contains only bytes that are valid in a header");
         filled.set_sensitive(true);
@@ -115,7 +115,7 @@ pub(crate) fn fill(
                 .filter(|name| is_name(name));
             parts.push(match name {
                 Some(name) => {
-                    let secret = find(secrets, target, name)?;
+                    let secret = find_secret(secrets, target, name)?;
                     let encoded: String =
                         form_urlencoded::byte_serialize(secret.value.as_bytes()).collect();
                     used.extend([secret.value.clone(), encoded.clone()]);
@@ -130,7 +130,7 @@ pub(crate) fn fill(
                 PathAndQuery::try_from(path).expect("a query of escaped values is a query");
         }
     }
-    Ok(Mask::new(used))
+    Ok(SecretMask::new(used))
 }
 
 fn is_name(text: &str) -> bool {
@@ -139,7 +139,7 @@ fn is_name(text: &str) -> bool {
 }
 
 /// Parses `secret:NAME`, optionally preceded by one word such as `Bearer`.
-fn reference(text: &str) -> Option<(&str, &str)> {
+fn parse_reference(text: &str) -> Option<(&str, &str)> {
     let (before, rest) = match text.split_once(' ') {
         Some((word, rest)) => (&text[..=word.len()], rest),
         None => ("", text),
@@ -154,9 +154,13 @@ fn strip_encoded_mark(value: &str) -> Option<&str> {
     rest.strip_prefix(['A', 'a'])
 }
 
-fn find<'a>(secrets: &'a [Secret], target: &Target, name: &str) -> Result<&'a Secret, NetError> {
+fn find_secret<'a>(
+    secrets: &'a [Secret],
+    target: &Target,
+    name: &str,
+) -> Result<&'a Secret, NetError> {
     let refuse = |why| NetError::SecretNotAllowed {
-        name: shown(name),
+        name: escape(name),
         why,
     };
     let secret = secrets
@@ -165,7 +169,7 @@ fn find<'a>(secrets: &'a [Secret], target: &Target, name: &str) -> Result<&'a Se
         .ok_or_else(|| {
             refuse("no secret of that name is configured; the operator can add it".to_owned())
         })?;
-    secret.sendable_to(target).map_err(refuse)?;
+    secret.check_target(target).map_err(refuse)?;
     Ok(secret)
 }
 

@@ -25,13 +25,13 @@ fn secrets() -> Vec<Secret> {
 }
 
 fn check(url: &str, header: (&str, &str), expected: Expect) {
-    let mut target = Target::of(&url.parse().unwrap(), 8192).unwrap();
+    let mut target = Target::parse(&url.parse().unwrap(), 8192).unwrap();
     let mut headers = HeaderMap::new();
     headers.insert(
         HeaderName::try_from(header.0).unwrap(),
         HeaderValue::try_from(header.1).unwrap(),
     );
-    let text = match fill(&secrets(), &mut target, &mut headers) {
+    let text = match insert_secrets(&secrets(), &mut target, &mut headers) {
         Ok(_) => format!(
             "{} {}",
             headers.values().next().unwrap().to_str().unwrap(),
@@ -50,7 +50,7 @@ fn check(url: &str, header: (&str, &str), expected: Expect) {
 }
 
 #[test]
-fn a_reference_becomes_the_value_for_its_own_hosts() {
+fn references_are_replaced_for_the_secret_s_hosts() {
     let own = "https://api.example.org/a?b=c";
     check(
         own,
@@ -90,7 +90,7 @@ fn a_reference_becomes_the_value_for_its_own_hosts() {
 }
 
 #[test]
-fn text_that_only_looks_like_a_reference_stays() {
+fn text_that_resembles_a_reference_is_unchanged() {
     let own = "https://api.example.org/secret:KEY?secret:KEY&a=xsecret:KEY";
     check(
         own,
@@ -110,7 +110,7 @@ fn text_that_only_looks_like_a_reference_stays() {
 }
 
 #[test]
-fn other_hosts_other_names_and_plain_http_are_refused() {
+fn other_hosts_unknown_names_and_plain_http_are_refused() {
     check(
         "https://evil.example/",
         ("authorization", "Bearer secret:KEY"),
@@ -170,7 +170,7 @@ fn other_hosts_other_names_and_plain_http_are_refused() {
 }
 
 #[test]
-fn a_secret_is_checked_when_it_is_made_and_never_shown() {
+fn secrets_are_validated_and_never_displayed() {
     let rule = || vec![HostRule::parse("a.example").unwrap()];
     for (name, value, hosts) in [
         ("", "s3cr3t", rule()),

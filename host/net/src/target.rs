@@ -6,8 +6,8 @@ use http::Uri;
 use http::uri::PathAndQuery;
 
 use crate::error::NetError;
-use crate::host::{Host, split_port};
-use crate::text::shown;
+use crate::escape::escape;
+use crate::url_host::{UrlHost, split_port};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
@@ -36,18 +36,18 @@ impl Scheme {
 #[derive(Clone)]
 pub struct Target {
     pub scheme: Scheme,
-    pub host: Host,
+    pub host: UrlHost,
     pub port: u16,
     pub(crate) path: PathAndQuery,
 }
 
 impl Target {
-    pub fn of(uri: &Uri, max_bytes: usize) -> Result<Self, NetError> {
+    pub fn parse(uri: &Uri, max_bytes: usize) -> Result<Self, NetError> {
         let scheme = uri.scheme_str().unwrap_or("");
         let scheme = Scheme::parse(scheme).ok_or_else(|| {
             NetError::bad_request(format!(
                 "scheme `{}` is not supported; use http or https",
-                shown(scheme)
+                escape(scheme)
             ))
         })?;
         let authority = uri
@@ -79,9 +79,9 @@ impl Target {
             ));
         }
         let wrong =
-            |why| NetError::bad_request(format!("invalid host `{}`: {why}", shown(authority)));
+            |why| NetError::bad_request(format!("invalid host `{}`: {why}", escape(authority)));
         let (host, port) = split_port(authority).map_err(wrong)?;
-        let host = Host::parse(host).map_err(wrong)?;
+        let host = UrlHost::parse(host).map_err(wrong)?;
         Ok(Self {
             scheme,
             host,

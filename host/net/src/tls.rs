@@ -14,11 +14,11 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore};
 
-use crate::host::Host;
+use crate::url_host::UrlHost;
 
 /// The certificate authorities that are trusted.
 #[derive(Debug, Clone)]
-pub struct Roots {
+pub struct TrustedRoots {
     system: bool,
     extra: Vec<CertificateDer<'static>>,
 }
@@ -30,7 +30,7 @@ pub struct RootsError {
     why: String,
 }
 
-impl Roots {
+impl TrustedRoots {
     /// The authorities that the operating system trusts.
     pub fn system() -> Self {
         Self {
@@ -48,7 +48,7 @@ impl Roots {
     }
 
     /// Also trusts the certificates in a PEM file, such as those of a company's own authority.
-    pub fn and_pem(mut self, pem: &[u8]) -> Result<Self, RootsError> {
+    pub fn with_pem(mut self, pem: &[u8]) -> Result<Self, RootsError> {
         let before = self.extra.len();
         for certificate in CertificateDer::pem_slice_iter(pem) {
             self.extra.push(certificate.map_err(|error| RootsError {
@@ -68,7 +68,7 @@ impl Roots {
 /// milliseconds that a host without network access does not need.
 #[derive(Debug)]
 pub(crate) struct Tls {
-    roots: Roots,
+    roots: TrustedRoots,
     config: OnceCell<Arc<ClientConfig>>,
 }
 
@@ -78,17 +78,17 @@ pub(crate) enum TlsFailure {
 }
 
 impl Tls {
-    pub(crate) fn new(roots: Roots) -> Self {
+    pub(crate) fn new(roots: TrustedRoots) -> Self {
         Self {
             roots,
             config: OnceCell::new(),
         }
     }
 
-    pub(crate) async fn wrap<S>(
+    pub(crate) async fn connect<S>(
         &self,
         stream: S,
-        host: &Host,
+        host: &UrlHost,
         deadline: Instant,
     ) -> Result<TlsStream<S>, TlsFailure>
     where
@@ -100,10 +100,10 @@ impl Tls {
             .await
             .map_err(TlsFailure::Failed)?;
         let name = match host {
-            Host::Name(name) => ServerName::try_from(name.clone()).map_err(|_| {
+            UrlHost::Name(name) => ServerName::try_from(name.clone()).map_err(|_| {
                 TlsFailure::Failed("its name is not valid in a certificate".to_owned())
             })?,
-            Host::Address(address) => ServerName::from(*address),
+            UrlHost::Address(address) => ServerName::from(*address),
         };
         match timeout_at(
             deadline,
@@ -118,13 +118,13 @@ impl Tls {
     }
 }
 
-async fn load(roots: Roots) -> Result<Arc<ClientConfig>, String> {
+async fn load(roots: TrustedRoots) -> Result<Arc<ClientConfig>, String> {
     tokio::task::spawn_blocking(move || configure(roots))
         .await
         .map_err(|error| error.to_string())?
 }
 
-fn configure(roots: Roots) -> Result<Arc<ClientConfig>, String> {
+fn configure(roots: TrustedRoots) -> Result<Arc<ClientConfig>, String> {
     let mut store = RootCertStore::empty();
     store.add_parsable_certificates(roots.extra);
     if roots.system {
@@ -179,13 +179,17 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_keeps_silent_in_the_greeting_runs_into_the_deadline() {
+    async fn a_silent_handshake_times_out() {
         let key = rcgen::generate_simple_self_signed(vec!["a.example".to_owned()]).unwrap();
-        let tls = Tls::new(Roots::none().and_pem(key.cert.pem().as_bytes()).unwrap());
+        let tls = Tls::new(
+            TrustedRoots::none()
+                .with_pem(key.cert.pem().as_bytes())
+                .unwrap(),
+        );
         let (ours, _theirs) = tokio::io::duplex(4096);
-        let host = Host::Name("a.example".to_owned());
+        let host = UrlHost::Name("a.example".to_owned());
         let deadline = Instant::now() + Duration::from_secs(10);
-        let answer = tls.wrap(ours, &host, deadline).await;
+        let answer = tls.connect(ours, &host, deadline).await;
         assert!(matches!(answer, Err(TlsFailure::Timeout)));
         assert!(Instant::now() >= deadline);
     }

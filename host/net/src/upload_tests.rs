@@ -20,7 +20,7 @@ fn pieces(lengths: &[usize]) -> impl Body<Data = Bytes, Error = Infallible> + us
 
 // NET-10, NET-25
 #[tokio::test(start_paused = true)]
-async fn an_upload_is_counted_and_held_to_its_declared_length() {
+async fn a_request_body_must_match_its_declared_length() {
     async fn serve(mut stream: DuplexStream) {
         let mut sink = vec![0; 4096];
         let mut seen = String::new();

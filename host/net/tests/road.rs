@@ -5,17 +5,20 @@ mod common;
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
-use common::{Fake, Server, answer, get, net, rules, send};
+use common::{ScriptedResolver, Server, answer, get, net, rules, send};
 use http::Request;
 use http_body_util::{BodyExt, Empty, Full};
-use toolhost_net::{Allowed, HostRule, Limits, Net, Secret, Settings, Timeouts};
+use toolhost_net::{AllowedHosts, HostRule, NetClient, NetLimits, NetSettings, Secret, Timeouts};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 #[tokio::test]
-async fn a_request_arrives_as_it_was_meant_and_nothing_is_added() {
+async fn a_request_is_sent_unchanged() {
     let server = Server::start(OK).await;
-    let net = net(&format!("127.0.0.1:{}", server.port()), Fake::default());
+    let net = net(
+        &format!("127.0.0.1:{}", server.port()),
+        ScriptedResolver::default(),
+    );
     let url = format!("http://127.1:{}/a//b?c=%20d&e", server.port());
     let request = Request::post(url)
         .header("x-a", "1")
@@ -36,8 +39,8 @@ async fn a_request_arrives_as_it_was_meant_and_nothing_is_added() {
 
 // NET-01
 #[tokio::test]
-async fn a_host_without_a_rule_is_refused_before_anything_is_looked_up() {
-    let fake = Fake::new(&[("evil.example", &["93.184.215.14"])]);
+async fn a_host_without_a_rule_is_refused_before_dns() {
+    let fake = ScriptedResolver::new(&[("evil.example", &["93.184.215.14"])]);
     let net = net("example.org", fake.clone());
     assert_eq!(
         get(&net, "http://evil.example/").await,
@@ -48,11 +51,11 @@ async fn a_host_without_a_rule_is_refused_before_anything_is_looked_up() {
 
 // NET-03: the second answer of the name server is never requested, and the first one is dialled.
 #[tokio::test]
-async fn a_name_is_looked_up_once_and_exactly_that_address_is_dialled() {
+async fn a_name_is_resolved_once_and_that_address_is_dialled() {
     let first = Server::start(OK).await;
     let detector = Server::start_on("127.0.0.2:0", OK).await;
     let port = first.port();
-    let fake = Fake::new(&[
+    let fake = ScriptedResolver::new(&[
         ("rebind.example", &["127.0.0.1"]),
         ("rebind.example", &["127.0.0.2"]),
     ]);
@@ -68,9 +71,9 @@ async fn a_name_is_looked_up_once_and_exactly_that_address_is_dialled() {
 
 // NET-03
 #[tokio::test]
-async fn a_name_that_turns_private_is_refused_each_time() {
+async fn a_name_that_resolves_to_a_private_address_is_refused() {
     let server = Server::start(OK).await;
-    let fake = Fake::new(&[
+    let fake = ScriptedResolver::new(&[
         ("rebind.example", &["127.0.0.1"]),
         ("rebind.example", &["93.184.215.14", "127.0.0.1"]),
         ("rebind.example", &["2606:2800:21f::1", "::ffff:127.0.0.1"]),
@@ -90,12 +93,15 @@ async fn a_name_that_turns_private_is_refused_each_time() {
 
 // NET-02: the guest follows a redirect with a new request, which is checked again.
 #[tokio::test]
-async fn a_redirect_is_an_answer_and_its_target_is_checked_like_any_other() {
+async fn redirects_are_returned_and_their_targets_checked() {
     let detector = Server::start(OK).await;
     let location = format!("http://127.0.0.1:{}/admin", detector.port());
     let head = format!("HTTP/1.1 302 Found\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n");
     let server = Server::start(&head).await;
-    let net = net(&format!("localhost:{}", server.port()), Fake::default());
+    let net = net(
+        &format!("localhost:{}", server.port()),
+        ScriptedResolver::default(),
+    );
     let request = Request::get(format!("http://localhost:{}/", server.port()))
         .body(Empty::<Bytes>::new())
         .unwrap();
@@ -109,10 +115,10 @@ async fn a_redirect_is_an_answer_and_its_target_is_checked_like_any_other() {
 
 // NET-06
 #[tokio::test]
-async fn the_hosts_own_listener_is_out_of_reach_whatever_the_rules_say() {
+async fn the_host_s_own_listener_is_always_refused() {
     let dashboard = Server::start_on("0.0.0.0:0", OK).await;
     let port = dashboard.port();
-    let fake = Fake::new(&[("own.example", &["127.0.0.9"])]);
+    let fake = ScriptedResolver::new(&[("own.example", &["127.0.0.9"])]);
     let net = net(
         &format!("127.0.0.0/8 0.0.0.0 localhost:{port} own.example:{port}"),
         fake,
@@ -121,7 +127,7 @@ async fn the_hosts_own_listener_is_out_of_reach_whatever_the_rules_say() {
         get(&net, &format!("http://127.0.0.1:{port}/")).await,
         "200 ok"
     );
-    net.keep_off(SocketAddr::from(([0, 0, 0, 0], port)));
+    net.deny_listener(SocketAddr::from(([0, 0, 0, 0], port)));
     for host in [
         "127.0.0.1",
         "127.0.0.2",
@@ -139,13 +145,14 @@ async fn the_hosts_own_listener_is_out_of_reach_whatever_the_rules_say() {
 }
 
 #[tokio::test]
-async fn a_secret_goes_to_its_host_and_nowhere_else() {
+async fn a_secret_is_sent_only_to_its_host() {
     let server =
         Server::start("HTTP/1.1 200 OK\r\ncontent-length: 16\r\n\r\nkey is hunter22!").await;
     let other = Server::start(OK).await;
     let own = format!("http://127.0.0.1:{}", server.port());
     let secret = Secret::new("KEY", "hunter22", vec![HostRule::parse(&own).unwrap()]).unwrap();
-    let net = net("127.0.0.0/8", Fake::default()).with(rules("127.0.0.0/8"), vec![secret]);
+    let net = net("127.0.0.0/8", ScriptedResolver::default())
+        .with_rules(rules("127.0.0.0/8"), vec![secret]);
     let request = |url: &str| {
         Request::get(url)
             .header("authorization", "Bearer secret:KEY")
@@ -175,9 +182,12 @@ async fn a_secret_goes_to_its_host_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn each_request_has_a_connection_of_its_own() {
+async fn each_request_has_a_separate_connection() {
     let server = Server::start(OK).await;
-    let net = net(&format!("127.0.0.1:{}", server.port()), Fake::default());
+    let net = net(
+        &format!("127.0.0.1:{}", server.port()),
+        ScriptedResolver::default(),
+    );
     for _ in 0..3 {
         assert_eq!(
             get(&net, &format!("http://127.0.0.1:{}/", server.port())).await,
@@ -189,16 +199,16 @@ async fn each_request_has_a_connection_of_its_own() {
 
 // NET-16
 #[tokio::test]
-async fn requests_to_one_host_are_counted_also_on_different_ports() {
+async fn requests_to_one_host_are_counted_across_ports() {
     let (server, other) = (Server::start(OK).await, Server::start(OK).await);
-    let limits = Limits {
+    let limits = NetLimits {
         per_host_per_minute: 3,
-        ..Limits::default()
+        ..NetLimits::default()
     };
-    let net = Net::new(Settings {
+    let net = NetClient::new(NetSettings {
         allowed: rules("127.0.0.0/8"),
         limits,
-        ..Settings::default()
+        ..NetSettings::default()
     });
     let mut answers = Vec::new();
     for (host, port) in [
@@ -217,16 +227,16 @@ async fn requests_to_one_host_are_counted_also_on_different_ports() {
 
 // NET-23
 #[tokio::test]
-async fn a_place_is_given_back_when_a_body_ends_or_is_dropped() {
+async fn a_slot_is_released_when_a_body_ends_or_is_dropped() {
     let server = Server::start(OK).await;
-    let limits = Limits {
+    let limits = NetLimits {
         concurrent: 1,
-        ..Limits::default()
+        ..NetLimits::default()
     };
-    let net = Net::new(Settings {
+    let net = NetClient::new(NetSettings {
         allowed: rules("127.0.0.1"),
         limits,
-        ..Settings::default()
+        ..NetSettings::default()
     });
     let url = format!("http://127.0.0.1:{}/", server.port());
     let request = || Request::get(&url).body(Empty::<Bytes>::new()).unwrap();
@@ -239,9 +249,9 @@ async fn a_place_is_given_back_when_a_body_ends_or_is_dropped() {
 }
 
 #[tokio::test]
-async fn failures_of_the_network_say_what_failed() {
+async fn network_errors_state_what_failed() {
     let closed = Server::start(OK).await.close().await;
-    let fake = Fake::new(&[("empty.example", &[])]);
+    let fake = ScriptedResolver::new(&[("empty.example", &[])]);
     let net = net("*.example 127.0.0.1", fake);
     for (url, expected) in [
         ("http://nobody.example/", "dns_failed: cannot resolve host `nobody.example`: the name does not exist; check the name and the machine's network".to_owned()),
@@ -253,8 +263,8 @@ async fn failures_of_the_network_say_what_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resolver_that_never_answers_runs_into_the_connect_time() {
-    let net = net("*", Fake::silent());
+async fn an_unresponsive_resolver_exceeds_the_connect_timeout() {
+    let net = net("*", ScriptedResolver::unresponsive());
     assert_eq!(
         get(&net, "http://slow.example/").await,
         "dns_failed: cannot resolve host `slow.example`: the name servers did not answer in time; check the name and the machine's network"
@@ -263,9 +273,9 @@ async fn a_resolver_that_never_answers_runs_into_the_connect_time() {
 
 // NET-10
 #[tokio::test]
-async fn a_refused_head_reaches_no_server() {
+async fn a_refused_request_head_is_not_sent() {
     let server = Server::start(OK).await;
-    let net = net("127.0.0.1", Fake::default());
+    let net = net("127.0.0.1", ScriptedResolver::default());
     let url = format!("http://127.0.0.1:{}/", server.port());
     for (name, value) in [
         ("host", "evil.example"),
@@ -289,17 +299,17 @@ async fn a_refused_head_reaches_no_server() {
 
 // NET-12
 #[tokio::test]
-async fn an_answer_is_cut_at_its_limit_while_it_streams() {
+async fn a_streamed_response_is_cut_at_its_limit() {
     let body = "a".repeat(5000);
     let server = Server::start(&format!("HTTP/1.1 200 OK\r\n\r\n{body}")).await;
-    let limits = Limits {
+    let limits = NetLimits {
         response_bytes: 4000,
-        ..Limits::default()
+        ..NetLimits::default()
     };
-    let net = Net::new(Settings {
+    let net = NetClient::new(NetSettings {
         allowed: rules("127.0.0.1"),
         limits,
-        ..Settings::default()
+        ..NetSettings::default()
     });
     let request = Request::get(format!("http://127.0.0.1:{}/", server.port()))
         .body(Empty::<Bytes>::new())
@@ -316,25 +326,25 @@ async fn an_answer_is_cut_at_its_limit_while_it_streams() {
 }
 
 #[tokio::test]
-async fn rules_of_one_plugin_do_not_reach_another() {
+async fn rules_of_one_plugin_do_not_apply_to_another() {
     let server = Server::start(OK).await;
-    let all = net("", Fake::default());
+    let all = net("", ScriptedResolver::default());
     let url = format!("http://127.0.0.1:{}/", server.port());
     assert!(get(&all, &url).await.starts_with("private_address"));
     assert_eq!(
-        get(&all.with(rules("127.0.0.1"), Vec::new()), &url).await,
+        get(&all.with_rules(rules("127.0.0.1"), Vec::new()), &url).await,
         "200 ok"
     );
     assert!(get(&all, &url).await.starts_with("private_address"));
     assert!(
-        get(&all.with(Allowed::default(), Vec::new()), &url)
+        get(&all.with_rules(AllowedHosts::default(), Vec::new()), &url)
             .await
             .starts_with("private_address")
     );
 }
 
 #[tokio::test]
-async fn the_systems_resolver_knows_addresses_and_not_invented_names() {
+async fn the_system_resolver_returns_addresses_and_errors() {
     use toolhost_net::{Resolve, SystemResolver};
     let resolver = SystemResolver::default();
     let loopback: IpAddr = "127.0.0.1".parse().unwrap();
@@ -345,7 +355,7 @@ async fn the_systems_resolver_knows_addresses_and_not_invented_names() {
 #[tokio::test]
 async fn a_body_need_not_be_sync_and_a_request_can_be_sent_from_a_task() {
     let server = Server::start(OK).await;
-    let net = net("127.0.0.1", Fake::default());
+    let net = net("127.0.0.1", ScriptedResolver::default());
     let body = Full::new(Bytes::from_static(b"hello"))
         .map_err(std::io::Error::other)
         .boxed_unsync();

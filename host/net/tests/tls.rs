@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::{Arc, Mutex};
 
-use common::{Fake, get, rules, serve};
+use common::{ScriptedResolver, get, rules, serve};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
 };
@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::{ServerConfig, version};
-use toolhost_net::{Net, Roots, Settings};
+use toolhost_net::{NetClient, NetSettings, TrustedRoots};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
@@ -65,14 +65,14 @@ async fn start(
 
 type Seen = Arc<Mutex<Vec<String>>>;
 
-fn net(roots: Roots, port: u16) -> Net {
-    let fake = Fake::new(&[("good.example", &["127.0.0.1"])]);
+fn net(roots: TrustedRoots, port: u16) -> NetClient {
+    let fake = ScriptedResolver::new(&[("good.example", &["127.0.0.1"])]);
     let allowed = rules(&format!("good.example:{port} 127.0.0.1"));
-    Net::new(Settings {
+    NetClient::new(NetSettings {
         allowed,
         resolver: Arc::new(fake),
         roots,
-        ..Settings::default()
+        ..NetSettings::default()
     })
 }
 
@@ -82,7 +82,9 @@ async fn check(params: CertificateParams, host: &str, expected: &str) {
     let authority = authority("ours");
     let seen = Seen::default();
     let port = start(&params, &authority, Arc::clone(&seen)).await;
-    let roots = Roots::none().and_pem(authority.pem().as_bytes()).unwrap();
+    let roots = TrustedRoots::none()
+        .with_pem(authority.pem().as_bytes())
+        .unwrap();
     let text = get(&net(roots, port), &format!("https://{host}:{port}/")).await;
     assert_eq!(
         text.replace(
@@ -102,7 +104,7 @@ async fn check(params: CertificateParams, host: &str, expected: &str) {
 
 // NET-22
 #[tokio::test]
-async fn a_certificate_must_be_for_this_name_and_this_day() {
+async fn a_certificate_must_match_the_name_and_be_valid_now() {
     check(certificate("good.example"), "good.example", "200 ok").await;
     check(certificate("127.0.0.1"), "127.0.0.1", "200 ok").await;
     let expected = "no: its certificate is for another name; check the host in the URL";
@@ -136,8 +138,8 @@ async fn an_unknown_authority_is_not_trusted() {
         Seen::default(),
     )
     .await;
-    let roots = Roots::none()
-        .and_pem(authority("ours").pem().as_bytes())
+    let roots = TrustedRoots::none()
+        .with_pem(authority("ours").pem().as_bytes())
         .unwrap();
     let text = get(&net(roots, port), &format!("https://good.example:{port}/")).await;
     assert!(
@@ -145,7 +147,7 @@ async fn an_unknown_authority_is_not_trusted() {
         "{text}"
     );
     let text = get(
-        &net(Roots::none(), port),
+        &net(TrustedRoots::none(), port),
         &format!("https://good.example:{port}/"),
     )
     .await;
@@ -154,7 +156,7 @@ async fn an_unknown_authority_is_not_trusted() {
 
 // NET-22
 #[tokio::test]
-async fn a_server_without_tls_is_told_so_and_sees_no_request() {
+async fn a_server_without_tls_is_an_error_and_receives_no_request() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let server = tokio::spawn(async move {
@@ -167,8 +169,8 @@ async fn a_server_without_tls_is_told_so_and_sees_no_request() {
             .unwrap();
         first
     });
-    let roots = Roots::none()
-        .and_pem(authority("ours").pem().as_bytes())
+    let roots = TrustedRoots::none()
+        .with_pem(authority("ours").pem().as_bytes())
         .unwrap();
     let text = get(&net(roots, port), &format!("https://127.0.0.1:{port}/")).await;
     assert!(
@@ -183,11 +185,13 @@ async fn a_server_without_tls_is_told_so_and_sees_no_request() {
 }
 
 #[tokio::test]
-async fn the_name_in_the_greeting_and_in_the_head_is_the_one_of_the_url() {
+async fn sni_and_the_host_header_match_the_url() {
     let authority = authority("ours");
     let seen = Seen::default();
     let port = start(&certificate("good.example"), &authority, Arc::clone(&seen)).await;
-    let roots = Roots::none().and_pem(authority.pem().as_bytes()).unwrap();
+    let roots = TrustedRoots::none()
+        .with_pem(authority.pem().as_bytes())
+        .unwrap();
     assert_eq!(
         get(
             &net(roots, port),
@@ -207,8 +211,8 @@ fn a_file_without_certificates_is_refused() {
         "hello",
         "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n",
     ] {
-        let error = Roots::system()
-            .and_pem(text.as_bytes())
+        let error = TrustedRoots::system()
+            .with_pem(text.as_bytes())
             .unwrap_err()
             .to_string();
         assert!(error.contains("BEGIN CERTIFICATE"), "{error}");

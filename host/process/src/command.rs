@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{Dropped, JobOwner, Kept, OpenPath, ProcessError};
+use crate::{CapturedOutput, DroppedVariable, JobOwner, OpenPath, ProcessError};
 
 /// The kernel's maximum size of a single argument or variable (`MAX_ARG_STRLEN`).
 const MAX_STRING: usize = (128 << 10) - 1;
@@ -23,9 +23,9 @@ pub struct Command {
     pub inactivity: Option<Duration>,
     /// Whether to run on a new terminal instead of pipes. Both outputs then arrive as [`Stream::Stdout`].
     pub tty: bool,
-    pub fence: Fence,
+    pub sandbox: SandboxPermissions,
     /// What to do with processes that a foreground program leaves running.
-    pub leftovers: Leftovers,
+    pub leftovers: LeftoverProcesses,
     pub owner: JobOwner,
     /// Label in the list of jobs.
     pub label: String,
@@ -42,14 +42,14 @@ impl Command {
             timeout: None,
             inactivity: None,
             tty: false,
-            fence: Fence::default(),
-            leftovers: Leftovers::End,
+            sandbox: SandboxPermissions::default(),
+            leftovers: LeftoverProcesses::End,
             owner: JobOwner::default(),
             label: program.to_owned(),
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), ProcessError> {
+    pub(crate) fn validate(&self) -> Result<(), ProcessError> {
         let what = "an argument";
         let mut total = 0;
         for text in std::iter::once(&self.program).chain(&self.arguments) {
@@ -79,7 +79,7 @@ impl Command {
 /// If one path contains another, the rule of the inner one applies. In a directory that contains a read-only path, the
 /// program can change existing entries but cannot create entries directly in it.
 #[derive(Debug, Clone, Default)]
-pub struct Fence {
+pub struct SandboxPermissions {
     /// Files or directories that can be read, listed and executed.
     pub read: Vec<OpenPath>,
     /// Files or directories that can also be changed.
@@ -105,7 +105,7 @@ pub enum Input {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Leftovers {
+pub enum LeftoverProcesses {
     /// Terminate them after [`crate::ProcessSettings::linger`].
     End,
     /// Let them continue as a background job of the session.
@@ -114,7 +114,7 @@ pub enum Leftovers {
 
 /// How to stop waiting for a program that runs in the foreground.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
+pub enum StopAction {
     /// SIGTERM, then SIGKILL after the grace period.
     End,
     /// Let the program continue as a job of its session, without a timeout.
@@ -137,16 +137,16 @@ impl Stream {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
+pub enum ExitReason {
     Code(i32),
     Signal(i32),
     TimedOut,
     Inactive,
     Cancelled,
     /// The program wrote more than [`crate::ProcessSettings::max_output`].
-    Flooded,
+    TooMuchOutput,
     /// The program started more processes than [`crate::ProcessLimits::processes`].
-    Crowded,
+    TooManyProcesses,
     /// The program is still running: it was sent to the background, as [`Finished::job`].
     Backgrounded,
     /// The warden was lost, so it is unknown how the program ended.
@@ -155,13 +155,13 @@ pub enum Exit {
 
 /// The result of a program that ran in the foreground.
 #[derive(Debug, Clone)]
-pub struct Finished {
-    pub exit: Exit,
-    pub stdout: Kept,
-    pub stderr: Kept,
+pub struct RunResult {
+    pub exit: ExitReason,
+    pub stdout: CapturedOutput,
+    pub stderr: CapturedOutput,
     /// Both streams in order of arrival. While a line of one stream is unfinished, the other one waits for its end, at
     /// most [`crate::ProcessSettings::line_wait`].
-    pub combined: Kept,
+    pub combined: CapturedOutput,
     pub pid: i32,
     /// The program leads its own process group and session.
     pub pgid: i32,
@@ -172,13 +172,13 @@ pub struct Finished {
     /// Hints about what the sandbox has probably blocked.
     pub hints: Vec<String>,
     /// Variables that were requested but not passed.
-    pub dropped: Vec<Dropped>,
+    pub dropped: Vec<DroppedVariable>,
     /// Processes that outlived the program. They have been ended, or with [`LeftoverProcesses::Keep`] continue as
     /// [`Self::job`].
-    pub left: Vec<i32>,
+    pub leftover_pids: Vec<i32>,
     pub job: Option<u64>,
     /// Whether the warden confirmed that no process of the program is running.
-    pub confirmed: bool,
+    pub is_confirmed: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signal_is_named_in_any_usual_way() {
+    fn signals_are_parsed_by_name_and_number() {
         for (text, signal) in [
             ("TERM", Some(Signal::Term)),
             ("SIGKILL", Some(Signal::Kill)),
@@ -245,24 +245,27 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_bounded_and_hold_no_nul() {
+    fn arguments_are_bounded_and_contain_no_nul() {
         let with = |argument: String| Command {
             arguments: vec![argument],
             ..Command::new("true", &[], OpenPath::open("/".as_ref()).unwrap())
         };
-        assert!(with("a b".to_owned()).check().is_ok());
+        assert!(with("a b".to_owned()).validate().is_ok());
         assert!(matches!(
-            with("a\0b".to_owned()).check(),
+            with("a\0b".to_owned()).validate(),
             Err(ProcessError::Malformed { .. })
         ));
         assert!(matches!(
-            with("x".repeat(200_000)).check(),
+            with("x".repeat(200_000)).validate(),
             Err(ProcessError::TooLarge { .. })
         ));
         let many = Command {
             arguments: vec!["x".repeat(100_000); 11],
             ..with(String::new())
         };
-        assert!(matches!(many.check(), Err(ProcessError::TooLarge { .. })));
+        assert!(matches!(
+            many.validate(),
+            Err(ProcessError::TooLarge { .. })
+        ));
     }
 }

@@ -13,34 +13,34 @@ const MAX_TOTAL: usize = 256 << 10;
 
 /// Variables that are copied from the host if their value has the expected form, so that they cannot carry other data.
 /// `PATH` and `TMPDIR` are set by the host instead.
-const NAMES: &[(&str, Form)] = &[
-    ("HOME", Form::Path),
-    ("USER", Form::Word),
-    ("LOGNAME", Form::Word),
-    ("SHELL", Form::Shell),
-    ("LANG", Form::Word),
-    ("LANGUAGE", Form::Words),
-    ("LC_ADDRESS", Form::Word),
-    ("LC_ALL", Form::Word),
-    ("LC_COLLATE", Form::Word),
-    ("LC_CTYPE", Form::Word),
-    ("LC_IDENTIFICATION", Form::Word),
-    ("LC_MEASUREMENT", Form::Word),
-    ("LC_MESSAGES", Form::Word),
-    ("LC_MONETARY", Form::Word),
-    ("LC_NAME", Form::Word),
-    ("LC_NUMERIC", Form::Word),
-    ("LC_PAPER", Form::Word),
-    ("LC_TELEPHONE", Form::Word),
-    ("LC_TIME", Form::Word),
-    ("TERM", Form::Word),
-    ("COLORTERM", Form::Word),
-    ("TZ", Form::Zone),
+const INHERITED_VARIABLES: &[(&str, ValueForm)] = &[
+    ("HOME", ValueForm::Path),
+    ("USER", ValueForm::Word),
+    ("LOGNAME", ValueForm::Word),
+    ("SHELL", ValueForm::Shell),
+    ("LANG", ValueForm::Word),
+    ("LANGUAGE", ValueForm::Words),
+    ("LC_ADDRESS", ValueForm::Word),
+    ("LC_ALL", ValueForm::Word),
+    ("LC_COLLATE", ValueForm::Word),
+    ("LC_CTYPE", ValueForm::Word),
+    ("LC_IDENTIFICATION", ValueForm::Word),
+    ("LC_MEASUREMENT", ValueForm::Word),
+    ("LC_MESSAGES", ValueForm::Word),
+    ("LC_MONETARY", ValueForm::Word),
+    ("LC_NAME", ValueForm::Word),
+    ("LC_NUMERIC", ValueForm::Word),
+    ("LC_PAPER", ValueForm::Word),
+    ("LC_TELEPHONE", ValueForm::Word),
+    ("LC_TIME", ValueForm::Word),
+    ("TERM", ValueForm::Word),
+    ("COLORTERM", ValueForm::Word),
+    ("TZ", ValueForm::Zone),
 ];
 
 /// The expected form of a value.
 #[derive(Debug, Clone, Copy)]
-enum Form {
+enum ValueForm {
     /// A locale, a terminal, a user.
     Word,
     /// Several words, separated by colons.
@@ -54,8 +54,8 @@ enum Form {
     Zone,
 }
 
-impl Form {
-    fn fits(self, value: &str) -> bool {
+impl ValueForm {
+    fn accepts(self, value: &str) -> bool {
         const WORD: usize = 64;
         const SYSTEM: [&str; 5] = ["/bin", "/usr", "/opt", "/nix/store", "/run/current-system"];
         let of = |others: &str| {
@@ -69,17 +69,17 @@ impl Form {
             && !value.chars().any(char::is_control)
             && !path.components().any(|part| part == Component::ParentDir);
         match self {
-            Form::Word => of("_.@-+"),
-            Form::Words => of("_.@-+:"),
-            Form::Path => is_plain,
-            Form::Shell => is_plain && SYSTEM.iter().any(|dir| path.starts_with(dir)),
-            Form::Zone => of("_+-/:,.<>") && !value.contains(".."),
+            ValueForm::Word => of("_.@-+"),
+            ValueForm::Words => of("_.@-+:"),
+            ValueForm::Path => is_plain,
+            ValueForm::Shell => is_plain && SYSTEM.iter().any(|dir| path.starts_with(dir)),
+            ValueForm::Zone => of("_+-/:,.<>") && !value.contains(".."),
         }
     }
 }
 
 /// Variables that make a program run code it was not asked to run, which would bypass the list of allowed programs.
-const LOADERS: &[&str] = &[
+const CODE_LOADING_VARIABLES: &[&str] = &[
     "LD_PRELOAD",
     "LD_AUDIT",
     "GLIBC_TUNABLES",
@@ -123,13 +123,13 @@ pub struct Environment {
 
 /// A variable that was requested but not passed to the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dropped {
+pub struct DroppedVariable {
     pub name: String,
-    pub reason: Reason,
+    pub reason: DropReason,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
+pub enum DropReason {
     SecretValue,
     TooLong,
     /// The value does not have the form that this variable usually has.
@@ -137,7 +137,7 @@ pub enum Reason {
 }
 
 /// The parts of a child's environment that depend on the individual start.
-pub struct Surroundings<'a> {
+pub struct EnvironmentContext<'a> {
     pub path: &'a [PathBuf],
     pub temporary: &'a Path,
     pub tty: bool,
@@ -149,7 +149,7 @@ type Variables = Vec<(String, String)>;
 
 impl Environment {
     /// The host's current variables.
-    pub fn of_this_process(names: Vec<String>) -> Environment {
+    pub fn from_process(names: Vec<String>) -> Environment {
         let host = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
@@ -160,21 +160,21 @@ impl Environment {
     pub(crate) fn compose(
         &self,
         overlay: &[(String, String)],
-        around: &Surroundings,
-    ) -> Result<(Variables, Vec<Dropped>), ProcessError> {
+        around: &EnvironmentContext,
+    ) -> Result<(Variables, Vec<DroppedVariable>), ProcessError> {
         let mut dropped = Vec::new();
         let mut variables: BTreeMap<&str, String> = BTreeMap::new();
         for (name, value) in &self.host {
-            match self.judge(name, value) {
-                Verdict::Pass => drop(variables.insert(name, value.clone())),
-                Verdict::Drop(reason) => dropped.push(Dropped {
+            match self.evaluate(name, value) {
+                VariableDecision::Pass => drop(variables.insert(name, value.clone())),
+                VariableDecision::Drop(reason) => dropped.push(DroppedVariable {
                     name: name.clone(),
                     reason,
                 }),
-                Verdict::NotListed => {}
+                VariableDecision::NotListed => {}
             }
         }
-        for (name, value) in defaults(around.tty) {
+        for (name, value) in default_variables(around.tty) {
             variables.insert(name, value.to_owned());
         }
         if around.hidden_home {
@@ -194,7 +194,7 @@ impl Environment {
         variables.insert("PATH", path.join(":"));
         variables.insert("TMPDIR", around.temporary.to_string_lossy().into_owned());
         for (name, value) in overlay {
-            well_formed(name, value)?;
+            validate(name, value)?;
             if loads_code(name) {
                 return Err(ProcessError::LoadsCode { name: name.clone() });
             }
@@ -220,33 +220,35 @@ impl Environment {
         ))
     }
 
-    fn judge(&self, name: &str, value: &str) -> Verdict {
+    fn evaluate(&self, name: &str, value: &str) -> VariableDecision {
         if self.names.iter().any(|wanted| wanted == name) {
             return if value.len() > MAX_VALUE {
-                Verdict::Drop(Reason::TooLong)
+                VariableDecision::Drop(DropReason::TooLong)
             } else {
-                Verdict::Pass
+                VariableDecision::Pass
             };
         }
-        let listed = NAMES.iter().find(|(listed, _)| *listed == name);
+        let listed = INHERITED_VARIABLES
+            .iter()
+            .find(|(listed, _)| *listed == name);
         let Some((_, form)) = listed else {
-            return Verdict::NotListed;
+            return VariableDecision::NotListed;
         };
         if value.len() > MAX_VALUE {
-            Verdict::Drop(Reason::TooLong)
+            VariableDecision::Drop(DropReason::TooLong)
         } else if SECRET_VALUES.is_match(value) {
-            Verdict::Drop(Reason::SecretValue)
-        } else if !form.fits(value) {
-            Verdict::Drop(Reason::Malformed)
+            VariableDecision::Drop(DropReason::SecretValue)
+        } else if !form.accepts(value) {
+            VariableDecision::Drop(DropReason::Malformed)
         } else {
-            Verdict::Pass
+            VariableDecision::Pass
         }
     }
 }
 
-enum Verdict {
+enum VariableDecision {
     Pass,
-    Drop(Reason),
+    Drop(DropReason),
     NotListed,
 }
 
@@ -259,7 +261,7 @@ const NO_BARE_REPOSITORY: &[(&str, &str)] = &[
 ];
 
 /// Non-interactive defaults: no pager, no colors, no prompts.
-fn defaults(tty: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
+fn default_variables(tty: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
     let plain = if tty {
         &[("TERM", "xterm")][..]
     } else {
@@ -276,10 +278,10 @@ fn defaults(tty: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 fn loads_code(name: &str) -> bool {
-    LOADERS.contains(&name) || name.starts_with("BASH_FUNC_")
+    CODE_LOADING_VARIABLES.contains(&name) || name.starts_with("BASH_FUNC_")
 }
 
-fn well_formed(name: &str, value: &str) -> Result<(), ProcessError> {
+fn validate(name: &str, value: &str) -> Result<(), ProcessError> {
     if name.is_empty() || name.contains(['=', '\0']) {
         return Err(ProcessError::Malformed {
             what: "the name of a variable",

@@ -8,10 +8,10 @@ use std::time::Duration;
 pub enum ProcessError {
     #[error(
         "the program {} is not on the list of allowed programs; allowed: {allowed}",
-        shown(program)
+        quoted(program)
     )]
     NotAllowed { program: String, allowed: String },
-    #[error("program {} was not found in {searched}", shown(program))]
+    #[error("program {} was not found in {searched}", quoted(program))]
     NotFound { program: String, searched: String },
     #[error("cannot use directory {}: {reason}", path.display())]
     Directory { path: PathBuf, reason: String },
@@ -27,11 +27,11 @@ pub enum ProcessError {
         size: usize,
         most: usize,
     },
-    #[error("{what} contains a NUL byte or a misplaced `=`: {}", shown(value))]
+    #[error("{what} contains a NUL byte or a misplaced `=`: {}", quoted(value))]
     Malformed { what: &'static str, value: String },
     #[error(
         "variable {} makes programs load code and cannot be set by a call; remove it",
-        shown(name)
+        quoted(name)
     )]
     LoadsCode { name: String },
     #[error("{running} processes of {scope} are running, the limit is {most}; end one first")]
@@ -61,9 +61,9 @@ pub enum ProcessError {
         written: usize,
         waited: Duration,
     },
-    #[error("cannot start {}: {reason}", shown(program))]
+    #[error("cannot start {}: {reason}", quoted(program))]
     Start { program: String, reason: String },
-    #[error("the launcher of {} failed: {reason}", shown(program))]
+    #[error("the launcher of {} failed: {reason}", quoted(program))]
     Launcher { program: String, reason: String },
     #[error("cannot use {}: {source}", path.display())]
     Folder {
@@ -82,7 +82,7 @@ pub enum ProcessError {
 }
 
 /// Escapes and truncates text from a model for an error message.
-pub fn shown(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     const MOST: usize = 120;
     let mut short: String = text.chars().take(MOST).collect();
     if short.len() < text.len() {

@@ -1,16 +1,16 @@
 //! Hints about what the sandbox has probably blocked. A program does not know of the sandbox, so its own error messages
 //! mislead.
 
-use crate::wire::Walls;
-use crate::{Exit, Fence, Kept, OpenPath};
+use crate::wire::SandboxRules;
+use crate::{CapturedOutput, ExitReason, OpenPath, SandboxPermissions};
 
-const FILES: &[&str] = &[
+const FILE_ERRORS: &[&str] = &[
     "permission denied",
     "eacces",
     "read-only file system",
     "cannot create temp",
 ];
-const NETWORK: &[&str] = &[
+const NETWORK_ERRORS: &[&str] = &[
     "could not resolve",
     "name resolution",
     "network is unreachable",
@@ -22,44 +22,49 @@ const NETWORK: &[&str] = &[
     "no address associated",
 ];
 /// Output of `ps` and `top` when `/proc` has no process directories.
-const PROCESSES: &[&str] = &["mount -t proc"];
-const CALLS: &[&str] = &[
+const PROCESS_ERRORS: &[&str] = &["mount -t proc"];
+const SYSTEM_CALL_ERRORS: &[&str] = &[
     "operation not permitted",
     "ptrace",
     "unshare",
     "function not implemented",
 ];
 
-pub fn hints(walls: Option<&Walls>, fence: &Fence, exit: Exit, text: &Kept) -> Vec<String> {
-    let Some(walls) = walls.filter(|_| exit != Exit::Code(0)) else {
+pub fn hints(
+    walls: Option<&SandboxRules>,
+    fence: &SandboxPermissions,
+    exit: ExitReason,
+    text: &CapturedOutput,
+) -> Vec<String> {
+    let Some(walls) = walls.filter(|_| exit != ExitReason::Code(0)) else {
         return Vec::new();
     };
     let text = text.lossy().to_ascii_lowercase();
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
     let mut hints = Vec::new();
-    if says(NETWORK) && !walls.network {
+    if says(NETWORK_ERRORS) && !walls.network {
         hints.push("the sandbox gives this command no network".to_owned());
-    } else if says(FILES) {
+    } else if says(FILE_ERRORS) {
         hints.push(format!(
             "the sandbox allows this command to write only below {} and $TMPDIR, and to read only below these paths, \
              {} and the system directories",
-            listed(&fence.write),
-            listed(&fence.read)
+            format_paths(&fence.write),
+            format_paths(&fence.read)
         ));
     }
-    if says(PROCESSES) {
+    if says(PROCESS_ERRORS) {
         hints.push(
             "the sandbox hides the processes in /proc from this command on this machine".to_owned(),
         );
     }
-    if says(CALLS) {
+    if says(SYSTEM_CALL_ERRORS) {
         hints.push(
             "the sandbox blocks some system calls: access to other processes' memory, mounts, namespaces, kernel \
              settings, System V IPC, chown, set-user-ID"
                 .to_owned(),
         );
     }
-    if exit == Exit::Signal(libc::SIGSYS) {
+    if exit == ExitReason::Signal(libc::SIGSYS) {
         hints.push(
             "the sandbox killed the command because it used a system call of another architecture"
                 .to_owned(),
@@ -68,7 +73,7 @@ pub fn hints(walls: Option<&Walls>, fence: &Fence, exit: Exit, text: &Kept) -> V
     hints
 }
 
-fn listed(paths: &[OpenPath]) -> String {
+fn format_paths(paths: &[OpenPath]) -> String {
     const MOST: usize = 5;
     if paths.is_empty() {
         return "no granted path".to_owned();
@@ -89,21 +94,21 @@ fn listed(paths: &[OpenPath]) -> String {
 mod tests {
     use super::*;
 
-    fn check(exit: Exit, network: bool, text: &str, expected: &[&str]) {
-        let walls = Walls {
+    fn check(exit: ExitReason, network: bool, text: &str, expected: &[&str]) {
+        let walls = SandboxRules {
             rules: Vec::new(),
             network,
             local_sockets: false,
         };
-        let kept = Kept {
+        let kept = CapturedOutput {
             head: text.as_bytes().to_vec(),
             tail: Vec::new(),
             total: text.len() as u64,
         };
         let root = OpenPath::open("/".as_ref()).unwrap();
-        let fence = Fence {
+        let fence = SandboxPermissions {
             write: vec![OpenPath::new("/ws".into(), root.descriptor())],
-            ..Fence::default()
+            ..SandboxPermissions::default()
         };
         let hints = hints(Some(&walls), &fence, exit, &kept);
         assert_eq!(hints.len(), expected.len(), "{hints:?}");
@@ -113,35 +118,45 @@ mod tests {
     }
 
     #[test]
-    fn a_complaint_is_explained_and_success_is_not() {
+    fn failures_have_hints_and_success_has_none() {
         let denied = "sh: 1: cannot create /x: Permission denied";
         check(
-            Exit::Code(2),
+            ExitReason::Code(2),
             false,
             denied,
             &["to write only below /ws and $TMPDIR"],
         );
-        check(Exit::Code(0), false, denied, &[]);
+        check(ExitReason::Code(0), false, denied, &[]);
         check(
-            Exit::Code(6),
+            ExitReason::Code(6),
             false,
             "curl: (6) Could not resolve host",
             &["no network"],
         );
-        check(Exit::Code(6), true, "curl: (6) Could not resolve host", &[]);
         check(
-            Exit::Code(1),
+            ExitReason::Code(6),
+            true,
+            "curl: (6) Could not resolve host",
+            &[],
+        );
+        check(
+            ExitReason::Code(1),
             false,
             "unshare failed: Operation not permitted",
             &["system calls"],
         );
         check(
-            Exit::Code(1),
+            ExitReason::Code(1),
             false,
             "Error, do this: mount -t proc proc /proc",
             &["hides the processes in /proc"],
         );
-        check(Exit::Signal(libc::SIGSYS), false, "", &["architecture"]);
-        check(Exit::Code(1), false, "test failed", &[]);
+        check(
+            ExitReason::Signal(libc::SIGSYS),
+            false,
+            "",
+            &["architecture"],
+        );
+        check(ExitReason::Code(1), false, "test failed", &[]);
     }
 }

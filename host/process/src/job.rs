@@ -7,36 +7,36 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::{mpsc, watch};
 
-use crate::output::{Output, Part};
+use crate::output::{Output, OutputSlice};
 use crate::spawn::Writer;
-use crate::{Dropped, Exit, Signal};
+use crate::{DroppedVariable, ExitReason, Signal};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum JobState {
     Running,
     /// The program ended, but processes that it started are still running.
-    Left {
-        exit: Exit,
+    ProgramExited {
+        exit: ExitReason,
     },
     Ended {
-        exit: Exit,
+        exit: ExitReason,
         /// Whether the warden confirmed that no process of the job is running.
         confirmed: bool,
     },
 }
 
-impl State {
-    pub fn exit(self) -> Option<Exit> {
+impl JobState {
+    pub fn exit(self) -> Option<ExitReason> {
         match self {
-            State::Running => None,
-            State::Left { exit } | State::Ended { exit, .. } => Some(exit),
+            JobState::Running => None,
+            JobState::ProgramExited { exit } | JobState::Ended { exit, .. } => Some(exit),
         }
     }
 
-    pub fn is_over(self) -> bool {
+    pub fn has_ended(self) -> bool {
         match self {
-            State::Running | State::Left { .. } => false,
-            State::Ended { .. } => true,
+            JobState::Running | JobState::ProgramExited { .. } => false,
+            JobState::Ended { .. } => true,
         }
     }
 }
@@ -52,12 +52,12 @@ pub struct Job {
     pub started: SystemTime,
     /// Up to now, or to its end.
     pub duration: Duration,
-    pub state: State,
+    pub state: JobState,
     /// Bytes written so far.
     pub bytes: u64,
     pub output_file: Option<PathBuf>,
     /// Variables that were requested but not passed.
-    pub dropped: Vec<Dropped>,
+    pub dropped: Vec<DroppedVariable>,
 }
 
 /// A part of a job's combined output.
@@ -68,12 +68,12 @@ pub struct Chunk {
     pub next: u64,
     /// Requested bytes before this chunk that are no longer available.
     pub dropped: u64,
-    pub state: State,
+    pub state: JobState,
 }
 
 /// A command to the supervisor of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum SupervisorCommand {
     Signal(Signal),
     /// SIGTERM, then SIGKILL after the grace period.
     End,
@@ -85,8 +85,8 @@ pub enum Order {
 
 /// The state that waiters on a job observe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct News {
-    pub state: State,
+pub struct JobProgress {
+    pub state: JobState,
     pub bytes: u64,
 }
 
@@ -97,17 +97,17 @@ pub struct Process {
     pub command: Vec<String>,
     pub pid: i32,
     pub started: SystemTime,
-    pub began: Instant,
-    pub dropped: Vec<Dropped>,
+    pub started_at: Instant,
+    pub dropped: Vec<DroppedVariable>,
     pub output: Mutex<Output>,
-    pub left: Mutex<Vec<i32>>,
+    pub leftover_pids: Mutex<Vec<i32>>,
     /// `None` if there is no input, or if it was closed.
     pub stdin: tokio::sync::Mutex<Option<Writer>>,
     /// Position up to which [`crate::Processes::read`] has read, used when no position is given.
     pub cursor: AtomicU64,
     /// Whether the job is listed.
-    pub listed: AtomicBool,
-    pub news: watch::Sender<News>,
+    pub is_listed: AtomicBool,
+    pub progress: watch::Sender<JobProgress>,
     pub ended: Mutex<Option<Duration>>,
 }
 
@@ -116,24 +116,24 @@ impl Process {
         self.output.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn state(&self) -> State {
-        self.news.borrow().state
+    pub fn state(&self) -> JobState {
+        self.progress.borrow().state
     }
 
     pub fn duration(&self) -> Duration {
         let ended = *self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        ended.unwrap_or_else(|| self.began.elapsed())
+        ended.unwrap_or_else(|| self.started_at.elapsed())
     }
 
-    pub fn left(&self) -> Vec<i32> {
-        self.left
+    pub fn leftover_pids(&self) -> Vec<i32> {
+        self.leftover_pids
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 
     pub fn job(&self) -> Job {
-        let News { state, bytes } = *self.news.borrow();
+        let JobProgress { state, bytes } = *self.progress.borrow();
         Job {
             id: self.id,
             label: self.label.clone(),
@@ -149,8 +149,8 @@ impl Process {
     }
 
     /// Waits until `wanted` holds, at most `wait`.
-    pub async fn wait_until(&self, wait: Duration, wanted: impl FnMut(&News) -> bool) {
-        let mut news = self.news.subscribe();
+    pub async fn wait_until(&self, wait: Duration, wanted: impl FnMut(&JobProgress) -> bool) {
+        let mut news = self.progress.subscribe();
         // The sender belongs to this process, so the only other outcome is the timeout.
         let _ = tokio::time::timeout(wait, news.wait_for(wanted)).await;
     }
@@ -159,7 +159,7 @@ impl Process {
         // The state is read first: output that arrives in between belongs to a job that was still running.
         let state = self.state();
         let after = after.unwrap_or_else(|| self.cursor.load(Ordering::Relaxed));
-        let Part {
+        let OutputSlice {
             bytes,
             next,
             dropped,
@@ -177,14 +177,14 @@ impl Process {
 /// A process and the channel to its supervisor. When the last handle is dropped, the supervisor kills the processes
 /// that remain.
 #[derive(Clone)]
-pub struct Handle {
+pub struct JobHandle {
     pub process: std::sync::Arc<Process>,
-    pub orders: mpsc::UnboundedSender<Order>,
+    pub commands: mpsc::UnboundedSender<SupervisorCommand>,
 }
 
-impl Handle {
+impl JobHandle {
     /// Sends a command; has no effect if the supervisor has finished.
-    pub fn tell(&self, order: Order) {
-        let _ = self.orders.send(order);
+    pub fn send(&self, order: SupervisorCommand) {
+        let _ = self.commands.send(order);
     }
 }

@@ -47,44 +47,47 @@ compile_error!(
      build for Linux"
 );
 
-mod bounded;
 mod command;
 mod confine;
 mod environment;
 mod error;
-mod folder;
-mod held;
+mod head_tail;
 mod hints;
 mod job;
 mod launcher;
-mod lines;
-mod mind;
+mod line_merger;
+mod open_path;
 mod output;
+mod output_directory;
 mod owner;
-mod pipes;
+mod piped_process;
 mod processes;
 mod programs;
 mod run_piped;
+mod sandbox_rules;
 mod sessions;
 mod settings;
 mod signals;
 mod spawn;
 mod start;
-mod walls;
+mod supervisor;
 mod wire;
 
-pub use bounded::Kept;
-pub use command::{Command, Exit, Fence, Finished, Input, Leftovers, Signal, Stop, Stream};
-pub use confine::lacking;
-pub use environment::{Dropped, Environment, Reason};
+pub use command::{
+    Command, ExitReason, Input, LeftoverProcesses, RunResult, SandboxPermissions, Signal,
+    StopAction, Stream,
+};
+pub use confine::missing_kernel_support;
+pub use environment::{DropReason, DroppedVariable, Environment};
 pub use error::ProcessError;
-pub use held::OpenPath;
-pub use job::{Chunk, Job, State};
+pub use head_tail::CapturedOutput;
+pub use job::{Chunk, Job, JobState};
 pub use launcher::launch;
+pub use open_path::OpenPath;
 pub use owner::{JobOwner, OwnerKey, SessionOwner};
-pub use pipes::{Piped, PipedCommand, Pipes};
+pub use piped_process::{PipedCommand, PipedProcess, Pipes};
 pub use processes::Processes;
-pub use programs::Programs;
-pub use run_piped::{PipedOutput, PipedRan, run_piped};
-pub use settings::{Confinement, JobQuota, Launcher, Limits, Settings};
+pub use programs::AllowedPrograms;
+pub use run_piped::{PipedResult, PipedStream, run_piped};
+pub use settings::{Confinement, JobQuota, Launcher, ProcessLimits, ProcessSettings};
 pub use signals::reset_inherited_signals;

@@ -6,26 +6,26 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::Stream;
-use crate::bounded::{HeadTail, Kept};
-use crate::lines::Lines;
+use crate::head_tail::{CapturedOutput, HeadTail};
+use crate::line_merger::LineMerger;
 
 #[derive(Debug)]
 pub struct Output {
     stdout: HeadTail,
     stderr: HeadTail,
     combined: HeadTail,
-    lines: Lines,
+    lines: LineMerger,
     path: PathBuf,
     /// Created on the first write.
     file: Option<File>,
     /// Bytes in the file. Once it falls behind what was written, nothing more is appended.
-    filed: u64,
-    most_filed: u64,
+    file_len: u64,
+    max_file_len: u64,
 }
 
 /// A part of the combined output.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct OutputSlice {
     pub bytes: Vec<u8>,
     /// The position to read from next.
     pub next: u64,
@@ -39,11 +39,11 @@ impl Output {
             stdout: HeadTail::new(keep_text),
             stderr: HeadTail::new(keep_text),
             combined: HeadTail::new(keep_text),
-            lines: Lines::default(),
+            lines: LineMerger::default(),
             path,
             file: None,
-            filed: 0,
-            most_filed: keep_output,
+            file_len: 0,
+            max_file_len: keep_output,
         }
     }
 
@@ -56,8 +56,8 @@ impl Output {
     }
 
     /// Whether output waits for the end of a line of the other stream.
-    pub fn waits(&self) -> bool {
-        self.lines.waits()
+    pub fn is_waiting(&self) -> bool {
+        self.lines.is_waiting()
     }
 
     /// Releases output that waits for the end of a line.
@@ -70,7 +70,7 @@ impl Output {
         self.combine(|lines, pass| lines.close(stream, pass));
     }
 
-    fn combine(&mut self, act: impl FnOnce(&mut Lines, &mut dyn FnMut(&[u8]))) {
+    fn combine(&mut self, act: impl FnOnce(&mut LineMerger, &mut dyn FnMut(&[u8]))) {
         let mut lines = std::mem::take(&mut self.lines);
         act(&mut lines, &mut |bytes| self.append(bytes));
         self.lines = lines;
@@ -78,14 +78,14 @@ impl Output {
 
     fn append(&mut self, bytes: &[u8]) {
         // On a full disk the file is cut short, but the output in memory is still available.
-        if self.filed == self.combined.total() && self.file(bytes).is_err() {
-            self.most_filed = self.filed;
+        if self.file_len == self.combined.total() && self.append_to_file(bytes).is_err() {
+            self.max_file_len = self.file_len;
         }
         self.combined.push(bytes);
     }
 
-    fn file(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let room = usize::try_from(self.most_filed - self.filed).unwrap_or(usize::MAX);
+    fn append_to_file(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let room = usize::try_from(self.max_file_len - self.file_len).unwrap_or(usize::MAX);
         let bytes = &bytes[..bytes.len().min(room)];
         if bytes.is_empty() {
             return Ok(());
@@ -94,8 +94,8 @@ impl Output {
             Some(file) => file,
             none => none.insert(create(&self.path)?),
         };
-        file.write_all_at(bytes, self.filed)?;
-        self.filed += bytes.len() as u64;
+        file.write_all_at(bytes, self.file_len)?;
+        self.file_len += bytes.len() as u64;
         Ok(())
     }
 
@@ -113,10 +113,10 @@ impl Output {
         self.file.is_some().then_some(&*self.path)
     }
 
-    pub fn read(&self, after: u64, max: usize) -> Part {
+    pub fn read(&self, after: u64, max: usize) -> OutputSlice {
         let after = after.min(self.total());
         let mut start = after;
-        let mut bytes = self.filed(after, max).unwrap_or_default();
+        let mut bytes = self.read_file(after, max).unwrap_or_default();
         if bytes.is_empty() {
             bytes = self.combined.slice(after, max);
         }
@@ -124,18 +124,18 @@ impl Output {
             start = after.max(self.combined.tail_start());
             bytes = self.combined.slice(start, max);
         }
-        Part {
+        OutputSlice {
             next: start + bytes.len() as u64,
             dropped: start - after,
             bytes,
         }
     }
 
-    fn filed(&self, after: u64, max: usize) -> io::Result<Vec<u8>> {
-        let Some(file) = self.file.as_ref().filter(|_| after < self.filed) else {
+    fn read_file(&self, after: u64, max: usize) -> io::Result<Vec<u8>> {
+        let Some(file) = self.file.as_ref().filter(|_| after < self.file_len) else {
             return Ok(Vec::new());
         };
-        let most = usize::try_from(self.filed - after)
+        let most = usize::try_from(self.file_len - after)
             .unwrap_or(usize::MAX)
             .min(max);
         let mut bytes = vec![0; most];
@@ -144,8 +144,12 @@ impl Output {
     }
 
     /// Standard output, standard error, and both combined.
-    pub fn kept(&self) -> (Kept, Kept, Kept) {
-        (self.stdout.kept(), self.stderr.kept(), self.combined.kept())
+    pub fn captured(&self) -> (CapturedOutput, CapturedOutput, CapturedOutput) {
+        (
+            self.stdout.captured(),
+            self.stderr.captured(),
+            self.combined.captured(),
+        )
     }
 }
 
@@ -165,9 +169,9 @@ mod tests {
 
     use super::*;
 
-    fn part(bytes: &str, next: u64, dropped: u64) -> Part {
+    fn part(bytes: &str, next: u64, dropped: u64) -> OutputSlice {
         let bytes = bytes.as_bytes().to_vec();
-        Part {
+        OutputSlice {
             bytes,
             next,
             dropped,
@@ -175,14 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn reading_says_what_was_dropped_in_the_middle() {
+    fn reading_reports_the_bytes_dropped_in_the_middle() {
         let dir = tempfile::tempdir().unwrap();
         let mut output = Output::new(dir.path().join("1"), 4, 6);
         assert_eq!(output.read(0, 100), part("", 0, 0));
         assert_eq!(output.path(), None);
         output.push(Stream::Stdout, b"abcde");
         output.push(Stream::Stderr, b"fghij");
-        assert!(output.waits());
+        assert!(output.is_waiting());
         output.release();
         output.push(Stream::Stdout, b"klmno");
         assert_eq!((output.total(), output.written()), (10, 15));
@@ -201,12 +205,12 @@ mod tests {
             .permissions()
             .mode();
         assert_eq!(mode & 0o777, 0o600);
-        let (stdout, stderr, combined) = output.kept();
+        let (stdout, stderr, combined) = output.captured();
         assert_eq!((stdout.total, stderr.total, combined.total), (10, 5, 15));
     }
 
     #[test]
-    fn without_a_file_the_memory_still_tells() {
+    fn output_in_memory_is_readable_without_a_file() {
         let mut output = Output::new(PathBuf::from("/nowhere/at/all"), 4, 100);
         output.push(Stream::Stdout, b"abcdefghij");
         output.push(Stream::Stdout, b"k");

@@ -8,33 +8,33 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::hints::hints;
-use crate::job::{Handle, News, Order};
-use crate::mind::Ground;
-use crate::sessions::{END_PATIENCE, Inner};
-use crate::start::{Started, start};
-use crate::walls::without_links;
-use crate::wire::Walls;
+use crate::job::{JobHandle, JobProgress, SupervisorCommand};
+use crate::sandbox_rules::resolve_links;
+use crate::sessions::{END_TIMEOUT, ProcessRegistry};
+use crate::start::{StartedProgram, start};
+use crate::supervisor::RunMode;
+use crate::wire::SandboxRules;
 use crate::{
-    Chunk, Command, Exit, Finished, Job, JobOwner, ProcessError, SessionOwner, Settings, Signal,
-    State, Stop, Stream,
+    Chunk, Command, ExitReason, Job, JobOwner, JobState, ProcessError, ProcessSettings, RunResult,
+    SessionOwner, Signal, StopAction, Stream,
 };
 
 /// How long a job may leave its input unread before a write fails.
-const INPUT_PATIENCE: Duration = Duration::from_secs(5);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A handle; clones share the same programs. Dropping the last one kills all of them.
 #[derive(Clone)]
 pub struct Processes {
-    inner: Arc<Inner>,
+    inner: Arc<ProcessRegistry>,
 }
 
 impl Processes {
-    pub fn new(mut settings: Settings) -> Result<Processes, ProcessError> {
+    pub fn new(mut settings: ProcessSettings) -> Result<Processes, ProcessError> {
         // Resolved once, because a program could later replace a symbolic link in the path.
         for path in settings.hidden.iter_mut().chain(&mut settings.read_only) {
-            *path = without_links(path);
+            *path = resolve_links(path);
         }
-        let inner = Arc::new(Inner::new(settings)?);
+        let inner = Arc::new(ProcessRegistry::new(settings)?);
         Ok(Processes { inner })
     }
 
@@ -43,21 +43,21 @@ impl Processes {
         &self,
         command: Command,
         live: &mut (dyn FnMut(Stream, &[u8]) + Send),
-        stop: impl Future<Output = Stop> + Send,
-    ) -> Result<Finished, ProcessError> {
-        let ground = Ground::Front(command.leftovers);
-        let Started {
+        stop: impl Future<Output = StopAction> + Send,
+    ) -> Result<RunResult, ProcessError> {
+        let ground = RunMode::Foreground(command.leftovers);
+        let StartedProgram {
             handle,
             walls,
             mut listener,
         } = start(&self.inner, &command, ground).await?;
         let mut guard = KillOnDrop(Some(handle.clone()));
-        let mut news = handle.process.news.subscribe();
+        let mut news = handle.process.progress.subscribe();
         let mut stop = pin!(stop);
         let mut asked = false;
-        let done = |news: &News| match news.state {
-            State::Running => false,
-            State::Left { .. } | State::Ended { .. } => true,
+        let done = |news: &JobProgress| match news.state {
+            JobState::Running => false,
+            JobState::ProgramExited { .. } | JobState::Ended { .. } => true,
         };
         loop {
             tokio::select! {
@@ -65,8 +65,8 @@ impl Processes {
                 stop = &mut stop, if !asked => {
                     asked = true;
                     match stop {
-                        Stop::End => handle.tell(Order::End),
-                        Stop::Background => break,
+                        StopAction::End => handle.send(SupervisorCommand::End),
+                        StopAction::Background => break,
                     }
                 }
                 _ = news.wait_for(done) => break,
@@ -81,22 +81,22 @@ impl Processes {
             .process
             .cursor
             .store(handle.process.output().total(), Ordering::Relaxed);
-        let finished = finished(&handle, walls.as_ref(), &command);
+        let finished = run_result(&handle, walls.as_ref(), &command);
         if finished.job.is_some() {
-            handle.process.listed.store(true, Ordering::Relaxed);
-            handle.tell(Order::Detach);
+            handle.process.is_listed.store(true, Ordering::Relaxed);
+            handle.send(SupervisorCommand::Detach);
         }
         Ok(finished)
     }
 
     /// Starts a program in the background, as a job of its session.
     pub async fn start(&self, command: Command) -> Result<Job, ProcessError> {
-        let started = start(&self.inner, &command, Ground::Back).await?;
+        let started = start(&self.inner, &command, RunMode::Background).await?;
         Ok(started.handle.process.job())
     }
 
     /// Returns whether the program `program` is allowed and installed.
-    pub fn finds(&self, program: &str) -> bool {
+    pub fn is_available(&self, program: &str) -> bool {
         let settings = &self.inner.settings;
         settings.programs.find(program, &settings.path).is_ok()
     }
@@ -108,7 +108,7 @@ impl Processes {
     }
 
     /// The directory with the outputs of a session and of no other session. It exists until the session ends.
-    pub fn output_folder(&self, owner: &SessionOwner) -> Result<PathBuf, ProcessError> {
+    pub fn output_directory(&self, owner: &SessionOwner) -> Result<PathBuf, ProcessError> {
         self.inner.output(owner)
     }
 
@@ -125,7 +125,7 @@ impl Processes {
         let process = self.inner.job(owner, id)?.process;
         let from = after.unwrap_or_else(|| process.cursor.load(Ordering::Relaxed));
         process
-            .wait_until(wait, |news| news.bytes > from || news.state.is_over())
+            .wait_until(wait, |news| news.bytes > from || news.state.has_ended())
             .await;
         Ok(process.chunk(after, max))
     }
@@ -138,7 +138,9 @@ impl Processes {
         wait: Duration,
     ) -> Result<Job, ProcessError> {
         let process = self.inner.job(owner, id)?.process;
-        process.wait_until(wait, |news| news.state.is_over()).await;
+        process
+            .wait_until(wait, |news| news.state.has_ended())
+            .await;
         Ok(process.job())
     }
 
@@ -147,17 +149,17 @@ impl Processes {
         let process = self.inner.job(owner, id)?.process;
         let no_input = |reason| ProcessError::NoInput { id, reason };
         let stdin = process.stdin.lock().await;
-        if process.state() != State::Running {
+        if process.state() != JobState::Running {
             return Err(no_input("it has ended"));
         }
         let writer = stdin.as_ref().ok_or(ProcessError::InputClosed { id })?;
         let mut written = 0;
         while written < bytes.len() {
-            match tokio::time::timeout(INPUT_PATIENCE, writer.write(&bytes[written..])).await {
+            match tokio::time::timeout(WRITE_TIMEOUT, writer.write(&bytes[written..])).await {
                 Ok(Ok(count)) => written += count,
                 Ok(Err(_)) => return Err(no_input("it no longer reads its input")),
                 Err(_) => {
-                    let waited = INPUT_PATIENCE;
+                    let waited = WRITE_TIMEOUT;
                     return Err(ProcessError::InputFull {
                         id,
                         written,
@@ -184,15 +186,15 @@ impl Processes {
         signal: Signal,
     ) -> Result<Job, ProcessError> {
         let handle = self.inner.job(owner, id)?;
-        handle.tell(Order::Signal(signal));
+        handle.send(SupervisorCommand::Signal(signal));
         let wait = match signal {
-            Signal::Term | Signal::Kill => END_PATIENCE + self.inner.settings.kill_grace,
+            Signal::Term | Signal::Kill => END_TIMEOUT + self.inner.settings.kill_grace,
             Signal::Int | Signal::Hup | Signal::Quit => self.inner.settings.kill_grace,
             Signal::Usr1 | Signal::Usr2 | Signal::Stop | Signal::Cont => Duration::ZERO,
         };
         handle
             .process
-            .wait_until(wait, |news| news.state.is_over())
+            .wait_until(wait, |news| news.state.has_ended())
             .await;
         Ok(handle.process.job())
     }
@@ -213,7 +215,7 @@ impl Processes {
     pub async fn shutdown(&self) {
         let sessions = self.inner.close();
         for session in &sessions {
-            session.tell_all();
+            session.request_end();
         }
         let grace = self.inner.settings.kill_grace;
         for session in sessions {
@@ -222,32 +224,32 @@ impl Processes {
         // Waits for sessions that were ended shortly before, too.
         let mut ending = self.inner.ending.subscribe();
         let none = ending.wait_for(|ending| *ending == 0);
-        let _ = tokio::time::timeout(END_PATIENCE + grace, none).await;
+        let _ = tokio::time::timeout(END_TIMEOUT + grace, none).await;
     }
 }
 
-struct KillOnDrop(Option<Handle>);
+struct KillOnDrop(Option<JobHandle>);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
         if let Some(handle) = &self.0 {
-            handle.tell(Order::Kill);
+            handle.send(SupervisorCommand::Kill);
         }
     }
 }
 
-fn finished(handle: &Handle, walls: Option<&Walls>, command: &Command) -> Finished {
+fn run_result(handle: &JobHandle, walls: Option<&SandboxRules>, command: &Command) -> RunResult {
     let process = &handle.process;
     let state = process.state();
-    let exit = state.exit().unwrap_or(Exit::Backgrounded);
-    let (stdout, stderr, combined) = process.output().kept();
+    let exit = state.exit().unwrap_or(ExitReason::Backgrounded);
+    let (stdout, stderr, combined) = process.output().captured();
     let output_file = process.output().path().map(Path::to_owned);
     let (job, confirmed) = match state {
-        State::Running | State::Left { .. } => (Some(process.id), false),
-        State::Ended { confirmed, .. } => (None, confirmed),
+        JobState::Running | JobState::ProgramExited { .. } => (Some(process.id), false),
+        JobState::Ended { confirmed, .. } => (None, confirmed),
     };
-    let fence = &command.fence;
-    Finished {
+    let fence = &command.sandbox;
+    RunResult {
         exit,
         hints: hints(walls, fence, exit, &combined),
         stdout,
@@ -258,8 +260,8 @@ fn finished(handle: &Handle, walls: Option<&Walls>, command: &Command) -> Finish
         duration: process.duration(),
         output_file,
         dropped: process.dropped.clone(),
-        left: process.left(),
+        leftover_pids: process.leftover_pids(),
         job,
-        confirmed,
+        is_confirmed: confirmed,
     }
 }

@@ -8,17 +8,17 @@ use crate::ProcessError;
 /// The programs that the host may start. The sandbox restricts what these start in turn: allowing a shell allows every
 /// program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Programs {
+pub enum AllowedPrograms {
     /// Names, looked up in the search path only, or absolute paths.
     Only(Vec<String>),
     Any,
 }
 
-impl Programs {
+impl AllowedPrograms {
     /// Returns the file to execute. A name is never looked up in the working directory, where a tool could have created
     /// one.
     pub(crate) fn find(&self, program: &str, path: &[PathBuf]) -> Result<PathBuf, ProcessError> {
-        if let Programs::Only(list) = self
+        if let AllowedPrograms::Only(list) = self
             && !list.iter().any(|allowed| allowed == program)
         {
             return Err(ProcessError::NotAllowed {
@@ -37,7 +37,7 @@ impl Programs {
         };
         if Path::new(program).is_absolute() {
             let file = PathBuf::from(program);
-            return executable(&file)
+            return is_executable(&file)
                 .then_some(file)
                 .ok_or_else(|| not_found("the file system or is not executable".to_owned()));
         }
@@ -49,7 +49,7 @@ impl Programs {
         path.iter()
             .filter(|dir| dir.is_absolute())
             .map(|dir| dir.join(program))
-            .find(|file| executable(file))
+            .find(|file| is_executable(file))
             .ok_or_else(|| {
                 let dirs: Vec<_> = path.iter().map(|dir| dir.display().to_string()).collect();
                 not_found(dirs.join(":"))
@@ -57,7 +57,7 @@ impl Programs {
     }
 }
 
-fn executable(file: &Path) -> bool {
+fn is_executable(file: &Path) -> bool {
     file.metadata()
         .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
@@ -66,7 +66,7 @@ fn executable(file: &Path) -> bool {
 mod tests {
     use super::*;
 
-    fn check(programs: &Programs, program: &str, expected: &str) {
+    fn check(programs: &AllowedPrograms, program: &str, expected: &str) {
         let path = ["relative", "/nowhere", "/usr/bin", "/bin"].map(PathBuf::from);
         let found = match programs.find(program, &path) {
             Ok(file) => file.display().to_string(),
@@ -76,8 +76,8 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_listed_is_found() {
-        let list = Programs::Only(vec!["sh".to_owned(), "/usr/bin/env".to_owned()]);
+    fn only_listed_programs_are_found() {
+        let list = AllowedPrograms::Only(vec!["sh".to_owned(), "/usr/bin/env".to_owned()]);
         check(&list, "sh", "/usr/bin/sh");
         check(&list, "/usr/bin/env", "/usr/bin/env");
         check(
@@ -93,22 +93,22 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_looked_up_in_the_search_path_and_nowhere_else() {
+    fn names_are_looked_up_only_in_the_search_path() {
         let odd = "the search path: use a plain name or an absolute path";
         for program in ["./sh", "../bin/sh", "bin/sh", "", ".", "..", "sh/"] {
             check(
-                &Programs::Any,
+                &AllowedPrograms::Any,
                 program,
                 &format!("program `{program}` was not found in {odd}"),
             );
         }
         check(
-            &Programs::Any,
+            &AllowedPrograms::Any,
             "no-such-program",
             "program `no-such-program` was not found in relative:/nowhere:/usr/bin:/bin",
         );
         check(
-            &Programs::Any,
+            &AllowedPrograms::Any,
             "/etc/passwd",
             "program `/etc/passwd` was not found in the file system or is not executable",
         );

@@ -5,25 +5,25 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 
-use crate::{Exit, Launcher, Piped, PipedCommand, Pipes, ProcessError};
+use crate::{ExitReason, Launcher, PipedCommand, PipedProcess, Pipes, ProcessError};
 
 /// How long to read after the program ended, because an unrelated process can hold its pipes open.
-const DRAIN: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub struct PipedRan {
-    pub stdout: PipedOutput,
-    pub stderr: PipedOutput,
-    pub exit: Exit,
+pub struct PipedResult {
+    pub stdout: PipedStream,
+    pub stderr: PipedStream,
+    pub exit: ExitReason,
 }
 
 /// The beginning of an output stream.
 #[derive(Default)]
-pub struct PipedOutput {
+pub struct PipedStream {
     pub bytes: Vec<u8>,
-    pub cut: bool,
+    pub is_truncated: bool,
 }
 
-impl PipedOutput {
+impl PipedStream {
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
@@ -35,8 +35,8 @@ pub async fn run_piped(
     command: &PipedCommand,
     input: &[u8],
     most: usize,
-) -> Result<PipedRan, ProcessError> {
-    let (mut child, pipes) = Piped::start(launcher, command).await?;
+) -> Result<PipedResult, ProcessError> {
+    let (mut child, pipes) = PipedProcess::start(launcher, command).await?;
     let Pipes {
         mut stdin,
         stdout,
@@ -47,12 +47,12 @@ pub async fn run_piped(
         let _ = stdin.write_all(input).await;
         drop(stdin);
     };
-    let mut kept = (PipedOutput::default(), PipedOutput::default());
+    let mut kept = (PipedStream::default(), PipedStream::default());
     let exit = {
         let reads = async {
             tokio::join!(
-                read(stdout, &mut kept.0, most),
-                read(stderr, &mut kept.1, most)
+                read_bounded(stdout, &mut kept.0, most),
+                read_bounded(stderr, &mut kept.1, most)
             )
         };
         let mut reads = std::pin::pin!(reads);
@@ -60,18 +60,18 @@ pub async fn run_piped(
         let (mut fed, mut done) = (false, false);
         let exit = loop {
             tokio::select! {
-                exit = child.ended() => break exit,
+                exit = child.wait() => break exit,
                 () = &mut feed, if !fed => fed = true,
                 _ = &mut reads, if !done => done = true,
             }
         };
         if !done {
-            let _ = timeout(DRAIN, reads).await;
+            let _ = timeout(DRAIN_TIMEOUT, reads).await;
         }
         exit
     };
     drop(child);
-    Ok(PipedRan {
+    Ok(PipedResult {
         stdout: kept.0,
         stderr: kept.1,
         exit,
@@ -79,11 +79,11 @@ pub async fn run_piped(
 }
 
 /// Reads to the end, and keeps the first `most` bytes.
-async fn read(mut stream: impl AsyncRead + Unpin, kept: &mut PipedOutput, most: usize) {
+async fn read_bounded(mut stream: impl AsyncRead + Unpin, kept: &mut PipedStream, most: usize) {
     let mut buffer = vec![0; 16 << 10];
     while let Ok(count @ 1..) = stream.read(&mut buffer).await {
         let room = most.saturating_sub(kept.bytes.len()).min(count);
         kept.bytes.extend_from_slice(&buffer[..room]);
-        kept.cut |= room < count;
+        kept.is_truncated |= room < count;
     }
 }

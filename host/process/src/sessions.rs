@@ -8,46 +8,46 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use crate::folder::{Folder, SessionFolder};
-use crate::job::{Handle, Order};
+use crate::job::{JobHandle, SupervisorCommand};
+use crate::output_directory::{OutputDirectory, SessionDirectory};
 use crate::settings::JobQuota;
-use crate::{JobOwner, OpenPath, OwnerKey, ProcessError, SessionOwner, Settings};
+use crate::{JobOwner, OpenPath, OwnerKey, ProcessError, ProcessSettings, SessionOwner};
 
 /// Maximum number of ended jobs per group whose output can still be read.
-const REMEMBERED: usize = 64;
+const MAX_ENDED_JOBS: usize = 64;
 /// How long to wait beyond the grace period. The supervisor gives up slightly earlier.
-pub const END_PATIENCE: Duration = Duration::from_secs(12);
+pub const END_TIMEOUT: Duration = Duration::from_secs(12);
 
-pub struct Inner {
-    pub settings: Settings,
+pub struct ProcessRegistry {
+    pub settings: ProcessSettings,
     sessions: Mutex<Sessions>,
     next_folder: AtomicU64,
     closing: AtomicBool,
     /// Number of sessions whose programs were told to end and may still be running.
     pub ending: watch::Sender<usize>,
-    pub folder: Folder,
+    pub folder: OutputDirectory,
 }
 
 type Sessions = HashMap<SessionOwner, Session>;
 
 pub struct Session {
-    folder: Arc<SessionFolder>,
+    folder: Arc<SessionDirectory>,
     /// The number of the next job. Numbers are per session, so they reveal nothing about other sessions.
     next_job: u64,
-    groups: HashMap<OwnerKey, Group>,
+    groups: HashMap<OwnerKey, JobGroup>,
 }
 
-struct Group {
+struct JobGroup {
     temporary: OpenPath,
-    jobs: BTreeMap<u64, Handle>,
+    jobs: BTreeMap<u64, JobHandle>,
     /// Starts in progress. They count against the limits before they are jobs.
     starting: usize,
 }
 
-impl Inner {
-    pub fn new(settings: Settings) -> Result<Inner, ProcessError> {
-        let folder = Folder::new(&settings.output_dir)?;
-        Ok(Inner {
+impl ProcessRegistry {
+    pub fn new(settings: ProcessSettings) -> Result<ProcessRegistry, ProcessError> {
+        let folder = OutputDirectory::new(&settings.output_dir)?;
+        Ok(ProcessRegistry {
             settings,
             sessions: Mutex::default(),
             next_folder: AtomicU64::new(1),
@@ -71,25 +71,28 @@ impl Inner {
     }
 
     /// Removes a session and tells its programs to end. A new session of the same owner starts empty.
-    pub fn begin_end(self: &Arc<Inner>, owner: &SessionOwner) -> Option<(Session, Ending)> {
+    pub fn begin_end(
+        self: &Arc<ProcessRegistry>,
+        owner: &SessionOwner,
+    ) -> Option<(Session, EndingGuard)> {
         let session = self.sessions().remove(owner)?;
-        session.tell_all();
+        session.request_end();
         self.ending.send_modify(|ending| *ending += 1);
-        Some((session, Ending(Arc::clone(self))))
+        Some((session, EndingGuard(Arc::clone(self))))
     }
 
     /// The listed jobs of an owner, oldest first.
-    pub fn listed(&self, owner: &JobOwner) -> Vec<Handle> {
+    pub fn listed(&self, owner: &JobOwner) -> Vec<JobHandle> {
         let sessions = self.sessions();
         let jobs = group_of(&sessions, owner)
             .into_iter()
             .flat_map(|group| group.jobs.values());
-        jobs.filter(|handle| handle.process.listed.load(Ordering::Relaxed))
+        jobs.filter(|handle| handle.process.is_listed.load(Ordering::Relaxed))
             .cloned()
             .collect()
     }
 
-    pub fn job(&self, owner: &JobOwner, id: u64) -> Result<Handle, ProcessError> {
+    pub fn job(&self, owner: &JobOwner, id: u64) -> Result<JobHandle, ProcessError> {
         let found = {
             let sessions = self.sessions();
             group_of(&sessions, owner).and_then(|group| group.jobs.get(&id).cloned())
@@ -134,20 +137,23 @@ impl Inner {
     }
 
     /// Reserves a slot for one more program of an owner. Creates the session if it does not exist.
-    pub fn place(self: &Arc<Inner>, owner: &JobOwner) -> Result<Place, ProcessError> {
+    pub fn reserve(
+        self: &Arc<ProcessRegistry>,
+        owner: &JobOwner,
+    ) -> Result<StartSlot, ProcessError> {
         if self.closing.load(Ordering::SeqCst) {
             return Err(ProcessError::Closing);
         }
         let mut sessions = self.sessions();
-        self.admit(&sessions, &owner.session)?;
-        self.make_room(&mut sessions, &owner.session.user)?;
+        self.check_limits(&sessions, &owner.session)?;
+        self.evict_outputs(&mut sessions, &owner.session.user)?;
         let session = self.session(&mut sessions, &owner.session)?;
         let id = session.next_job;
         session.next_job += 1;
         let folder = Arc::clone(&session.folder);
         let group = session.group(&owner.group)?;
         group.starting += 1;
-        Ok(Place {
+        Ok(StartSlot {
             inner: Arc::clone(self),
             owner: owner.clone(),
             id,
@@ -157,7 +163,7 @@ impl Inner {
     }
 
     /// Checks that the limits of the session, of its user and of the host allow one more running program.
-    fn admit(&self, sessions: &Sessions, owner: &SessionOwner) -> Result<(), ProcessError> {
+    fn check_limits(&self, sessions: &Sessions, owner: &SessionOwner) -> Result<(), ProcessError> {
         let running = |is: &dyn Fn(&SessionOwner) -> bool| -> usize {
             let sessions = sessions.iter().filter(|(other, _)| is(other));
             sessions.map(|(_, session)| session.running()).sum()
@@ -187,13 +193,13 @@ impl Inner {
 
     /// Deletes outputs of ended jobs until one more output fits: the oldest of this user, or, if the total limit is
     /// exceeded, the oldest of the user with the most output.
-    fn make_room(&self, sessions: &mut Sessions, user: &OwnerKey) -> Result<(), ProcessError> {
+    fn evict_outputs(&self, sessions: &mut Sessions, user: &OwnerKey) -> Result<(), ProcessError> {
         let each = self.settings.keep_output;
         let most = self.settings.kept_output;
         loop {
             let mut kept: HashMap<&OwnerKey, u64> = HashMap::from([(user, each)]);
             for (owner, session) in sessions.iter() {
-                *kept.entry(&owner.user).or_default() += session.kept(each);
+                *kept.entry(&owner.user).or_default() += session.output_size(each);
             }
             let heaviest = kept.iter().max_by_key(|(_, bytes)| **bytes);
             let over = if kept[user] > most.user {
@@ -210,35 +216,35 @@ impl Inner {
             let Some(((_, group, id), session)) = oldest else {
                 return Err(ProcessError::OutputFull { most: most.user });
             };
-            session.forget(&group, id);
+            session.remove_job(&group, id);
         }
     }
 }
 
 /// Marks a session as ending until it is dropped.
-pub struct Ending(Arc<Inner>);
+pub struct EndingGuard(Arc<ProcessRegistry>);
 
-impl Drop for Ending {
+impl Drop for EndingGuard {
     fn drop(&mut self) {
         self.0.ending.send_modify(|ending| *ending -= 1);
     }
 }
 
-fn group_of<'a>(sessions: &'a Sessions, owner: &JobOwner) -> Option<&'a Group> {
+fn group_of<'a>(sessions: &'a Sessions, owner: &JobOwner) -> Option<&'a JobGroup> {
     sessions.get(&owner.session)?.groups.get(&owner.group)
 }
 
 /// A start in progress.
-pub struct Place {
-    inner: Arc<Inner>,
+pub struct StartSlot {
+    inner: Arc<ProcessRegistry>,
     owner: JobOwner,
     id: u64,
     temporary: OpenPath,
     /// Distinguishes the session from a later one of the same owner.
-    folder: Arc<SessionFolder>,
+    folder: Arc<SessionDirectory>,
 }
 
-impl Place {
+impl StartSlot {
     /// The number of the job in its session.
     pub fn id(&self) -> u64 {
         self.id
@@ -255,15 +261,15 @@ impl Place {
 
     /// Registers the job. Fails if the session has ended in the meantime; the program is then killed because its handle
     /// is dropped.
-    pub fn take(self, handle: Handle) -> Result<(), ProcessError> {
+    pub fn register(self, handle: JobHandle) -> Result<(), ProcessError> {
         self.with_group(|folder, group| {
             group.jobs.insert(handle.process.id, handle);
-            group.forget_oldest(folder);
+            group.remove_oldest(folder);
         })
         .ok_or(ProcessError::SessionEnded)
     }
 
-    fn with_group(&self, act: impl FnOnce(&SessionFolder, &mut Group)) -> Option<()> {
+    fn with_group(&self, act: impl FnOnce(&SessionDirectory, &mut JobGroup)) -> Option<()> {
         let mut sessions = self.inner.sessions();
         let session = sessions.get_mut(&self.owner.session)?;
         if !Arc::ptr_eq(&session.folder, &self.folder) {
@@ -274,16 +280,16 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for StartSlot {
     fn drop(&mut self) {
         let _ = self.with_group(|_, group| group.starting -= 1);
     }
 }
 
 impl Session {
-    fn group(&mut self, key: &OwnerKey) -> Result<&mut Group, ProcessError> {
+    fn group(&mut self, key: &OwnerKey) -> Result<&mut JobGroup, ProcessError> {
         if !self.groups.contains_key(key) {
-            let group = Group {
+            let group = JobGroup {
                 temporary: self.folder.temporary(self.groups.len())?,
                 jobs: BTreeMap::new(),
                 starting: 0,
@@ -293,7 +299,7 @@ impl Session {
         Ok(self.groups.get_mut(key).expect("it was inserted above"))
     }
 
-    fn jobs(&self) -> impl Iterator<Item = &Handle> {
+    fn jobs(&self) -> impl Iterator<Item = &JobHandle> {
         self.groups.values().flat_map(|group| group.jobs.values())
     }
 
@@ -302,14 +308,14 @@ impl Session {
     }
 
     fn running(&self) -> usize {
-        let running = |job: &&Handle| !job.process.state().is_over();
+        let running = |job: &&JobHandle| !job.process.state().has_ended();
         self.starting() + self.jobs().filter(running).count()
     }
 
     /// Bytes of output in files. A running program counts with the maximum that can be kept.
-    fn kept(&self, each: u64) -> u64 {
+    fn output_size(&self, each: u64) -> u64 {
         let jobs = self.jobs().map(|job| {
-            if job.process.state().is_over() {
+            if job.process.state().has_ended() {
                 job.process.output().total().min(each)
             } else {
                 each
@@ -322,49 +328,49 @@ impl Session {
     fn oldest_ended(&self) -> Option<(Instant, OwnerKey, u64)> {
         let groups = self.groups.iter();
         let jobs = groups.flat_map(|(key, group)| group.jobs.values().map(move |job| (key, job)));
-        jobs.filter(|(_, job)| job.process.state().is_over() && job.process.output().total() > 0)
-            .map(|(key, job)| (job.process.began, key.clone(), job.process.id))
+        jobs.filter(|(_, job)| job.process.state().has_ended() && job.process.output().total() > 0)
+            .map(|(key, job)| (job.process.started_at, key.clone(), job.process.id))
             .min_by_key(|(began, ..)| *began)
     }
 
-    fn forget(&mut self, group: &OwnerKey, id: u64) {
+    fn remove_job(&mut self, group: &OwnerKey, id: u64) {
         if let Some(group) = self.groups.get_mut(group) {
-            group.forget(&self.folder, id);
+            group.remove_job(&self.folder, id);
         }
     }
 
-    pub fn tell_all(&self) {
+    pub fn request_end(&self) {
         for handle in self.jobs() {
-            handle.tell(Order::End);
+            handle.send(SupervisorCommand::End);
         }
     }
 
     pub async fn end(self, grace: Duration) {
-        self.tell_all();
+        self.request_end();
         for handle in self.jobs() {
             handle
                 .process
-                .wait_until(END_PATIENCE + grace, |news| news.state.is_over())
+                .wait_until(END_TIMEOUT + grace, |news| news.state.has_ended())
                 .await;
         }
     }
 }
 
-impl Group {
+impl JobGroup {
     /// Removes the oldest ended jobs beyond the limit, with their files.
-    fn forget_oldest(&mut self, folder: &SessionFolder) {
+    fn remove_oldest(&mut self, folder: &SessionDirectory) {
         let over: Vec<u64> = self
             .jobs
             .iter()
-            .filter(|(_, job)| job.process.state().is_over())
+            .filter(|(_, job)| job.process.state().has_ended())
             .map(|(&id, _)| id)
             .collect();
-        for &id in &over[..over.len().saturating_sub(REMEMBERED)] {
-            self.forget(folder, id);
+        for &id in &over[..over.len().saturating_sub(MAX_ENDED_JOBS)] {
+            self.remove_job(folder, id);
         }
     }
 
-    fn forget(&mut self, folder: &SessionFolder, id: u64) {
+    fn remove_job(&mut self, folder: &SessionDirectory, id: u64) {
         self.jobs.remove(&id);
         // A job that wrote nothing has no file.
         let _ = std::fs::remove_file(folder.output(id));

@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Environment, Programs};
+use crate::{AllowedPrograms, Environment};
 
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct ProcessSettings {
     pub launcher: Launcher,
     pub confinement: Confinement,
-    pub programs: Programs,
+    pub programs: AllowedPrograms,
     /// Search path for programs, in this order; also the `PATH` of each child. Absolute, and readable by programs.
     pub path: Vec<PathBuf>,
     pub environment: Environment,
-    pub limits: Limits,
+    pub limits: ProcessLimits,
     /// Paths that no program can read or change, whatever is granted: the host's own records and keys. The recorded
     /// outputs are always hidden.
     pub hidden: Vec<PathBuf>,
@@ -48,17 +48,17 @@ pub struct Settings {
     pub linger: Duration,
 }
 
-impl Settings {
-    pub fn new(launcher: Launcher, output_dir: PathBuf) -> Settings {
-        Settings {
+impl ProcessSettings {
+    pub fn new(launcher: Launcher, output_dir: PathBuf) -> ProcessSettings {
+        ProcessSettings {
             launcher,
             confinement: Confinement::Required,
-            programs: Programs::Only(Vec::new()),
+            programs: AllowedPrograms::Only(Vec::new()),
             path: ["/usr/local/bin", "/usr/bin", "/bin"]
                 .map(PathBuf::from)
                 .to_vec(),
             environment: Environment::default(),
-            limits: Limits::default(),
+            limits: ProcessLimits::default(),
             hidden: Vec::new(),
             read_only: Vec::new(),
             max_jobs: 16,
@@ -113,7 +113,7 @@ pub enum Confinement {
 /// Limits of each process, except for `processes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Limits {
+pub struct ProcessLimits {
     /// Maximum number of processes of a program and its descendants. Checked twice a second, because the kernel's own
     /// limit counts all processes of the user.
     pub processes: usize,
@@ -123,9 +123,9 @@ pub struct Limits {
     pub cpu_seconds: Option<u64>,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for ProcessLimits {
+    fn default() -> ProcessLimits {
+        ProcessLimits {
             processes: 1024,
             open_files: 4096,
             file_size: None,

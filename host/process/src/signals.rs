@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_masks_of_a_process_are_read() {
+    fn signal_masks_are_parsed() {
         let status = "Name:\tsh\nSigBlk:\t8000000000000000\nSigIgn:\t0000000000001002\n";
         let numbers = |name| signals(mask(status, name).unwrap()).collect::<Vec<_>>();
         assert_eq!(numbers("SigBlk:"), [64]);

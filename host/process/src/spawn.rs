@@ -20,29 +20,31 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 use crate::launcher::WATCH;
-use crate::wire::{self, Demand, Descriptors, Failure, Orders, Report, Stage};
+use crate::wire::{
+    self, Descriptors, LaunchFailure, LaunchRequest, LaunchStage, WardenCommand, WardenReport,
+};
 use crate::{Command, Input, Launcher, OpenPath, ProcessError};
 
 /// How long to wait for the first report of a launcher. One that takes longer is not a launcher of this crate.
-const PATIENCE: Duration = Duration::from_secs(30);
-const CHUNK: usize = 64 << 10;
+const LAUNCH_TIMEOUT: Duration = Duration::from_secs(30);
+const CHUNK_SIZE: usize = 64 << 10;
 
 /// The standard streams of a program.
-pub struct Ends {
+pub struct ProgramStdio {
     pub stdout: Reader,
     pub stderr: Option<Reader>,
     pub stdin: Option<Writer>,
-    theirs: [OwnedFd; 3],
+    program_ends: [OwnedFd; 3],
     /// Path of the terminal, if the streams are one.
     pub tty: Option<PathBuf>,
 }
 
-impl Ends {
-    pub fn make(command: &Command) -> Result<Ends, ProcessError> {
+impl ProgramStdio {
+    pub fn create(command: &Command) -> Result<ProgramStdio, ProcessError> {
         let made = if command.tty {
-            Ends::terminal()
+            ProgramStdio::terminal()
         } else {
-            Ends::pipes(&command.input)
+            ProgramStdio::pipes(&command.input)
         };
         made.map_err(|source| ProcessError::Io {
             what: if command.tty { "a terminal" } else { "pipes" },
@@ -50,7 +52,7 @@ impl Ends {
         })
     }
 
-    fn pipes(input: &Input) -> io::Result<Ends> {
+    fn pipes(input: &Input) -> io::Result<ProgramStdio> {
         let (stdout, their_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stderr, their_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
         let (their_stdin, stdin) = match input {
@@ -60,16 +62,16 @@ impl Ends {
                 (theirs, Some(Writer::new(ours)?))
             }
         };
-        Ok(Ends {
+        Ok(ProgramStdio {
             stdout: Reader::new(stdout)?,
             stderr: Some(Reader::new(stderr)?),
             stdin,
-            theirs: [their_stdin, their_stdout, their_stderr],
+            program_ends: [their_stdin, their_stdout, their_stderr],
             tty: None,
         })
     }
 
-    fn terminal() -> io::Result<Ends> {
+    fn terminal() -> io::Result<ProgramStdio> {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         unlockpt(&master)?;
         let name = ptsname(&master, Vec::new())?.into_bytes();
@@ -84,11 +86,11 @@ impl Ends {
         };
         tcsetwinsize(&slave, size)?;
         let another = || fcntl_dupfd_cloexec(&slave, 3);
-        Ok(Ends {
+        Ok(ProgramStdio {
             stdin: Some(Writer::new(fcntl_dupfd_cloexec(&master, 3)?)?),
             stdout: Reader::new(master)?,
             stderr: None,
-            theirs: [another()?, another()?, slave],
+            program_ends: [another()?, another()?, slave],
             tty: Some(name),
         })
     }
@@ -106,7 +108,7 @@ impl Reader {
         Ok(Reader {
             // Unchecked, because a terminal is read like a pipe but is not one.
             pipe: pipe::Receiver::from_owned_fd_unchecked(fd)?,
-            buffer: vec![0; CHUNK].into_boxed_slice(),
+            buffer: vec![0; CHUNK_SIZE].into_boxed_slice(),
         })
     }
 
@@ -122,7 +124,7 @@ impl Reader {
             }
             match self.pipe.try_read(&mut self.buffer) {
                 Ok(count) => break count,
-                Err(error) if is_passing(&error) => {}
+                Err(error) if is_transient(&error) => {}
                 // A terminal whose last user has closed it returns an error.
                 Err(_) => break 0,
             }
@@ -151,7 +153,7 @@ impl Writer {
         loop {
             self.pipe.writable().await?;
             match self.pipe.try_write(bytes) {
-                Err(error) if is_passing(&error) => {}
+                Err(error) if is_transient(&error) => {}
                 outcome => return outcome,
             }
         }
@@ -171,7 +173,7 @@ fn set_nonblocking(fd: &OwnedFd) -> io::Result<()> {
     Ok(rustix::fs::fcntl_setfl(fd, flags | OFlags::NONBLOCK)?)
 }
 
-fn is_passing(error: &io::Error) -> bool {
+fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
@@ -179,16 +181,16 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 /// The host's connection to a warden. Dropping it makes the warden kill all remaining processes.
-pub struct Line {
+pub struct WardenConnection {
     socket: UnixStream,
     buffer: Vec<u8>,
     /// Never killed from here, because the processes it has adopted would remain.
     warden: tokio::process::Child,
 }
 
-impl Line {
+impl WardenConnection {
     /// Returns the next report, or `None` if the warden is gone. Cancel safe.
-    pub async fn next(&mut self) -> Option<Report> {
+    pub async fn next(&mut self) -> Option<WardenReport> {
         loop {
             match wire::take_frame(&mut self.buffer) {
                 Ok(Some(report)) => return Some(report),
@@ -210,8 +212,8 @@ impl Line {
     }
 
     /// Sends a command. Errors are ignored: [`WardenConnection::next`] then returns `None`.
-    pub async fn demand(&mut self, demand: Demand) {
-        if let Ok(frame) = wire::frame(&demand) {
+    pub async fn send(&mut self, demand: WardenCommand) {
+        if let Ok(frame) = wire::encode_frame(&demand) {
             let _ = self.socket.write_all(&frame).await;
         }
     }
@@ -220,19 +222,28 @@ impl Line {
 /// Starts the program and returns its process ID once it runs. Takes the program's ends out of `ends`.
 pub async fn spawn(
     launcher: &Launcher,
-    orders: &Orders,
+    orders: &LaunchRequest,
     (cwd, held): (&OpenPath, Vec<Arc<OwnedFd>>),
-    ends: Ends,
-) -> Result<(Line, i32, Reader, Option<Reader>, Option<Writer>), ProcessError> {
+    ends: ProgramStdio,
+) -> Result<
+    (
+        WardenConnection,
+        i32,
+        Reader,
+        Option<Reader>,
+        Option<Writer>,
+    ),
+    ProcessError,
+> {
     let failed = |reason: String| ProcessError::Launcher {
         program: orders.name.clone(),
         reason,
     };
-    let Ends {
+    let ProgramStdio {
         stdout,
         stderr,
         stdin,
-        theirs: [their_stdin, their_stdout, their_stderr],
+        program_ends: [their_stdin, their_stdout, their_stderr],
         tty: _,
     } = ends;
     let started = async {
@@ -256,24 +267,29 @@ pub async fn spawn(
         wire::send_descriptors(&ours, &descriptors)?;
         drop(their_stdin);
         ours.set_nonblocking(true)?;
-        let mut line = Line {
+        let mut line = WardenConnection {
             socket: UnixStream::from_std(ours)?,
             buffer: Vec::new(),
             warden,
         };
-        line.socket.write_all(&wire::frame(orders)?).await?;
+        line.socket.write_all(&wire::encode_frame(orders)?).await?;
         io::Result::Ok((line.next().await, line))
     };
-    let (report, line) = tokio::time::timeout(PATIENCE, started)
+    let (report, line) = tokio::time::timeout(LAUNCH_TIMEOUT, started)
         .await
-        .map_err(|_| failed(format!("it sent nothing for {} s", PATIENCE.as_secs())))?
+        .map_err(|_| {
+            failed(format!(
+                "it sent nothing for {} s",
+                LAUNCH_TIMEOUT.as_secs()
+            ))
+        })?
         .map_err(|error| match Errno::from_io_error(&error) {
             Some(Errno::PIPE) => failed("it exited before it read the launch request".to_owned()),
             _ => failed(error.to_string()),
         })?;
     match report {
-        Some(Report::Started { pid }) => Ok((line, pid, stdout, stderr, stdin)),
-        Some(Report::Failed(failure)) => Err(refusal(failure, orders)),
+        Some(WardenReport::Started { pid }) => Ok((line, pid, stdout, stderr, stdin)),
+        Some(WardenReport::Failed(failure)) => Err(launch_error(failure, orders)),
         Some(other) => Err(failed(format!(
             "it sent {other:?} before it started the program"
         ))),
@@ -281,17 +297,17 @@ pub async fn spawn(
     }
 }
 
-fn refusal(failure: Failure, orders: &Orders) -> ProcessError {
+fn launch_error(failure: LaunchFailure, orders: &LaunchRequest) -> ProcessError {
     let program = orders.name.clone();
     let reason = failure.reason;
     match failure.stage {
-        Stage::Launch => ProcessError::Launcher { program, reason },
-        Stage::Confine => ProcessError::Unconfined { lacks: reason },
-        Stage::Directory => ProcessError::Directory {
+        LaunchStage::Launch => ProcessError::Launcher { program, reason },
+        LaunchStage::Confine => ProcessError::Unconfined { lacks: reason },
+        LaunchStage::Directory => ProcessError::Directory {
             path: PathBuf::from("."),
             reason,
         },
-        Stage::Start => ProcessError::Start { program, reason },
+        LaunchStage::Start => ProcessError::Start { program, reason },
     }
 }
 
@@ -300,30 +316,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_says_what_to_do_about_it() {
-        let orders = Orders {
+    fn launch_failures_state_the_remedy() {
+        let orders = LaunchRequest {
             program: PathBuf::from("/bin/tool"),
             name: "tool".to_owned(),
             arguments: Vec::new(),
             variables: Vec::new(),
-            limits: crate::Limits::default(),
+            limits: crate::ProcessLimits::default(),
             tty: false,
             fence: None,
             launcher: Vec::new(),
         };
         for (stage, text) in [
-            (Stage::Launch, "the launcher of `tool` failed: why"),
-            (Stage::Directory, "cannot use directory .: why"),
+            (LaunchStage::Launch, "the launcher of `tool` failed: why"),
+            (LaunchStage::Directory, "cannot use directory .: why"),
             (
-                Stage::Confine,
+                LaunchStage::Confine,
                 "the program was not started because it cannot be confined: why; only the operator can allow \
                  unconfined programs on this machine",
             ),
-            (Stage::Start, "cannot start `tool`: why"),
+            (LaunchStage::Start, "cannot start `tool`: why"),
         ] {
             let reason = "why".to_owned();
             assert_eq!(
-                refusal(Failure { stage, reason }, &orders).to_string(),
+                launch_error(LaunchFailure { stage, reason }, &orders).to_string(),
                 text
             );
         }

@@ -8,40 +8,41 @@ use std::time::{Instant, SystemTime};
 
 use tokio::sync::{mpsc, watch};
 
-use crate::environment::Surroundings;
-use crate::job::{Handle, News, Process};
-use crate::mind::{Ground, Live, Minder, Times};
+use crate::environment::EnvironmentContext;
+use crate::job::{JobHandle, JobProgress, Process};
 use crate::output::Output;
-use crate::sessions::Inner;
-use crate::spawn::{Ends, Writer, spawn};
-use crate::walls::{Wanted, walls};
-use crate::wire::{MAX_HELD, Orders, Walls};
+use crate::sandbox_rules::{SandboxRequest, build_rules};
+use crate::sessions::ProcessRegistry;
+use crate::spawn::{ProgramStdio, Writer, spawn};
+use crate::supervisor::{OutputSender, RunMode, Supervisor, SupervisorLimits};
+use crate::wire::{LaunchRequest, MAX_DESCRIPTORS, SandboxRules};
 use crate::{
-    Command, Confinement, Environment, Fence, Input, OpenPath, ProcessError, State, Stream,
+    Command, Confinement, Environment, Input, JobState, OpenPath, ProcessError, SandboxPermissions,
+    Stream,
 };
 
 /// Capacity of the channel of output chunks to a listener.
-const PIECES: usize = 8;
+const OUTPUT_CAPACITY: usize = 8;
 /// The end-of-input character of a terminal.
 const END_OF_INPUT: u8 = 4;
 
 /// A program that was started, for a caller that waits for it.
-pub struct Started {
-    pub handle: Handle,
-    pub walls: Option<Walls>,
+pub struct StartedProgram {
+    pub handle: JobHandle,
+    pub walls: Option<SandboxRules>,
     pub listener: mpsc::Receiver<(Stream, Vec<u8>)>,
 }
 
 pub async fn start(
-    inner: &Arc<Inner>,
+    inner: &Arc<ProcessRegistry>,
     command: &Command,
-    ground: Ground,
-) -> Result<Started, ProcessError> {
+    ground: RunMode,
+) -> Result<StartedProgram, ProcessError> {
     let settings = &inner.settings;
-    command.check()?;
+    command.validate()?;
     let program = settings.programs.find(&command.program, &settings.path)?;
-    let place = inner.place(&command.owner)?;
-    let around = Surroundings {
+    let place = inner.reserve(&command.owner)?;
+    let around = EnvironmentContext {
         path: &settings.path,
         temporary: place.temporary().path(),
         tty: command.tty,
@@ -49,17 +50,17 @@ pub async fn start(
             && home_is_hidden(command, &settings.environment),
     };
     let (variables, dropped) = settings.environment.compose(&command.env, &around)?;
-    let ends = Ends::make(command)?;
+    let ends = ProgramStdio::create(command)?;
     let (fence, held) = match settings.confinement {
         Confinement::Off => (None, Vec::new()),
         Confinement::Required => {
-            let wanted = wanted(inner, command, place.temporary(), &program, &ends);
-            within(&command.cwd, command, place.temporary())?;
-            let (walls, held) = fenced(wanted).await?;
+            let wanted = sandbox_request(inner, command, place.temporary(), &program, &ends);
+            check_working_directory(&command.cwd, command, place.temporary())?;
+            let (walls, held) = build_sandbox(wanted).await?;
             (Some(walls), held)
         }
     };
-    let mut orders = Orders {
+    let mut orders = LaunchRequest {
         program,
         name: command.program.clone(),
         arguments: command.arguments.clone(),
@@ -67,17 +68,17 @@ pub async fn start(
         limits: settings.limits,
         tty: command.tty,
         fence,
-        launcher: utf8(&settings.launcher.args),
+        launcher: to_strings(&settings.launcher.args),
     };
     let started = (SystemTime::now(), Instant::now());
     let (line, pid, stdout, stderr, stdin) =
         spawn(&settings.launcher, &orders, (&command.cwd, held), ends)
             .await
-            .map_err(|error| placed(error, command))?;
+            .map_err(|error| with_directory(error, command))?;
 
-    let kept_input = feed(command, stdin);
+    let kept_input = write_input(command, stdin);
     let id = place.id();
-    let state = State::Running;
+    let state = JobState::Running;
     let process = Arc::new(Process {
         id,
         label: command.label.clone(),
@@ -87,31 +88,31 @@ pub async fn start(
             .collect(),
         pid,
         started: started.0,
-        began: started.1,
+        started_at: started.1,
         dropped,
         output: Mutex::new(Output::new(
             place.output(),
             settings.keep_text,
             settings.keep_output,
         )),
-        left: Mutex::default(),
+        leftover_pids: Mutex::default(),
         stdin: tokio::sync::Mutex::new(kept_input),
         cursor: AtomicU64::new(0),
-        listed: AtomicBool::new(ground == Ground::Back),
-        news: watch::Sender::new(News { state, bytes: 0 }),
+        is_listed: AtomicBool::new(ground == RunMode::Background),
+        progress: watch::Sender::new(JobProgress { state, bytes: 0 }),
         ended: Mutex::default(),
     });
     let (tell, heard) = mpsc::unbounded_channel();
-    let (live, listener): (Live, _) = mpsc::channel(PIECES);
-    let minder = Minder {
+    let (live, listener): (OutputSender, _) = mpsc::channel(OUTPUT_CAPACITY);
+    let minder = Supervisor {
         process: Arc::clone(&process),
-        line,
+        warden: line,
         stdout: Some(stdout),
         stderr,
-        orders: Some(heard),
-        live: (ground != Ground::Back).then_some(live),
-        ground,
-        times: Times {
+        commands: Some(heard),
+        sender: (ground != RunMode::Background).then_some(live),
+        mode: ground,
+        limits: SupervisorLimits {
             timeout: command.timeout,
             inactivity: command.inactivity,
             grace: settings.kill_grace,
@@ -120,13 +121,13 @@ pub async fn start(
             line_wait: settings.line_wait,
         },
     };
-    tokio::spawn(minder.mind());
-    let handle = Handle {
+    tokio::spawn(minder.run());
+    let handle = JobHandle {
         process,
-        orders: tell,
+        commands: tell,
     };
-    place.take(handle.clone())?;
-    Ok(Started {
+    place.register(handle.clone())?;
+    Ok(StartedProgram {
         handle,
         walls: orders.fence.take(),
         listener,
@@ -134,7 +135,7 @@ pub async fn start(
 }
 
 /// Sends the known input. Returns the writer if more input can follow.
-fn feed(command: &Command, stdin: Option<Writer>) -> Option<Writer> {
+fn write_input(command: &Command, stdin: Option<Writer>) -> Option<Writer> {
     let stdin = stdin?;
     let mut bytes = match &command.input {
         Input::Open => return Some(stdin),
@@ -151,18 +152,18 @@ fn feed(command: &Command, stdin: Option<Writer>) -> Option<Writer> {
     None
 }
 
-fn wanted(
-    inner: &Inner,
+fn sandbox_request(
+    inner: &ProcessRegistry,
     command: &Command,
     temporary: &OpenPath,
     program: &Path,
-    ends: &Ends,
-) -> Wanted {
+    ends: &ProgramStdio,
+) -> SandboxRequest {
     let settings = &inner.settings;
     let mut hidden = settings.hidden.clone();
     hidden.push(inner.folder.path().to_owned());
-    Wanted {
-        fence: command.fence.clone(),
+    SandboxRequest {
+        permissions: command.sandbox.clone(),
         path: settings.path.clone(),
         program: program.to_owned(),
         temporary: temporary.clone(),
@@ -173,16 +174,18 @@ fn wanted(
 }
 
 /// Returns the sandbox rules and the descriptors they refer to.
-async fn fenced(wanted: Wanted) -> Result<(Walls, Vec<Arc<OwnedFd>>), ProcessError> {
-    let made = tokio::task::spawn_blocking(|| walls(wanted)).await;
+async fn build_sandbox(
+    wanted: SandboxRequest,
+) -> Result<(SandboxRules, Vec<Arc<OwnedFd>>), ProcessError> {
+    let made = tokio::task::spawn_blocking(|| build_rules(wanted)).await;
     let (walls, held) = made.map_err(|error| ProcessError::Unconfined {
         lacks: error.to_string(),
     })?;
-    if held.len() > MAX_HELD {
+    if held.len() > MAX_DESCRIPTORS {
         return Err(ProcessError::TooLarge {
             what: "the list of granted paths (counted in entries)",
             size: held.len(),
-            most: MAX_HELD,
+            most: MAX_DESCRIPTORS,
         });
     }
     Ok((walls, held))
@@ -196,17 +199,21 @@ fn home_is_hidden(command: &Command, environment: &Environment) -> bool {
         .chain(&environment.host)
         .find(|(name, _)| name == "HOME");
     let home = home.and_then(|(_, home)| Path::new(home).canonicalize().ok());
-    home.is_some_and(|home| !is_granted(&home.join(".gitconfig"), &command.fence))
+    home.is_some_and(|home| !is_granted(&home.join(".gitconfig"), &command.sandbox))
 }
 
-fn is_granted(path: &Path, fence: &Fence) -> bool {
+fn is_granted(path: &Path, fence: &SandboxPermissions) -> bool {
     let mut granted = fence.read.iter().chain(&fence.write);
     granted.any(|granted| path.starts_with(granted.path()))
 }
 
 /// A program can start only in a directory that it may read, or that contains a file granted to it.
-fn within(cwd: &OpenPath, command: &Command, temporary: &OpenPath) -> Result<(), ProcessError> {
-    let (fence, real) = (&command.fence, cwd.path());
+fn check_working_directory(
+    cwd: &OpenPath,
+    command: &Command,
+    temporary: &OpenPath,
+) -> Result<(), ProcessError> {
+    let (fence, real) = (&command.sandbox, cwd.path());
     let mut granted = fence.read.iter().chain(&fence.write);
     let holds_file = granted.any(|file| file.path().parent() == Some(real) && file.is_file());
     if is_granted(real, fence) || holds_file || real.starts_with(temporary.path()) {
@@ -219,7 +226,7 @@ fn within(cwd: &OpenPath, command: &Command, temporary: &OpenPath) -> Result<(),
 }
 
 /// Inserts the path of the working directory, which the launcher does not know.
-fn placed(error: ProcessError, command: &Command) -> ProcessError {
+fn with_directory(error: ProcessError, command: &Command) -> ProcessError {
     match error {
         ProcessError::Directory { reason, .. } => ProcessError::Directory {
             path: command.cwd.path().to_owned(),
@@ -229,7 +236,7 @@ fn placed(error: ProcessError, command: &Command) -> ProcessError {
     }
 }
 
-pub fn utf8(args: &[std::ffi::OsString]) -> Vec<String> {
+pub fn to_strings(args: &[std::ffi::OsString]) -> Vec<String> {
     args.iter()
         .map(|arg| arg.to_string_lossy().into_owned())
         .collect()

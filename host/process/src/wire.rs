@@ -14,28 +14,28 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::Limits;
+use crate::ProcessLimits;
 
 /// Maximum size of a frame in bytes; far above what [`crate::Command::check`] and the environment allow.
 const MAX_FRAME: usize = 8 << 20;
 /// Maximum number of descriptors in one message; the kernel allows 253.
-const MAX_MESSAGE: usize = 64;
+const MAX_DESCRIPTORS_PER_MESSAGE: usize = 64;
 /// Maximum number of granted files and directories of one program.
-pub const MAX_HELD: usize = 1000;
+pub const MAX_DESCRIPTORS: usize = 1000;
 
 /// Everything needed to start a program, except its [`Descriptors`].
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Orders {
+pub struct LaunchRequest {
     pub program: PathBuf,
     /// The program's `argv[0]`.
     pub name: String,
     pub arguments: Vec<String>,
     pub variables: Vec<(String, String)>,
-    pub limits: Limits,
+    pub limits: ProcessLimits,
     pub tty: bool,
     /// `None` starts the program unconfined.
-    pub fence: Option<Walls>,
+    pub fence: Option<SandboxRules>,
     /// How the warden starts the launcher: the hidden arguments of the executable.
     pub launcher: Vec<String>,
 }
@@ -43,8 +43,8 @@ pub struct Orders {
 /// The complete sandbox rules of one program.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Walls {
-    pub rules: Vec<Rule>,
+pub struct SandboxRules {
+    pub rules: Vec<SandboxRule>,
     pub network: bool,
     pub local_sockets: bool,
 }
@@ -52,16 +52,16 @@ pub struct Walls {
 /// What a program may do with one file, or with a directory and everything below it.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rule {
-    pub place: Place,
-    pub rights: Rights,
+pub struct SandboxRule {
+    pub place: RulePath,
+    pub rights: AccessRights,
     /// Excluded paths, relative to `place`.
     pub except: Vec<PathBuf>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Place {
+pub enum RulePath {
     /// A system path, which no confined program can change.
     Path(PathBuf),
     /// An index into [`Descriptors::held`].
@@ -70,7 +70,7 @@ pub enum Place {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Rights {
+pub enum AccessRights {
     /// Read, list and execute.
     Read,
     /// Read, list, execute and change.
@@ -104,7 +104,7 @@ impl<Fd: AsFd> Descriptors<Fd> {
 /// A command from the host to the warden, after the launch request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "lowercase")]
-pub enum Demand {
+pub enum WardenCommand {
     /// Sends this signal to all processes of the program that are still running.
     Signal(i32),
     /// Kills repeatedly until no process is left.
@@ -114,11 +114,11 @@ pub enum Demand {
 /// A report from the warden to the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "lowercase")]
-pub enum Report {
+pub enum WardenReport {
     Started {
         pid: i32,
     },
-    Failed(Failure),
+    Failed(LaunchFailure),
     /// The program itself ended; processes it started can still run.
     Ended {
         code: Option<i32>,
@@ -134,31 +134,31 @@ pub enum Report {
 /// Why a launcher could not execute the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Failure {
-    pub stage: Stage,
+pub struct LaunchFailure {
+    pub stage: LaunchStage,
     pub reason: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Stage {
+pub enum LaunchStage {
     Launch,
     Directory,
     Confine,
     Start,
 }
 
-impl Stage {
+impl LaunchStage {
     /// Returns a function for `map_err` that turns an error into a failure of this stage.
-    pub fn failure<E: std::fmt::Display>(self, what: &str) -> impl FnOnce(E) -> Failure {
-        move |error| Failure {
+    pub fn failure<E: std::fmt::Display>(self, what: &str) -> impl FnOnce(E) -> LaunchFailure {
+        move |error| LaunchFailure {
             stage: self,
             reason: format!("{what}: {error}"),
         }
     }
 }
 
-pub fn frame(value: &impl Serialize) -> io::Result<Vec<u8>> {
+pub fn encode_frame(value: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 4];
     serde_json::to_writer(&mut bytes, value)?;
     let size = bytes.len() - 4;
@@ -174,7 +174,7 @@ pub fn take_frame<T: DeserializeOwned>(bytes: &mut Vec<u8>) -> io::Result<Option
     let Some((length, rest)) = bytes.split_first_chunk::<4>() else {
         return Ok(None);
     };
-    let length = bounded(*length)?;
+    let length = frame_length(*length)?;
     let Some(body) = rest.get(..length) else {
         return Ok(None);
     };
@@ -183,7 +183,7 @@ pub fn take_frame<T: DeserializeOwned>(bytes: &mut Vec<u8>) -> io::Result<Option
     Ok(Some(value))
 }
 
-fn bounded(length: [u8; 4]) -> io::Result<usize> {
+fn frame_length(length: [u8; 4]) -> io::Result<usize> {
     let length = u32::from_le_bytes(length) as usize;
     if length > MAX_FRAME {
         return Err(io::Error::other(format!(
@@ -194,7 +194,7 @@ fn bounded(length: [u8; 4]) -> io::Result<usize> {
 }
 
 pub fn write_frame(mut socket: &UnixStream, value: &impl Serialize) -> io::Result<()> {
-    socket.write_all(&frame(value)?)
+    socket.write_all(&encode_frame(value)?)
 }
 
 /// Returns `None` at the end of the stream: the peer is gone.
@@ -204,7 +204,7 @@ pub fn read_frame<T: DeserializeOwned>(mut socket: &UnixStream) -> io::Result<Op
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         other => other?,
     }
-    let mut body = vec![0; bounded(length)?];
+    let mut body = vec![0; frame_length(length)?];
     socket.read_exact(&mut body)?;
     Ok(Some(serde_json::from_slice(&body)?))
 }
@@ -216,9 +216,10 @@ pub fn send_descriptors(
 ) -> io::Result<()> {
     let mut all = vec![descriptors.stdin, descriptors.cwd];
     all.extend_from_slice(&descriptors.held);
-    let mut messages = all.chunks(MAX_MESSAGE).peekable();
+    let mut messages = all.chunks(MAX_DESCRIPTORS_PER_MESSAGE).peekable();
     while let Some(message) = messages.next() {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_MESSAGE))];
+        let mut space =
+            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS_PER_MESSAGE))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !control.push(SendAncillaryMessage::ScmRights(message)) {
             return Err(io::Error::other("no space for descriptors"));
@@ -237,9 +238,10 @@ pub fn send_descriptors(
 pub fn receive_descriptors(socket: &UnixStream) -> io::Result<Descriptors> {
     let mut all: Vec<OwnedFd> = Vec::new();
     let mut more = [1];
-    while more[0] == 1 && all.len() <= MAX_HELD {
+    while more[0] == 1 && all.len() <= MAX_DESCRIPTORS {
         more[0] = 0;
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_MESSAGE))];
+        let mut space =
+            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS_PER_MESSAGE))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         // Close-on-exec from the start, so that the program inherits only its standard descriptors.
         recvmsg(
@@ -279,18 +281,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_and_descriptors_arrive_as_they_were_sent() {
+    fn frames_and_descriptors_round_trip() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (read, write) = rustix::pipe::pipe().unwrap();
         let dir = std::fs::File::open("/").unwrap();
         let sent = Descriptors {
             stdin: read.as_fd(),
             cwd: dir.as_fd(),
-            held: vec![dir.as_fd(); MAX_MESSAGE * 2],
+            held: vec![dir.as_fd(); MAX_DESCRIPTORS_PER_MESSAGE * 2],
         };
         send_descriptors(&ours, &sent).unwrap();
-        write_frame(&ours, &Demand::Signal(15)).unwrap();
-        write_frame(&ours, &Demand::Kill).unwrap();
+        write_frame(&ours, &WardenCommand::Signal(15)).unwrap();
+        write_frame(&ours, &WardenCommand::Kill).unwrap();
         drop(ours);
 
         let came = receive_descriptors(&theirs).unwrap();
@@ -299,7 +301,7 @@ mod tests {
             cwd: dir,
             held,
         } = came;
-        assert_eq!(held.len(), MAX_MESSAGE * 2);
+        assert_eq!(held.len(), MAX_DESCRIPTORS_PER_MESSAGE * 2);
         for dir in held {
             assert!(std::fs::File::from(dir).metadata().unwrap().is_dir());
         }
@@ -307,37 +309,40 @@ mod tests {
         let mut byte = [0];
         assert_eq!(rustix::io::read(&read, &mut byte).unwrap(), 1);
         assert!(std::fs::File::from(dir).metadata().unwrap().is_dir());
-        assert_eq!(read_frame(&theirs).unwrap(), Some(Demand::Signal(15)));
-        assert_eq!(read_frame(&theirs).unwrap(), Some(Demand::Kill));
-        assert_eq!(read_frame::<Demand>(&theirs).unwrap(), None);
+        assert_eq!(
+            read_frame(&theirs).unwrap(),
+            Some(WardenCommand::Signal(15))
+        );
+        assert_eq!(read_frame(&theirs).unwrap(), Some(WardenCommand::Kill));
+        assert_eq!(read_frame::<WardenCommand>(&theirs).unwrap(), None);
     }
 
     #[test]
-    fn a_frame_is_taken_when_it_is_whole() {
-        let whole = frame(&Report::Started { pid: 7 }).unwrap();
+    fn a_frame_is_taken_when_it_is_complete() {
+        let whole = encode_frame(&WardenReport::Started { pid: 7 }).unwrap();
         let mut bytes = Vec::new();
         for (count, byte) in whole.iter().enumerate() {
             assert_eq!(
-                take_frame::<Report>(&mut bytes).unwrap(),
+                take_frame::<WardenReport>(&mut bytes).unwrap(),
                 None,
                 "{count} bytes"
             );
             bytes.push(*byte);
         }
-        bytes.extend(frame(&Report::Gone).unwrap());
+        bytes.extend(encode_frame(&WardenReport::Gone).unwrap());
         assert_eq!(
             take_frame(&mut bytes).unwrap(),
-            Some(Report::Started { pid: 7 })
+            Some(WardenReport::Started { pid: 7 })
         );
-        assert_eq!(take_frame(&mut bytes).unwrap(), Some(Report::Gone));
+        assert_eq!(take_frame(&mut bytes).unwrap(), Some(WardenReport::Gone));
         assert!(bytes.is_empty());
     }
 
     #[test]
     fn a_message_of_the_wrong_kind_or_size_is_an_error() {
         let mut huge = u32::MAX.to_le_bytes().to_vec();
-        assert!(take_frame::<Report>(&mut huge).is_err());
-        let mut other = frame(&"hello").unwrap();
-        assert!(take_frame::<Report>(&mut other).is_err());
+        assert!(take_frame::<WardenReport>(&mut huge).is_err());
+        let mut other = encode_frame(&"hello").unwrap();
+        assert!(take_frame::<WardenReport>(&mut other).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! Benchmark baseline: the same component, pre-linked and pooled the same way, called without policy, limits or
 //! clock.
 
-mod stock;
+mod stock_wasi;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,21 +12,21 @@ use wasmtime::Store;
 
 use crate::Plugin;
 use crate::api::v0_1::types;
-use crate::capabilities::Allowed;
+use crate::capabilities::CallCapabilities;
 use crate::deadline::Deadline;
 use crate::files::Files;
 use crate::state::State;
 
-pub use self::stock::{Blocking, Stock};
+pub use self::stock_wasi::{Blocking, StockWasi};
 
 /// Calls one tool of a plugin directly.
-pub struct Bare<'a> {
+pub struct DirectCaller<'a> {
     plugin: &'a Plugin,
     files: Files,
     request: types::Request,
 }
 
-impl<'a> Bare<'a> {
+impl<'a> DirectCaller<'a> {
     pub fn new(plugin: &'a Plugin, tool: &str, input: &str) -> std::io::Result<Self> {
         Ok(Self {
             plugin,
@@ -44,7 +44,7 @@ impl<'a> Bare<'a> {
             self.files.clone(),
             &[],
             never,
-            Allowed::default(),
+            CallCapabilities::default(),
             Arc::new(NoSink),
         );
         let mut store = Store::new(pre.engine(), state);

@@ -7,12 +7,12 @@ use serde_json::Value;
 use toolhost_contract::policy::ReadGuard;
 use toolhost_contract::{Capability, Descriptor, Effect};
 
-use toolhost_net::Net;
+use toolhost_net::NetClient;
 use toolhost_process::JobOwner;
 
-use crate::http::{Way, names_addresses};
-use crate::programs::{Authorized, ProgramGrant, Programs};
-use crate::within::Window;
+use crate::http::{NetAccess, has_addresses};
+use crate::path_view::PathView;
+use crate::programs::{AuthorizedAction, CallPrograms, ProgramGrant};
 
 /// Granted by the operator and requested by the manifest.
 #[derive(Debug, Clone, Default)]
@@ -31,8 +31,8 @@ pub struct Capabilities {
 /// Network access allowed by the operator, and the hosts that the plugin's manifest requests (`None` for all).
 #[derive(Clone)]
 pub struct NetGrant {
-    pub net: Net,
-    pub asked: Option<Net>,
+    pub net: NetClient,
+    pub requested: Option<NetClient>,
 }
 
 impl fmt::Debug for NetGrant {
@@ -43,7 +43,7 @@ impl fmt::Debug for NetGrant {
 
 /// Capabilities of one call.
 #[derive(Clone, Default)]
-pub struct Allowed {
+pub struct CallCapabilities {
     pub session: bool,
     pub people: bool,
     pub resources: bool,
@@ -51,12 +51,12 @@ pub struct Allowed {
     pub agents: bool,
     /// Names of tools that it may call.
     pub tools: Arc<[String]>,
-    pub net: Option<Way>,
-    pub programs: Option<Programs>,
+    pub net: Option<NetAccess>,
+    pub programs: Option<CallPrograms>,
     /// Directories that programs may access.
-    pub folders: Arc<[Window]>,
+    pub directories: Arc<[PathView]>,
     /// Read rules, which also apply to programs.
-    pub guard: Option<Arc<ReadGuard>>,
+    pub read_guard: Option<Arc<ReadGuard>>,
 }
 
 impl Capabilities {
@@ -70,18 +70,18 @@ impl Capabilities {
         input: &Value,
         user: Option<&str>,
         owner: &JobOwner,
-        authorized: Authorized,
-    ) -> Allowed {
+        authorized: AuthorizedAction,
+    ) -> CallCapabilities {
         let effect = tool.effect();
         if effect == Effect::Pure {
-            return Allowed::default();
+            return CallCapabilities::default();
         }
         let acts = effect > Effect::Reads;
         let named = |need: Capability| tool.requires.iter().any(|word| word == need.as_str());
-        Allowed {
-            session: self.session && wants(tool, Capability::Session),
-            people: self.people && wants(tool, Capability::People),
-            resources: self.resources && wants(tool, Capability::Resources),
+        CallCapabilities {
+            session: self.session && may_use(tool, Capability::Session),
+            people: self.people && may_use(tool, Capability::People),
+            resources: self.resources && may_use(tool, Capability::Resources),
             list_tools: !self.tools.is_empty() && named(Capability::Tools),
             agents: self.agents && acts && named(Capability::Agents),
             tools: if acts && named(Capability::Tools) {
@@ -89,13 +89,13 @@ impl Capabilities {
             } else {
                 Arc::default()
             },
-            folders: Arc::default(),
-            guard: None,
+            directories: Arc::default(),
+            read_guard: None,
             programs: self
                 .programs
                 .clone()
-                .filter(|_| wants(tool, Capability::Process))
-                .map(|grant| Programs::new(grant, owner.clone(), acts, authorized)),
+                .filter(|_| may_use(tool, Capability::Process))
+                .map(|grant| CallPrograms::new(grant, owner.clone(), acts, authorized)),
             net: self
                 .net
                 .as_ref()
@@ -104,13 +104,18 @@ impl Capabilities {
                     // address.
                     let says = match tool.annotations.open_world {
                         Some(says) => says,
-                        None => acts || names_addresses(input),
+                        None => acts || has_addresses(input),
                     };
-                    wants(tool, Capability::Net) && says
+                    may_use(tool, Capability::Net) && says
                 })
                 .map(|grant| {
-                    let own = |net: &Net| net.for_user(user);
-                    Way::new(own(&grant.net), grant.asked.as_ref().map(own), !acts, input)
+                    let own = |net: &NetClient| net.for_user(user);
+                    NetAccess::new(
+                        own(&grant.net),
+                        grant.requested.as_ref().map(own),
+                        !acts,
+                        input,
+                    )
                 }),
         }
     }
@@ -118,15 +123,15 @@ impl Capabilities {
 
 impl Capabilities {
     /// Whether a call of this tool can send data off the host, or start a process.
-    pub fn reach_out(&self, tool: &Descriptor) -> bool {
+    pub fn can_send_out(&self, tool: &Descriptor) -> bool {
         // Read-only tools only send requests, which are checked by their address.
         if tool.effect() <= Effect::Reads {
             return false;
         }
         let agents = self.agents && tool.requires.iter().any(|word| word == "agents");
-        let programs = self.programs.is_some() && wants(tool, Capability::Process);
+        let programs = self.programs.is_some() && may_use(tool, Capability::Process);
         let net = self.net.is_some()
-            && wants(tool, Capability::Net)
+            && may_use(tool, Capability::Net)
             && tool.annotations.open_world != Some(false);
         agents || programs || net
     }
@@ -134,45 +139,45 @@ impl Capabilities {
 
 impl Capabilities {
     /// Whether a call of this tool, or a process that it starts, can receive data from another machine.
-    pub fn reach_world(&self, tool: &Descriptor) -> bool {
+    pub fn can_receive_external(&self, tool: &Descriptor) -> bool {
         if tool.effect() == Effect::Pure {
             return false;
         }
         let acts = tool.effect() > Effect::Reads;
         let named = |need: Capability| tool.requires.iter().any(|word| word == need.as_str());
         let net = self.net.is_some()
-            && wants(tool, Capability::Net)
+            && may_use(tool, Capability::Net)
             && tool.annotations.open_world != Some(false);
         let networked = |grant: &ProgramGrant| grant.network;
         let programs =
-            self.programs.as_ref().is_some_and(networked) && wants(tool, Capability::Process);
+            self.programs.as_ref().is_some_and(networked) && may_use(tool, Capability::Process);
         let others = self.agents && named(Capability::Agents)
             || !self.tools.is_empty() && named(Capability::Tools);
         net || acts && (programs || others)
     }
 }
 
-impl Allowed {
+impl CallCapabilities {
     /// Whether the call's input determines which program runs.
     pub fn is_bound(&self) -> bool {
         self.programs
             .as_ref()
-            .is_some_and(|programs| programs.acts && programs.is_bound())
+            .is_some_and(|programs| programs.may_change && programs.is_bound())
     }
 
     /// Only the authorized command.
-    pub fn only_programs(self, folders: Arc<[Window]>) -> Self {
+    pub fn only_programs(self, folders: Arc<[PathView]>) -> Self {
         Self {
             agents: false,
             net: None,
             tools: Arc::default(),
-            folders,
+            directories: folders,
             ..self
         }
     }
 
     /// Without external effects. Calls of other tools are authorized separately.
-    pub fn kept_inside(self) -> Self {
+    pub fn without_external_effects(self) -> Self {
         Self {
             agents: false,
             net: None,
@@ -188,12 +193,12 @@ impl Allowed {
 
 /// Whether the tool requires the capability. A tool that declares no requirements may use all capabilities of its
 /// plugin.
-pub fn wants(tool: &Descriptor, need: Capability) -> bool {
+pub fn may_use(tool: &Descriptor, need: Capability) -> bool {
     tool.requires.is_empty() || tool.requires.iter().any(|word| word == need.as_str())
 }
 
 /// Whether the tool uses the plugin's directories. A tool that requires only other capabilities sees none.
-pub fn wants_files(tool: &Descriptor) -> bool {
+pub fn uses_files(tool: &Descriptor) -> bool {
     [
         Capability::FsRead,
         Capability::FsWrite,
@@ -203,7 +208,7 @@ pub fn wants_files(tool: &Descriptor) -> bool {
         Capability::Process,
     ]
     .into_iter()
-    .any(|need| wants(tool, need))
+    .any(|need| may_use(tool, need))
 }
 
 /// Whether a call of this tool can only call other tools and use session state.
@@ -240,7 +245,7 @@ mod tests {
             &Value::Null,
             None,
             &JobOwner::default(),
-            Authorized::Anything,
+            AuthorizedAction::Anything,
         );
         let words = [
             (allowed.session, "session"),
@@ -250,7 +255,7 @@ mod tests {
             (allowed.agents, "agents"),
             (allowed.may_call("read_file"), "call"),
             (allowed.may_call("write_file"), "call others"),
-            (wants_files(&tool), "files"),
+            (uses_files(&tool), "files"),
             (delegates(&tool), "delegates"),
         ];
         let words: Vec<_> = words

@@ -14,13 +14,13 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use crate::{LoadError, engine, scan};
 
 const CPU_SECONDS: u64 = 60;
-const WALL: Duration = Duration::from_secs(120);
+const WALL_TIME: Duration = Duration::from_secs(120);
 const ADDRESS_SPACE: u64 = 4 << 30;
 /// Machine code is about two to three times the size of its component.
 const MAX_ARTIFACT: u64 = 512 << 20;
 
 /// Maximum size of the compiler's error output, in bytes. It can quote names from the component, up to 100 kB each.
-const MAX_COMPLAINT: u64 = 64 << 10;
+const MAX_STDERR: u64 = 64 << 10;
 
 /// Where compilation runs.
 #[derive(Debug, Clone)]
@@ -49,11 +49,13 @@ impl Compiler {
                     .map_err(|error| failed(one_line(&format!("{error:#}"))))
             }
             Compiler::Child { program, args } => {
-                match tokio::time::timeout(WALL, child(program, args, component)).await {
+                match tokio::time::timeout(WALL_TIME, compile_in_child(program, args, component))
+                    .await
+                {
                     Ok(result) => result.map_err(failed),
                     Err(_) => Err(failed(format!(
                         "it took longer than {} seconds",
-                        WALL.as_secs()
+                        WALL_TIME.as_secs()
                     ))),
                 }
             }
@@ -61,7 +63,11 @@ impl Compiler {
     }
 }
 
-async fn child(program: &Path, args: &[OsString], component: &[u8]) -> Result<Vec<u8>, String> {
+async fn compile_in_child(
+    program: &Path,
+    args: &[OsString],
+    component: &[u8],
+) -> Result<Vec<u8>, String> {
     let mut child = tokio::process::Command::new(program)
         .args(args)
         .env_clear()
@@ -85,7 +91,7 @@ async fn child(program: &Path, args: &[OsString], component: &[u8]) -> Result<Ve
         Ok(())
     };
     let mut stdout = stdout.take(MAX_ARTIFACT + 1);
-    let mut stderr = stderr.take(MAX_COMPLAINT);
+    let mut stderr = stderr.take(MAX_STDERR);
     // Error output beyond the limit is still drained: a child with a full pipe would block until the timeout.
     let complain = async {
         let _ = stderr.read_to_end(&mut complaint).await;
@@ -123,7 +129,7 @@ fn one_line(text: &str) -> String {
     if text.is_empty() {
         "no reason given".to_owned()
     } else {
-        toolhost_contract::text::inline(text, 600)
+        toolhost_contract::text::escape_line(text, 600)
     }
 }
 
@@ -131,7 +137,7 @@ fn one_line(text: &str) -> String {
 ///
 /// It limits itself before reading any input, so no `unsafe` code is needed between fork and exec.
 pub fn compile_worker() -> ExitCode {
-    match work() {
+    match compile_stdin() {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             eprintln!("{reason}");
@@ -140,7 +146,7 @@ pub fn compile_worker() -> ExitCode {
     }
 }
 
-fn work() -> Result<(), String> {
+fn compile_stdin() -> Result<(), String> {
     let limits = |resource, current: u64, maximum: u64| {
         setrlimit(
             resource,

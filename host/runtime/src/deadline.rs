@@ -33,13 +33,13 @@ impl Deadline {
     }
 
     /// Pauses the clock until the guard is dropped. Guests are single-threaded, so pauses do not nest.
-    pub fn stop(&self) -> Stopped<'_> {
+    pub fn pause(&self) -> PausedClock<'_> {
         self.clock().stopped = Some(Instant::now());
-        Stopped(self)
+        PausedClock(self)
     }
 
     /// Returns when the deadline has passed.
-    pub async fn passed(&self) {
+    pub async fn expired(&self) {
         // While the clock is paused the remaining time does not change, so it is checked again.
         loop {
             let remaining = self.remaining();
@@ -55,9 +55,9 @@ impl Deadline {
     }
 }
 
-pub struct Stopped<'a>(&'a Deadline);
+pub struct PausedClock<'a>(&'a Deadline);
 
-impl Drop for Stopped<'_> {
+impl Drop for PausedClock<'_> {
     fn drop(&mut self) {
         let mut clock = self.0.clock();
         if let Some(since) = clock.stopped.take() {
@@ -75,12 +75,12 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
-    async fn the_clock_stands_still_until_the_wait_is_over() {
+    async fn the_clock_is_paused_during_a_wait() {
         let deadline = Deadline::after(3 * SECOND);
         sleep(SECOND).await;
         assert_eq!(deadline.remaining(), 2 * SECOND);
         for _ in 0..2 {
-            let _stopped = deadline.stop();
+            let _stopped = deadline.pause();
             sleep(100 * SECOND).await;
             assert_eq!(deadline.remaining(), 2 * SECOND);
             assert!(!deadline.is_over());
@@ -89,23 +89,23 @@ mod tests {
         sleep(2 * SECOND).await;
         assert!(deadline.is_over());
         // An expired deadline stays expired.
-        drop(deadline.stop());
+        drop(deadline.pause());
         assert!(deadline.is_over());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_waits_for_the_end_waits_longer_when_the_clock_stood() {
+    async fn a_pause_delays_expiry() {
         let deadline = Deadline::after(3 * SECOND);
         let begun = Instant::now();
         let asking = async {
-            let _stopped = deadline.stop();
+            let _stopped = deadline.pause();
             sleep(10 * SECOND).await;
         };
-        tokio::join!(deadline.passed(), asking);
+        tokio::join!(deadline.expired(), asking);
         assert_eq!(begun.elapsed(), 13 * SECOND);
-        let stopped = deadline.stop();
+        let stopped = deadline.pause();
         // It expired before, so this returns immediately.
-        timeout(SECOND, deadline.passed()).await.unwrap();
+        timeout(SECOND, deadline.expired()).await.unwrap();
         drop(stopped);
     }
 }

@@ -61,7 +61,7 @@ pub fn config() -> Config {
         .memory_init_cow(true)
         .generate_address_map(false)
         .wasm_backtrace_details(WasmBacktraceDetails::Disable)
-        .wasm_backtrace_max_frames(NonZeroUsize::new(crate::trace::FRAMES))
+        .wasm_backtrace_max_frames(NonZeroUsize::new(crate::backtrace::FRAMES))
         .native_unwind_info(true)
         .signals_based_traps(true)
         .guard_before_linear_memory(true);

@@ -25,7 +25,7 @@ pub(crate) struct ExecutableBit {
 }
 
 /// Removes the member from `outcome.meta`. Ignores values of other types, and files beyond the limit.
-pub(crate) fn take(outcome: &mut Outcome) -> Vec<ExecutableBit> {
+pub(crate) fn take_bits(outcome: &mut Outcome) -> Vec<ExecutableBit> {
     let Some(Value::Object(meta)) = &mut outcome.meta else {
         return Vec::new();
     };
@@ -46,7 +46,7 @@ pub(crate) fn take(outcome: &mut Outcome) -> Vec<ExecutableBit> {
 }
 
 /// Sets the bits on staged files and returns those that could not be set. May block.
-pub(crate) fn apply(
+pub(crate) fn set_bits(
     stage: &Stage,
     bits: Vec<ExecutableBit>,
 ) -> Result<Vec<ExecutableBit>, CallError> {
@@ -66,14 +66,14 @@ pub(crate) fn apply(
 }
 
 /// Reports to the model which bits were not set.
-pub(crate) fn tell(outcome: &mut Outcome, left: &[ExecutableBit]) {
+pub(crate) fn report_unset(outcome: &mut Outcome, left: &[ExecutableBit]) {
     if left.is_empty() {
         return;
     }
     let mut files: Vec<String> = left
         .iter()
         .take(MAX_NAMED)
-        .map(|bit| text::inline(&bit.path, 200))
+        .map(|bit| text::escape_line(&bit.path, 200))
         .collect();
     if left.len() > MAX_NAMED {
         files.push(format!("{} more", left.len() - MAX_NAMED));

@@ -4,15 +4,15 @@
 //! directory granted twice would have its widest access; opening a FIFO would block a thread; and listings would be
 //! unbounded. Operations on open files are delegated to wasmtime.
 
+mod call_files;
 mod convert;
-mod granted;
 mod listing;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use toolhost_vfs::{Access, Kind, OpenHow, Refusal, Stat};
+use toolhost_vfs::{Access, EntryKind, OpenHow, PathError, Stat};
 use wasmtime::component::{HasData, Resource};
 use wasmtime_wasi::filesystem::{
     Descriptor, Dir, File, WasiFilesystemCtxView, WasiFilesystemView as _,
@@ -21,16 +21,16 @@ use wasmtime_wasi::p2::bindings::filesystem::{preopens, types};
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 use wasmtime_wasi::{FsPerms, OpenMode};
 
-use self::convert::{code, identity, new_time, show_stat};
-use self::granted::directory;
+use self::call_files::directory;
+use self::convert::{error_code, identity, new_time, stat_to_wasi};
 use self::listing::Listing;
-pub use self::listing::Unnamed;
-use crate::quota::{Counted, Quota};
+pub use self::listing::NonUtf8Names;
+use crate::file_tree::FileTree;
+use crate::quota::{QuotaStream, WriteQuota};
 use crate::state::State;
-use crate::tree::Tree;
 use types::{ErrorCode, HostDescriptor};
 
-pub use self::granted::Files;
+pub use self::call_files::Files;
 
 /// Maximum number of directory entries in all open listings of one call.
 const MAX_LISTED: usize = 100_000;
@@ -49,10 +49,10 @@ pub struct FilesView<'a> {
     wasi: WasiFilesystemCtxView<'a>,
     files: Files,
     dir_entries: usize,
-    written: Quota,
+    written: WriteQuota,
     /// Entries in the call's open listings; they use host memory, which no guest limit covers.
     listed: Arc<AtomicUsize>,
-    unnamed: Unnamed,
+    non_utf8: NonUtf8Names,
 }
 
 impl<'a> FilesView<'a> {
@@ -68,7 +68,7 @@ impl<'a> FilesView<'a> {
             dir_entries,
             written,
             listed,
-            unnamed,
+            non_utf8: unnamed,
         }
     }
 
@@ -76,7 +76,7 @@ impl<'a> FilesView<'a> {
         &mut self,
         stream: Resource<DynOutputStream>,
     ) -> FsResult<Resource<DynOutputStream>> {
-        let counted = Counted {
+        let counted = QuotaStream {
             inner: self.wasi.table.delete(stream)?,
             quota: self.written.clone(),
         };
@@ -106,7 +106,7 @@ impl<'a> FilesView<'a> {
     ) -> impl Future<Output = FsResult<R>> + Send + use<R, W>
     where
         R: Send + 'static,
-        W: FnOnce(&Tree, BorrowedFd<'_>, Access) -> Result<R, Refusal> + Send + 'static,
+        W: FnOnce(&FileTree, BorrowedFd<'_>, Access) -> Result<R, PathError> + Send + 'static,
     {
         let dir = self.dir(fd);
         let files = self.files.clone();
@@ -120,7 +120,7 @@ impl<'a> FilesView<'a> {
 /// Runs `work` where it may block.
 async fn run<R: Send + 'static>(
     files: Files,
-    work: impl FnOnce(&Tree) -> Result<R, Refusal> + Send + 'static,
+    work: impl FnOnce(&FileTree) -> Result<R, PathError> + Send + 'static,
 ) -> FsResult<R> {
     let result = if files.inline {
         work(&files.tree)
@@ -129,7 +129,7 @@ async fn run<R: Send + 'static>(
             .await
             .map_err(|error| FsError::trap(wasmtime::Error::msg(error.to_string())))?
     };
-    result.map_err(|refusal| code(refusal).into())
+    result.map_err(|refusal| error_code(refusal).into())
 }
 
 impl preopens::Host for FilesView<'_> {
@@ -183,13 +183,13 @@ impl HostDescriptor for FilesView<'_> {
         }
         let mut files = self.files.clone();
         // The first open for writing copies the file.
-        files.inline &= !(how.changes() && files.tree.is_staged());
+        files.inline &= !(how.needs_write() && files.tree.is_staged());
         let opened = run(files, move |tree| {
             tree.open_at(dir.as_fd(), access, &path, &how)
         })
         .await?;
         let file = std::fs::File::from(opened.fd);
-        let descriptor = if opened.kind == Kind::Directory {
+        let descriptor = if opened.kind == EntryKind::Directory {
             Descriptor::Dir(directory(file, opened.access, self.files.inline))
         } else {
             let perms = match opened.access {
@@ -197,7 +197,7 @@ impl HostDescriptor for FilesView<'_> {
                 Access::ReadWrite => FsPerms::ReadWrite,
             };
             let mut mode = OpenMode::empty();
-            mode.set(OpenMode::READ, how.read || !how.changes());
+            mode.set(OpenMode::READ, how.read || !how.needs_write());
             mode.set(OpenMode::WRITE, how.write || how.truncate);
             Descriptor::File(File::new(file, perms, mode, self.files.inline))
         };
@@ -210,12 +210,12 @@ impl HostDescriptor for FilesView<'_> {
     ) -> FsResult<Resource<types::DirectoryEntryStream>> {
         let held = self.listed.load(Ordering::Relaxed);
         let limit = self.dir_entries.min(MAX_LISTED.saturating_sub(held));
-        let unnamed = self.unnamed.clone();
+        let unnamed = self.non_utf8.clone();
         let entries = self
             .at(&fd, move |tree, dir, _| {
                 let listed = tree.read_dir(dir, limit)?;
-                if listed.unnamed > 0 {
-                    unnamed.add(Stat::of(dir)?.id, listed.unnamed);
+                if listed.non_utf8 > 0 {
+                    unnamed.add(Stat::of(dir)?.id, listed.non_utf8);
                 }
                 Ok(listed.entries)
             })
@@ -240,7 +240,7 @@ impl HostDescriptor for FilesView<'_> {
         let stat = self
             .at(&fd, move |tree, dir, _| tree.stat_at(dir, &path, follow))
             .await?;
-        Ok(show_stat(&stat))
+        Ok(stat_to_wasi(&stat))
     }
 
     async fn metadata_hash_at(
@@ -456,9 +456,9 @@ impl HostDescriptor for FilesView<'_> {
     async fn stat(&mut self, fd: Resource<Descriptor>) -> FsResult<types::DescriptorStat> {
         let stat = match self.wasi.table.get(&fd)? {
             // By path, so that the read is recorded.
-            Descriptor::Dir(dir) if self.files.scope().is_watched() => {
+            Descriptor::Dir(dir) if self.files.scope().is_recording_reads() => {
                 let dir = Arc::clone(&dir.dir);
-                let look = move |tree: &Tree| tree.stat_at(dir.as_fd(), ".", false);
+                let look = move |tree: &FileTree| tree.stat_at(dir.as_fd(), ".", false);
                 run(self.files.clone(), look).await?
             }
             Descriptor::Dir(Dir { dir: file, .. }) | Descriptor::File(File { file, .. }) => {
@@ -466,7 +466,7 @@ impl HostDescriptor for FilesView<'_> {
                 run(self.files.clone(), move |_| Stat::of(&*file)).await?
             }
         };
-        Ok(show_stat(&stat))
+        Ok(stat_to_wasi(&stat))
     }
 
     async fn is_same_object(

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolhost_contract::hook::{After, Before};
+use toolhost_contract::hook::{PostHookResponse, PreHookResponse};
 use toolhost_contract::{
     BoxFuture, Call, CallError, Descriptor, Effect, ErrorClass, NoSink, Outcome,
 };
 
-use crate::api::v0_1::hooks::{self, HookPre, Room};
+use crate::api::v0_1::hooks::{self, HookLimits, HookPre};
 use crate::api::v0_1::types;
-use crate::capabilities::Allowed;
-use crate::instance::{self, Setting};
+use crate::capabilities::CallCapabilities;
+use crate::instance::{self, CallEnvironment};
 use crate::plugin::{self, Plugin};
 use crate::state::State;
 
@@ -44,16 +44,16 @@ impl HookCall {
 
 /// Whether the hook runs before or after the call.
 #[derive(Debug, Clone, Copy)]
-enum Moment {
+enum HookPoint {
     Before,
     After,
 }
 
-impl Moment {
+impl HookPoint {
     fn as_str(self) -> &'static str {
         match self {
-            Moment::Before => "PreToolUse",
-            Moment::After => "PostToolUse",
+            HookPoint::Before => "PreToolUse",
+            HookPoint::After => "PostToolUse",
         }
     }
 }
@@ -61,44 +61,52 @@ impl Moment {
 impl Plugin {
     /// Runs this plugin's pre-call hook. An error means that the hook failed for any reason; the caller decides
     /// what that means for the call.
-    pub fn before<'a>(
+    pub fn run_pre_hook<'a>(
         &'a self,
         call: &'a HookCall,
         timeout: Duration,
-    ) -> BoxFuture<'a, Result<Before, CallError>> {
+    ) -> BoxFuture<'a, Result<PreHookResponse, CallError>> {
         Box::pin(async move {
             let pre = self.hook()?;
-            let request = self.request(call, Moment::Before);
-            let verdict = instance::run(pre.engine(), self.setting(timeout), async |store| {
-                let hook = pre.instantiate_async(&mut *store).await?;
-                hook.toolhost_plugin_hooks()
-                    .call_pre_tool_use(store, &request)
-                    .await
-            })
+            let request = self.request(call, HookPoint::Before);
+            let verdict = instance::run(
+                pre.engine(),
+                self.hook_environment(timeout),
+                async |store| {
+                    let hook = pre.instantiate_async(&mut *store).await?;
+                    hook.toolhost_plugin_hooks()
+                        .call_pre_tool_use(store, &request)
+                        .await
+                },
+            )
             .await?;
-            hooks::before(verdict, self.room())
+            hooks::before(verdict, self.hook_limits())
         })
     }
 
     /// Runs this plugin's post-call hook on an outcome.
-    pub fn after<'a>(
+    pub fn run_post_hook<'a>(
         &'a self,
         call: &'a HookCall,
         outcome: &'a Outcome,
         timeout: Duration,
-    ) -> BoxFuture<'a, Result<After, CallError>> {
+    ) -> BoxFuture<'a, Result<PostHookResponse, CallError>> {
         Box::pin(async move {
             let pre = self.hook()?;
-            let request = self.request(call, Moment::After);
-            let outcome = hooks::show(outcome, self.room().output)?;
-            let revision = instance::run(pre.engine(), self.setting(timeout), async |store| {
-                let hook = pre.instantiate_async(&mut *store).await?;
-                hook.toolhost_plugin_hooks()
-                    .call_post_tool_use(store, &request, &outcome)
-                    .await
-            })
+            let request = self.request(call, HookPoint::After);
+            let outcome = hooks::outcome_to_wit(outcome, self.hook_limits().output)?;
+            let revision = instance::run(
+                pre.engine(),
+                self.hook_environment(timeout),
+                async |store| {
+                    let hook = pre.instantiate_async(&mut *store).await?;
+                    hook.toolhost_plugin_hooks()
+                        .call_post_tool_use(store, &request, &outcome)
+                        .await
+                },
+            )
             .await?;
-            hooks::after(revision, self.room())
+            hooks::after(revision, self.hook_limits())
         })
     }
 
@@ -113,9 +121,9 @@ impl Plugin {
 
     /// A hook gets no files or variables of the call. It can read what the operator granted its plugin, for example
     /// a deny list.
-    fn setting(&self, timeout: Duration) -> Setting<'_> {
-        Setting {
-            allowed: Allowed::default(),
+    fn hook_environment(&self, timeout: Duration) -> CallEnvironment<'_> {
+        CallEnvironment {
+            allowed: CallCapabilities::default(),
             limits: self.limits(),
             files: self.read_only().clone(),
             env: &[],
@@ -124,7 +132,7 @@ impl Plugin {
         }
     }
 
-    fn request(&self, call: &HookCall, moment: Moment) -> types::Request {
+    fn request(&self, call: &HookCall, moment: HookPoint) -> types::Request {
         let scope = self.read_only().scope();
         let mode = call.mode.parse().unwrap_or_default();
         let mut request = plugin::request(call.call.clone(), scope, mode);
@@ -133,8 +141,8 @@ impl Plugin {
         request
     }
 
-    fn room(&self) -> Room {
-        Room {
+    fn hook_limits(&self) -> HookLimits {
+        HookLimits {
             input: self.limits().input,
             output: self.limits().output,
         }
@@ -142,7 +150,7 @@ impl Plugin {
 }
 
 /// Hook data that the request record has no field for.
-fn extra(call: &HookCall, moment: Moment) -> Value {
+fn extra(call: &HookCall, moment: HookPoint) -> Value {
     json!({
         "event": moment.as_str(),
         "aliases": call.aliases,

@@ -14,15 +14,15 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use serde_json::Value;
 use toolhost_contract::Sink;
-use toolhost_net::{Download, Net, NetError, Timeouts};
+use toolhost_net::{NetClient, NetError, ResponseBody, Timeouts};
 use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks};
 
 /// Maximum total size of all responses of one call, heads and bodies, in bytes.
-const ALL_ANSWERS: usize = 32 << 20;
+const MAX_RESPONSE_BYTES: usize = 32 << 20;
 
 /// Whether a header value refers to a secret, alone or after one word. The host sends a secret only to its
 /// configured hosts.
-fn is_reference(value: &str) -> bool {
+fn is_secret_reference(value: &str) -> bool {
     let mut words = value.split(' ').rev();
     let name = words.next().and_then(|word| word.strip_prefix("secret:"));
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
@@ -30,32 +30,32 @@ fn is_reference(value: &str) -> bool {
 }
 
 /// Whether an input contains addresses.
-pub fn names_addresses(input: &Value) -> bool {
-    named(input).is_some()
+pub fn has_addresses(input: &Value) -> bool {
+    input_addresses(input).is_some()
 }
 
 /// Network access of one call.
 #[derive(Clone)]
-pub struct Way {
-    net: Net,
+pub struct NetAccess {
+    net: NetClient,
     /// Hosts that the plugin's manifest requests; `None` for all that the operator allows.
-    asked: Option<Net>,
+    requested: Option<NetClient>,
     /// A read-only tool may not send data.
     reads_only: bool,
     /// Hosts in the call's input; `None` if it contains no address.
-    only: Option<Arc<BTreeSet<String>>>,
+    input_hosts: Option<Arc<BTreeSet<String>>>,
     /// Hosts that these have redirected to.
-    heard: Arc<Mutex<BTreeSet<String>>>,
-    answers: Allowance,
+    redirect_hosts: Arc<Mutex<BTreeSet<String>>>,
+    allowance: ResponseAllowance,
 }
 
 /// Remaining bytes for all responses of one call.
 #[derive(Clone)]
-struct Allowance(Arc<AtomicUsize>);
+struct ResponseAllowance(Arc<AtomicUsize>);
 
-impl Allowance {
+impl ResponseAllowance {
     fn new() -> Self {
-        Self(Arc::new(AtomicUsize::new(ALL_ANSWERS)))
+        Self(Arc::new(AtomicUsize::new(MAX_RESPONSE_BYTES)))
     }
 
     /// Takes `bytes` from the allowance. If they do not fit, the allowance is used up for all responses of the
@@ -75,21 +75,21 @@ impl Allowance {
         self.0.load(Relaxed) == 0
     }
 
-    fn exceeded() -> Refused {
-        Refused::new(
+    fn exceeded() -> RequestError {
+        RequestError::new(
             "body_too_large",
-            format!("the responses of this call exceed {ALL_ANSWERS} bytes in total"),
+            format!("the responses of this call exceed {MAX_RESPONSE_BYTES} bytes in total"),
         )
     }
 }
 
 /// A response body that counts bytes before they reach the guest or its buffers. An error closes the connection.
-struct Counted {
-    download: Option<Download>,
-    answers: Allowance,
+struct CountedBody {
+    download: Option<ResponseBody>,
+    answers: ResponseAllowance,
 }
 
-impl Body for Counted {
+impl Body for CountedBody {
     type Data = Bytes;
     type Error = Error;
 
@@ -104,7 +104,7 @@ impl Body for Counted {
         let frame = match Pin::new(download).poll_frame(context) {
             Poll::Pending => return Poll::Pending,
             Poll::Ready(None) => return Poll::Ready(None),
-            Poll::Ready(Some(frame)) => frame.map_err(|error| explain(&error)),
+            Poll::Ready(Some(frame)) => frame.map_err(|error| net_error(&error)),
         };
         let counted = frame.and_then(|frame| {
             this.answers.take(size_of_frame(&frame))?;
@@ -139,26 +139,26 @@ fn size_of_headers(headers: &HeaderMap) -> usize {
     sizes.sum()
 }
 
-impl Way {
-    pub fn new(net: Net, asked: Option<Net>, reads_only: bool, input: &Value) -> Self {
-        let only = named(input).map(|urls| {
+impl NetAccess {
+    pub fn new(net: NetClient, asked: Option<NetClient>, reads_only: bool, input: &Value) -> Self {
+        let only = input_addresses(input).map(|urls| {
             let hosts = urls.iter().filter_map(|url| host_of(url));
             Arc::new(hosts.collect())
         });
         Self {
             net,
-            asked,
+            requested: asked,
             reads_only,
-            only,
-            heard: Arc::default(),
-            answers: Allowance::new(),
+            input_hosts: only,
+            redirect_hosts: Arc::default(),
+            allowance: ResponseAllowance::new(),
         }
     }
 
-    fn admits(&self, request: &Request<WasiBody>) -> Result<(), Refused> {
-        if let Some(asked) = &self.asked {
-            asked.admits(request.uri()).map_err(|_| {
-                Refused::new(
+    fn check_request(&self, request: &Request<WasiBody>) -> Result<(), RequestError> {
+        if let Some(asked) = &self.requested {
+            asked.check_url(request.uri()).map_err(|_| {
+                RequestError::new(
                     "host_not_allowed",
                     "the plugin's manifest does not request this host",
                 )
@@ -168,15 +168,15 @@ impl Way {
         // Some search services take the query in the body. Configuring a secret for a host permits such requests to
         // it.
         let mut headers = request.headers().values();
-        let has_secret = headers.any(|value| value.to_str().is_ok_and(is_reference));
+        let has_secret = headers.any(|value| value.to_str().is_ok_and(is_secret_reference));
         if self.reads_only && !asks.contains(request.method()) && !has_secret {
             let method = request.method();
-            return Err(Refused::new(
+            return Err(RequestError::new(
                 "method_not_allowed",
                 format!("a read-only tool cannot send {method}"),
             ));
         }
-        let Some(only) = &self.only else {
+        let Some(only) = &self.input_hosts else {
             return Ok(());
         };
         let host = request.uri().host().map(str::to_ascii_lowercase);
@@ -184,20 +184,23 @@ impl Way {
             return Ok(());
         }
         // A redirect permits only GET and HEAD requests to the new host.
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let heard = self
+            .redirect_hosts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let looks = [Method::GET, Method::HEAD].contains(request.method());
         if looks && host.as_ref().is_some_and(|host| heard.contains(host)) {
             return Ok(());
         }
         // The authorization covers the address in the input, not other addresses that the plugin chooses.
-        Err(Refused::new(
+        Err(RequestError::new(
             "host_not_allowed",
             "the request goes to a host that the input of the call does not contain",
         ))
     }
 
-    fn heard(&self, asked: &Uri, answer: &Response<Download>) {
-        if self.only.is_none() {
+    fn record_redirect(&self, asked: &Uri, answer: &Response<ResponseBody>) {
+        if self.input_hosts.is_none() {
             return;
         }
         if !answer.status().is_redirection() {
@@ -211,7 +214,7 @@ impl Way {
         let host = location
             .and_then(host_of)
             .or_else(|| asked.host().map(str::to_ascii_lowercase));
-        self.heard
+        self.redirect_hosts
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .extend(host);
@@ -239,25 +242,25 @@ impl Way {
             .net
             .send(request, timeouts)
             .await
-            .map_err(|error| explain(&error))?;
-        self.heard(&uri, &answer);
-        self.answers.take(size_of_headers(answer.headers()))?;
+            .map_err(|error| net_error(&error))?;
+        self.record_redirect(&uri, &answer);
+        self.allowance.take(size_of_headers(answer.headers()))?;
         Ok(answer.map(|download| {
-            let counted = Counted {
+            let counted = CountedBody {
                 download: Some(download),
-                answers: self.answers.clone(),
+                answers: self.allowance.clone(),
             };
             counted.boxed_unsync()
         }))
     }
 }
 
-struct Refused {
+struct RequestError {
     code: &'static str,
     message: String,
 }
 
-impl Refused {
+impl RequestError {
     fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -266,29 +269,29 @@ impl Refused {
     }
 }
 
-impl From<Refused> for Error {
-    fn from(refused: Refused) -> Self {
+impl From<RequestError> for Error {
+    fn from(refused: RequestError) -> Self {
         // The only WASI error case that carries a message to the guest.
         Error::InternalError(Some(format!("{}: {}", refused.code, refused.message)))
     }
 }
 
-fn explain(error: &NetError) -> Error {
-    Refused::new(error.code(), error.to_string()).into()
+fn net_error(error: &NetError) -> Error {
+    RequestError::new(error.code(), error.to_string()).into()
 }
 
 /// HTTP hooks of a call. Without network access they refuse all requests.
-pub struct Hooks {
-    pub way: Option<Way>,
+pub struct CallHttpHooks {
+    pub access: Option<NetAccess>,
     pub sink: Arc<dyn Sink>,
 }
 
-impl Hooks {
+impl CallHttpHooks {
     /// Policy has authorized the addresses in the input; redirects are checked here.
-    fn follows_rules(&self, to: &Uri) -> Result<(), Refused> {
+    fn check_redirect_rules(&self, to: &Uri) -> Result<(), RequestError> {
         let services = self.sink.services();
-        match services.and_then(|services| services.forbids_address(&to.to_string())) {
-            Some(reason) => Err(Refused::new("host_not_allowed", reason)),
+        match services.and_then(|services| services.denied_url_reason(&to.to_string())) {
+            Some(reason) => Err(RequestError::new("host_not_allowed", reason)),
             None => Ok(()),
         }
     }
@@ -303,7 +306,7 @@ type Sent = Box<
         > + Send,
 >;
 
-impl WasiHttpHooks for Hooks {
+impl WasiHttpHooks for CallHttpHooks {
     fn send_request(
         &mut self,
         request: Request<WasiBody>,
@@ -311,17 +314,17 @@ impl WasiHttpHooks for Hooks {
         _fut: Box<dyn Future<Output = Result<()>> + Send>,
     ) -> Sent {
         // Responses are not part of any read set.
-        self.sink.depends_on_more();
-        let way = match &self.way {
-            None => Err(Refused::new(
+        self.sink.mark_untracked_dependency();
+        let way = match &self.access {
+            None => Err(RequestError::new(
                 "not_granted",
                 "this call was not granted `net`: the plugin's manifest must request it, and the operator must allow a host \
                  with --allow-host",
             )),
-            Some(way) if way.answers.is_used_up() => Err(Allowance::exceeded()),
+            Some(way) if way.allowance.is_used_up() => Err(ResponseAllowance::exceeded()),
             Some(way) => way
-                .admits(&request)
-                .and_then(|()| self.follows_rules(request.uri()))
+                .check_request(&request)
+                .and_then(|()| self.check_redirect_rules(request.uri()))
                 .map(|()| way.clone()),
         };
         Box::new(async move {
@@ -334,7 +337,7 @@ impl WasiHttpHooks for Hooks {
 }
 
 /// Addresses in an input; `None` if it has no address field.
-fn named(input: &Value) -> Option<Vec<&str>> {
+fn input_addresses(input: &Value) -> Option<Vec<&str>> {
     let one = input.get("url").and_then(Value::as_str);
     let many = input.get("urls").and_then(Value::as_array);
     if one.is_none() && many.is_none() {
@@ -354,27 +357,27 @@ mod tests {
     use http_body_util::Empty;
     use serde_json::json;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use toolhost_net::{Allowed, HostRule, Settings};
+    use toolhost_net::{AllowedHosts, HostRule, NetSettings};
 
     use super::*;
 
-    fn way(rules: &[&str], asked: Option<&[&str]>, reads_only: bool, input: &Value) -> Way {
-        let allowed = |rules: &[&str]| Allowed {
+    fn way(rules: &[&str], asked: Option<&[&str]>, reads_only: bool, input: &Value) -> NetAccess {
+        let allowed = |rules: &[&str]| AllowedHosts {
             rules: rules
                 .iter()
                 .map(|rule| HostRule::parse(rule).unwrap())
                 .collect(),
             denied: Vec::new(),
         };
-        let net = Net::new(Settings {
+        let net = NetClient::new(NetSettings {
             allowed: allowed(rules),
-            ..Settings::default()
+            ..NetSettings::default()
         });
-        let asked = asked.map(|rules| net.with(allowed(rules), Vec::new()));
-        Way::new(net, asked, reads_only, input)
+        let asked = asked.map(|rules| net.with_rules(allowed(rules), Vec::new()));
+        NetAccess::new(net, asked, reads_only, input)
     }
 
-    fn check(way: &Way, method: &str, url: &str, expected: &str) {
+    fn check(way: &NetAccess, method: &str, url: &str, expected: &str) {
         let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
         let request = Request::builder()
             .method(method)
@@ -382,14 +385,14 @@ mod tests {
             .body(body)
             .unwrap();
         let said = way
-            .admits(&request)
+            .check_request(&request)
             .err()
             .map_or("", |refused| refused.code);
         assert_eq!(said, expected, "{method} {url}");
     }
 
     #[test]
-    fn a_request_goes_where_the_input_says() {
+    fn requests_go_only_to_hosts_of_the_input() {
         let some = way(&["*"], None, true, &json!({"url": "https://Example.org/a"}));
         check(&some, "GET", "https://example.org/b", "");
         check(&some, "GET", "http://example.org/b", "");
@@ -437,7 +440,7 @@ mod tests {
     }
 
     /// Number of received bytes, and how the response ended.
-    async fn read(way: Way, url: String) -> (usize, String) {
+    async fn read(way: NetAccess, url: String) -> (usize, String) {
         let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
         let request = Request::builder().uri(url).body(body).unwrap();
         let mut body = match way.send(request, None).await {
@@ -482,7 +485,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_13_answers_side_by_side_share_the_bytes_of_their_call() {
+    async fn a_13_concurrent_responses_share_the_limit() {
         let address = server(9 << 20).await;
         let host = format!("http://{address}");
         let way = way(&[&host], None, true, &json!({}));
@@ -497,21 +500,21 @@ mod tests {
                 refused += 1;
             }
         }
-        assert!(all <= ALL_ANSWERS, "{all}");
+        assert!(all <= MAX_RESPONSE_BYTES, "{all}");
         assert!(refused >= 5, "{refused}");
         let (came, ended) = read(way, format!("{host}/late")).await;
         assert!(came == 0 && ended.contains("body_too_large"), "{ended}");
     }
 
     #[test]
-    fn what_does_not_fit_leaves_nothing_for_later() {
-        let answers = Allowance::new();
-        assert!(answers.take(ALL_ANSWERS - 10).is_ok());
+    fn an_exceeded_allowance_is_used_up() {
+        let answers = ResponseAllowance::new();
+        assert!(answers.take(MAX_RESPONSE_BYTES - 10).is_ok());
         assert!(answers.take(10).is_ok());
         assert!(answers.take(0).is_ok());
         assert!(answers.take(1).is_err());
-        let answers = Allowance::new();
-        assert!(answers.take(ALL_ANSWERS + 1).is_err());
+        let answers = ResponseAllowance::new();
+        assert!(answers.take(MAX_RESPONSE_BYTES + 1).is_err());
         assert!(answers.is_used_up());
     }
 }

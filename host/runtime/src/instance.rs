@@ -6,20 +6,20 @@ use std::time::Duration;
 use toolhost_contract::{CallError, ErrorClass, Limits, Sink};
 use wasmtime::{Engine, PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 
-use crate::capabilities::Allowed;
+use crate::backtrace;
+use crate::capabilities::CallCapabilities;
 use crate::deadline::Deadline;
 use crate::files::Files;
-use crate::limiter::LimitHit;
+use crate::limiter::LimitExceeded;
 use crate::state::State;
-use crate::trace;
 
 /// The environment of one call.
-pub struct Setting<'a> {
+pub struct CallEnvironment<'a> {
     pub limits: &'a Limits,
     pub files: Files,
     pub env: &'a [(String, String)],
     pub timeout: Duration,
-    pub allowed: Allowed,
+    pub allowed: CallCapabilities,
     pub sink: Arc<dyn Sink>,
 }
 
@@ -35,10 +35,10 @@ enum Stop {
 /// Runs `work` in a new store, with deadline, cancellation and all limits.
 pub async fn run<R>(
     engine: &Engine,
-    setting: Setting<'_>,
+    setting: CallEnvironment<'_>,
     work: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<R>,
 ) -> Result<R, CallError> {
-    let Setting {
+    let CallEnvironment {
         limits,
         files,
         env,
@@ -52,7 +52,7 @@ pub async fn run<R>(
     let state = State::new(limits, files, env, Arc::clone(&deadline), allowed, sink);
     let mut store = Store::new(engine, state);
     store.limiter(|state| &mut state.limiter);
-    store.set_hostcall_fuel(usize::try_from(limits.hostcall).unwrap_or(usize::MAX));
+    store.set_hostcall_fuel(usize::try_from(limits.hostcall_bytes).unwrap_or(usize::MAX));
     store.set_max_component_handles(limits.handles as usize);
     // First timer, for spinning guests. Each epoch tick checks the wall clock, because ticks drift on a busy
     // machine, and yields to other tasks.
@@ -61,7 +61,7 @@ pub async fn run<R>(
         let state = context.data();
         if state.deadline.is_over() {
             Err(Stop::OutOfTime.into())
-        } else if state.sink.cancelled() {
+        } else if state.sink.is_cancelled() {
             Err(Stop::Cancelled.into())
         } else {
             Ok(UpdateDeadline::Yield(1))
@@ -71,7 +71,7 @@ pub async fn run<R>(
     let result = tokio::select! {
         biased;
         result = work(&mut store) => Some(result),
-        () = deadline.passed() => None,
+        () = deadline.expired() => None,
     };
     store.data().report_dropped();
     match result {
@@ -86,7 +86,7 @@ pub async fn run<R>(
 }
 
 fn classify(error: &wasmtime::Error, timeout: Duration, state: &State) -> CallError {
-    let text = trace::describe(error);
+    let text = backtrace::describe(error);
     let out_of_output = || {
         CallError::new(
             ErrorClass::OutputLimit,
@@ -110,7 +110,7 @@ fn classify(error: &wasmtime::Error, timeout: Duration, state: &State) -> CallEr
         error.retryable = true;
         return error;
     }
-    if let Some(limit) = error.downcast_ref::<LimitHit>() {
+    if let Some(limit) = error.downcast_ref::<LimitExceeded>() {
         return CallError::new(ErrorClass::LimitExceeded, limit.to_string())
             .code("out_of_memory")
             .recommend("ask for less at once, or raise the plugin's limits in the configuration");
@@ -128,7 +128,7 @@ fn classify(error: &wasmtime::Error, timeout: Duration, state: &State) -> CallEr
     match error.downcast_ref::<Trap>() {
         Some(Trap::StackOverflow) => out_of_stack(),
         // Guest compilers put most of the stack in linear memory, where an overflow is an out-of-bounds access.
-        Some(Trap::MemoryOutOfBounds) if trace::is_deep_recursion(error) => {
+        Some(Trap::MemoryOutOfBounds) if backtrace::is_deep_recursion(error) => {
             out_of_stack().cause(text)
         }
         Some(trap) => {
@@ -164,6 +164,6 @@ fn out_of_stack() -> CallError {
 }
 
 fn with_stderr(mut error: CallError, state: &State) -> CallError {
-    error.stderr = state.last_words();
+    error.stderr = state.stderr_tail();
     error
 }

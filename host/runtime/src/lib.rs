@@ -5,18 +5,21 @@
 //! the operator's grants and returns a [`Plugin`], which runs calls.
 
 mod api;
+mod backtrace;
 #[doc(hidden)]
 pub mod bench;
-mod cache;
 mod capabilities;
+mod change_summary;
 mod compile;
+mod compile_cache;
 mod crash;
 mod deadline;
-mod denied;
-mod difference;
+mod denied_paths;
 mod engine;
 mod error;
 mod executable;
+mod file_read_set;
+mod file_tree;
 mod files;
 #[cfg(test)]
 mod fuzz;
@@ -25,10 +28,10 @@ mod http;
 mod instance;
 mod limiter;
 mod load;
-mod looks;
-mod missing;
+mod missing_grants;
 mod owners;
 mod pack;
+mod path_view;
 mod plugin;
 mod programs;
 mod quota;
@@ -38,19 +41,16 @@ mod state;
 mod stdio;
 #[cfg(test)]
 mod tests;
-mod trace;
-mod tree;
-mod within;
 
 pub use capabilities::{Capabilities, NetGrant};
+pub use change_summary::file_diff;
 pub use compile::{Compiler, compile_worker};
-pub use difference::file_diff;
 pub use error::{LoadError, RuntimeError};
 pub use hooks::HookCall;
 pub use load::{Loaded, Runtime, RuntimeSettings, read_manifest};
 pub use owners::session_owner;
 pub use pack::pack;
-pub use plugin::{OwnFolderError, OwnFolders, Plugin, PluginGrants};
+pub use path_view::is_host_dir as is_own_folder;
+pub use plugin::{Plugin, PluginGrants, SessionDirError, SessionDirs};
 pub use programs::ProgramGrant;
 pub use staging::Staging;
-pub use within::is_own as is_own_folder;

@@ -6,7 +6,7 @@ use wasmtime::ResourceLimiter;
 /// Ends the call with an error instead of returning -1 from `memory.grow`: most guests turn that into an
 /// `unreachable` trap, which hides the cause.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LimitHit {
+pub enum LimitExceeded {
     #[error("the tool needs more than {limit} bytes of memory")]
     Memory { limit: u64 },
 }
@@ -48,7 +48,7 @@ impl ResourceLimiter for Limiter {
             .memory_used
             .saturating_add(desired.saturating_sub(current) as u64);
         if grown > self.memory {
-            return Err(LimitHit::Memory { limit: self.memory }.into());
+            return Err(LimitExceeded::Memory { limit: self.memory }.into());
         }
         self.memory_used = grown;
         Ok(true)

@@ -14,18 +14,18 @@ use wasmtime::component::{Component, InstancePre, Linker};
 
 use crate::api::v0_1::hooks::HookPre;
 use crate::api::v0_1::{self, HOST_FUNCTIONS, PluginPre, VERSION, services};
-use crate::cache::Cache;
-use crate::capabilities::Allowed;
+use crate::capabilities::CallCapabilities;
 use crate::compile::Compiler;
+use crate::compile_cache::CompileCache;
 use crate::files::{Files, FilesView, HasFiles};
-use crate::instance::{self, Setting};
+use crate::instance::{self, CallEnvironment};
 use crate::plugin::{Plugin, PluginGrants};
 use crate::state::State;
 use crate::{LoadError, RuntimeError, engine, scan};
 
 /// WASI 0.2 packages that every plugin may import. HTTP refuses all requests without the capability `net`. Sockets
 /// refuse all addresses; they are linked because some language runtimes import them.
-const WASI: [&str; 7] = [
+const WASI_PACKAGES: [&str; 7] = [
     "wasi:cli",
     "wasi:clocks",
     "wasi:filesystem",
@@ -36,7 +36,7 @@ const WASI: [&str; 7] = [
 ];
 
 /// Maximum number of concurrent compilations, because each can use gigabytes.
-const COMPILERS: usize = 2;
+const MAX_COMPILERS: usize = 2;
 
 #[derive(Debug, Clone)]
 pub struct RuntimeSettings {
@@ -54,7 +54,7 @@ pub struct Runtime(Arc<Shared>);
 struct Shared {
     engine: Engine,
     linker: Linker<State>,
-    cache: Option<Cache>,
+    cache: Option<CompileCache>,
     compiler: Compiler,
     compilers: tokio::sync::Semaphore,
     warnings: Vec<String>,
@@ -68,7 +68,7 @@ impl Runtime {
         let linker = linker(&engine).map_err(|error| RuntimeError::Engine(format!("{error:#}")))?;
         let mut warnings = Vec::new();
         let cache = settings.cache_dir.and_then(|dir| {
-            Cache::open(&dir, &engine)
+            CompileCache::open(&dir, &engine)
                 .map_err(|reason| warnings.push(format!("compiled code is not cached: {reason}")))
                 .ok()
         });
@@ -77,7 +77,7 @@ impl Runtime {
             linker,
             cache,
             compiler: settings.compiler,
-            compilers: tokio::sync::Semaphore::new(COMPILERS),
+            compilers: tokio::sync::Semaphore::new(MAX_COMPILERS),
             warnings,
         })))
     }
@@ -103,11 +103,11 @@ impl Runtime {
         // A plugin can have hooks and no tools.
         let pre = exports
             .contains(&exported("tool"))
-            .then(|| PluginPre::new(linked.clone()).map_err(|error| unlinkable(path, &error)))
+            .then(|| PluginPre::new(linked.clone()).map_err(|error| link_error(path, &error)))
             .transpose()?;
         let hooks = exports
             .contains(&exported("hooks"))
-            .then(|| HookPre::new(linked).map_err(|error| unlinkable(path, &error)))
+            .then(|| HookPre::new(linked).map_err(|error| link_error(path, &error)))
             .transpose()?;
         let tools = match &pre {
             Some(pre) => describe(path, pre, &manifest).await?,
@@ -122,7 +122,7 @@ impl Runtime {
             tools,
             imports,
             exports,
-            from_cache,
+            is_from_cache: from_cache,
             pre,
             hooks,
         })
@@ -132,7 +132,7 @@ impl Runtime {
         self.0
             .linker
             .instantiate_pre(component)
-            .map_err(|error| unlinkable(path, &error))
+            .map_err(|error| link_error(path, &error))
     }
 
     /// Everything but the description, for tests of components without one.
@@ -144,7 +144,7 @@ impl Runtime {
     ) -> Result<PluginPre<State>, LoadError> {
         let (component, _) = self.component(path, bytes, Digest([0; 32])).await?;
         let linked = self.linked(path, &component)?;
-        PluginPre::new(linked).map_err(|error| unlinkable(path, &error))
+        PluginPre::new(linked).map_err(|error| link_error(path, &error))
     }
 
     async fn component(
@@ -193,7 +193,7 @@ pub struct Loaded {
     tools: Vec<Descriptor>,
     imports: Vec<String>,
     exports: Vec<String>,
-    from_cache: bool,
+    is_from_cache: bool,
     pre: Option<PluginPre<State>>,
     hooks: Option<HookPre<State>>,
 }
@@ -228,8 +228,8 @@ impl Loaded {
         &self.exports
     }
 
-    pub fn from_cache(&self) -> bool {
-        self.from_cache
+    pub fn is_from_cache(&self) -> bool {
+        self.is_from_cache
     }
 
     pub fn grant(self, grants: PluginGrants) -> std::io::Result<Plugin> {
@@ -257,7 +257,7 @@ pub fn read_manifest(path: &Path) -> Result<Manifest, LoadError> {
 
 fn manifest(path: &Path, bytes: &[u8]) -> Result<Manifest, LoadError> {
     let Some(text) = scan::manifest(path, bytes)? else {
-        return Ok(Manifest::unnamed(name_of(path)));
+        return Ok(Manifest::without_needs(name_from_file(path)));
     };
     Manifest::parse("plugin.toml", text).map_err(|error| LoadError::Manifest {
         path: path.to_owned(),
@@ -293,7 +293,7 @@ fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
 }
 
 /// Plugin name for a component without a manifest, derived from its file name.
-fn name_of(path: &Path) -> PluginName {
+fn name_from_file(path: &Path) -> PluginName {
     let stem = path
         .file_stem()
         .map(|stem| stem.to_string_lossy().to_lowercase())
@@ -348,12 +348,12 @@ fn check_contract(
     for (name, item) in kind.imports(engine) {
         let (interface, version) = name.split_once('@').unwrap_or((name, ""));
         let package = interface.split('/').next().unwrap_or(interface);
-        let shown = text::inline(name, 120);
+        let shown = text::escape_line(name, 120);
         if package == "toolhost:plugin" {
             if version != VERSION {
                 return refuse(format!(
                     "built for tool-api {}, host has {VERSION}; missing import `{shown}`; rebuild it with an SDK for {VERSION}",
-                    text::inline(version, 20)
+                    text::escape_line(version, 20)
                 ));
             }
             if let ComponentItem::ComponentInstance(instance) = item.ty {
@@ -368,15 +368,16 @@ fn check_contract(
                     if !known {
                         return refuse(format!(
                             "built for a newer revision of tool-api {VERSION} than this host's; missing import `{shown}` function `{}`",
-                            text::inline(function, 80)
+                            text::escape_line(function, 80)
                         ));
                     }
                 }
             }
-        } else if !(WASI.contains(&package) && version.starts_with("0.2.")) {
+        } else if !(WASI_PACKAGES.contains(&package) && version.starts_with("0.2.")) {
             return refuse(format!(
                 "it imports `{shown}`, which this host does not provide; available are toolhost:plugin@{VERSION} and {} of WASI 0.2",
-                WASI.map(|package| package.trim_start_matches("wasi:"))
+                WASI_PACKAGES
+                    .map(|package| package.trim_start_matches("wasi:"))
                     .join(", ")
             ));
         }
@@ -384,7 +385,7 @@ fn check_contract(
     }
     let exports: Vec<String> = kind
         .exports(engine)
-        .map(|(name, _)| text::inline(name, 120))
+        .map(|(name, _)| text::escape_line(name, 120))
         .collect();
     let wanted = exported("tool");
     if !exports.contains(&wanted) && !exports.contains(&exported("hooks")) {
@@ -413,24 +414,24 @@ fn exported(interface: &str) -> String {
     format!("toolhost:plugin/{interface}@{VERSION}")
 }
 
-fn unlinkable(path: &Path, error: &wasmtime::Error) -> LoadError {
+fn link_error(path: &Path, error: &wasmtime::Error) -> LoadError {
     let text = format!("{error:#}");
     LoadError::Contract {
         path: path.to_owned(),
         reason: format!(
             "it is not compatible with tool-api {VERSION}: {}",
-            text::inline(text.lines().next().unwrap_or_default(), 300)
+            text::escape_line(text.lines().next().unwrap_or_default(), 300)
         ),
     }
 }
 
 /// Omits recommendations, which are meant for callers of a tool.
-fn without_advice(error: &CallError) -> String {
+fn without_recommendations(error: &CallError) -> String {
     match &error.stderr {
         Some(stderr) => format!(
             "{}; stderr: {}",
             error.message,
-            text::inline(stderr.trim(), 300)
+            text::escape_line(stderr.trim(), 300)
         ),
         None => error.message.clone(),
     }
@@ -450,8 +451,8 @@ async fn describe(
         memory: Limits::MAX_MEMORY,
         ..Limits::default()
     };
-    let setting = Setting {
-        allowed: Allowed::default(),
+    let setting = CallEnvironment {
+        allowed: CallCapabilities::default(),
         limits: &limits,
         files: Files::new(Scope::empty()).map_err(|error| failed(error.to_string()))?,
         env: &[],
@@ -466,6 +467,6 @@ async fn describe(
             .await
     })
     .await
-    .map_err(|error| failed(without_advice(&error)))?;
+    .map_err(|error| failed(without_recommendations(&error)))?;
     v0_1::descriptors(described, &manifest.version).map_err(failed)
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use toolhost_contract::Manifest;
-use toolhost_contract::manifest::SECTION;
+use toolhost_contract::manifest::MANIFEST_SECTION;
 
 use crate::{LoadError, scan};
 
@@ -26,8 +26,8 @@ pub fn pack(
         });
     }
     let mut body = Vec::new();
-    leb128(&mut body, SECTION.len());
-    body.extend_from_slice(SECTION.as_bytes());
+    leb128(&mut body, MANIFEST_SECTION.len());
+    body.extend_from_slice(MANIFEST_SECTION.as_bytes());
     body.extend_from_slice(manifest.as_bytes());
     let mut packed = component.to_vec();
     packed.push(0);

@@ -6,29 +6,29 @@ use std::sync::Arc;
 use serde_json::Value;
 use toolhost_contract::policy::{Mode, RunningJob};
 use toolhost_contract::{
-    Access, Backend, BoxFuture, Call, CallError, Descriptor, Effects, ErrorClass, FileAccess,
-    Grant, Limits, Outcome, PluginName, Principal, Ran, Reach, SessionKey, Sink,
+    Access, Backend, BoxFuture, Call, CallError, Descriptor, EffectBounds, ErrorClass, FileAccess,
+    Grant, Limits, Outcome, PluginName, Principal, SessionKey, Sink, StagedEffects, StagedResult,
 };
-use toolhost_vfs::{PathGrant, Reads, Scope, Stage, StageLimits};
+use toolhost_vfs::{PathGrant, ReadTracker, Scope, Stage, StageLimits};
 
 use crate::api::v0_1::{self, types};
-use crate::capabilities::{self, Allowed, Capabilities};
+use crate::capabilities::{self, CallCapabilities, Capabilities};
 use crate::executable;
+use crate::file_read_set::FileReadSet;
 use crate::files::Files;
-use crate::instance::{self, Setting};
+use crate::instance::{self, CallEnvironment};
 use crate::load::Loaded;
-use crate::looks::Looks;
-use crate::missing;
+use crate::missing_grants;
 use crate::owners::job_owner;
-use crate::programs::{Authorized, ProgramGrant};
-use crate::staging::{Held, Staging};
-use crate::within::Within;
+use crate::path_view::DirRestriction;
+use crate::programs::{AuthorizedAction, ProgramGrant};
+use crate::staging::{StagedFiles, Staging};
 
 /// The operator's grants to a plugin. Each call gets the part that its own grant covers.
 pub struct PluginGrants {
     pub scope: Scope,
     /// Host directories that differ between callers; `None` if the plugin has none.
-    pub own: Option<OwnFolders>,
+    pub session_dirs: Option<SessionDirs>,
     pub env: Vec<(String, String)>,
     pub limits: Limits,
     /// `None`: writes are applied immediately, and cannot be reviewed or undone.
@@ -38,18 +38,18 @@ pub struct PluginGrants {
 
 /// Host directories that each session has separately.
 #[derive(Clone)]
-pub struct OwnFolders {
+pub struct SessionDirs {
     /// At least one of them is writable.
     pub writable: bool,
     /// Returns the directories of a session, and creates missing ones. May block.
-    pub folders: Arc<FoldersOf>,
+    pub open: Arc<SessionDirsFn>,
 }
 
-type FoldersOf = dyn Fn(&SessionKey) -> Result<Vec<PathGrant>, OwnFolderError> + Send + Sync;
+type SessionDirsFn = dyn Fn(&SessionKey) -> Result<Vec<PathGrant>, SessionDirError> + Send + Sync;
 
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct OwnFolderError(pub String);
+pub struct SessionDirError(pub String);
 
 /// The files of one caller.
 struct CallerFiles {
@@ -60,10 +60,10 @@ struct CallerFiles {
 pub struct Plugin {
     loaded: Loaded,
     limits: Limits,
-    nothing: Files,
+    no_files: Files,
     read_only: Files,
     granted: Files,
-    own: Option<OwnFolders>,
+    session_dirs: Option<SessionDirs>,
     env: Vec<(String, String)>,
     staging: Option<Staging>,
     capabilities: Capabilities,
@@ -76,10 +76,10 @@ impl Plugin {
         Ok(Self {
             loaded,
             limits: grants.limits,
-            nothing: Files::new(Scope::empty())?,
+            no_files: Files::new(Scope::empty())?,
             read_only: Files::new(grants.scope.read_only())?,
             granted: Files::new(grants.scope)?,
-            own: grants.own,
+            session_dirs: grants.session_dirs,
             env: grants.env,
             staging: grants.staging,
             shell: grants
@@ -109,20 +109,20 @@ impl Plugin {
     }
 
     /// The caller's files: the operator's grants and the session's directories.
-    async fn files_of(&self, call: &Call) -> Result<CallerFiles, CallError> {
+    async fn caller_files(&self, call: &Call) -> Result<CallerFiles, CallError> {
         let mut tools = self.loaded.tools().iter();
         let tool = tools.find(|tool| tool.name == call.tool);
-        let wants = tool.is_none_or(capabilities::wants_files);
-        let Some(own) = self.own.as_ref().filter(|_| wants) else {
+        let wants = tool.is_none_or(capabilities::uses_files);
+        let Some(own) = self.session_dirs.as_ref().filter(|_| wants) else {
             return Ok(CallerFiles {
                 read_only: self.read_only.clone(),
                 granted: self.granted.clone(),
             });
         };
-        let (folders, key) = (Arc::clone(&own.folders), call.caller.session_key());
+        let (folders, key) = (Arc::clone(&own.open), call.caller.session_key());
         let scope = self.granted.scope().clone();
         let open = move || {
-            let scope = scope.with_own(&folders(&key)?)?;
+            let scope = scope.with_host_dirs(&folders(&key)?)?;
             Ok::<_, Box<dyn std::error::Error + Send + Sync>>(CallerFiles {
                 read_only: Files::new(scope.read_only())?,
                 granted: Files::new(scope)?,
@@ -147,25 +147,27 @@ impl Plugin {
         let tool = tools.iter().find(|tool| tool.name == call.tool);
         // A tool that declares `requires` gets nothing else.
         let access = match tool {
-            Some(tool) if !capabilities::wants_files(tool) => FileAccess::Nothing,
+            Some(tool) if !capabilities::uses_files(tool) => FileAccess::Nothing,
             Some(_) | None => grant.files(),
         };
         let files = match (access, stage) {
-            (FileAccess::Nothing, _) => watched(&self.nothing, &sink),
-            (FileAccess::ReadOnly, _) => watched(&own.read_only.guarded(grant.guard()), &sink),
+            (FileAccess::Nothing, _) => record_reads(&self.no_files, &sink),
+            (FileAccess::ReadOnly, _) => {
+                record_reads(&own.read_only.with_read_guard(grant.guard()), &sink)
+            }
             (FileAccess::AsGranted, Some(stage)) => own.granted.staged(stage.clone()),
-            (FileAccess::AsGranted, None) if grant.is_held() => {
+            (FileAccess::AsGranted, None) if grant.is_staged() => {
                 return Err(CallError::internal(
                     "a call whose changes must be staged has no stage",
                 ));
             }
-            (FileAccess::AsGranted, None) => own.granted.guarded(grant.guard()),
+            (FileAccess::AsGranted, None) => own.granted.with_read_guard(grant.guard()),
         };
         use_guest_names(&mut call.input, files.scope());
-        let authorized = Authorized::of(&grant, |path| use_guest_name(path, files.scope()));
-        let within = Within::new(grant.within());
-        let files = files.within(&within).await;
-        let allowed = tool.map_or_else(Allowed::default, |tool| {
+        let authorized = AuthorizedAction::of(&grant, |path| use_guest_name(path, files.scope()));
+        let within = DirRestriction::new(grant.directory_limits());
+        let files = files.restricted_to(&within).await;
+        let allowed = tool.map_or_else(CallCapabilities::default, |tool| {
             let owner = job_owner(&call.caller, self.name());
             self.capabilities.of(
                 tool,
@@ -176,30 +178,36 @@ impl Plugin {
             )
         });
         // No external effects from a call whose changes are authorized after it ran, whatever the tool.
-        let allowed = if grant.is_held() {
-            allowed.kept_inside()
+        let allowed = if grant.is_staged() {
+            allowed.without_external_effects()
         } else {
             allowed
         };
         // Only the command itself was authorized: the plugin may not write files or use the network directly.
         let (allowed, files) = if allowed.is_bound() {
-            let allowed = allowed.only_programs(files.windows());
-            let files = own.read_only.guarded(grant.guard());
-            let files = watched(&files, &sink).within(&within).await;
+            let allowed = allowed.only_programs(files.path_views());
+            let files = own.read_only.with_read_guard(grant.guard());
+            let files = record_reads(&files, &sink).restricted_to(&within).await;
             (allowed, files)
         } else if allowed.programs.is_some() {
-            let folders = files.windows();
-            (Allowed { folders, ..allowed }, files)
+            let folders = files.path_views();
+            (
+                CallCapabilities {
+                    directories: folders,
+                    ..allowed
+                },
+                files,
+            )
         } else {
             (allowed, files)
         };
-        let allowed = Allowed {
-            guard: grant.guard().cloned(),
+        let allowed = CallCapabilities {
+            read_guard: grant.guard().cloned(),
             ..allowed
         };
         let mode = sink.services().map(|services| services.mode());
         let request = request(call, files.scope(), mode.unwrap_or_default());
-        let setting = Setting {
+        let setting = CallEnvironment {
             allowed,
             limits: &self.limits,
             files,
@@ -234,14 +242,14 @@ impl Plugin {
 }
 
 /// Records the call's reads if the sink requests them.
-fn watched(files: &Files, sink: &Arc<dyn Sink>) -> Files {
-    if !sink.wants_reads() {
+fn record_reads(files: &Files, sink: &Arc<dyn Sink>) -> Files {
+    if !sink.wants_read_set() {
         return files.clone();
     }
-    let reads = Arc::<Reads>::default();
+    let reads = Arc::<ReadTracker>::default();
     let scope = files.scope().clone();
-    sink.reads(Arc::new(Looks::new(Arc::clone(&reads), scope)));
-    files.watched(reads)
+    sink.set_read_set(Arc::new(FileReadSet::new(Arc::clone(&reads), scope)));
+    files.recording_reads(reads)
 }
 
 impl Plugin {
@@ -250,45 +258,45 @@ impl Plugin {
         call: Call,
         grant: Grant,
         sink: Arc<dyn Sink>,
-    ) -> Result<Ran, CallError> {
-        let own = self.files_of(&call).await?;
+    ) -> Result<StagedResult, CallError> {
+        let own = self.caller_files(&call).await?;
         let staging = self
             .staging
             .as_ref()
             // A call with external effects was authorized before it runs, so its writes are applied immediately.
-            .filter(|_| grant.is_held() && grant.files() == FileAccess::AsGranted);
+            .filter(|_| grant.is_staged() && grant.files() == FileAccess::AsGranted);
         let Some(staging) = staging else {
-            return Ok(Ran {
-                outcome: self.run_at_once(call, grant, sink, &own).await?,
-                effects: Effects::None,
+            return Ok(StagedResult {
+                outcome: self.run_unstaged(call, grant, sink, &own).await?,
+                effects: StagedEffects::None,
             });
         };
         let stage = Stage::new(
-            watched(&own.granted.guarded(grant.guard()), &sink)
+            record_reads(&own.granted.with_read_guard(grant.guard()), &sink)
                 .scope()
                 .clone(),
             staging.stages.clone(),
             StageLimits {
-                bytes: self.limits.written,
-                files: self.limits.changed,
+                bytes: self.limits.written_bytes,
+                files: self.limits.changed_files,
             },
         );
         let mut outcome = self.run(call, grant, sink, &own, Some(&stage)).await?;
-        let bits = executable::take(&mut outcome);
+        let bits = executable::take_bits(&mut outcome);
         let blobs = Arc::clone(&staging.blobs);
         let work = move || {
-            let left = executable::apply(&stage, bits)?;
-            Ok::<_, CallError>((Held::of(stage, blobs)?, left))
+            let left = executable::set_bits(&stage, bits)?;
+            Ok::<_, CallError>((StagedFiles::of(stage, blobs)?, left))
         };
         let (effects, left) = tokio::task::spawn_blocking(work)
             .await
             .map_err(CallError::internal)??;
-        executable::tell(&mut outcome, &left);
-        Ok(Ran { outcome, effects })
+        executable::report_unset(&mut outcome, &left);
+        Ok(StagedResult { outcome, effects })
     }
 
     /// Without a stage: writes are applied immediately, and executable bits are not changed.
-    async fn run_at_once(
+    async fn run_unstaged(
         &self,
         call: Call,
         grant: Grant,
@@ -296,8 +304,8 @@ impl Plugin {
         own: &CallerFiles,
     ) -> Result<Outcome, CallError> {
         let mut outcome = self.run(call, grant, sink, own, None).await?;
-        let left = executable::take(&mut outcome);
-        executable::tell(&mut outcome, &left);
+        let left = executable::take_bits(&mut outcome);
+        executable::report_unset(&mut outcome, &left);
         Ok(outcome)
     }
 }
@@ -314,12 +322,12 @@ impl Backend for Plugin {
         sink: Arc<dyn Sink>,
     ) -> BoxFuture<'_, Result<Outcome, CallError>> {
         Box::pin(async move {
-            let own = self.files_of(&call).await?;
-            self.run_at_once(call, grant, sink, &own).await
+            let own = self.caller_files(&call).await?;
+            self.run_unstaged(call, grant, sink, &own).await
         })
     }
 
-    fn executes(&self) -> bool {
+    fn runs_commands(&self) -> bool {
         // Programs are started only as the call's input specifies.
         self.capabilities.programs.is_some()
     }
@@ -328,36 +336,37 @@ impl Backend for Plugin {
         self.shell
     }
 
-    fn job(&self, caller: &Principal, name: &str) -> Option<RunningJob> {
+    fn background_job(&self, caller: &Principal, name: &str) -> Option<RunningJob> {
         let programs = self.capabilities.programs.as_ref()?;
         programs.job(&job_owner(caller, self.name()), name)
     }
 
-    fn reaches_out(&self, tool: &Descriptor) -> bool {
-        self.capabilities.reach_out(tool)
+    fn has_external_effects(&self, tool: &Descriptor) -> bool {
+        self.capabilities.can_send_out(tool)
     }
 
-    fn reach(&self, tool: &Descriptor) -> Reach {
+    fn effect_bounds(&self, tool: &Descriptor) -> EffectBounds {
         let writable = |files: &Files| {
             let mut roots = files.scope().roots().iter();
             roots.any(|root| root.granted().1 == toolhost_vfs::Access::ReadWrite)
         };
-        let own_writable = self.own.as_ref().is_some_and(|own| own.writable);
-        Reach {
+        let own_writable = self.session_dirs.as_ref().is_some_and(|own| own.writable);
+        EffectBounds {
             sandboxed: true,
-            files: capabilities::wants_files(tool) && (writable(&self.granted) || own_writable)
-                || self.capabilities.reach_out(tool),
-            world: self.capabilities.reach_world(tool),
+            can_change_files: capabilities::uses_files(tool)
+                && (writable(&self.granted) || own_writable)
+                || self.capabilities.can_send_out(tool),
+            can_reach_network: self.capabilities.can_receive_external(tool),
         }
     }
 
-    fn delegates(&self, tool: &Descriptor) -> bool {
+    fn only_calls_tools(&self, tool: &Descriptor) -> bool {
         capabilities::delegates(tool)
     }
 
-    fn missing(&self, tool: &Descriptor, input: &Value) -> Vec<String> {
+    fn missing_grants(&self, tool: &Descriptor, input: &Value) -> Vec<String> {
         let files = self.granted.scope();
-        missing::grants(
+        missing_grants::grants(
             self.loaded.manifest(),
             &self.capabilities,
             files,
@@ -366,7 +375,7 @@ impl Backend for Plugin {
         )
     }
 
-    fn stages(&self) -> bool {
+    fn supports_staging(&self) -> bool {
         self.staging.is_some()
     }
 
@@ -375,13 +384,13 @@ impl Backend for Plugin {
         call: Call,
         grant: Grant,
         sink: Arc<dyn Sink>,
-    ) -> BoxFuture<'_, Result<Ran, CallError>> {
+    ) -> BoxFuture<'_, Result<StagedResult, CallError>> {
         Box::pin(self.run_staged(call, grant, sink))
     }
 }
 
 /// Input fields that contain paths, by the naming convention for tools.
-const PATHS: [&str; 6] = ["path", "paths", "from", "to", "cwd", "include"];
+const PATH_FIELDS: [&str; 6] = ["path", "paths", "from", "to", "cwd", "include"];
 
 /// Replaces host paths in the input by guest paths. Models often know a granted directory by its host path, from
 /// the user or another tool. The scope still decides which files are accessible.
@@ -391,7 +400,7 @@ fn use_guest_names(input: &mut Value, scope: &Scope) {
     };
     for (_, value) in members
         .iter_mut()
-        .filter(|(name, _)| PATHS.contains(&name.as_str()))
+        .filter(|(name, _)| PATH_FIELDS.contains(&name.as_str()))
     {
         match value {
             Value::String(path) => use_guest_name(path, scope),
@@ -468,7 +477,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_may_be_called_by_its_real_name() {
+    fn host_paths_are_replaced_by_guest_paths() {
         let dir = tempfile::tempdir().unwrap();
         let host = dir.path().canonicalize().unwrap();
         std::fs::create_dir(host.join("inner")).unwrap();

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use toolhost_contract::policy::{AuthorizedCommand, AuthorizedTask, RunningJob};
 use toolhost_contract::{Failure, Grant, text};
-use toolhost_process::{Fence, JobOwner, OpenPath, Processes};
-use toolhost_vfs::{Access, OpenHow, Refusal, Root, Scope};
+use toolhost_process::{JobOwner, OpenPath, Processes, SandboxPermissions};
+use toolhost_vfs::{Access, OpenHow, PathError, Root, Scope};
 
-use crate::within::Window;
+use crate::path_view::PathView;
 
 /// Programs that the operator allows to one plugin.
 #[derive(Clone)]
@@ -38,7 +38,9 @@ impl ProgramGrant {
     pub fn shell(&self) -> Option<&'static str> {
         let granted = |shell: &&&str| self.programs.iter().any(|name| name == **shell);
         let mut shells = SHELLS.iter().filter(granted);
-        shells.find(|shell| self.processes.finds(shell)).copied()
+        shells
+            .find(|shell| self.processes.is_available(shell))
+            .copied()
     }
 
     /// Finds a background program by its job id or process id.
@@ -67,26 +69,26 @@ pub fn job_name(id: u64) -> String {
 
 /// The programs that one call may use.
 #[derive(Clone)]
-pub struct Programs {
+pub struct CallPrograms {
     pub grant: ProgramGrant,
     pub owner: JobOwner,
     /// Whether it may start programs, write to them and end them.
-    pub acts: bool,
-    authorized: Authorized,
+    pub may_change: bool,
+    authorized: AuthorizedAction,
     /// The authorized command or input was used.
     used: Arc<AtomicBool>,
 }
 
 /// The command that the call may start, or the program that it may use.
 #[derive(Debug, Clone)]
-pub enum Authorized {
+pub enum AuthorizedAction {
     /// The input contains neither a command nor a running program.
     Anything,
     Command(AuthorizedCommand),
     Task(AuthorizedTask),
 }
 
-impl Authorized {
+impl AuthorizedAction {
     /// Converts paths to guest paths; the working directory was authorized under the name that the caller used.
     pub fn of(grant: &Grant, in_guest_names: impl Fn(&mut String)) -> Self {
         if let Some(command) = grant.command() {
@@ -104,7 +106,7 @@ impl Authorized {
 }
 
 /// The program that a guest requests to start.
-pub struct Wanted {
+pub struct ProgramRequest {
     pub program: String,
     pub arguments: Vec<String>,
     pub cwd: Option<String>,
@@ -115,12 +117,17 @@ pub struct Wanted {
 
 const SHELLS: [&str; 2] = ["bash", "sh"];
 
-impl Programs {
-    pub fn new(grant: ProgramGrant, owner: JobOwner, acts: bool, authorized: Authorized) -> Self {
+impl CallPrograms {
+    pub fn new(
+        grant: ProgramGrant,
+        owner: JobOwner,
+        acts: bool,
+        authorized: AuthorizedAction,
+    ) -> Self {
         Self {
             grant,
             owner,
-            acts,
+            may_change: acts,
             authorized,
             used: Arc::default(),
         }
@@ -129,30 +136,30 @@ impl Programs {
     /// Whether the input determines the command or program. Only that was authorized, not other actions of the
     /// plugin.
     pub fn is_bound(&self) -> bool {
-        !matches!(self.authorized, Authorized::Anything)
+        !matches!(self.authorized, AuthorizedAction::Anything)
     }
 
     /// Whether the standard input of a background program stays open.
     pub fn opens_input(&self) -> bool {
         match &self.authorized {
-            Authorized::Anything => true,
-            Authorized::Command(command) => command.tty,
-            Authorized::Task(_) => false,
+            AuthorizedAction::Anything => true,
+            AuthorizedAction::Command(command) => command.tty,
+            AuthorizedAction::Task(_) => false,
         }
     }
 
     /// Returns the command to start. For a call with an authorized command, this is always that command; a
     /// different request is an error.
-    pub fn authorize(&self, wanted: Wanted) -> Result<Wanted, Failure> {
+    pub fn authorize(&self, wanted: ProgramRequest) -> Result<ProgramRequest, Failure> {
         let program = &wanted.program;
-        if !self.acts {
+        if !self.may_change {
             return Err(Failure::new(
                 "service_not_granted",
                 "a read-only tool cannot start programs",
             ));
         }
         if !self.grant.programs.iter().any(|name| name == program) {
-            let shown = text::inline(program, 80);
+            let shown = text::escape_line(program, 80);
             let names = self.grant.programs.join(", ");
             return Err(Failure {
                 recommendations: vec![format!(
@@ -165,10 +172,10 @@ impl Programs {
             });
         }
         let command = match &self.authorized {
-            Authorized::Anything => return Ok(wanted),
-            Authorized::Command(command) => command,
-            Authorized::Task(_) => {
-                return Err(differs(
+            AuthorizedAction::Anything => return Ok(wanted),
+            AuthorizedAction::Command(command) => command,
+            AuthorizedAction::Task(_) => {
+                return Err(command_differs(
                     "the action",
                     "only input to a running program was authorized",
                 ));
@@ -182,10 +189,10 @@ impl Programs {
             ));
         }
         let [shell, flag, text] = command.argv.as_slice() else {
-            return Err(differs("the program", "no shell was authorized"));
+            return Err(command_differs("the program", "no shell was authorized"));
         };
         let variables = command.variables.iter();
-        Ok(Wanted {
+        Ok(ProgramRequest {
             program: shell.clone(),
             arguments: vec![flag.clone(), text.clone()],
             cwd: command.cwd.clone(),
@@ -198,18 +205,22 @@ impl Programs {
     }
 
     /// Marks the authorization as used.
-    pub fn done(&self) {
+    pub fn mark_used(&self) {
         self.used.store(true, Ordering::Relaxed);
     }
 
     /// Checks that the call may send a signal to this job.
     pub fn authorize_signal(&self, job: &str) -> Result<(), Failure> {
         match &self.authorized {
-            Authorized::Task(task) if task.job.as_deref() != Some(job) => Err(differs(
-                "the program",
-                "this call was authorized to end another program",
-            )),
-            Authorized::Task(_) | Authorized::Anything | Authorized::Command(_) => Ok(()),
+            AuthorizedAction::Task(task) if task.job.as_deref() != Some(job) => {
+                Err(command_differs(
+                    "the program",
+                    "this call was authorized to end another program",
+                ))
+            }
+            AuthorizedAction::Task(_)
+            | AuthorizedAction::Anything
+            | AuthorizedAction::Command(_) => Ok(()),
         }
     }
 
@@ -224,25 +235,25 @@ impl Programs {
             })
         };
         match &self.authorized {
-            Authorized::Command(_) => refused(
+            AuthorizedAction::Command(_) => refused(
                 "this call was authorized to run its command, not to write to a program's input",
             ),
-            Authorized::Task(task) if task.job.as_deref() != Some(job) => {
+            AuthorizedAction::Task(task) if task.job.as_deref() != Some(job) => {
                 refused("this call was authorized to write to another program")
             }
-            Authorized::Task(task) if task.text.as_bytes() != bytes => {
+            AuthorizedAction::Task(task) if task.text.as_bytes() != bytes => {
                 refused("this call was authorized to write a different text")
             }
-            Authorized::Task(_) if self.used.load(Ordering::Relaxed) => {
+            AuthorizedAction::Task(_) if self.used.load(Ordering::Relaxed) => {
                 refused("the text of this call was already written")
             }
-            Authorized::Anything | Authorized::Task(_) => Ok(()),
+            AuthorizedAction::Anything | AuthorizedAction::Task(_) => Ok(()),
         }
     }
 
     /// Guest path of a file that a program wrote output to.
     pub fn guest_name(&self, path: &Path) -> Option<String> {
-        let host = self.grant.processes.output_folder(&self.owner.session);
+        let host = self.grant.processes.output_directory(&self.owner.session);
         let rest = path.strip_prefix(host.ok()?).ok()?;
         Some(
             Path::new(&self.grant.output)
@@ -263,12 +274,12 @@ impl Programs {
 
     /// Working directory of a program and the paths that it may access: only the directories of the call. Both use
     /// the descriptors that are already open, so no host path is resolved again.
-    pub fn place(
+    pub fn confinement(
         &self,
         cwd: Option<&str>,
         scope: &Scope,
-        windows: &[Window],
-    ) -> Result<(OpenPath, Fence), Failure> {
+        windows: &[PathView],
+    ) -> Result<(OpenPath, SandboxPermissions), Failure> {
         let folders = || {
             let windows = windows.iter();
             windows.filter(|window| window.guest != self.grant.output)
@@ -278,13 +289,13 @@ impl Programs {
             Failure {
                 recommendations: vec![format!(
                     "use one of these directories as `cwd`: {}",
-                    text::inline(&names.join(", "), 1_000)
+                    text::escape_line(&names.join(", "), 1_000)
                 )],
                 ..Failure::new(
                     "path_not_in_workspace",
                     format!(
                         "`{}` is not in a directory of this call",
-                        text::inline(path, 200)
+                        text::escape_line(path, 200)
                     ),
                 )
             }
@@ -310,18 +321,18 @@ impl Programs {
             .strip_prefix(&window.guest)
             .map_err(|_| outside(&shown))?;
         let cwd = working_directory(scope, window, rest).map_err(|refusal| match refusal {
-            Refusal::NotFound => Failure::new(
+            PathError::NotFound => Failure::new(
                 "directory_not_found",
-                format!("no directory `{}`", text::inline(&shown, 200)),
+                format!("no directory `{}`", text::escape_line(&shown, 200)),
             ),
-            Refusal::NotDirectory => Failure::new(
+            PathError::NotDirectory => Failure::new(
                 "path_is_not_a_directory",
-                format!("`{}` is not a directory", text::inline(&shown, 200)),
+                format!("`{}` is not a directory", text::escape_line(&shown, 200)),
             ),
             _ => outside(&shown),
         })?;
         // The directory was moved or removed, so the program would run under another path.
-        if let Some(window) = folders().find(|window| !is_where_it_was(window)) {
+        if let Some(window) = folders().find(|window| !is_in_place(window)) {
             return Err(Failure::new(
                 "folder_exchanged",
                 format!(
@@ -330,24 +341,24 @@ impl Programs {
                 ),
             ));
         }
-        let mut fence = Fence {
+        let mut fence = SandboxPermissions {
             network: self.grant.network,
-            ..Fence::default()
+            ..SandboxPermissions::default()
         };
         for window in folders() {
             let list = match window.granted.1 {
                 Access::ReadOnly => &mut fence.read,
                 Access::ReadWrite => &mut fence.write,
             };
-            list.extend(granted(scope, window));
+            list.extend(open_granted(scope, window));
         }
         Ok((cwd, fence))
     }
 }
 
 /// Opens the directory `rest` inside a path view.
-fn working_directory(scope: &Scope, window: &Window, rest: &Path) -> Result<OpenPath, Refusal> {
-    let path = match rest.to_str().ok_or(Refusal::NotUtf8)? {
+fn working_directory(scope: &Scope, window: &PathView, rest: &Path) -> Result<OpenPath, PathError> {
+    let path = match rest.to_str().ok_or(PathError::NotUtf8)? {
         "" => return Ok(OpenPath::new(window.host.clone(), Arc::clone(&window.dir))),
         rest => rest,
     };
@@ -364,7 +375,7 @@ fn working_directory(scope: &Scope, window: &Window, rest: &Path) -> Result<Open
 }
 
 /// Opens the granted directory or file of a path view. `None` if the file no longer exists.
-fn granted(scope: &Scope, window: &Window) -> Option<OpenPath> {
+fn open_granted(scope: &Scope, window: &PathView) -> Option<OpenPath> {
     let (path, access) = &window.granted;
     if *path == window.host {
         return Some(OpenPath::new(path.clone(), Arc::clone(&window.dir)));
@@ -380,13 +391,13 @@ fn granted(scope: &Scope, window: &Window) -> Option<OpenPath> {
     Some(OpenPath::new(path.clone(), opened.fd))
 }
 
-fn is_where_it_was(window: &Window) -> bool {
+fn is_in_place(window: &PathView) -> bool {
     let there = rustix::fs::stat(&window.host);
     let held = rustix::fs::fstat(&*window.dir);
     matches!((there, held), (Ok(there), Ok(held)) if (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino))
 }
 
-fn differs(what: &str, why: &str) -> Failure {
+fn command_differs(what: &str, why: &str) -> Failure {
     Failure::new(
         "command_differs",
         format!("{what} differs from the input of the call: {why}"),
@@ -394,37 +405,40 @@ fn differs(what: &str, why: &str) -> Failure {
 }
 
 /// Checks that the guest's request equals the authorized command.
-fn check(wanted: &Wanted, command: &AuthorizedCommand) -> Result<(), Failure> {
+fn check(wanted: &ProgramRequest, command: &AuthorizedCommand) -> Result<(), Failure> {
     let why = "only what the input specifies is authorized";
     if !SHELLS.contains(&wanted.program.as_str()) {
-        return Err(differs("the program", "commands are run by bash or sh"));
+        return Err(command_differs(
+            "the program",
+            "commands are run by bash or sh",
+        ));
     }
     match (wanted.arguments.as_slice(), command.argv.as_slice()) {
         ([_, text], [_, _, authorized]) if text != authorized => {
-            return Err(differs("the program", why));
+            return Err(command_differs("the program", why));
         }
         ([flag, _], [_, authorized, _]) if flag != authorized => {
-            return Err(differs(
+            return Err(command_differs(
                 "the shell option",
                 "a login shell requires `login` in the input, and vice versa",
             ));
         }
         ([_, _], [_, _, _]) => {}
-        _ => return Err(differs("the program", why)),
+        _ => return Err(command_differs("the program", why)),
     }
     if wanted.stdin.is_some() {
-        return Err(differs("the standard input", why));
+        return Err(command_differs("the standard input", why));
     }
     if wanted.cwd != command.cwd {
-        return Err(differs("the working directory", why));
+        return Err(command_differs("the working directory", why));
     }
     if wanted.tty && !command.tty {
-        return Err(differs("the terminal", "the input has no `tty`"));
+        return Err(command_differs("the terminal", "the input has no `tty`"));
     }
     let known = |(name, value): &(String, String)| command.variables.get(name) == Some(value);
     match wanted.environment.iter().find(|variable| !known(variable)) {
-        Some((name, _)) => Err(differs(
-            &format!("the variable `{}`", text::inline(name, 80)),
+        Some((name, _)) => Err(command_differs(
+            &format!("the variable `{}`", text::escape_line(name, 80)),
             "only variables of the input and the session are passed on, with their values at authorization",
         )),
         None => Ok(()),

@@ -10,9 +10,9 @@ use wasmtime_wasi::p2::{DynOutputStream, OutputStream, Pollable, StreamError, St
 
 /// Remaining bytes, shared by clones.
 #[derive(Clone)]
-pub struct Quota(Arc<AtomicU64>);
+pub struct WriteQuota(Arc<AtomicU64>);
 
-impl Quota {
+impl WriteQuota {
     pub fn new(bytes: u64) -> Self {
         Self(Arc::new(AtomicU64::new(bytes)))
     }
@@ -28,13 +28,13 @@ impl Quota {
 }
 
 /// An output stream to a file that counts written bytes.
-pub struct Counted {
+pub struct QuotaStream {
     pub inner: DynOutputStream,
-    pub quota: Quota,
+    pub quota: WriteQuota,
 }
 
 #[async_trait]
-impl OutputStream for Counted {
+impl OutputStream for QuotaStream {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
         if !self.quota.take(bytes.len()) {
             // The error that a file system returns when a user's disk quota is exceeded.
@@ -58,7 +58,7 @@ impl OutputStream for Counted {
 }
 
 #[async_trait]
-impl Pollable for Counted {
+impl Pollable for QuotaStream {
     async fn ready(&mut self) {
         self.inner.ready().await;
     }
@@ -69,8 +69,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_is_shared_and_never_passed() {
-        let quota = Quota::new(10);
+    fn clones_share_the_quota() {
+        let quota = WriteQuota::new(10);
         let other = quota.clone();
         assert!(quota.take(6));
         assert!(!other.take(5));

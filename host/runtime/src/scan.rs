@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use toolhost_contract::manifest::SECTION;
+use toolhost_contract::manifest::MANIFEST_SECTION;
 use wasmparser::{Chunk, ElementItems, ElementKind, Operator, Parser, Payload};
 
 use crate::LoadError;
@@ -42,12 +42,13 @@ pub fn manifest<'a>(path: &Path, bytes: &'a [u8]) -> Result<Option<&'a str>, Loa
             return Err(invalid("the file ends within a section".to_owned()));
         };
         match payload {
-            Payload::CustomSection(section) if section.name() == SECTION => {
+            Payload::CustomSection(section) if section.name() == MANIFEST_SECTION => {
                 if found.is_some() {
-                    return Err(invalid(format!("it has two `{SECTION}` sections")));
+                    return Err(invalid(format!("it has two `{MANIFEST_SECTION}` sections")));
                 }
-                let text = std::str::from_utf8(section.data())
-                    .map_err(|_| invalid(format!("its `{SECTION}` section is not UTF-8")))?;
+                let text = std::str::from_utf8(section.data()).map_err(|_| {
+                    invalid(format!("its `{MANIFEST_SECTION}` section is not UTF-8"))
+                })?;
                 found = Some(text);
             }
             // Nested binaries are skipped: only the outermost manifest counts.

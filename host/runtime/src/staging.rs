@@ -6,49 +6,54 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::Deserialize as _;
 use serde_json::Value;
 use toolhost_contract::{
-    BoxFuture, CallError, ChangeSet, CommitError, Edit, EditError, Edited, Effects, ErrorClass,
-    FileDiff, Recovered, text,
+    BoxFuture, CallError, ChangeSet, CommitError, EditError, EditedChanges, ErrorClass, FileDiff,
+    RecoveryOutcome, StagedEffects, UserEdit, text,
 };
-use toolhost_vfs::{ApplyError, Blobs, Change, Conflict, Op, Roots, Source, Stage, StageError};
+use toolhost_vfs::{
+    ApplyError, BlobStore, Change, Conflict, ContentSource, FileOp, Roots, Stage, StageError,
+};
 
-use crate::difference::{Diffs, file_diff, host};
+use crate::change_summary::{DiffBuilder, file_diff, host_path};
 
 /// Directory of the stages and store of replaced content. Both are accessible to the host only.
 #[derive(Clone)]
 pub struct Staging {
     pub stages: PathBuf,
-    pub blobs: Arc<Blobs>,
+    pub blobs: Arc<BlobStore>,
 }
 
-impl toolhost_contract::Undo for Staging {
-    fn recover(&self, id: &str, entry: &Value) -> Result<Recovered, CallError> {
+impl toolhost_contract::CommitRecovery for Staging {
+    fn recover(&self, id: &str, entry: &Value) -> Result<RecoveryOutcome, CallError> {
         let changes = changes(entry)?;
         let (roots, step) = (roots(&changes)?, &mut crate::crash::steps());
-        let whole = toolhost_vfs::is_made(id, &self.blobs)
+        let whole = toolhost_vfs::is_applied(id, &self.blobs)
             || toolhost_vfs::check_undo(&roots, &changes)
-                .map_err(broken)?
+                .map_err(commit_error)?
                 .is_empty();
         if whole {
-            toolhost_vfs::tidy(&roots, &changes, id, &self.blobs, step).map_err(broken)?;
-            return Ok(Recovered::Whole);
+            toolhost_vfs::tidy(&roots, &changes, id, &self.blobs, step).map_err(commit_error)?;
+            return Ok(RecoveryOutcome::Committed);
         }
         let left =
-            toolhost_vfs::recover(&roots, &changes, id, &self.blobs, step).map_err(broken)?;
+            toolhost_vfs::recover(&roots, &changes, id, &self.blobs, step).map_err(commit_error)?;
         if left.is_empty() {
-            return Ok(Recovered::Nothing);
+            return Ok(RecoveryOutcome::RolledBack);
         }
         let left = left.iter().map(ToString::to_string).collect();
-        Ok(Recovered::NothingBut(left))
+        Ok(RecoveryOutcome::PartiallyRolledBack(left))
     }
 
-    fn inverted(&self, entry: &Value) -> Result<Value, CallError> {
+    fn inverse_entry(&self, entry: &Value) -> Result<Value, CallError> {
         serde_json::to_value(toolhost_vfs::inverted(&changes(entry)?)).map_err(CallError::internal)
     }
 
     fn undo(&self, id: &str, entry: &Value) -> Result<(), CommitError> {
-        let changes = changes(entry).map_err(failed)?;
-        let (roots, step) = (roots(&changes).map_err(failed)?, &mut crate::crash::steps());
-        toolhost_vfs::undo(&roots, &changes, id, &self.blobs, step).map_err(not_applied)
+        let changes = changes(entry).map_err(failed_commit)?;
+        let (roots, step) = (
+            roots(&changes).map_err(failed_commit)?,
+            &mut crate::crash::steps(),
+        );
+        toolhost_vfs::undo(&roots, &changes, id, &self.blobs, step).map_err(apply_error)
     }
 }
 
@@ -66,40 +71,40 @@ fn roots(changes: &[Change]) -> Result<Roots, CallError> {
         .iter()
         .filter_map(|change| change.moved_from.as_ref());
     let places = changes.iter().map(|change| &change.at).chain(moved);
-    Roots::open(places.map(|at| at.root.clone())).map_err(broken)
+    Roots::open(places.map(|at| at.root.clone())).map_err(commit_error)
 }
 
-fn conflicting(conflicts: &[Conflict]) -> CommitError {
+fn conflict_error(conflicts: &[Conflict]) -> CommitError {
     CommitError::Conflict(conflicts.iter().map(ToString::to_string).collect())
 }
 
 /// The staged changes of one call.
-pub struct Held {
+pub struct StagedFiles {
     changes: ChangeSet,
     entry: Value,
-    work: Arc<Work>,
+    work: Arc<CommitWork>,
 }
 
 /// The blocking part of a commit.
-struct Work {
+struct CommitWork {
     /// Keeps the pool alive.
     stage: Stage,
-    blobs: Arc<Blobs>,
-    ops: Mutex<Vec<Op>>,
+    blobs: Arc<BlobStore>,
+    ops: Mutex<Vec<FileOp>>,
 }
 
-impl Held {
+impl StagedFiles {
     /// Reads the changed files; may block.
-    pub fn of(stage: Stage, blobs: Arc<Blobs>) -> Result<Effects, CallError> {
+    pub fn of(stage: Stage, blobs: Arc<BlobStore>) -> Result<StagedEffects, CallError> {
         let staged = match stage.changes() {
-            Ok(staged) if staged.is_empty() => return Ok(Effects::None),
+            Ok(staged) if staged.is_empty() => return Ok(StagedEffects::None),
             Ok(staged) => staged,
             Err(error @ StageError::Changed(_)) => {
-                return Ok(Effects::Conflict(vec![error.to_string()]));
+                return Ok(StagedEffects::Conflict(vec![error.to_string()]));
             }
-            Err(error) => return Err(not_staged(error)),
+            Err(error) => return Err(stage_error(error)),
         };
-        let mut diffs = Diffs::below(stage.scope());
+        let mut diffs = DiffBuilder::below(stage.scope());
         let changes = ChangeSet {
             changes: staged.iter().map(|one| diffs.change(one)).collect(),
         };
@@ -107,16 +112,16 @@ impl Held {
         let entry = serde_json::to_value(list).map_err(CallError::internal)?;
         let ops = staged
             .into_iter()
-            .map(|one| Op {
+            .map(|one| FileOp {
                 change: one.change,
-                source: one.content.map(Source::Take),
+                source: one.content.map(ContentSource::Move),
                 base: one.base,
             })
             .collect();
-        Ok(Effects::Held(Box::new(Self {
+        Ok(StagedEffects::Staged(Box::new(Self {
             changes,
             entry,
-            work: Arc::new(Work {
+            work: Arc::new(CommitWork {
                 stage,
                 blobs,
                 ops: Mutex::new(ops),
@@ -125,66 +130,66 @@ impl Held {
     }
 
     /// Writes the files; may block.
-    fn edited(&self, edits: Vec<Edit>) -> Result<Edited, CallError> {
-        let edits = self.changes.accept(edits).map_err(not_staged)?;
+    fn apply_edits(&self, edits: Vec<UserEdit>) -> Result<EditedChanges, CallError> {
+        let edits = self.changes.validate_edits(edits).map_err(stage_error)?;
         let diffs = edits.iter().filter_map(|edit| self.difference(edit));
         let diffs = diffs.collect();
         let stage = &self.work.stage;
         for edit in &edits {
             let ops = self.work.ops();
-            let op = ops.iter().find(|op| host(&op.change.at) == edit.path);
-            let op = op.ok_or_else(|| not_staged(EditError::Unknown(edit.path.clone())))?;
+            let op = ops.iter().find(|op| host_path(&op.change.at) == edit.path);
+            let op = op.ok_or_else(|| stage_error(EditError::Unknown(edit.path.clone())))?;
             stage
                 .replace(&op.change.at, edit.text.as_bytes())
-                .map_err(not_staged)?;
+                .map_err(stage_error)?;
         }
         // Read from the stage again, so that what is shown, authorized and committed is its actual content.
         let effects = Self::of(stage.clone(), Arc::clone(&self.work.blobs))?;
-        Ok(Edited { effects, diffs })
+        Ok(EditedChanges { effects, diffs })
     }
 
     /// Diff between the proposed and the user's content.
-    fn difference(&self, edit: &Edit) -> Option<FileDiff> {
+    fn difference(&self, edit: &UserEdit) -> Option<FileDiff> {
         let mut changes = self.changes.changes.iter();
         let proposal = changes
             .find(|change| change.path == edit.path)?
-            .editable()?;
+            .editable_diff()?;
         let proposed = Some(proposal.new.clone());
         Some(file_diff(&edit.path, proposed, Some(&edit.text)))
     }
 }
 
-impl Work {
-    fn ops(&self) -> MutexGuard<'_, Vec<Op>> {
+impl CommitWork {
+    fn ops(&self) -> MutexGuard<'_, Vec<FileOp>> {
         self.ops.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The granted directories, if they are still at their granted paths.
-    fn roots(&self, ops: &[Op]) -> Result<Roots, CommitError> {
+    fn roots(&self, ops: &[FileOp]) -> Result<Roots, CommitError> {
         let roots = Roots::of(self.stage.scope());
-        let roots = roots.map_err(CallError::internal).map_err(failed)?;
+        let roots = roots.map_err(CallError::internal).map_err(failed_commit)?;
         let changes = ops.iter().map(|op| &op.change);
-        roots.in_place(changes).map_err(not_applied)?;
+        roots.check_in_place(changes).map_err(apply_error)?;
         Ok(roots)
     }
 
     fn prepare(&self) -> Result<(), CommitError> {
         let ops = self.ops();
         let roots = self.roots(&ops)?;
-        let conflicts = toolhost_vfs::check(&roots, &ops).map_err(not_applied)?;
+        let conflicts = toolhost_vfs::check(&roots, &ops).map_err(apply_error)?;
         if !conflicts.is_empty() {
-            return Err(conflicting(&conflicts));
+            return Err(conflict_error(&conflicts));
         }
-        toolhost_vfs::keep_before(&roots, &ops, &self.blobs).map_err(not_applied)
+        toolhost_vfs::save_before_images(&roots, &ops, &self.blobs).map_err(apply_error)
     }
 
     fn commit(&self, id: &str) -> Result<(), CommitError> {
         let (ops, step) = (std::mem::take(&mut *self.ops()), &mut crate::crash::steps());
-        toolhost_vfs::apply(&self.roots(&ops)?, ops, id, &self.blobs, step).map_err(not_applied)
+        toolhost_vfs::apply(&self.roots(&ops)?, ops, id, &self.blobs, step).map_err(apply_error)
     }
 }
 
-impl toolhost_contract::Staged for Held {
+impl toolhost_contract::StagedChanges for StagedFiles {
     fn changes(&self) -> &ChangeSet {
         &self.changes
     }
@@ -192,54 +197,57 @@ impl toolhost_contract::Staged for Held {
     fn prepare(&self) -> BoxFuture<'_, Result<Value, CommitError>> {
         Box::pin(async {
             let work = Arc::clone(&self.work);
-            where_it_may_block(move || work.prepare()).await?;
+            run_blocking(move || work.prepare()).await?;
             Ok(self.entry.clone())
         })
     }
 
-    fn edit(self: Box<Self>, edits: Vec<Edit>) -> BoxFuture<'static, Result<Edited, CallError>> {
+    fn edit(
+        self: Box<Self>,
+        edits: Vec<UserEdit>,
+    ) -> BoxFuture<'static, Result<EditedChanges, CallError>> {
         Box::pin(async move {
-            tokio::task::spawn_blocking(move || self.edited(edits))
+            tokio::task::spawn_blocking(move || self.apply_edits(edits))
                 .await
                 .map_err(CallError::internal)?
         })
     }
 
     fn commit(self: Box<Self>, id: String) -> BoxFuture<'static, Result<(), CommitError>> {
-        Box::pin(where_it_may_block(move || self.work.commit(&id)))
+        Box::pin(run_blocking(move || self.work.commit(&id)))
     }
 }
 
-async fn where_it_may_block<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, CommitError> + Send + 'static,
 ) -> Result<T, CommitError> {
     tokio::task::spawn_blocking(work)
         .await
         .map_err(CallError::internal)
-        .map_err(failed)?
+        .map_err(failed_commit)?
 }
 
 /// The call's changes cannot be determined or staged.
-fn not_staged(error: impl std::fmt::Display) -> CallError {
+fn stage_error(error: impl std::fmt::Display) -> CallError {
     CallError::new(ErrorClass::Failed, error.to_string()).code("stage_failed")
 }
 
-fn failed(error: CallError) -> CommitError {
+fn failed_commit(error: CallError) -> CommitError {
     CommitError::Failed(Box::new(error))
 }
 
-fn broken(error: ApplyError) -> CallError {
+fn commit_error(error: ApplyError) -> CallError {
     CallError::new(
         ErrorClass::Failed,
-        text::block(&format!("cannot apply the changes: {error}"), 2_000),
+        text::escape_lines(&format!("cannot apply the changes: {error}"), 2_000),
     )
     .code("commit_failed")
 }
 
-fn not_applied(error: ApplyError) -> CommitError {
+fn apply_error(error: ApplyError) -> CommitError {
     match error {
-        ApplyError::Changed(conflicts) => conflicting(&conflicts),
-        error => failed(broken(error)),
+        ApplyError::Conflicts(conflicts) => conflict_error(&conflicts),
+        error => failed_commit(commit_error(error)),
     }
 }
 

@@ -5,17 +5,17 @@ use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use toolhost_contract::{Event, Level, Limits, Sink, text};
+use toolhost_contract::{CallEvent, Limits, LogLevel, Sink, text};
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
-use crate::capabilities::Allowed;
+use crate::capabilities::CallCapabilities;
 use crate::deadline::Deadline;
-use crate::files::{Files, Unnamed};
-use crate::http::Hooks;
+use crate::files::{Files, NonUtf8Names};
+use crate::http::CallHttpHooks;
 use crate::limiter::Limiter;
-use crate::quota::Quota;
+use crate::quota::WriteQuota;
 use crate::stdio::Capture;
 
 /// Maximum size of the standard error output in an error message, in bytes.
@@ -26,14 +26,14 @@ pub struct State {
     table: ResourceTable,
     pub files: Files,
     pub dir_entries: usize,
-    pub written: Quota,
+    pub written: WriteQuota,
     pub listed: Arc<AtomicUsize>,
-    pub unnamed: Unnamed,
+    pub unnamed: NonUtf8Names,
     pub limiter: Limiter,
     pub deadline: Arc<Deadline>,
-    pub allowed: Allowed,
+    pub allowed: CallCapabilities,
     http: WasiHttpCtx,
-    http_hooks: Hooks,
+    http_hooks: CallHttpHooks,
     pub sink: Arc<dyn Sink>,
     pub stdout: Capture,
     pub stderr: Capture,
@@ -47,11 +47,11 @@ impl State {
         files: Files,
         environment: &[(String, String)],
         deadline: Arc<Deadline>,
-        mut allowed: Allowed,
+        mut allowed: CallCapabilities,
         sink: Arc<dyn Sink>,
     ) -> Self {
-        let http_hooks = Hooks {
-            way: allowed.net.take(),
+        let http_hooks = CallHttpHooks {
+            access: allowed.net.take(),
             sink: Arc::clone(&sink),
         };
         let stdout = Capture::new("stdout", limits.stdout, 0, Arc::clone(&sink));
@@ -60,7 +60,7 @@ impl State {
         wasi.stdout(stdout.clone())
             .stderr(stderr.clone())
             .envs(environment)
-            .max_random_size(limits.random);
+            .max_random_size(limits.random_bytes);
         if let Some(root) = files.scope().roots().first() {
             wasi.initial_cwd(root.guest());
         }
@@ -71,9 +71,9 @@ impl State {
             table,
             files,
             dir_entries: limits.dir_entries,
-            written: Quota::new(limits.written),
+            written: WriteQuota::new(limits.written_bytes),
             listed: Arc::default(),
-            unnamed: Unnamed::default(),
+            unnamed: NonUtf8Names::default(),
             limiter: Limiter::new(limits),
             deadline,
             allowed,
@@ -88,16 +88,16 @@ impl State {
     }
 
     /// The tail of the guest's standard error, escaped for display.
-    pub fn last_words(&self) -> Option<String> {
+    pub fn stderr_tail(&self) -> Option<String> {
         let tail = self.stderr.tail();
         let tail = tail.trim();
-        (!tail.is_empty()).then(|| text::block(tail, STDERR_TAIL))
+        (!tail.is_empty()).then(|| text::escape_lines(tail, STDERR_TAIL))
     }
 
     pub fn log(&mut self, level: &str, message: &str) {
         if self.messages.admits(message.len()) {
-            let event = Event::Log {
-                level: Level::parse(level),
+            let event = CallEvent::Log {
+                level: LogLevel::parse(level),
                 message: text::head(message, 64 << 10).to_owned(),
             };
             self.sink.event(event);
@@ -108,7 +108,7 @@ impl State {
         if self.messages.admits(event.len() + data.len()) {
             let data =
                 serde_json::from_str(data).unwrap_or_else(|_| Value::String(data.to_owned()));
-            self.sink.event(Event::Custom { event, data });
+            self.sink.event(CallEvent::Custom { event, data });
         }
     }
 
@@ -117,7 +117,7 @@ impl State {
             .progress
             .admits(message.as_ref().map_or(0, String::len))
         {
-            self.sink.event(Event::Progress {
+            self.sink.event(CallEvent::Progress {
                 message,
                 progress,
                 total,
@@ -133,7 +133,7 @@ impl State {
     pub fn report_dropped(&self) {
         let count = self.messages.dropped;
         if count > 0 {
-            self.sink.event(Event::Dropped { count });
+            self.sink.event(CallEvent::Dropped { count });
         }
     }
 }

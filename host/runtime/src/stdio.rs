@@ -6,13 +6,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use toolhost_contract::{Event, Sink};
+use toolhost_contract::{CallEvent, Sink};
 use wasmtime_wasi::async_trait;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
 /// Maximum size of one write, in bytes.
-const PERMIT: usize = 64 << 10;
+const MAX_WRITE: usize = 64 << 10;
 
 /// One of the two output streams of a call. Clones share the written data.
 #[derive(Clone)]
@@ -22,7 +22,7 @@ struct Shared {
     name: &'static str,
     limit: u64,
     /// Number of trailing bytes to keep.
-    keep: usize,
+    tail_len: usize,
     sink: Arc<dyn Sink>,
     written: Mutex<Written>,
 }
@@ -39,7 +39,7 @@ impl Capture {
         Self(Arc::new(Shared {
             name,
             limit,
-            keep,
+            tail_len: keep,
             sink,
             written: Mutex::default(),
         }))
@@ -87,18 +87,18 @@ impl Capture {
         if !self.count(bytes.len()) {
             return false;
         }
-        if self.0.keep > 0 {
+        if self.0.tail_len > 0 {
             let mut written = self
                 .0
                 .written
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
             let tail = &mut written.tail;
-            tail.extend_from_slice(&bytes[bytes.len().saturating_sub(self.0.keep)..]);
-            let excess = tail.len().saturating_sub(self.0.keep);
+            tail.extend_from_slice(&bytes[bytes.len().saturating_sub(self.0.tail_len)..]);
+            let excess = tail.len().saturating_sub(self.0.tail_len);
             tail.drain(..excess);
         }
-        self.0.sink.event(Event::Output {
+        self.0.sink.event(CallEvent::Output {
             stream: self.0.name.to_owned(),
             bytes: bytes.to_vec(),
         });
@@ -145,7 +145,7 @@ impl OutputStream for Capture {
         if self.overflowed() {
             Err(StreamError::Closed)
         } else {
-            Ok(PERMIT)
+            Ok(MAX_WRITE)
         }
     }
 }

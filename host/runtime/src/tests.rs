@@ -13,9 +13,9 @@ use toolhost_vfs::Scope;
 use wasmtime::{Engine, Precompiled};
 
 use crate::api::v0_1::{PluginPre, types};
-use crate::capabilities::Allowed;
+use crate::capabilities::CallCapabilities;
 use crate::files::Files;
-use crate::instance::{self, Setting};
+use crate::instance::{self, CallEnvironment};
 use crate::state::State;
 use crate::{Compiler, LoadError, Runtime, RuntimeSettings, engine, pack, scan};
 
@@ -62,8 +62,8 @@ async fn call(body: &str, extra: &str) -> CallError {
 }
 
 async fn run(pre: &PluginPre<State>, limits: &Limits, timeout: Duration) -> CallError {
-    let setting = Setting {
-        allowed: Allowed::default(),
+    let setting = CallEnvironment {
+        allowed: CallCapabilities::default(),
         limits,
         files: Files::new(Scope::empty()).unwrap(),
         env: &[],
@@ -100,12 +100,12 @@ async fn run(pre: &PluginPre<State>, limits: &Limits, timeout: Duration) -> Call
 const LOOP: &str = "(loop $l (br $l)) (unreachable)";
 
 #[tokio::test]
-async fn an_endless_loop_ends_at_its_deadline() {
+async fn an_infinite_loop_ends_at_its_deadline() {
     assert_eq!(call(LOOP, "").await.class, ErrorClass::TimedOut);
 }
 
 #[tokio::test]
-async fn a_loop_in_the_start_function_is_under_the_same_clock() {
+async fn a_loop_in_the_start_function_ends_at_the_deadline() {
     let error = call(
         "(unreachable)",
         "(func $start (loop $l (br $l))) (start $start)",
@@ -115,7 +115,7 @@ async fn a_loop_in_the_start_function_is_under_the_same_clock() {
 }
 
 #[tokio::test]
-async fn a_loop_while_the_host_hands_over_the_arguments_is_under_the_same_clock() {
+async fn a_loop_in_realloc_ends_at_the_deadline() {
     let bytes = {
         let spinning = "(func (export \"cabi_realloc\") (param i32 i32 i32 i32) (result i32) (loop $l (br $l)) (unreachable))";
         let wat = format!(
@@ -155,7 +155,7 @@ pub fn wrap(world: &str, wat: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn spinners_do_not_stop_each_other_or_a_timer() {
+async fn spinning_guests_yield() {
     // One executor thread and four spinning calls: each yields at every tick.
     let pre = pre(&component(LOOP, "")).await;
     let limits = Limits::default();
@@ -169,7 +169,7 @@ async fn spinners_do_not_stop_each_other_or_a_timer() {
 }
 
 #[tokio::test]
-async fn memory_beyond_the_limit_ends_the_call_with_the_reason() {
+async fn exceeding_the_memory_limit_ends_the_call() {
     let error = call(
         "(loop $l (drop (memory.grow (i32.const 1))) (br $l)) (unreachable)",
         "",
@@ -204,7 +204,7 @@ async fn a_table_stops_growing_at_the_limit() {
 }
 
 #[tokio::test]
-async fn deep_recursion_is_a_stack_overflow_and_the_host_lives() {
+async fn deep_recursion_is_a_stack_overflow() {
     let error = call(
         "(call $deep (i32.const 0))",
         "(func $deep (param i32) (result i32) (call $deep (local.get 0)))",
@@ -214,7 +214,7 @@ async fn deep_recursion_is_a_stack_overflow_and_the_host_lives() {
 }
 
 #[tokio::test]
-async fn a_trap_is_told_as_one() {
+async fn a_trap_is_reported() {
     let error = call("(i32.div_s (i32.const 1) (i32.const 0))", "").await;
     assert_eq!(error.class, ErrorClass::Trapped);
     assert!(
@@ -225,7 +225,7 @@ async fn a_trap_is_told_as_one() {
 }
 
 #[tokio::test]
-async fn a_broken_result_is_a_trap_and_not_a_panic() {
+async fn an_invalid_result_is_a_trap() {
     // A pointer beyond memory, and an invalid discriminant.
     for body in [
         "(i32.const 0x7fffffff)",
@@ -253,7 +253,7 @@ async fn check(name: &str, bytes: &[u8], expect: expect_test::Expect) {
 }
 
 #[tokio::test]
-async fn what_is_not_a_plugin_is_told_in_one_sentence() {
+async fn invalid_plugins_are_explained() {
     use expect_test::expect;
     let wasm = |text: &str| wat::parse_str(text).unwrap();
     check(
@@ -309,7 +309,7 @@ async fn what_is_not_a_plugin_is_told_in_one_sentence() {
 }
 
 #[tokio::test]
-async fn precompiled_code_is_refused_whatever_its_file_is_called() {
+async fn precompiled_code_is_refused_under_any_name() {
     let engine = engine::compiling().unwrap();
     let plugin = component("(unreachable)", "");
     let module = wat::parse_str("(module)").unwrap();
@@ -335,7 +335,7 @@ async fn precompiled_code_is_refused_whatever_its_file_is_called() {
 }
 
 #[tokio::test]
-async fn every_truncation_and_many_bit_flips_of_a_component_are_errors_and_not_panics() {
+async fn truncations_and_bit_flips_are_errors() {
     let good = component("(unreachable)", "");
     for cut in (0..good.len()).step_by(7) {
         load_error("cut.wasm", &good[..cut]).await;
@@ -348,7 +348,7 @@ async fn every_truncation_and_many_bit_flips_of_a_component_are_errors_and_not_p
 }
 
 #[tokio::test]
-async fn proposals_that_no_plugin_needs_are_refused_by_name() {
+async fn disabled_proposals_are_named_in_errors() {
     for (module, word) in [
         ("(module (memory 1 10 shared))", "threads"),
         ("(module (memory i64 1))", "memory64"),
@@ -369,7 +369,7 @@ async fn proposals_that_no_plugin_needs_are_refused_by_name() {
 }
 
 #[test]
-fn bombs_are_seen_before_a_compiler_sees_them() {
+fn compilation_bombs_are_refused_by_the_scan() {
     let path = Path::new("bomb.wasm");
     let bomb = |core: &str| wat::parse_str(format!("(component (core module {core}))")).unwrap();
     for (core, word) in [
@@ -393,7 +393,7 @@ fn bombs_are_seen_before_a_compiler_sees_them() {
 }
 
 #[tokio::test]
-async fn a_manifest_travels_inside_the_component() {
+async fn a_manifest_is_embedded_in_the_component() {
     let manifest = "name = \"loop\"\nversion = \"1.2.3\"\ndescription = \"Loops\"\n";
     let packed = pack(
         Path::new("x.wasm"),

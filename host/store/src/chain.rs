@@ -148,7 +148,7 @@ pub fn insert(connection: &Connection, packed: &steps::Packed) -> rusqlite::Resu
 }
 
 /// The hash before step `seq`: of the previous step, of the segment dropped before it, or the genesis hash.
-pub fn before(connection: &Connection, seq: i64) -> rusqlite::Result<[u8; 32]> {
+pub fn hash_before(connection: &Connection, seq: i64) -> rusqlite::Result<[u8; 32]> {
     let found: Option<(i64, Vec<u8>)> = connection
         .prepare_cached(
             "SELECT seq, hash FROM transitions WHERE seq < ?1 ORDER BY seq DESC LIMIT 1",

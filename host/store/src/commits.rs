@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
 use serde_json::Value;
 
 use crate::read::{MAX_LIST, json, list};
-use crate::rows::{Weight, maybe, texts, weight_of};
+use crate::rows::{Weight, optional_bytes, text_bytes, weight_of};
 use crate::{ChainSubject, CommitError, owner, subject};
 
 /// Maximum length of a commit id, in bytes; with a prefix and suffix it must still be a valid file name.
@@ -65,7 +65,7 @@ impl CommitState {
     }
 
     /// Whether the transition to state `next` is valid.
-    fn leads_to(self, next: Self) -> bool {
+    fn can_become(self, next: Self) -> bool {
         match self {
             Self::Begun => matches!(next, Self::Done | Self::Reverted),
             Self::Done => next == Self::Undone,
@@ -103,9 +103,9 @@ impl Default for CommitFilter {
 
 impl Weight for CommitRow {
     fn weight(&self) -> usize {
-        texts(&[&self.id, &self.call, &self.session, &self.tool])
-            + maybe(self.batch.as_ref())
-            + maybe(self.of.as_ref())
+        text_bytes(&[&self.id, &self.call, &self.session, &self.tool])
+            + optional_bytes(self.batch.as_ref())
+            + optional_bytes(self.of.as_ref())
             + weight_of(&self.body)
     }
 }
@@ -128,7 +128,7 @@ pub fn begin(
     us: &str,
 ) -> rusqlite::Result<Result<(), CommitError>> {
     if let Some(of) = &row.of
-        && let Some(refusal) = in_the_way(connection, of)?
+        && let Some(refusal) = undo_conflict(connection, of)?
     {
         return Ok(Err(refusal));
     }
@@ -153,7 +153,7 @@ pub fn begin(
     if added == 0 {
         return Ok(Err(CommitError::Exists { id: row.id.clone() }));
     }
-    subject::state(
+    subject::append_state(
         connection,
         ChainSubject::Commit,
         &row.id,
@@ -165,7 +165,7 @@ pub fn begin(
 
 /// Returns why a commit cannot be undone or redone now. Two concurrent undos would both find the expected files,
 /// and the second to end would revert the first.
-fn in_the_way(connection: &Connection, of: &str) -> rusqlite::Result<Option<CommitError>> {
+fn undo_conflict(connection: &Connection, of: &str) -> rusqlite::Result<Option<CommitError>> {
     let found = connection
         .prepare_cached("SELECT state FROM commits WHERE id = ?1")?
         .query_row([of], |row| state(row, 0))
@@ -201,7 +201,7 @@ pub fn end(
         };
         match known {
             None => return Ok(Err(CommitError::Unknown { id: id.clone() })),
-            Some(state) if !state.leads_to(*next) => {
+            Some(state) if !state.can_become(*next) => {
                 return Ok(Err(CommitError::State {
                     id: id.clone(),
                     state,
@@ -216,7 +216,7 @@ pub fn end(
         connection.prepare_cached("UPDATE commits SET state = ?2, at_ms = ?3 WHERE id = ?1")?;
     for (id, state) in states {
         update.execute(params![id, state.as_str(), at_ms])?;
-        subject::state(connection, ChainSubject::Commit, id, at_ms, state.as_str())?;
+        subject::append_state(connection, ChainSubject::Commit, id, at_ms, state.as_str())?;
     }
     Ok(Ok(()))
 }
@@ -287,7 +287,7 @@ pub fn adopt(connection: &Connection, owners: &Path, us: &str) -> rusqlite::Resu
     for (id, owner) in begun {
         if *alive
             .entry(owner)
-            .or_insert_with_key(|owner| owner::lives(owners, owner))
+            .or_insert_with_key(|owner| owner::is_alive(owners, owner))
         {
             continue;
         }
@@ -297,7 +297,7 @@ pub fn adopt(connection: &Connection, owners: &Path, us: &str) -> rusqlite::Resu
         let Some(at_ms) = at(connection, &id)? else {
             continue;
         };
-        subject::state(connection, ChainSubject::Commit, &id, at_ms, "adopted")?;
+        subject::append_state(connection, ChainSubject::Commit, &id, at_ms, "adopted")?;
         taken.extend(commit(connection, &id)?);
     }
     Ok(taken)

@@ -21,12 +21,12 @@ pub enum StoreError {
         "{} is writable by other users (mode {mode:o}); run `chmod go-w` on it, or choose another state directory",
         show(path)
     )]
-    Exposed { path: PathBuf, mode: u32 },
+    WritableByOthers { path: PathBuf, mode: u32 },
     #[error(
         "{} belongs to user {uid}; choose a state directory of your own",
         show(path)
     )]
-    NotOurs { path: PathBuf, uid: u32 },
+    WrongOwner { path: PathBuf, uid: u32 },
     #[error(
         "{} is not a regular file; move it away, and the next start creates a new one",
         show(path)
@@ -83,7 +83,7 @@ pub enum StoreError {
         max: usize,
     },
     #[error("the store has {waiting} pending writes; try again later")]
-    Behind { waiting: usize },
+    QueueFull { waiting: usize },
     #[error("the store's writer has stopped; restart the program")]
     Closed,
     #[error("cannot generate a random id: {detail}; try again")]
@@ -102,7 +102,7 @@ pub enum AnswerError {
         "call `{}` now asks a different question; answer the current one",
         name(call)
     )]
-    OtherQuestion { call: String },
+    QuestionChanged { call: String },
     #[error("no call `{}`; list the pending calls", name(call))]
     UnknownCall { call: String },
     #[error("the call has ended ({}); there is nothing to answer", name(state))]
@@ -165,11 +165,11 @@ pub enum CommitError {
 }
 
 fn name(word: &str) -> String {
-    text::inline(word, 80)
+    text::escape_line(word, 80)
 }
 
 fn show(path: &Path) -> String {
-    text::inline(&path.to_string_lossy(), 400)
+    text::escape_line(&path.to_string_lossy(), 400)
 }
 
 impl StoreError {
@@ -190,7 +190,7 @@ impl StoreError {
 
     pub(crate) fn sql(path: &Path, error: &rusqlite::Error) -> Self {
         let path = path.to_owned();
-        let detail = text::inline(&error.to_string(), 200);
+        let detail = text::escape_line(&error.to_string(), 200);
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked { path },
             Some(ErrorCode::DiskFull) => Self::Full { path },
@@ -205,7 +205,7 @@ impl StoreError {
     }
 
     /// The row caused the error, not the database: other rows of the group can still be written.
-    pub(crate) fn is_of_the_row(&self) -> bool {
+    pub(crate) fn is_row_error(&self) -> bool {
         matches!(
             self,
             Self::Statement { .. } | Self::Unreadable { .. } | Self::TooLarge { .. }

@@ -9,14 +9,14 @@
 //! Several processes can use one directory. All writes of a process go through its writer thread; the writers of
 //! several processes are serialized by SQLite's lock.
 
-mod apply;
 mod chain;
+mod checked_updates;
 mod commits;
 mod crash;
-mod decide;
 mod error;
+mod group;
 mod owner;
-mod place;
+mod paths;
 mod prune;
 mod queue;
 mod read;
@@ -36,7 +36,7 @@ mod tests;
 
 pub use commits::{CommitFilter, CommitRow, CommitState};
 pub use error::{AnswerError, ApprovalError, CommitError, StoreError};
-pub use prune::{DroppedRecords, KeepRecords};
+pub use prune::{DroppedRecords, RecordRetention};
 pub use rows::{
     AnswerRow, ApprovalRow, BatchRow, CallFilter, CallRow, EventRow, MAX_ROW, SessionRow,
     StoredTransition, TransitionFilter, TransitionRow, Write,
@@ -44,4 +44,4 @@ pub use rows::{
 pub use segments::Segment;
 pub use store::Store;
 pub use subject::ChainSubject;
-pub use verify::{Breakage, Verification};
+pub use verify::{ChainDefect, Verification};

@@ -22,7 +22,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    pub fn enter(owners: &Path) -> Result<Self, StoreError> {
+    pub fn register(owners: &Path) -> Result<Self, StoreError> {
         // A process that checks for ended owners can briefly lock the new file, or remove it before it is locked,
         // so a few new names are tried.
         let mut last = io::Error::from(io::ErrorKind::WouldBlock);
@@ -63,9 +63,9 @@ impl Drop for Owner {
 }
 
 /// Whether the owner with this id is still running.
-pub fn lives(owners: &Path, id: &str) -> bool {
+pub fn is_alive(owners: &Path, id: &str) -> bool {
     // The id comes from a table; only ids that this program can generate become part of a path.
-    is_name(id) && take(&file(owners, id)).is_none_or(|taken| !taken)
+    is_name(id) && try_lock(&file(owners, id)).is_none_or(|taken| !taken)
 }
 
 /// Whether a process can have this id.
@@ -78,7 +78,7 @@ pub fn sweep(owners: &Path) -> Result<(), StoreError> {
     let entries = fs::read_dir(owners).map_err(|error| StoreError::io(owners, &error))?;
     for entry in entries.flatten() {
         let path = entry.path();
-        if path.extension().is_some_and(|word| word == "lock") && take(&path) == Some(true) {
+        if path.extension().is_some_and(|word| word == "lock") && try_lock(&path) == Some(true) {
             let _ = fs::remove_file(&path);
         }
     }
@@ -87,7 +87,7 @@ pub fn sweep(owners: &Path) -> Result<(), StoreError> {
 
 /// Whether the lock can be taken; `None` if that cannot be determined. Uses a shared lock, so that two processes
 /// that check at the same time do not take each other for the owner.
-fn take(path: &Path) -> Option<bool> {
+fn try_lock(path: &Path) -> Option<bool> {
     let opened = OpenOptions::new()
         .read(true)
         .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())

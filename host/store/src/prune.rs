@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::chain::{self, Link};
 use crate::read::{self, unreadable};
 use crate::segments::{self, Segment};
-use crate::subject::{self, ChainSubject, GONE, TABLES, Table};
+use crate::subject::{self, ChainSubject, REMOVED_DIGEST, TABLES, Table};
 use crate::{TransitionFilter, TransitionRow, crash, owner, steps};
 
 /// Number of pages returned to the file system per segment.
@@ -20,7 +20,7 @@ const PAGES: u32 = 1_024;
 
 /// Retention limits of the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeepRecords {
+pub struct RecordRetention {
     /// Milliseconds since 1970.
     pub now_ms: i64,
     /// Segments whose latest step is older are dropped.
@@ -51,7 +51,7 @@ impl DroppedRecords {
     }
 }
 
-impl KeepRecords {
+impl RecordRetention {
     fn is_too_old(&self, segment: &Segment) -> bool {
         let age = self.now_ms.saturating_sub(segment.at_ms);
         self.max_age_ms.is_some_and(|most| age > most)
@@ -70,13 +70,13 @@ pub fn used(connection: &Connection) -> rusqlite::Result<u64> {
 }
 
 /// The segments that would be dropped now. For the size limit this is an estimate based on the average step size.
-pub fn due(connection: &Connection, keep: &KeepRecords) -> rusqlite::Result<Vec<Segment>> {
+pub fn due(connection: &Connection, keep: &RecordRetention) -> rusqlite::Result<Vec<Segment>> {
     let (base, head) = (chain::base(connection)?, chain::head(connection)?.rows);
     let used = used(connection)?;
     let steps = u64::try_from(head.saturating_sub(base)).unwrap_or_default();
     let each = used / steps.max(1);
     let mut due = Vec::new();
-    for segment in segments::kept(connection)? {
+    for segment in segments::remaining(connection)? {
         let before = u64::try_from(due.last().map_or(0, |last: &Segment| last.last - base));
         let left = used.saturating_sub(each.saturating_mul(before.unwrap_or_default()));
         if keep.is_too_old(&segment) || keep.max_bytes.is_some_and(|most| left > most) {
@@ -92,11 +92,11 @@ pub fn due(connection: &Connection, keep: &KeepRecords) -> rusqlite::Result<Vec<
 pub fn drop_oldest(
     connection: &Connection,
     owners: &Path,
-    keep: &KeepRecords,
+    keep: &RecordRetention,
     until: i64,
 ) -> rusqlite::Result<Option<DroppedRecords>> {
     let base = chain::base(connection)?;
-    let Some(segment) = segments::kept(connection)?.into_iter().next() else {
+    let Some(segment) = segments::remaining(connection)?.into_iter().next() else {
         return Ok(None);
     };
     let too_large = || -> rusqlite::Result<bool> {
@@ -108,7 +108,7 @@ pub fn drop_oldest(
     if segment.last > until || !(keep.is_too_old(&segment) || too_large()?) {
         return Ok(None);
     }
-    let ends = rows_that_end(connection, &segment)?;
+    let ends = expiring_rows(connection, &segment)?;
     crash::at("prune_checked");
     let (mut kept, mut ended) = (Vec::new(), Vec::new());
     for end in ends {
@@ -120,7 +120,7 @@ pub fn drop_oldest(
             ended.push(end);
         }
     }
-    for End { table, key, .. } in &ended {
+    for ExpiringRow { table, key, .. } in &ended {
         let Table { name, key: at, .. } = table;
         connection
             .prepare_cached(&format!("DELETE FROM {name} WHERE {at} = ?1"))?
@@ -130,9 +130,9 @@ pub fn drop_oldest(
     connection.execute("DELETE FROM transitions WHERE seq <= ?1", [segment.last])?;
     crash::at("prune_deleted");
     for (end, steps) in &kept {
-        state_again(connection, end, steps)?;
+        restate(connection, end, steps)?;
     }
-    note(connection, base, &segment, keep.now_ms)?;
+    record_drop(connection, base, &segment, keep.now_ms)?;
     connection.execute_batch(&format!("PRAGMA incremental_vacuum({PAGES})"))?;
     crash::at("prune_noted");
     Ok(Some(DroppedRecords {
@@ -144,7 +144,7 @@ pub fn drop_oldest(
 }
 
 /// Removes shapes that no row uses.
-pub fn forget_shapes(connection: &Connection) -> rusqlite::Result<()> {
+pub fn remove_unused_shapes(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute(
         "DELETE FROM shapes WHERE id NOT IN
              (SELECT shape FROM calls WHERE shape IS NOT NULL
@@ -155,16 +155,16 @@ pub fn forget_shapes(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 /// A row whose newest link is in the dropped segment.
-struct End {
+struct ExpiringRow {
     table: &'static Table,
     key: String,
     at_ms: i64,
 }
 
 /// Walks a segment, checks all hashes, and lists the rows that only it covers.
-fn rows_that_end(connection: &Connection, segment: &Segment) -> rusqlite::Result<Vec<End>> {
+fn expiring_rows(connection: &Connection, segment: &Segment) -> rusqlite::Result<Vec<ExpiringRow>> {
     let base = chain::base(connection)?;
-    let mut hash = chain::before(connection, base + 1)?;
+    let mut hash = chain::hash_before(connection, base + 1)?;
     let mut at = base;
     let broken = |seq: i64| unreadable(0, format!("step {seq} is not as it was written").into());
     let mut statement = connection.prepare_cached(&format!(
@@ -183,9 +183,10 @@ fn rows_that_end(connection: &Connection, segment: &Segment) -> rusqlite::Result
             let Some(table) = link.digest.and_then(|_| link.subject.table()) else {
                 continue;
             };
-            let newest = table.newest(connection, link.call)?;
-            if newest.is_some_and(|(seq, digest)| seq == link.seq && digest != Some(GONE)) {
-                ends.push(End {
+            let newest = table.newest_link(connection, link.call)?;
+            if newest.is_some_and(|(seq, digest)| seq == link.seq && digest != Some(REMOVED_DIGEST))
+            {
+                ends.push(ExpiringRow {
                     table,
                     key: link.call.to_owned(),
                     at_ms: link.at_ms,
@@ -203,8 +204,8 @@ fn rows_that_end(connection: &Connection, segment: &Segment) -> rusqlite::Result
 fn is_needed(
     connection: &Connection,
     owners: &Path,
-    keep: &KeepRecords,
-    end: &End,
+    keep: &RecordRetention,
+    end: &ExpiringRow,
 ) -> rusqlite::Result<bool> {
     let test = match end.table.subject {
         ChainSubject::Call => "id = ?1 AND finished = 0",
@@ -242,11 +243,11 @@ fn session_is_open(connection: &Connection, owners: &Path, id: &str) -> rusqlite
         .prepare_cached("SELECT owner FROM sessions WHERE id = ?1 AND ended_ms IS NULL")?
         .query_row([id], |row| row.get(0))
         .optional()?;
-    Ok(owner.is_some_and(|owner| owner::lives(owners, &owner)))
+    Ok(owner.is_some_and(|owner| owner::is_alive(owners, &owner)))
 }
 
 /// The steps of a call, which are recorded again with it.
-fn steps_of(connection: &Connection, end: &End) -> rusqlite::Result<Vec<TransitionRow>> {
+fn steps_of(connection: &Connection, end: &ExpiringRow) -> rusqlite::Result<Vec<TransitionRow>> {
     if end.table.subject != ChainSubject::Call {
         return Ok(Vec::new());
     }
@@ -259,9 +260,9 @@ fn steps_of(connection: &Connection, end: &End) -> rusqlite::Result<Vec<Transiti
     Ok(steps.into_iter().map(|step| step.row).collect())
 }
 
-fn state_again(
+fn restate(
     connection: &Connection,
-    end: &End,
+    end: &ExpiringRow,
     steps: &[TransitionRow],
 ) -> rusqlite::Result<()> {
     let steps: Vec<&TransitionRow> = steps.iter().collect();
@@ -276,11 +277,16 @@ fn state_again(
     }
     chain::set_head(connection, head)?;
     let Table { subject, .. } = end.table;
-    subject::state(connection, *subject, &end.key, end.at_ms, "kept")
+    subject::append_state(connection, *subject, &end.key, end.at_ms, "kept")
 }
 
 /// Appends the link that covers everything dropped so far.
-fn note(connection: &Connection, base: i64, segment: &Segment, at_ms: i64) -> rusqlite::Result<()> {
+fn record_drop(
+    connection: &Connection,
+    base: i64,
+    segment: &Segment,
+    at_ms: i64,
+) -> rusqlite::Result<()> {
     let head = chain::head(connection)?;
     let detail = json!({"first": base + 1, "last": segment.last}).to_string();
     let link = Link {

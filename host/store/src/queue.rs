@@ -17,11 +17,11 @@ const MAX_BYTES: usize = 64 << 20;
 /// Maximum number of jobs per transaction.
 pub const MAX_GROUP: usize = 512;
 /// How long jobs without a waiting caller are delayed, so that a burst shares one `fsync`.
-const LINGER: Duration = Duration::from_millis(4);
+const GROUP_DELAY: Duration = Duration::from_millis(4);
 /// Delay before the writer retries a failed write.
 const RETRY: Duration = Duration::from_millis(500);
 /// Maximum time that `queue` waits for room.
-const PATIENCE: Duration = Duration::from_secs(10);
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// Runs inside a transaction, and again in a new one if the first was rolled back.
 pub type Change = Box<dyn FnMut(&Connection) -> rusqlite::Result<()> + Send>;
@@ -56,23 +56,23 @@ struct Waiting {
     /// The writer sleeps and must be woken.
     idle: bool,
     /// Number of callers that wait for room.
-    crowd: usize,
+    blocked_callers: usize,
     /// Error of the last group, until a group succeeds.
     failure: Option<StoreError>,
     /// No new jobs are accepted; pending ones are still written.
     closed: bool,
     /// The writer has ended.
-    dead: bool,
+    writer_ended: bool,
 }
 
 impl Waiting {
-    fn full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.jobs.len() >= MAX_JOBS || self.bytes >= MAX_BYTES
     }
 
     /// Whether the writer should not delay the pending jobs.
-    fn urgent(&self) -> bool {
-        self.awaited > 0 || self.closed || self.crowd > 0 || self.jobs.len() >= MAX_GROUP
+    fn is_urgent(&self) -> bool {
+        self.awaited > 0 || self.closed || self.blocked_callers > 0 || self.jobs.len() >= MAX_GROUP
     }
 }
 
@@ -91,7 +91,7 @@ impl Queue {
 
     pub fn health(&self) -> Result<(), StoreError> {
         let waiting = self.lock();
-        if waiting.dead {
+        if waiting.writer_ended {
             return Err(StoreError::Closed);
         }
         waiting.failure.clone().map_or(Ok(()), Err)
@@ -101,22 +101,22 @@ impl Queue {
     /// because accepted jobs would accumulate.
     pub fn push(&self, job: Job) -> Result<(), StoreError> {
         let mut waiting = self.lock();
-        while waiting.full() && waiting.failure.is_none() && !waiting.dead {
-            waiting.crowd += 1;
+        while waiting.is_full() && waiting.failure.is_none() && !waiting.writer_ended {
+            waiting.blocked_callers += 1;
             self.filled.notify_one();
             let (woken, timeout) = self
                 .emptied
-                .wait_timeout(waiting, PATIENCE)
+                .wait_timeout(waiting, MAX_WAIT)
                 .unwrap_or_else(PoisonError::into_inner);
             waiting = woken;
-            waiting.crowd -= 1;
-            if timeout.timed_out() && waiting.full() {
-                return Err(StoreError::Behind {
+            waiting.blocked_callers -= 1;
+            if timeout.timed_out() && waiting.is_full() {
+                return Err(StoreError::QueueFull {
                     waiting: waiting.jobs.len(),
                 });
             }
         }
-        if waiting.closed || waiting.dead {
+        if waiting.closed || waiting.writer_ended {
             return Err(StoreError::Closed);
         }
         if let Some(failure) = &waiting.failure {
@@ -129,14 +129,14 @@ impl Queue {
     /// Accepts a job without a waiting caller, or refuses it immediately.
     pub fn push_if_room(&self, job: Job) -> Result<(), StoreError> {
         let waiting = self.lock();
-        if waiting.closed || waiting.dead {
+        if waiting.closed || waiting.writer_ended {
             return Err(StoreError::Closed);
         }
         if let Some(failure) = &waiting.failure {
             return Err(failure.clone());
         }
-        if waiting.full() {
-            return Err(StoreError::Behind {
+        if waiting.is_full() {
+            return Err(StoreError::QueueFull {
                 waiting: waiting.jobs.len(),
             });
         }
@@ -148,7 +148,7 @@ impl Queue {
     /// job, so the number of jobs is bounded by the number of callers.
     pub fn push_awaited(&self, job: Job) -> Result<(), StoreError> {
         let waiting = self.lock();
-        if waiting.closed || waiting.dead {
+        if waiting.closed || waiting.writer_ended {
             return Err(StoreError::Closed);
         }
         self.add(waiting, job);
@@ -160,7 +160,7 @@ impl Queue {
         waiting.awaited += usize::from(job.reply.is_some());
         waiting.jobs.push_back(job);
         // The first job of a group wakes the writer, and so does a job that ends the delay.
-        let wake = waiting.idle && (waiting.jobs.len() == 1 || waiting.urgent());
+        let wake = waiting.idle && (waiting.jobs.len() == 1 || waiting.is_urgent());
         drop(waiting);
         if wake {
             self.filled.notify_one();
@@ -184,7 +184,7 @@ impl Queue {
                     .unwrap_or_else(PoisonError::into_inner);
                 waiting.idle = false;
             }
-            waiting = self.sleep(waiting, LINGER, Waiting::urgent);
+            waiting = self.sleep(waiting, GROUP_DELAY, Waiting::is_urgent);
         }
         if waiting.jobs.is_empty() && waiting.closed {
             return None;
@@ -195,7 +195,7 @@ impl Queue {
             waiting.bytes -= job.weight;
             waiting.awaited -= usize::from(job.reply.is_some());
         }
-        let crowd = waiting.crowd > 0;
+        let crowd = waiting.blocked_callers > 0;
         drop(waiting);
         if crowd {
             self.emptied.notify_all();
@@ -219,18 +219,18 @@ impl Queue {
     }
 
     /// Records that a group was written.
-    pub fn succeeded(&self) {
+    pub fn record_success(&self) {
         self.lock().failure = None;
     }
 
     /// Records that a row without a waiting caller could not be written.
-    pub fn lost(&self, failure: StoreError) {
+    pub fn record_row_failure(&self, failure: StoreError) {
         self.lock().failure = Some(failure);
     }
 
     /// Records that a group was not written. Jobs without a waiting caller are put back at the front for a retry.
     /// Jobs with a waiting caller are returned: they come after those, and must not wait until writing works again.
-    pub fn failed(&self, failure: StoreError, kept: Vec<Job>) -> Vec<Job> {
+    pub fn record_failure(&self, failure: StoreError, kept: Vec<Job>) -> Vec<Job> {
         let mut waiting = self.lock();
         let jobs: Vec<Job> = kept.into_iter().chain(waiting.jobs.drain(..)).collect();
         let (awaited, mut kept): (Vec<Job>, Vec<Job>) =
@@ -255,9 +255,9 @@ impl Queue {
     }
 
     /// The writer has ended: pending and new jobs get an error.
-    pub fn die(&self) {
+    pub fn stop(&self) {
         let mut waiting = self.lock();
-        waiting.dead = true;
+        waiting.writer_ended = true;
         let jobs = std::mem::take(&mut waiting.jobs);
         drop(waiting);
         self.emptied.notify_all();

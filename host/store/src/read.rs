@@ -315,7 +315,7 @@ fn transitions_of(
         steps::of_row(row).ok_or_else(|| unreadable(8, "not the steps of a call".into()))?;
     let hash = match *before {
         Some((last, hash)) if last.checked_add(1) == Some(steps.first()) => hash,
-        _ => chain::before(connection, steps.first())?,
+        _ => chain::hash_before(connection, steps.first())?,
     };
     let steps = steps
         .checked(hash)

@@ -208,19 +208,19 @@ pub(crate) fn weight_of(value: &Value) -> usize {
     }
 }
 
-pub(crate) fn texts(texts: &[&str]) -> usize {
+pub(crate) fn text_bytes(texts: &[&str]) -> usize {
     texts.iter().map(|text| text.len()).sum()
 }
 
-pub(crate) fn maybe(text: Option<&String>) -> usize {
+pub(crate) fn optional_bytes(text: Option<&String>) -> usize {
     text.map_or(0, String::len)
 }
 
 impl Weight for CallRow {
     fn weight(&self) -> usize {
-        texts(&[&self.id, &self.session, &self.state])
+        text_bytes(&[&self.id, &self.session, &self.state])
             + [&self.batch, &self.parent, &self.tool, &self.plugin]
-                .map(|text| maybe(text.as_ref()))
+                .map(|text| optional_bytes(text.as_ref()))
                 .iter()
                 .sum::<usize>()
             + weight_of(&self.record)
@@ -229,49 +229,49 @@ impl Weight for CallRow {
 
 impl Weight for TransitionRow {
     fn weight(&self) -> usize {
-        texts(&[&self.call, &self.session, &self.state, &self.kind])
-            + maybe(self.note.as_ref())
+        text_bytes(&[&self.call, &self.session, &self.state, &self.kind])
+            + optional_bytes(self.note.as_ref())
             + weight_of(&self.detail)
     }
 }
 
 impl Weight for ApprovalRow {
     fn weight(&self) -> usize {
-        texts(&[
+        text_bytes(&[
             &self.id,
             &self.tool,
             &self.plugin,
             &self.identity,
             &self.scope,
-        ]) + maybe(self.session.as_ref())
+        ]) + optional_bytes(self.session.as_ref())
             + weight_of(&self.body)
     }
 }
 
 impl Weight for SessionRow {
     fn weight(&self) -> usize {
-        texts(&[&self.id, &self.client, &self.mode]) + weight_of(&self.detail)
+        text_bytes(&[&self.id, &self.client, &self.mode]) + weight_of(&self.detail)
     }
 }
 
 impl Weight for BatchRow {
     fn weight(&self) -> usize {
-        texts(&[&self.id, &self.session, &self.strategy])
+        text_bytes(&[&self.id, &self.session, &self.strategy])
     }
 }
 
 impl Weight for EventRow {
     fn weight(&self) -> usize {
-        texts(&[&self.channel, &self.session, &self.kind])
-            + maybe(self.call.as_ref())
+        text_bytes(&[&self.channel, &self.session, &self.kind])
+            + optional_bytes(self.call.as_ref())
             + weight_of(&self.body)
     }
 }
 
 impl Weight for AnswerRow {
     fn weight(&self) -> usize {
-        texts(&[&self.call, &self.decision, &self.by])
-            + maybe(self.note.as_ref())
+        text_bytes(&[&self.call, &self.decision, &self.by])
+            + optional_bytes(self.note.as_ref())
             + self.payload.as_ref().map_or(0, weight_of)
     }
 }

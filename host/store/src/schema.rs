@@ -39,11 +39,11 @@ pub fn connect(database: &Path, busy: Duration) -> Result<Connection, StoreError
             path: database.to_owned(),
         });
     }
-    settle(&connection, busy).map_err(|error| StoreError::sql(database, &error))?;
+    configure(&connection, busy).map_err(|error| StoreError::sql(database, &error))?;
     Ok(connection)
 }
 
-fn settle(connection: &Connection, busy: Duration) -> rusqlite::Result<()> {
+fn configure(connection: &Connection, busy: Duration) -> rusqlite::Result<()> {
     connection.busy_timeout(busy)?;
     connection.set_prepared_statement_cache_capacity(64);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
@@ -64,7 +64,7 @@ pub fn migrate(
     let sql = |error: rusqlite::Error| StoreError::sql(database, &error);
     // Read in one snapshot, because another process can be migrating too.
     let snapshot = connection.transaction().map_err(sql)?;
-    let format = known(&snapshot, database)?;
+    let format = current_format(&snapshot, database)?;
     drop(snapshot);
     if format < FORMAT {
         if format == 0 {
@@ -88,7 +88,7 @@ pub fn migrate(
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(sql)?;
         // Checked again under the write lock: the other process may have finished the migration.
-        let format = known(&transaction, database)?;
+        let format = current_format(&transaction, database)?;
         for step in STEPS
             .iter()
             .skip(usize::try_from(format).unwrap_or_default())
@@ -106,7 +106,7 @@ pub fn migrate(
         }
         if (1..4).contains(&format) {
             segments::seal_all(&transaction).map_err(sql)?;
-            subject::state_all(&transaction).map_err(sql)?;
+            subject::append_all_states(&transaction).map_err(sql)?;
         }
         transaction
             .pragma_update(None, "application_id", APPLICATION_ID)
@@ -120,7 +120,7 @@ pub fn migrate(
 }
 
 /// The format of a file that is ours or empty.
-fn known(connection: &Connection, database: &Path) -> Result<i64, StoreError> {
+fn current_format(connection: &Connection, database: &Path) -> Result<i64, StoreError> {
     let number = |sql: &str| {
         connection
             .query_row(sql, [], |row| row.get::<_, i64>(0))

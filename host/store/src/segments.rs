@@ -130,7 +130,7 @@ pub fn seal_if_long(connection: &Connection, head: Head) -> rusqlite::Result<()>
 }
 
 /// The segments that were not dropped, oldest first.
-pub fn kept(connection: &Connection) -> rusqlite::Result<Vec<Segment>> {
+pub fn remaining(connection: &Connection) -> rusqlite::Result<Vec<Segment>> {
     let base = chain::base(connection)?;
     connection
         .prepare_cached(

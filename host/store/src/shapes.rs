@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use crate::CallRow;
 
 /// Maximum number of stored shapes; beyond it rows contain their full text.
-const MOST: i64 = 4_096;
+const MAX_SHAPES: i64 = 4_096;
 /// Maximum length of a shape, in bytes.
-const LONGEST: usize = 2_048;
+const MAX_SHAPE_LEN: usize = 2_048;
 
 /// Record fields whose values depend on the tool and on how the call ended. Fields with free text are excluded,
 /// because every new value creates a shape.
-const SHARED: [&str; 7] = [
+const SHARED_FIELDS: [&str; 7] = [
     "attempts",
     "effect",
     "isError",
@@ -26,7 +26,7 @@ const SHARED: [&str; 7] = [
 
 /// Id of a text; `None` if it is not stored.
 pub fn id(connection: &Connection, text: &str) -> rusqlite::Result<Option<i64>> {
-    if text.len() > LONGEST {
+    if text.len() > MAX_SHAPE_LEN {
         return Ok(None);
     }
     let known = connection
@@ -39,7 +39,7 @@ pub fn id(connection: &Connection, text: &str) -> rusqlite::Result<Option<i64>> 
     let count: i64 = connection
         .prepare_cached("SELECT count(*) FROM shapes")?
         .query_row([], |row| row.get(0))?;
-    if count >= MOST {
+    if count >= MAX_SHAPES {
         return Ok(None);
     }
     connection
@@ -78,7 +78,10 @@ pub fn split(row: &CallRow) -> Option<(String, String)> {
         .map(|(name, value)| {
             if column(row, name).as_ref() == Some(value) {
                 json!([name])
-            } else if SHARED.contains(&name.as_str()) && !value.is_object() && !value.is_array() {
+            } else if SHARED_FIELDS.contains(&name.as_str())
+                && !value.is_object()
+                && !value.is_array()
+            {
                 json!([name, value])
             } else {
                 own.push(value);

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::place::check_dir;
+use crate::paths::check_dir;
 use crate::{StoreError, owner};
 
 /// Removes the directories `<owner>-<random>` of ended owners. Failures are left for the next start, because they
@@ -27,7 +27,7 @@ pub fn sweep(stage: &Path, owners: &Path) -> Result<(), StoreError> {
         if let Some((owner, _)) = owner
             && is_dir
             && owner::is_name(owner)
-            && !owner::lives(owners, owner)
+            && !owner::is_alive(owners, owner)
         {
             remove(stage, owner, &entry.path());
         }

@@ -13,7 +13,7 @@ use crate::subject::ChainSubject;
 use crate::{TransitionRow, shapes};
 
 /// Maximum number of steps in one row.
-const MOST: usize = 32;
+const MAX_STEPS: usize = 32;
 const HASH: usize = 32;
 
 /// The columns in the order in which [`of_row`] reads them.
@@ -32,11 +32,11 @@ struct Earlier<'a>(
 
 /// State and kind of an earlier step, in the text of a shape.
 #[derive(Serialize, Deserialize)]
-struct Words<'a>(#[serde(borrow)] Cow<'a, str>, #[serde(borrow)] Cow<'a, str>);
+struct StepLabel<'a>(#[serde(borrow)] Cow<'a, str>, #[serde(borrow)] Cow<'a, str>);
 
 /// The other values of earlier steps: their time before the last step, and their notes.
 #[derive(Serialize, Deserialize)]
-struct Own<'a>(Vec<i64>, #[serde(borrow)] Vec<(usize, Cow<'a, str>)>);
+struct EarlierValues<'a>(Vec<i64>, #[serde(borrow)] Vec<(usize, Cow<'a, str>)>);
 
 /// Splits a list into the parts for one row each.
 pub fn rows<'a, 'b>(
@@ -46,7 +46,7 @@ pub fn rows<'a, 'b>(
         .chunk_by(|one, next| {
             one.detail == Value::Null && one.call == next.call && one.session == next.session
         })
-        .flat_map(|together| together.chunks(MOST))
+        .flat_map(|together| together.chunks(MAX_STEPS))
 }
 
 /// A row as it is written.
@@ -90,10 +90,10 @@ pub fn pack<'a>(
     };
     let others: Vec<Link> = earlier
         .iter()
-        .map(|step| next(step, NOTHING, None))
+        .map(|step| next(step, NO_DETAIL, None))
         .collect();
     let last = next(last, detail, digest);
-    let (shape, earlier) = fold(connection, &others, last.at_ms)?;
+    let (shape, earlier) = encode_earlier(connection, &others, last.at_ms)?;
     Ok(Some(Packed {
         last,
         shape,
@@ -103,7 +103,7 @@ pub fn pack<'a>(
 }
 
 /// The columns `shape` and `earlier`.
-fn fold(
+fn encode_earlier(
     connection: &Connection,
     steps: &[Link],
     at_ms: i64,
@@ -111,9 +111,9 @@ fn fold(
     if steps.is_empty() {
         return Ok((None, None));
     }
-    let words: Vec<Words> = steps
+    let words: Vec<StepLabel> = steps
         .iter()
-        .map(|link| Words((*link.state).into(), (*link.kind).into()))
+        .map(|link| StepLabel((*link.state).into(), (*link.kind).into()))
         .collect();
     let times: Option<Vec<i64>> = steps
         .iter()
@@ -124,7 +124,10 @@ fn fold(
     {
         let notes = steps.iter().enumerate();
         let notes = notes.filter_map(|(at, link)| Some((at, Cow::from(link.note.as_deref()?))));
-        return Ok((Some(shape), Some(json(&Own(times, notes.collect())))));
+        return Ok((
+            Some(shape),
+            Some(json(&EarlierValues(times, notes.collect()))),
+        ));
     }
     let whole: Vec<Earlier> = steps
         .iter()
@@ -141,7 +144,7 @@ fn json(value: &impl Serialize) -> String {
 }
 
 /// The detail of a step without one.
-const NOTHING: &str = "null";
+const NO_DETAIL: &str = "null";
 
 /// A row of steps as it was read.
 pub struct Stored<'a> {
@@ -187,7 +190,7 @@ pub fn of_row<'a>(row: &'a Row) -> Option<Stored<'a>> {
     if number.is_some() && (earlier.is_none() || shape.is_none()) {
         return None;
     }
-    let earlier = unfold(earlier, shape, at_ms)?;
+    let earlier = decode_earlier(earlier, shape, at_ms)?;
     let first = seq.checked_sub(i64::try_from(earlier.len()).ok()?)?;
     // Zipped in this order, so that no number beyond the last is computed, which could overflow.
     let mut links: Vec<Link> = earlier
@@ -201,7 +204,7 @@ pub fn of_row<'a>(row: &'a Row) -> Option<Stored<'a>> {
             state,
             kind,
             note,
-            detail: NOTHING,
+            detail: NO_DETAIL,
             subject: ChainSubject::Step,
             digest: None,
         })
@@ -223,7 +226,7 @@ pub fn of_row<'a>(row: &'a Row) -> Option<Stored<'a>> {
     (rest.is_empty() && counted).then_some(Stored { links, hashes })
 }
 
-fn unfold<'a>(
+fn decode_earlier<'a>(
     earlier: Option<&'a str>,
     shape: Option<&'a str>,
     at_ms: i64,
@@ -234,14 +237,14 @@ fn unfold<'a>(
     let Some(shape) = shape else {
         return serde_json::from_str(earlier).ok();
     };
-    let words: Vec<Words> = serde_json::from_str(shape).ok()?;
-    let Own(times, notes) = serde_json::from_str(earlier).ok()?;
+    let words: Vec<StepLabel> = serde_json::from_str(shape).ok()?;
+    let EarlierValues(times, notes) = serde_json::from_str(earlier).ok()?;
     if words.len() != times.len() {
         return None;
     }
     let steps = words.into_iter().zip(times);
     let mut steps: Vec<Earlier> = steps
-        .map(|(Words(state, kind), before)| {
+        .map(|(StepLabel(state, kind), before)| {
             Some(Earlier(at_ms.checked_sub(before)?, state, kind, None))
         })
         .collect::<Option<_>>()?;

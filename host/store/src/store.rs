@@ -14,28 +14,28 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::owner::{self, Owner};
-use crate::place::Place;
+use crate::paths::StorePaths;
 use crate::queue::{Job, Queue, Work};
 use crate::rows::Weight;
 use crate::writer::Writer;
 use crate::{
     AnswerError, AnswerRow, ApprovalError, ApprovalRow, BatchRow, CallFilter, CallRow, EventRow,
     MAX_ROW, SessionRow, StoreError, StoredTransition, TransitionFilter, Verification, Write,
-    decide, read, schema, stage, verify,
+    checked_updates, read, schema, stage, verify,
 };
 
 /// How long a process waits for another process's transaction.
-const BUSY: Duration = Duration::from_secs(5);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum number of cached unanswered questions; the cache is cleared when it is full.
-const MAX_LOOKS: usize = 1024;
+const MAX_CACHED_QUESTIONS: usize = 1024;
 
 /// A process's handle to a state directory. Cheap to clone; dropping the last clone writes pending jobs.
 #[derive(Clone)]
 pub struct Store(Arc<Inner>);
 
 struct Inner {
-    place: Place,
+    place: StorePaths,
     busy: Duration,
     owner: Owner,
     queue: Arc<Queue>,
@@ -46,17 +46,17 @@ struct Inner {
 struct Reader {
     connection: Connection,
     /// For each unanswered question, the version of the file that was checked.
-    looks: HashMap<(String, i64), i64>,
+    unanswered: HashMap<(String, i64), i64>,
 }
 
 impl Store {
     /// Opens the store in a state directory, which is created if it is missing.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
-        Self::open_with(dir, BUSY)
+        Self::open_with(dir, BUSY_TIMEOUT)
     }
 
     pub(crate) fn open_with(dir: &Path, busy: Duration) -> Result<Self, StoreError> {
-        let place = Place::prepare(dir)?;
+        let place = StorePaths::prepare(dir)?;
         let mut writing = schema::connect(&place.database, busy)?;
         schema::migrate(&mut writing, &place.database, busy)?;
         let reading = schema::connect(&place.database, busy)?;
@@ -65,7 +65,7 @@ impl Store {
             .map_err(|error| StoreError::sql(&place.database, &error))?;
         owner::sweep(&place.owners)?;
         stage::sweep(&place.stage, &place.owners)?;
-        let owner = Owner::enter(&place.owners)?;
+        let owner = Owner::register(&place.owners)?;
         let queue = Arc::new(Queue::default());
         let writer = Writer {
             connection: writing,
@@ -85,7 +85,7 @@ impl Store {
             writer: Some(thread),
             reader: Mutex::new(Reader {
                 connection: reading,
-                looks: HashMap::new(),
+                unanswered: HashMap::new(),
             }),
         })))
     }
@@ -104,7 +104,7 @@ impl Store {
     /// retried, and until it succeeds no more are accepted.
     pub fn queue(&self, write: Write) -> Result<(), StoreError> {
         self.0.queue.push(Job {
-            weight: weigh(&write)?,
+            weight: write_size(&write)?,
             work: Work::write(|| write),
             reply: None,
         })
@@ -118,7 +118,7 @@ impl Store {
         draft: impl FnOnce() -> Write + Send + 'static,
     ) -> Result<(), StoreError> {
         self.0.queue.push(Job {
-            weight: fits("record", weight)?,
+            weight: check_size("record", weight)?,
             work: Work::write(draft),
             reply: None,
         })
@@ -127,7 +127,7 @@ impl Store {
     /// Queues a write if there is room, for data that may be lost.
     pub fn offer(&self, write: Write) -> Result<(), StoreError> {
         self.0.queue.push_if_room(Job {
-            weight: weigh(&write)?,
+            weight: write_size(&write)?,
             work: Work::write(|| write),
             reply: None,
         })
@@ -135,17 +135,17 @@ impl Store {
 
     /// Returns when the write, and everything queued before it, is durable. A failed write is not retried.
     pub async fn commit(&self, write: Write) -> Result<(), StoreError> {
-        let weight = weigh(&write)?;
-        self.hand_over(Work::write(|| write), weight).await
+        let weight = write_size(&write)?;
+        self.submit(Work::write(|| write), weight).await
     }
 
     /// Returns when everything queued so far is durable.
     pub async fn flush(&self) -> Result<(), StoreError> {
-        self.hand_over(Work::write(|| Write::Many(Vec::new())), 0)
+        self.submit(Work::write(|| Write::Many(Vec::new())), 0)
             .await
     }
 
-    async fn hand_over(&self, work: Work, weight: usize) -> Result<(), StoreError> {
+    async fn submit(&self, work: Work, weight: usize) -> Result<(), StoreError> {
         let (reply, answer) = oneshot::channel();
         self.0.queue.push_awaited(Job {
             work,
@@ -168,7 +168,7 @@ impl Store {
             *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
             Ok(())
         }));
-        self.hand_over(work, weight).await?;
+        self.submit(work, weight).await?;
         let value = made.lock().unwrap_or_else(PoisonError::into_inner).take();
         value.ok_or(StoreError::Closed)
     }
@@ -230,15 +230,17 @@ impl Store {
 
     /// Unfinished calls whose process has ended, except deferred ones.
     pub fn orphans(&self) -> Result<Vec<CallRow>, StoreError> {
-        self.read(|connection| decide::orphans(connection, &self.0.place.owners))
+        self.read(|connection| checked_updates::orphans(connection, &self.0.place.owners))
     }
 
     /// Adopts the orphaned calls: they now belong to this process, and no other process gets them.
     pub async fn adopt_orphans(&self) -> Result<Vec<CallRow>, StoreError> {
         let owners = self.0.place.owners.clone();
         let us = self.owner().to_owned();
-        self.change(0, move |connection| decide::adopt(connection, &owners, &us))
-            .await
+        self.change(0, move |connection| {
+            checked_updates::adopt(connection, &owners, &us)
+        })
+        .await
     }
 
     /// Verifies the whole chain and all rows that it covers. Uses its own connection, so that calls are not
@@ -273,9 +275,9 @@ impl Store {
     }
 
     pub async fn put_approval(&self, row: ApprovalRow) -> Result<(), ApprovalError> {
-        let weight = fits("approval", row.weight())?;
+        let weight = check_size("approval", row.weight())?;
         self.change(weight, move |connection| {
-            decide::put_approval(connection, &row)
+            checked_updates::put_approval(connection, &row)
         })
         .await?
     }
@@ -283,7 +285,7 @@ impl Store {
     pub async fn revoke_approval(&self, id: &str, at_ms: i64) -> Result<(), ApprovalError> {
         let id = id.to_owned();
         self.change(id.len(), move |connection| {
-            decide::revoke_approval(connection, &id, at_ms)
+            checked_updates::revoke_approval(connection, &id, at_ms)
         })
         .await?
     }
@@ -292,16 +294,18 @@ impl Store {
     pub async fn use_approval(&self, id: &str, at_ms: i64) -> Result<bool, StoreError> {
         let id = id.to_owned();
         self.change(id.len(), move |connection| {
-            decide::use_approval(connection, &id, at_ms)
+            checked_updates::use_approval(connection, &id, at_ms)
         })
         .await
     }
 
     /// Answers a waiting call of any process. The first answer to a question counts.
     pub async fn answer(&self, row: AnswerRow) -> Result<(), AnswerError> {
-        let weight = fits("answer", row.weight())?;
-        self.change(weight, move |connection| decide::answer(connection, &row))
-            .await?
+        let weight = check_size("answer", row.weight())?;
+        self.change(weight, move |connection| {
+            checked_updates::answer(connection, &row)
+        })
+        .await?
     }
 
     /// The answer to the question that a call asked with `updated_ms` equal to `asked_ms`. Compared by equality,
@@ -311,7 +315,7 @@ impl Store {
         let question = (call.to_owned(), asked_ms);
         // The version is read first, so that a write between the two reads is seen by the next check.
         let version = read::version(&reader.connection).map_err(|error| self.failed(&error))?;
-        if reader.looks.get(&question) == Some(&version) {
+        if reader.unanswered.get(&question) == Some(&version) {
             return Ok(None);
         }
         let snapshot = reader.connection.unchecked_transaction();
@@ -319,12 +323,12 @@ impl Store {
             .and_then(|snapshot| read::answer(&snapshot, call, asked_ms))
             .map_err(|error| self.failed(&error))?;
         if answer.is_some() {
-            reader.looks.remove(&question);
+            reader.unanswered.remove(&question);
         } else {
-            if reader.looks.len() >= MAX_LOOKS {
-                reader.looks.clear();
+            if reader.unanswered.len() >= MAX_CACHED_QUESTIONS {
+                reader.unanswered.clear();
             }
-            reader.looks.insert(question, version);
+            reader.unanswered.insert(question, version);
         }
         Ok(answer)
     }
@@ -333,7 +337,7 @@ impl Store {
     pub async fn clear_answer(&self, call: &str) -> Result<(), StoreError> {
         let call = call.to_owned();
         self.change(call.len(), move |connection| {
-            decide::clear_answer(connection, &call)
+            checked_updates::clear_answer(connection, &call)
         })
         .await
     }
@@ -357,7 +361,7 @@ impl Drop for Inner {
     }
 }
 
-fn fits(what: &'static str, size: usize) -> Result<usize, StoreError> {
+fn check_size(what: &'static str, size: usize) -> Result<usize, StoreError> {
     if size > MAX_ROW {
         return Err(StoreError::TooLarge {
             what,
@@ -369,18 +373,18 @@ fn fits(what: &'static str, size: usize) -> Result<usize, StoreError> {
 }
 
 /// Size of a write in bytes; no row may exceed the limit.
-fn weigh(write: &Write) -> Result<usize, StoreError> {
+fn write_size(write: &Write) -> Result<usize, StoreError> {
     match write {
         Write::Call { row, transitions } => transitions
             .iter()
-            .try_fold(fits("record", row.weight())?, |sum, row| {
-                Ok(sum + fits("detail", row.weight())?)
+            .try_fold(check_size("record", row.weight())?, |sum, row| {
+                Ok(sum + check_size("detail", row.weight())?)
             }),
-        Write::Event(row) => fits("event", row.weight()),
-        Write::Session(row) => fits("session", row.weight()),
-        Write::Batch(row) => fits("batch", row.weight()),
+        Write::Event(row) => check_size("event", row.weight()),
+        Write::Session(row) => check_size("session", row.weight()),
+        Write::Batch(row) => check_size("batch", row.weight()),
         Write::Many(writes) => writes
             .iter()
-            .try_fold(0, |sum, write| Ok(sum + weigh(write)?)),
+            .try_fold(0, |sum, write| Ok(sum + write_size(write)?)),
     }
 }

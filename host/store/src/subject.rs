@@ -25,7 +25,7 @@ pub enum ChainSubject {
 }
 
 /// The digest of a removed row.
-pub const GONE: [u8; 32] = [0; 32];
+pub const REMOVED_DIGEST: [u8; 32] = [0; 32];
 
 /// A table whose rows the chain covers.
 #[derive(Debug)]
@@ -165,7 +165,7 @@ impl Table {
     }
 
     /// The newest link about a row, with its digest; the inner `None` means that the digest is invalid.
-    pub fn newest(
+    pub fn newest_link(
         &self,
         connection: &Connection,
         key: &str,
@@ -183,15 +183,15 @@ impl Table {
 
     /// Fails if a row does not match the chain.
     pub fn check(&self, connection: &Connection, key: &str) -> rusqlite::Result<()> {
-        let stated = match self.newest(connection, key)? {
+        let stated = match self.newest_link(connection, key)? {
             Some((_, digest)) => digest,
-            None => Some(GONE),
+            None => Some(REMOVED_DIGEST),
         };
         let found = self.digest(connection, key)?;
-        if stated == Some(found.unwrap_or(GONE)) {
+        if stated == Some(found.unwrap_or(REMOVED_DIGEST)) {
             return Ok(());
         }
-        let key = toolhost_contract::text::inline(key, 80);
+        let key = toolhost_contract::text::escape_line(key, 80);
         let words = format!("`{key}` of {} does not match the audit chain", self.name);
         Err(unreadable(0, words.into()))
     }
@@ -207,14 +207,14 @@ pub fn check(connection: &Connection, subject: ChainSubject, key: &str) -> rusql
 }
 
 /// Appends the current digest of a row. `word` is what happened to it.
-pub fn state(
+pub fn append_state(
     connection: &Connection,
     subject: ChainSubject,
     key: &str,
     at_ms: i64,
     word: &str,
 ) -> rusqlite::Result<()> {
-    let head = state_after(
+    let head = append_state_after(
         connection,
         chain::head(connection)?,
         subject,
@@ -226,7 +226,7 @@ pub fn state(
 }
 
 /// Like [`state`], for a writer that knows the head and stores the new one later.
-pub fn state_after(
+pub fn append_state_after(
     connection: &Connection,
     head: Head,
     subject: ChainSubject,
@@ -248,13 +248,13 @@ pub fn state_after(
         note: None,
         detail: "null",
         subject,
-        digest: Some(digest.unwrap_or(GONE)),
+        digest: Some(digest.unwrap_or(REMOVED_DIGEST)),
     };
     chain::append(connection, &link, head)
 }
 
 /// Records all rows of a file of an earlier format.
-pub fn state_all(connection: &Connection) -> rusqlite::Result<()> {
+pub fn append_all_states(connection: &Connection) -> rusqlite::Result<()> {
     let mut head = chain::head(connection)?;
     for table in &TABLES {
         let at = match table.subject {
@@ -270,7 +270,7 @@ pub fn state_all(connection: &Connection) -> rusqlite::Result<()> {
         let mut rows = rows.query([])?;
         while let Some(row) = rows.next()? {
             let (key, at_ms): (String, i64) = (row.get(0)?, row.get(1)?);
-            head = state_after(connection, head, table.subject, &key, at_ms, "migrated")?;
+            head = append_state_after(connection, head, table.subject, &key, at_ms, "migrated")?;
         }
     }
     chain::set_head(connection, head)

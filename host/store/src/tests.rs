@@ -10,7 +10,7 @@ mod fuzz;
 mod histories;
 mod migration;
 mod owners;
-mod place;
+mod paths;
 mod prune;
 mod queue;
 mod recomputation;

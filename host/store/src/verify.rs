@@ -6,7 +6,7 @@ use toolhost_contract::text;
 use crate::chain::{Head, genesis};
 use crate::segments::{self, Segment};
 use crate::steps;
-use crate::subject::{GONE, TABLES, Table};
+use crate::subject::{REMOVED_DIGEST, TABLES, Table};
 
 /// Result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,12 +18,12 @@ pub enum Verification {
     /// The first step that does not match.
     Broken {
         seq: i64,
-        reason: Breakage,
+        reason: ChainDefect,
     },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Breakage {
+pub enum ChainDefect {
     #[error("the row is missing")]
     Missing,
     #[error("the row does not match its hash and the row before it")]
@@ -49,7 +49,7 @@ pub enum Breakage {
 }
 
 fn name(key: &str) -> String {
-    text::inline(key, 80)
+    text::escape_line(key, 80)
 }
 
 /// Extent of a verification.
@@ -92,7 +92,7 @@ pub fn walk(
     })
 }
 
-type Found = Result<(), (i64, Breakage)>;
+type StepResult = Result<(), (i64, ChainDefect)>;
 
 struct Walk<'c> {
     connection: &'c Connection,
@@ -112,7 +112,7 @@ impl<'c> Walk<'c> {
     fn begin(
         connection: &'c Connection,
         noted: Option<[u8; 32]>,
-    ) -> rusqlite::Result<Result<Self, Breakage>> {
+    ) -> rusqlite::Result<Result<Self, ChainDefect>> {
         let stored = connection
             .query_row("SELECT rows, head FROM chain WHERE id = 1", [], |row| {
                 Ok(head_of(row))
@@ -124,12 +124,12 @@ impl<'c> Walk<'c> {
             .optional()?;
         let base = base.unwrap_or_default();
         let Some(segments) = segments::all(connection)? else {
-            return Ok(Err(Breakage::Segments));
+            return Ok(Err(ChainDefect::Segments));
         };
         let hash = match segments.iter().find(|segment| segment.last == base) {
             Some(segment) => segment.head,
             None if base == 0 => genesis(),
-            None => return Ok(Err(Breakage::Segments)),
+            None => return Ok(Err(ChainDefect::Segments)),
         };
         // A head at the end of a segment can be verified even if the segment was dropped.
         let dropped = |head: [u8; 32]| {
@@ -149,7 +149,7 @@ impl<'c> Walk<'c> {
         }))
     }
 
-    fn steps(&mut self, extent: Extent) -> rusqlite::Result<Found> {
+    fn steps(&mut self, extent: Extent) -> rusqlite::Result<StepResult> {
         let connection = self.connection;
         let mut statement = connection.prepare(&format!(
             "SELECT {} FROM transitions ORDER BY seq",
@@ -165,10 +165,10 @@ impl<'c> Walk<'c> {
         if end.is_err() || extent == Extent::Chain {
             return Ok(end);
         }
-        self.added()
+        self.find_added()
     }
 
-    fn step(&mut self, row: &Row, extent: Extent) -> rusqlite::Result<Found> {
+    fn step(&mut self, row: &Row, extent: Extent) -> rusqlite::Result<StepResult> {
         let expected = self.at.rows + 1;
         let found = steps::of_row(row);
         let first = match &found {
@@ -180,17 +180,17 @@ impl<'c> Walk<'c> {
                 .stored
                 .is_some_and(|head| first > head.rows && expected > head.rows)
         {
-            return Ok(Err((first, Breakage::Added)));
+            return Ok(Err((first, ChainDefect::Added)));
         }
         let Some(found) = found else {
-            return Ok(Err((expected, Breakage::Changed)));
+            return Ok(Err((expected, ChainDefect::Changed)));
         };
         if first > expected {
-            return Ok(Err((expected, Breakage::Missing)));
+            return Ok(Err((expected, ChainDefect::Missing)));
         }
         let links = match found.checked(self.at.hash) {
             Ok(links) => links,
-            Err(seq) => return Ok(Err((seq, Breakage::Changed))),
+            Err(seq) => return Ok(Err((seq, ChainDefect::Changed))),
         };
         for (link, hash) in links {
             self.at = Head {
@@ -213,7 +213,7 @@ impl<'c> Walk<'c> {
         let segment = self.segments.iter().find(|part| part.last == self.at.rows);
         Ok(match segment {
             Some(segment) if segment.head != self.at.hash => {
-                Err((self.at.rows, Breakage::Segments))
+                Err((self.at.rows, ChainDefect::Segments))
             }
             _ => Ok(()),
         })
@@ -226,50 +226,50 @@ impl<'c> Walk<'c> {
         key: &str,
         seq: i64,
         digest: [u8; 32],
-    ) -> rusqlite::Result<Result<(), Breakage>> {
-        let newest = table.newest(self.connection, key)?;
+    ) -> rusqlite::Result<Result<(), ChainDefect>> {
+        let newest = table.newest_link(self.connection, key)?;
         if newest.is_none_or(|(newest, _)| newest != seq) {
             return Ok(Ok(()));
         }
         let found = table.digest(self.connection, key)?;
         let (table, key) = (table.name, key.to_owned());
         Ok(match found {
-            None if digest == GONE => Ok(()),
-            None => Err(Breakage::RowMissing { table, key }),
+            None if digest == REMOVED_DIGEST => Ok(()),
+            None => Err(ChainDefect::RowMissing { table, key }),
             Some(found) if found == digest => {
                 let index = TABLES.iter().position(|other| other.name == table);
                 self.rows[index.unwrap_or_default()] += 1;
                 Ok(())
             }
-            Some(_) if digest == GONE => Err(Breakage::RowAdded { table, key }),
-            Some(_) => Err(Breakage::RowChanged { table, key }),
+            Some(_) if digest == REMOVED_DIGEST => Err(ChainDefect::RowAdded { table, key }),
+            Some(_) => Err(ChainDefect::RowChanged { table, key }),
         })
     }
 
-    fn end(&self) -> Found {
+    fn end(&self) -> StepResult {
         let walked = self.at;
         let broken = |seq, reason| Err((seq, reason));
         match self.stored {
             Some(head) if head == walked => {}
             Some(head) if head.rows > walked.rows => {
-                return broken(walked.rows + 1, Breakage::Missing);
+                return broken(walked.rows + 1, ChainDefect::Missing);
             }
-            Some(_) => return broken(walked.rows, Breakage::Head),
-            None => return broken(walked.rows, Breakage::NoHead),
+            Some(_) => return broken(walked.rows, ChainDefect::Head),
+            None => return broken(walked.rows, ChainDefect::NoHead),
         }
         let total = segments::total_at(&self.segments, self.base);
         let known = self.segments.iter().all(|part| part.last <= walked.rows);
         if !known || (self.base > 0 && self.dropped != total) {
-            return broken(walked.rows, Breakage::Segments);
+            return broken(walked.rows, ChainDefect::Segments);
         }
         match self.noted {
-            Some(_) => broken(walked.rows, Breakage::Rollback),
+            Some(_) => broken(walked.rows, ChainDefect::Rollback),
             None => Ok(()),
         }
     }
 
     /// Rows without a link.
-    fn added(&self) -> rusqlite::Result<Found> {
+    fn find_added(&self) -> rusqlite::Result<StepResult> {
         let seq = self.at.rows;
         for (table, known) in TABLES.iter().zip(self.rows) {
             let Table { name, key, .. } = table;
@@ -296,7 +296,7 @@ impl<'c> Walk<'c> {
                 .optional()?;
             let key = String::from_utf8_lossy(&added.unwrap_or_default()).into_owned();
             let table = *name;
-            return Ok(Err((seq, Breakage::RowAdded { table, key })));
+            return Ok(Err((seq, ChainDefect::RowAdded { table, key })));
         }
         let probe: i64 = self
             .connection
@@ -305,7 +305,7 @@ impl<'c> Walk<'c> {
             0 => Ok(()),
             _ => Err((
                 seq,
-                Breakage::RowAdded {
+                ChainDefect::RowAdded {
                     table: "probe",
                     key: String::new(),
                 },

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::StoreError;
-use crate::apply::Group;
+use crate::group::Group;
 use crate::queue::{Job, Queue, Work};
 
 pub struct Writer {
@@ -17,26 +17,26 @@ pub struct Writer {
 }
 
 /// Notifies all waiting callers when the thread ends, even by a panic.
-struct Farewell(Arc<Queue>);
+struct StopGuard(Arc<Queue>);
 
-impl Drop for Farewell {
+impl Drop for StopGuard {
     fn drop(&mut self) {
-        self.0.die();
+        self.0.stop();
     }
 }
 
 impl Writer {
     pub fn run(mut self) {
-        let _farewell = Farewell(Arc::clone(&self.queue));
+        let _farewell = StopGuard(Arc::clone(&self.queue));
         while let Some(group) = self.queue.take() {
-            self.settle(group);
+            self.write_group(group);
         }
     }
 
-    fn settle(&mut self, group: Vec<Job>) {
+    fn write_group(&mut self, group: Vec<Job>) {
         if let Err((failure, group)) = self.attempt(group) {
             // Sets the state first, so that a caller that gets the error sees the same health.
-            let awaited = self.queue.failed(failure.clone(), group);
+            let awaited = self.queue.record_failure(failure.clone(), group);
             reply(awaited, &Err(failure));
         }
     }
@@ -46,12 +46,12 @@ impl Writer {
         match self.write(&mut group) {
             Ok(wrote) => {
                 if wrote {
-                    self.queue.succeeded();
+                    self.queue.record_success();
                 }
                 reply(group, &Ok(()));
             }
             // A row that SQLite rejects must not fail the other rows of the group.
-            Err(failure) if failure.is_of_the_row() && group.len() > 1 => {
+            Err(failure) if failure.is_row_error() && group.len() > 1 => {
                 let mut jobs = group.into_iter();
                 while let Some(job) = jobs.next() {
                     if let Err((failure, mut left)) = self.attempt(vec![job]) {
@@ -60,9 +60,9 @@ impl Writer {
                     }
                 }
             }
-            Err(failure) if failure.is_of_the_row() => {
+            Err(failure) if failure.is_row_error() => {
                 if group.iter().any(|job| job.reply.is_none()) {
-                    self.queue.lost(failure.clone());
+                    self.queue.record_row_failure(failure.clone());
                 }
                 reply(group, &Err(failure));
             }

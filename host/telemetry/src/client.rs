@@ -7,24 +7,24 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
-use toolhost_contract::life::masked_text;
+use toolhost_contract::lifecycle::mask_text;
 use toolhost_contract::text;
 use ureq::Agent;
 
 /// Maximum bytes read of a response, which only lists rejected items.
-const ANSWER: u64 = 64 << 10;
+const MAX_RESPONSE_BYTES: u64 = 64 << 10;
 
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct ExportClient {
     agent: Agent,
-    trouble: Trouble,
+    trouble: LastError,
 }
 
 /// The error of the last request, cleared by a successful one.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Trouble(Arc<Mutex<Option<String>>>);
+pub(crate) struct LastError(Arc<Mutex<Option<String>>>);
 
-impl Trouble {
+impl LastError {
     pub(crate) fn last(&self) -> Option<String> {
         self.0
             .lock()
@@ -37,8 +37,8 @@ impl Trouble {
     }
 }
 
-impl Client {
-    pub(crate) fn new(timeout: Duration, trouble: Trouble) -> Self {
+impl ExportClient {
+    pub(crate) fn new(timeout: Duration, trouble: LastError) -> Self {
         let config = Agent::config_builder()
             .timeout_global(Some(timeout))
             // Data about calls must only be sent to the configured endpoint.
@@ -59,7 +59,7 @@ impl Client {
         // The request has arrived, so an unreadable response must not cause a retry.
         let body = body
             .with_config()
-            .limit(ANSWER)
+            .limit(MAX_RESPONSE_BYTES)
             .read_to_vec()
             .unwrap_or_default();
         Ok(Response::from_parts(head, body.into()))
@@ -67,7 +67,7 @@ impl Client {
 }
 
 #[async_trait]
-impl HttpClient for Client {
+impl HttpClient for ExportClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let uri = request.uri();
         let to = format!(
@@ -83,7 +83,10 @@ impl HttpClient for Client {
         self.trouble.set(match &sent {
             Ok(response) if response.status().is_success() => None,
             Ok(response) => Some(format!("{to} answered {}", response.status())),
-            Err(error) => Some(text::inline(&masked_text(&format!("{to}: {error}")), 300)),
+            Err(error) => Some(text::escape_line(
+                &mask_text(&format!("{to}: {error}")),
+                300,
+            )),
         });
         Ok(sent?)
     }

@@ -3,11 +3,11 @@
 //! Disabled unless the environment configures a collector. Telemetry subscribes to the kernel's event bus: it does not
 //! delay calls, only has access to snapshots, and exports no inputs or results.
 
-mod calls;
+mod bounded_map;
+mod call_attributes;
+mod call_metrics;
+mod call_spans;
 mod client;
-mod kept;
-mod meters;
-mod seen;
 mod settings;
 
 use std::time::Duration;
@@ -26,39 +26,39 @@ use opentelemetry_sdk::trace::SdkTracerProvider;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use toolhost_kernel::{Missed, Subscription};
+use toolhost_kernel::{MissedEvents, Subscription};
 
-use crate::calls::Calls;
-use crate::client::{Client, Trouble};
-use crate::meters::Meters;
-use crate::settings::{Protocol, Settings, Signal};
+use crate::call_metrics::CallMetrics;
+use crate::call_spans::CallSpans;
+use crate::client::{ExportClient, LastError};
+use crate::settings::{OtlpProtocol, SignalSettings, TelemetrySettings};
 
-pub use crate::settings::SettingsError;
+pub use crate::settings::TelemetrySettingsError;
 
 /// How long the host waits for a collector at shutdown.
-const FLUSH: Duration = Duration::from_secs(5);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 const SCOPE: &str = "toolhost";
 
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     #[error(transparent)]
-    Settings(#[from] SettingsError),
+    Settings(#[from] TelemetrySettingsError),
     #[error("telemetry cannot start: {0}")]
     Exporter(#[from] ExporterBuildError),
     #[error("telemetry was not delivered: {0}")]
-    Lost(String),
-    #[error("telemetry was not delivered within {} seconds", FLUSH.as_secs())]
-    Slow,
+    Delivery(String),
+    #[error("telemetry was not delivered within {} seconds", FLUSH_TIMEOUT.as_secs())]
+    Timeout,
     #[error("telemetry stopped because of an internal error")]
-    Died,
+    Internal,
 }
 
 /// Configured telemetry that is not running yet.
 pub struct Telemetry {
-    calls: Calls,
+    calls: CallSpans,
     tracers: Option<SdkTracerProvider>,
     meters: Option<SdkMeterProvider>,
-    trouble: Vec<Trouble>,
+    trouble: Vec<LastError>,
 }
 
 impl Telemetry {
@@ -68,10 +68,10 @@ impl Telemetry {
     /// The exporters themselves read headers, the sampler, resource attributes and export intervals from the process
     /// environment.
     pub fn from_env(var: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, TelemetryError> {
-        Settings::read(var)?.map(Self::new).transpose()
+        TelemetrySettings::read(var)?.map(Self::new).transpose()
     }
 
-    fn new(settings: Settings) -> Result<Self, TelemetryError> {
+    fn new(settings: TelemetrySettings) -> Result<Self, TelemetryError> {
         let mut resource =
             Resource::builder().with_attribute(KeyValue::new("service.version", VERSION));
         if !settings.has_service_name {
@@ -79,10 +79,10 @@ impl Telemetry {
         }
         let resource = resource.build();
         let mut trouble = Vec::new();
-        let mut client = |signal: &Signal| {
-            let shared = Trouble::default();
+        let mut client = |signal: &SignalSettings| {
+            let shared = LastError::default();
             trouble.push(shared.clone());
-            Client::new(signal.timeout, shared)
+            ExportClient::new(signal.timeout, shared)
         };
         let tracers = match &settings.traces {
             None => None,
@@ -115,12 +115,12 @@ impl Telemetry {
         let headers: std::collections::HashMap<String, String> =
             settings.parent.into_iter().collect();
         let root = TraceContextPropagator::new().extract_with_context(&Context::new(), &headers);
-        let calls = Calls::new(
+        let calls = CallSpans::new(
             tracers.as_ref().map(|tracers| tracers.tracer(SCOPE)),
             meters
                 .as_ref()
-                .map(|meters| Meters::new(&meters.meter(SCOPE))),
-            settings.contents,
+                .map(|meters| CallMetrics::new(&meters.meter(SCOPE))),
+            settings.include_contents,
             root,
         );
         Ok(Self {
@@ -134,30 +134,33 @@ impl Telemetry {
     /// Exports the events of the subscription in a background task until [`Following::shutdown`].
     ///
     /// Must be called within a Tokio runtime.
-    pub fn follow(mut self, mut subscription: Subscription) -> Following {
+    pub fn spawn(mut self, mut subscription: Subscription) -> TelemetryTask {
         let (stop, mut stopped) = oneshot::channel();
         let task = tokio::spawn(async move {
             loop {
                 tokio::select! {
-                    heard = subscription.next() => self.hear(heard),
+                    heard = subscription.next() => self.on_event(heard),
                     // Also if `Following` is dropped.
                     _ = &mut stopped => break,
                 }
             }
             // Processes pending events.
             while let Some(heard) = subscription.try_next() {
-                self.hear(heard);
+                self.on_event(heard);
             }
             self.calls.finish();
             self
         });
-        Following { stop, task }
+        TelemetryTask { stop, task }
     }
 
-    fn hear(&mut self, heard: Result<std::sync::Arc<toolhost_contract::bus::BusEvent>, Missed>) {
+    fn on_event(
+        &mut self,
+        heard: Result<std::sync::Arc<toolhost_contract::bus::BusEvent>, MissedEvents>,
+    ) {
         match heard {
-            Ok(event) => self.calls.hear(&event),
-            Err(Missed { from, to }) => self.calls.missed(to.saturating_sub(from) + 1),
+            Ok(event) => self.calls.on_event(&event),
+            Err(MissedEvents { from, to }) => self.calls.on_missed(to.saturating_sub(from) + 1),
         }
     }
 
@@ -173,25 +176,27 @@ impl Telemetry {
         } = self;
         drop(calls);
         std::thread::spawn(move || {
-            let _ = traces_sent.send(tracers.map(|tracers| tracers.shutdown_with_timeout(FLUSH)));
+            let _ = traces_sent
+                .send(tracers.map(|tracers| tracers.shutdown_with_timeout(FLUSH_TIMEOUT)));
         });
         std::thread::spawn(move || {
-            let _ = metrics_sent.send(meters.map(|meters| meters.shutdown_with_timeout(FLUSH)));
+            let _ =
+                metrics_sent.send(meters.map(|meters| meters.shutdown_with_timeout(FLUSH_TIMEOUT)));
         });
         let both = async { tokio::join!(traces, metrics) };
-        let Ok((traces, metrics)) = timeout(FLUSH, both).await else {
-            return Err(TelemetryError::Slow);
+        let Ok((traces, metrics)) = timeout(FLUSH_TIMEOUT, both).await else {
+            return Err(TelemetryError::Timeout);
         };
         // Errors of the client are more specific than those of the exporters.
-        let told: Vec<String> = trouble.iter().filter_map(Trouble::last).collect();
+        let told: Vec<String> = trouble.iter().filter_map(LastError::last).collect();
         if !told.is_empty() {
-            return Err(TelemetryError::Lost(told.join("; ")));
+            return Err(TelemetryError::Delivery(told.join("; ")));
         }
         for ended in [traces, metrics] {
             match ended {
                 Ok(None | Some(Ok(()))) => {}
-                Ok(Some(Err(error))) => return Err(TelemetryError::Lost(error.to_string())),
-                Err(_) => return Err(TelemetryError::Died),
+                Ok(Some(Err(error))) => return Err(TelemetryError::Delivery(error.to_string())),
+                Err(_) => return Err(TelemetryError::Internal),
             }
         }
         Ok(())
@@ -200,24 +205,24 @@ impl Telemetry {
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-fn protocol(signal: &Signal) -> opentelemetry_otlp::Protocol {
+fn protocol(signal: &SignalSettings) -> opentelemetry_otlp::Protocol {
     match signal.protocol {
-        Protocol::Protobuf => opentelemetry_otlp::Protocol::HttpBinary,
-        Protocol::Json => opentelemetry_otlp::Protocol::HttpJson,
+        OtlpProtocol::Protobuf => opentelemetry_otlp::Protocol::HttpBinary,
+        OtlpProtocol::Json => opentelemetry_otlp::Protocol::HttpJson,
     }
 }
 
 /// Running telemetry.
-pub struct Following {
+pub struct TelemetryTask {
     stop: oneshot::Sender<()>,
     task: JoinHandle<Telemetry>,
 }
 
-impl Following {
+impl TelemetryTask {
     /// Processes pending events and sends them. Takes at most five seconds.
     pub async fn shutdown(self) -> Result<(), TelemetryError> {
         let _ = self.stop.send(());
-        let telemetry = self.task.await.map_err(|_| TelemetryError::Died)?;
+        let telemetry = self.task.await.map_err(|_| TelemetryError::Internal)?;
         telemetry.flush().await
     }
 }

@@ -2,38 +2,38 @@
 
 use std::time::Duration;
 
-use toolhost_contract::life::masked_text;
+use toolhost_contract::lifecycle::mask_text;
 use toolhost_contract::text;
 use ureq::http::Uri;
 
 /// The signals to export and their endpoints.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Settings {
-    pub traces: Option<Signal>,
-    pub metrics: Option<Signal>,
+pub(crate) struct TelemetrySettings {
+    pub traces: Option<SignalSettings>,
+    pub metrics: Option<SignalSettings>,
     /// Whether spans contain the masked preview of an input.
-    pub contents: bool,
+    pub include_contents: bool,
     /// Trace context headers of the process that started the host, which its spans continue.
     pub parent: Vec<(String, String)>,
     pub has_service_name: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Signal {
+pub(crate) struct SignalSettings {
     pub endpoint: String,
-    pub protocol: Protocol,
+    pub protocol: OtlpProtocol,
     pub timeout: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Protocol {
+pub(crate) enum OtlpProtocol {
     Protobuf,
     Json,
 }
 
 /// An invalid or unsupported environment variable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SettingsError {
+pub enum TelemetrySettingsError {
     #[error(
         "{variable}: `grpc` is not supported; use `http/protobuf` or `http/json` with the collector's HTTP port (usually 4318)"
     )]
@@ -51,13 +51,13 @@ pub enum SettingsError {
 }
 
 /// Default time limit of a request.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-impl Settings {
+impl TelemetrySettings {
     /// Reads the settings. Returns `None` if telemetry is not configured.
     pub(crate) fn read(
         var: impl Fn(&str) -> Option<String>,
-    ) -> Result<Option<Settings>, SettingsError> {
+    ) -> Result<Option<TelemetrySettings>, TelemetrySettingsError> {
         // The specification treats an empty variable as unset.
         let var = |name: &str| {
             let value = var(name)?.trim().to_owned();
@@ -69,8 +69,8 @@ impl Settings {
         if is("OTEL_SDK_DISABLED", "true") {
             return Ok(None);
         }
-        let traces = signal(&var, "TRACES", "v1/traces")?;
-        let metrics = signal(&var, "METRICS", "v1/metrics")?;
+        let traces = read_signal(&var, "TRACES", "v1/traces")?;
+        let metrics = read_signal(&var, "METRICS", "v1/metrics")?;
         if traces.is_none() && metrics.is_none() {
             return Ok(None);
         }
@@ -78,10 +78,10 @@ impl Settings {
             .into_iter()
             .filter_map(|name| Some((name.to_owned(), var(&name.to_uppercase())?)))
             .collect();
-        Ok(Some(Settings {
+        Ok(Some(TelemetrySettings {
             traces,
             metrics,
-            contents: is("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true"),
+            include_contents: is("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true"),
             parent,
             has_service_name: var("OTEL_SERVICE_NAME").is_some()
                 || var("OTEL_RESOURCE_ATTRIBUTES").is_some_and(|all| {
@@ -92,11 +92,11 @@ impl Settings {
     }
 }
 
-fn signal(
+fn read_signal(
     var: &impl Fn(&str) -> Option<String>,
     name: &str,
     path: &str,
-) -> Result<Option<Signal>, SettingsError> {
+) -> Result<Option<SignalSettings>, TelemetrySettingsError> {
     if var(&format!("OTEL_{name}_EXPORTER")).is_some_and(|exporter| exporter == "none") {
         return Ok(None);
     }
@@ -116,30 +116,30 @@ fn signal(
     let Some((own, variable, value)) = either("ENDPOINT") else {
         return Ok(None);
     };
-    let endpoint = endpoint(variable, value, (!own).then_some(path))?;
+    let endpoint = parse_endpoint(variable, value, (!own).then_some(path))?;
     let protocol = match either("PROTOCOL") {
-        None => Protocol::Protobuf,
+        None => OtlpProtocol::Protobuf,
         Some((_, variable, value)) => match value.as_str() {
-            "http/protobuf" => Protocol::Protobuf,
-            "http/json" => Protocol::Json,
-            "grpc" => return Err(SettingsError::Grpc { variable }),
+            "http/protobuf" => OtlpProtocol::Protobuf,
+            "http/json" => OtlpProtocol::Json,
+            "grpc" => return Err(TelemetrySettingsError::Grpc { variable }),
             _ => {
-                let value = text::inline(&value, 40);
-                return Err(SettingsError::Protocol { variable, value });
+                let value = text::escape_line(&value, 40);
+                return Err(TelemetrySettingsError::Protocol { variable, value });
             }
         },
     };
     let timeout = match either("TIMEOUT") {
-        None => TIMEOUT,
+        None => DEFAULT_TIMEOUT,
         Some((_, variable, value)) => match value.parse() {
             Ok(millis) if millis > 0 => Duration::from_millis(millis),
             _ => {
-                let value = text::inline(&value, 40);
-                return Err(SettingsError::Timeout { variable, value });
+                let value = text::escape_line(&value, 40);
+                return Err(TelemetrySettingsError::Timeout { variable, value });
             }
         },
     };
-    Ok(Some(Signal {
+    Ok(Some(SignalSettings {
         endpoint,
         protocol,
         timeout,
@@ -147,19 +147,23 @@ fn signal(
 }
 
 /// Validates an endpoint. `path` is appended to an endpoint for all signals.
-fn endpoint(variable: String, value: String, path: Option<&str>) -> Result<String, SettingsError> {
+fn parse_endpoint(
+    variable: String,
+    value: String,
+    path: Option<&str>,
+) -> Result<String, TelemetrySettingsError> {
     // A password in the URL must not reach a log.
-    let shown = || text::inline(&masked_text(&value), 200);
+    let shown = || text::escape_line(&mask_text(&value), 200);
     let uri: Option<Uri> = value.parse().ok();
     match uri.as_ref().and_then(Uri::scheme_str) {
         Some("http") => {}
         Some("https") => {
             let value = shown();
-            return Err(SettingsError::Tls { variable, value });
+            return Err(TelemetrySettingsError::Tls { variable, value });
         }
         _ => {
             let value = shown();
-            return Err(SettingsError::Endpoint { variable, value });
+            return Err(TelemetrySettingsError::Endpoint { variable, value });
         }
     }
     Ok(match path {
@@ -182,11 +186,11 @@ mod tests {
                 (known == name).then(|| value.to_owned())
             })
         };
-        let shown = match Settings::read(var) {
+        let shown = match TelemetrySettings::read(var) {
             Err(error) => error.to_string(),
             Ok(None) => "off".to_owned(),
             Ok(Some(settings)) => {
-                let signal = |name: &str, signal: &Option<Signal>| match signal {
+                let signal = |name: &str, signal: &Option<SignalSettings>| match signal {
                     None => format!("{name}: off\n"),
                     Some(signal) => format!(
                         "{name}: {:?} to {} within {:?}\n",
@@ -197,7 +201,7 @@ mod tests {
                     "{}{}contents: {}, named: {}, parent: {:?}",
                     signal("traces", &settings.traces),
                     signal("metrics", &settings.metrics),
-                    settings.contents,
+                    settings.include_contents,
                     settings.has_service_name,
                     settings.parent,
                 )
@@ -207,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_sent_unless_an_endpoint_is_named() {
+    fn telemetry_is_disabled_without_an_endpoint() {
         check("", expect!["off"]);
         check("OTEL_EXPORTER_OTLP_ENDPOINT=", expect!["off"]);
         check("OTEL_EXPORTER_OTLP_PROTOCOL=grpc", expect!["off"]);
@@ -225,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn one_endpoint_serves_all_signals_and_a_signal_may_have_its_own() {
+    fn an_endpoint_applies_to_all_signals_unless_overridden() {
         check(
             "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318/
              OTEL_SERVICE_NAME=agent
@@ -260,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_refused_with_what_to_write_instead() {
+    fn unsupported_values_are_errors_with_a_remedy() {
         let with =
             |line: &str| format!("OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318\n{line}");
         check(

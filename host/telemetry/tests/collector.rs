@@ -10,7 +10,7 @@ use toolhost_contract::{
     PluginName, Principal, Sink, ToolName,
 };
 use toolhost_kernel::{
-    BatchCall, BatchRequest, CallRequest, Kernel, Nobody, PluginInfo, Settings, schedule,
+    BatchCall, BatchRequest, CallRequest, Kernel, KernelSettings, NoPrompter, PluginInfo, schedule,
 };
 use toolhost_telemetry::{Telemetry, TelemetryError};
 
@@ -32,7 +32,7 @@ impl Backend for Echo {
 }
 
 fn kernel() -> Kernel {
-    let kernel = Kernel::new(Settings::default(), Arc::new(Nobody)).unwrap();
+    let kernel = Kernel::new(KernelSettings::default(), Arc::new(NoPrompter)).unwrap();
     let mut tool = Descriptor::new(ToolName::parse("echo").unwrap(), "");
     tool.annotations = Annotations {
         read_only: Some(true),
@@ -142,7 +142,7 @@ async fn calls(kernel: &Kernel) {
             input: input(),
         }],
         strategy: schedule::Strategy::default(),
-        within: toolhost_kernel::Within::default(),
+        context: toolhost_kernel::CallContext::default(),
     };
     let reports = kernel.schedule(batch, Arc::new(NoSink)).await.unwrap();
     assert!(reports[0].result.is_ok(), "{:?}", reports[0].result);
@@ -157,12 +157,10 @@ async fn calls(kernel: &Kernel) {
 }
 
 #[tokio::test]
-async fn a_collector_receives_spans_and_numbers_and_no_inputs() {
+async fn a_collector_receives_spans_and_metrics_without_inputs() {
     let collector = Collector::new("200 OK").await;
     let kernel = kernel();
-    let following = collector
-        .telemetry(&[])
-        .follow(kernel.subscribe(None, None));
+    let following = collector.telemetry(&[]).spawn(kernel.subscribe(None, None));
     calls(&kernel).await;
     let (ended, [traces, metrics]) = tokio::join!(following.shutdown(), collector.receive());
     ended.unwrap();
@@ -189,7 +187,7 @@ async fn a_collector_receives_spans_and_numbers_and_no_inputs() {
 }
 
 #[tokio::test]
-async fn spans_continue_the_trace_of_whoever_started_the_host() {
+async fn spans_continue_the_trace_of_the_parent_process() {
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
     let collector = Collector::new("200 OK").await;
     let kernel = kernel();
@@ -199,7 +197,7 @@ async fn spans_continue_the_trace_of_whoever_started_the_host() {
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
             ("TRACEPARENT", &parent),
         ])
-        .follow(kernel.subscribe(None, None));
+        .spawn(kernel.subscribe(None, None));
     calls(&kernel).await;
     let (ended, [traces, _]) = tokio::join!(following.shutdown(), collector.receive());
     ended.unwrap();
@@ -230,12 +228,10 @@ async fn spans_continue_the_trace_of_whoever_started_the_host() {
 }
 
 #[tokio::test]
-async fn what_a_collector_rejects_is_said_at_the_end() {
+async fn rejected_data_is_reported_at_shutdown() {
     let collector = Collector::new("400 Bad Request").await;
     let kernel = kernel();
-    let following = collector
-        .telemetry(&[])
-        .follow(kernel.subscribe(None, None));
+    let following = collector.telemetry(&[]).spawn(kernel.subscribe(None, None));
     calls(&kernel).await;
     let (ended, _) = tokio::join!(following.shutdown(), collector.receive());
     let error = ended.unwrap_err().to_string();
@@ -247,14 +243,12 @@ async fn what_a_collector_rejects_is_said_at_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_collector_that_never_answers_holds_up_neither_calls_nor_the_end() {
+async fn an_unresponsive_collector_delays_neither_calls_nor_shutdown() {
     // The listener never accepts, but the backlog takes the connections.
     let collector = Collector::new("").await;
     let kernel = kernel();
-    let following = collector
-        .telemetry(&[])
-        .follow(kernel.subscribe(None, None));
+    let following = collector.telemetry(&[]).spawn(kernel.subscribe(None, None));
     calls(&kernel).await;
     let ended = following.shutdown().await;
-    assert!(matches!(ended, Err(TelemetryError::Slow)), "{ended:?}");
+    assert!(matches!(ended, Err(TelemetryError::Timeout)), "{ended:?}");
 }

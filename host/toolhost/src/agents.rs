@@ -8,23 +8,23 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::process::Command;
-use toolhost_contract::numbers::parse_exact;
+use toolhost_contract::exact_integers::parse_exact;
 use toolhost_contract::{AgentInfo, BoxFuture, Failure, UserId, text};
 use toolhost_kernel::hooks::process::{ProcessError, run};
-use toolhost_kernel::{Agents, Task};
-use toolhost_process::{Exit, Launcher, PipedCommand, run_piped};
+use toolhost_kernel::{AgentTask, Agents};
+use toolhost_process::{ExitReason, Launcher, PipedCommand, run_piped};
 
 use crate::settings::AgentSettings;
 
 /// Maximum size of an answer in bytes.
-const MAX_ANSWER: usize = 1 << 20;
-const TIMEOUT: Duration = Duration::from_mins(10);
+const MAX_ANSWER_BYTES: usize = 1 << 20;
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(10);
 /// Environment variable of a sub-agent's command. A nested host that sees it does not start sub-agents.
-const DEPTH: &str = "TOOLHOST_AGENT_DEPTH";
+const DEPTH_VARIABLE: &str = "TOOLHOST_AGENT_DEPTH";
 /// Maximum number of ancestor processes to inspect.
 const MAX_ANCESTORS: usize = 64;
 /// Maximum length of a resumable task id in bytes.
-const MAX_ID: usize = 128;
+const MAX_ID_BYTES: usize = 128;
 /// Maximum number of remembered task ids for each user; the oldest are dropped.
 const MAX_IDS: usize = 256;
 
@@ -39,8 +39,8 @@ pub struct CommandAgents {
 }
 
 /// The result of a command that exited within its output limit.
-struct Ended {
-    well: bool,
+struct CommandOutput {
+    is_success: bool,
     status: String,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
@@ -56,7 +56,7 @@ impl CommandAgents {
         }
     }
 
-    async fn answer(&self, task: Task) -> Result<Value, Failure> {
+    async fn run_task(&self, task: AgentTask) -> Result<Value, Failure> {
         let failed = |reason: String| Failure::new("agent_failed", reason);
         let agent = self
             .agents
@@ -65,7 +65,7 @@ impl CommandAgents {
             .ok_or_else(|| {
                 Failure::new(
                     "agent_not_found",
-                    format!("no sub-agent `{}`", text::inline(&task.agent, 80)),
+                    format!("no sub-agent `{}`", text::escape_line(&task.agent, 80)),
                 )
             })?;
         if self.nested {
@@ -77,7 +77,7 @@ impl CommandAgents {
         {
             let message = format!(
                 "no task `{}` of sub-agent `{name}` to resume; start a new one",
-                text::inline(id, 80)
+                text::escape_line(id, 80)
             );
             return Err(Failure::new("task_not_found", message));
         }
@@ -86,7 +86,7 @@ impl CommandAgents {
         input["session"] = json!(task.caller.session);
         input["user"] = json!(user.name());
         input["parent_agent"] = json!(task.caller.agent);
-        let timeout = agent.timeout.unwrap_or(TIMEOUT);
+        let timeout = agent.timeout.unwrap_or(DEFAULT_TIMEOUT);
         let input = input.to_string();
         let ended = tokio::time::timeout(timeout, self.run_command(agent, input.as_bytes()));
         let ended = ended.await.map_err(|_| {
@@ -94,9 +94,9 @@ impl CommandAgents {
             Failure::new("timeout", message)
         })?;
         let ended = ended.map_err(failed)?;
-        if !ended.well {
+        if !ended.is_success {
             let words = String::from_utf8_lossy(&ended.stderr);
-            let words = text::block(text::tail(words.trim(), 2_000), 2_000);
+            let words = text::escape_lines(text::tail(words.trim(), 2_000), 2_000);
             let status = ended.status;
             return Err(failed(format!(
                 "sub-agent `{name}` ended with {status}: {words}"
@@ -115,40 +115,44 @@ impl CommandAgents {
         })
     }
 
-    async fn run_command(&self, agent: &AgentSettings, input: &[u8]) -> Result<Ended, String> {
+    async fn run_command(
+        &self,
+        agent: &AgentSettings,
+        input: &[u8],
+    ) -> Result<CommandOutput, String> {
         let name = &agent.info.name;
         let [program, arguments @ ..] = &agent.command[..] else {
             return Err(format!("the command of sub-agent `{name}` is empty"));
         };
         let Some(launcher) = &self.launcher else {
             let mut command = Command::new(program);
-            command.args(arguments).env(DEPTH, "1");
-            let ran = run(command, input, MAX_ANSWER).await;
+            command.args(arguments).env(DEPTH_VARIABLE, "1");
+            let ran = run(command, input, MAX_ANSWER_BYTES).await;
             let ran = ran.map_err(|error| match error {
                 ProcessError::Start(_) => format!("the command of sub-agent `{name}` {error}"),
                 _ => format!("sub-agent `{name}` {error}"),
             })?;
-            return Ok(Ended {
-                well: ran.status.success(),
+            return Ok(CommandOutput {
+                is_success: ran.status.success(),
                 status: ran.status.to_string(),
                 stdout: ran.stdout,
                 stderr: ran.stderr,
             });
         };
-        let command = piped(program, arguments)
+        let command = piped_command(program, arguments)
             .map_err(|error| format!("the command of sub-agent `{name}`: {error}"))?;
-        let ran = run_piped(launcher, &command, input, MAX_ANSWER).await;
+        let ran = run_piped(launcher, &command, input, MAX_ANSWER_BYTES).await;
         let ran = ran.map_err(|error| format!("the command of sub-agent `{name}`: {error}"))?;
-        if ran.stdout.cut {
+        if ran.stdout.is_truncated {
             return Err(format!(
-                "sub-agent `{name}` wrote more than {MAX_ANSWER} bytes to its standard output"
+                "sub-agent `{name}` wrote more than {MAX_ANSWER_BYTES} bytes to its standard output"
             ));
         }
-        Ok(Ended {
-            well: ran.exit == Exit::Code(0),
+        Ok(CommandOutput {
+            is_success: ran.exit == ExitReason::Code(0),
             status: match ran.exit {
-                Exit::Code(code) => format!("exit code {code}"),
-                Exit::Signal(signal) => format!("signal {signal}"),
+                ExitReason::Code(code) => format!("exit code {code}"),
+                ExitReason::Signal(signal) => format!("signal {signal}"),
                 other => format!("{other:?}").to_lowercase(),
             },
             stdout: ran.stdout.bytes,
@@ -166,7 +170,7 @@ impl CommandAgents {
     }
 
     fn remember(&self, user: &UserId, agent: &str, id: &str) {
-        if *user == UserId::Local || id.len() > MAX_ID {
+        if *user == UserId::Local || id.len() > MAX_ID_BYTES {
             return;
         }
         let mut all = self
@@ -184,11 +188,11 @@ impl CommandAgents {
 }
 
 /// The command with the environment and working directory of the host.
-fn piped(program: &str, arguments: &[String]) -> std::io::Result<PipedCommand> {
+fn piped_command(program: &str, arguments: &[String]) -> std::io::Result<PipedCommand> {
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, _)| name != DEPTH)
-        .chain([(DEPTH.to_owned(), "1".to_owned())]);
+        .filter(|(name, _)| name != DEPTH_VARIABLE)
+        .chain([(DEPTH_VARIABLE.to_owned(), "1".to_owned())]);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let program = if program.contains('/') {
         std::path::absolute(program)?.to_string_lossy().into_owned()
@@ -207,7 +211,7 @@ fn piped(program: &str, arguments: &[String]) -> std::io::Result<PipedCommand> {
 /// Whether a sub-agent started this host. Ancestor processes are inspected too, because a sub-agent can start a host
 /// without its environment, as MCP clients do.
 fn is_nested() -> bool {
-    if std::env::var_os(DEPTH).is_some() {
+    if std::env::var_os(DEPTH_VARIABLE).is_some() {
         return true;
     }
     let mut process = std::os::unix::process::parent_id();
@@ -228,7 +232,7 @@ fn has_depth(process: u32) -> bool {
     let mut names = variables
         .split(|byte| *byte == 0)
         .filter_map(|variable| variable.split(|byte| *byte == b'=').next());
-    names.any(|name| name == DEPTH.as_bytes())
+    names.any(|name| name == DEPTH_VARIABLE.as_bytes())
 }
 
 fn parent_of(process: u32) -> Option<u32> {
@@ -244,7 +248,7 @@ impl Agents for CommandAgents {
         self.agents.iter().map(|agent| agent.info.clone()).collect()
     }
 
-    fn run(&self, task: Task) -> BoxFuture<'_, Result<Value, Failure>> {
-        Box::pin(self.answer(task))
+    fn run(&self, task: AgentTask) -> BoxFuture<'_, Result<Value, Failure>> {
+        Box::pin(self.run_task(task))
     }
 }

@@ -17,17 +17,17 @@ use toolhost_process::Launcher;
 use toolhost_runtime::Compiler;
 
 use crate::error::Error;
-use crate::load::{Host, Parts, Purpose, Say};
-use crate::places::Places;
+use crate::host_paths::HostPaths;
+use crate::load::{Host, HostParts, LoadPurpose, MessageSink};
 use crate::settings::{AllowedPath, Excludes, Settings, guest_name};
 
 /// The session of calls made with [`Host::call`] and [`Host::batch`].
-const SESSION: &str = "main";
+const DEFAULT_SESSION: &str = "main";
 
 /// Configures and builds a [`Host`]. Grants nothing by default.
 #[must_use]
 pub struct Builder {
-    parts: Parts,
+    parts: HostParts,
     policy: PolicySpec,
 }
 
@@ -40,14 +40,14 @@ impl Default for Builder {
 impl Builder {
     pub fn new() -> Self {
         let settings = Settings {
-            places: Places {
+            host_paths: HostPaths {
                 state: None,
-                ..Places::find(|name| std::env::var(name).ok())
+                ..HostPaths::from_env(|name| std::env::var(name).ok())
             },
             ..Settings::default()
         };
         Self {
-            parts: Parts::new(settings, Purpose::Run),
+            parts: HostParts::new(settings, LoadPurpose::Run),
             policy: PolicySpec {
                 interactive: false,
                 ..PolicySpec::default()
@@ -91,12 +91,12 @@ impl Builder {
 
     /// Grants a network host: `example.org`, `https://*.example.org:8443`. Private addresses must be named explicitly.
     pub fn allow_host(self, rule: impl Into<String>) -> Self {
-        self.settings(|settings| settings.beyond.hosts.push(rule.into()))
+        self.settings(|settings| settings.external_access.hosts.push(rule.into()))
     }
 
     /// Grants a program by name. Requires [`Builder::launcher`].
     pub fn allow_program(self, name: impl Into<String>) -> Self {
-        self.settings(|settings| settings.beyond.programs.push(name.into()))
+        self.settings(|settings| settings.external_access.programs.push(name.into()))
     }
 
     pub fn mode(mut self, mode: Mode) -> Self {
@@ -154,7 +154,7 @@ impl Builder {
     /// Sets the directory for compiled plugins, by default in the user's cache directory. Its content is executed
     /// unverified, so other users must not have write access.
     pub fn cache(self, dir: impl AsRef<Path>) -> Self {
-        self.settings(|settings| settings.places.cache = Some(absolute(dir.as_ref())))
+        self.settings(|settings| settings.host_paths.cache = Some(absolute(dir.as_ref())))
     }
 
     /// Sets the maximum duration of every call.
@@ -176,13 +176,13 @@ impl Builder {
     }
 
     /// Sets the receiver of notes and warnings during loading.
-    pub fn say(mut self, say: Say) -> Self {
-        self.parts.say = say;
+    pub fn on_message(mut self, say: MessageSink) -> Self {
+        self.parts.on_message = say;
         self
     }
 
     /// Changes any other setting.
-    pub fn change(self, change: impl FnOnce(&mut Settings)) -> Self {
+    pub fn with_settings(self, change: impl FnOnce(&mut Settings)) -> Self {
         self.settings(change)
     }
 
@@ -207,10 +207,10 @@ impl Builder {
                     .to_string(),
             }
         });
-        self.policy.places = policy::Places {
+        self.policy.path_context = policy::PathContext {
             root: Some(self.parts.settings.project.display().to_string()),
             mounts: mounts.collect(),
-            ..policy::Places::default()
+            ..policy::PathContext::default()
         };
         let policy = Policy::new(self.policy).map_err(|found| {
             let lines: Vec<String> = found.iter().map(ToString::to_string).collect();
@@ -241,7 +241,7 @@ impl Host {
             caller: caller(),
             calls,
             strategy: toolhost_kernel::schedule::Strategy::default(),
-            within: toolhost_kernel::Within::default(),
+            context: toolhost_kernel::CallContext::default(),
         };
         self.kernel.schedule(request, Arc::new(NoSink)).await
     }
@@ -262,7 +262,7 @@ impl Host {
 }
 
 fn caller() -> Principal {
-    Principal::in_session(&SessionKey::local(SESSION))
+    Principal::in_session(&SessionKey::local(DEFAULT_SESSION))
 }
 
 fn absolute(place: &Path) -> PathBuf {

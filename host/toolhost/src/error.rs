@@ -19,31 +19,31 @@ pub enum Error {
 }
 
 /// Converts an error to a variant of [`Error`].
-pub(crate) trait As<T> {
-    fn of_settings(self) -> Result<T, Error>;
-    fn of_store(self) -> Result<T, Error>;
-    fn internal(self) -> Result<T, Error>;
+pub(crate) trait ErrorKindExt<T> {
+    fn settings_error(self) -> Result<T, Error>;
+    fn store_error(self) -> Result<T, Error>;
+    fn internal_error(self) -> Result<T, Error>;
 }
 
-impl<T, E: Into<anyhow::Error>> As<T> for Result<T, E> {
-    fn of_settings(self) -> Result<T, Error> {
-        self.map_err(|error| Error::Settings(whole(error)))
+impl<T, E: Into<anyhow::Error>> ErrorKindExt<T> for Result<T, E> {
+    fn settings_error(self) -> Result<T, Error> {
+        self.map_err(|error| Error::Settings(with_causes(error)))
     }
 
-    fn of_store(self) -> Result<T, Error> {
-        self.map_err(|error| Error::Store(whole(error)))
+    fn store_error(self) -> Result<T, Error> {
+        self.map_err(|error| Error::Store(with_causes(error)))
     }
 
-    fn internal(self) -> Result<T, Error> {
-        self.map_err(|error| Error::Internal(whole(error)))
+    fn internal_error(self) -> Result<T, Error> {
+        self.map_err(|error| Error::Internal(with_causes(error)))
     }
 }
 
 /// The message with its causes.
-fn whole(error: impl Into<anyhow::Error>) -> String {
-    shown(&error.into())
+fn with_causes(error: impl Into<anyhow::Error>) -> String {
+    format_chain(&error.into())
 }
 
-fn shown(error: &impl Display) -> String {
+fn format_chain(error: &impl Display) -> String {
     format!("{error:#}")
 }

@@ -4,30 +4,30 @@ use std::path::{Path, PathBuf};
 
 use toolhost_contract::{Access, Capability, Limits, Manifest};
 use toolhost_runtime::Capabilities;
-use toolhost_vfs::{PathGrant, Protected, Scope, ScopeError, Shield};
+use toolhost_vfs::{PathGrant, ProtectedPath, Protection, Scope, ScopeError};
 
-use crate::outlets::OUTPUT;
-use crate::own;
+use crate::host_resources::OUTPUT_PATH;
+use crate::provided_directories;
 use crate::settings::{AllowedPath, Excludes, Settings};
 
 /// The grants as plain values, before any directory is opened or variable read.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct GrantPlan {
     pub paths: Vec<AllowedPath>,
     /// Directories that the host provides, as for the local user. Each session gets its own.
-    pub own: Vec<AllowedPath>,
+    pub provided: Vec<AllowedPath>,
     /// The access to files; `None` grants no files regardless of `paths`.
     pub files: Option<Access>,
     /// Names of environment variables.
     pub env: Vec<String>,
     pub limits: Limits,
     /// Other granted capabilities, for display.
-    pub beyond: Vec<String>,
+    pub capability_names: Vec<String>,
     pub capabilities: Capabilities,
 }
 
 /// Computes the grants of a plugin. `output` is the directory with the output of programs.
-pub fn plan(manifest: &Manifest, settings: &Settings, output: Option<&Path>) -> Plan {
+pub fn plan_grants(manifest: &Manifest, settings: &Settings, output: Option<&Path>) -> GrantPlan {
     let own = settings.per_plugin.get(&manifest.name);
     let files = match (
         manifest.needs(Capability::FsRead),
@@ -44,12 +44,12 @@ pub fn plan(manifest: &Manifest, settings: &Settings, output: Option<&Path>) -> 
             .clone(),
         None => Vec::new(),
     };
-    let skills = skills(manifest, settings);
-    let mut folders = own::memory(manifest, settings);
+    let skills = skill_directories(manifest, settings);
+    let mut folders = provided_directories::memory_directories(manifest, settings);
     if let Some(output) = output.filter(|_| files.is_some()) {
-        folders.push(own_folder(
+        folders.push(provided_directory(
             output.to_owned(),
-            OUTPUT.to_owned(),
+            OUTPUT_PATH.to_owned(),
             Access::ReadOnly,
         ));
     }
@@ -67,7 +67,9 @@ pub fn plan(manifest: &Manifest, settings: &Settings, output: Option<&Path>) -> 
         .unwrap_or(&settings.env);
     let mut env: Vec<String> = manifest
         .variables()
-        .filter(|name| settings.beyond.variables.contains_key(*name) || allowed.contains(*name))
+        .filter(|name| {
+            settings.external_access.variables.contains_key(*name) || allowed.contains(*name)
+        })
         .map(ToOwned::to_owned)
         .collect();
     env.sort();
@@ -78,33 +80,33 @@ pub fn plan(manifest: &Manifest, settings: &Settings, output: Option<&Path>) -> 
         own.limits.apply(&mut limits);
     }
     limits.timeout = settings.plugin_timeout(&manifest.name, manifest.limits.timeout);
-    let (capabilities, beyond) = beyond(manifest, settings);
-    Plan {
+    let (capabilities, beyond) = capabilities(manifest, settings);
+    GrantPlan {
         paths,
-        own: folders,
+        provided: folders,
         files,
         env,
         limits,
-        beyond,
+        capability_names: beyond,
         capabilities,
     }
 }
 
 /// The directories of skills, which are the same for all users.
-fn skills(manifest: &Manifest, settings: &Settings) -> Vec<AllowedPath> {
+fn skill_directories(manifest: &Manifest, settings: &Settings) -> Vec<AllowedPath> {
     if !manifest.needs(Capability::Skills) {
         return Vec::new();
     }
-    let skills = settings.beyond.skills.iter().enumerate();
+    let skills = settings.external_access.skills.iter().enumerate();
     skills
         .map(|(number, dir)| {
             let guest = format!("/skills/{}", number + 1);
-            own_folder(dir.clone(), guest, Access::ReadOnly)
+            provided_directory(dir.clone(), guest, Access::ReadOnly)
         })
         .collect()
 }
 
-pub(crate) fn own_folder(host: PathBuf, guest: String, access: Access) -> AllowedPath {
+pub(crate) fn provided_directory(host: PathBuf, guest: String, access: Access) -> AllowedPath {
     AllowedPath {
         host,
         guest,
@@ -133,13 +135,14 @@ pub(crate) fn project_name(project: &Path) -> String {
 
 /// The capabilities of a plugin. Services of the host prompt the user or run the whole call pipeline themselves; access
 /// outside the host also requires the operator's settings.
-fn beyond(manifest: &Manifest, settings: &Settings) -> (Capabilities, Vec<String>) {
+fn capabilities(manifest: &Manifest, settings: &Settings) -> (Capabilities, Vec<String>) {
     let needs = |need| manifest.needs(need);
     let capabilities = Capabilities {
         session: needs(Capability::Session),
         people: needs(Capability::People),
         agents: needs(Capability::Agents)
-            && (settings.beyond.other_agents || !settings.beyond.agents.is_empty()),
+            && (settings.external_access.other_agents
+                || !settings.external_access.agents.is_empty()),
         resources: needs(Capability::Resources),
         tools: manifest
             .names(Capability::Tools)
@@ -160,12 +163,16 @@ fn beyond(manifest: &Manifest, settings: &Settings) -> (Capabilities, Vec<String
         .filter(|(granted, _)| *granted)
         .map(|(_, word)| (*word).to_owned())
         .collect();
-    if needs(Capability::Net) && !settings.beyond.hosts.is_empty() {
+    if needs(Capability::Net) && !settings.external_access.hosts.is_empty() {
         words.push("net".to_owned());
     }
-    let programs = manifest
-        .names(Capability::Process)
-        .filter(|name| settings.beyond.programs.iter().any(|one| one == name));
+    let programs = manifest.names(Capability::Process).filter(|name| {
+        settings
+            .external_access
+            .programs
+            .iter()
+            .any(|one| one == name)
+    });
     words.extend(programs.map(|name| format!("program:{name}")));
     if !capabilities.tools.is_empty() && !capabilities.tools.iter().any(|name| name == "*") {
         words.extend(capabilities.tools.iter().map(|name| format!("tool:{name}")));
@@ -174,28 +181,28 @@ fn beyond(manifest: &Manifest, settings: &Settings) -> (Capabilities, Vec<String
 }
 
 /// Opens granted directories. Each list of paths is opened once and shared by plugins.
-pub struct Granter {
-    protected: Vec<Protected>,
+pub struct ScopeOpener {
+    protected: Vec<ProtectedPath>,
     /// Paths that any list grants for writing.
     writable: Vec<PathBuf>,
     opened: Vec<(Vec<AllowedPath>, Scope)>,
 }
 
-impl Granter {
+impl ScopeOpener {
     /// Opens every list of the settings, including unused ones, so that invalid paths are reported at startup.
     pub fn new(settings: &Settings) -> anyhow::Result<Self> {
-        Self::hiding(settings, None)
+        Self::with_hidden(settings, None)
     }
 
     /// Like [`Granter::new`], with additional directories that are never granted.
-    pub fn hiding<'a>(
+    pub fn with_hidden<'a>(
         settings: &Settings,
         own: impl IntoIterator<Item = &'a Path>,
     ) -> anyhow::Result<Self> {
-        let mut protected = protected(settings);
-        protected.extend(own.into_iter().map(|path| Protected {
+        let mut protected = protected_paths(settings);
+        protected.extend(own.into_iter().map(|path| ProtectedPath {
             path: path.to_owned(),
-            shield: Shield::Hidden,
+            protection: Protection::Hidden,
         }));
         let lists = settings
             .per_plugin
@@ -220,7 +227,7 @@ impl Granter {
     }
 
     /// Opens the paths of a plan, except [`Plan::own`], which is opened for each session.
-    pub fn grant(&mut self, plan: &Plan) -> anyhow::Result<Scope> {
+    pub fn grant(&mut self, plan: &GrantPlan) -> anyhow::Result<Scope> {
         match plan.files {
             None => Ok(Scope::empty()),
             Some(Access::ReadOnly) => Ok(self.scope(&plan.paths)?.read_only()),
@@ -242,18 +249,18 @@ impl Granter {
                     Access::ReadWrite => toolhost_vfs::Access::ReadWrite,
                 },
                 dangerous: path.dangerous,
-                exclude: path.exclude.all(),
+                exclude: path.exclude.all_patterns(),
             })
             .collect();
-        let scope = Scope::open_beside(&grants, &self.protected, &self.writable)
-            .map_err(|error| in_our_words(&error))?;
+        let scope = Scope::open_with_writable(&grants, &self.protected, &self.writable)
+            .map_err(|error| with_syntax_hint(&error))?;
         self.opened.push((paths.to_vec(), scope.clone()));
         Ok(scope)
     }
 }
 
 /// Adds a hint on the configuration syntax, which `vfs` does not know.
-fn in_our_words(error: &ScopeError) -> anyhow::Error {
+fn with_syntax_hint(error: &ScopeError) -> anyhow::Error {
     let hint = match error {
         ScopeError::NeedsDangerous { path, .. } => {
             format!(
@@ -270,30 +277,30 @@ fn in_our_words(error: &ScopeError) -> anyhow::Error {
 }
 
 /// Paths that are never granted. A tool with write access to them could extend its own permissions.
-pub fn protected(settings: &Settings) -> Vec<Protected> {
-    let places = &settings.places;
-    let keep = |path: &PathBuf, shield| Protected {
+pub fn protected_paths(settings: &Settings) -> Vec<ProtectedPath> {
+    let places = &settings.host_paths;
+    let keep = |path: &PathBuf, shield| ProtectedPath {
         path: path.clone(),
-        shield,
+        protection: shield,
     };
     // Each user's directory below this one is granted separately.
-    let users = settings.beyond.memory.as_ref();
-    let users = users.map(|memory| memory.join(own::USERS));
+    let users = settings.external_access.memory.as_ref();
+    let users = users.map(|memory| memory.join(provided_directories::USERS_DIR));
     // Write access to the store would control recovery and undo.
     let hidden = [&places.cache, &places.state, &settings.store]
         .into_iter()
         .flatten()
         .chain(&settings.secrets)
         .chain(&users)
-        .map(|path| keep(path, Shield::Hidden));
+        .map(|path| keep(path, Protection::Hidden));
     let readable = [&places.config, &settings.config_file]
         .into_iter()
         .flatten();
-    let commands = settings.files_of_commands();
+    let commands = settings.all_command_files();
     let readable = readable
         .chain(&settings.plugins)
         .chain(&settings.read_only)
         .chain(&commands)
-        .map(|path| keep(path, Shield::ReadOnly));
+        .map(|path| keep(path, Protection::ReadOnly));
     hidden.chain(readable).collect()
 }

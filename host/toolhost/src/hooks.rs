@@ -13,26 +13,29 @@ mod component;
 use component::ComponentHook;
 
 /// Maximum concurrent sandboxes of hooks for each user, equal to the kernel's limit of concurrent hook runs.
-pub const SANDBOXES: usize = toolhost_kernel::hooks::AT_ONCE;
+pub const MAX_HOOK_SANDBOXES: usize = toolhost_kernel::hooks::MAX_HOOKED_CALLS;
 /// Limits of the read cache in entries and bytes. Only its time to live is configurable.
-const ENTRIES: usize = 256;
-const BYTES: usize = 16 << 20;
+const MAX_CACHE_ENTRIES: usize = 256;
+const MAX_CACHE_BYTES: usize = 16 << 20;
 
 /// A loaded plugin with its grants.
-pub struct Candidate {
+pub struct LoadedPlugin {
     pub name: PluginName,
     pub plugin: Arc<Plugin>,
 }
 
 /// Creates all hooks in order. Also returns errors for hooks that cannot be created, because a missing hook must not be
 /// mistaken for an active one.
-pub fn entries(hooks: &[HookSettings], plugins: &[Candidate]) -> (Vec<HookEntry>, Vec<String>) {
+pub fn create_hooks(
+    hooks: &[HookSettings],
+    plugins: &[LoadedPlugin],
+) -> (Vec<HookEntry>, Vec<String>) {
     let (mut entries, mut missing) = (Vec::new(), Vec::new());
     for hook in hooks {
         let (who, timeout): (Arc<dyn Hook>, _) = match &hook.kind {
             HookKind::Command(command) => (Arc::new(command.clone()), hook.timeout),
             HookKind::ReadCache { ttl } => {
-                let cache = ReadCache::bounded(*ttl, ENTRIES, BYTES);
+                let cache = ReadCache::bounded(*ttl, MAX_CACHE_ENTRIES, MAX_CACHE_BYTES);
                 (Arc::new(cache), hook.timeout)
             }
             HookKind::Plugin(name) => {
@@ -40,7 +43,7 @@ pub fn entries(hooks: &[HookSettings], plugins: &[Candidate]) -> (Vec<HookEntry>
                 match found.map(|found| Arc::clone(&found.plugin)) {
                     Some(plugin) if plugin.loaded().has_hooks() => {
                         let component = ComponentHook::new(plugin, hook);
-                        let timeout = component.patience();
+                        let timeout = component.kernel_timeout();
                         (Arc::new(component), timeout)
                     }
                     Some(_) => {
@@ -68,7 +71,7 @@ pub fn entries(hooks: &[HookSettings], plugins: &[Candidate]) -> (Vec<HookEntry>
             timeout,
             stage: match hook.kind {
                 HookKind::ReadCache { .. } => Stage::Supply,
-                HookKind::Command(_) | HookKind::Plugin(_) => Stage::Judge,
+                HookKind::Command(_) | HookKind::Plugin(_) => Stage::Decide,
             },
         });
     }

@@ -26,12 +26,12 @@ mod builder;
 mod error;
 pub mod grants;
 mod hooks;
+mod host_paths;
+mod host_resources;
 mod load;
-mod outlets;
-mod own;
-mod places;
+mod provided_directories;
 pub mod retention;
-mod scratch;
+mod scratch_dir;
 mod settings;
 pub mod staging;
 pub mod turn;
@@ -40,13 +40,13 @@ pub use serde_json::{Value, json};
 pub use toolhost_contract::format::{self, Format};
 pub use toolhost_contract::policy::{Answer, Decision, Mode, Question};
 pub use toolhost_contract::{
-    Access, Backend, BoxFuture, Call, CallError, CallId, Descriptor, ErrorClass, Event, Grant,
+    Access, Backend, BoxFuture, Call, CallError, CallEvent, CallId, Descriptor, ErrorClass, Grant,
     NoSink, Outcome, Part, PluginName, Policy, Principal, SessionKey, Sink, ToolName, UserId,
 };
 pub use toolhost_kernel::schedule::Strategy;
 pub use toolhost_kernel::{
-    Agents, BatchCall, BatchError, BatchRequest, CallRequest, Callback, Durability, Kernel, Nobody,
-    PluginInfo, Prompter, Report, Resources, Scripted, Subscription,
+    Agents, BatchCall, BatchError, BatchRequest, CallRequest, CallbackPrompter, Durability, Kernel,
+    NoPrompter, PluginInfo, Prompter, Report, Resources, ScriptedPrompter, Subscription,
 };
 pub use toolhost_process::{Launcher, launch as become_program, reset_inherited_signals};
 pub use toolhost_runtime::{Compiler, compile_worker};
@@ -54,14 +54,16 @@ pub use toolhost_runtime::{Compiler, compile_worker};
 pub use agents::CommandAgents;
 pub use builder::Builder;
 pub use error::Error;
+pub use host_paths::HostPaths;
+pub use host_resources::OUTPUT_PATH;
 pub use load::{
-    Broken, CompiledPlugin, Folder, Host, Parts, PreparedHost, Purpose, Say, Served, runtime,
+    BrokenPlugin, CompiledPlugin, GrantedDirectory, Host, HostParts, LoadPurpose, MessageSink,
+    PreparedHost, ServedPlugin, runtime,
 };
-pub use outlets::OUTPUT;
-pub use places::Places;
 pub use settings::{
-    AgentSettings, AllowedPath, BeyondSettings, Excludes, HookKind, HookSettings, PluginSettings,
-    RetentionSettings, SecretSettings, SecretValue, Settings, files_of_command, guest_name,
+    AgentSettings, AllowedPath, Excludes, ExternalAccessSettings, HookKind, HookSettings,
+    PluginSettings, RetentionSettings, SecretSettings, SecretValue, Settings, command_files,
+    guest_name,
 };
 
 // Compiles the example in the README.

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use toolhost_contract::policy::Diagnostic;
 use toolhost_contract::{Backend, Descriptor, Digest, Limits, Manifest, ToolName, text};
-use toolhost_hostfiles::make_private_below;
+use toolhost_hostfiles::create_private_dir_all;
 use toolhost_kernel::hooks::HookEntry;
 use toolhost_kernel::{Agents, Kernel, OnSessionEnd, PluginInfo, Prompter, Resources};
 use toolhost_process::Launcher;
@@ -24,32 +24,32 @@ use toolhost_store::Store;
 use toolhost_vfs::Scope;
 
 use crate::agents::CommandAgents;
-use crate::error::{As as _, Error};
-use crate::grants::{Granter, Plan, plan};
+use crate::error::{Error, ErrorKindExt as _};
+use crate::grants::{GrantPlan, ScopeOpener, plan_grants};
 use crate::hooks;
-use crate::outlets::{OUTPUT, Outlets};
-use crate::own;
-use crate::retention::{self, Keeper};
-use crate::scratch::Scratch;
+use crate::host_resources::{HostResources, OUTPUT_PATH};
+use crate::provided_directories;
+use crate::retention::{self, RetentionTask};
+use crate::scratch_dir::ScratchDir;
 use crate::settings::{AllowedPath, Settings};
 use crate::staging;
 
-mod find;
+mod plugin_files;
 
-pub use find::Broken;
-use find::find;
+pub use plugin_files::BrokenPlugin;
+use plugin_files::find_plugin_files;
 
 /// Maximum number of plugin files loaded concurrently, because whole files are read into memory. The runtime has its
 /// own, lower limit of concurrent compilations.
-const LOADERS: usize = 4;
+const MAX_CONCURRENT_LOADS: usize = 4;
 
 /// Receives notes and warnings for the user.
-pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
+pub type MessageSink = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The inputs for loading a host.
-pub struct Parts {
+pub struct HostParts {
     pub settings: Settings,
-    pub purpose: Purpose,
+    pub purpose: LoadPurpose,
     pub prompter: Arc<dyn Prompter>,
     /// Where components are compiled.
     pub compiler: Compiler,
@@ -62,16 +62,16 @@ pub struct Parts {
     pub hooks: Vec<HookEntry>,
     /// Native tools, registered after those of plugins.
     pub backends: Vec<(PluginInfo, Arc<dyn Backend>)>,
-    pub say: Say,
+    pub on_message: MessageSink,
 }
 
 /// The purpose of loading the plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
+pub enum LoadPurpose {
     /// List the plugins. No records are written or read.
-    Look,
+    List,
     /// Explain decisions. Saved approvals are read; no records are written.
-    Judge,
+    Explain,
     /// Run calls.
     Run,
 }
@@ -79,65 +79,65 @@ pub enum Purpose {
 /// A kernel with loaded plugins.
 pub struct Host {
     pub kernel: Arc<Kernel>,
-    pub plugins: Vec<Served>,
-    pub broken: Vec<Broken>,
+    pub plugins: Vec<ServedPlugin>,
+    pub broken: Vec<BrokenPlugin>,
     /// Errors about missing hooks and missing dependencies of tools.
     pub missing: Vec<String>,
     pub settings: Settings,
-    outlets: Outlets,
+    resources: HostResources,
     /// Staging directory if there is no store.
-    _temporary: Option<Scratch>,
+    _temporary: Option<ScratchDir>,
     /// Enforces the retention settings.
-    _keeper: Option<Keeper>,
+    _retention_task: Option<RetentionTask>,
 }
 
 /// A plugin with registered tools, and its grants.
-pub struct Served {
+pub struct ServedPlugin {
     pub path: PathBuf,
     /// Whether the compiled code was in the cache.
     pub from_cache: bool,
     /// How long loading took.
-    pub took: Duration,
+    pub load_time: Duration,
     pub manifest: Manifest,
     pub digest: Digest,
     /// Size of its file in bytes.
     pub size: u64,
     pub tools: Vec<ToolName>,
     /// Granted directories, for display.
-    pub folders: Vec<Folder>,
+    pub directories: Vec<GrantedDirectory>,
     pub env: Vec<String>,
     /// Other granted capabilities, for display.
-    pub beyond: Vec<String>,
+    pub capability_names: Vec<String>,
     pub limits: Limits,
 }
 
-pub struct Folder {
+pub struct GrantedDirectory {
     pub guest: String,
     pub host: PathBuf,
     pub access: &'static str,
 }
 
-impl Folder {
+impl GrantedDirectory {
     /// Whether it is a directory that the host provides (memory, skills or output of programs) and not one of the user.
-    pub fn is_own(&self) -> bool {
+    pub fn is_provided(&self) -> bool {
         is_own_folder(&self.guest)
     }
 }
 
-impl Parts {
+impl HostParts {
     /// Parts without a prompter, launcher or message receiver, compiling in this process.
-    pub fn new(settings: Settings, purpose: Purpose) -> Self {
+    pub fn new(settings: Settings, purpose: LoadPurpose) -> Self {
         Self {
             settings,
             purpose,
-            prompter: Arc::new(toolhost_kernel::Nobody),
+            prompter: Arc::new(toolhost_kernel::NoPrompter),
             compiler: Compiler::InProcess,
             launcher: None,
             agents: None,
             resources: None,
             hooks: Vec::new(),
             backends: Vec::new(),
-            say: Arc::new(|_| {}),
+            on_message: Arc::new(|_| {}),
         }
     }
 
@@ -150,42 +150,43 @@ impl Parts {
     /// Performs all steps that need no compiled plugin: checks the settings, opens directories and the store, and finds
     /// plugin files. The result can already serve clients while [`PreparedHost::load`] compiles.
     pub async fn prepare(mut self, begin: impl FnOnce(&Kernel)) -> Result<PreparedHost, Error> {
-        self.settings.beyond.other_agents |= self.agents.is_some();
+        self.settings.external_access.other_agents |= self.agents.is_some();
         let (settings, purpose) = (&self.settings, self.purpose);
         let store = open_store(settings, purpose)?;
         let (staging, temporary) = match (&store, purpose) {
-            (_, Purpose::Look | Purpose::Judge) => (None, None),
-            (Some(store), Purpose::Run) => (Some(staging::of_store(store)?), None),
-            (None, Purpose::Run) => {
-                let (staging, dir) = staging::temporary()?;
+            (_, LoadPurpose::List | LoadPurpose::Explain) => (None, None),
+            (Some(store), LoadPurpose::Run) => (Some(staging::open_in_store(store)?), None),
+            (None, LoadPurpose::Run) => {
+                let (staging, dir) = staging::open_temporary()?;
                 (Some(staging), Some(dir))
             }
         };
         let outlets = match purpose {
-            Purpose::Run => {
-                Outlets::open(settings, self.launcher.as_ref(), &self.say).of_settings()?
+            LoadPurpose::Run => {
+                HostResources::open(settings, self.launcher.as_ref(), &self.on_message)
+                    .settings_error()?
             }
             // Decisions depend on whether the host runs the commands of a tool.
-            Purpose::Judge => {
-                Outlets::of_programs(settings, self.launcher.as_ref()).of_settings()?
+            LoadPurpose::Explain => {
+                HostResources::programs_only(settings, self.launcher.as_ref()).settings_error()?
             }
-            Purpose::Look => Outlets::default(),
+            LoadPurpose::List => HostResources::default(),
         };
-        let own = temporary.as_ref().map(Scratch::path);
-        let own = own.into_iter().chain(outlets.output());
-        let granter = Granter::hiding(settings, own).of_settings()?;
+        let own = temporary.as_ref().map(ScratchDir::path);
+        let own = own.into_iter().chain(outlets.output_directory());
+        let granter = ScopeOpener::with_hidden(settings, own).settings_error()?;
         let calls = settings.pools.total().saturating_mul(settings.users.max(1));
-        let hooks = hooks::SANDBOXES.saturating_mul(settings.users.max(1));
+        let hooks = hooks::MAX_HOOK_SANDBOXES.saturating_mul(settings.users.max(1));
         let sandboxes = calls.saturating_add(hooks);
-        let cache = settings.places.cache.clone();
-        let runtime = runtime(cache, sandboxes, self.compiler.clone(), &self.say)?;
-        let (files, broken) = find(&settings.plugins);
+        let cache = settings.host_paths.cache.clone();
+        let runtime = runtime(cache, sandboxes, self.compiler.clone(), &self.on_message)?;
+        let (files, broken) = find_plugin_files(&settings.plugins);
         let on_end = outlets.on_session_end();
         let kernel = self.kernel(store.clone(), staging.as_ref(), on_end, begin);
         let kernel = kernel.await?;
         // After recovery of interrupted commits.
         let keeper = store.zip(staging.clone()).map(|(store, staging)| {
-            let places = self.settings.places.clone();
+            let places = self.settings.host_paths.clone();
             retention::start(store, staging, places, self.settings.retention)
         });
         Ok(PreparedHost {
@@ -214,7 +215,7 @@ impl Parts {
         let settings = &self.settings;
         let agents = self.agents.take();
         let commands = || {
-            let commands = settings.beyond.agents.clone();
+            let commands = settings.external_access.agents.clone();
             CommandAgents::new(commands, self.launcher.clone())
         };
         let agents = agents.unwrap_or_else(|| Arc::new(commands()));
@@ -230,24 +231,24 @@ impl Parts {
         if let Some(store) = store.clone() {
             builder = builder.store(store, settings.durability);
         }
-        let kernel = builder.build().of_settings()?;
+        let kernel = builder.build().settings_error()?;
         begin(&kernel);
         let Some(staging) = staging else {
             return Ok(kernel);
         };
         if let Some(store) = &store {
-            staging::recover(store, staging, &self.say).await?;
+            staging::recover(store, staging, &self.on_message).await?;
         }
-        for sealed in kernel.seal().await.of_store()? {
+        for sealed in kernel.seal_interrupted_calls().await.store_error()? {
             // A read-only call has no effects to report.
             if !sealed.effectful {
                 continue;
             }
             let tool = sealed.tool.as_deref().unwrap_or("a tool");
-            (self.say)(&format!(
+            (self.on_message)(&format!(
                 "note: call {} of {} did not finish before its host exited: {}",
-                text::inline(&sealed.id.0, 100),
-                text::inline(tool, 100),
+                text::escape_line(&sealed.id.0, 100),
+                text::escape_line(tool, 100),
                 sealed.advice
             ));
         }
@@ -262,13 +263,13 @@ pub struct PreparedHost {
     hooks: Vec<HookEntry>,
     backends: Vec<(PluginInfo, Arc<dyn Backend>)>,
     staging: Option<Staging>,
-    outlets: Outlets,
-    granter: Granter,
+    outlets: HostResources,
+    granter: ScopeOpener,
     runtime: Runtime,
     files: Vec<PathBuf>,
-    broken: Vec<Broken>,
-    temporary: Option<Scratch>,
-    keeper: Option<Keeper>,
+    broken: Vec<BrokenPlugin>,
+    temporary: Option<ScratchDir>,
+    keeper: Option<RetentionTask>,
 }
 
 /// Progress report: a plugin that was not in the cache has been compiled.
@@ -277,7 +278,7 @@ pub struct CompiledPlugin<'a> {
     pub path: &'a Path,
     /// Number of plugins processed so far, including this one.
     pub done: usize,
-    pub of: usize,
+    pub total: usize,
 }
 
 impl PreparedHost {
@@ -286,20 +287,20 @@ impl PreparedHost {
     }
 
     /// Returns a function that blocks plugins from connecting to an address, for addresses that this host listens on.
-    pub fn keep_off(&self) -> impl Fn(SocketAddr) + use<> {
-        self.outlets.keep_off()
+    pub fn block_address(&self) -> impl Fn(SocketAddr) + use<> {
+        self.outlets.block_address()
     }
 
     /// The guest paths of the directories that tools will see. Reads the manifests of all plugins.
-    pub fn folders(&self) -> BTreeSet<String> {
+    pub fn guest_paths(&self) -> BTreeSet<String> {
         let manifests = self
             .files
             .iter()
             .filter_map(|path| read_manifest(path).ok());
         manifests
             .flat_map(|manifest| {
-                let plan = plan(&manifest, &self.settings, self.outlets.output());
-                plan.paths.into_iter().chain(plan.own)
+                let plan = plan_grants(&manifest, &self.settings, self.outlets.output_directory());
+                plan.paths.into_iter().chain(plan.provided)
             })
             .map(|path| path.guest)
             .collect()
@@ -309,7 +310,7 @@ impl PreparedHost {
     pub async fn load(mut self, compiled: impl Fn(CompiledPlugin<'_>)) -> Result<Host, Error> {
         let mut broken = self.broken;
         let mut granted = Vec::new();
-        for (path, loaded, took) in read_all(&self.runtime, self.files, compiled).await {
+        for (path, loaded, took) in load_all(&self.runtime, self.files, compiled).await {
             match loaded.and_then(|loaded| {
                 let (settings, granter) = (&self.settings, &mut self.granter);
                 grant(
@@ -321,22 +322,22 @@ impl PreparedHost {
                 )
             }) {
                 Ok(mut one) => {
-                    one.served.took = took;
+                    one.served.load_time = took;
                     granted.push(one);
                 }
-                Err(reason) => broken.push(Broken::new(path, &reason)),
+                Err(reason) => broken.push(BrokenPlugin::new(path, &reason)),
             }
         }
         // Before the first tool is registered, because plugins can be hooks and no call may run without hooks.
         let (entries, mut missing) = hook_entries(&self.settings, granted.iter());
         self.hooks.extend(entries);
-        self.kernel.set_hooks(self.hooks).internal()?;
+        self.kernel.set_hooks(self.hooks).internal_error()?;
         let mut plugins = Vec::new();
         for one in granted {
             let path = one.served.path.clone();
             match register(&self.kernel, one) {
                 Ok(served) => plugins.push(served),
-                Err(reason) => broken.push(Broken::new(path, &reason)),
+                Err(reason) => broken.push(BrokenPlugin::new(path, &reason)),
             }
         }
         for (info, backend) in self.backends {
@@ -345,29 +346,29 @@ impl PreparedHost {
                 .register(info, backend)
                 .map_err(|error| Error::Settings(format!("plugin `{name}`: {error}")))?;
         }
-        missing.extend(self.kernel.registry().problems().iter().cloned());
+        missing.extend(self.kernel.registry().ab_test_problems().iter().cloned());
         let host = Host {
             kernel: self.kernel,
             plugins,
             broken,
             missing,
             settings: self.settings,
-            outlets: self.outlets,
+            resources: self.outlets,
             _temporary: self.temporary,
-            _keeper: self.keeper,
+            _retention_task: self.keeper,
         };
         host.keep_only_chosen_tools();
         Ok(host)
     }
 }
 
-fn open_store(settings: &Settings, purpose: Purpose) -> Result<Option<Store>, Error> {
+fn open_store(settings: &Settings, purpose: LoadPurpose) -> Result<Option<Store>, Error> {
     let dir = settings.store.as_ref().filter(|dir| match purpose {
-        Purpose::Look => false,
-        Purpose::Judge => dir.exists(),
-        Purpose::Run => true,
+        LoadPurpose::List => false,
+        LoadPurpose::Explain => dir.exists(),
+        LoadPurpose::Run => true,
     });
-    dir.map(|dir| Store::open(dir).of_store()).transpose()
+    dir.map(|dir| Store::open(dir).store_error()).transpose()
 }
 
 /// Creates the runtime, with a cache if there is a directory for it.
@@ -375,29 +376,29 @@ pub fn runtime(
     cache_dir: Option<PathBuf>,
     max_concurrent: usize,
     compiler: Compiler,
-    say: &Say,
+    say: &MessageSink,
 ) -> Result<Runtime, Error> {
     let runtime = Runtime::new(RuntimeSettings {
         cache_dir,
         compiler,
         max_concurrent,
     })
-    .internal()?;
+    .internal_error()?;
     for warning in runtime.warnings() {
-        say(&format!("warning: {}", text::inline(warning, 500)));
+        say(&format!("warning: {}", text::escape_line(warning, 500)));
     }
     Ok(runtime)
 }
 
-type Read = (PathBuf, Result<Loaded, String>, Duration);
+type LoadResult = (PathBuf, Result<Loaded, String>, Duration);
 
 /// Loads all files concurrently and returns them in order, so that every start assigns the same tool names.
-async fn read_all(
+async fn load_all(
     runtime: &Runtime,
     files: Vec<PathBuf>,
     compiled: impl Fn(CompiledPlugin<'_>),
-) -> Vec<Read> {
-    let turns = Arc::new(Semaphore::new(LOADERS));
+) -> Vec<LoadResult> {
+    let turns = Arc::new(Semaphore::new(MAX_CONCURRENT_LOADS));
     let mut tasks = JoinSet::new();
     for (index, path) in files.iter().cloned().enumerate() {
         let (runtime, turns) = (runtime.clone(), Arc::clone(&turns));
@@ -411,13 +412,13 @@ async fn read_all(
     let mut done = BTreeMap::new();
     while let Some(result) = tasks.join_next().await {
         if let Ok((index, loaded, took)) = result {
-            let is_new = loaded.as_ref().is_ok_and(|loaded| !loaded.from_cache());
+            let is_new = loaded.as_ref().is_ok_and(|loaded| !loaded.is_from_cache());
             done.insert(index, (loaded, took));
             if is_new {
                 compiled(CompiledPlugin {
                     path: &files[index],
                     done: done.len(),
-                    of: files.len(),
+                    total: files.len(),
                 });
             }
         }
@@ -437,28 +438,32 @@ async fn read_all(
 }
 
 /// A plugin with its grants that is not registered yet.
-struct Granted {
-    served: Served,
+struct PluginWithGrants {
+    served: ServedPlugin,
     info: PluginInfo,
     plugin: Arc<Plugin>,
 }
 
 fn grant(
     settings: &Settings,
-    granter: &mut Granter,
-    outlets: &Outlets,
+    granter: &mut ScopeOpener,
+    outlets: &HostResources,
     loaded: Loaded,
     staging: Option<Staging>,
-) -> Result<Granted, String> {
+) -> Result<PluginWithGrants, String> {
     let manifest = loaded.manifest().clone();
-    let mut plan = plan(&manifest, settings, outlets.output());
+    let mut plan = plan_grants(&manifest, settings, outlets.output_directory());
     for path in plan
-        .own
+        .provided
         .iter()
         .filter(|path| path.guest.starts_with("/memory/"))
     {
-        let base = settings.beyond.memory.as_deref().unwrap_or(&path.host);
-        make_private_below(base, &path.host).map_err(|error| format!("memory: {error}"))?;
+        let base = settings
+            .external_access
+            .memory
+            .as_deref()
+            .unwrap_or(&path.host);
+        create_private_dir_all(base, &path.host).map_err(|error| format!("memory: {error}"))?;
     }
     plan.capabilities.net = outlets
         .net_for(&manifest)
@@ -466,28 +471,28 @@ fn grant(
     plan.capabilities.programs = outlets.programs_for(&manifest);
     let scope = granter.grant(&plan).map_err(|error| error.to_string())?;
     let processes = outlets.processes().filter(|_| reads_output(&plan));
-    let own = own::folders(&manifest, settings, processes);
-    let folders = folders(&scope, &plan.own);
+    let own = provided_directories::session_directories(&manifest, settings, processes);
+    let folders = granted_directories(&scope, &plan.provided);
     // Variables that are unset or not UTF-8 are not granted.
     let env: Vec<(String, String)> = plan
         .env
         .into_iter()
         .filter_map(|name| {
-            let own = settings.beyond.variables.get(&name).cloned();
+            let own = settings.external_access.variables.get(&name).cloned();
             let value = own.or_else(|| std::env::var(&name).ok());
             Some((name, value?))
         })
         .collect();
-    let served = Served {
+    let served = ServedPlugin {
         path: loaded.path().to_owned(),
-        from_cache: loaded.from_cache(),
-        took: Duration::ZERO,
+        from_cache: loaded.is_from_cache(),
+        load_time: Duration::ZERO,
         digest: loaded.digest(),
         size: loaded.size(),
         tools: Vec::new(),
-        folders,
+        directories: folders,
         env: env.iter().map(|(name, _)| name.clone()).collect(),
-        beyond: plan.beyond,
+        capability_names: plan.capability_names,
         limits: plan.limits.clone(),
         manifest,
     };
@@ -499,7 +504,7 @@ fn grant(
     };
     let plugin = loaded
         .grant(PluginGrants {
-            own,
+            session_dirs: own,
             scope,
             env,
             limits: plan.limits,
@@ -507,19 +512,21 @@ fn grant(
             capabilities: plan.capabilities,
         })
         .map_err(|error| error.to_string())?;
-    Ok(Granted {
+    Ok(PluginWithGrants {
         served,
         info,
         plugin: Arc::new(plugin),
     })
 }
 
-fn reads_output(plan: &Plan) -> bool {
-    plan.own.iter().any(|folder| folder.guest == OUTPUT)
+fn reads_output(plan: &GrantPlan) -> bool {
+    plan.provided
+        .iter()
+        .any(|folder| folder.guest == OUTPUT_PATH)
 }
 
-fn folders(scope: &Scope, own: &[AllowedPath]) -> Vec<Folder> {
-    let granted = scope.roots().iter().map(|root| Folder {
+fn granted_directories(scope: &Scope, own: &[AllowedPath]) -> Vec<GrantedDirectory> {
+    let granted = scope.roots().iter().map(|root| GrantedDirectory {
         guest: root.guest().to_owned(),
         host: root.host().to_owned(),
         access: match root.access() {
@@ -527,7 +534,7 @@ fn folders(scope: &Scope, own: &[AllowedPath]) -> Vec<Folder> {
             toolhost_vfs::Access::ReadWrite => "rw",
         },
     });
-    let own = own.iter().map(|folder| Folder {
+    let own = own.iter().map(|folder| GrantedDirectory {
         guest: folder.guest.clone(),
         host: folder.host.clone(),
         access: folder.access.as_str(),
@@ -535,8 +542,8 @@ fn folders(scope: &Scope, own: &[AllowedPath]) -> Vec<Folder> {
     granted.chain(own).collect()
 }
 
-fn register(kernel: &Kernel, granted: Granted) -> Result<Served, String> {
-    let Granted {
+fn register(kernel: &Kernel, granted: PluginWithGrants) -> Result<ServedPlugin, String> {
+    let PluginWithGrants {
         mut served,
         info,
         plugin,
@@ -549,32 +556,40 @@ fn register(kernel: &Kernel, granted: Granted) -> Result<Served, String> {
 
 fn hook_entries<'a>(
     settings: &Settings,
-    granted: impl Iterator<Item = &'a Granted>,
+    granted: impl Iterator<Item = &'a PluginWithGrants>,
 ) -> (Vec<HookEntry>, Vec<String>) {
     let candidates: Vec<_> = granted
-        .map(|one| hooks::Candidate {
+        .map(|one| hooks::LoadedPlugin {
             name: one.info.name.clone(),
             plugin: Arc::clone(&one.plugin),
         })
         .collect();
-    hooks::entries(&settings.hooks, &candidates)
+    hooks::create_hooks(&settings.hooks, &candidates)
 }
 
 impl Host {
     /// Stops all started programs and flushes records to disk.
-    pub async fn finish(&self) -> Result<(), Error> {
-        self.outlets.close().await;
-        self.kernel.flush().await.of_store()
+    pub async fn shut_down(&self) -> Result<(), Error> {
+        self.resources.shut_down().await;
+        self.kernel.flush().await.store_error()
     }
 
     /// Whether plugins request files but no directory is granted, so that every path is "not found".
-    pub fn lacks_folders(&self) -> bool {
-        let asks = |served: &Served| plan(&served.manifest, &self.settings, None).files.is_some();
-        self.plugins.iter().any(asks) && self.plugins.iter().all(|served| served.folders.is_empty())
+    pub fn lacks_grants(&self) -> bool {
+        let asks = |served: &ServedPlugin| {
+            plan_grants(&served.manifest, &self.settings, None)
+                .files
+                .is_some()
+        };
+        self.plugins.iter().any(asks)
+            && self
+                .plugins
+                .iter()
+                .all(|served| served.directories.is_empty())
     }
 
     /// Warnings about the rules with respect to the loaded tools.
-    pub fn findings(&self) -> Vec<Diagnostic> {
+    pub fn rule_warnings(&self) -> Vec<Diagnostic> {
         let registry = self.kernel.registry();
         let tools: Vec<&Descriptor> = registry.list_all().map(|entry| &*entry.tool).collect();
         self.settings.policy.check(&tools)

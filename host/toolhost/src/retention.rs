@@ -10,10 +10,10 @@ use std::time::{Duration, SystemTime};
 use tokio::task::JoinHandle;
 use toolhost_kernel::Clock;
 use toolhost_runtime::Staging;
-use toolhost_store::{DroppedRecords, KeepRecords, Store, StoreError};
-use toolhost_vfs::Swept;
+use toolhost_store::{DroppedRecords, RecordRetention, Store, StoreError};
+use toolhost_vfs::SweepStats;
 
-use crate::places::Places;
+use crate::host_paths::HostPaths;
 use crate::settings::RetentionSettings;
 use crate::staging;
 
@@ -28,9 +28,9 @@ pub struct RemovedFiles {
 }
 
 /// The background task; aborted on drop.
-pub struct Keeper(JoinHandle<()>);
+pub struct RetentionTask(JoinHandle<()>);
 
-impl Drop for Keeper {
+impl Drop for RetentionTask {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -38,9 +38,9 @@ impl Drop for Keeper {
 
 impl RetentionSettings {
     /// The limits on records at this moment.
-    pub fn records(&self) -> KeepRecords {
+    pub fn record_limits(&self) -> RecordRetention {
         let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
-        KeepRecords {
+        RecordRetention {
             now_ms: Clock::system().now().0,
             max_age_ms: self.records_age.map(millis),
             max_bytes: self.records_size,
@@ -53,37 +53,37 @@ impl RetentionSettings {
 pub fn start(
     store: Store,
     staging: Staging,
-    places: Places,
+    places: HostPaths,
     settings: RetentionSettings,
-) -> Keeper {
-    Keeper(tokio::spawn(async move {
+) -> RetentionTask {
+    RetentionTask(tokio::spawn(async move {
         let mut looks = tokio::time::interval(INTERVAL);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             looks.tick().await;
-            let _ = records(&store, &settings, None).await;
+            let _ = prune_records(&store, &settings, None).await;
             staging::sweep(&store, &staging, &settings);
             let places = places.clone();
-            let _ = tokio::task::spawn_blocking(move || files(&places, &settings)).await;
+            let _ = tokio::task::spawn_blocking(move || remove_old_files(&places, &settings)).await;
         }
     }))
 }
 
 /// Deletes old records, up to the step `until` if given.
-pub async fn records(
+pub async fn prune_records(
     store: &Store,
     settings: &RetentionSettings,
     until: Option<i64>,
 ) -> Result<DroppedRecords, StoreError> {
-    store.prune(settings.records(), until).await
+    store.prune(settings.record_limits(), until).await
 }
 
 /// Deletes old undo data. Returns `None` if an unfinished commit cannot be read, because it may need any of the data.
-pub fn contents(
+pub fn sweep_undo_data(
     store: &Store,
     staging: &Staging,
     settings: &RetentionSettings,
-) -> Option<std::io::Result<Swept>> {
+) -> Option<std::io::Result<SweepStats>> {
     staging::sweep_now(store, staging, settings)
 }
 
@@ -93,7 +93,7 @@ fn has_suffix(name: &str, suffix: &str) -> bool {
 }
 
 /// Removes compiled code and logs, which are created again when needed.
-pub fn files(places: &Places, settings: &RetentionSettings) -> [RemovedFiles; 2] {
+pub fn remove_old_files(places: &HostPaths, settings: &RetentionSettings) -> [RemovedFiles; 2] {
     let cache = places.cache.as_deref();
     let logs = places.state.as_ref().map(|state| state.join("logs"));
     let is_code = |name: &str| has_suffix(name, ".code");
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_files_go_until_the_rest_fits() {
+    fn the_oldest_files_are_removed_until_the_rest_fits() {
         let hour = Duration::from_hours(1);
         for (max_age, max_bytes, left) in [
             (None, None, &["a.code", "b.code", "c.code"][..]),

@@ -8,15 +8,15 @@ use std::time::Duration;
 use toolhost_contract::{Access, LimitsTable, PluginName, Policy, ToolName, VersionReq};
 use toolhost_kernel::{AbTest, Durability, OnDuplicate, schedule};
 
-use crate::places::Places;
+use crate::host_paths::HostPaths;
 
-mod beyond;
 mod commands;
+mod external_access;
 mod hooks;
 mod retention;
 
-pub use beyond::{AgentSettings, BeyondSettings, SecretSettings, SecretValue};
-pub use commands::files_of_command;
+pub use commands::command_files;
+pub use external_access::{AgentSettings, ExternalAccessSettings, SecretSettings, SecretValue};
 pub use hooks::{HookKind, HookSettings};
 pub use retention::RetentionSettings;
 
@@ -28,7 +28,7 @@ pub struct Settings {
     pub paths: Vec<AllowedPath>,
     /// Names of environment variables that plugins may request.
     pub env: BTreeSet<String>,
-    pub beyond: BeyondSettings,
+    pub external_access: ExternalAccessSettings,
     pub per_plugin: BTreeMap<PluginName, PluginSettings>,
     pub policy: Arc<Policy>,
     /// Hooks in the order in which they run; the cache is last.
@@ -44,11 +44,11 @@ pub struct Settings {
     pub timeout: Option<Duration>,
     /// Maximum duration of every call.
     pub max_timeout: Option<Duration>,
-    pub pools: schedule::Limits,
+    pub pools: schedule::PoolLimits,
     /// Number of users with separate quotas, to size the pool of sandboxes.
     pub users: usize,
     pub on_duplicate: OnDuplicate,
-    pub places: Places,
+    pub host_paths: HostPaths,
     /// Directory of the store; `None` keeps no records.
     pub store: Option<PathBuf>,
     pub durability: Durability,
@@ -121,7 +121,7 @@ impl Default for Excludes {
 
 impl Excludes {
     /// All patterns. Later ones take precedence, so that `!NAME` re-includes a default.
-    pub fn all(&self) -> Vec<String> {
+    pub fn all_patterns(&self) -> Vec<String> {
         let defaults = self.defaults.then_some(toolhost_vfs::DEFAULT_EXCLUDES);
         let defaults = defaults.into_iter().flatten().map(ToString::to_string);
         defaults.chain(self.patterns.iter().cloned()).collect()
@@ -142,7 +142,7 @@ impl Default for Settings {
             plugins: Vec::new(),
             paths: Vec::new(),
             env: BTreeSet::new(),
-            beyond: BeyondSettings::default(),
+            external_access: ExternalAccessSettings::default(),
             per_plugin: BTreeMap::new(),
             policy: Arc::default(),
             hooks: Vec::new(),
@@ -153,10 +153,10 @@ impl Default for Settings {
             only_tools: Vec::new(),
             timeout: None,
             max_timeout: None,
-            pools: schedule::Limits::default(),
+            pools: schedule::PoolLimits::default(),
             users: 1,
             on_duplicate: OnDuplicate::default(),
-            places: Places::default(),
+            host_paths: HostPaths::default(),
             store: None,
             durability: Durability::default(),
             retention: RetentionSettings::default(),
@@ -170,9 +170,9 @@ impl Default for Settings {
 
 impl Settings {
     /// The settings of the kernel.
-    pub fn kernel(&self) -> toolhost_kernel::Settings {
+    pub fn kernel(&self) -> toolhost_kernel::KernelSettings {
         let capped = |timeout: Duration| self.max_timeout.map_or(timeout, |max| timeout.min(max));
-        toolhost_kernel::Settings {
+        toolhost_kernel::KernelSettings {
             policy: Arc::clone(&self.policy),
             pools: self.pools,
             project: Some(self.project.display().to_string()),
@@ -190,7 +190,7 @@ impl Settings {
                 .map(|(name, version)| (name.to_string(), version.clone()))
                 .collect(),
             ab_tests: self.ab_tests.clone(),
-            ..toolhost_kernel::Settings::default()
+            ..toolhost_kernel::KernelSettings::default()
         }
     }
 

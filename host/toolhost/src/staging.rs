@@ -5,21 +5,21 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde::Deserialize as _;
-use toolhost_contract::{Recovered, Undo, text};
+use toolhost_contract::{CommitRecovery, RecoveryOutcome, text};
 use toolhost_kernel::undo;
 use toolhost_runtime::Staging;
 use toolhost_store::Store;
-use toolhost_vfs::{Blobs, Change, ContentHash, Image, Swept};
+use toolhost_vfs::{BlobStore, Change, ContentHash, PathState, SweepStats};
 
-use crate::error::{As as _, Error};
-use crate::load::Say;
-use crate::scratch::Scratch;
+use crate::error::{Error, ErrorKindExt as _};
+use crate::load::MessageSink;
+use crate::scratch_dir::ScratchDir;
 use crate::settings::RetentionSettings;
 
 /// The staging area in the store, where replaced content is kept for undo.
-pub fn of_store(store: &Store) -> Result<Staging, Error> {
-    let blobs = Blobs::open(&store.blobs_dir().of_store()?).of_store()?;
-    let stages = store.stage_dir().of_store()?;
+pub fn open_in_store(store: &Store) -> Result<Staging, Error> {
+    let blobs = BlobStore::open(&store.blobs_dir().store_error()?).store_error()?;
+    let stages = store.stage_dir().store_error()?;
     Ok(Staging {
         // The next start identifies the owner by this name.
         stages: stages.join(format!("{}-calls", store.owner())),
@@ -28,9 +28,9 @@ pub fn of_store(store: &Store) -> Result<Staging, Error> {
 }
 
 /// A temporary staging area, for a host without a store. Changes cannot be undone after the process has exited.
-pub fn temporary() -> Result<(Staging, Scratch), Error> {
-    let dir = Scratch::new("stage").internal()?;
-    let blobs = Blobs::open(&dir.path().join("blobs")).internal()?;
+pub fn open_temporary() -> Result<(Staging, ScratchDir), Error> {
+    let dir = ScratchDir::new("stage").internal_error()?;
+    let blobs = BlobStore::open(&dir.path().join("blobs")).internal_error()?;
     let staging = Staging {
         stages: dir.path().join("stage"),
         blobs: Arc::new(blobs),
@@ -40,11 +40,11 @@ pub fn temporary() -> Result<(Staging, Scratch), Error> {
 
 /// Deletes old undo data on a background thread. A failure is retried at the next run.
 pub fn sweep(store: &Store, staging: &Staging, settings: &RetentionSettings) {
-    let Some(keep) = needed(store) else {
+    let Some(keep) = required_content(store) else {
         return;
     };
     let blobs = Arc::clone(&staging.blobs);
-    let (bytes, age) = bounds(settings);
+    let (bytes, age) = undo_limits(settings);
     // Does not hold the store, because dropping its last clone waits for writes and this thread is not joined.
     std::thread::spawn(move || blobs.sweep(bytes, age, SystemTime::now(), &keep));
 }
@@ -54,56 +54,60 @@ pub fn sweep_now(
     store: &Store,
     staging: &Staging,
     settings: &RetentionSettings,
-) -> Option<std::io::Result<Swept>> {
-    let keep = needed(store)?;
-    let (bytes, age) = bounds(settings);
+) -> Option<std::io::Result<SweepStats>> {
+    let keep = required_content(store)?;
+    let (bytes, age) = undo_limits(settings);
     Some(staging.blobs.sweep(bytes, age, SystemTime::now(), &keep))
 }
 
-fn bounds(settings: &RetentionSettings) -> (u64, Duration) {
+fn undo_limits(settings: &RetentionSettings) -> (u64, Duration) {
     let bytes = settings.undo_size.unwrap_or(u64::MAX);
     (bytes, settings.undo_age.unwrap_or(Duration::MAX))
 }
 
 /// The data that unfinished commits may need, or `None` if one of them cannot be read.
-fn needed(store: &Store) -> Option<HashSet<ContentHash>> {
+fn required_content(store: &Store) -> Option<HashSet<ContentHash>> {
     let mut needed = HashSet::new();
     for row in store.begun_commits().ok()? {
         for change in Vec::<Change>::deserialize(&row.body).ok()? {
-            needed.extend([&change.before, &change.after].into_iter().filter_map(hash));
+            needed.extend(
+                [&change.before, &change.after]
+                    .into_iter()
+                    .filter_map(content_hash),
+            );
         }
     }
     Some(needed)
 }
 
-fn hash(image: &Image) -> Option<ContentHash> {
+fn content_hash(image: &PathState) -> Option<ContentHash> {
     match image {
-        Image::File(file) => Some(file.hash),
-        Image::Absent | Image::Dir { .. } | Image::Link { .. } => None,
+        PathState::File(file) => Some(file.hash),
+        PathState::Absent | PathState::Dir { .. } | PathState::Link { .. } => None,
     }
 }
 
 /// Completes or rolls back interrupted commits.
-pub async fn recover(store: &Store, staging: &Staging, say: &Say) -> Result<(), Error> {
-    let files: Arc<dyn Undo> = Arc::new(staging.clone());
+pub async fn recover(store: &Store, staging: &Staging, say: &MessageSink) -> Result<(), Error> {
+    let files: Arc<dyn CommitRecovery> = Arc::new(staging.clone());
     for (row, recovered) in undo::recover(store, &files, toolhost_kernel::Clock::system().now())
         .await
-        .of_store()?
+        .store_error()?
     {
         let what = format!(
             "note: the changes of call {} were interrupted because its host exited",
-            text::inline(&row.call, 100)
+            text::escape_line(&row.call, 100)
         );
         match recovered {
-            Ok(Recovered::Whole) => say(&format!("{what}; they were completed")),
-            Ok(Recovered::Nothing) => say(&format!("{what}; they were rolled back")),
-            Ok(Recovered::NothingBut(places)) => say(&format!(
+            Ok(RecoveryOutcome::Committed) => say(&format!("{what}; they were completed")),
+            Ok(RecoveryOutcome::RolledBack) => say(&format!("{what}; they were rolled back")),
+            Ok(RecoveryOutcome::PartiallyRolledBack(places)) => say(&format!(
                 "{what}; they were rolled back except for files that have changed since: {}",
-                text::block(&places.join("; "), 4_000)
+                text::escape_lines(&places.join("; "), 4_000)
             )),
             Err(error) => say(&format!(
                 "warning: {what} and could not be rolled back: {}",
-                text::block(&error.message, 2_000)
+                text::escape_lines(&error.message, 2_000)
             )),
         }
     }

@@ -4,16 +4,16 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 use toolhost_contract::format::{
-    Answered, Format, FormatError, Listed, Names, Tool, Wanted, restore,
+    AnsweredCall, Format, FormatError, FormattedTools, ModelCall, NameMap, ListedTool, restore,
 };
-use toolhost_contract::profile::{Others, Profile};
+use toolhost_contract::profile::{Profile, UnmappedTools};
 use toolhost_contract::{CallError, CallId, ErrorClass, ToolName};
 use toolhost_kernel::{BatchCall, BatchError, Kernel, Report};
 
 use crate::load::Host;
 
 /// The profile that the model uses, and whether it sees other tools.
-pub type View = (Profile, Others);
+pub type ProfileView = (Profile, UnmappedTools);
 
 /// Why a turn was not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,21 +26,23 @@ pub enum TurnError {
 
 impl Host {
     /// The tools in the request format of a model API.
-    pub fn tools_for(&self, format: Format) -> Listed {
+    pub fn tools_for(&self, format: Format) -> FormattedTools {
         let registry = self.kernel.registry();
-        let shown = registry.lens(Profile::Native, Others::default()).show();
-        let tools: Vec<Tool> = shown
+        let shown = registry
+            .for_profile(Profile::Native, UnmappedTools::default())
+            .list();
+        let tools: Vec<ListedTool> = shown
             .iter()
             .filter_map(|one| {
                 let entry = registry.get(one.canonical.as_str())?;
-                self.kernel.lists(entry).then(|| Tool {
+                self.kernel.is_listed(entry).then(|| ListedTool {
                     name: &one.name,
                     tool: &one.descriptor,
                     hints: entry.hints(),
                 })
             })
             .collect();
-        format.tools(&tools, false)
+        format.tool_list(&tools, false)
     }
 
     /// Runs one model turn. Takes the API's response and returns the additions to the next request, or `None` if the
@@ -50,8 +52,8 @@ impl Host {
         if wanted.is_empty() {
             return Ok(None);
         }
-        let view = (Profile::Native, Others::default());
-        let mut calls = calls(&self.kernel, view, format, &wanted);
+        let view = (Profile::Native, UnmappedTools::default());
+        let mut calls = calls_of_turn(&self.kernel, view, format, &wanted);
         for call in &mut calls {
             // Some APIs repeat ids in each turn, but records need unique ids.
             call.id = CallId(format!("c-{}", toolhost_kernel::id::random()));
@@ -61,7 +63,7 @@ impl Host {
             .map(|call| (call.tool.clone(), call.input.clone()))
             .collect();
         let reports = self.batch(calls).await?;
-        Ok(Some(answer(
+        Ok(Some(format_answer(
             &self.kernel,
             view,
             format,
@@ -73,32 +75,32 @@ impl Host {
 }
 
 /// Maximum length of an API's id that becomes part of the call id.
-const MAX_ID: usize = 64;
+const MAX_ID_BYTES: usize = 64;
 
 /// The calls to run, in call order, with inputs converted to the tools' schemas.
-pub fn calls(
+pub fn calls_of_turn(
     kernel: &Kernel,
-    (profile, others): View,
+    (profile, others): ProfileView,
     format: Format,
-    wanted: &[Wanted],
+    wanted: &[ModelCall],
 ) -> Vec<BatchCall> {
     let registry = kernel.registry();
-    let shown = registry.lens(profile, others).show();
-    let names = Names::new(format, shown.iter().map(|tool| tool.name.as_str()));
+    let shown = registry.for_profile(profile, others).list();
+    let names = NameMap::new(format, shown.iter().map(|tool| tool.name.as_str()));
     let mut ids = HashSet::new();
     let mut calls = Vec::new();
     for (index, call) in wanted.iter().enumerate() {
-        if call.wrong.is_some() {
+        if call.error.is_some() {
             continue;
         }
         // The API's ids can be missing or duplicate; call ids cannot.
         let label = call.label();
-        let id = if label.len() <= MAX_ID && ids.insert(label.clone()) {
+        let id = if label.len() <= MAX_ID_BYTES && ids.insert(label.clone()) {
             label
         } else {
             format!("#{}", index + 1)
         };
-        let name = names.own(&call.name).to_owned();
+        let name = names.to_tool(&call.name).to_owned();
         let mut input = call.input.clone();
         if let Some(tool) = shown.iter().find(|tool| tool.name == name) {
             restore(&tool.descriptor.input_schema, &mut input);
@@ -113,16 +115,16 @@ pub fn calls(
 }
 
 /// The API's next input. `calls` and `reports` are those of the calls that ran.
-pub fn answer(
+pub fn format_answer(
     kernel: &Kernel,
-    (profile, others): View,
+    (profile, others): ProfileView,
     format: Format,
-    wanted: &[Wanted],
+    wanted: &[ModelCall],
     calls: &[(String, Value)],
     reports: &[Report],
 ) -> Value {
     let registry = kernel.registry();
-    let lens = registry.lens(profile, others);
+    let lens = registry.for_profile(profile, others);
     let mut ran = calls.iter().zip(reports);
     let results: Vec<_> = wanted
         .iter()
@@ -131,7 +133,7 @@ pub fn answer(
                 let error = CallError::new(ErrorClass::InvalidInput, reason);
                 lens.render(&call.name, &call.input, &Err(error))
             };
-            match (&call.wrong, &mut ran) {
+            match (&call.error, &mut ran) {
                 (Some(reason), _) => refused(reason),
                 (None, ran) => match ran.next() {
                     Some(((tool, input), report)) => {
@@ -143,10 +145,10 @@ pub fn answer(
             }
         })
         .collect();
-    let answered: Vec<Answered> = wanted
+    let answered: Vec<AnsweredCall> = wanted
         .iter()
         .zip(&results)
-        .map(|(call, result)| Answered { call, result })
+        .map(|(call, result)| AnsweredCall { call, result })
         .collect();
-    format.answer(&answered)
+    format.format_results(&answered)
 }

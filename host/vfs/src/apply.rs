@@ -19,13 +19,13 @@
 mod check;
 mod error;
 mod items;
-mod middle;
-mod moves;
 mod plan;
 mod prepare;
 mod recover;
+mod renames;
 mod roots;
 mod run;
+mod structural;
 
 use std::{collections::HashMap, path::PathBuf};
 
@@ -35,35 +35,39 @@ pub use self::{
     roots::Roots,
 };
 use self::{plan::Plan, run::Run};
-use crate::{BaseStat, Blobs, Change};
+use crate::{BaseStat, BlobStore, Change};
 
 /// One change to apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Op {
+pub struct FileOp {
     pub change: Change,
     /// The new content, if the change has one. If `None`, it is read from the blob store.
-    pub source: Option<Source>,
+    pub source: Option<ContentSource>,
     /// Metadata of the file before it is changed, moved or removed. While it matches, the file is not read again.
     pub base: Option<BaseStat>,
 }
 
 /// Where the content of a changed file comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum ContentSource {
     /// Renamed to its target. It is lost if the changes fail midway.
-    Take(PathBuf),
+    Move(PathBuf),
     /// Copied.
-    Keep(PathBuf),
+    Copy(PathBuf),
 }
 
 /// Checks that all paths are unchanged since the call read them. An empty list means no conflict.
-pub fn check(roots: &Roots, ops: &[Op]) -> Result<Vec<Conflict>, ApplyError> {
+pub fn check(roots: &Roots, ops: &[FileOp]) -> Result<Vec<Conflict>, ApplyError> {
     check::conflicts(roots, &Plan::of(&changes(ops), "")?, ops)
 }
 
 /// Saves all content that a rollback or an undo needs. Durable on return.
-pub fn keep_before(roots: &Roots, ops: &[Op], blobs: &Blobs) -> Result<(), ApplyError> {
-    check::keep(roots, &Plan::of(&changes(ops), "")?, blobs)
+pub fn save_before_images(
+    roots: &Roots,
+    ops: &[FileOp],
+    blobs: &BlobStore,
+) -> Result<(), ApplyError> {
+    check::save_before_images(roots, &Plan::of(&changes(ops), "")?, blobs)
 }
 
 /// Applies all changes, or none. Durable on return.
@@ -72,18 +76,18 @@ pub fn keep_before(roots: &Roots, ops: &[Op], blobs: &Blobs) -> Result<(), Apply
 /// file system operation.
 pub fn apply(
     roots: &Roots,
-    mut ops: Vec<Op>,
+    mut ops: Vec<FileOp>,
     id: &str,
-    blobs: &Blobs,
+    blobs: &BlobStore,
     step: &mut dyn FnMut(&str),
 ) -> Result<(), ApplyError> {
     let plan = &Plan::of(&changes(&ops), id)?;
-    keep_shared(&mut ops);
+    copy_shared_sources(&mut ops);
     let mut run = Run::new(roots, plan, id, blobs, step);
     let Err(cause) = run.apply(&ops) else {
         return Ok(());
     };
-    match run.put_back_all(run.begun) {
+    match run.roll_back(run.begun) {
         Ok(left) if left.is_empty() => Err(cause),
         Ok(left) => Err(ApplyError::NotReverted {
             cause: Box::new(cause),
@@ -98,7 +102,7 @@ pub fn apply(
 
 /// Checks that all paths are still as the changes left them. An empty list means no conflict.
 pub fn check_undo(roots: &Roots, changes: &[Change]) -> Result<Vec<Conflict>, ApplyError> {
-    check(roots, &undoing(changes))
+    check(roots, &undo_ops(changes))
 }
 
 /// Undoes all changes, or none, and saves the content that they had written, so that the undo can be undone.
@@ -106,15 +110,15 @@ pub fn undo(
     roots: &Roots,
     changes: &[Change],
     id: &str,
-    blobs: &Blobs,
+    blobs: &BlobStore,
     step: &mut dyn FnMut(&str),
 ) -> Result<(), ApplyError> {
-    let ops = undoing(changes);
+    let ops = undo_ops(changes);
     let conflicts = check(roots, &ops)?;
     if !conflicts.is_empty() {
-        return Err(ApplyError::Changed(conflicts));
+        return Err(ApplyError::Conflicts(conflicts));
     }
-    keep_before(roots, &ops, blobs)?;
+    save_before_images(roots, &ops, blobs)?;
     apply(roots, ops, id, blobs, step)
 }
 
@@ -126,33 +130,33 @@ pub fn recover(
     roots: &Roots,
     changes: &[Change],
     id: &str,
-    blobs: &Blobs,
+    blobs: &BlobStore,
     step: &mut dyn FnMut(&str),
 ) -> Result<Vec<Conflict>, ApplyError> {
     let plan = &Plan::of(changes, id)?;
-    Run::new(roots, plan, id, blobs, step).put_back_all(plan.steps.len())
+    Run::new(roots, plan, id, blobs, step).roll_back(plan.steps.len())
 }
 
 /// A file that is moved to two targets cannot be renamed to both.
-fn keep_shared(ops: &mut [Op]) {
+fn copy_shared_sources(ops: &mut [FileOp]) {
     let mut uses: HashMap<PathBuf, usize> = HashMap::new();
     for op in ops.iter() {
-        if let Some(Source::Take(path)) = &op.source {
+        if let Some(ContentSource::Move(path)) = &op.source {
             *uses.entry(path.clone()).or_default() += 1;
         }
     }
     for op in ops {
-        if let Some(Source::Take(path)) = &op.source
+        if let Some(ContentSource::Move(path)) = &op.source
             && uses.get(path).is_some_and(|uses| *uses > 1)
         {
-            op.source = Some(Source::Keep(path.clone()));
+            op.source = Some(ContentSource::Copy(path.clone()));
         }
     }
 }
 
 /// Whether [`apply`] finished. Later changes by other processes do not count.
-pub fn is_made(id: &str, blobs: &Blobs) -> bool {
-    blobs.is_marked(&run::made(id))
+pub fn is_applied(id: &str, blobs: &BlobStore) -> bool {
+    blobs.is_marked(&run::applied_marker(id))
 }
 
 /// Removes prepared and displaced files after a crash at the end of [`apply`], when all changes are applied.
@@ -162,19 +166,19 @@ pub fn tidy(
     roots: &Roots,
     changes: &[Change],
     id: &str,
-    blobs: &Blobs,
+    blobs: &BlobStore,
     step: &mut dyn FnMut(&str),
 ) -> Result<Vec<Conflict>, ApplyError> {
     let plan = &Plan::of(changes, id)?;
-    Run::new(roots, plan, id, blobs, step).put_back_all(0)
+    Run::new(roots, plan, id, blobs, step).roll_back(0)
 }
 
-fn changes(ops: &[Op]) -> Vec<Change> {
+fn changes(ops: &[FileOp]) -> Vec<Change> {
     ops.iter().map(|op| op.change.clone()).collect()
 }
 
-fn undoing(changes: &[Change]) -> Vec<Op> {
-    let op = |change| Op {
+fn undo_ops(changes: &[Change]) -> Vec<FileOp> {
+    let op = |change| FileOp {
         change,
         source: None,
         base: None,

@@ -17,8 +17,8 @@ use crate::{FileId, Stat};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     pub at: Location,
-    pub before: Image,
-    pub after: Image,
+    pub before: PathState,
+    pub after: PathState,
     /// The entry was moved from this path with all its contents. `before` is then [`Image::Absent`], and changes
     /// inside it are listed under the new path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,9 +37,9 @@ pub struct Location {
 /// State of a path at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
-pub enum Image {
+pub enum PathState {
     Absent,
-    File(FileImage),
+    File(FileState),
     Dir { mode: u32 },
     Link { target: LinkTarget },
 }
@@ -93,7 +93,7 @@ impl<'de> Deserialize<'de> for LinkTarget {
 
 /// A regular file. Two files with the same hash, size and mode count as equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileImage {
+pub struct FileState {
     pub hash: ContentHash,
     pub size: u64,
     /// Permission bits.

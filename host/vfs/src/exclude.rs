@@ -67,7 +67,7 @@ impl DeniedPaths {
         Self(Arc::new(denies))
     }
 
-    pub(crate) fn holds(&self, path: &Path) -> bool {
+    pub(crate) fn contains(&self, path: &Path) -> bool {
         (self.0)(path)
     }
 }
@@ -88,7 +88,7 @@ struct Patterns {
     /// glob would compile to a regular expression, which is ten times slower.
     globs: Gitignore,
     /// A pattern such as `!d/` exists: it can include a directory where a file of that name stays excluded.
-    lets_directories_in: bool,
+    reincludes_directories: bool,
 }
 
 impl Excludes {
@@ -104,7 +104,7 @@ impl Excludes {
         for pattern in patterns {
             // Patterns that git ignores or reads differently are errors here, because they would leave a secret
             // readable.
-            if let Some(why) = mistake(pattern, host) {
+            if let Some(why) = pattern_error(pattern, host) {
                 return Err(bad(pattern, why.to_owned()));
             }
             builder
@@ -117,7 +117,7 @@ impl Excludes {
             |pattern: &String| pattern.starts_with('!') && pattern.trim_end().ends_with('/');
         Ok(Self(Some(Patterns {
             globs,
-            lets_directories_in: patterns.iter().any(lets_in),
+            reincludes_directories: patterns.iter().any(lets_in),
         })))
     }
 
@@ -129,7 +129,7 @@ impl Excludes {
     ///
     /// `is_dir` is `None` if the type is unknown or the entry is to be created; it is then excluded if any type
     /// would be.
-    pub(crate) fn hide(&self, below: &Path, name: &[u8], is_dir: Option<bool>) -> bool {
+    pub(crate) fn is_excluded(&self, below: &Path, name: &[u8], is_dir: Option<bool>) -> bool {
         let Some(patterns) = &self.0 else {
             return false;
         };
@@ -138,13 +138,13 @@ impl Excludes {
         match is_dir {
             Some(is_dir) => leave_out(is_dir),
             // Every pattern can match a directory.
-            None => leave_out(true) || patterns.lets_directories_in && leave_out(false),
+            None => leave_out(true) || patterns.reincludes_directories && leave_out(false),
         }
     }
 }
 
 /// The reason why a pattern would not exclude anything.
-fn mistake(pattern: &str, host: &Path) -> Option<&'static str> {
+fn pattern_error(pattern: &str, host: &Path) -> Option<&'static str> {
     let body = pattern.strip_prefix('!').unwrap_or(pattern);
     let first = body.chars().next();
     if pattern.starts_with('#') {

@@ -27,14 +27,14 @@ pub struct PathGrant {
 /// A path of the host that no grant can expose, such as config, policy, cache, store and plugin directories. It
 /// need not exist yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Protected {
+pub struct ProtectedPath {
     pub path: PathBuf,
-    pub shield: Shield,
+    pub protection: Protection,
 }
 
 /// How a path is protected, regardless of the grants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Shield {
+pub enum Protection {
     /// Readable within a grant, never writable.
     ReadOnly,
     /// Cannot be opened, listed or queried.

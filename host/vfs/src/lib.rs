@@ -23,39 +23,39 @@
 compile_error!("toolhost-vfs requires Linux's openat2; build for Linux");
 
 #[cfg(target_os = "linux")]
+mod access_marks;
+#[cfg(target_os = "linux")]
 mod apply;
 #[cfg(target_os = "linux")]
-mod blobs;
+mod blob_store;
 #[cfg(target_os = "linux")]
 mod change;
 #[cfg(target_os = "linux")]
 mod dir;
 #[cfg(target_os = "linux")]
+mod dir_location;
+#[cfg(target_os = "linux")]
+mod error;
+#[cfg(target_os = "linux")]
 mod exclude;
 #[cfg(target_os = "linux")]
 mod grant;
-#[cfg(target_os = "linux")]
-mod links;
-#[cfg(target_os = "linux")]
-mod marks;
 #[cfg(target_os = "linux")]
 mod mutate;
 #[cfg(target_os = "linux")]
 mod open;
 #[cfg(target_os = "linux")]
-mod reads;
-#[cfg(target_os = "linux")]
-mod refusal;
+mod read_tracker;
 #[cfg(target_os = "linux")]
 mod roots;
 #[cfg(target_os = "linux")]
 mod scope;
 #[cfg(target_os = "linux")]
-mod site;
-#[cfg(target_os = "linux")]
 mod stage;
 #[cfg(target_os = "linux")]
 mod stat;
+#[cfg(target_os = "linux")]
+mod symlinks;
 #[cfg(target_os = "linux")]
 mod sys;
 #[cfg(target_os = "linux")]
@@ -66,19 +66,19 @@ mod walk;
 #[cfg(target_os = "linux")]
 pub use self::{
     apply::{
-        ApplyError, Conflict, Op, Roots, Source, apply, check, check_undo, inverted, is_made,
-        keep_before, recover, tidy, undo,
+        ApplyError, Conflict, ContentSource, FileOp, Roots, apply, check, check_undo, inverted,
+        is_applied, recover, save_before_images, tidy, undo,
     },
-    blobs::{Blobs, Swept},
-    change::{BaseStat, Change, ContentHash, FileImage, Image, LinkTarget, Location},
-    dir::{DirListing, Entry},
+    blob_store::{BlobStore, SweepStats},
+    change::{BaseStat, Change, ContentHash, FileState, LinkTarget, Location, PathState},
+    dir::{DirEntry, DirListing},
+    error::{PathError, ScopeError},
     exclude::{DEFAULT_EXCLUDES, DeniedPaths},
-    grant::{Access, PathGrant, Protected, Shield},
+    grant::{Access, PathGrant, ProtectedPath, Protection},
     mutate::NewTime,
     open::{OpenHow, Opened},
-    reads::Reads,
-    refusal::{Refusal, ScopeError},
+    read_tracker::ReadTracker,
     scope::{Root, Scope},
-    stage::{Stage, StageError, StageLimits, Staged},
-    stat::{FileId, Kind, Stat},
+    stage::{Stage, StageError, StageLimits, StagedChange},
+    stat::{EntryKind, FileId, Stat},
 };

@@ -6,9 +6,9 @@ use std::{os::fd::BorrowedFd, time::SystemTime};
 use rustix::fs::{AtFlags, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
 use crate::{
-    Access, Kind, Refusal, Scope,
-    links::{check_target, may_point_from},
-    walk::{Found, Last, Place},
+    Access, EntryKind, PathError, Scope,
+    symlinks::{check_moved_links, check_target},
+    walk::{FinalLink, ResolvedEntry, ResolvedPath},
 };
 
 /// New value of a file's access or modification time.
@@ -25,9 +25,9 @@ impl Scope {
         dir: BorrowedFd<'_>,
         access: Access,
         path: &str,
-    ) -> Result<(), Refusal> {
-        let place = self.walk(dir, access, path, Last::Exact)?;
-        may_make_new(&place)?;
+    ) -> Result<(), PathError> {
+        let place = self.walk(dir, access, path, FinalLink::Exact)?;
+        check_create(&place)?;
         Ok(rustix::fs::mkdirat(
             place.parent(),
             place.name.as_slice(),
@@ -40,9 +40,9 @@ impl Scope {
         dir: BorrowedFd<'_>,
         access: Access,
         path: &str,
-    ) -> Result<(), Refusal> {
-        let place = self.walk(dir, access, path, Last::Exact)?;
-        self.may_take_away(&place)?;
+    ) -> Result<(), PathError> {
+        let place = self.walk(dir, access, path, FinalLink::Exact)?;
+        self.check_removable(&place)?;
         Ok(rustix::fs::unlinkat(
             place.parent(),
             place.name.as_slice(),
@@ -55,9 +55,9 @@ impl Scope {
         dir: BorrowedFd<'_>,
         access: Access,
         path: &str,
-    ) -> Result<(), Refusal> {
-        let place = self.walk(dir, access, path, Last::Exact)?;
-        self.may_unlink(&place)?;
+    ) -> Result<(), PathError> {
+        let place = self.walk(dir, access, path, FinalLink::Exact)?;
+        self.check_unlink(&place)?;
         Ok(rustix::fs::unlinkat(
             place.parent(),
             place.name.as_slice(),
@@ -74,12 +74,12 @@ impl Scope {
         new_dir: BorrowedFd<'_>,
         new_access: Access,
         new_path: &str,
-    ) -> Result<(), Refusal> {
-        let from = self.walk(dir, access, path, Last::Exact)?;
-        let to = self.walk(new_dir, new_access, new_path, Last::Exact)?;
-        let moved = self.may_rename(&from, &to)?;
-        may_point_from(moved, &from, &to)?;
-        self.stays_left_out(None, moved, &from, &to)?;
+    ) -> Result<(), PathError> {
+        let from = self.walk(dir, access, path, FinalLink::Exact)?;
+        let to = self.walk(new_dir, new_access, new_path, FinalLink::Exact)?;
+        let moved = self.check_rename(&from, &to)?;
+        check_moved_links(moved, &from, &to)?;
+        self.check_excluded_after_move(None, moved, &from, &to)?;
         Ok(rustix::fs::renameat(
             from.parent(),
             from.name.as_slice(),
@@ -97,11 +97,11 @@ impl Scope {
         new_dir: BorrowedFd<'_>,
         new_access: Access,
         new_path: &str,
-    ) -> Result<(), Refusal> {
-        let from = self.walk(dir, access, path, Last::Exact)?;
-        let to = self.walk(new_dir, new_access, new_path, Last::Exact)?;
-        let linked = self.may_link(&from, &to)?;
-        may_point_from(linked, &from, &to)?;
+    ) -> Result<(), PathError> {
+        let from = self.walk(dir, access, path, FinalLink::Exact)?;
+        let to = self.walk(new_dir, new_access, new_path, FinalLink::Exact)?;
+        let linked = self.check_link(&from, &to)?;
+        check_moved_links(linked, &from, &to)?;
         let flags = AtFlags::empty();
         Ok(rustix::fs::linkat(
             from.parent(),
@@ -120,9 +120,9 @@ impl Scope {
         access: Access,
         target: &str,
         path: &str,
-    ) -> Result<(), Refusal> {
-        let place = self.walk(dir, access, path, Last::Exact)?;
-        may_link_symbolically(&place, target)?;
+    ) -> Result<(), PathError> {
+        let place = self.walk(dir, access, path, FinalLink::Exact)?;
+        check_symlink(&place, target)?;
         Ok(rustix::fs::symlinkat(
             target,
             place.parent(),
@@ -138,14 +138,14 @@ impl Scope {
         follow: bool,
         accessed: NewTime,
         modified: NewTime,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), PathError> {
         let last = if follow {
-            Last::Follow
+            FinalLink::Follow
         } else {
-            Last::FollowIfSlash
+            FinalLink::FollowIfSlash
         };
         let place = self.walk(dir, access, path, last)?;
-        may_set_times(&place)?;
+        check_set_times(&place)?;
         let times = Timestamps {
             last_access: timespec(accessed)?,
             last_modification: timespec(modified)?,
@@ -159,143 +159,151 @@ impl Scope {
         )?)
     }
 
-    pub(crate) fn may_unlink<'p>(&self, place: &'p Place<'_>) -> Result<&'p Found, Refusal> {
+    pub(crate) fn check_unlink<'p>(
+        &self,
+        place: &'p ResolvedPath<'_>,
+    ) -> Result<&'p ResolvedEntry, PathError> {
         if place.access == Access::ReadWrite && place.is_dot() {
-            return Err(Refusal::IsDirectory);
+            return Err(PathError::IsDirectory);
         }
-        let found = self.may_take_away(place)?;
-        if found.stat.kind == Kind::Directory {
-            return Err(Refusal::IsDirectory);
+        let found = self.check_removable(place)?;
+        if found.stat.kind == EntryKind::Directory {
+            return Err(PathError::IsDirectory);
         }
-        no_slash_after(place)?;
+        reject_trailing_slash(place)?;
         Ok(found)
     }
 
     /// Returns the entry to move if the rename is allowed. Does not check its links.
-    pub(crate) fn may_rename<'p>(
+    pub(crate) fn check_rename<'p>(
         &self,
-        from: &'p Place<'_>,
-        to: &Place<'_>,
-    ) -> Result<&'p Found, Refusal> {
+        from: &'p ResolvedPath<'_>,
+        to: &ResolvedPath<'_>,
+    ) -> Result<&'p ResolvedEntry, PathError> {
         // Checked first, so that errors reveal nothing about read-only directories.
         if from.access == Access::ReadOnly || to.access == Access::ReadOnly {
-            return Err(Refusal::NotPermitted);
+            return Err(PathError::NotPermitted);
         }
-        let moved = self.may_take_away(from)?;
-        if to.file_only && moved.stat.kind != Kind::File {
-            return Err(Refusal::NotPermitted);
+        let moved = self.check_removable(from)?;
+        if to.file_only && moved.stat.kind != EntryKind::File {
+            return Err(PathError::NotPermitted);
         }
         if to.is_dot() {
-            return Err(Refusal::Invalid);
+            return Err(PathError::Invalid);
         }
         if to.found.is_some() {
-            self.may_take_away(to)?;
+            self.check_removable(to)?;
         } else {
-            may_make(to)?;
+            check_writable(to)?;
         }
-        if moved.stat.kind != Kind::Directory {
-            no_slash_after(from)?;
-            no_slash_after(to)?;
+        if moved.stat.kind != EntryKind::Directory {
+            reject_trailing_slash(from)?;
+            reject_trailing_slash(to)?;
         }
         Ok(moved)
     }
 
     /// Returns the entry to link if the link is allowed.
-    pub(crate) fn may_link<'p>(
+    pub(crate) fn check_link<'p>(
         &self,
-        from: &'p Place<'_>,
-        to: &Place<'_>,
-    ) -> Result<&'p Found, Refusal> {
+        from: &'p ResolvedPath<'_>,
+        to: &ResolvedPath<'_>,
+    ) -> Result<&'p ResolvedEntry, PathError> {
         if from.access == Access::ReadOnly || to.access == Access::ReadOnly {
-            return Err(Refusal::NotPermitted);
+            return Err(PathError::NotPermitted);
         }
         if from.is_dot() {
-            return Err(Refusal::NotPermitted);
+            return Err(PathError::NotPermitted);
         }
-        let linked = self.may_take_away(from)?;
+        let linked = self.check_removable(from)?;
         // Hard links to devices and sockets are not needed; directories cannot have them.
-        if !matches!(linked.stat.kind, Kind::File | Kind::Symlink)
-            || to.file_only && linked.stat.kind != Kind::File
+        if !matches!(linked.stat.kind, EntryKind::File | EntryKind::Symlink)
+            || to.file_only && linked.stat.kind != EntryKind::File
         {
-            return Err(Refusal::NotPermitted);
+            return Err(PathError::NotPermitted);
         }
-        no_slash_after(from)?;
-        may_make(to)?;
+        reject_trailing_slash(from)?;
+        check_writable(to)?;
         if to.is_dot() || to.found.is_some() {
-            return Err(Refusal::Exists);
+            return Err(PathError::Exists);
         }
-        no_slash_after(to)?;
+        reject_trailing_slash(to)?;
         Ok(linked)
     }
 
     /// Returns the entry if it exists, is writable and is not pinned.
-    pub(crate) fn may_take_away<'p>(&self, place: &'p Place<'_>) -> Result<&'p Found, Refusal> {
+    pub(crate) fn check_removable<'p>(
+        &self,
+        place: &'p ResolvedPath<'_>,
+    ) -> Result<&'p ResolvedEntry, PathError> {
         if place.access == Access::ReadOnly {
-            return Err(Refusal::NotPermitted);
+            return Err(PathError::NotPermitted);
         }
         if place.is_dot() {
-            return Err(Refusal::Invalid);
+            return Err(PathError::Invalid);
         }
-        let found = place.found.as_ref().ok_or(Refusal::NotFound)?;
+        let found = place.found.as_ref().ok_or(PathError::NotFound)?;
         // `found.access` is narrower than the parent's where a read-only grant or a protected path begins here.
         if found.access == Access::ReadOnly || self.rules.marks.is_pinned(found.stat.id) {
-            return Err(Refusal::NotPermitted);
+            return Err(PathError::NotPermitted);
         }
         Ok(found)
     }
 }
 
-fn may_make(place: &Place<'_>) -> Result<(), Refusal> {
-    if place.access == Access::ReadOnly || place.guarded {
-        Err(Refusal::NotPermitted)
+fn check_writable(place: &ResolvedPath<'_>) -> Result<(), PathError> {
+    if place.access == Access::ReadOnly || place.is_protected {
+        Err(PathError::NotPermitted)
     } else {
         Ok(())
     }
 }
 
 /// Checks that a new entry can be created at the place.
-pub(crate) fn may_make_new(place: &Place<'_>) -> Result<(), Refusal> {
+pub(crate) fn check_create(place: &ResolvedPath<'_>) -> Result<(), PathError> {
     // First, so that without write access the error does not depend on whether the name exists.
-    may_make(place)?;
+    check_writable(place)?;
     if place.file_only {
-        return Err(Refusal::NotPermitted);
+        return Err(PathError::NotPermitted);
     }
     if place.is_dot() || place.found.is_some() {
-        return Err(Refusal::Exists);
+        return Err(PathError::Exists);
     }
     Ok(())
 }
 
-pub(crate) fn may_link_symbolically(place: &Place<'_>, target: &str) -> Result<(), Refusal> {
-    may_make_new(place)?;
-    no_slash_after(place)?;
+pub(crate) fn check_symlink(place: &ResolvedPath<'_>, target: &str) -> Result<(), PathError> {
+    check_create(place)?;
+    reject_trailing_slash(place)?;
     check_target(target.as_bytes(), place.depth)
 }
 
-pub(crate) fn may_set_times<'p>(place: &'p Place<'_>) -> Result<&'p Found, Refusal> {
+pub(crate) fn check_set_times<'p>(
+    place: &'p ResolvedPath<'_>,
+) -> Result<&'p ResolvedEntry, PathError> {
     let Some(found) = &place.found else {
-        return Err(Refusal::NotFound);
+        return Err(PathError::NotFound);
     };
     if found.access == Access::ReadOnly {
-        return Err(Refusal::NotPermitted);
+        return Err(PathError::NotPermitted);
     }
-    if found.stat.kind != Kind::Directory {
-        no_slash_after(place)?;
+    if found.stat.kind != EntryKind::Directory {
+        reject_trailing_slash(place)?;
     }
     Ok(found)
 }
 
 /// Rejects `f.txt/` and `link/`, which name directories. Other sandboxes have been escaped by treating them as the
 /// file or link itself.
-fn no_slash_after(place: &Place<'_>) -> Result<(), Refusal> {
+fn reject_trailing_slash(place: &ResolvedPath<'_>) -> Result<(), PathError> {
     match (place.dir_only, &place.found) {
         (false, _) => Ok(()),
-        (true, Some(_)) => Err(Refusal::NotDirectory),
-        (true, None) => Err(Refusal::NotFound),
+        (true, Some(_)) => Err(PathError::NotDirectory),
+        (true, None) => Err(PathError::NotFound),
     }
 }
 
-pub(crate) fn timespec(time: NewTime) -> Result<Timespec, Refusal> {
+pub(crate) fn timespec(time: NewTime) -> Result<Timespec, PathError> {
     let time = match time {
         NewTime::Keep => {
             return Ok(Timespec {
@@ -312,7 +320,7 @@ pub(crate) fn timespec(time: NewTime) -> Result<Timespec, Refusal> {
         NewTime::At(time) => time,
     };
     let seconds = |duration: std::time::Duration| {
-        i64::try_from(duration.as_secs()).map_err(|_| Refusal::Invalid)
+        i64::try_from(duration.as_secs()).map_err(|_| PathError::Invalid)
     };
     Ok(match time.duration_since(SystemTime::UNIX_EPOCH) {
         Ok(after) => Timespec {

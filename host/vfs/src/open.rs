@@ -8,9 +8,9 @@ use rustix::{
 };
 
 use crate::{
-    Access, Kind, Refusal, Scope, Stat,
-    sys::{BENEATH, check_path, open_beneath, open_refused},
-    walk::{Last, Place},
+    Access, EntryKind, PathError, Scope, Stat,
+    sys::{BENEATH, check_path, open_beneath, open_error},
+    walk::{FinalLink, ResolvedPath},
 };
 
 /// Open options. With neither `read` nor `write`, a file is opened for reading.
@@ -37,18 +37,18 @@ pub struct Opened {
     /// descriptor are those requested by [`OpenHow`].
     pub access: Access,
     /// [`Kind::File`] or [`Kind::Directory`] only.
-    pub kind: Kind,
+    pub kind: EntryKind,
 }
 
 impl OpenHow {
     /// Whether this open can modify anything, and so needs [`Access::ReadWrite`].
-    pub fn changes(self) -> bool {
+    pub fn needs_write(self) -> bool {
         self.write || self.append || self.create || self.truncate
     }
 
-    pub(crate) fn check(self) -> Result<(), Refusal> {
+    pub(crate) fn check(self) -> Result<(), PathError> {
         if self.directory && (self.create || self.truncate || self.exclusive) {
-            return Err(Refusal::Invalid);
+            return Err(PathError::Invalid);
         }
         Ok(())
     }
@@ -87,44 +87,46 @@ impl OpenHow {
     }
 
     /// How a walk handles a link in the last component.
-    pub(crate) fn last(self) -> Last {
+    pub(crate) fn final_link(self) -> FinalLink {
         match (self.create && self.exclusive, self.follow) {
-            (true, _) => Last::Exact,
+            (true, _) => FinalLink::Exact,
             // A trailing slash is refused, so nothing is followed.
-            (false, false) if self.create => Last::Exact,
-            (false, true) if self.create => Last::FollowToMake,
-            (false, true) => Last::Follow,
-            (false, false) => Last::FollowIfSlash,
+            (false, false) if self.create => FinalLink::Exact,
+            (false, true) if self.create => FinalLink::FollowToCreate,
+            (false, true) => FinalLink::Follow,
+            (false, false) => FinalLink::FollowIfSlash,
         }
     }
 
     /// Checks that the walked place can be opened or created this way, and returns the access there.
-    pub(crate) fn may_open(self, place: &Place<'_>) -> Result<Access, Refusal> {
+    pub(crate) fn check_open(self, place: &ResolvedPath<'_>) -> Result<Access, PathError> {
         // Like the kernel: a name with a trailing slash never names a new file.
         if self.create && place.dir_only && !place.is_dot() {
-            return Err(Refusal::IsDirectory);
+            return Err(PathError::IsDirectory);
         }
         let access = match &place.found {
             Some(found) => {
                 // In the kernel's order, so that both resolvers report the same error.
-                let is_plain = matches!(found.stat.kind, Kind::File | Kind::Directory);
+                let is_plain = matches!(found.stat.kind, EntryKind::File | EntryKind::Directory);
                 match found.stat.kind {
-                    _ if self.create && self.exclusive && !is_plain => return Err(Refusal::Exists),
-                    Kind::Directory => {}
-                    _ if self.directory || place.dir_only => return Err(Refusal::NotDirectory),
-                    Kind::Symlink => return Err(Refusal::Loop),
-                    Kind::File => {}
+                    _ if self.create && self.exclusive && !is_plain => {
+                        return Err(PathError::Exists);
+                    }
+                    EntryKind::Directory => {}
+                    _ if self.directory || place.dir_only => return Err(PathError::NotDirectory),
+                    EntryKind::Symlink => return Err(PathError::Loop),
+                    EntryKind::File => {}
                     // Not even opened: opening alone can wake a FIFO's writer or rewind a tape.
-                    _ => return Err(Refusal::NotPermitted),
+                    _ => return Err(PathError::NotPermitted),
                 }
                 found.access
             }
-            None if !self.create => return Err(Refusal::NotFound),
-            None if place.guarded => return Err(Refusal::NotPermitted),
+            None if !self.create => return Err(PathError::NotFound),
+            None if place.is_protected => return Err(PathError::NotPermitted),
             None => place.access,
         };
-        if self.changes() && access == Access::ReadOnly {
-            return Err(Refusal::NotPermitted);
+        if self.needs_write() && access == Access::ReadOnly {
+            return Err(PathError::NotPermitted);
         }
         Ok(access)
     }
@@ -138,20 +140,20 @@ impl Scope {
         access: Access,
         path: &str,
         how: &OpenHow,
-    ) -> Result<Opened, Refusal> {
+    ) -> Result<Opened, PathError> {
         let access = access.min(self.cap);
         how.check()?;
         check_path(path)?;
         let Some(resolve) = self.resolve_by_kernel(dir, path)? else {
             return self.open_walking(dir, access, path, *how);
         };
-        if how.changes() && access == Access::ReadOnly {
-            return Err(Refusal::NotPermitted);
+        if how.needs_write() && access == Access::ReadOnly {
+            return Err(PathError::NotPermitted);
         }
         match open_beneath(dir, path, how.flags(), how.mode(), resolve) {
-            Ok(fd) => self.admit(fd, access, *how),
+            Ok(fd) => self.check_opened(fd, access, *how),
             Err(errno) if must_walk(errno, resolve) => self.open_walking(dir, access, path, *how),
-            Err(errno) => Err(open_refused(errno)),
+            Err(errno) => Err(open_error(errno)),
         }
     }
 
@@ -160,16 +162,16 @@ impl Scope {
         &self,
         dir: BorrowedFd<'_>,
         path: &str,
-    ) -> Result<Option<ResolveFlags>, Refusal> {
-        if self.rules.tangled || self.reads.is_some() {
+    ) -> Result<Option<ResolveFlags>, PathError> {
+        if self.rules.needs_walk || self.reads.is_some() {
             return Ok(None);
         }
         if !self.hides_names() {
             return Ok(Some(BENEATH));
         }
-        let mut site = self.site(None, dir, Stat::of(dir)?.id)?;
+        let mut site = self.locate(None, dir, Stat::of(dir)?.id)?;
         for name in path.split('/').filter(|name| !matches!(*name, "" | ".")) {
-            if name == ".." || self.leaves_out(&site, name.as_bytes(), None) {
+            if name == ".." || self.is_excluded(&site, name.as_bytes(), None) {
                 return Ok(None);
             }
             site.below.push(name);
@@ -184,9 +186,9 @@ impl Scope {
         access: Access,
         path: &str,
         how: OpenHow,
-    ) -> Result<Opened, Refusal> {
-        let place = self.walk(dir, access, path, how.last())?;
-        let access = how.may_open(&place)?;
+    ) -> Result<Opened, PathError> {
+        let place = self.walk(dir, access, path, how.final_link())?;
+        let access = how.check_open(&place)?;
         let fd = open_beneath(
             place.parent(),
             place.name.as_slice(),
@@ -194,39 +196,43 @@ impl Scope {
             how.mode(),
             BENEATH | ResolveFlags::NO_SYMLINKS,
         )
-        .map_err(open_refused)?;
-        let opened = self.admit(fd, access, how)?;
+        .map_err(open_error)?;
+        let opened = self.check_opened(fd, access, how)?;
         if !how.truncate {
-            self.saw_content(&place, opened.fd.as_fd())?;
+            self.record_content_read(&place, opened.fd.as_fd())?;
         }
         Ok(opened)
     }
 
-    pub(crate) fn saw_content(&self, place: &Place<'_>, fd: BorrowedFd<'_>) -> Result<(), Refusal> {
+    pub(crate) fn record_content_read(
+        &self,
+        place: &ResolvedPath<'_>,
+        fd: BorrowedFd<'_>,
+    ) -> Result<(), PathError> {
         if let (Some(reads), Some(path)) = (&self.reads, place.host_path(self)) {
             let stat = Stat::of(fd)?;
-            if stat.kind == Kind::File {
-                reads.content(path, &stat);
+            if stat.kind == EntryKind::File {
+                reads.record_content(path, &stat);
             }
         }
         Ok(())
     }
 
     /// Decided on the opened inode, so concurrent renames do not matter.
-    pub(crate) fn admit(
+    pub(crate) fn check_opened(
         &self,
         fd: OwnedFd,
         access: Access,
         how: OpenHow,
-    ) -> Result<Opened, Refusal> {
+    ) -> Result<Opened, PathError> {
         let stat = Stat::of(&fd)?;
-        if !matches!(stat.kind, Kind::File | Kind::Directory) {
-            return Err(Refusal::NotPermitted);
+        if !matches!(stat.kind, EntryKind::File | EntryKind::Directory) {
+            return Err(PathError::NotPermitted);
         }
         // Also on the fast path: a hard link can lead to a protected file from anywhere.
         let access = self.enter(stat.id, access)?;
-        if how.changes() && access == Access::ReadOnly {
-            return Err(Refusal::NotPermitted);
+        if how.needs_write() && access == Access::ReadOnly {
+            return Err(PathError::NotPermitted);
         }
         if how.truncate {
             rustix::fs::ftruncate(&fd, 0)?;

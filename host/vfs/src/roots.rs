@@ -13,36 +13,36 @@ use rustix::{
 
 use crate::{
     FileId, PathGrant, ScopeError,
-    trace::{End, Lineage, Trace, trace},
+    trace::{Ancestry, PathTrace, TraceEnd, trace},
 };
 
 /// A granted directory that was opened and accepted, before overlaps are resolved.
-pub(crate) struct Opened {
+pub(crate) struct OpenedRoot {
     pub path: PathBuf,
     pub dir: OwnedFd,
     /// The granted file in it, if a file was granted.
     pub file: Option<OsString>,
-    pub lineage: Lineage,
-    pub trace: Trace,
+    pub lineage: Ancestry,
+    pub trace: PathTrace,
 }
 
-pub(crate) fn open(grant: &PathGrant, special: &Special) -> Result<Opened, ScopeError> {
-    let opened = open_own(grant)?;
+pub(crate) fn open(grant: &PathGrant, special: &SpecialDirs) -> Result<OpenedRoot, ScopeError> {
+    let opened = open_host_dir(grant)?;
     let (dir, lineage) = (opened.dir.as_fd(), &opened.lineage);
     special.check(grant, opened.file.is_some(), dir, lineage)?;
     Ok(opened)
 }
 
 /// Opens a directory that the host itself chose, without the checks for special directories.
-pub(crate) fn open_own(grant: &PathGrant) -> Result<Opened, ScopeError> {
+pub(crate) fn open_host_dir(grant: &PathGrant) -> Result<OpenedRoot, ScopeError> {
     if !grant.host.is_absolute() {
         // The working directory may have been chosen by a model.
         return Err(ScopeError::Relative(grant.host.clone()));
     }
     let trace = trace(&grant.host).map_err(failed(&grant.host))?;
     let path = match &trace.end {
-        End::Found(path) => path.clone(),
-        End::Missing { .. } => return Err(ScopeError::Missing(grant.host.clone())),
+        TraceEnd::Found(path) => path.clone(),
+        TraceEnd::Missing { .. } => return Err(ScopeError::Missing(grant.host.clone())),
     };
     let (path, file) = match (kind(&path)?, path.parent(), path.file_name()) {
         (FileType::Directory, _, _) => (path, None),
@@ -50,8 +50,8 @@ pub(crate) fn open_own(grant: &PathGrant) -> Result<Opened, ScopeError> {
         _ => return Err(ScopeError::NeitherFileNorDirectory(grant.host.clone())),
     };
     let dir = open_without_links(&path, &grant.host)?;
-    let lineage = Lineage::of(dir.as_fd()).map_err(failed(&path))?;
-    Ok(Opened {
+    let lineage = Ancestry::of(dir.as_fd()).map_err(failed(&path))?;
+    Ok(OpenedRoot {
         path,
         dir,
         file,
@@ -87,18 +87,18 @@ pub(crate) fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> ScopeError {
 }
 
 /// System directories and the home directory, by inode, looked up once per scope.
-pub(crate) struct Special {
+pub(crate) struct SpecialDirs {
     kernel: Vec<FileId>,
     system: Vec<(FileId, &'static str)>,
-    home: Option<Lineage>,
+    home: Option<Ancestry>,
 }
 
-impl Special {
-    pub(crate) fn look_up() -> Self {
+impl SpecialDirs {
+    pub(crate) fn load() -> Self {
         let id = |path: &str| {
-            Lineage::of_dir(Path::new(path))
+            Ancestry::of_dir(Path::new(path))
                 .ok()
-                .map(|lineage| lineage.seen.id)
+                .map(|lineage| lineage.inode.id)
         };
         let system = [
             ("/", "is the whole machine"),
@@ -118,8 +118,8 @@ impl Special {
                 .filter_map(|(path, why)| Some((id(path)?, why)))
                 .collect(),
             home: home.and_then(|trace| match trace.end {
-                End::Found(path) => Lineage::of_dir(&path).ok(),
-                End::Missing { .. } => None,
+                TraceEnd::Found(path) => Ancestry::of_dir(&path).ok(),
+                TraceEnd::Missing { .. } => None,
             }),
         }
     }
@@ -129,9 +129,9 @@ impl Special {
         grant: &PathGrant,
         is_file: bool,
         dir: BorrowedFd<'_>,
-        lineage: &Lineage,
+        lineage: &Ancestry,
     ) -> Result<(), ScopeError> {
-        let id = lineage.seen.id;
+        let id = lineage.inode.id;
         // A `/proc` grant would expose the host's own environment and memory, so it cannot be allowed.
         if self.kernel.iter().any(|kernel| lineage.is_in(*kernel)) || is_kernel_file_system(dir) {
             let why = "belongs to the kernel or its devices";
@@ -154,7 +154,7 @@ impl Special {
             .as_ref()
             .filter(|home| home.is_in(id))
             .map(|home| {
-                if home.seen.id == id {
+                if home.inode.id == id {
                     "is your home directory, which contains keys and settings of other programs"
                 } else {
                     "contains your home directory, with keys and settings of other programs"

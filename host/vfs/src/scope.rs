@@ -12,12 +12,12 @@ use std::{
 };
 
 use crate::{
-    Access, FileId, PathGrant, Protected, Reads, Refusal, ScopeError, Shield,
+    Access, FileId, PathError, PathGrant, ProtectedPath, Protection, ReadTracker, ScopeError,
+    access_marks::AccessMarks,
+    dir_location::LocationCache,
     exclude::{DeniedPaths, Excludes},
-    marks::Marks,
-    roots::{self, Special, failed},
-    site::LastSite,
-    trace::{End, Lineage, Seen, trace},
+    roots::{self, SpecialDirs, failed},
+    trace::{Ancestry, MountedInode, TraceEnd, trace},
 };
 
 /// One granted directory. It stays the directory that was granted, even if its path changes later.
@@ -30,9 +30,9 @@ pub struct Root {
     /// The mount through which it was opened.
     mount: u64,
     dir: Arc<OwnedFd>,
-    local: bool,
+    is_local: bool,
     /// The root is visible to the guest. False for the directory of a granted file that another grant covers.
-    own: bool,
+    is_visible: bool,
     /// The granted file in it, if a file was granted.
     file: Option<OsString>,
     /// Access of the granted directory or file after protected paths are applied, without other grants.
@@ -74,14 +74,14 @@ impl Root {
     }
 
     /// Whether it is on a local disk or in memory, so that system calls on it are fast.
-    pub fn local(&self) -> bool {
-        self.local
+    pub fn is_local(&self) -> bool {
+        self.is_local
     }
 }
 
 impl Root {
-    pub(crate) fn is_own(&self) -> bool {
-        self.own
+    pub(crate) fn is_visible(&self) -> bool {
+        self.is_visible
     }
 
     pub(crate) fn is_file(&self, path: &Path) -> bool {
@@ -104,17 +104,17 @@ pub struct Scope {
     /// The maximum access anywhere in the scope.
     pub(crate) cap: Access,
     /// Records what the call reads.
-    pub(crate) reads: Option<Arc<Reads>>,
+    pub(crate) reads: Option<Arc<ReadTracker>>,
     /// Host paths that this call may not see.
     pub(crate) denied: Option<DeniedPaths>,
-    pub(crate) last: Arc<LastSite>,
+    pub(crate) last: Arc<LocationCache>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
-    pub marks: Marks,
+    pub marks: AccessMarks,
     /// The access can change below a root, so paths must be walked instead of resolved by the kernel.
-    pub tangled: bool,
+    pub needs_walk: bool,
     /// Exclude patterns of each root.
     pub excludes: Vec<Arc<Excludes>>,
 }
@@ -128,26 +128,26 @@ impl Rules {
 
 /// Rejects grants that are reached through a link in a writable directory. A tool, or a program that it started,
 /// could have created the link and would so choose what is granted.
-fn refuse_changeable_links(
+fn reject_writable_links(
     grants: &[PathGrant],
-    opened: &[(roots::Opened, Access)],
+    opened: &[(roots::OpenedRoot, Access)],
     others: &[PathBuf],
 ) -> Result<(), ScopeError> {
     let own = opened
         .iter()
         .filter(|(root, access)| *access == Access::ReadWrite && root.file.is_none())
-        .map(|(root, _)| (root.lineage.seen.id, root.path.clone()));
+        .map(|(root, _)| (root.lineage.inode.id, root.path.clone()));
     // A path that cannot be opened is reported by the scope that grants it.
     let others = others.iter().filter_map(|path| {
         let path = path.canonicalize().ok()?;
-        Some((Lineage::of_dir(&path).ok()?.seen.id, path))
+        Some((Ancestry::of_dir(&path).ok()?.inode.id, path))
     });
     let writable: Vec<_> = own.chain(others).collect();
     for (grant, (root, _)) in grants.iter().zip(opened) {
         for (dir, name) in &root.trace.links {
-            let lineage = Lineage::of_dir(dir).map_err(roots::failed(&grant.host))?;
+            let lineage = Ancestry::of_dir(dir).map_err(roots::failed(&grant.host))?;
             let holder = lineage
-                .self_and_above()
+                .self_and_ancestors()
                 .find_map(|id| writable.iter().find(|(writable, _)| *writable == id));
             if let Some((_, holder)) = holder {
                 return Err(ScopeError::LinkInGrant {
@@ -166,18 +166,18 @@ impl Scope {
     ///
     /// The most specific grant applies; for a directory that is granted twice, the narrower access. Protected paths
     /// override both.
-    pub fn open(grants: &[PathGrant], protected: &[Protected]) -> Result<Self, ScopeError> {
-        Self::open_beside(grants, protected, &[])
+    pub fn open(grants: &[PathGrant], protected: &[ProtectedPath]) -> Result<Self, ScopeError> {
+        Self::open_with_writable(grants, protected, &[])
     }
 
     /// Like [`Self::open`], if other scopes of this host can write to the directories `writable`.
-    pub fn open_beside(
+    pub fn open_with_writable(
         grants: &[PathGrant],
-        protected: &[Protected],
+        protected: &[ProtectedPath],
         writable: &[PathBuf],
     ) -> Result<Self, ScopeError> {
         check_guest_names(grants)?;
-        let special = Special::look_up();
+        let special = SpecialDirs::load();
         let mut survey = Survey::default();
         for keep in protected {
             survey.protect(keep)?;
@@ -190,11 +190,11 @@ impl Scope {
             let access = survey.grant(grant, &root)?;
             opened.push((root, access));
         }
-        refuse_changeable_links(grants, &opened, writable)?;
+        reject_writable_links(grants, &opened, writable)?;
         // All grants are registered first, because a second grant of a directory narrows the first.
         for (root, access) in &opened {
             if root.file.is_none() {
-                survey.marks.grant(root.lineage.seen.id, *access);
+                survey.marks.grant(root.lineage.inode.id, *access);
             }
         }
         let reached: Vec<bool> = opened
@@ -203,31 +203,31 @@ impl Scope {
             .collect();
         for ((root, access), reached) in opened.iter().zip(&reached) {
             let Some(name) = &root.file else { continue };
-            let dir = root.lineage.seen.id;
+            let dir = root.lineage.inode.id;
             survey.marks.grant_file(dir, name.as_bytes(), *access);
             if !reached {
                 survey.marks.grant(dir, *access);
                 survey.marks.close(dir);
             }
         }
-        let tangled = survey.is_tangled();
+        let tangled = survey.needs_walk();
         let marks = survey.marks;
         let mut roots = Vec::with_capacity(grants.len());
         for ((grant, (root, granted)), reached) in grants.iter().zip(opened).zip(reached) {
             // For a directory that another grant covers: the access of that grant.
             let nearest = root
                 .lineage
-                .self_and_above()
+                .self_and_ancestors()
                 .find_map(|id| marks.access(id));
             roots.push(Root {
                 guest: grant.guest.clone(),
                 host: root.path,
                 access: nearest.unwrap_or(Access::ReadOnly),
-                id: root.lineage.seen.id,
-                mount: root.lineage.seen.mount,
-                local: roots::is_local(root.dir.as_fd()),
+                id: root.lineage.inode.id,
+                mount: root.lineage.inode.mount,
+                is_local: roots::is_local(root.dir.as_fd()),
                 dir: Arc::new(root.dir),
-                own: root.file.is_none() || !reached,
+                is_visible: root.file.is_none() || !reached,
                 file: root.file,
                 granted,
             });
@@ -236,7 +236,7 @@ impl Scope {
             roots: roots.into(),
             rules: Arc::new(Rules {
                 marks,
-                tangled,
+                needs_walk: tangled,
                 excludes,
             }),
             cap: Access::ReadWrite,
@@ -244,14 +244,14 @@ impl Scope {
             denied: None,
             last: Arc::default(),
         };
-        scope.close_what_is_left_out();
+        scope.hide_excluded_dirs();
         Ok(scope)
     }
 
     /// A file can be granted out of a directory that the outer grant excludes. The rest of that directory stays
     /// excluded.
-    fn close_what_is_left_out(&mut self) {
-        let is_out = |root: &&Root| !root.own && self.leaves_out_path(&root.host, true);
+    fn hide_excluded_dirs(&mut self) {
+        let is_out = |root: &&Root| !root.is_visible && self.is_path_excluded(&root.host, true);
         let out: Vec<FileId> = self.roots.iter().filter(is_out).map(Root::id).collect();
         if out.is_empty() {
             return;
@@ -267,7 +267,7 @@ impl Scope {
             root.access = rules
                 .marks
                 .grant(root.id, access.unwrap_or(Access::ReadOnly));
-            root.own = true;
+            root.is_visible = true;
             rules.marks.close(root.id);
         }
         self.roots = roots.into();
@@ -317,11 +317,11 @@ impl Scope {
 
     /// Adds directories of the host for one caller. They are opened now, have no excludes, and may be inside paths
     /// that are hidden from all grants.
-    pub fn with_own(&self, own: &[PathGrant]) -> Result<Self, ScopeError> {
+    pub fn with_host_dirs(&self, own: &[PathGrant]) -> Result<Self, ScopeError> {
         let mut roots = self.roots.to_vec();
         let mut excludes = self.rules.excludes.clone();
         let mut marks = self.rules.marks.clone();
-        let mut tangled = self.rules.tangled;
+        let mut tangled = self.rules.needs_walk;
         for grant in own {
             let name = grant.guest.trim_end_matches('/');
             if roots
@@ -330,20 +330,24 @@ impl Scope {
             {
                 return Err(ScopeError::DuplicateGuestName(grant.guest.clone()));
             }
-            let opened = roots::open_own(grant)?;
+            let opened = roots::open_host_dir(grant)?;
             if opened.file.is_some() {
                 return Err(ScopeError::NeitherFileNorDirectory(grant.host.clone()));
             }
-            let seen = opened.lineage.seen;
+            let seen = opened.lineage.inode;
             let meets = |root: &Root| {
-                let other = Seen {
+                let other = MountedInode {
                     id: root.id,
                     mount: root.mount,
                 };
                 opened.lineage.is_in(root.id) || seen.is_alias_of(other)
             };
             tangled |= marks.is_pinned(seen.id) || roots.iter().any(meets);
-            opened.lineage.above.iter().for_each(|id| marks.pin(*id));
+            opened
+                .lineage
+                .ancestors
+                .iter()
+                .for_each(|id| marks.pin(*id));
             let access = marks.grant(seen.id, grant.access);
             excludes.push(Arc::default());
             roots.push(Root {
@@ -352,9 +356,9 @@ impl Scope {
                 access,
                 id: seen.id,
                 mount: seen.mount,
-                local: roots::is_local(opened.dir.as_fd()),
+                is_local: roots::is_local(opened.dir.as_fd()),
                 dir: Arc::new(opened.dir),
-                own: true,
+                is_visible: true,
                 file: None,
                 granted: access,
             });
@@ -363,7 +367,7 @@ impl Scope {
             roots: roots.into(),
             rules: Arc::new(Rules {
                 marks,
-                tangled,
+                needs_walk: tangled,
                 excludes,
             }),
             cap: self.cap,
@@ -375,7 +379,7 @@ impl Scope {
 
     /// The same directories for one call whose reads are recorded. All paths are then walked.
     #[must_use]
-    pub fn watched(&self, reads: Arc<Reads>) -> Self {
+    pub fn recording_reads(&self, reads: Arc<ReadTracker>) -> Self {
         Self {
             reads: Some(reads),
             ..self.clone()
@@ -384,19 +388,19 @@ impl Scope {
 
     /// The same directories for one call that may not see some paths in them.
     #[must_use]
-    pub fn denying(&self, denied: DeniedPaths) -> Self {
+    pub fn with_denied_paths(&self, denied: DeniedPaths) -> Self {
         Self {
             denied: Some(denied),
             ..self.clone()
         }
     }
 
-    pub fn is_watched(&self) -> bool {
+    pub fn is_recording_reads(&self) -> bool {
         self.reads.is_some()
     }
 
     /// Whether the location of directories must be known.
-    pub(crate) fn needs_sites(&self) -> bool {
+    pub(crate) fn needs_locations(&self) -> bool {
         self.reads.is_some() || self.hides_names()
     }
 
@@ -406,13 +410,13 @@ impl Scope {
     }
 
     /// The access inside `id` when entered from a directory with `access`.
-    pub(crate) fn enter(&self, id: FileId, access: Access) -> Result<Access, Refusal> {
+    pub(crate) fn enter(&self, id: FileId, access: Access) -> Result<Access, PathError> {
         Ok(self.rules.marks.enter(id, access)?.min(self.cap))
     }
 
     /// Whether all directories are on local file systems.
     pub fn all_local(&self) -> bool {
-        self.roots.iter().all(Root::local)
+        self.roots.iter().all(Root::is_local)
     }
 }
 
@@ -433,36 +437,36 @@ fn check_guest_names(grants: &[PathGrant]) -> Result<(), ScopeError> {
 /// Granted and protected directories, collected before the scope exists.
 #[derive(Default)]
 struct Survey {
-    marks: Marks,
-    roots: Vec<Seen>,
+    marks: AccessMarks,
+    roots: Vec<MountedInode>,
     /// Directories that are granted whole.
     dirs: HashSet<FileId>,
     /// All directories above a granted or protected path, or above a link that leads to one.
-    above: HashSet<FileId>,
-    protected_in: Vec<Seen>,
-    shielded: Vec<(FileId, Shield, PathBuf)>,
+    ancestors: HashSet<FileId>,
+    protected_in: Vec<MountedInode>,
+    protections: Vec<(FileId, Protection, PathBuf)>,
 }
 
 impl Survey {
-    fn protect(&mut self, keep: &Protected) -> Result<(), ScopeError> {
+    fn protect(&mut self, keep: &ProtectedPath) -> Result<(), ScopeError> {
         if !keep.path.is_absolute() {
             return Err(ScopeError::Relative(keep.path.clone()));
         }
         let trace = trace(&keep.path).map_err(failed(&keep.path))?;
         self.links(&trace.links)?;
         match trace.end {
-            End::Missing { dir, name } => {
-                let dir = self.name(&dir, name.as_bytes(), keep.shield)?;
+            TraceEnd::Missing { dir, name } => {
+                let dir = self.name(&dir, name.as_bytes(), keep.protection)?;
                 self.protected_in.push(dir);
             }
-            End::Found(path) => {
+            TraceEnd::Found(path) => {
                 let id = file_id(&path).map_err(failed(&path))?;
-                self.marks.shield_inode(id, keep.shield);
+                self.marks.protect_inode(id, keep.protection);
                 if let (Some(dir), Some(name)) = (path.parent(), path.file_name()) {
-                    let dir = self.name(dir, name.as_bytes(), keep.shield)?;
+                    let dir = self.name(dir, name.as_bytes(), keep.protection)?;
                     self.protected_in.push(dir);
                 }
-                self.shielded.push((id, keep.shield, path));
+                self.protections.push((id, keep.protection, path));
             }
         }
         Ok(())
@@ -472,30 +476,35 @@ impl Survey {
     /// time.
     fn links(&mut self, links: &[(PathBuf, std::ffi::OsString)]) -> Result<(), ScopeError> {
         for (dir, name) in links {
-            self.name(dir, name.as_bytes(), Shield::ReadOnly)?;
+            self.name(dir, name.as_bytes(), Protection::ReadOnly)?;
         }
         Ok(())
     }
 
-    fn name(&mut self, dir: &Path, name: &[u8], shield: Shield) -> Result<Seen, ScopeError> {
-        let lineage = Lineage::of_dir(dir).map_err(failed(dir))?;
-        self.marks.shield_name(lineage.seen.id, name, shield);
-        self.pin(lineage.self_and_above());
-        Ok(lineage.seen)
+    fn name(
+        &mut self,
+        dir: &Path,
+        name: &[u8],
+        shield: Protection,
+    ) -> Result<MountedInode, ScopeError> {
+        let lineage = Ancestry::of_dir(dir).map_err(failed(dir))?;
+        self.marks.protect_name(lineage.inode.id, name, shield);
+        self.pin(lineage.self_and_ancestors());
+        Ok(lineage.inode)
     }
 
     fn pin(&mut self, ids: impl Iterator<Item = FileId>) {
         for id in ids {
             self.marks.pin(id);
-            self.above.insert(id);
+            self.ancestors.insert(id);
         }
     }
 
     /// The access of a grant after protected paths are applied. All protected paths are registered before the first
     /// grant.
-    fn grant(&mut self, grant: &PathGrant, root: &roots::Opened) -> Result<Access, ScopeError> {
+    fn grant(&mut self, grant: &PathGrant, root: &roots::OpenedRoot) -> Result<Access, ScopeError> {
         let mut access = grant.access;
-        for (id, shield, path) in &self.shielded {
+        for (id, shield, path) in &self.protections {
             let is_it = root
                 .file
                 .as_ref()
@@ -504,9 +513,9 @@ impl Survey {
                 continue;
             }
             match shield {
-                Shield::ReadOnly => access = Access::ReadOnly,
-                Shield::Hidden => {
-                    return Err(ScopeError::HostsOwn {
+                Protection::ReadOnly => access = Access::ReadOnly,
+                Protection::Hidden => {
+                    return Err(ScopeError::Reserved {
                         path: grant.host.clone(),
                         inside: path.clone(),
                     });
@@ -514,29 +523,31 @@ impl Survey {
             }
         }
         self.links(&root.trace.links)?;
-        self.pin(root.lineage.above.iter().copied());
+        self.pin(root.lineage.ancestors.iter().copied());
         if root.file.is_some() {
-            self.marks.pin(root.lineage.seen.id);
+            self.marks.pin(root.lineage.inode.id);
         } else {
-            self.dirs.insert(root.lineage.seen.id);
+            self.dirs.insert(root.lineage.inode.id);
         }
-        self.roots.push(root.lineage.seen);
+        self.roots.push(root.lineage.inode);
         Ok(access)
     }
 
     /// Whether a granted directory contains the directory of a granted file.
-    fn reaches(&self, file: &roots::Opened) -> bool {
+    fn reaches(&self, file: &roots::OpenedRoot) -> bool {
         let dirs = &self.dirs;
-        file.lineage.self_and_above().any(|id| dirs.contains(&id))
+        file.lineage
+            .self_and_ancestors()
+            .any(|id| dirs.contains(&id))
     }
 
-    fn is_tangled(&self) -> bool {
+    fn needs_walk(&self) -> bool {
         if self.marks.has_files() {
             return true;
         }
         let others = || self.roots.iter().chain(&self.protected_in);
         self.roots.iter().any(|root| {
-            self.above.contains(&root.id) || others().any(|other| root.is_alias_of(*other))
+            self.ancestors.contains(&root.id) || others().any(|other| root.is_alias_of(*other))
         })
     }
 }

@@ -11,10 +11,10 @@
 
 mod base;
 mod changes;
+mod depth_limit;
 mod difference;
-mod height;
 mod layers;
-mod look;
+mod listing;
 mod moves;
 mod pool;
 mod real;
@@ -28,15 +28,15 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-pub use self::changes::{StageError, Staged};
+pub use self::changes::{StageError, StagedChange};
 pub(crate) use self::layers::{Layers, Origin};
-pub(crate) use self::real::{is_there, name_of, open_name};
-use self::write::At;
+pub(crate) use self::real::{leads_to, name_of, open_name};
+use self::write::DirHandle;
 pub(crate) use self::write::list;
 use crate::{
-    Access, DirListing, Kind, NewTime, OpenHow, Opened, Refusal, Scope, Stat,
+    Access, DirListing, EntryKind, NewTime, OpenHow, Opened, PathError, Scope, Stat,
     dir::{link_text, stat_of},
-    walk::Last,
+    walk::FinalLink,
 };
 
 /// Limits of what one call may stage.
@@ -80,47 +80,54 @@ impl Stage {
         access: Access,
         path: &str,
         how: &OpenHow,
-    ) -> Result<Opened, Refusal> {
-        if !how.changes() && self.is_untouched() {
-            return Ok(for_looking(self.scope().open_at(dir, access, path, how)?));
+    ) -> Result<Opened, PathError> {
+        if !how.needs_write() && self.is_untouched() {
+            return Ok(read_only_handle(
+                self.scope().open_at(dir, access, path, how)?,
+            ));
         }
         self.layers()
-            .open(self.scope(), At { dir, access }, path, *how)
+            .open(self.scope(), DirHandle { dir, access }, path, *how)
     }
 
     /// Like [`Scope::read_dir`]; entries that the call created come last.
-    pub fn read_dir(&self, dir: BorrowedFd<'_>, limit: usize) -> Result<DirListing, Refusal> {
+    pub fn read_dir(&self, dir: BorrowedFd<'_>, limit: usize) -> Result<DirListing, PathError> {
         if self.is_untouched() {
             return self.scope().read_dir(dir, limit);
         }
         self.layers().read_dir(self.scope(), dir, limit)
     }
 
-    pub fn stat_at(&self, dir: BorrowedFd<'_>, path: &str, follow: bool) -> Result<Stat, Refusal> {
+    pub fn stat_at(
+        &self,
+        dir: BorrowedFd<'_>,
+        path: &str,
+        follow: bool,
+    ) -> Result<Stat, PathError> {
         if self.is_untouched() {
             return self.scope().stat_at(dir, path, follow);
         }
         let last = if follow {
-            Last::Follow
+            FinalLink::Follow
         } else {
-            Last::FollowIfSlash
+            FinalLink::FollowIfSlash
         };
-        let at = At {
+        let at = DirHandle {
             dir,
             access: Access::ReadOnly,
         };
         stat_of(&self.layers().walk(self.scope(), at, path, last)?)
     }
 
-    pub fn read_link_at(&self, dir: BorrowedFd<'_>, path: &str) -> Result<String, Refusal> {
-        let at = At {
+    pub fn read_link_at(&self, dir: BorrowedFd<'_>, path: &str) -> Result<String, PathError> {
+        let at = DirHandle {
             dir,
             access: Access::ReadOnly,
         };
         link_text(
             &self
                 .layers()
-                .walk(self.scope(), at, path, Last::FollowIfSlash)?,
+                .walk(self.scope(), at, path, FinalLink::FollowIfSlash)?,
         )
     }
 
@@ -129,9 +136,9 @@ impl Stage {
         dir: BorrowedFd<'_>,
         access: Access,
         path: &str,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), PathError> {
         self.layers()
-            .create_dir(self.scope(), At { dir, access }, path)
+            .create_dir(self.scope(), DirHandle { dir, access }, path)
     }
 
     pub fn remove_dir_at(
@@ -139,9 +146,9 @@ impl Stage {
         dir: BorrowedFd<'_>,
         access: Access,
         path: &str,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), PathError> {
         self.layers()
-            .remove_dir(self.scope(), At { dir, access }, path)
+            .remove_dir(self.scope(), DirHandle { dir, access }, path)
     }
 
     pub fn unlink_at(
@@ -149,8 +156,9 @@ impl Stage {
         dir: BorrowedFd<'_>,
         access: Access,
         path: &str,
-    ) -> Result<(), Refusal> {
-        self.layers().unlink(self.scope(), At { dir, access }, path)
+    ) -> Result<(), PathError> {
+        self.layers()
+            .unlink(self.scope(), DirHandle { dir, access }, path)
     }
 
     pub fn rename_at(
@@ -161,13 +169,16 @@ impl Stage {
         new_dir: BorrowedFd<'_>,
         new_access: Access,
         new_path: &str,
-    ) -> Result<(), Refusal> {
-        let new = At {
+    ) -> Result<(), PathError> {
+        let new = DirHandle {
             dir: new_dir,
             access: new_access,
         };
-        self.layers()
-            .rename(self.scope(), (At { dir, access }, path), (new, new_path))
+        self.layers().rename(
+            self.scope(),
+            (DirHandle { dir, access }, path),
+            (new, new_path),
+        )
     }
 
     pub fn link_at(
@@ -178,13 +189,16 @@ impl Stage {
         new_dir: BorrowedFd<'_>,
         new_access: Access,
         new_path: &str,
-    ) -> Result<(), Refusal> {
-        let new = At {
+    ) -> Result<(), PathError> {
+        let new = DirHandle {
             dir: new_dir,
             access: new_access,
         };
-        self.layers()
-            .link(self.scope(), (At { dir, access }, path), (new, new_path))
+        self.layers().link(
+            self.scope(),
+            (DirHandle { dir, access }, path),
+            (new, new_path),
+        )
     }
 
     pub fn symlink_at(
@@ -193,9 +207,9 @@ impl Stage {
         access: Access,
         target: &str,
         path: &str,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), PathError> {
         self.layers()
-            .symlink(self.scope(), At { dir, access }, target, path)
+            .symlink(self.scope(), DirHandle { dir, access }, target, path)
     }
 
     pub fn set_times_at(
@@ -206,10 +220,10 @@ impl Stage {
         follow: bool,
         accessed: NewTime,
         modified: NewTime,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), PathError> {
         let times = (accessed, modified);
         self.layers()
-            .set_times(self.scope(), At { dir, access }, path, follow, times)
+            .set_times(self.scope(), DirHandle { dir, access }, path, follow, times)
     }
 
     /// Whether the call has changed no name. If it has, the net result can still be no change.
@@ -219,7 +233,7 @@ impl Stage {
 
     /// The net changes of the call so far, parents before children, sorted by root and path. Reads all changed
     /// content.
-    pub fn changes(&self) -> Result<Vec<Staged>, StageError> {
+    pub fn changes(&self) -> Result<Vec<StagedChange>, StageError> {
         self.layers().changes(self.scope())
     }
 
@@ -238,9 +252,9 @@ impl Stage {
 }
 
 /// A readable descriptor allows setting a file's timestamps, and this one refers to the user's real file.
-fn for_looking(opened: Opened) -> Opened {
+fn read_only_handle(opened: Opened) -> Opened {
     match opened.kind {
-        Kind::File => Opened {
+        EntryKind::File => Opened {
             access: Access::ReadOnly,
             ..opened
         },

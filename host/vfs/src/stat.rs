@@ -7,7 +7,7 @@ use std::{
 
 use rustix::fs::FileType;
 
-use crate::Refusal;
+use crate::PathError;
 
 /// Identity of a file while it exists. Access decisions use it instead of paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,7 +31,7 @@ impl FileId {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum EntryKind {
     File,
     Directory,
     Symlink,
@@ -42,7 +42,7 @@ pub enum Kind {
     Unknown,
 }
 
-impl From<FileType> for Kind {
+impl From<FileType> for EntryKind {
     fn from(file_type: FileType) -> Self {
         match file_type {
             FileType::RegularFile => Self::File,
@@ -61,7 +61,7 @@ impl From<FileType> for Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
     pub id: FileId,
-    pub kind: Kind,
+    pub kind: EntryKind,
     pub size: u64,
     pub links: u64,
     /// `None` if the value is outside the range of `SystemTime`.
@@ -72,7 +72,7 @@ pub struct Stat {
 
 impl Stat {
     /// The metadata of an open descriptor.
-    pub fn of(fd: impl AsFd) -> Result<Self, Refusal> {
+    pub fn of(fd: impl AsFd) -> Result<Self, PathError> {
         Ok(Self::from(rustix::fs::fstat(fd)?))
     }
 }

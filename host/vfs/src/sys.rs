@@ -8,7 +8,7 @@ use rustix::{
     path::Arg,
 };
 
-use crate::Refusal;
+use crate::PathError;
 
 /// Stay below the handle, do not follow magic links, do not cross mounts.
 pub(crate) const BENEATH: ResolveFlags = ResolveFlags::BENEATH
@@ -40,20 +40,20 @@ pub(crate) fn open_beneath<P: Arg + Copy>(
 
 /// Maps the error of an open: `EXDEV` means "would leave the grant"; `ENXIO` and `ENODEV` mean a socket, a FIFO
 /// without a reader, or a device.
-pub(crate) fn open_refused(errno: Errno) -> Refusal {
+pub(crate) fn open_error(errno: Errno) -> PathError {
     match errno {
-        Errno::XDEV | Errno::NXIO | Errno::NODEV => Refusal::NotPermitted,
+        Errno::XDEV | Errno::NXIO | Errno::NODEV => PathError::NotPermitted,
         other => other.into(),
     }
 }
 
 /// Checks that every path must pass before it reaches the kernel.
-pub(crate) fn check_path(path: &str) -> Result<(), Refusal> {
+pub(crate) fn check_path(path: &str) -> Result<(), PathError> {
     match path.as_bytes() {
-        [] => Err(Refusal::NotFound),
-        bytes if bytes.contains(&0) => Err(Refusal::Invalid),
-        bytes if bytes.len() >= PATH_MAX => Err(Refusal::NameTooLong),
-        [b'/', ..] => Err(Refusal::NotPermitted),
+        [] => Err(PathError::NotFound),
+        bytes if bytes.contains(&0) => Err(PathError::Invalid),
+        bytes if bytes.len() >= PATH_MAX => Err(PathError::NameTooLong),
+        [b'/', ..] => Err(PathError::NotPermitted),
         _ => Ok(()),
     }
 }

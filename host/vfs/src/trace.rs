@@ -14,20 +14,20 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use crate::FileId;
 
 /// Result of tracing a path.
-pub(crate) struct Trace {
+pub(crate) struct PathTrace {
     /// Each symbolic link on the way, as (directory without links, name).
     pub links: Vec<(PathBuf, OsString)>,
-    pub end: End,
+    pub end: TraceEnd,
 }
 
-pub(crate) enum End {
+pub(crate) enum TraceEnd {
     /// The path without links.
     Found(PathBuf),
     /// The last existing directory, and the first missing name.
     Missing { dir: PathBuf, name: OsString },
 }
 
-pub(crate) fn trace(path: &Path) -> io::Result<Trace> {
+pub(crate) fn trace(path: &Path) -> io::Result<PathTrace> {
     let mut links = Vec::new();
     let mut queue = VecDeque::new();
     push_front(&mut queue, path);
@@ -53,17 +53,17 @@ pub(crate) fn trace(path: &Path) -> io::Result<Trace> {
             }
             Ok(_) => here = next,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Trace {
+                return Ok(PathTrace {
                     links,
-                    end: End::Missing { dir: here, name },
+                    end: TraceEnd::Missing { dir: here, name },
                 });
             }
             Err(error) => return Err(error),
         }
     }
-    Ok(Trace {
+    Ok(PathTrace {
         links,
-        end: End::Found(here),
+        end: TraceEnd::Found(here),
     })
 }
 
@@ -78,13 +78,13 @@ fn push_front(queue: &mut VecDeque<OsString>, path: &Path) {
 
 /// One inode as seen through one mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct MountedInode {
     pub id: FileId,
     /// 0 on kernels before 5.8, which do not report it.
     pub mount: u64,
 }
 
-impl Seen {
+impl MountedInode {
     pub(crate) fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
         let stat = rustix::fs::fstat(fd)?;
         let mount = match rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID) {
@@ -105,23 +105,26 @@ impl Seen {
 }
 
 /// An open inode and all directories above it, nearest first.
-pub(crate) struct Lineage {
-    pub seen: Seen,
-    pub above: Vec<FileId>,
+pub(crate) struct Ancestry {
+    pub inode: MountedInode,
+    pub ancestors: Vec<FileId>,
 }
 
-impl Lineage {
+impl Ancestry {
     pub(crate) fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
         const UP: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-        let seen = Seen::of(fd)?;
+        let seen = MountedInode::of(fd)?;
         let mut above = Vec::new();
         let mut here: OwnedFd = rustix::fs::openat(fd, "..", UP, Mode::empty())?;
         let mut below = seen;
         loop {
-            let now = Seen::of(here.as_fd())?;
+            let now = MountedInode::of(here.as_fd())?;
             // The root directory is its own parent.
             if now == below {
-                return Ok(Self { seen, above });
+                return Ok(Self {
+                    inode: seen,
+                    ancestors: above,
+                });
             }
             above.push(now.id);
             below = now;
@@ -140,11 +143,11 @@ impl Lineage {
         Self::of(fd.as_fd())
     }
 
-    pub(crate) fn self_and_above(&self) -> impl Iterator<Item = FileId> {
-        std::iter::once(self.seen.id).chain(self.above.iter().copied())
+    pub(crate) fn self_and_ancestors(&self) -> impl Iterator<Item = FileId> {
+        std::iter::once(self.inode.id).chain(self.ancestors.iter().copied())
     }
 
     pub(crate) fn is_in(&self, dir: FileId) -> bool {
-        self.self_and_above().any(|id| id == dir)
+        self.self_and_ancestors().any(|id| id == dir)
     }
 }

@@ -20,10 +20,10 @@ use rustix::{
 };
 
 use crate::{
-    Access, FileId, Kind, Refusal, Scope, Shield, Stat,
-    site::Site,
+    Access, EntryKind, FileId, PathError, Protection, Scope, Stat,
+    dir_location::DirLocation,
     stage::{Layers, Origin},
-    sys::{BENEATH, NAME_ONLY, PATH_MAX, check_path, open_beneath, open_refused},
+    sys::{BENEATH, NAME_ONLY, PATH_MAX, check_path, open_beneath, open_error},
 };
 
 /// The kernel's limit.
@@ -35,10 +35,10 @@ const MAX_STEPS: usize = 4096;
 
 /// How to handle a symbolic link in the last component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Last {
+pub(crate) enum FinalLink {
     Follow,
     /// For a file that may be created: a trailing slash is refused in any case, as in the kernel.
-    FollowToMake,
+    FollowToCreate,
     /// Only before a trailing slash, like `O_NOFOLLOW` and `lstat` in the kernel.
     FollowIfSlash,
     /// Never. Operations that change a directory act on the exact name.
@@ -46,7 +46,7 @@ pub(crate) enum Last {
 }
 
 /// Result of a walk: a name in a directory that is held open.
-pub(crate) struct Place<'a> {
+pub(crate) struct ResolvedPath<'a> {
     start: BorrowedFd<'a>,
     /// The handle at which the walk started.
     pub start_id: FileId,
@@ -59,18 +59,18 @@ pub(crate) struct Place<'a> {
     /// One component; `.` if the path ended in the directory itself.
     pub name: Vec<u8>,
     /// The name is protected: it may not be created, replaced or removed.
-    pub guarded: bool,
+    pub is_protected: bool,
     /// The name is granted individually, as a file. A link there would be followed when the host starts next.
     pub file_only: bool,
     /// Location of the parent directory, if names can be hidden.
-    pub site: Option<Site>,
+    pub location: Option<DirLocation>,
     /// The path had a trailing slash and must be a directory.
     pub dir_only: bool,
-    pub found: Option<Found>,
+    pub found: Option<ResolvedEntry>,
 }
 
 /// The entry at the name.
-pub(crate) struct Found {
+pub(crate) struct ResolvedEntry {
     /// Opened with `O_PATH`.
     pub fd: OwnedFd,
     pub stat: Stat,
@@ -78,14 +78,14 @@ pub(crate) struct Found {
     pub origin: Origin,
 }
 
-impl Place<'_> {
+impl ResolvedPath<'_> {
     pub(crate) fn parent(&self) -> BorrowedFd<'_> {
         self.parent_fd.as_ref().map_or(self.start, OwnedFd::as_fd)
     }
 
     /// Host path of the place, for a scope whose reads are recorded.
     pub(crate) fn host_path(&self, scope: &Scope) -> Option<PathBuf> {
-        Some(self.site.as_ref()?.host_path(scope, &self.name))
+        Some(self.location.as_ref()?.host_path(scope, &self.name))
     }
 
     pub(crate) fn os_name(&self) -> &OsStr {
@@ -101,18 +101,18 @@ struct Level {
     fd: OwnedFd,
     id: FileId,
     access: Access,
-    site: Option<Site>,
+    site: Option<DirLocation>,
 }
 
 struct Walk<'a, 'o> {
     scope: &'a Scope,
     /// Staged changes of the call; they take precedence over the real tree.
-    over: Option<&'o Layers>,
+    layers: Option<&'o Layers>,
     start: BorrowedFd<'a>,
     start_id: FileId,
     start_access: Access,
     /// `None` if no decision depends on paths; the same in every level.
-    start_site: Option<Site>,
+    start_site: Option<DirLocation>,
     levels: Vec<Level>,
     /// Remaining components, the next one last.
     queue: Vec<Vec<u8>>,
@@ -126,8 +126,8 @@ impl Scope {
         dir: BorrowedFd<'a>,
         access: Access,
         path: &str,
-        last: Last,
-    ) -> Result<Place<'a>, Refusal> {
+        last: FinalLink,
+    ) -> Result<ResolvedPath<'a>, PathError> {
         self.walk_over(None, dir, access, path, last)
     }
 
@@ -137,18 +137,18 @@ impl Scope {
         dir: BorrowedFd<'a>,
         access: Access,
         path: &str,
-        last: Last,
-    ) -> Result<Place<'a>, Refusal> {
+        last: FinalLink,
+    ) -> Result<ResolvedPath<'a>, PathError> {
         check_path(path)?;
         let start_id = Stat::of(dir)?.id;
         let mut walk = Walk {
             scope: self,
-            over,
+            layers: over,
             start: dir,
             start_id,
             start_access: access.min(self.cap),
-            start_site: if self.needs_sites() {
-                Some(self.site(over, dir, start_id)?)
+            start_site: if self.needs_locations() {
+                Some(self.locate(over, dir, start_id)?)
             } else {
                 None
             },
@@ -174,63 +174,63 @@ impl<'a> Walk<'a, '_> {
             .extend(parts.filter(|part| !part.is_empty()).map(<[u8]>::to_vec));
     }
 
-    fn run(mut self, last: Last) -> Result<Place<'a>, Refusal> {
+    fn run(mut self, last: FinalLink) -> Result<ResolvedPath<'a>, PathError> {
         for _ in 0..MAX_STEPS {
             let Some(name) = self.queue.pop() else {
-                return self.end_here();
+                return self.finish_here();
             };
             if name == b"." {
                 continue;
             }
             if name == b".." {
                 // The parent of the start is refused without a lookup.
-                self.levels.pop().ok_or(Refusal::NotPermitted)?;
+                self.levels.pop().ok_or(PathError::NotPermitted)?;
                 continue;
             }
             let is_last = self.queue.is_empty();
-            let shield = self.scope.rules.marks.shield_of(self.id(), &name);
-            if shield == Some(Shield::Hidden) {
-                return Err(Refusal::NotPermitted);
+            let shield = self.scope.rules.marks.protection_of(self.id(), &name);
+            if shield == Some(Protection::Hidden) {
+                return Err(PathError::NotPermitted);
             }
-            let is_new_dir = is_last && self.dir_only && last == Last::FollowToMake;
+            let is_new_dir = is_last && self.dir_only && last == FinalLink::FollowToCreate;
             let found = match self.look_up(&name) {
                 Ok((fd, origin)) => Some(self.found(fd, origin, &name, shield)?),
                 Err(Errno::NOENT) => None,
                 Err(_) if is_new_dir => None,
-                Err(errno) => return Err(open_refused(errno)),
+                Err(errno) => return Err(open_error(errno)),
             };
-            if self.is_left_out(&name, found.as_ref()) {
-                return Err(Refusal::NotPermitted);
+            if self.is_excluded(&name, found.as_ref()) {
+                return Err(PathError::NotPermitted);
             }
             if is_new_dir {
-                return Err(Refusal::IsDirectory);
+                return Err(PathError::IsDirectory);
             }
-            self.tell(&name, found.as_ref(), is_last);
+            self.record_read(&name, found.as_ref(), is_last);
             let found = match found {
                 Some(found) => found,
-                None if is_last => return Ok(self.place(name, shield, None)),
-                None => return Err(Refusal::NotFound),
+                None if is_last => return Ok(self.resolved(name, shield, None)),
+                None => return Err(PathError::NotFound),
             };
             let follow = !is_last
                 || match last {
-                    Last::Follow | Last::FollowToMake => true,
-                    Last::FollowIfSlash => self.dir_only,
-                    Last::Exact => false,
+                    FinalLink::Follow | FinalLink::FollowToCreate => true,
+                    FinalLink::FollowIfSlash => self.dir_only,
+                    FinalLink::Exact => false,
                 };
-            if found.stat.kind == Kind::Symlink && follow {
+            if found.stat.kind == EntryKind::Symlink && follow {
                 self.follow(&found)?;
             } else if is_last {
-                return Ok(self.place(name, shield, Some(found)));
+                return Ok(self.resolved(name, shield, Some(found)));
             } else {
                 self.descend(&name, found)?;
             }
         }
-        Err(Refusal::Loop)
+        Err(PathError::Loop)
     }
 
     fn look_up(&self, name: &[u8]) -> Result<(OwnedFd, Origin), Errno> {
-        if let Some(layers) = self.over {
-            return layers.look_up(self.fd(), self.id(), name);
+        if let Some(layers) = self.layers {
+            return layers.lookup(self.fd(), self.id(), name);
         }
         let fd = open_beneath(self.fd(), name, NAME_ONLY, Mode::empty(), BENEATH)?;
         Ok((fd, Origin::Real))
@@ -241,8 +241,8 @@ impl<'a> Walk<'a, '_> {
         fd: OwnedFd,
         origin: Origin,
         name: &[u8],
-        shield: Option<Shield>,
-    ) -> Result<Found, Refusal> {
+        shield: Option<Protection>,
+    ) -> Result<ResolvedEntry, PathError> {
         let stat = Stat::of(&fd)?;
         let granted = self.scope.rules.marks.file(self.id(), name);
         let here = granted.map_or(self.access(), |access| access.min(self.scope.cap));
@@ -250,7 +250,7 @@ impl<'a> Walk<'a, '_> {
         if shield.is_some() {
             access = Access::ReadOnly;
         }
-        Ok(Found {
+        Ok(ResolvedEntry {
             fd,
             stat,
             access,
@@ -258,16 +258,16 @@ impl<'a> Walk<'a, '_> {
         })
     }
 
-    fn follow(&mut self, link: &Found) -> Result<(), Refusal> {
+    fn follow(&mut self, link: &ResolvedEntry) -> Result<(), PathError> {
         self.links += 1;
         if self.links > MAX_LINKS {
-            return Err(Refusal::Loop);
+            return Err(PathError::Loop);
         }
         let target = rustix::fs::readlinkat(&link.fd, "", Vec::new())?.into_bytes();
         match target.as_slice() {
-            [] => Err(Refusal::NotFound),
-            [b'/', ..] => Err(Refusal::NotPermitted),
-            long if long.len() >= PATH_MAX => Err(Refusal::NameTooLong),
+            [] => Err(PathError::NotFound),
+            [b'/', ..] => Err(PathError::NotPermitted),
+            long if long.len() >= PATH_MAX => Err(PathError::NameTooLong),
             target => {
                 self.push(target);
                 Ok(())
@@ -275,41 +275,43 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    fn is_left_out(&self, name: &[u8], found: Option<&Found>) -> bool {
+    fn is_excluded(&self, name: &[u8], found: Option<&ResolvedEntry>) -> bool {
         let Some(site) = self.site() else {
             return false;
         };
         let found = found.map(|found| (found.stat.id, found.stat.kind));
         self.scope.is_denied(site, name)
             || self.scope.rules.marks.file(self.id(), name).is_none()
-                && self.scope.leaves_out(site, name, found)
+                && self.scope.is_excluded(site, name, found)
     }
 
     /// Records the read, except of entries that the call itself wrote.
-    fn tell(&self, name: &[u8], found: Option<&Found>, is_last: bool) {
+    fn record_read(&self, name: &[u8], found: Option<&ResolvedEntry>, is_last: bool) {
         let (Some(reads), Some(site)) = (&self.scope.reads, self.site()) else {
             return;
         };
         match found.map(|found| &found.origin) {
-            None if self.over.is_some_and(|over| over.covers(self.id(), name)) => {}
+            None if self
+                .layers
+                .is_some_and(|over| over.is_changed(self.id(), name)) => {}
             Some(Origin::Item(_)) => {}
-            Some(Origin::Elsewhere(real)) => reads.tree(real.path()),
+            Some(Origin::Moved(real)) => reads.record_tree(real.path()),
             None | Some(Origin::Real) => {
                 let stat = found.map(|found| &found.stat);
-                reads.name(site.host_path(self.scope, name), stat, !is_last);
+                reads.record_name(site.host_path(self.scope, name), stat, !is_last);
             }
         }
     }
 
-    fn descend(&mut self, name: &[u8], found: Found) -> Result<(), Refusal> {
-        if found.stat.kind != Kind::Directory {
-            return Err(Refusal::NotDirectory);
+    fn descend(&mut self, name: &[u8], found: ResolvedEntry) -> Result<(), PathError> {
+        if found.stat.kind != EntryKind::Directory {
+            return Err(PathError::NotDirectory);
         }
         if self.levels.len() == MAX_DEPTH {
-            return Err(Refusal::NameTooLong);
+            return Err(PathError::NameTooLong);
         }
         let site = self.site();
-        let site = site.map(|site| self.scope.inner_site(site, name, found.stat.id));
+        let site = site.map(|site| self.scope.child_location(site, name, found.stat.id));
         self.levels.push(Level {
             fd: found.fd,
             id: found.stat.id,
@@ -320,25 +322,29 @@ impl<'a> Walk<'a, '_> {
     }
 
     /// The path ended in `.` or `..`, or in a link to one of them.
-    fn end_here(self) -> Result<Place<'a>, Refusal> {
+    fn finish_here(self) -> Result<ResolvedPath<'a>, PathError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd =
-            open_beneath(self.fd(), ".", flags, Mode::empty(), BENEATH).map_err(open_refused)?;
-        let found = Found {
+        let fd = open_beneath(self.fd(), ".", flags, Mode::empty(), BENEATH).map_err(open_error)?;
+        let found = ResolvedEntry {
             stat: Stat::of(&fd)?,
             fd,
             access: self.access(),
             origin: Origin::Real,
         };
-        self.tell(b".", Some(&found), true);
-        Ok(self.place(b".".to_vec(), None, Some(found)))
+        self.record_read(b".", Some(&found), true);
+        Ok(self.resolved(b".".to_vec(), None, Some(found)))
     }
 
-    fn place(mut self, name: Vec<u8>, shield: Option<Shield>, found: Option<Found>) -> Place<'a> {
+    fn resolved(
+        mut self,
+        name: Vec<u8>,
+        shield: Option<Protection>,
+        found: Option<ResolvedEntry>,
+    ) -> ResolvedPath<'a> {
         let (access, depth, parent_id) = (self.access(), self.levels.len(), self.id());
         let site = self.site().cloned();
         let file_only = self.scope.rules.marks.file(parent_id, &name).is_some();
-        Place {
+        ResolvedPath {
             start: self.start,
             start_id: self.start_id,
             parent_fd: self.levels.pop().map(|level| level.fd),
@@ -346,9 +352,9 @@ impl<'a> Walk<'a, '_> {
             access,
             depth,
             name,
-            guarded: shield.is_some(),
+            is_protected: shield.is_some(),
             file_only,
-            site,
+            location: site,
             dir_only: self.dir_only,
             found,
         }
@@ -364,7 +370,7 @@ impl<'a> Walk<'a, '_> {
         self.levels.last().map_or(self.start_id, |level| level.id)
     }
 
-    fn site(&self) -> Option<&Site> {
+    fn site(&self) -> Option<&DirLocation> {
         self.levels
             .last()
             .map_or(self.start_site.as_ref(), |level| level.site.as_ref())

@@ -4,17 +4,17 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use e2e::desk::Desk;
 use e2e::http::{Client, Server, call, modern, modern_headers};
+use e2e::test_env::TestEnv;
 use serde_json::json;
 
-use crate::load::TOKENS;
+use crate::workload::TOKENS;
 
 /// Windows with and without an attack alternate, so that other load affects both.
-const ROUNDS: usize = 8;
+const WINDOWS: usize = 8;
 const WINDOW: Duration = Duration::from_secs(2);
 /// Pause between windows, in which running requests end.
-const SETTLING: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_millis(500);
 const CONNECTIONS: usize = 8;
 
 /// A request, serialized once so that the attacker's work is not measured.
@@ -65,7 +65,7 @@ fn attacks() -> Vec<Attack> {
     calls.into_iter().chain([sessions]).collect()
 }
 
-pub fn prepare(desk: &Desk) {
+pub fn prepare(desk: &TestEnv) {
     let many = desk.workspace().join("many");
     std::fs::create_dir(&many).expect("a folder");
     for number in 0..2_000 {
@@ -104,13 +104,13 @@ pub fn table(server: &Server) -> String {
                     }
                 });
             }
-            for _ in 0..ROUNDS {
+            for _ in 0..WINDOWS {
                 window(&mut client, &mut quiet);
                 active.store(true, Ordering::Relaxed);
-                std::thread::sleep(SETTLING);
+                std::thread::sleep(PAUSE);
                 window(&mut client, &mut attacked);
                 active.store(false, Ordering::Relaxed);
-                std::thread::sleep(SETTLING);
+                std::thread::sleep(PAUSE);
             }
             done.store(true, Ordering::Relaxed);
         });

@@ -5,8 +5,8 @@
 //! slow down while another user attacks.
 
 mod attack;
-mod load;
 mod sample;
+mod workload;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,19 +14,19 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use e2e::desk::Desk;
 use e2e::http::Server;
+use e2e::test_env::TestEnv;
 use e2e::{host, root};
 
-use load::{Counts, TOKENS, stdio, user};
 use sample::Samples;
+use workload::{Counts, TOKENS, stdio, user};
 
 const POLICY: &str = r#"allow = ["write_file", "read_file", "shell", "shell_output", "shell_kill", "grep", "mcp__inner"]"#;
 const BETWEEN_SAMPLES: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
     let minutes = minutes();
-    let desk = Desk::new(POLICY);
+    let desk = TestEnv::new(POLICY);
     fs::write(
         desk.path("tokens"),
         TOKENS
@@ -88,7 +88,7 @@ fn minutes() -> u64 {
 }
 
 /// A second host as an MCP server of the first.
-fn with_inner_server(desk: &Desk) {
+fn with_inner_server(desk: &TestEnv) {
     let text = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
     let (data, state) = (
         text(root().join("plugins/data.wasm")),
@@ -107,8 +107,8 @@ fn with_inner_server(desk: &Desk) {
     assert_eq!(approved.code, Some(0), "{approved:?}");
 }
 
-fn serve(desk: &Desk) -> Server {
-    let mut command = desk.working(&[
+fn serve(desk: &TestEnv) -> Server {
+    let mut command = desk.command_with_plugins(&[
         "run",
         "--http",
         "127.0.0.1:0",

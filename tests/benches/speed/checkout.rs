@@ -7,12 +7,12 @@ use std::path::Path;
 const FILES: usize = 50_000;
 const FILES_IN_A_DIRECTORY: usize = 12;
 /// Size of the corpus from which all files are taken, in bytes.
-const CORPUS: usize = 4 << 20;
+const CORPUS_BYTES: usize = 4 << 20;
 /// Text that some files contain, once each.
 pub const NEEDLE: &str = "fn the_needle_of_this_tree";
 const FILES_TO_A_NEEDLE: usize = 1_000;
 /// Number of ignored files, which no search should read.
-const IGNORED: usize = 10_000;
+const IGNORED_FILES: usize = 10_000;
 
 const KINDS: [&str; 6] = ["rs", "ts", "py", "md", "json", "c"];
 const WORDS: [&str; 32] = [
@@ -60,7 +60,7 @@ pub fn checkout(tree: &Path) -> io::Result<u64> {
     {
         return Ok(size);
     }
-    let mut chance = Chance(0x9E37_79B9_7F4A_7C15);
+    let mut chance = Lcg(0x9E37_79B9_7F4A_7C15);
     let corpus = lines(&mut chance);
     let mut total = 0;
     for number in 0..FILES {
@@ -82,7 +82,7 @@ pub fn checkout(tree: &Path) -> io::Result<u64> {
             1..40 => 40_000 + chance.below(60_000),
             _ => 200 + chance.below(9_300),
         };
-        let mut text = slice(&corpus, chance.below(CORPUS - 1_200_000), length).to_owned();
+        let mut text = slice(&corpus, chance.below(CORPUS_BYTES - 1_200_000), length).to_owned();
         if number % FILES_TO_A_NEEDLE == 7 {
             text.push_str(NEEDLE);
             text.push('\n');
@@ -90,7 +90,7 @@ pub fn checkout(tree: &Path) -> io::Result<u64> {
         total += text.len() as u64;
         write(&tree.join(file), &text)?;
     }
-    for number in 0..IGNORED {
+    for number in 0..IGNORED_FILES {
         let dir = if number % 2 == 0 {
             "target/debug"
         } else {
@@ -115,9 +115,9 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     fs::write(path, text)
 }
 
-fn lines(chance: &mut Chance) -> String {
-    let mut text = String::with_capacity(CORPUS + 200);
-    while text.len() < CORPUS {
+fn lines(chance: &mut Lcg) -> String {
+    let mut text = String::with_capacity(CORPUS_BYTES + 200);
+    while text.len() < CORPUS_BYTES {
         text.push_str(&" ".repeat(4 * chance.below(4)));
         for _ in 0..chance.below(9) {
             text.push_str(WORDS[chance.below(WORDS.len())]);
@@ -140,9 +140,9 @@ fn slice(corpus: &str, from: usize, length: usize) -> &str {
 }
 
 /// Deterministic pseudorandom numbers.
-struct Chance(u64);
+struct Lcg(u64);
 
-impl Chance {
+impl Lcg {
     fn below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -7,15 +7,17 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use toolhost_contract::policy::Policy;
-use toolhost_contract::{Backend as _, Call, CallId, Effects, Limits, NoSink, Principal};
-use toolhost_runtime::bench::{Blocking, Stock};
+use toolhost_contract::{Backend as _, Call, CallId, Limits, NoSink, Principal, StagedEffects};
+use toolhost_runtime::bench::{Blocking, StockWasi};
 use toolhost_runtime::{Plugin, PluginGrants, Runtime, Staging};
-use toolhost_vfs::{Access, Blobs, DEFAULT_EXCLUDES, PathGrant, Protected, Scope, Shield};
+use toolhost_vfs::{
+    Access, BlobStore, DEFAULT_EXCLUDES, PathGrant, ProtectedPath, Protection, Scope,
+};
 
 use e2e::target;
 
 use super::grant::grant;
-use super::memory::{forget_peak, peak};
+use super::memory::{peak, reset_peak};
 use super::{Row, median, row, runtime};
 
 const LOOKS: &str = "bench_files";
@@ -69,9 +71,9 @@ pub fn files(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         let runtime = runtime()?;
         let plain = plugin(&runtime, &workspace, state.path(), &[]).await?;
         // The common case: a granted folder that contains a protected path of the host.
-        let own = Protected {
+        let own = ProtectedPath {
             path: workspace.join("plugins"),
-            shield: Shield::ReadOnly,
+            protection: Protection::ReadOnly,
         };
         let overlapping = plugin(&runtime, &workspace, state.path(), &[own]).await?;
         // First, because memory that the allocator kept from earlier runs would hide the use.
@@ -108,7 +110,7 @@ async fn plugin(
     runtime: &Runtime,
     workspace: &Path,
     state: &Path,
-    protected: &[Protected],
+    protected: &[ProtectedPath],
 ) -> anyhow::Result<Plugin> {
     let grant = PathGrant {
         host: workspace.to_owned(),
@@ -119,14 +121,14 @@ async fn plugin(
         exclude: DEFAULT_EXCLUDES.iter().map(ToString::to_string).collect(),
     };
     let grants = PluginGrants {
-        own: None,
+        session_dirs: None,
         capabilities: toolhost_runtime::Capabilities::default(),
         scope: Scope::open(&[grant], protected)?,
         env: Vec::new(),
         limits: Limits::default(),
         staging: Some(Staging {
             stages: state.join("stages"),
-            blobs: Arc::new(Blobs::open(&state.join("blobs"))?),
+            blobs: Arc::new(BlobStore::open(&state.join("blobs"))?),
         }),
     };
     let file = target().join("guests/bench_files.wasm");
@@ -142,8 +144,9 @@ async fn beside_stock(
     task: &Task,
 ) -> anyhow::Result<()> {
     let elsewhere =
-        Stock::new(plain, workspace, Blocking::Elsewhere).map_err(anyhow::Error::msg)?;
-    let here = Stock::new(plain, workspace, Blocking::Here).map_err(anyhow::Error::msg)?;
+        StockWasi::new(plain, workspace, Blocking::BlockingThread).map_err(anyhow::Error::msg)?;
+    let here =
+        StockWasi::new(plain, workspace, Blocking::GuestThread).map_err(anyhow::Error::msg)?;
     let input = json!({"what": task.what, "path": task.path});
     let text = input.to_string();
     let mut times: [Vec<Duration>; 5] = Default::default();
@@ -180,7 +183,7 @@ async fn beside_stock(
         (&writes, "ours, a stage that nothing was written to"),
         (&walks, "ours, something protected in the folder"),
     ] {
-        let (stock, blocking) = (middle(times, &elsewhere), middle(times, &here));
+        let (stock, blocking) = (median_ratio(times, &elsewhere), median_ratio(times, &here));
         let what = format!("{title}: {who}, beside stock");
         row(rows, &what, stock, "×", "≤ 1.1 ×", Some(stock <= 1.1));
         let what = format!("{title}: {who}, beside stock that may block");
@@ -189,7 +192,7 @@ async fn beside_stock(
     Ok(())
 }
 
-fn middle(ours: &[Duration], theirs: &[Duration]) -> f64 {
+fn median_ratio(ours: &[Duration], theirs: &[Duration]) -> f64 {
     let pairs = ours.iter().zip(theirs);
     let mut ratios: Vec<f64> = pairs
         .map(|(ours, theirs)| ours.as_secs_f64() / theirs.as_secs_f64())
@@ -198,18 +201,21 @@ fn middle(ours: &[Duration], theirs: &[Duration]) -> f64 {
     ratios[ratios.len() / 2]
 }
 
-async fn theirs(stock: &Stock, input: &str) -> anyhow::Result<Value> {
+async fn theirs(stock: &StockWasi, input: &str) -> anyhow::Result<Value> {
     let answer = stock.call(LOOKS, input).await.map_err(anyhow::Error::msg)?;
     Ok(serde_json::from_str(&answer.unwrap_or_default())?)
 }
 
 async fn ours(plugin: &Plugin, tool: &str, input: &Value) -> anyhow::Result<Value> {
     let (answer, effects) = run(plugin, tool, input).await?;
-    anyhow::ensure!(matches!(effects, Effects::None), "the call changed files");
+    anyhow::ensure!(
+        matches!(effects, StagedEffects::None),
+        "the call changed files"
+    );
     Ok(answer)
 }
 
-async fn run(plugin: &Plugin, tool: &str, input: &Value) -> anyhow::Result<(Value, Effects)> {
+async fn run(plugin: &Plugin, tool: &str, input: &Value) -> anyhow::Result<(Value, StagedEffects)> {
     let tools = plugin.tools().iter();
     let tool = tools.clone().find(|known| known.name.as_str() == tool);
     let tool = tool.expect("the guest has this tool");
@@ -236,10 +242,10 @@ async fn one_gib(rows: &mut Vec<Row>, plugin: &Plugin, workspace: &Path) -> anyh
     let (mut grown, mut seconds) = (0.0_f64, Vec::new());
     for byte in [1, 2] {
         let input = json!({"path": "written", "mib": 1024, "byte": byte});
-        forget_peak()?;
+        reset_peak()?;
         let (before, start) = (peak()?, Instant::now());
         let (_, effects) = run(plugin, WRITES, &input).await?;
-        let Effects::Held(staged) = effects else {
+        let StagedEffects::Staged(staged) = effects else {
             anyhow::bail!("nothing was staged");
         };
         let wrong = |error| anyhow::anyhow!("{error:?}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use toolhost_contract::policy::{HookSaid, Policy, Request, Subject, Verdict};
+use toolhost_contract::policy::{HookDecisions, Policy, PolicyRequest, Subject, Verdict};
 use toolhost_contract::{Descriptor, Effect, Grant, Principal};
 use toolhost_runtime::Plugin;
 
@@ -17,16 +17,16 @@ pub fn grant(
     timeout: Option<Duration>,
 ) -> anyhow::Result<Grant> {
     let (caller, subject) = (Principal::default(), Subject::of(tool, input));
-    let request = Request {
+    let request = PolicyRequest {
         delegates: false,
         plugin: plugin.name(),
         name: &tool.name,
         tool,
         aliases: &[],
-        executes: false,
+        runs_commands: false,
         shell: None,
         variables: &toolhost_contract::variables::NO_VARIABLES,
-        job: None,
+        background_job: None,
         digest: None,
         definition: None,
         input,
@@ -34,19 +34,21 @@ pub fn grant(
         timeout,
         caller: &caller,
         mode: None,
-        narrow: None,
-        tail: false,
-        known: false,
+        restriction: None,
+        is_tail_call: false,
+        effects_known: false,
     };
-    let said = HookSaid::default();
+    let said = HookDecisions::default();
     match tool.effect() {
         Effect::Pure | Effect::Reads => match policy.decide(request, &said, &[], 0) {
             Verdict::Allow(grant) => Ok(grant),
             Verdict::Ask(_) | Verdict::Deny(_) => anyhow::bail!("a tool that reads is allowed"),
         },
-        Effect::Writes | Effect::Destroys => match policy.hold(request, &said, &[], 0) {
-            Ok(hold) => Ok(hold.grant),
-            Err(denial) => anyhow::bail!("{}", denial.reason),
-        },
+        Effect::Writes | Effect::Destroys => {
+            match policy.authorize_staged(request, &said, &[], 0) {
+                Ok(hold) => Ok(hold.grant),
+                Err(denial) => anyhow::bail!("{}", denial.reason),
+            }
+        }
     }
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use e2e::target;
 use serde_json::json;
 use toolhost_contract::{Backend as _, Call, CallId, Limits, NoSink, Principal, policy};
-use toolhost_kernel::{CallRequest, Kernel, Nobody, PluginInfo, Settings};
-use toolhost_runtime::bench::Bare;
+use toolhost_kernel::{CallRequest, Kernel, KernelSettings, NoPrompter, PluginInfo};
+use toolhost_runtime::bench::DirectCaller;
 use toolhost_runtime::{Plugin, PluginGrants};
 
 use super::grant::grant;
@@ -25,7 +25,7 @@ pub fn in_process(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         let runtime = runtime()?;
         let load = async || -> anyhow::Result<Plugin> {
             let grants = PluginGrants {
-                own: None,
+                session_dirs: None,
                 capabilities: toolhost_runtime::Capabilities::default(),
                 scope: toolhost_vfs::Scope::empty(),
                 env: Vec::new(),
@@ -35,7 +35,7 @@ pub fn in_process(rows: &mut Vec<Row>) -> anyhow::Result<()> {
             Ok(runtime.load(&plugin_file("data")).await?.grant(grants)?)
         };
         let bare_plugin = load().await?;
-        let bare = Bare::new(&bare_plugin, tool, &input.to_string())?;
+        let bare = DirectCaller::new(&bare_plugin, tool, &input.to_string())?;
         let plugin: Arc<dyn toolhost_contract::Backend> = Arc::new(load().await?);
         let descriptor = bare_plugin
             .tools()
@@ -43,7 +43,8 @@ pub fn in_process(rows: &mut Vec<Row>) -> anyhow::Result<()> {
             .find(|known| known.name.as_str() == tool)
             .expect("tool")
             .clone();
-        let kernel = Kernel::new(Settings::default(), Arc::new(Nobody)).expect("default limits");
+        let kernel =
+            Kernel::new(KernelSettings::default(), Arc::new(NoPrompter)).expect("default limits");
         let info = PluginInfo {
             name: bare_plugin.name().clone(),
             version: "0".to_owned(),
@@ -138,7 +139,7 @@ async fn spinning() -> anyhow::Result<f64> {
     const TIMEOUT: Duration = Duration::from_millis(200);
     let loaded = runtime()?.load(&target().join("guests/spin.wasm")).await?;
     let grants = PluginGrants {
-        own: None,
+        session_dirs: None,
         capabilities: toolhost_runtime::Capabilities::default(),
         scope: toolhost_vfs::Scope::empty(),
         env: Vec::new(),

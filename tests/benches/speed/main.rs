@@ -12,7 +12,7 @@ mod in_process;
 mod memory;
 mod over_http;
 mod over_mcp;
-mod road;
+mod pipeline;
 mod search;
 
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ fn main() -> anyhow::Result<()> {
     let mut rows = Vec::new();
     let groups: [(&str, Group); 9] = [
         ("in-process", in_process::in_process),
-        ("road", road::road),
+        ("road", pipeline::pipeline),
         ("files", files::files),
         ("stdio", over_mcp::over_stdio),
         ("large", over_mcp::large_file),

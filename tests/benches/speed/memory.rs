@@ -13,6 +13,6 @@ pub fn peak() -> anyhow::Result<f64> {
 }
 
 /// Resets the peak to the current use, so that earlier benchmarks do not hide later ones.
-pub fn forget_peak() -> anyhow::Result<()> {
+pub fn reset_peak() -> anyhow::Result<()> {
     fs::write("/proc/self/clear_refs", "5").context("reset VmHWM")
 }

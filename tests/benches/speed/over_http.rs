@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use e2e::http::{Answer, Client, Server};
+use e2e::http::{Client, HttpResponse, Server};
 use e2e::root;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ const CALLS: u32 = 2_000;
 /// Number of connections, each with one call in flight.
 const IN_FLIGHT: usize = 16;
 /// Duration of the concurrent measurement.
-const LONG: Duration = Duration::from_secs(5);
+const DURATION: Duration = Duration::from_secs(5);
 
 pub fn over_http(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let plugins = root().join("plugins");
@@ -32,10 +32,10 @@ pub fn over_http(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         let (mut floors, mut calls) = (Vec::new(), Vec::new());
         // Rounds alternate, so that machine load affects both.
         for _ in 0..5 {
-            floors.push(one_by_one(&noop, modern, "echo", &text)?);
-            calls.push(one_by_one(&ours, modern, "base64_encode", &text)?);
+            floors.push(sequential(&noop, modern, "echo", &text)?);
+            calls.push(sequential(&ours, modern, "base64_encode", &text)?);
         }
-        let (floor, call) = (middle(floors), middle(calls));
+        let (floor, call) = (median_value(floors), median_value(calls));
         let what = format!("no-op rmcp server, tools/call over HTTP, {way} (p50)");
         row(rows, &what, floor, "µs", "", None);
         let what = format!("host, base64_encode over HTTP, {way} (p50)");
@@ -48,10 +48,10 @@ pub fn over_http(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         let what = format!("the same beside no-op rmcp + bare sandbox call, over HTTP, {way}");
         row(rows, &what, ratio, "×", "≤ 1.25 ×", Some(ratio <= 1.25));
     }
-    let floor = together(&noop, "echo", &text)?;
+    let floor = concurrent(&noop, "echo", &text)?;
     let what = "no-op rmcp server over HTTP, 16 in flight on as many connections";
     row(rows, what, floor, "calls/s", "", None);
-    let rate = together(&ours, "base64_encode", &text)?;
+    let rate = concurrent(&ours, "base64_encode", &text)?;
     let what = "host, base64_encode over HTTP, 16 in flight on as many connections";
     row(
         rows,
@@ -64,16 +64,16 @@ pub fn over_http(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn middle(mut values: Vec<f64>) -> f64 {
+fn median_value(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
 
 /// Returns the median time of a call on one connection, in microseconds.
-fn one_by_one(server: &Server, modern: bool, tool: &str, arguments: &Value) -> anyhow::Result<f64> {
+fn sequential(server: &Server, modern: bool, tool: &str, arguments: &Value) -> anyhow::Result<f64> {
     let mut client = server.client();
     if !modern {
-        client.greet();
+        client.start_session();
     }
     let mut times = Vec::new();
     for id in 0..CALLS / 5 + 50 {
@@ -86,17 +86,17 @@ fn one_by_one(server: &Server, modern: bool, tool: &str, arguments: &Value) -> a
         if id >= 50 {
             times.push(start.elapsed());
         }
-        good(&answer)?;
+        check_response(&answer)?;
     }
     Ok(median(times))
 }
 
 /// Returns the calls per second over concurrent connections.
-fn together(server: &Server, tool: &str, arguments: &Value) -> anyhow::Result<f64> {
+fn concurrent(server: &Server, tool: &str, arguments: &Value) -> anyhow::Result<f64> {
     let work = |mut client: Client, end: Instant| -> anyhow::Result<u32> {
         let mut done = 0;
         while Instant::now() < end {
-            good(&client.call_modern(done, tool, arguments))?;
+            check_response(&client.call_modern(done, tool, arguments))?;
             done += 1;
         }
         Ok(done)
@@ -104,7 +104,7 @@ fn together(server: &Server, tool: &str, arguments: &Value) -> anyhow::Result<f6
     let start = Instant::now();
     let counts = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..IN_FLIGHT)
-            .map(|_| scope.spawn(|| work(server.client(), start + LONG)))
+            .map(|_| scope.spawn(|| work(server.client(), start + DURATION)))
             .collect();
         let counts = workers
             .into_iter()
@@ -116,7 +116,7 @@ fn together(server: &Server, tool: &str, arguments: &Value) -> anyhow::Result<f6
 }
 
 /// Checks a response without parsing it as JSON, because the client's time is measured too.
-fn good(answer: &Answer) -> anyhow::Result<()> {
+fn check_response(answer: &HttpResponse) -> anyhow::Result<()> {
     let good = answer.status == 200 && answer.body.contains("\"result\"");
     anyhow::ensure!(
         good && !answer.body.contains("\"isError\":true"),

@@ -9,7 +9,7 @@ use e2e::{root, target};
 use serde_json::json;
 
 use super::client::Client;
-use super::road::FULL_ROAD;
+use super::pipeline::FULL_PIPELINE;
 use super::{Row, host, median, row};
 
 pub fn over_stdio(rows: &mut Vec<Row>) -> anyhow::Result<()> {
@@ -66,7 +66,7 @@ pub fn over_stdio(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         "≤ 1.25 ×",
         Some(ratio <= 1.25),
     );
-    if let Some(road) = rows.iter().find(|row| row.what == FULL_ROAD) {
+    if let Some(road) = rows.iter().find(|row| row.what == FULL_PIPELINE) {
         let ratio = (call - road.value) / floor;
         row(
             rows,

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use e2e::{Ended, host, root};
+use e2e::{CommandResult, host, root};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -188,10 +188,10 @@ impl<'a> Session<'a> {
         assert_eq!(ended.code, Some(0), "{ended:?}");
     }
 
-    fn look(&self, args: &[&str]) -> Ended {
+    fn look(&self, args: &[&str]) -> CommandResult {
         let mut command = host(args);
         command.env("TOOLHOST_STATE_DIR", self.dir.path().join("state"));
-        Ended::of(&command.output().unwrap())
+        CommandResult::of(&command.output().unwrap())
     }
 }
 

@@ -6,8 +6,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use e2e::desk::Desk;
-use e2e::{Ended, root, target};
+use e2e::test_env::TestEnv;
+use e2e::{CommandResult, root, target};
 use model::Model;
 use serde_json::{Value, json};
 
@@ -28,8 +28,14 @@ fn node() -> Option<OsString> {
 }
 
 /// Runs one of the examples in the workspace of a desk.
-fn agent(desk: &Desk, model: &Model, program: &OsStr, args: &[&str], base: &str) -> Ended {
-    let working = desk.working(&[]);
+fn agent(
+    desk: &TestEnv,
+    model: &Model,
+    program: &OsStr,
+    args: &[&str],
+    base: &str,
+) -> CommandResult {
+    let working = desk.command_with_plugins(&[]);
     let flags: Vec<OsString> = working.get_args().map(ToOwned::to_owned).collect();
     let mut command = Command::new(program);
     command
@@ -48,7 +54,7 @@ fn agent(desk: &Desk, model: &Model, program: &OsStr, args: &[&str], base: &str)
             command.env(name, value);
         }
     }
-    Ended::of(&command.output().unwrap())
+    CommandResult::of(&command.output().unwrap())
 }
 
 fn skipped(example: &str, needs: &str) {
@@ -95,7 +101,7 @@ fn the_python_agent_talks_in_anthropics_shape() {
             "end_turn",
         ),
     ]);
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let script = root().join("examples/python-anthropic/agent.py");
     let script = script.to_string_lossy();
     let ended = agent(&desk, &model, OsStr::new("python3"), &[&script], "");
@@ -158,7 +164,7 @@ fn the_typescript_agent_talks_in_openais_shape() {
     ]});
     let last = json!({"role": "assistant", "content": "It says old."});
     let model = Model::new(vec![reply(&first, "tool_calls"), reply(&last, "stop")]);
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let script = root().join("examples/typescript-openai/agent.ts");
     let script = script.to_string_lossy();
     let args = ["--experimental-strip-types", &script];
@@ -203,8 +209,8 @@ fn the_rust_agent_talks_in_geminis_shape() {
         reply(first.clone()),
         reply(json!([{"text": "It says old."}])),
     ]);
-    let desk = Desk::new("");
-    let working = desk.working(&[]);
+    let desk = TestEnv::new("");
+    let working = desk.command_with_plugins(&[]);
     let mut command = Command::new(Path::new(working.get_program()).with_file_name("agent-loop"));
     command
         .arg("What is in old.txt?")
@@ -214,7 +220,7 @@ fn the_rust_agent_talks_in_geminis_shape() {
         .env("API_KEY", "key-of-a-test")
         .env("TOOLHOST_CACHE_DIR", target().join("test-cache"))
         .stdin(Stdio::null());
-    let ended = Ended::of(&command.output().unwrap());
+    let ended = CommandResult::of(&command.output().unwrap());
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(ended.stdout, "It says old.\n");
 

@@ -1,14 +1,14 @@
 //! The transcripts of docs/formats.md are what happens.
 
-use e2e::desk::Desk;
 use e2e::root;
+use e2e::test_env::TestEnv;
 use serde_json::Value;
 
 use super::{PNG, batch};
 
 #[test]
 fn the_transcripts_in_the_docs_are_what_happens() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     std::fs::write(desk.workspace().join("a.txt"), "old\n").unwrap();
     std::fs::write(desk.workspace().join("dot.png"), PNG).unwrap();
     let page = std::fs::read_to_string(root().join("docs/formats.md")).unwrap();

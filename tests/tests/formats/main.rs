@@ -7,8 +7,8 @@ mod turns;
 use std::io::Write as _;
 use std::process::Stdio;
 
-use e2e::Ended;
-use e2e::desk::{Desk, json};
+use e2e::CommandResult;
+use e2e::test_env::{TestEnv, parse_json};
 use serde_json::{Value, json};
 
 const FORMATS: [&str; 5] = ["anthropic", "openai", "openai-responses", "gemini", "mcp"];
@@ -16,9 +16,9 @@ const FORMATS: [&str; 5] = ["anthropic", "openai", "openai-responses", "gemini",
 /// Eight bytes that say that they are a picture, and no picture.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
-pub fn batch(desk: &Desk, format: &str, turn: &Value, flags: &[&str]) -> (Value, Ended) {
+pub fn batch(desk: &TestEnv, format: &str, turn: &Value, flags: &[&str]) -> (Value, CommandResult) {
     let args = [&["batch", "--format", format][..], flags].concat();
-    let mut command = desk.working(&args);
+    let mut command = desk.command_with_plugins(&args);
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -27,14 +27,14 @@ pub fn batch(desk: &Desk, format: &str, turn: &Value, flags: &[&str]) -> (Value,
     let mut stdin = running.stdin.take().unwrap();
     stdin.write_all(turn.to_string().as_bytes()).unwrap();
     drop(stdin);
-    let ended = Ended::of(&running.wait_with_output().unwrap());
+    let ended = CommandResult::of(&running.wait_with_output().unwrap());
     let answer = serde_json::from_str(&ended.stdout).unwrap_or_default();
     (answer, ended)
 }
 
-fn tools(desk: &Desk, args: &[&str]) -> (Value, Ended) {
-    let ended = desk.work(&[&["tools", "--format"][..], args].concat());
-    (json(&ended), ended)
+fn tools(desk: &TestEnv, args: &[&str]) -> (Value, CommandResult) {
+    let ended = desk.run_with_plugins(&[&["tools", "--format"][..], args].concat());
+    (parse_json(&ended), ended)
 }
 
 /// Where the names and the schemas of a list are.
@@ -56,7 +56,7 @@ fn listed<'a>(tools: &'a Value, format: &str) -> Vec<(&'a str, &'a Value)> {
 
 #[test]
 fn each_format_lists_the_tools_of_the_profile() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     for format in FORMATS {
         for (profile, name, parameter) in [
             ("native", "read_file", "path"),
@@ -76,7 +76,7 @@ fn each_format_lists_the_tools_of_the_profile() {
 
 #[test]
 fn a_strict_list_says_which_tools_cannot_be_strict() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     for (format, strict) in [
         ("openai", "/function/strict"),
         ("openai-responses", "/strict"),
@@ -91,20 +91,20 @@ fn a_strict_list_says_which_tools_cannot_be_strict() {
         assert_eq!(loose, notes, "{}", ended.stderr);
         assert!(loose < tools.len() / 4, "{}", ended.stderr);
     }
-    let ended = desk.work(&["tools", "--format", "gemini", "--strict"]);
+    let ended = desk.run_with_plugins(&["tools", "--format", "gemini", "--strict"]);
     assert_eq!(ended.code, Some(2));
     assert!(
         ended.stderr.contains("--strict requires the format openai"),
         "{ended:?}"
     );
-    let ended = desk.work(&["tools", "--format", "openia"]);
+    let ended = desk.run_with_plugins(&["tools", "--format", "openia"]);
     assert_eq!(ended.code, Some(2));
     assert!(ended.stderr.contains("did you mean `openai`?"), "{ended:?}");
 }
 
 #[test]
 fn nothing_to_call_is_an_empty_answer_and_a_note() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     for (format, turn, answer) in [
         (
             "anthropic",
@@ -134,7 +134,7 @@ fn nothing_to_call_is_an_empty_answer_and_a_note() {
 
 #[test]
 fn what_is_no_turn_is_wrong_usage_with_the_reason() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     for (format, turn, reason) in [
         (
             "anthropic",

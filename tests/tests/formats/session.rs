@@ -3,17 +3,17 @@
 use std::io::Write as _;
 use std::process::Stdio;
 
-use e2e::desk::Desk;
+use e2e::test_env::TestEnv;
 use serde_json::{Value, json};
 
 /// What comes out for these lines.
-fn lines(desk: &Desk, flags: &[&str], said: &[Value]) -> Vec<Value> {
+fn lines(desk: &TestEnv, flags: &[&str], said: &[Value]) -> Vec<Value> {
     let said: Vec<_> = said.iter().map(Value::to_string).collect();
     answers(desk, flags, (said.join("\n") + "\n").as_bytes())
 }
 
-fn answers(desk: &Desk, flags: &[&str], said: &[u8]) -> Vec<Value> {
-    let mut command = desk.working(&[&["turns"][..], flags].concat());
+fn answers(desk: &TestEnv, flags: &[&str], said: &[u8]) -> Vec<Value> {
+    let mut command = desk.command_with_plugins(&[&["turns"][..], flags].concat());
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut running = command.spawn().unwrap();
     let mut stdin = running.stdin.take().unwrap();
@@ -33,7 +33,7 @@ fn read(id: &str, path: &str) -> Value {
 
 #[test]
 fn turns_are_answered_in_their_form_and_the_session_goes_on_after_a_wrong_one() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let said = lines(
         &desk,
         &["--format", "anthropic"],
@@ -61,7 +61,7 @@ fn turns_are_answered_in_their_form_and_the_session_goes_on_after_a_wrong_one() 
 
 #[test]
 fn a_turn_without_a_format_and_a_line_with_both_are_errors() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let said = lines(
         &desk,
         &[],
@@ -82,7 +82,7 @@ fn a_turn_without_a_format_and_a_line_with_both_are_errors() {
 
 #[test]
 fn what_an_editor_or_a_shell_puts_before_the_json_is_passed_over_or_named() {
-    let desk = Desk::new("");
+    let desk = TestEnv::new("");
     let call = r#"{"calls":[{"id":"a","name":"read_file","input":{"path":"old.txt"}}]}"#;
     let said = format!("\u{feff}{call}\r\n{call}\n");
     let marked = answers(&desk, &[], said.as_bytes());

@@ -1,13 +1,13 @@
 //! One turn of each model family, with everything that goes well or wrong in it, and the whole answer.
 
-use e2e::desk::Desk;
+use e2e::test_env::TestEnv;
 use serde_json::{Value, json};
 
 use super::{PNG, batch};
 
 /// A desk with a picture.
-fn desk() -> Desk {
-    let desk = Desk::new("deny = [\"write_file\"]");
+fn desk() -> TestEnv {
+    let desk = TestEnv::new("deny = [\"write_file\"]");
     std::fs::write(desk.workspace().join("dot.png"), PNG).unwrap();
     desk
 }

@@ -4,11 +4,11 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 
 use e2e::http::{Client, Server};
-use e2e::{Ended, root};
+use e2e::{CommandResult, root};
 use serde_json::json;
 
 use crate::audit::SERVER;
-use crate::fixture::{Home, until};
+use crate::home::{Home, poll_until};
 
 const HTTP_TOKEN: &str = "the-http-token-of-ann-7c1f";
 const STATE_KEY: &str = "the-state-key-of-several-hosts-7c1f";
@@ -95,20 +95,20 @@ fn serve(home: &Home) -> Server {
 }
 
 #[test]
-fn no_token_is_among_the_arguments_of_a_process_that_the_host_starts() {
+fn process_arguments_contain_no_token() {
     let home = home();
     let mut approve = home.host(&["mcp", "approve", "s", "--yes"]);
-    let approved = Ended::of(&approve.envs(VARIABLES).output().unwrap());
+    let approved = CommandResult::of(&approve.envs(VARIABLES).output().unwrap());
     assert_eq!(approved.code, Some(0), "{approved:?}");
     fs::remove_file(home.at("got-server")).unwrap();
     let server = serve(&home);
     let mut client = Client::connect(&server.address).with_token(HTTP_TOKEN);
-    client.greet();
+    client.start_session();
     let read = |name: &str| fs::read_to_string(home.at(name)).unwrap_or_default();
     let command = "printenv PROGRAM_TOKEN > got; exec sleep 613";
     let program = json!({"command": command, "run_in_background": true});
     let said = client.call(1, "shell", &program).text();
-    until("the program and the server have their tokens", || {
+    poll_until("the program and the server have their tokens", || {
         read("workspace/got").ends_with('\n') && read("got-server").ends_with('\n')
     });
     let answer = client.call(2, "task", &json!({"prompt": "x"})).text();

@@ -3,10 +3,10 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
 
-use e2e::Ended;
+use e2e::CommandResult;
 use serde_json::{Value, json};
 
-use crate::fixture::Home;
+use crate::home::Home;
 
 /// A session-based server as a shell script. `$LIST` is a file with its tools. It answers calls once four are
 /// waiting.
@@ -48,14 +48,14 @@ fn tool(name: &str, description: &str) -> Value {
     json!({"name": name, "description": description, "inputSchema": {"type": "object"}})
 }
 
-fn approve(home: &Home) -> Ended {
+fn approve(home: &Home) -> CommandResult {
     let approved = home.run(&["mcp", "approve", "sh", "--yes"]);
     assert_eq!(approved.code, Some(0), "{}", approved.stderr);
     approved
 }
 
 #[test]
-fn c_03_calls_of_a_server_that_is_not_trusted_run_side_by_side() {
+fn c_03_calls_of_an_untrusted_server_run_concurrently() {
     let home = Home::new();
     shell_server(&home, &json!([tool("wait", "Waits for three others.")]));
     approve(&home);
@@ -118,7 +118,7 @@ fn c_03_calls_of_a_server_that_is_not_trusted_run_side_by_side() {
 }
 
 #[test]
-fn a_15_a_tool_that_a_server_adds_waits_for_an_approval_and_its_text_is_clean() {
+fn a_15_an_added_tool_needs_approval_and_its_text_is_sanitized() {
     let home = Home::new();
     let hidden = "Waits.\u{202e}\u{e0041}\u{e0042}\u{1b}[2J";
     let mut wait = tool("wait", hidden);
@@ -173,7 +173,7 @@ fn a_15_a_tool_that_a_server_adds_waits_for_an_approval_and_its_text_is_clean() 
 }
 
 #[test]
-fn c_07_a_server_finds_private_certificates_and_its_last_words_are_told() {
+fn c_07_certificate_variables_are_passed_and_stderr_is_reported() {
     let home = Home::new();
     let script = r#"echo "ca=$NODE_EXTRA_CA_CERTS,$npm_config_cafile key=$AWS_SECRET_ACCESS_KEY, $OWN_KEY" >&2; exit 3"#;
     home.server_with(
@@ -188,7 +188,7 @@ fn c_07_a_server_finds_private_certificates_and_its_last_words_are_told() {
         .env("AWS_SECRET_ACCESS_KEY", "topsecret")
         .output()
         .unwrap();
-    let approved = Ended::of(&output);
+    let approved = CommandResult::of(&output);
     assert!(
         approved.stderr.contains(
             "it ended with exit code 3; it wrote:\nca=/etc/ca-one.pem,/etc/ca-two.pem key=, …"

@@ -3,21 +3,21 @@
 mod arguments;
 mod audit;
 mod discovery;
-mod fixture;
-mod real;
+mod home;
+mod third_party;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::process::Stdio;
 
-use e2e::Ended;
+use e2e::CommandResult;
 use serde_json::json;
 
-use self::fixture::{Home, is_alive, until};
+use self::home::{Home, is_alive, poll_until};
 
 //
 #[test]
-fn r_423_a_server_is_asked_for_started_and_its_tools_are_called() {
+fn r_423_a_server_is_approved_started_and_its_tools_are_called() {
     let home = Home::new();
     home.server("own", &Home::own_host(&["data"]));
     home.server_with("off", &Home::own_host(&["data"]), "enabled = false");
@@ -76,7 +76,7 @@ fn r_423_a_server_is_asked_for_started_and_its_tools_are_called() {
 }
 
 #[test]
-fn an_approval_is_for_this_command_and_lies_with_the_user() {
+fn an_approval_is_bound_to_the_command_and_stored_for_the_user() {
     let home = Home::new();
     home.server("own", &Home::own_host(&["data"]));
     assert_eq!(home.run(&["mcp", "approve", "own", "--yes"]).code, Some(0));
@@ -104,7 +104,7 @@ fn an_approval_is_for_this_command_and_lies_with_the_user() {
 }
 
 #[test]
-fn servers_are_added_tested_and_removed_and_comments_stay() {
+fn servers_are_added_tested_and_removed_and_comments_are_preserved() {
     let home = Home::new();
     let file = home.config_file();
     std::fs::write(&file, "# mine\ntimeout = \"30s\" # long\n").unwrap();
@@ -162,7 +162,7 @@ fn servers_are_added_tested_and_removed_and_comments_stay() {
 }
 
 #[test]
-fn an_address_that_was_not_approved_is_not_logged_in_to() {
+fn login_needs_an_approved_address() {
     let home = Home::new();
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -177,7 +177,7 @@ fn an_address_that_was_not_approved_is_not_logged_in_to() {
 }
 
 #[test]
-fn a_value_of_a_variable_in_an_address_is_shown_nowhere() {
+fn variable_values_in_urls_are_never_printed() {
     let home = Home::new();
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -195,7 +195,7 @@ fn a_value_of_a_variable_in_an_address_is_shown_nowhere() {
         &["call", "mcp__web__x", "{}", "--allow-tool", "mcp__web"],
     ] {
         let output = home.host(args).env("TOK", "sk-verysecret").output();
-        let ended = Ended::of(&output.unwrap());
+        let ended = CommandResult::of(&output.unwrap());
         let said = format!("{} {}", ended.stdout, ended.stderr);
         assert!(!said.contains("verysecret"), "{args:?}: {said}");
         assert!(said.contains("web"), "{args:?}: {said}");
@@ -203,7 +203,7 @@ fn a_value_of_a_variable_in_an_address_is_shown_nowhere() {
 }
 
 #[test]
-fn a_server_that_was_there_before_is_asked_about_again() {
+fn a_server_added_again_needs_a_new_approval() {
     let home = Home::new();
     let command = Home::own_host(&["data"]);
     let mut add = vec!["mcp", "add", "own"];
@@ -230,7 +230,7 @@ fn a_server_that_was_there_before_is_asked_about_again() {
 }
 
 #[test]
-fn a_server_that_does_not_work_stops_nobody() {
+fn a_failing_server_does_not_affect_others() {
     let home = Home::new();
     home.server("own", &Home::own_host(&["data"]));
     home.server(
@@ -267,7 +267,7 @@ fn a_server_that_does_not_work_stops_nobody() {
 }
 
 #[test]
-fn a_server_that_does_not_come_up_keeps_nobody_waiting_who_does_not_need_it() {
+fn a_slow_server_does_not_delay_unrelated_calls() {
     let home = Home::new();
     let own = Home::own_host(&["data"]);
     let words: Vec<String> = own.iter().map(|word| format!("'{word}'")).collect();
@@ -338,7 +338,7 @@ fn a_server_that_does_not_come_up_keeps_nobody_waiting_who_does_not_need_it() {
 }
 
 #[test]
-fn a_server_gets_no_variables_of_the_host_that_it_was_not_given() {
+fn a_server_gets_only_configured_variables() {
     let home = Home::new();
     let words = format!(
         "env > {}; exec {}",
@@ -367,7 +367,7 @@ fn a_server_gets_no_variables_of_the_host_that_it_was_not_given() {
 }
 
 #[test]
-fn a_server_is_gone_with_the_host_also_when_that_was_killed() {
+fn a_server_ends_with_the_host_even_if_killed() {
     let home = Home::new();
     let words = format!(
         "echo $$ > {}; sleep 1000 & echo $! > {}; exec {}",
@@ -391,7 +391,7 @@ fn a_server_is_gone_with_the_host_also_when_that_was_killed() {
             let text = std::fs::read_to_string(home.at(file)).unwrap_or_default();
             text.trim().parse::<i32>().ok()
         };
-        until("the server runs", || pid("pid").zip(pid("child")).is_some());
+        poll_until("the server runs", || pid("pid").zip(pid("child")).is_some());
         let (server, child) = (pid("pid").unwrap(), pid("child").unwrap());
         if kill {
             host.kill().unwrap();
@@ -401,14 +401,14 @@ fn a_server_is_gone_with_the_host_also_when_that_was_killed() {
             drop(stdin);
         }
         host.wait().unwrap();
-        until("all of it is gone", || {
+        poll_until("all of it is gone", || {
             !is_alive(server) && !is_alive(child)
         });
     }
 }
 
 #[test]
-fn servers_whose_tools_would_be_called_the_same_are_not_started() {
+fn servers_with_colliding_tool_names_are_not_started() {
     let home = Home::new();
     home.server("a-b", &Home::own_host(&["data"]));
     home.server("a_b", &Home::own_host(&["data"]));

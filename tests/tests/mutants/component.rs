@@ -228,7 +228,7 @@ const CHANGES: [Change; 16] = [
 ];
 
 /// The manifest's section, as `toolhost_contract::manifest::SECTION`.
-const MANIFEST: &str = toolhost_contract::manifest::SECTION;
+const MANIFEST: &str = toolhost_contract::manifest::MANIFEST_SECTION;
 
 /// A mutant of `source`, which is a valid component.
 pub fn mutant(source: &[u8], random: &mut Random) -> (Change, Vec<u8>) {

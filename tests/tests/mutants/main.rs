@@ -106,7 +106,7 @@ async fn judge(bytes: &[u8], healthy: &Path, cache: &Path) -> (Stage, String) {
     };
     let report = host.call(HEALTHY, json!({})).await;
     assert!(report.result.is_ok(), "the healthy plugin: {report:?}");
-    host.finish().await.unwrap();
+    host.shut_down().await.unwrap();
     judged
 }
 
@@ -179,7 +179,7 @@ impl Judged {
     fn wrong(&self) -> Option<String> {
         let length = self.reason.chars().count();
         let is_loaded = self.stage >= Stage::CallFailed;
-        let escaped = is_loaded || text::inline(&self.reason, usize::MAX) == self.reason;
+        let escaped = is_loaded || text::escape_line(&self.reason, usize::MAX) == self.reason;
         let most = if is_loaded { MAX_ERROR } else { MAX_REASON };
         (!escaped || length > most).then(|| {
             let Self {
@@ -189,7 +189,7 @@ impl Judged {
                 stage,
                 reason,
             } = self;
-            let shown = text::inline(reason, 300);
+            let shown = text::escape_line(reason, 300);
             format!("{number} {source} {change:?} {stage:?}: {length} characters: {shown}")
         })
     }
@@ -202,7 +202,7 @@ fn report(judged: &[Judged], seed: u64) {
     }
     println!("{} mutants of seed {seed}", judged.len());
     for ((stage, change), group) in &groups {
-        let example = text::inline(&group[0].reason, 300);
+        let example = text::escape_line(&group[0].reason, 300);
         println!("{stage:?} {change:?}: {}, such as {example}", group.len());
     }
 }
@@ -221,7 +221,7 @@ fn the_program_lists(numbers: &[u64], sources: &[(String, Vec<u8>)], seed: u64) 
         assert!(ended.stderr.contains(&name), "{name}: {}", ended.stderr);
     }
     for text in [&ended.stdout, &ended.stderr] {
-        assert_eq!(&text::block(text, usize::MAX), text);
+        assert_eq!(&text::escape_lines(text, usize::MAX), text);
     }
 }
 

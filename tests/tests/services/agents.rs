@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use e2e::desk::{Desk, json as parsed, until};
 use e2e::http::{Client, Server};
-use e2e::{Ended, root};
+use e2e::test_env::{TestEnv, parse_json as parsed, poll_until};
+use e2e::{CommandResult, root};
 use serde_json::{Value, json};
 
 use super::session::told;
@@ -15,8 +15,8 @@ const ANN: &str = "ann-has-this-token-and-no-other";
 const BOB: &str = "bob-has-this-token-and-no-other";
 
 /// A desk whose sub-agent is a shell script.
-fn desk(script: &str, timeout: &str) -> Desk {
-    let desk = Desk::new("");
+fn desk(script: &str, timeout: &str) -> TestEnv {
+    let desk = TestEnv::new("");
     let file = desk.path("agent.sh");
     fs::write(&file, script).unwrap();
     let settings = format!(
@@ -27,7 +27,7 @@ fn desk(script: &str, timeout: &str) -> Desk {
     desk
 }
 
-fn command(desk: &Desk, words: &[&str]) -> Command {
+fn command(desk: &TestEnv, words: &[&str]) -> Command {
     let mut command = desk.command(words);
     command
         .arg("--plugins")
@@ -37,9 +37,9 @@ fn command(desk: &Desk, words: &[&str]) -> Command {
     command
 }
 
-fn task(desk: &Desk) -> Ended {
+fn task(desk: &TestEnv) -> CommandResult {
     let mut command = command(desk, &["call", "task", r#"{"prompt": "x"}"#, "--json"]);
-    Ended::of(&command.output().unwrap())
+    CommandResult::of(&command.output().unwrap())
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn m_07_nothing_that_a_sub_agent_starts_outlives_its_task() {
         assert!(ended.stdout.contains(said), "{ended:?}");
         let left = fs::read_to_string(desk.path("left")).unwrap();
         let stat = format!("/proc/{}/stat", left.trim());
-        until(|| {
+        poll_until(|| {
             let stat = fs::read_to_string(&stat).unwrap_or_default();
             (stat.is_empty() || stat.contains(") Z ")).then_some(())
         });
@@ -65,7 +65,7 @@ fn m_07_nothing_that_a_sub_agent_starts_outlives_its_task() {
 
 #[test]
 fn m_08_a_host_that_a_sub_agent_starts_without_its_variables_hands_nothing_on() {
-    let program = command(&Desk::new(""), &[]);
+    let program = command(&TestEnv::new(""), &[]);
     let program = program.get_program().to_string_lossy();
     let plugin = root().join("plugins/agent.wasm");
     // Each host would start the next one: the count ends that where nothing else does.
@@ -97,7 +97,7 @@ fn m_09_a_user_resumes_no_task_of_another_user() {
     let server = Server::start(command);
     let greeted = |token: &str| {
         let mut client = Client::connect(&server.address).with_token(token);
-        client.greet();
+        client.start_session();
         client
     };
     let (mut ann, mut bob) = (greeted(ANN), greeted(BOB));

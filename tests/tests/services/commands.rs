@@ -1,7 +1,7 @@
 //! Commands of guests that do more than their input says: what runs is what was authorized, and the record holds it.
 
-use e2e::desk::{Desk, json, until};
-use e2e::{Ended, Guest};
+use e2e::test_env::{TestEnv, parse_json, poll_until};
+use e2e::{CommandResult, Guest};
 use serde_json::{Value, json};
 
 use super::session::{Session, told};
@@ -180,14 +180,14 @@ fn a_04_what_is_typed_is_authorized_by_itself() {
         "{report}"
     );
     let typed = guest.workspace().join("typed");
-    until(|| (std::fs::read_to_string(&typed).ok()? == "hello\n").then_some(()));
+    poll_until(|| (std::fs::read_to_string(&typed).ok()? == "hello\n").then_some(()));
     assert!(!guest.workspace().join("started").exists());
     session.end();
 }
 
 #[test]
 fn a_01_the_record_holds_the_command_that_was_authorized() {
-    let desk = Desk::new("allow = [\"programs/steers\"]");
+    let desk = TestEnv::new("allow = [\"programs/steers\"]");
     let guest = Guest::new("programs", &NEEDS, "");
     let plugin = guest.plugin();
     let config = desk.path("host.toml");
@@ -202,9 +202,9 @@ fn a_01_the_record_holds_the_command_that_was_authorized() {
         .args(flags(&desk.workspace(), &[]))
         .output()
         .expect("host starts");
-    let ended = Ended::of(&ended);
-    assert_eq!(told(&json(&ended)), json!(["gcc"]), "{ended:?}");
-    let calls = desk.json(&["calls", "--json"]);
+    let ended = CommandResult::of(&ended);
+    assert_eq!(told(&parse_json(&ended)), json!(["gcc"]), "{ended:?}");
+    let calls = desk.run_json(&["calls", "--json"]);
     let id = calls[0]["id"].as_str().unwrap();
     for command in ["audit", "calls"] {
         let shown = desk.run(&[command, "show", id]).stdout;

@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::symlink;
 
-use e2e::{Ended, Guest, root, run};
+use e2e::{CommandResult, Guest, root, run};
 use serde_json::{Value, json};
 
 use super::session::told;
@@ -23,7 +23,7 @@ fn workspace(guest: &Guest) -> String {
     workspace.display().to_string()
 }
 
-fn shipped(tool: &str, input: &Value, flags: &[&str]) -> (Value, Ended) {
+fn shipped(tool: &str, input: &Value, flags: &[&str]) -> (Value, CommandResult) {
     let plugins = root().join("plugins").display().to_string();
     let input = input.to_string();
     let args = [

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
-use e2e::desk::until;
+use e2e::test_env::poll_until;
 use e2e::{Guest, host};
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ fn no_rule_lets_a_plugin_reach_the_host_that_runs_it() {
     let server = e2e::http::Server::start(command);
     let input = json!({ "url": format!("{rule}/mcp") });
     let mut client = server.client();
-    let answer = until(|| {
+    let answer = poll_until(|| {
         let answer = client.call_modern(1, "net", &input).json();
         // The plugin may still be loaded.
         answer.get("result").is_some().then_some(answer)

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use e2e::desk::{Desk, until};
-use e2e::http::{Answer, Client, Server};
+use e2e::http::{Client, HttpResponse, Server};
 use e2e::root;
+use e2e::test_env::{TestEnv, poll_until};
 use serde_json::{Value, json};
 
 const ANN: &str = "ann-has-this-token-and-no-other";
@@ -17,7 +17,7 @@ const WORD: &str = "the-secret-of";
 
 /// A server with two users and all the shipped tools that keep something.
 struct House {
-    desk: Desk,
+    desk: TestEnv,
     server: Server,
 }
 
@@ -28,7 +28,7 @@ impl House {
 
     /// The folder of the desk itself is granted, so that a grant is above everything that the server keeps there.
     fn with(flags: &[&str]) -> Self {
-        let desk = Desk::new("");
+        let desk = TestEnv::new("");
         let tokens = desk.path("tokens");
         fs::write(&tokens, format!("ann {ANN}\nbob {BOB}\n")).unwrap();
         fs::set_permissions(&tokens, fs::Permissions::from_mode(0o600)).unwrap();
@@ -59,7 +59,7 @@ impl House {
 
     fn greeted(&self, token: &str) -> Client {
         let mut client = self.connect(token);
-        client.greet();
+        client.start_session();
         client
     }
 
@@ -91,7 +91,7 @@ fn running(word: &str) -> usize {
     words.filter(|line| line.contains(word)).count()
 }
 
-fn ok(answer: &Answer) -> String {
+fn ok(answer: &HttpResponse) -> String {
     let message = answer.json();
     assert_ne!(message["result"]["isError"], json!(true), "{message}");
     message["result"].to_string()
@@ -102,7 +102,7 @@ fn shell(client: &mut Client, command: &str) -> String {
     ok(&answer)
 }
 
-fn start(client: &mut Client, command: &str) -> Answer {
+fn start(client: &mut Client, command: &str) -> HttpResponse {
     let input = json!({"command": command, "run_in_background": true});
     client.call(8, "shell", &input)
 }
@@ -200,13 +200,13 @@ fn a_03_the_end_of_a_session_leaves_no_process_no_folder_and_no_descriptor() {
         for _ in 0..4 {
             ok(&start(&mut ann, &word));
         }
-        until(|| (running(&word) >= 4).then_some(()));
+        poll_until(|| (running(&word) >= 4).then_some(()));
         ann.send("DELETE", "", "");
         assert_eq!(ann.receive().status, 204);
     };
     let quiet = || {
-        until(|| (running(&word) == 0).then_some(()));
-        until(|| house.kept().is_empty().then_some(()));
+        poll_until(|| (running(&word) == 0).then_some(()));
+        poll_until(|| house.kept().is_empty().then_some(()));
     };
     round();
     quiet();
@@ -214,7 +214,7 @@ fn a_03_the_end_of_a_session_leaves_no_process_no_folder_and_no_descriptor() {
     (0..ROUNDS).for_each(|_| round());
     quiet();
     // Connections may still be closing.
-    until(|| (house.descriptors() <= before + 4).then_some(()));
+    poll_until(|| (house.descriptors() <= before + 4).then_some(()));
 }
 
 #[test]
@@ -223,8 +223,8 @@ fn a_03_the_end_of_an_idle_session_ends_its_programs() {
     let word = format!("sleep 20{}", std::process::id());
     let mut ann = house.greeted(ANN);
     ok(&start(&mut ann, &word));
-    until(|| house.kept().is_empty().then_some(()));
-    until(|| (running(&word) == 0).then_some(()));
+    poll_until(|| house.kept().is_empty().then_some(()));
+    poll_until(|| (running(&word) == 0).then_some(()));
     assert_eq!(ann.call(9, "shell_list", &json!({})).status, 404);
 }
 
@@ -260,7 +260,7 @@ fn c_02_a_long_call_of_one_session_does_not_hold_up_another() {
     let wait = json!({"command": "until [ -e go ]; do sleep 0.05; done; echo went on"});
     let mut ann = house.greeted(ANN);
     let waiting = std::thread::spawn(move || ann.call(1, "shell", &wait));
-    until(|| (running("until [ -e go ]") > 0).then_some(()));
+    poll_until(|| (running("until [ -e go ]") > 0).then_some(()));
     for token in [BOB, ANN] {
         assert!(shell(&mut house.greeted(token), "echo hi").contains("hi"));
     }
@@ -278,7 +278,7 @@ fn c_02_a_long_call_of_one_session_does_not_hold_up_another() {
 fn a_02_a_mode_holds_only_for_the_user_who_set_it() {
     let house = House::new();
     let write = |name: &str| json!({"path": name, "content": "x"});
-    let says = |answer: &Answer| answer.json()["result"].to_string();
+    let says = |answer: &HttpResponse| answer.json()["result"].to_string();
     let (mut ann, mut bob) = (house.greeted(ANN), house.greeted(BOB));
     ok(&ann.call(1, "enter_plan_mode", &json!({})));
     let refused = says(&ann.call(2, "write_file", &write("ann")));

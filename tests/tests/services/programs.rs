@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use e2e::desk::until;
+use e2e::test_env::poll_until;
 use e2e::{Guest, root};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::process::{Pid, test_kill_process};
@@ -177,7 +177,7 @@ fn the_fence_is_switched_off_by_its_flag_and_its_key_only() {
         for variable in ["UNCONFINED", "TOOLHOST_UNCONFINED", "HOST_UNCONFINED"] {
             command.env(variable, "true");
         }
-        let ended = e2e::Ended::of(&command.output().unwrap());
+        let ended = e2e::CommandResult::of(&command.output().unwrap());
         let report: Value = serde_json::from_str(&ended.stdout)
             .unwrap_or_else(|error| panic!("{error}: {ended:?}"));
         let told = told(&report);
@@ -210,7 +210,7 @@ fn with_a_mount(guest: &Guest, tool: &str, input: &Value, flags: &[String]) -> O
             .filter_map(|(name, value)| Some((name, value?))),
     );
     command.env("PLACE", guest.workspace().join("mounted"));
-    let ended = e2e::Ended::of(&command.output().unwrap());
+    let ended = e2e::CommandResult::of(&command.output().unwrap());
     if ended.code == Some(77) || ended.stderr.contains("unshare: ") {
         // The test harness would keep what `eprintln!` writes to itself.
         let what = "skipped: a mount below a granted folder needs the right to mount";
@@ -360,7 +360,7 @@ fn a_20_signals_that_the_host_was_started_with_reach_no_command() {
     ignoring.arg(host.get_program()).args(host.get_args());
     let variables = host.get_envs();
     ignoring.envs(variables.filter_map(|(name, value)| Some((name, value?))));
-    let ended = e2e::Ended::of(&ignoring.output().unwrap());
+    let ended = e2e::CommandResult::of(&ignoring.output().unwrap());
     let report: Value = serde_json::from_str(&ended.stdout)
         .unwrap_or_else(|error| panic!("{error}: {} {}", ended.stdout, ended.stderr));
     let said = told(&report);
@@ -413,7 +413,7 @@ fn a_job_is_listed_until_it_is_gone_with_the_host() {
     let killed = told(&session.call("look", &json!({ "kill": id }), &[]).0);
     assert_eq!(killed, json!(["! service_not_granted"]));
     assert_eq!(session.end().code, Some(0));
-    until(|| test_kill_process(pid).is_err().then_some(()));
+    poll_until(|| test_kill_process(pid).is_err().then_some(()));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
-use e2e::{Ended, Guest, host};
+use e2e::{CommandResult, Guest, host};
 use serde_json::{Value, json};
 
 pub struct Session {
@@ -76,7 +76,7 @@ impl Session {
     }
 
     /// The end of the input is the end of the session.
-    pub fn end(self) -> Ended {
+    pub fn end(self) -> CommandResult {
         let Self {
             child,
             input,
@@ -84,7 +84,7 @@ impl Session {
             ..
         } = self;
         drop((input, output));
-        Ended::of(&child.wait_with_output().expect("host ends"))
+        CommandResult::of(&child.wait_with_output().expect("host ends"))
     }
 }
 

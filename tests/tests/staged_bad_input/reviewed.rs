@@ -4,8 +4,8 @@ use std::fs;
 use std::io::{BufReader, Read as _, Write as _};
 use std::process::{Command, Stdio};
 
-use e2e::Ended;
-use e2e::desk::{end, json, until};
+use e2e::CommandResult;
+use e2e::test_env::{parse_json, poll_until, wait_output};
 use expect_test::{Expect, expect};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -23,7 +23,7 @@ fn a_tool_that_says_network_is_asked_about_first_and_is_not_staged() {
     let waiting = scene.hold("file_script_online", steps);
     let id = waiting.id.clone();
     let states = || {
-        let shown = json(&scene.run(&["calls", "show", &id, "--json"]));
+        let shown = parse_json(&scene.run(&["calls", "show", &id, "--json"]));
         let trail = shown["auditTrail"].as_array().unwrap().clone();
         let states = trail.iter().map(|line| line["state"].as_str().unwrap());
         states.collect::<Vec<_>>().join(" ")
@@ -56,7 +56,7 @@ fn a_tool_that_says_network_is_asked_about_first_and_is_not_staged() {
 #[test]
 fn names_for_an_undo_that_a_plugin_makes_up_are_not_taken() {
     let scene = Scene::new(&[("a.txt", "old")]);
-    let earlier = json(&scene.run(&["calls", "--json"]))[0]["id"].clone();
+    let earlier = parse_json(&scene.run(&["calls", "--json"]))[0]["id"].clone();
     let steps = [["write", "a.txt", "new"]];
     let input = json!({"steps": steps, "ids": ["commit-forged", earlier]});
     let before = scene.tree();
@@ -280,14 +280,14 @@ fn what_a_dead_process_staged_goes_at_the_next_start_and_what_a_living_one_stage
             .unwrap()
     };
     let dead = start(&["write", "a.txt", "never"]);
-    let first = until(|| scene.waits_besides(&[]));
+    let first = poll_until(|| scene.waits_besides(&[]));
     let living = start(&["write", "b.txt", "new"]);
-    let second = until(|| scene.waits_besides(&[&first]));
+    let second = poll_until(|| scene.waits_besides(&[&first]));
     let both = stages(&scene);
     assert_eq!(both.len(), 2);
 
     kill_process(Pid::from_child(&dead), Signal::KILL).unwrap();
-    end(dead);
+    wait_output(dead);
     assert_eq!(stages(&scene), both, "nobody has looked yet");
     let (_, next) = scene.call(&[&["read", "a.txt"]], &ALL);
     assert_eq!(next.code, Some(0), "{next:?}");
@@ -303,7 +303,7 @@ fn what_a_dead_process_staged_goes_at_the_next_start_and_what_a_living_one_stage
 
     let approved = scene.run(&["approve", &second]);
     assert_eq!(approved.code, Some(0), "{approved:?}");
-    let ended: Ended = end(living);
+    let ended: CommandResult = wait_output(living);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(fs::read_to_string(scene.path("b.txt")).unwrap(), "new");
     assert_eq!(fs::read_to_string(scene.path("a.txt")).unwrap(), "old");

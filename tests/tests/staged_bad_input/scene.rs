@@ -9,8 +9,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use e2e::desk::{end, json, until};
-use e2e::{Ended, Guest, host};
+use e2e::test_env::{parse_json, poll_until, wait_output};
+use e2e::{CommandResult, Guest, host};
 use expect_test::Expect;
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -133,8 +133,8 @@ impl Scene {
         command
     }
 
-    pub fn run(&self, words: &[&str]) -> Ended {
-        Ended::of(&self.command(words).output().unwrap())
+    pub fn run(&self, words: &[&str]) -> CommandResult {
+        CommandResult::of(&self.command(words).output().unwrap())
     }
 
     /// One call of a tool of the guest, as it is typed.
@@ -156,7 +156,7 @@ impl Scene {
         command
     }
 
-    pub fn call(&self, steps: &[&[&str]], flags: &[&str]) -> (Value, Ended) {
+    pub fn call(&self, steps: &[&[&str]], flags: &[&str]) -> (Value, CommandResult) {
         let command = self.calling("file_script", &json!({"steps": steps}), flags);
         made(command)
     }
@@ -173,14 +173,14 @@ impl Scene {
             .unwrap();
         let waits = || self.waits_besides(&[]);
         Waiting {
-            id: until(waits),
+            id: poll_until(waits),
             child,
         }
     }
 
     /// A call that waits and is none of these.
     pub fn waits_besides(&self, known: &[&str]) -> Option<String> {
-        let calls = json(&self.run(&["calls", "--state", "awaiting_approval", "--json"]));
+        let calls = parse_json(&self.run(&["calls", "--state", "awaiting_approval", "--json"]));
         let ids = calls.as_array().unwrap().iter();
         ids.map(|call| call["id"].as_str().unwrap())
             .find(|id| !known.contains(id))
@@ -188,9 +188,9 @@ impl Scene {
     }
 
     /// Says yes as often as it is asked, and tells how often that was.
-    pub fn approve(&self, mut waiting: Waiting) -> (usize, Value, Ended) {
+    pub fn approve(&self, mut waiting: Waiting) -> (usize, Value, CommandResult) {
         let mut asked = 0;
-        until(|| {
+        poll_until(|| {
             let over = waiting.child.try_wait().unwrap().is_some();
             let asks = !over && self.waits_besides(&[]).is_some();
             // Who has ended meanwhile takes no answer.
@@ -199,13 +199,13 @@ impl Scene {
             }
             over.then_some(())
         });
-        let ended = end(waiting.child);
+        let ended = wait_output(waiting.child);
         let report = serde_json::from_str(&ended.stdout).unwrap_or(Value::Null);
         (asked, report, ended)
     }
 
     /// What a caller was told, without what differs from run to run.
-    pub fn told(&self, report: &Value, ended: &Ended) -> String {
+    pub fn told(&self, report: &Value, ended: &CommandResult) -> String {
         let code = ended.code.unwrap_or(-1);
         let failure = if report["error"].is_object() {
             &report["error"]
@@ -304,8 +304,8 @@ pub fn check_in(scene: &Scene, make: impl Fn(&Path), steps: &[&[&str]], expected
     scene.finish();
 }
 
-pub fn made(mut command: Command) -> (Value, Ended) {
-    let ended = Ended::of(&command.output().unwrap());
+pub fn made(mut command: Command) -> (Value, CommandResult) {
+    let ended = CommandResult::of(&command.output().unwrap());
     let report = serde_json::from_str(&ended.stdout).unwrap_or(Value::Null);
     (report, ended)
 }

@@ -6,7 +6,7 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
 
-use e2e::{Ended, Guest, host};
+use e2e::{CommandResult, Guest, host};
 use serde_json::{Value, json};
 
 /// How one scenario went.
@@ -79,7 +79,7 @@ pub fn play(guest: &Guest, tool: &str, scenario: &str, made: bool, nested: bool)
         fs::write(place("workspace/granted/kept"), "kept").unwrap();
         grant("workspace/granted", "ro");
     }
-    let ended = Ended::of(&command.output().unwrap());
+    let ended = CommandResult::of(&command.output().unwrap());
     let report: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:?}"));
     let lines = report["outcome"]["structured"].as_array();
     let lines = lines.unwrap_or_else(|| panic!("{scenario}: {report:#} {}", ended.stderr));

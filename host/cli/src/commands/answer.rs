@@ -10,18 +10,18 @@ use toolhost_contract::text;
 use toolhost_kernel::{DeferredError, approve_deferred, deny_deferred};
 use toolhost_store::{AnswerError, AnswerRow, CallRow, Store};
 
-use super::calls::{find, tool_of};
-use crate::exit::{Exit, Failure, OrExit};
+use super::calls::{find, tool_name};
+use crate::exit::{CliError, Exit, OrExit};
 use crate::records::{StoreArgs, now};
 use crate::terminal::print;
 
 /// Recorded as the origin of the answer.
-const BY: &str = "cli";
+const ANSWERED_BY: &str = "cli";
 /// How long to wait for the effect of an answer, and how often to poll for it.
-const PATIENCE: Duration = Duration::from_secs(5);
-const LOOK: Duration = Duration::from_millis(50);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum length of a note in characters; notes are sent to the model.
-const MAX_NOTE: usize = 2_000;
+const MAX_NOTE_CHARS: usize = 2_000;
 
 #[derive(Debug, Args)]
 pub struct ApproveArgs {
@@ -75,68 +75,70 @@ impl Scope {
 fn parse_note(note: &str) -> Result<String, String> {
     match note.chars().count() {
         0 => Err("the note is empty; omit it".to_owned()),
-        long if long > MAX_NOTE => Err(format!("{long} characters; the maximum is {MAX_NOTE}")),
+        long if long > MAX_NOTE_CHARS => Err(format!(
+            "{long} characters; the maximum is {MAX_NOTE_CHARS}"
+        )),
         _ => Ok(note.to_owned()),
     }
 }
 
-pub async fn approve(args: ApproveArgs) -> Result<Exit, Failure> {
+pub async fn approve(args: ApproveArgs) -> Result<Exit, CliError> {
     let store = args.store.open()?;
     let row = find(&store, &args.call)?;
     if row.deferred && !row.finished {
         if args.scope != Scope::Once {
-            return Err(Failure::new(
+            return Err(CliError::new(
                 Exit::Usage,
                 "the caller has disconnected, so only one call with the same input can be approved; omit --scope",
             ));
         }
-        let id = approve_deferred(&store, &row.id, BY, args.note.as_deref(), now()).await;
-        let id = id.map_err(of_deferred)?;
+        let id = approve_deferred(&store, &row.id, ANSWERED_BY, args.note.as_deref(), now()).await;
+        let id = id.map_err(deferred_error)?;
         let words = format!(
             "approved: the next call of {} with exactly this input runs once without a prompt ({id})",
-            text::inline(&tool_of(&row), 80)
+            text::escape_line(&tool_name(&row), 80)
         );
         print(&words).or_exit(Exit::Internal)?;
         return Ok(Exit::Ok);
     }
     let decision = format!("allow_{}", args.scope.as_str());
-    let after = answer(&store, &row, decision, args.note).await?;
-    tell(after.as_ref(), Some(args.scope))
+    let after = deliver_answer(&store, &row, decision, args.note).await?;
+    print_effect(after.as_ref(), Some(args.scope))
 }
 
-pub async fn deny(args: DenyArgs) -> Result<Exit, Failure> {
+pub async fn deny(args: DenyArgs) -> Result<Exit, CliError> {
     let store = args.store.open()?;
     let row = find(&store, &args.call)?;
     if row.deferred && !row.finished {
-        let denied = deny_deferred(&store, &row.id, BY, args.note.as_deref(), now()).await;
-        denied.map_err(of_deferred)?;
+        let denied = deny_deferred(&store, &row.id, ANSWERED_BY, args.note.as_deref(), now()).await;
+        denied.map_err(deferred_error)?;
         let words = format!(
             "denied: call {} of {} has ended",
-            text::inline(&row.id, 300),
-            text::inline(&tool_of(&row), 80)
+            text::escape_line(&row.id, 300),
+            text::escape_line(&tool_name(&row), 80)
         );
         print(&words).or_exit(Exit::Internal)?;
         return Ok(Exit::Ok);
     }
-    let after = answer(&store, &row, "deny".to_owned(), args.note).await?;
-    tell(after.as_ref(), None)
+    let after = deliver_answer(&store, &row, "deny".to_owned(), args.note).await?;
+    print_effect(after.as_ref(), None)
 }
 
 /// Passes the answer to the process that waits for it. Returns the updated call, or `None` if no process picked up the
 /// answer in time.
-async fn answer(
+async fn deliver_answer(
     store: &Store,
     row: &CallRow,
     decision: String,
     note: Option<String>,
-) -> Result<Option<CallRow>, Failure> {
+) -> Result<Option<CallRow>, CliError> {
     let orphans = store.orphans().or_exit(Exit::Store)?;
     if orphans.iter().any(|orphan| orphan.id == row.id) {
         let words = format!(
             "the host that asked about `{}` is no longer running, so it cannot be answered; the next host to start closes it",
-            text::inline(&row.id, 80)
+            text::escape_line(&row.id, 80)
         );
-        return Err(Failure::new(Exit::Usage, words));
+        return Err(CliError::new(Exit::Usage, words));
     }
     let given = AnswerRow {
         // Answers only the question that was read above, not one that has replaced it since.
@@ -145,11 +147,11 @@ async fn answer(
         decision,
         note,
         payload: None,
-        by: BY.to_owned(),
+        by: ANSWERED_BY.to_owned(),
         at_ms: now().0,
     };
-    store.answer(given).await.map_err(of_answer)?;
-    let end = Instant::now() + PATIENCE;
+    store.answer(given).await.map_err(answer_error)?;
+    let end = Instant::now() + ANSWER_TIMEOUT;
     loop {
         let after = find(store, &row.id)?;
         // A changed timestamp means that the answered question is closed, even if a new one is open.
@@ -159,12 +161,12 @@ async fn answer(
         if Instant::now() >= end {
             return Ok(None);
         }
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
 /// Prints the effect of the answer, which may differ from the requested one.
-fn tell(after: Option<&CallRow>, wanted: Option<Scope>) -> Result<Exit, Failure> {
+fn print_effect(after: Option<&CallRow>, wanted: Option<Scope>) -> Result<Exit, CliError> {
     let Some(after) = after else {
         print("answered: the answer is saved, but the process that asked has not picked it up yet")
             .or_exit(Exit::Internal)?;
@@ -172,8 +174,8 @@ fn tell(after: Option<&CallRow>, wanted: Option<Scope>) -> Result<Exit, Failure>
     };
     let call = format!(
         "call {} of {}",
-        text::inline(&after.id, 300),
-        text::inline(&tool_of(after), 80)
+        text::escape_line(&after.id, 300),
+        text::escape_line(&tool_name(after), 80)
     );
     let given = after
         .record
@@ -186,7 +188,7 @@ fn tell(after: Option<&CallRow>, wanted: Option<Scope>) -> Result<Exit, Failure>
                 let _ = write!(
                     words,
                     "; the approval counts {}, because {} was not offered",
-                    text::inline(given, 40),
+                    text::escape_line(given, 40),
                     wanted.as_str()
                 );
             }
@@ -198,24 +200,24 @@ fn tell(after: Option<&CallRow>, wanted: Option<Scope>) -> Result<Exit, Failure>
     Ok(Exit::Ok)
 }
 
-fn of_answer(error: AnswerError) -> Failure {
+fn answer_error(error: AnswerError) -> CliError {
     let exit = match error {
         AnswerError::Store(_) => Exit::Store,
         AnswerError::UnknownCall { .. }
         | AnswerError::Finished { .. }
         | AnswerError::NotWaiting { .. }
-        | AnswerError::OtherQuestion { .. }
+        | AnswerError::QuestionChanged { .. }
         | AnswerError::AlreadyAnswered { .. } => Exit::Usage,
     };
-    Failure::new(exit, error)
+    CliError::new(exit, error)
 }
 
-fn of_deferred(error: DeferredError) -> Failure {
+fn deferred_error(error: DeferredError) -> CliError {
     match error {
-        DeferredError::Answer(error) => of_answer(error),
-        DeferredError::Store(error) => Failure::new(Exit::Store, error),
-        error @ (DeferredError::NotDeferred { .. } | DeferredError::NoYes { .. }) => {
-            Failure::new(Exit::Usage, error)
+        DeferredError::Answer(error) => answer_error(error),
+        DeferredError::Store(error) => CliError::new(Exit::Store, error),
+        error @ (DeferredError::NotDeferred { .. } | DeferredError::NotApprovable { .. }) => {
+            CliError::new(Exit::Usage, error)
         }
     }
 }

@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use toolhost_contract::life::masked;
-use toolhost_contract::policy::{Approval, ApprovalState, Identity, Narrowing, Scope};
+use toolhost_contract::lifecycle::mask_value;
+use toolhost_contract::policy::{Approval, ApprovalScope, ApprovalState, Narrowing, ToolIdentity};
 use toolhost_contract::units::parse_duration;
 use toolhost_contract::{SessionId, text};
-use toolhost_kernel::Snapshot;
+use toolhost_kernel::RegistrySnapshot;
 use toolhost_store::{ApprovalError, ApprovalRow, Store};
 
-use super::load_to_look;
+use super::load_for_listing;
 use crate::args::HostArgs;
-use crate::exit::{Exit, Failure, OrExit};
+use crate::exit::{CliError, Exit, OrExit};
 use crate::json;
-use crate::records::{self, StoreArgs, now, time};
-use crate::settings::Settings;
+use crate::records::{self, StoreArgs, format_time, now};
+use crate::settings::CliSettings;
 use crate::terminal::print;
 use crate::terminal::style::table;
 
@@ -92,7 +92,7 @@ pub struct NarrowArgs {
     pub store: StoreArgs,
 }
 
-pub async fn approvals(command: ApprovalsCommand) -> Result<Exit, Failure> {
+pub async fn approvals(command: ApprovalsCommand) -> Result<Exit, CliError> {
     match command {
         ApprovalsCommand::List(args) => list(&args),
         ApprovalsCommand::Revoke(args) => revoke(args).await,
@@ -102,7 +102,7 @@ pub async fn approvals(command: ApprovalsCommand) -> Result<Exit, Failure> {
 }
 
 /// A saved approval with its current state.
-struct Kept {
+struct StoredApproval {
     row: ApprovalRow,
     /// An error if another program changed the row; the kernel rejects such a row too.
     approval: Result<Approval, String>,
@@ -110,8 +110,8 @@ struct Kept {
     ended_ms: Option<i64>,
 }
 
-impl Kept {
-    fn of(row: ApprovalRow, ended_ms: Option<i64>) -> Self {
+impl StoredApproval {
+    fn from_row(row: ApprovalRow, ended_ms: Option<i64>) -> Self {
         let body = row.body.get("approval").unwrap_or(&Value::Null);
         let approval = Approval::from_value(body)
             .map(|approval| Approval {
@@ -127,12 +127,12 @@ impl Kept {
     }
 
     /// Whether the approval is in effect, and a description of its state.
-    fn state(&self, is: Option<&Identity>) -> (bool, String) {
+    fn describe_state(&self, is: Option<&ToolIdentity>) -> (bool, String) {
         if let Some(at) = self.row.revoked_ms {
-            return (false, format!("revoked {}", time(at)));
+            return (false, format!("revoked {}", format_time(at)));
         }
         if let Some(at) = self.ended_ms {
-            return (false, format!("its session ended {}", time(at)));
+            return (false, format!("its session ended {}", format_time(at)));
         }
         match &self.approval {
             Err(error) => (false, error.clone()),
@@ -143,7 +143,7 @@ impl Kept {
         }
     }
 
-    fn uses(&self) -> String {
+    fn describe_uses(&self) -> String {
         match self.row.uses_left {
             Some(left) => format!(
                 "{} of {}",
@@ -154,10 +154,10 @@ impl Kept {
         }
     }
 
-    fn covers(&self) -> String {
+    fn describe_coverage(&self) -> String {
         self.approval.as_ref().map_or_else(
             |_| "nothing".to_owned(),
-            |approval| covers(&approval.narrowing),
+            |approval| describe_narrowing(&approval.narrowing),
         )
     }
 
@@ -165,12 +165,12 @@ impl Kept {
         self.row.body.get("project").and_then(Value::as_str)
     }
 
-    fn as_json(&self) -> Value {
-        let (holds, state) = self.state(None);
+    fn to_json(&self) -> Value {
+        let (holds, state) = self.describe_state(None);
         let row = &self.row;
         json!({
             "id": row.id, "tool": row.tool, "plugin": row.plugin, "identity": row.identity, "scope": row.scope,
-            "session": row.session, "project": self.project(), "covers": self.covers(), "holds": holds,
+            "session": row.session, "project": self.project(), "covers": self.describe_coverage(), "holds": holds,
             "state": state, "createdAt": row.created_ms, "expiresAt": row.expires_ms, "used": row.used,
             "usesLeft": row.uses_left, "revokedAt": row.revoked_ms,
             "by": self.approval.as_ref().ok().map(|approval| &approval.by),
@@ -180,14 +180,17 @@ impl Kept {
 }
 
 /// What the approval covers, in the terms of the question. Secrets in an input are masked.
-fn covers(narrowing: &Narrowing) -> String {
+fn describe_narrowing(narrowing: &Narrowing) -> String {
     let mut words: Vec<String> = Vec::new();
     for command in &narrowing.commands {
-        words.push(format!("`{} …`", text::inline(&command.join(" "), 120)));
+        words.push(format!(
+            "`{} …`",
+            text::escape_line(&command.join(" "), 120)
+        ));
     }
     for path in &narrowing.paths {
         let verb = if path.write { "write" } else { "read" };
-        let shown = text::inline(&path.path, 300);
+        let shown = text::escape_line(&path.path, 300);
         words.push(if path.tree {
             format!("{verb} below `{shown}/`")
         } else {
@@ -195,21 +198,21 @@ fn covers(narrowing: &Narrowing) -> String {
         });
     }
     for domain in &narrowing.domains {
-        words.push(format!("reach `{}`", text::inline(domain, 120)));
+        words.push(format!("reach `{}`", text::escape_line(domain, 120)));
     }
     if narrowing.tool {
         words.push("every call".to_owned());
     }
     let mut words = words.join(" and ");
     if let Some(input) = &narrowing.input {
-        let input = text::inline(&masked(input).to_string(), 200);
+        let input = text::escape_line(&mask_value(input).to_string(), 200);
         let with = if words.is_empty() { "" } else { ", " };
         words = format!("{words}{with}with exactly this input: {input}");
     }
     words
 }
 
-fn all(store: &Store) -> Result<Vec<Kept>, Failure> {
+fn load_all(store: &Store) -> Result<Vec<StoredApproval>, CliError> {
     let rows = store.approvals().or_exit(Exit::Store)?;
     let sessions = store.sessions(u32::MAX).or_exit(Exit::Store)?;
     let ended: HashMap<&str, i64> = sessions
@@ -219,40 +222,40 @@ fn all(store: &Store) -> Result<Vec<Kept>, Failure> {
     let kept = rows.into_iter().map(|row| {
         let session = row.session.as_deref().filter(|_| row.scope == "session");
         let ended_ms = session.and_then(|session| ended.get(session).copied());
-        Kept::of(row, ended_ms)
+        StoredApproval::from_row(row, ended_ms)
     });
     Ok(kept.collect())
 }
 
-fn find(store: &Store, id: &str) -> Result<Kept, Failure> {
-    let found = all(store)?.into_iter().find(|kept| kept.row.id == id);
+fn find(store: &Store, id: &str) -> Result<StoredApproval, CliError> {
+    let found = load_all(store)?.into_iter().find(|kept| kept.row.id == id);
     found.ok_or_else(|| {
         let words = format!(
             "no approval `{}`; list approvals with `host approvals list --all`",
-            text::inline(id, 80)
+            text::escape_line(id, 80)
         );
-        Failure::new(Exit::Usage, words)
+        CliError::new(Exit::Usage, words)
     })
 }
 
-fn list(args: &ListArgs) -> Result<Exit, Failure> {
+fn list(args: &ListArgs) -> Result<Exit, CliError> {
     let store = args.store.open_verified()?;
-    let mut kept = all(&store)?;
-    kept.retain(|kept| args.all || kept.state(None).0);
+    let mut kept = load_all(&store)?;
+    kept.retain(|kept| args.all || kept.describe_state(None).0);
     let shown = if args.json {
-        let rows: Vec<Value> = kept.iter().map(Kept::as_json).collect();
+        let rows: Vec<Value> = kept.iter().map(StoredApproval::to_json).collect();
         json::pretty(&rows).or_exit(Exit::Internal)?
     } else {
         table(
             &["APPROVAL", "TOOL", "SCOPE", "USED", "STATE", "COVERS"],
             kept.iter().map(|kept| {
                 vec![
-                    text::inline(&kept.row.id, 80),
-                    text::inline(&kept.row.tool, 80),
-                    text::inline(&kept.row.scope, 40),
-                    kept.uses(),
-                    text::inline(&kept.state(None).1, 80),
-                    kept.covers(),
+                    text::escape_line(&kept.row.id, 80),
+                    text::escape_line(&kept.row.tool, 80),
+                    text::escape_line(&kept.row.scope, 40),
+                    kept.describe_uses(),
+                    text::escape_line(&kept.describe_state(None).1, 80),
+                    kept.describe_coverage(),
                 ]
             }),
         )
@@ -261,10 +264,10 @@ fn list(args: &ListArgs) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-async fn revoke(args: RevokeArgs) -> Result<Exit, Failure> {
+async fn revoke(args: RevokeArgs) -> Result<Exit, CliError> {
     let store = args.store.open()?;
     let ids = if args.ids.is_empty() {
-        let kept = all(&store)?.into_iter().map(|kept| kept.row);
+        let kept = load_all(&store)?.into_iter().map(|kept| kept.row);
         kept.filter(|row| row.revoked_ms.is_none())
             .filter(|row| args.tool.as_ref().is_none_or(|tool| *tool == row.tool))
             .map(|row| row.id)
@@ -277,8 +280,11 @@ async fn revoke(args: RevokeArgs) -> Result<Exit, Failure> {
         args.ids
     };
     for id in &ids {
-        store.revoke_approval(id, now().0).await.map_err(of_error)?;
-        print(&format!("revoked {}", text::inline(id, 80))).or_exit(Exit::Internal)?;
+        store
+            .revoke_approval(id, now().0)
+            .await
+            .map_err(approval_error)?;
+        print(&format!("revoked {}", text::escape_line(id, 80))).or_exit(Exit::Internal)?;
     }
     if ids.is_empty() {
         print("nothing to revoke").or_exit(Exit::Internal)?;
@@ -286,54 +292,54 @@ async fn revoke(args: RevokeArgs) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-async fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
-    let settings = Settings::load(&args.host)?;
+async fn explain(args: &ExplainArgs) -> Result<Exit, CliError> {
+    let settings = CliSettings::load(&args.host)?;
     let kept = find(&records::open(&settings)?, &args.id)?;
     let registry = if settings.core.plugins.is_empty() {
         None
     } else {
-        Some(load_to_look(&args.host).await?.kernel.registry())
+        Some(load_for_listing(&args.host).await?.kernel.registry())
     };
-    let shown = words(&kept, registry.as_deref());
+    let shown = describe(&kept, registry.as_deref());
     print(&shown).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
 }
 
-fn words(kept: &Kept, registry: Option<&Snapshot>) -> String {
+fn describe(kept: &StoredApproval, registry: Option<&RegistrySnapshot>) -> String {
     let row = &kept.row;
     let mut lines = Vec::new();
     let mut say = |label: &str, value: String| lines.push(format!("{label:<9} {value}"));
-    say("approval", text::inline(&row.id, 80));
+    say("approval", text::escape_line(&row.id, 80));
     say(
         "tool",
         format!(
             "{} of plugin {}",
-            text::inline(&row.tool, 80),
-            text::inline(&row.plugin, 80)
+            text::escape_line(&row.tool, 80),
+            text::escape_line(&row.plugin, 80)
         ),
     );
     if !row.identity.is_empty() {
-        say("digest", text::inline(&row.identity, 100));
+        say("digest", text::escape_line(&row.identity, 100));
     }
-    say("covers", kept.covers());
+    say("covers", kept.describe_coverage());
     let mut is = None;
     if let Ok(approval) = &kept.approval {
-        say("scope", reach(kept, approval));
+        say("scope", describe_scope(kept, approval));
         say(
             "granted",
             format!(
                 "{} by {}",
-                time(row.created_ms),
-                text::inline(&approval.by, 80)
+                format_time(row.created_ms),
+                text::escape_line(&approval.by, 80)
             ),
         );
-        is = registry.and_then(|registry| identity_now(registry, &approval.identity));
+        is = registry.and_then(|registry| current_identity(registry, &approval.identity));
     }
     if let Some(at) = row.expires_ms {
-        say("expires", time(at));
+        say("expires", format_time(at));
     }
-    say("used", kept.uses());
-    say("state", kept.state(is.as_ref()).1);
+    say("used", kept.describe_uses());
+    say("state", kept.describe_state(is.as_ref()).1);
     if registry.is_some() && is.is_none() {
         say(
             "plugin",
@@ -343,22 +349,22 @@ fn words(kept: &Kept, registry: Option<&Snapshot>) -> String {
     lines.join("\n")
 }
 
-fn reach(kept: &Kept, approval: &Approval) -> String {
+fn describe_scope(kept: &StoredApproval, approval: &Approval) -> String {
     let user = match approval.user.name() {
-        Some(name) => format!("for user {}, ", text::inline(name, 80)),
+        Some(name) => format!("for user {}, ", text::escape_line(name, 80)),
         None => String::new(),
     };
     let place = match approval.scope {
-        Scope::Once => "for one call".to_owned(),
-        Scope::Session => format!(
+        ApprovalScope::Once => "for one call".to_owned(),
+        ApprovalScope::Session => format!(
             "in session {}",
-            text::inline(approval.session.as_ref().map_or("?", SessionId::as_str), 80)
+            text::escape_line(approval.session.as_ref().map_or("?", SessionId::as_str), 80)
         ),
-        Scope::Project => format!(
+        ApprovalScope::Project => format!(
             "in project {}",
-            text::inline(kept.project().unwrap_or("?"), 300)
+            text::escape_line(kept.project().unwrap_or("?"), 300)
         ),
-        Scope::User => "in every project".to_owned(),
+        ApprovalScope::User => "in every project".to_owned(),
     };
     format!(
         "{user}{place}, in mode {} and more permissive modes",
@@ -367,11 +373,11 @@ fn reach(kept: &Kept, approval: &Approval) -> String {
 }
 
 /// The identity of the same tool of the same plugin as currently loaded.
-fn identity_now(registry: &Snapshot, was: &Identity) -> Option<Identity> {
+fn current_identity(registry: &RegistrySnapshot, was: &ToolIdentity) -> Option<ToolIdentity> {
     let entry = registry
         .list_all()
         .find(|entry| entry.plugin.name == was.plugin && entry.tool.name == was.tool)?;
-    Some(Identity {
+    Some(ToolIdentity {
         plugin: was.plugin.clone(),
         tool: was.tool.clone(),
         digest: entry.plugin.digest,
@@ -379,26 +385,26 @@ fn identity_now(registry: &Snapshot, was: &Identity) -> Option<Identity> {
     })
 }
 
-async fn narrow(args: &NarrowArgs) -> Result<Exit, Failure> {
+async fn narrow(args: &NarrowArgs) -> Result<Exit, CliError> {
     let store = args.store.open()?;
     let kept = find(&store, &args.id)?;
     let at = now().0;
-    if let (false, state) = kept.state(None) {
-        return Err(dead(&args.id, &state));
+    if let (false, state) = kept.describe_state(None) {
+        return Err(not_in_effect(&args.id, &state));
     }
     // Revoked first, so that it cannot be used in the meantime. Then read again, because it may have been used just
     // before, or another process may have revoked it.
     store
         .revoke_approval(&args.id, at)
         .await
-        .map_err(of_error)?;
+        .map_err(approval_error)?;
     let kept = find(&store, &args.id)?;
     if kept.row.revoked_ms != Some(at) {
-        return Err(dead(&args.id, &kept.state(None).1));
+        return Err(not_in_effect(&args.id, &kept.describe_state(None).1));
     }
     let old = match &kept.approval {
         Ok(approval) => approval,
-        Err(error) => return Err(dead(&args.id, error)),
+        Err(error) => return Err(not_in_effect(&args.id, error)),
     };
     let new = narrowed(
         old,
@@ -407,8 +413,8 @@ async fn narrow(args: &NarrowArgs) -> Result<Exit, Failure> {
         at,
     );
     let row = toolhost_kernel::approval_row(&new, kept.project());
-    store.put_approval(row).await.map_err(of_error)?;
-    let words = format!("{} replaces {}", new.id, text::inline(&args.id, 80));
+    store.put_approval(row).await.map_err(approval_error)?;
+    let words = format!("{} replaces {}", new.id, text::escape_line(&args.id, 80));
     print(&words).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
 }
@@ -428,20 +434,20 @@ fn narrowed(old: &Approval, args: &NarrowArgs, id: String, at: i64) -> Approval 
     }
 }
 
-fn dead(id: &str, state: &str) -> Failure {
+fn not_in_effect(id: &str, state: &str) -> CliError {
     let words = format!(
         "approval `{}` is no longer in effect ({state}) and cannot be narrowed",
-        text::inline(id, 80)
+        text::escape_line(id, 80)
     );
-    Failure::new(Exit::Usage, words)
+    CliError::new(Exit::Usage, words)
 }
 
-fn of_error(error: ApprovalError) -> Failure {
+fn approval_error(error: ApprovalError) -> CliError {
     let exit = match error {
         ApprovalError::Store(_) => Exit::Store,
         ApprovalError::Unknown { .. } | ApprovalError::Exists { .. } => Exit::Usage,
     };
-    Failure::new(exit, error)
+    CliError::new(exit, error)
 }
 
 #[cfg(test)]

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use toolhost_contract::text;
 use toolhost_store::{ChainSubject, Store, StoredTransition, TransitionFilter, Verification};
 
-use super::calls::{commands, find, life_of, tool_of, trail};
-use crate::exit::{Exit, Failure, OrExit};
-use crate::records::{StoreArgs, broken, time};
+use super::calls::{find, format_commands, format_steps, steps_of, tool_name};
+use crate::exit::{CliError, Exit, OrExit};
+use crate::records::{StoreArgs, chain_broken, format_time};
 use crate::terminal::style::table;
 use crate::terminal::{note, print};
 
 /// Transitions held in memory at once during an export.
-const PAGE: u32 = 1_000;
+const PAGE_SIZE: u32 = 1_000;
 
 #[derive(Debug, Subcommand)]
 pub enum AuditCommand {
@@ -68,8 +68,8 @@ pub struct ShowArgs {
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
     /// Require the chain to contain this output of an earlier `host audit head`
-    #[arg(long, value_name = "HEAD", value_parser = NotedHead::parse)]
-    pub head: Option<NotedHead>,
+    #[arg(long, value_name = "HEAD", value_parser = SavedHead::parse)]
+    pub head: Option<SavedHead>,
 
     #[command(flatten)]
     pub store: StoreArgs,
@@ -77,14 +77,14 @@ pub struct VerifyArgs {
 
 /// `SEQ:HASH`, or the hash alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotedHead([u8; 32]);
+pub struct SavedHead([u8; 32]);
 
-impl NotedHead {
+impl SavedHead {
     fn parse(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
                 "`{}` is not a head; pass the output of `host audit head`",
-                text::inline(text, 100)
+                text::escape_line(text, 100)
             )
         };
         let hash = match text.split_once(':') {
@@ -124,7 +124,7 @@ pub enum Format {
     Jsonl,
 }
 
-pub async fn audit(command: AuditCommand) -> Result<Exit, Failure> {
+pub async fn audit(command: AuditCommand) -> Result<Exit, CliError> {
     match command {
         AuditCommand::List(args) => list(args),
         AuditCommand::Show(args) => show(&args),
@@ -134,7 +134,7 @@ pub async fn audit(command: AuditCommand) -> Result<Exit, Failure> {
     }
 }
 
-fn list(args: ListArgs) -> Result<Exit, Failure> {
+fn list(args: ListArgs) -> Result<Exit, CliError> {
     let store = args.store.open_verified()?;
     // One more than is printed, to detect whether more exist.
     let limit = args.limit + 1;
@@ -155,11 +155,11 @@ fn list(args: ListArgs) -> Result<Exit, Failure> {
             let row = &line.row;
             vec![
                 line.seq.to_string(),
-                time(row.at_ms),
-                text::inline(&row.call, 80),
-                text::inline(&row.state, 40),
-                text::inline(&row.kind, 40),
-                text::inline(row.note.as_deref().unwrap_or_default(), 120),
+                format_time(row.at_ms),
+                text::escape_line(&row.call, 80),
+                text::escape_line(&row.state, 40),
+                text::escape_line(&row.kind, 40),
+                text::escape_line(row.note.as_deref().unwrap_or_default(), 120),
             ]
         }),
     );
@@ -173,19 +173,19 @@ fn list(args: ListArgs) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-fn show(args: &ShowArgs) -> Result<Exit, Failure> {
+fn show(args: &ShowArgs) -> Result<Exit, CliError> {
     let store = args.store.open_verified()?;
     let row = find(&store, &args.call)?;
-    let life = life_of(&store, &args.call)?;
+    let life = steps_of(&store, &args.call)?;
     let mut shown = format!(
         "{} of {}, session {}, {}\n\n{}",
-        text::inline(&row.id, 300),
-        text::inline(&tool_of(&row), 80),
-        text::inline(&row.session, 80),
-        time(row.created_ms),
-        trail(&life)
+        text::escape_line(&row.id, 300),
+        text::escape_line(&tool_name(&row), 80),
+        text::escape_line(&row.session, 80),
+        format_time(row.created_ms),
+        format_steps(&life)
     );
-    shown.push_str(&commands(&life));
+    shown.push_str(&format_commands(&life));
     if let Some(last) = life.last() {
         let _ = write!(shown, "\nhash of {}: {}", last.seq, hex(&last.hash));
     }
@@ -193,10 +193,10 @@ fn show(args: &ShowArgs) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-fn verify(args: &VerifyArgs) -> Result<Exit, Failure> {
+fn verify(args: &VerifyArgs) -> Result<Exit, CliError> {
     let store = args.store.open()?;
     let verification = match args.head {
-        Some(NotedHead(head)) => store.verify_head(head),
+        Some(SavedHead(head)) => store.verify_head(head),
         None => store.verify(),
     };
     match verification.or_exit(Exit::Store)? {
@@ -204,11 +204,11 @@ fn verify(args: &VerifyArgs) -> Result<Exit, Failure> {
             print(&format!("ok: {rows} steps, head {}", hex(&head))).or_exit(Exit::Internal)?;
             Ok(Exit::Ok)
         }
-        Verification::Broken { seq, reason } => Err(broken(seq, &reason)),
+        Verification::Broken { seq, reason } => Err(chain_broken(seq, &reason)),
     }
 }
 
-async fn head(store: &StoreArgs) -> Result<Exit, Failure> {
+async fn head(store: &StoreArgs) -> Result<Exit, CliError> {
     let (seq, hash) = store
         .open_verified()?
         .seal_head()
@@ -218,64 +218,64 @@ async fn head(store: &StoreArgs) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-fn export(args: &ExportArgs) -> Result<Exit, Failure> {
+fn export(args: &ExportArgs) -> Result<Exit, CliError> {
     let Format::Jsonl = args.format;
     let store = args.store.open_verified()?;
     let mut out = BufWriter::new(std::io::stdout().lock());
-    match pages(&store, args.after, None, &mut out) {
+    match write_steps(&store, args.after, None, &mut out) {
         Ok(()) => Ok(Exit::Ok),
-        Err(ExportStop::Store(failure)) => Err(failure),
+        Err(ExportError::Store(failure)) => Err(failure),
         // A closed pipe, as in `… | head`, is not an error.
-        Err(ExportStop::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(Exit::Ok),
-        Err(ExportStop::Output(error)) => Err(error).or_exit(Exit::Internal),
+        Err(ExportError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(Exit::Ok),
+        Err(ExportError::Output(error)) => Err(error).or_exit(Exit::Internal),
     }
 }
 
 /// Why an export ended early.
-pub enum ExportStop {
-    Store(Failure),
+pub enum ExportError {
+    Store(CliError),
     Output(std::io::Error),
 }
 
-impl ExportStop {
-    pub fn into_failure(self) -> Failure {
+impl ExportError {
+    pub fn into_failure(self) -> CliError {
         match self {
             Self::Store(failure) => failure,
-            Self::Output(error) => Failure::new(Exit::Usage, error.to_string()),
+            Self::Output(error) => CliError::new(Exit::Usage, error.to_string()),
         }
     }
 }
 
 /// Writes the steps after the number `after`, up to and including `until`.
-pub fn pages(
+pub fn write_steps(
     store: &Store,
     mut after: i64,
     until: Option<i64>,
     out: &mut impl Write,
-) -> Result<(), ExportStop> {
+) -> Result<(), ExportError> {
     loop {
         let mut page = store
             .transitions(&TransitionFilter {
                 every_subject: true,
                 after_seq: after,
-                limit: PAGE,
+                limit: PAGE_SIZE,
                 ..TransitionFilter::default()
             })
             .or_exit(Exit::Store)
-            .map_err(ExportStop::Store)?;
+            .map_err(ExportError::Store)?;
         page.retain(|line| until.is_none_or(|until| line.seq <= until));
         let Some(last) = page.last() else {
-            return out.flush().map_err(ExportStop::Output);
+            return out.flush().map_err(ExportError::Output);
         };
         after = last.seq;
         for line in &page {
-            writeln!(out, "{}", of_line(line)).map_err(ExportStop::Output)?;
+            writeln!(out, "{}", step_to_json(line)).map_err(ExportError::Output)?;
         }
     }
 }
 
 /// Every column that the hash covers, and the hash. Inputs are not included.
-fn of_line(line: &StoredTransition) -> Value {
+fn step_to_json(line: &StoredTransition) -> Value {
     let row = &line.row;
     let mut shown = json!({
         "seq": line.seq,
@@ -313,11 +313,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_17_a_noted_head_is_read_as_it_was_printed() {
+    fn a_17_a_saved_head_parses_as_printed() {
         let hash: [u8; 32] = std::array::from_fn(|index| u8::try_from(index * 7).unwrap_or(255));
         let shown = hex(&hash);
         for text in [shown.clone(), format!("18:{shown}"), shown.to_uppercase()] {
-            assert_eq!(NotedHead::parse(&text), Ok(NotedHead(hash)), "{text}");
+            assert_eq!(SavedHead::parse(&text), Ok(SavedHead(hash)), "{text}");
         }
         for text in [
             "",
@@ -328,7 +328,7 @@ mod tests {
             &shown.replace('0', "g"),
             &"é".repeat(32),
         ] {
-            assert!(NotedHead::parse(text).is_err(), "{text}");
+            assert!(SavedHead::parse(text).is_err(), "{text}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `host batch`: runs the tool calls of one model turn and prints the results in call order.
 
-pub mod read;
+pub mod batch_input;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -10,21 +10,21 @@ use std::sync::Arc;
 use clap::{Args, ValueHint};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use toolhost::turn::{self, View};
-use toolhost_contract::format::{Format, Wanted};
+use toolhost::turn::{self, ProfileView};
+use toolhost_contract::format::{Format, ModelCall};
 use toolhost_contract::profile::Profile;
-use toolhost_contract::units::show_duration;
+use toolhost_contract::units::format_duration;
 use toolhost_contract::{CallId, Principal, SessionKey, Sink, ToolName, text};
 use toolhost_kernel::schedule::Strategy;
-use toolhost_kernel::{BatchCall, BatchRequest, Kernel, Report, Within};
+use toolhost_kernel::{BatchCall, BatchRequest, CallContext, Kernel, Report};
 
 use crate::args::HostArgs;
 use crate::events_file::EventsArgs;
-use crate::exit::{Exit, Failure, OrExit};
+use crate::exit::{CliError, Exit, OrExit};
 use crate::json;
-use crate::load::{Purpose, load_with};
-use crate::settings::Settings;
-use crate::terminal::events::Events;
+use crate::load::{LoadPurpose, load_with};
+use crate::settings::CliSettings;
+use crate::terminal::events::EventPrinter;
 use crate::terminal::prompter::TerminalPrompter;
 use crate::terminal::render;
 use crate::terminal::{note, print};
@@ -77,54 +77,54 @@ pub struct BatchArgs {
 /// One call as requested by the caller.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wish {
+pub(super) struct BatchEntry {
     id: String,
     name: String,
-    #[serde(default = "no_input")]
+    #[serde(default = "empty_input")]
     input: Value,
 }
 
-fn no_input() -> Value {
+fn empty_input() -> Value {
     Value::Object(Map::new())
 }
 
-pub async fn batch(args: BatchArgs) -> Result<Exit, Failure> {
-    let settings = Settings::load(&args.host)?;
+pub async fn batch(args: BatchArgs) -> Result<Exit, CliError> {
+    let settings = CliSettings::load(&args.host)?;
     let verbose = settings.verbose;
     let events_file = args.events.open("the results")?;
     let said = match args.format {
-        None => Said::Calls(read::wishes(&args.file)?),
+        None => BatchInput::Calls(batch_input::read_entries(&args.file)?),
         Some(format) => {
-            let turn = read::turn(&args.file, format)?;
+            let turn = batch_input::read_turn(&args.file, format)?;
             if turn.calls.is_empty() {
                 note(&turn.note());
-                let answer = format.answer(&[]);
+                let answer = format.format_results(&[]);
                 print(&json::pretty(&answer).or_exit(Exit::Internal)?).or_exit(Exit::Internal)?;
                 return Ok(Exit::Ok);
             }
-            Said::Turn(format, turn.calls)
+            BatchInput::Turn(format, turn.calls)
         }
     };
     let mut following = None;
     let prompter = Arc::new(TerminalPrompter::default());
-    let host = load_with(settings, prompter, Purpose::Run, |kernel| {
+    let host = load_with(settings, prompter, LoadPurpose::Run, |kernel| {
         following = events_file.map(|file| file.follow(kernel));
     })
     .await?;
     host.require_plugins()?;
-    host.note_missing_folders();
+    host.note_missing_grants();
 
     let kernel = &host.kernel;
     let session = SessionKey::local(format!("s-{}", toolhost_kernel::id::random()));
     let caller = Principal::in_session(&session);
     kernel.open_session(&session, "host batch");
-    let events = Events::start(verbose);
+    let events = EventPrinter::start(verbose);
     let view = (host.settings.profile, host.settings.others);
     let wishes = match &said {
-        Said::Calls(wishes) => wishes.clone(),
-        Said::Turn(format, wanted) => spoken(kernel, view, *format, wanted),
+        BatchInput::Calls(wishes) => wishes.clone(),
+        BatchInput::Turn(format, wanted) => entries_of_turn(kernel, view, *format, wanted),
     };
-    let calls = canonical(kernel, &wishes, view);
+    let calls = canonical_calls(kernel, &wishes, view);
     let request = request(&wishes, &calls, args.strategy, &caller);
     let ids: Vec<CallId> = request.calls.iter().map(|call| call.id.clone()).collect();
     let reports = run(kernel, request, Arc::clone(&events) as Arc<dyn Sink>).await;
@@ -133,35 +133,40 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, Failure> {
 
     let mut ok = reports.iter().all(is_ok);
     let shown = match &said {
-        Said::Turn(format, wanted) => {
-            ok &= wanted.iter().all(|call| call.wrong.is_none());
-            let answer = turn::answer(kernel, view, *format, wanted, &calls, &reports);
+        BatchInput::Turn(format, wanted) => {
+            ok &= wanted.iter().all(|call| call.error.is_none());
+            let answer = turn::format_answer(kernel, view, *format, wanted, &calls, &reports);
             json::pretty(&answer).or_exit(Exit::Internal)?
         }
-        Said::Calls(_) if args.json || !std::io::stdout().is_terminal() => {
+        BatchInput::Calls(_) if args.json || !std::io::stdout().is_terminal() => {
             let results = results(kernel, &wishes, &calls, &reports, view);
             json::pretty(&results).or_exit(Exit::Internal)?
         }
-        Said::Calls(_) => wishes.iter().zip(&reports).map(for_people).collect(),
+        BatchInput::Calls(_) => wishes.iter().zip(&reports).map(format_result).collect(),
     };
     print(&shown).or_exit(Exit::Internal)?;
     kernel.mark_submitted(&caller, ids);
     kernel.close_session(&session, "host batch");
-    host.finish().await?;
+    host.shut_down().await?;
     drop(following);
     Ok(if ok { Exit::Ok } else { Exit::ToolFailed })
 }
 
 /// The parsed input.
-enum Said {
-    Calls(Vec<Wish>),
-    Turn(Format, Vec<Wanted>),
+enum BatchInput {
+    Calls(Vec<BatchEntry>),
+    Turn(Format, Vec<ModelCall>),
 }
 
 /// The calls of a model turn that are run.
-fn spoken(kernel: &Kernel, view: View, format: Format, wanted: &[Wanted]) -> Vec<Wish> {
-    let calls = turn::calls(kernel, view, format, wanted).into_iter();
-    let wish = |call: BatchCall| Wish {
+fn entries_of_turn(
+    kernel: &Kernel,
+    view: ProfileView,
+    format: Format,
+    wanted: &[ModelCall],
+) -> Vec<BatchEntry> {
+    let calls = turn::calls_of_turn(kernel, view, format, wanted).into_iter();
+    let wish = |call: BatchCall| BatchEntry {
         id: call.id.0,
         name: call.tool,
         input: call.input,
@@ -172,48 +177,48 @@ fn spoken(kernel: &Kernel, view: View, format: Format, wanted: &[Wanted]) -> Vec
 /// Runs one turn of an ongoing session and returns the results in call order.
 pub(super) async fn turn(
     kernel: &Kernel,
-    wishes: &[Wish],
+    wishes: &[BatchEntry],
     strategy: Strategy,
     caller: &Principal,
-    view: View,
+    view: ProfileView,
     sink: Arc<dyn Sink>,
-) -> Result<Vec<Value>, Failure> {
-    read::check(wishes).map_err(|message| Failure::new(Exit::Usage, message))?;
-    let (calls, reports) = turned(kernel, wishes, strategy, caller, view, sink).await?;
+) -> Result<Vec<Value>, CliError> {
+    batch_input::check(wishes).map_err(|message| CliError::new(Exit::Usage, message))?;
+    let (calls, reports) = run_turn(kernel, wishes, strategy, caller, view, sink).await?;
     Ok(results(kernel, wishes, &calls, &reports, view))
 }
 
 /// Like `turn`, for a turn in the format of a model API. Returns the API's next input.
-pub(super) async fn spoken_turn(
+pub(super) async fn model_turn(
     kernel: &Kernel,
     (format, turn): (Format, &Value),
     strategy: Strategy,
     caller: &Principal,
-    view: View,
+    view: ProfileView,
     sink: Arc<dyn Sink>,
-) -> Result<Value, Failure> {
-    let turn = read::spoken(turn, format);
-    let turn = turn.map_err(|message| Failure::new(Exit::Usage, message))?;
-    if turn.calls.is_empty() && turn.ended.is_some() {
+) -> Result<Value, CliError> {
+    let turn = batch_input::turn_from_value(turn, format);
+    let turn = turn.map_err(|message| CliError::new(Exit::Usage, message))?;
+    if turn.calls.is_empty() && turn.stop_reason.is_some() {
         note(&turn.note());
     }
     let wanted = turn.calls;
-    let wishes = spoken(kernel, view, format, &wanted);
-    let (calls, reports) = turned(kernel, &wishes, strategy, caller, view, sink).await?;
-    Ok(turn::answer(
+    let wishes = entries_of_turn(kernel, view, format, &wanted);
+    let (calls, reports) = run_turn(kernel, &wishes, strategy, caller, view, sink).await?;
+    Ok(turn::format_answer(
         kernel, view, format, &wanted, &calls, &reports,
     ))
 }
 
-async fn turned(
+async fn run_turn(
     kernel: &Kernel,
-    wishes: &[Wish],
+    wishes: &[BatchEntry],
     strategy: Strategy,
     caller: &Principal,
-    view: View,
+    view: ProfileView,
     sink: Arc<dyn Sink>,
-) -> Result<(Vec<(String, Value)>, Vec<Report>), Failure> {
-    let calls = canonical(kernel, wishes, view);
+) -> Result<(Vec<(String, Value)>, Vec<Report>), CliError> {
+    let calls = canonical_calls(kernel, wishes, view);
     let request = request(wishes, &calls, strategy, caller);
     let ids: Vec<CallId> = request.calls.iter().map(|call| call.id.clone()).collect();
     let reports = kernel
@@ -225,9 +230,13 @@ async fn turned(
 }
 
 /// The calls with the canonical names and inputs that rules and records use.
-fn canonical(kernel: &Kernel, wishes: &[Wish], (profile, others): View) -> Vec<(String, Value)> {
+fn canonical_calls(
+    kernel: &Kernel,
+    wishes: &[BatchEntry],
+    (profile, others): ProfileView,
+) -> Vec<(String, Value)> {
     let registry = kernel.registry();
-    let lens = registry.lens(profile, others);
+    let lens = registry.for_profile(profile, others);
     wishes
         .iter()
         .map(|wish| lens.accept(&wish.name, wish.input.clone()))
@@ -236,17 +245,17 @@ fn canonical(kernel: &Kernel, wishes: &[Wish], (profile, others): View) -> Vec<(
 
 fn results(
     kernel: &Kernel,
-    wishes: &[Wish],
+    wishes: &[BatchEntry],
     calls: &[(String, Value)],
     reports: &[Report],
-    (profile, others): View,
+    (profile, others): ProfileView,
 ) -> Vec<Value> {
-    let mut results: Vec<Value> = wishes.iter().zip(reports).map(as_json).collect();
+    let mut results: Vec<Value> = wishes.iter().zip(reports).map(result_to_json).collect();
     if profile == Profile::Native {
         return results;
     }
     let registry = kernel.registry();
-    let lens = registry.lens(profile, others);
+    let lens = registry.for_profile(profile, others);
     for ((result, report), (tool, input)) in results.iter_mut().zip(reports).zip(calls) {
         let tool = report.tool.as_ref().map_or(tool.as_str(), ToolName::as_str);
         result["model"] = json::rendered(&lens.render(tool, input, &report.result));
@@ -259,7 +268,7 @@ async fn run(
     kernel: &Kernel,
     request: BatchRequest,
     sink: Arc<dyn Sink>,
-) -> Result<Vec<Report>, Failure> {
+) -> Result<Vec<Report>, CliError> {
     let (batch, calls) = (request.id.clone(), request.calls.len());
     let mut running = pin!(kernel.schedule(request, sink));
     loop {
@@ -276,7 +285,7 @@ async fn run(
 
 /// `calls`: canonical names and inputs.
 fn request(
-    wishes: &[Wish],
+    wishes: &[BatchEntry],
     calls: &[(String, Value)],
     strategy: Strategy,
     caller: &Principal,
@@ -293,7 +302,7 @@ fn request(
         id,
         caller: caller.clone(),
         strategy,
-        within: Within::default(),
+        context: CallContext::default(),
     }
 }
 
@@ -313,26 +322,26 @@ fn is_ok(report: &Report) -> bool {
     matches!(&report.result, Ok(outcome) if !outcome.is_error())
 }
 
-fn as_json((wish, report): (&Wish, &Report)) -> Value {
+fn result_to_json((wish, report): (&BatchEntry, &Report)) -> Value {
     let mut shown = json::report(report);
     shown["id"] = json!(wish.id);
     shown["call"] = json!(report.id.0);
     shown
 }
 
-fn for_people((wish, report): (&Wish, &Report)) -> String {
+fn format_result((wish, report): (&BatchEntry, &Report)) -> String {
     let head = format!(
         "{} {} ({}, {})\n",
-        text::inline(&wish.id, 80),
-        text::inline(&wish.name, 80),
+        text::escape_line(&wish.id, 80),
+        text::escape_line(&wish.name, 80),
         if is_ok(report) { "ok" } else { "failed" },
-        show_duration(report.duration)
+        format_duration(report.duration)
     );
     let body = match &report.result {
         Err(error) => render::error(error),
         Ok(outcome) => {
             let failure = render::failure(outcome);
-            let content = render::has_content(outcome).then(|| render::for_scripts(outcome));
+            let content = render::has_content(outcome).then(|| render::for_pipe(outcome));
             content
                 .into_iter()
                 .chain(failure)
@@ -349,7 +358,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_of_calls_differ_whatever_their_callers_ids_are() {
+    fn call_ids_are_unique_for_any_caller_ids() {
         for (index, id, ours) in [
             (0, "toolu_01", "b-1/toolu_01"),
             (1, "ä", "b-1/#2"),

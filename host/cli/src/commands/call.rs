@@ -7,33 +7,33 @@ use toolhost_contract::{CallId, Principal, SessionKey, Sink};
 use toolhost_kernel::{CallRequest, Report};
 
 use crate::args::CallArgs;
-use crate::exit::{Exit, Failure, OrExit};
-use crate::load::{Purpose, load_alone};
-use crate::settings::Settings;
-use crate::terminal::events::Events;
+use crate::exit::{CliError, Exit, OrExit};
+use crate::load::{LoadPurpose, load_without_servers};
+use crate::settings::CliSettings;
+use crate::terminal::events::EventPrinter;
 use crate::terminal::prompter::TerminalPrompter;
 use crate::terminal::render;
 use crate::terminal::style::Style;
 use crate::terminal::{note, print};
 use crate::{input, json};
 
-pub async fn call(args: CallArgs) -> Result<Exit, Failure> {
-    let settings = Settings::load(&args.host)?;
+pub async fn call(args: CallArgs) -> Result<Exit, CliError> {
+    let settings = CliSettings::load(&args.host)?;
     let verbose = settings.verbose;
     let events_file = args.events.open("the result")?;
     let mut following = None;
     let prompter = Arc::new(TerminalPrompter::default());
-    let host = load_alone(settings, prompter, Purpose::Run, |kernel| {
+    let host = load_without_servers(settings, prompter, LoadPurpose::Run, |kernel| {
         following = events_file.map(|file| file.follow(kernel));
     })
     .await?;
     // Do not wait for servers that the call does not need.
-    if !host.settings.has_servers() || !host.is_by_itself(&args.tool) {
+    if !host.settings.has_servers() || !host.needs_no_servers(&args.tool) {
         host.connect();
-        host.settle().await;
+        host.wait_for_servers().await;
     }
     host.require_plugins()?;
-    host.note_missing_folders();
+    host.note_missing_grants();
 
     let registry = host.kernel.registry();
     let schema = registry
@@ -47,14 +47,14 @@ pub async fn call(args: CallArgs) -> Result<Exit, Failure> {
     let request = CallRequest::new(id, args.tool, input, caller);
     host.kernel.open_session(&session, "host call");
 
-    let events = Events::start(verbose);
+    let events = EventPrinter::start(verbose);
     let report = host
         .kernel
         .call(request, Arc::clone(&events) as Arc<dyn Sink>)
         .await;
     events.finish();
     host.kernel.close_session(&session, "host call");
-    host.finish().await?;
+    host.shut_down().await?;
     drop(following);
 
     if args.json {
@@ -63,11 +63,11 @@ pub async fn call(args: CallArgs) -> Result<Exit, Failure> {
     } else {
         show(&report)?;
     }
-    Ok(exit_of(&report))
+    Ok(exit_status(&report))
 }
 
 /// Prints the result to standard output and notes about it to standard error.
-fn show(report: &Report) -> Result<(), Failure> {
+fn show(report: &Report) -> Result<(), CliError> {
     for repair in &report.repairs {
         note(&format!("note: {repair}"));
     }
@@ -81,13 +81,13 @@ fn show(report: &Report) -> Result<(), Failure> {
     if render::has_content(outcome) {
         let stdout = std::io::stdout();
         let text = if stdout.is_terminal() {
-            render::for_people(outcome, Style::of(&stdout))
+            render::for_terminal(outcome, Style::of(&stdout))
         } else {
-            render::for_scripts(outcome)
+            render::for_pipe(outcome)
         };
         print(&text).or_exit(Exit::Internal)?;
     }
-    for remark in render::remarks(outcome) {
+    for remark in render::notes(outcome) {
         note(&format!("note: {remark}"));
     }
     if let Some(failure) = render::failure(outcome) {
@@ -96,7 +96,7 @@ fn show(report: &Report) -> Result<(), Failure> {
     Ok(())
 }
 
-fn exit_of(report: &Report) -> Exit {
+fn exit_status(report: &Report) -> Exit {
     match &report.result {
         Ok(outcome) if outcome.is_error() => Exit::ToolFailed,
         Ok(_) => Exit::Ok,

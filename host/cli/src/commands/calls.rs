@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use toolhost_contract::life::CallState;
+use toolhost_contract::lifecycle::CallState;
 use toolhost_contract::text;
-use toolhost_contract::units::{parse_duration, show_duration};
+use toolhost_contract::units::{format_duration, parse_duration};
 use toolhost_kernel::IN_ADVANCE;
 use toolhost_store::{CallFilter, CallRow, Store, StoredTransition, TransitionFilter};
 
 use super::stats::{StatsArgs, stats};
-use crate::exit::{Exit, Failure, OrExit};
+use crate::exit::{CliError, Exit, OrExit};
 use crate::json;
-use crate::records::{StoreArgs, now, time};
+use crate::records::{StoreArgs, format_time, now};
 use crate::terminal::print;
 use crate::terminal::style::table;
 
@@ -89,13 +89,13 @@ fn parse_state(word: &str) -> Result<CallState, String> {
         let states: Vec<&str> = CallState::ALL.iter().map(|state| state.as_str()).collect();
         format!(
             "`{}` is not a state; use one of {}",
-            text::inline(word, 40),
+            text::escape_line(word, 40),
             states.join(", ")
         )
     })
 }
 
-pub fn calls(args: CallsArgs) -> Result<Exit, Failure> {
+pub fn calls(args: CallsArgs) -> Result<Exit, CliError> {
     match args.command {
         Some(CallsCommand::Show(args)) => show(&args),
         Some(CallsCommand::Stats(args)) => stats(args),
@@ -103,7 +103,7 @@ pub fn calls(args: CallsArgs) -> Result<Exit, Failure> {
     }
 }
 
-fn list(args: ListArgs) -> Result<Exit, Failure> {
+fn list(args: ListArgs) -> Result<Exit, CliError> {
     let store = args.store.open_verified()?;
     let since = args
         .since
@@ -120,7 +120,7 @@ fn list(args: ListArgs) -> Result<Exit, Failure> {
         })
         .or_exit(Exit::Store)?;
     let shown = if args.json {
-        let rows: Vec<Value> = rows.iter().map(|row| of_row(row, None)).collect();
+        let rows: Vec<Value> = rows.iter().map(|row| record_to_json(row, None)).collect();
         json::pretty(&rows).or_exit(Exit::Internal)?
     } else {
         table(
@@ -139,17 +139,19 @@ fn cells(row: &CallRow) -> Vec<String> {
         row.state.clone()
     };
     vec![
-        time(row.created_ms),
-        text::inline(&row.id, 80),
-        text::inline(&tool_of(row), 80),
+        format_time(row.created_ms),
+        text::escape_line(&row.id, 80),
+        text::escape_line(&tool_name(row), 80),
         state,
         duration(row).unwrap_or_default(),
-        by(row).map(|by| text::inline(by, 60)).unwrap_or_default(),
+        decided_by(row)
+            .map(|by| text::escape_line(by, 60))
+            .unwrap_or_default(),
     ]
 }
 
 /// The tool of a call, or the requested name if no such tool was found.
-pub fn tool_of(row: &CallRow) -> String {
+pub fn tool_name(row: &CallRow) -> String {
     let called = row.record.get("name").and_then(Value::as_str);
     let tool = row.tool.as_deref().or(called);
     tool.unwrap_or("?").to_owned()
@@ -159,11 +161,11 @@ fn duration(row: &CallRow) -> Option<String> {
     let millis = row.record.get("durationMs")?.as_f64()?;
     Duration::try_from_secs_f64(millis / 1_000.0)
         .ok()
-        .map(show_duration)
+        .map(format_duration)
 }
 
 /// The user or rule that decided the call.
-fn by(row: &CallRow) -> Option<&str> {
+fn decided_by(row: &CallRow) -> Option<&str> {
     let decided = row.record.pointer("/approval/decidedBy");
     decided
         .or_else(|| row.record.get("policyRuleId"))
@@ -171,7 +173,7 @@ fn by(row: &CallRow) -> Option<&str> {
 }
 
 /// The stored record, without fields that are only needed to answer its question.
-fn of_row(row: &CallRow, trail: Option<Vec<Value>>) -> Value {
+fn record_to_json(row: &CallRow, trail: Option<Vec<Value>>) -> Value {
     let mut shown = row.record.clone();
     if let Value::Object(members) = &mut shown {
         members.remove("input");
@@ -187,18 +189,18 @@ fn of_row(row: &CallRow, trail: Option<Vec<Value>>) -> Value {
 }
 
 /// Finds the call with this id, or returns a usage error.
-pub fn find(store: &Store, id: &str) -> Result<CallRow, Failure> {
+pub fn find(store: &Store, id: &str) -> Result<CallRow, CliError> {
     store.call(id).or_exit(Exit::Store)?.ok_or_else(|| {
         let words = format!(
             "no call `{}`; list calls with `host calls`",
-            text::inline(id, 80)
+            text::escape_line(id, 80)
         );
-        Failure::new(Exit::Usage, words)
+        CliError::new(Exit::Usage, words)
     })
 }
 
 /// All recorded steps of a call.
-pub fn life_of(store: &Store, id: &str) -> Result<Vec<StoredTransition>, Failure> {
+pub fn steps_of(store: &Store, id: &str) -> Result<Vec<StoredTransition>, CliError> {
     store
         .transitions(&TransitionFilter {
             call: Some(id.to_owned()),
@@ -208,29 +210,29 @@ pub fn life_of(store: &Store, id: &str) -> Result<Vec<StoredTransition>, Failure
         .or_exit(Exit::Store)
 }
 
-fn show(args: &ShowArgs) -> Result<Exit, Failure> {
+fn show(args: &ShowArgs) -> Result<Exit, CliError> {
     let store = args.store.open_verified()?;
     let row = find(&store, &args.call)?;
-    let life = life_of(&store, &args.call)?;
+    let life = steps_of(&store, &args.call)?;
     let shown = if args.json {
         let trail = life.iter().map(|line| {
             let line_row = &line.row;
             json!({"state": line_row.state, "timestamp": line_row.at_ms, "kind": line_row.kind, "note": line_row.note})
         });
-        let shown = of_row(&row, Some(trail.collect()));
+        let shown = record_to_json(&row, Some(trail.collect()));
         json::pretty(&shown).or_exit(Exit::Internal)?
     } else {
-        for_people(&row, &life)
+        format_call(&row, &life)
     };
     print(&shown).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
 }
 
-fn for_people(row: &CallRow, life: &[StoredTransition]) -> String {
+fn format_call(row: &CallRow, life: &[StoredTransition]) -> String {
     let mut lines = Vec::new();
     let mut field = |label: &str, value: Option<String>| {
         if let Some(value) = value {
-            lines.push(format!("{label:<9} {}", text::inline(&value, 2_000)));
+            lines.push(format!("{label:<9} {}", text::escape_line(&value, 2_000)));
         }
     };
     let at = |pointer: &str| match row.record.pointer(pointer) {
@@ -239,7 +241,7 @@ fn for_people(row: &CallRow, life: &[StoredTransition]) -> String {
         Some(value) => Some(value.to_string()),
     };
     field("call", Some(row.id.clone()));
-    field("tool", Some(tool_of(row)));
+    field("tool", Some(tool_name(row)));
     let plugin = row.plugin.as_ref().map(|plugin| {
         let version = at("/toolVersion").unwrap_or_default();
         format!("{plugin} {version}").trim_end().to_owned()
@@ -279,16 +281,16 @@ fn for_people(row: &CallRow, life: &[StoredTransition]) -> String {
     let error = at("/error/code")
         .map(|code| format!("{code}: {}", at("/error/message").unwrap_or_default()));
     field("error", error);
-    field("created", Some(time(row.created_ms)));
+    field("created", Some(format_time(row.created_ms)));
     field("ran for", duration(row));
     lines.push(String::new());
-    lines.push(trail(life));
-    lines.push(commands(life));
+    lines.push(format_steps(life));
+    lines.push(format_commands(life));
     lines.join("\n").trim_end().to_owned()
 }
 
 /// Every authorized command as recorded in its step: arguments, directory, variables and standard input.
-pub fn commands(life: &[StoredTransition]) -> String {
+pub fn format_commands(life: &[StoredTransition]) -> String {
     let mut out = String::new();
     for line in life {
         let Some(command) = line.row.detail.get("command").and_then(Value::as_object) else {
@@ -298,7 +300,7 @@ pub fn commands(life: &[StoredTransition]) -> String {
         for name in ["argv", "cwd", "stdin"] {
             let value = command.get(name).filter(|value| !value.is_null());
             let value = value.map_or_else(|| "the first directory".to_owned(), Value::to_string);
-            let _ = writeln!(out, "  {name:<8} {}", text::inline(&value, 16_000));
+            let _ = writeln!(out, "  {name:<8} {}", text::escape_line(&value, 16_000));
         }
         let variables = command.get("variables").and_then(Value::as_object);
         for (name, value) in variables.into_iter().flatten() {
@@ -307,7 +309,7 @@ pub fn commands(life: &[StoredTransition]) -> String {
                 out,
                 "  {:<8} {}",
                 "variable",
-                text::inline(&variable, 1_000)
+                text::escape_line(&variable, 1_000)
             );
         }
     }
@@ -315,7 +317,7 @@ pub fn commands(life: &[StoredTransition]) -> String {
 }
 
 /// A table with one line for each step and the time since the first.
-pub fn trail(life: &[StoredTransition]) -> String {
+pub fn format_steps(life: &[StoredTransition]) -> String {
     let start = life.first().map_or(0, |line| line.row.at_ms);
     table(
         &["SEQ", "AFTER", "STATE", "STEP", "NOTE"],
@@ -324,9 +326,9 @@ pub fn trail(life: &[StoredTransition]) -> String {
             vec![
                 line.seq.to_string(),
                 format!("{} ms", row.at_ms.saturating_sub(start)),
-                text::inline(&row.state, 40),
-                text::inline(&row.kind, 40),
-                text::inline(row.note.as_deref().unwrap_or_default(), 300),
+                text::escape_line(&row.state, 40),
+                text::escape_line(&row.kind, 40),
+                text::escape_line(row.note.as_deref().unwrap_or_default(), 300),
             ]
         }),
     )

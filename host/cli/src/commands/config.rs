@@ -3,24 +3,24 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use toolhost::grants::Granter;
+use toolhost::grants::ScopeOpener;
 use toolhost::{AllowedPath, HookSettings};
-use toolhost_contract::units::show_duration;
+use toolhost_contract::units::format_duration;
 
 use crate::args::HostArgs;
-use crate::exit::{Exit, Failure, OrExit};
-use crate::settings::Settings;
+use crate::exit::{CliError, Exit, OrExit};
+use crate::settings::CliSettings;
 use crate::terminal::print;
 
-pub fn check(file: Option<PathBuf>) -> Result<Exit, Failure> {
-    let settings = Settings::load(&HostArgs {
+pub fn check(file: Option<PathBuf>) -> Result<Exit, CliError> {
+    let settings = CliSettings::load(&HostArgs {
         config: file,
         ..HostArgs::default()
     })?;
     let Some(file) = &settings.core.config_file else {
         let place = settings
             .core
-            .places
+            .host_paths
             .config_file()
             .map(|file| format!(" at {}", file.display()))
             .unwrap_or_default();
@@ -37,17 +37,17 @@ pub fn check(file: Option<PathBuf>) -> Result<Exit, Failure> {
             file.display(),
             missing.display()
         );
-        return Err(Failure::new(Exit::Config, words));
+        return Err(CliError::new(Exit::Config, words));
     }
     // A grant can only be checked by opening its directory.
-    Granter::new(&settings.core)
+    ScopeOpener::new(&settings.core)
         .map_err(|error| error.context(file.display().to_string()))
         .or_exit(Exit::Config)?;
     print(&summary(&settings)).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
 }
 
-fn summary(settings: &Settings) -> String {
+fn summary(settings: &CliSettings) -> String {
     let mut lines = Vec::new();
     let mut say = |label: &str, values: Vec<String>| {
         if !values.is_empty() {
@@ -72,7 +72,7 @@ fn summary(settings: &Settings) -> String {
             .map(|path| path.display().to_string())
             .collect(),
     );
-    say("directories", folders(&settings.core.paths));
+    say("directories", format_paths(&settings.core.paths));
     say(
         "env",
         settings
@@ -86,8 +86,8 @@ fn summary(settings: &Settings) -> String {
     say("allow", settings.lists.allow.clone());
     say("ask", settings.lists.ask.clone());
     say("deny", settings.lists.deny.clone());
-    if settings.lists.others > 0 {
-        say("other rules", vec![settings.lists.others.to_string()]);
+    if settings.lists.other_count > 0 {
+        say("other rules", vec![settings.lists.other_count.to_string()]);
     }
     say(
         "hooks",
@@ -95,7 +95,7 @@ fn summary(settings: &Settings) -> String {
             .core
             .hooks
             .iter()
-            .map(HookSettings::words)
+            .map(HookSettings::describe)
             .collect(),
     );
     say(
@@ -104,7 +104,7 @@ fn summary(settings: &Settings) -> String {
             .servers
             .iter()
             .map(|server| match &server.config {
-                Ok(config) => format!("{} ({})", server.name, config.transport()),
+                Ok(config) => format!("{} ({})", server.name, config.transport_name()),
                 Err(reason) => format!("{}: {reason}", server.name),
             })
             .collect(),
@@ -129,7 +129,7 @@ fn summary(settings: &Settings) -> String {
             .core
             .timeout
             .iter()
-            .map(|time| show_duration(*time))
+            .map(|time| format_duration(*time))
             .collect(),
     );
     say(
@@ -140,7 +140,7 @@ fn summary(settings: &Settings) -> String {
         say("only tools", list.clone());
     }
     for (name, time) in &settings.core.tool_timeouts {
-        say(&format!("timeout of {name}"), vec![show_duration(*time)]);
+        say(&format!("timeout of {name}"), vec![format_duration(*time)]);
     }
     for (name, version) in &settings.core.tool_versions {
         say(&format!("version of {name}"), vec![version.to_string()]);
@@ -155,7 +155,7 @@ fn summary(settings: &Settings) -> String {
             let shown = if paths.is_empty() {
                 vec!["none".to_owned()]
             } else {
-                folders(paths)
+                format_paths(paths)
             };
             say(&format!("directories of {name}"), shown);
         }
@@ -178,7 +178,7 @@ fn summary(settings: &Settings) -> String {
         "cache",
         settings
             .core
-            .places
+            .host_paths
             .cache
             .iter()
             .map(|path| path.display().to_string())
@@ -201,7 +201,7 @@ fn summary(settings: &Settings) -> String {
     lines.join("\n")
 }
 
-fn folders(paths: &[AllowedPath]) -> Vec<String> {
+fn format_paths(paths: &[AllowedPath]) -> Vec<String> {
     paths
         .iter()
         .map(|path| {

@@ -1,34 +1,34 @@
 //! `host inspect`: shows the manifest, imports, exports and tools of a plugin file.
 
 use serde_json::{Value, json};
-use toolhost::Places;
-use toolhost_contract::units::{show_duration, show_size};
+use toolhost::HostPaths;
+use toolhost_contract::units::{format_duration, format_size};
 use toolhost_contract::{Descriptor, text};
 use toolhost_runtime::Loaded;
 
 use crate::args::InspectArgs;
-use crate::exit::{Exit, Failure, OrExit};
+use crate::exit::{CliError, Exit, OrExit};
 use crate::load::runtime;
 use crate::terminal::print;
 use crate::terminal::style::{Paint, Style};
-use crate::{describe, json};
+use crate::{json, tool_description};
 
-pub async fn inspect(args: InspectArgs) -> Result<Exit, Failure> {
-    let cache = Places::find(|name| std::env::var(name).ok()).cache;
+pub async fn inspect(args: InspectArgs) -> Result<Exit, CliError> {
+    let cache = HostPaths::from_env(|name| std::env::var(name).ok()).cache;
     let loaded = runtime(cache, 1)?
         .load(&args.file)
         .await
         .or_exit(Exit::NoPlugin)?;
     let shown = if args.json {
-        json::pretty(&as_json(&loaded)).or_exit(Exit::Internal)?
+        json::pretty(&to_json(&loaded)).or_exit(Exit::Internal)?
     } else {
-        for_people(&loaded, Style::of(&std::io::stdout()))
+        format_plugin(&loaded, Style::of(&std::io::stdout()))
     };
     print(&shown).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
 }
 
-fn as_json(loaded: &Loaded) -> Value {
+fn to_json(loaded: &Loaded) -> Value {
     let manifest = loaded.manifest();
     json::without_nulls(json!({
         "name": manifest.name,
@@ -52,42 +52,49 @@ fn as_json(loaded: &Loaded) -> Value {
     }))
 }
 
-fn for_people(loaded: &Loaded, style: Style) -> String {
+fn format_plugin(loaded: &Loaded, style: Style) -> String {
     let manifest = loaded.manifest();
-    let title = format!("{} {}", manifest.name, text::inline(&manifest.version, 64));
+    let title = format!(
+        "{} {}",
+        manifest.name,
+        text::escape_line(&manifest.version, 64)
+    );
     let mut lines = vec![style.paint(Paint::Bold, &title)];
     if !manifest.description.is_empty() {
-        lines.push(text::inline(&manifest.description, 500));
+        lines.push(text::escape_line(&manifest.description, 500));
     }
     let mut field = |label: &str, value: String| lines.push(format!("  {label:<8} {value}"));
-    field("file", text::inline(&loaded.path().to_string_lossy(), 500));
-    field("size", show_size(loaded.size()));
+    field(
+        "file",
+        text::escape_line(&loaded.path().to_string_lossy(), 500),
+    );
+    field("size", format_size(loaded.size()));
     field("digest", loaded.digest().to_string());
     for (label, value) in [
         ("license", &manifest.license),
         ("homepage", &manifest.homepage),
     ] {
         if let Some(value) = value {
-            field(label, text::inline(value, 200));
+            field(label, text::escape_line(value, 200));
         }
     }
     let wishes = [
         manifest
             .limits
             .memory
-            .map(|size| format!("memory {}", show_size(size))),
+            .map(|size| format!("memory {}", format_size(size))),
         manifest
             .limits
             .output
-            .map(|size| format!("output {}", show_size(size))),
+            .map(|size| format!("output {}", format_size(size))),
         manifest
             .limits
             .stdout
-            .map(|size| format!("stdout {}", show_size(size))),
+            .map(|size| format!("stdout {}", format_size(size))),
         manifest
             .limits
             .timeout
-            .map(|time| format!("timeout {}", show_duration(time))),
+            .map(|time| format!("timeout {}", format_duration(time))),
     ];
     let wishes: Vec<String> = wishes.into_iter().flatten().collect();
     if !wishes.is_empty() {
@@ -103,7 +110,7 @@ fn for_people(loaded: &Loaded, style: Style) -> String {
         lines.push(format!(
             "  {}{names}: {}",
             need.capability.as_str(),
-            text::inline(&need.why, 300)
+            text::escape_line(&need.why, 300)
         ));
     }
     if manifest.needs.is_empty() {
@@ -114,7 +121,7 @@ fn for_people(loaded: &Loaded, style: Style) -> String {
         lines.extend(
             names
                 .iter()
-                .map(|name| format!("  {}", text::inline(name, 200))),
+                .map(|name| format!("  {}", text::escape_line(name, 200))),
         );
         if names.is_empty() {
             lines.push("  nothing".to_owned());
@@ -126,7 +133,7 @@ fn for_people(loaded: &Loaded, style: Style) -> String {
 }
 
 fn tool_lines(tool: &Descriptor, style: Style) -> String {
-    let shown = describe::tool(tool.name.as_str(), tool, style);
+    let shown = tool_description::describe_tool(tool.name.as_str(), tool, style);
     shown
         .lines()
         .map(|line| format!("  {line}"))

@@ -9,9 +9,9 @@ use toolhost_contract::units::parse_duration;
 use toolhost_mcp_client::{LoginPage, ServerConfig};
 
 use crate::args::HostArgs;
-use crate::exit::{Exit, Failure, OrExit as _};
-use crate::load::servers::{self, Keep};
-use crate::settings::{DiscoverySettings, ServerSettings, Settings};
+use crate::exit::{CliError, Exit, OrExit as _};
+use crate::load::servers::{self, ServerStorage};
+use crate::settings::{CliSettings, DiscoverySettings, ServerSettings};
 use crate::terminal::prompter::confirm;
 use crate::terminal::{note, print};
 
@@ -106,11 +106,11 @@ pub struct AddArgs {
     pub url: Option<String>,
 
     /// HTTP header to send, `NAME=VALUE`, where `${VAR}` is replaced by an environment variable; repeatable
-    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair)]
     pub header: Vec<(String, String)>,
 
     /// Environment variable for the program, `NAME=VALUE`, where `${VAR}` is replaced by a variable; repeatable
-    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair)]
     pub env: Vec<(String, String)>,
 
     /// Working directory of the program [default: the directory of the configuration file]
@@ -141,7 +141,7 @@ pub struct AddArgs {
     pub command: Vec<String>,
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
+fn parse_pair(text: &str) -> Result<(String, String), String> {
     let (name, value) = text
         .split_once('=')
         .filter(|(name, _)| !name.is_empty())
@@ -149,7 +149,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-pub async fn mcp(command: McpCommand) -> Result<Exit, Failure> {
+pub async fn mcp(command: McpCommand) -> Result<Exit, CliError> {
     match command {
         McpCommand::List(args) => list::list(&args).await,
         McpCommand::Add(args) => add(&args),
@@ -160,14 +160,14 @@ pub async fn mcp(command: McpCommand) -> Result<Exit, Failure> {
     }
 }
 
-fn load(file: &FileArgs) -> Result<Settings, Failure> {
-    Settings::load(&HostArgs {
+fn load(file: &FileArgs) -> Result<CliSettings, CliError> {
+    CliSettings::load(&HostArgs {
         config: file.config.clone(),
         ..HostArgs::default()
     })
 }
 
-fn find<'a>(settings: &'a Settings, name: &str) -> Result<&'a ServerSettings, Failure> {
+fn find<'a>(settings: &'a CliSettings, name: &str) -> Result<&'a ServerSettings, CliError> {
     settings
         .servers
         .iter()
@@ -183,26 +183,26 @@ fn find<'a>(settings: &'a Settings, name: &str) -> Result<&'a ServerSettings, Fa
             } else {
                 format!("configured servers: {}", names.join(", "))
             };
-            let name = text::inline(name, 80);
-            Failure::new(Exit::Usage, format!("no server `{name}`; {there}"))
+            let name = text::escape_line(name, 80);
+            CliError::new(Exit::Usage, format!("no server `{name}`; {there}"))
         })
 }
 
 /// The configuration file to edit: the one that other commands read, or the path where it would be created.
-fn file_of(args: &FileArgs, settings: &Settings) -> Result<PathBuf, Failure> {
+fn config_file(args: &FileArgs, settings: &CliSettings) -> Result<PathBuf, CliError> {
     args.config
         .clone()
         .or_else(|| settings.core.config_file.clone())
-        .or_else(|| settings.core.places.config_file())
+        .or_else(|| settings.core.host_paths.config_file())
         .ok_or_else(|| {
-            Failure::new(
+            CliError::new(
                 Exit::Usage,
                 "no home directory for a configuration file; pass --config FILE",
             )
         })
 }
 
-fn add(args: &AddArgs) -> Result<Exit, Failure> {
+fn add(args: &AddArgs) -> Result<Exit, CliError> {
     let settings = match &args.file.config {
         // A missing file is created.
         Some(file) if !file.exists() => load(&FileArgs { config: None })?,
@@ -213,22 +213,22 @@ fn add(args: &AddArgs) -> Result<Exit, Failure> {
         .iter()
         .any(|server| server.name == args.name)
     {
-        return Err(Failure::new(
+        return Err(CliError::new(
             Exit::Usage,
             format!("server `{}` already exists; remove it first", args.name),
         ));
     }
-    let file = file_of(&args.file, &settings)?;
+    let file = config_file(&args.file, &settings)?;
     let before = edit::read(&file).or_exit(Exit::Config)?;
-    let after = edit::with_server(&before, args).or_exit(Exit::Config)?;
+    let after = edit::add_server(&before, args).or_exit(Exit::Config)?;
     // The approval covers the server as every other command reads it. Therefore the file is written first and read
     // back, and restored if the approval is denied.
     edit::write(&file, &after).or_exit(Exit::Config)?;
     let read = FileArgs {
         config: Some(file.clone()),
     };
-    let undo = |failure: Failure| {
-        let _ = edit::put_back(&file, &before);
+    let undo = |failure: CliError| {
+        let _ = edit::restore(&file, &before);
         failure
     };
     let settings = load(&read).map_err(undo)?;
@@ -236,22 +236,22 @@ fn add(args: &AddArgs) -> Result<Exit, Failure> {
     let config = server
         .config
         .as_ref()
-        .map_err(|reason| undo(Failure::new(Exit::Usage, reason.clone())))?;
+        .map_err(|reason| undo(CliError::new(Exit::Usage, reason.clone())))?;
     note(&format!(
         "server `{}` is not sandboxed: it runs with your privileges\n  {}",
         args.name,
-        config.shown().replace('\n', "\n  ")
+        config.description().replace('\n', "\n  ")
     ));
-    let keep = Keep::of(&settings);
+    let keep = ServerStorage::from_settings(&settings);
     // An approval can remain from a server that was removed from the file by hand.
     keep.approvals.forget(&args.name).or_exit(Exit::Store)?;
-    match ask("allow it to run?", args.yes) {
+    match confirm_unless("allow it to run?", args.yes) {
         Some(true) => keep
             .approvals
             .approve(&args.name, config.digest())
             .or_exit(Exit::Store)?,
         Some(false) => {
-            edit::put_back(&file, &before).or_exit(Exit::Config)?;
+            edit::restore(&file, &before).or_exit(Exit::Config)?;
             note("not added");
             return Ok(Exit::Denied);
         }
@@ -264,28 +264,29 @@ fn add(args: &AddArgs) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-fn remove(args: &NamedArgs) -> Result<Exit, Failure> {
+fn remove(args: &NamedArgs) -> Result<Exit, CliError> {
     let settings = load(&args.file)?;
     find(&settings, &args.name)?;
-    let file = file_of(&args.file, &settings)?;
+    let file = config_file(&args.file, &settings)?;
     let before = edit::read(&file).or_exit(Exit::Config)?;
-    let after = edit::without_server(&before, &args.name).or_exit(Exit::Config)?;
+    let after = edit::remove_server(&before, &args.name).or_exit(Exit::Config)?;
     edit::write(&file, &after).or_exit(Exit::Config)?;
-    servers::forget(&Keep::of(&settings), &args.name).or_exit(Exit::Store)?;
+    servers::delete_stored(&ServerStorage::from_settings(&settings), &args.name)
+        .or_exit(Exit::Store)?;
     print(&format!("removed {} from {}", args.name, file.display())).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
 }
 
-async fn login(args: &NamedArgs) -> Result<Exit, Failure> {
+async fn login(args: &NamedArgs) -> Result<Exit, CliError> {
     let settings = load(&args.file)?;
     let server = find(&settings, &args.name)?;
     let config = server
         .config
         .as_ref()
-        .map_err(|reason| Failure::new(Exit::Config, reason.clone()))?;
-    let keep = Keep::of(&settings);
-    let toolhost_mcp_client::Way::Http(address) = &config.way else {
-        return Err(Failure::new(
+        .map_err(|reason| CliError::new(Exit::Config, reason.clone()))?;
+    let keep = ServerStorage::from_settings(&settings);
+    let toolhost_mcp_client::TransportConfig::Http(address) = &config.transport else {
+        return Err(CliError::new(
             Exit::Usage,
             format!(
                 "server `{}` is a program; login requires a server with a `url`",
@@ -294,9 +295,9 @@ async fn login(args: &NamedArgs) -> Result<Exit, Failure> {
         ));
     };
     // The login requests go to the server itself with the operator's headers.
-    needs_approval(&keep, config)?;
+    require_approval(&keep, config)?;
     let Some(logins) = keep.logins else {
-        return Err(Failure::new(
+        return Err(CliError::new(
             Exit::Config,
             "no home directory to store the login in",
         ));
@@ -305,14 +306,14 @@ async fn login(args: &NamedArgs) -> Result<Exit, Failure> {
         let scopes = if page.scopes.is_empty() {
             String::new()
         } else {
-            format!("\nscopes: {}", text::inline(&page.scopes, 1_000))
+            format!("\nscopes: {}", text::escape_line(&page.scopes, 1_000))
         };
         note(&format!(
             "you log in at {}; {} receives the token and can use it{scopes}\nopen this URL in a browser and return here \
              when you are done:\n{}",
-            text::inline(&page.host, 300),
-            text::inline(address.url.host_str().unwrap_or_default(), 300),
-            text::inline(page.url, 8_000)
+            text::escape_line(&page.host, 300),
+            text::escape_line(address.url.host_str().unwrap_or_default(), 300),
+            text::escape_line(page.url, 8_000)
         ));
     };
     logins
@@ -324,23 +325,23 @@ async fn login(args: &NamedArgs) -> Result<Exit, Failure> {
 }
 
 /// Returns an error unless the program or address of the server is approved.
-fn needs_approval(keep: &Keep, config: &ServerConfig) -> Result<(), Failure> {
+fn require_approval(keep: &ServerStorage, config: &ServerConfig) -> Result<(), CliError> {
     let name = &config.name;
     let approved = keep.approvals.is_approved(name, config.digest());
     if approved.or_exit(Exit::Store)? {
         return Ok(());
     }
-    Err(Failure::new(
+    Err(CliError::new(
         Exit::Denied,
         format!(
             "server `{name}` is not started because it is not approved; approve it with `host mcp approve {name}`\n  {}",
-            config.shown().replace('\n', "\n  ")
+            config.description().replace('\n', "\n  ")
         ),
     ))
 }
 
 /// Asks for approval. Returns `None` if there is no terminal to prompt at.
-fn ask(question: &str, yes: bool) -> Option<bool> {
+fn confirm_unless(question: &str, yes: bool) -> Option<bool> {
     if yes { Some(true) } else { confirm(question) }
 }
 

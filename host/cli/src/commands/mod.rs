@@ -23,15 +23,15 @@ pub mod undo;
 
 use std::sync::Arc;
 
-use toolhost_kernel::{Nobody, Prompter};
+use toolhost_kernel::{NoPrompter, Prompter};
 
 use crate::args::HostArgs;
-use crate::exit::Failure;
-use crate::load::{Host, Purpose, load};
-use crate::settings::Settings;
+use crate::exit::CliError;
+use crate::load::{LoadPurpose, RunningHost, load};
+use crate::settings::CliSettings;
 
 /// Loads plugins for commands that inspect them and call none.
-async fn load_to_look(args: &HostArgs) -> Result<Host, Failure> {
-    let nobody: Arc<dyn Prompter> = Arc::new(Nobody);
-    load(Settings::load(args)?, nobody, Purpose::Look).await
+async fn load_for_listing(args: &HostArgs) -> Result<RunningHost, CliError> {
+    let nobody: Arc<dyn Prompter> = Arc::new(NoPrompter);
+    load(CliSettings::load(args)?, nobody, LoadPurpose::List).await
 }

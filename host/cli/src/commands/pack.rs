@@ -8,13 +8,13 @@ use toolhost_contract::Manifest;
 use toolhost_hostfiles::read_regular;
 
 use crate::args::PackArgs;
-use crate::exit::{Exit, Failure, OrExit};
+use crate::exit::{CliError, Exit, OrExit};
 use crate::terminal::print;
 
 /// Above the limits of a component or a manifest, so that their own checks report these.
 const MAX_INPUT: u64 = 64 << 20;
 
-pub fn pack(args: &PackArgs) -> Result<Exit, Failure> {
+pub fn pack(args: &PackArgs) -> Result<Exit, CliError> {
     let read = |path: &Path| {
         read_regular(path, MAX_INPUT).with_context(|| format!("read {}", path.display()))
     };
@@ -22,7 +22,7 @@ pub fn pack(args: &PackArgs) -> Result<Exit, Failure> {
     let manifest = read(&args.manifest).or_exit(Exit::Usage)?;
     let file = args.manifest.display().to_string();
     let manifest = String::from_utf8(manifest)
-        .map_err(|_| Failure::new(Exit::Config, format!("{file}: not UTF-8 text")))?;
+        .map_err(|_| CliError::new(Exit::Config, format!("{file}: not UTF-8 text")))?;
     let name = Manifest::parse(&file, &manifest)
         .or_exit(Exit::Config)?
         .name;

@@ -1,22 +1,22 @@
 //! `host plugins`: lists loaded plugins with their grants, and why others could not be loaded.
 
 use serde_json::{Value, json};
-use toolhost::{Broken, Served};
-use toolhost_contract::units::{show_duration, show_size};
+use toolhost::{BrokenPlugin, ServedPlugin};
+use toolhost_contract::units::{format_duration, format_size};
 use toolhost_contract::{Digest, text};
 
-use super::load_to_look;
+use super::load_for_listing;
 use crate::args::ListArgs;
-use crate::exit::{Exit, Failure, OrExit};
+use crate::exit::{CliError, Exit, OrExit};
 use crate::json;
-use crate::load::Host;
+use crate::load::RunningHost;
 use crate::terminal::print;
 use crate::terminal::style::table;
 
-pub async fn plugins(args: ListArgs) -> Result<Exit, Failure> {
-    let host = load_to_look(&args.host).await?;
+pub async fn plugins(args: ListArgs) -> Result<Exit, CliError> {
+    let host = load_for_listing(&args.host).await?;
     let shown = if args.json {
-        json::pretty(&as_json(&host)).or_exit(Exit::Internal)?
+        json::pretty(&to_json(&host)).or_exit(Exit::Internal)?
     } else {
         plugin_table(&host)
     };
@@ -28,30 +28,34 @@ pub async fn plugins(args: ListArgs) -> Result<Exit, Failure> {
     })
 }
 
-pub fn plugin_table(host: &Host) -> String {
+pub fn plugin_table(host: &RunningHost) -> String {
     let loaded = host.loaded.plugins.iter().map(|served| {
         vec![
             served.manifest.name.to_string(),
             served.manifest.version.clone(),
-            short(served.digest),
+            short_digest(served.digest),
             served.tools.len().to_string(),
-            grants(served),
+            format_grants(served),
         ]
     });
-    let broken = host.loaded.broken.iter().map(|Broken { path, reason }| {
-        let name = path
-            .file_name()
-            .unwrap_or(path.as_os_str())
-            .to_string_lossy();
-        let dash = || "-".to_owned();
-        vec![
-            text::inline(&name, 64),
-            dash(),
-            dash(),
-            dash(),
-            format!("broken: {}", text::inline(reason, 300)),
-        ]
-    });
+    let broken = host
+        .loaded
+        .broken
+        .iter()
+        .map(|BrokenPlugin { path, reason }| {
+            let name = path
+                .file_name()
+                .unwrap_or(path.as_os_str())
+                .to_string_lossy();
+            let dash = || "-".to_owned();
+            vec![
+                text::escape_line(&name, 64),
+                dash(),
+                dash(),
+                dash(),
+                format!("broken: {}", text::escape_line(reason, 300)),
+            ]
+        });
     table(
         &["PLUGIN", "VERSION", "DIGEST", "TOOLS", "GRANTED"],
         loaded.chain(broken),
@@ -59,7 +63,7 @@ pub fn plugin_table(host: &Host) -> String {
 }
 
 /// A prefix of the digest that is long enough to distinguish builds.
-fn short(digest: Digest) -> String {
+fn short_digest(digest: Digest) -> String {
     digest
         .to_string()
         .chars()
@@ -67,30 +71,35 @@ fn short(digest: Digest) -> String {
         .collect()
 }
 
-fn grants(served: &Served) -> String {
+fn format_grants(served: &ServedPlugin) -> String {
     let mut words: Vec<String> = served
-        .folders
+        .directories
         .iter()
         .map(|folder| {
             format!(
                 "{} = {} ({})",
                 folder.guest,
-                text::inline(&folder.host.to_string_lossy(), 200),
+                text::escape_line(&folder.host.to_string_lossy(), 200),
                 folder.access
             )
         })
         .collect();
     words.extend(served.env.iter().map(|name| format!("${name}")));
-    words.extend(served.beyond.iter().map(|word| text::inline(word, 80)));
+    words.extend(
+        served
+            .capability_names
+            .iter()
+            .map(|word| text::escape_line(word, 80)),
+    );
     if words.is_empty() {
         words.push("nothing".to_owned());
     }
-    words.push(show_size(served.limits.memory));
-    words.extend(served.limits.timeout.map(show_duration));
+    words.push(format_size(served.limits.memory));
+    words.extend(served.limits.timeout.map(format_duration));
     words.join(", ")
 }
 
-fn as_json(host: &Host) -> Value {
+fn to_json(host: &RunningHost) -> Value {
     let loaded = host.loaded.plugins.iter().map(|served| {
         json!({
             "name": served.manifest.name,
@@ -102,11 +111,11 @@ fn as_json(host: &Host) -> Value {
             "tools": served.tools,
             "needs": json::needs(&served.manifest),
             "granted": {
-                "folders": served.folders.iter().map(|folder| json!({
+                "folders": served.directories.iter().map(|folder| json!({
                     "guest": folder.guest, "host": folder.host, "access": folder.access,
                 })).collect::<Vec<_>>(),
                 "env": served.env,
-                "beyond": served.beyond,
+                "beyond": served.capability_names,
             },
             "limits": json::limits(&served.limits),
         })
@@ -115,6 +124,6 @@ fn as_json(host: &Host) -> Value {
         .loaded
         .broken
         .iter()
-        .map(|Broken { path, reason }| json!({"file": path, "reason": reason}));
+        .map(|BrokenPlugin { path, reason }| json!({"file": path, "reason": reason}));
     json!({"plugins": loaded.collect::<Vec<_>>(), "broken": broken.collect::<Vec<_>>()})
 }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use clap::{Args, Subcommand, ValueHint};
 use toolhost_contract::Principal;
 use toolhost_contract::policy::Decision;
-use toolhost_kernel::{Nobody, Prompter};
+use toolhost_kernel::{NoPrompter, Prompter};
 
 use crate::args::HostArgs;
-use crate::exit::{Exit, Failure, OrExit};
+use crate::exit::{CliError, Exit, OrExit};
 use crate::input;
 use crate::json;
-use crate::load::{Host, Purpose, load};
-use crate::settings::Settings;
+use crate::load::{LoadPurpose, RunningHost, load};
+use crate::settings::CliSettings;
 use crate::terminal::{note, print};
 
 #[derive(Debug, Subcommand)]
@@ -59,20 +59,20 @@ pub struct CheckArgs {
     pub host: HostArgs,
 }
 
-pub async fn policy(command: PolicyCommand) -> Result<Exit, Failure> {
+pub async fn policy(command: PolicyCommand) -> Result<Exit, CliError> {
     match command {
         PolicyCommand::Explain(args) => explain(*args).await,
         PolicyCommand::Check(args) => check(*args).await,
     }
 }
 
-async fn look(settings: Settings) -> Result<Host, Failure> {
-    let nobody: Arc<dyn Prompter> = Arc::new(Nobody);
-    load(settings, nobody, Purpose::Judge).await
+async fn load_for_policy(settings: CliSettings) -> Result<RunningHost, CliError> {
+    let nobody: Arc<dyn Prompter> = Arc::new(NoPrompter);
+    load(settings, nobody, LoadPurpose::Explain).await
 }
 
-async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
-    let host = look(Settings::load(&args.host)?).await?;
+async fn explain(args: ExplainArgs) -> Result<Exit, CliError> {
+    let host = load_for_policy(CliSettings::load(&args.host)?).await?;
     host.require_plugins()?;
     let registry = host.kernel.registry();
     let entry = registry
@@ -97,7 +97,7 @@ async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
         .core
         .hooks
         .iter()
-        .filter(|hook| hook.decides());
+        .filter(|hook| hook.is_deciding());
     let names: Vec<&str> = deciding.map(|hook| hook.name.as_str()).collect();
     if !names.is_empty() {
         note(&format!(
@@ -114,10 +114,10 @@ async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
 }
 
 /// `Settings::load` returns errors with the exit code of a configuration error.
-async fn check(args: CheckArgs) -> Result<Exit, Failure> {
+async fn check(args: CheckArgs) -> Result<Exit, CliError> {
     let mut words = args.host;
     words.config = args.file.or(words.config);
-    let settings = Settings::load(&words)?;
+    let settings = CliSettings::load(&words)?;
     let policy = Arc::clone(&settings.core.policy);
     let (rules, mode) = (policy.rules().len(), policy.mode());
     // Without plugins, rules cannot be checked against tools, but their own errors are still found.
@@ -126,7 +126,7 @@ async fn check(args: CheckArgs) -> Result<Exit, Failure> {
         lines.push("no plugins given, so tool names were not checked".to_owned());
     } else {
         // Loading prints the warnings.
-        look(settings).await?;
+        load_for_policy(settings).await?;
     }
     for found in policy.check_wildcards() {
         note(&found.to_string());

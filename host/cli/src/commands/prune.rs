@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use toolhost::{retention, staging};
-use toolhost_contract::units::show_size;
+use toolhost_contract::units::format_size;
 use toolhost_store::{Segment, Store, Verification};
 
 use super::audit;
-use crate::exit::{Exit, Failure, OrExit};
-use crate::records::{broken, time};
-use crate::settings::Settings;
+use crate::exit::{CliError, Exit, OrExit};
+use crate::records::{chain_broken, format_time};
+use crate::settings::CliSettings;
 use crate::terminal::print;
 
 #[derive(Debug, Args)]
@@ -31,8 +31,8 @@ pub struct PruneArgs {
     pub config: Option<PathBuf>,
 }
 
-pub async fn prune(args: PruneArgs) -> Result<Exit, Failure> {
-    let settings = Settings::load(&crate::args::HostArgs {
+pub async fn prune(args: PruneArgs) -> Result<Exit, CliError> {
+    let settings = CliSettings::load(&crate::args::HostArgs {
         config: args.config,
         ..crate::args::HostArgs::default()
     })?;
@@ -40,18 +40,20 @@ pub async fn prune(args: PruneArgs) -> Result<Exit, Failure> {
     let store = crate::records::open(&settings)?;
     // A modified chain is not pruned, because that would make the modification harder to find.
     if let Verification::Broken { seq, reason } = store.verify_chain().or_exit(Exit::Store)? {
-        return Err(broken(seq, &reason));
+        return Err(chain_broken(seq, &reason));
     }
-    let due = store.due(&core.retention.records()).or_exit(Exit::Store)?;
+    let due = store
+        .due(&core.retention.record_limits())
+        .or_exit(Exit::Store)?;
     if args.dry_run {
-        return shown(&store, &due);
+        return print_plan(&store, &due);
     }
     if let Some(folder) = &args.export {
         export(&store, &due, folder)?;
     }
     // Only exported segments are deleted.
-    let until = args.export.is_some().then(|| last(&due));
-    let dropped = retention::records(&store, &core.retention, until).await;
+    let until = args.export.is_some().then(|| last_step(&due));
+    let dropped = retention::prune_records(&store, &core.retention, until).await;
     let dropped = dropped.or_exit(Exit::Store)?;
     let used = store.used_bytes().or_exit(Exit::Store)?;
     let mut lines = vec![format!(
@@ -60,44 +62,44 @@ pub async fn prune(args: PruneArgs) -> Result<Exit, Failure> {
         dropped.steps,
         dropped.rows,
         dropped.kept,
-        show_size(used)
+        format_size(used)
     )];
-    let staging = staging::of_store(&store).or_exit(Exit::Store)?;
+    let staging = staging::open_in_store(&store).or_exit(Exit::Store)?;
     lines.push(
-        match retention::contents(&store, &staging, &core.retention) {
+        match retention::sweep_undo_data(&store, &staging, &core.retention) {
             None => "undo: nothing removed, because an unfinished commit cannot be read".to_owned(),
             Some(swept) => {
                 let swept = swept.or_exit(Exit::Store)?;
                 format!(
                     "undo: {} contents removed, {} kept",
                     swept.removed,
-                    show_size(swept.kept)
+                    format_size(swept.kept)
                 )
             }
         },
     );
-    let [code, logs] = retention::files(&core.places, &core.retention);
+    let [code, logs] = retention::remove_old_files(&core.host_paths, &core.retention);
     for (what, removed) in [("compiled code", code), ("logs", logs)] {
-        let size = show_size(removed.bytes);
+        let size = format_size(removed.bytes);
         lines.push(format!("{what}: {} files removed, {size}", removed.files));
     }
     print(&lines.join("\n")).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
 }
 
-fn last(due: &[Segment]) -> i64 {
+fn last_step(due: &[Segment]) -> i64 {
     due.last().map_or(0, |segment| segment.last)
 }
 
-fn shown(store: &Store, due: &[Segment]) -> Result<Exit, Failure> {
-    let used = show_size(store.used_bytes().or_exit(Exit::Store)?);
+fn print_plan(store: &Store, due: &[Segment]) -> Result<Exit, CliError> {
+    let used = format_size(store.used_bytes().or_exit(Exit::Store)?);
     let words = match due.last() {
         None => format!("records: nothing to delete; {used} in use"),
         Some(last) => format!(
             "records: would delete {} segments, all steps up to {} of {}; {used} in use",
             due.len(),
             last.last,
-            time(last.at_ms)
+            format_time(last.at_ms)
         ),
     };
     print(&words).or_exit(Exit::Internal)?;
@@ -105,7 +107,7 @@ fn shown(store: &Store, due: &[Segment]) -> Result<Exit, Failure> {
 }
 
 /// Writes one file for each segment and syncs it to disk.
-fn export(store: &Store, due: &[Segment], folder: &Path) -> Result<(), Failure> {
+fn export(store: &Store, due: &[Segment], folder: &Path) -> Result<(), CliError> {
     let mut first = match due.first() {
         Some(_) => store.first_step().or_exit(Exit::Store)?,
         None => return Ok(()),
@@ -113,10 +115,10 @@ fn export(store: &Store, due: &[Segment], folder: &Path) -> Result<(), Failure> 
     std::fs::create_dir_all(folder).or_exit(Exit::Usage)?;
     for segment in due {
         let path = folder.join(format!("steps-{first}-{}.jsonl", segment.last));
-        let written = create(&path).map(BufWriter::new);
+        let written = create_export_file(&path).map(BufWriter::new);
         let mut out = written.or_exit(Exit::Usage)?;
-        audit::pages(store, first - 1, Some(segment.last), &mut out)
-            .map_err(audit::ExportStop::into_failure)?;
+        audit::write_steps(store, first - 1, Some(segment.last), &mut out)
+            .map_err(audit::ExportError::into_failure)?;
         let file = out.into_inner().map_err(io::IntoInnerError::into_error);
         file.and_then(|file| file.sync_all()).or_exit(Exit::Usage)?;
         first = segment.last + 1;
@@ -125,7 +127,7 @@ fn export(store: &Store, due: &[Segment], folder: &Path) -> Result<(), Failure> 
 }
 
 /// Creates the file, or overwrites one of an interrupted export.
-fn create(path: &Path) -> io::Result<File> {
+fn create_export_file(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .write(true)
         .create(true)

@@ -9,22 +9,22 @@ use toolhost_contract::{Answer, BoxFuture, Call, Question};
 use toolhost_kernel::Prompter;
 
 use crate::args::RunArgs;
-use crate::exit::{Exit, Failure};
-use crate::load::{Purpose, prepare};
+use crate::exit::{CliError, Exit};
+use crate::load::{LoadPurpose, prepare};
 use crate::serve::serve;
-use crate::settings::Settings;
+use crate::settings::CliSettings;
 use crate::terminal::prompter::TerminalPrompter;
 
 /// Calls that may wait for answers of MCP clients at the same time.
-const CLIENTS_ASKED: usize = 64;
+const MAX_CLIENT_PROMPTS: usize = 64;
 
-pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, Failure> {
+pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, CliError> {
     let mut settings = if args.ask_client {
-        Settings::load_answered(&args.host)?
+        CliSettings::load_interactive(&args.host)?
     } else {
-        Settings::load(&args.host)?
+        CliSettings::load(&args.host)?
     };
-    settings.mcp.ask |= args.ask_client;
+    settings.mcp.prompts |= args.ask_client;
     let address = args.http.http;
     let interactive = address.is_none() && std::io::stdin().is_terminal();
     let events_file = args.events.open(if interactive {
@@ -36,32 +36,32 @@ pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, Failure> {
     // Over MCP, standard input belongs to the client, so prompts at this terminal are not possible.
     let prompter: Arc<dyn Prompter> = if interactive {
         Arc::new(TerminalPrompter::default())
-    } else if let Some(desk) = settings.mcp.open_desk()? {
+    } else if let Some(desk) = settings.mcp.open_prompter()? {
         // A terminal has one user. Each MCP client has its own, and one that does not answer must not block prompts to
         // the others.
         let asked = &mut settings.core.pools.interactive;
-        *asked = CLIENTS_ASKED.max(*asked);
+        *asked = MAX_CLIENT_PROMPTS.max(*asked);
         desk
     } else {
-        Arc::new(Unasked)
+        Arc::new(ClientPromptsDisabled)
     };
     if address.is_some() {
         args.http.prepare(&mut settings);
     }
-    let starting = runtime.block_on(prepare(settings, prompter, Purpose::Run, |kernel| {
+    let starting = runtime.block_on(prepare(settings, prompter, LoadPurpose::Run, |kernel| {
         following = events_file.map(|file| file.follow(kernel));
     }))?;
     let exit = if interactive {
         let host = runtime.block_on(async {
             let host = starting.load(|_| {}).await?;
             host.connect();
-            host.settle().await;
-            Ok::<_, Failure>(host)
+            host.wait_for_servers().await;
+            Ok::<_, CliError>(host)
         })?;
         host.require_plugins()?;
-        host.note_missing_folders();
+        host.note_missing_grants();
         let exit = crate::prompt::run(runtime, &host)?;
-        runtime.block_on(host.finish())?;
+        runtime.block_on(host.shut_down())?;
         exit
     } else {
         runtime.block_on(serve(starting, &args.http))?;
@@ -72,15 +72,15 @@ pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, Failure> {
 }
 
 /// The prompter of an MCP server without `--ask-client`, which prompts no clients.
-struct Unasked;
+struct ClientPromptsDisabled;
 
-impl Prompter for Unasked {
+impl Prompter for ClientPromptsDisabled {
     fn name(&self) -> &'static str {
         "nobody"
     }
 
     fn ask<'a>(&'a self, _: &'a Question, _: &'a Call) -> BoxFuture<'a, Answer> {
-        Box::pin(ready(Answer::NobodyToAsk))
+        Box::pin(ready(Answer::NoPrompter))
     }
 
     fn remedy(&self) -> Option<&str> {

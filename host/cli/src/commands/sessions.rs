@@ -4,9 +4,9 @@ use clap::Args;
 use serde_json::{Value, json};
 use toolhost_contract::text;
 
-use crate::exit::{Exit, Failure, OrExit};
+use crate::exit::{CliError, Exit, OrExit};
 use crate::json;
-use crate::records::{StoreArgs, time};
+use crate::records::{StoreArgs, format_time};
 use crate::terminal::print;
 use crate::terminal::style::table;
 
@@ -24,7 +24,7 @@ pub struct SessionsArgs {
     pub store: StoreArgs,
 }
 
-pub fn sessions(args: &SessionsArgs) -> Result<Exit, Failure> {
+pub fn sessions(args: &SessionsArgs) -> Result<Exit, CliError> {
     let store = args.store.open_verified()?;
     let rows = store.sessions(args.limit).or_exit(Exit::Store)?;
     let shown = if args.json {
@@ -43,12 +43,12 @@ pub fn sessions(args: &SessionsArgs) -> Result<Exit, Failure> {
             &["STARTED", "SESSION", "CLIENT", "MODE", "ENDED"],
             rows.iter().map(|row| {
                 vec![
-                    time(row.started_ms),
-                    text::inline(&row.id, 80),
-                    text::inline(&row.client, 60),
-                    text::inline(&row.mode, 40),
+                    format_time(row.started_ms),
+                    text::escape_line(&row.id, 80),
+                    text::escape_line(&row.client, 60),
+                    text::escape_line(&row.mode, 40),
                     // Unset while the host runs, and if it was killed.
-                    row.ended_ms.map_or_else(|| "-".to_owned(), time),
+                    row.ended_ms.map_or_else(|| "-".to_owned(), format_time),
                 ]
             }),
         )

@@ -6,18 +6,18 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 use toolhost_contract::text;
-use toolhost_contract::units::{parse_duration, show_duration};
+use toolhost_contract::units::{format_duration, parse_duration};
 use toolhost_store::{CallFilter, CallRow};
 
-use super::calls::tool_of;
-use crate::exit::{Exit, Failure, OrExit};
+use super::calls::tool_name;
+use crate::exit::{CliError, Exit, OrExit};
 use crate::json;
 use crate::records::{StoreArgs, now};
 use crate::terminal::print;
 use crate::terminal::style::table;
 
 /// Number of newest records that are counted.
-const MOST: u32 = 10_000;
+const MAX_CALLS: u32 = 10_000;
 
 #[derive(Debug, Args)]
 pub struct StatsArgs {
@@ -38,7 +38,7 @@ pub struct StatsArgs {
 }
 
 /// Tool, plugin and version.
-type Which = (String, String, String);
+type ToolVersion = (String, String, String);
 
 /// The number of calls that ran, how many of them failed, and their total duration.
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ struct Tally {
     total: Duration,
 }
 
-pub fn stats(args: StatsArgs) -> Result<Exit, Failure> {
+pub fn stats(args: StatsArgs) -> Result<Exit, CliError> {
     let store = args.store.open_verified()?;
     let since = args
         .since
@@ -57,13 +57,13 @@ pub fn stats(args: StatsArgs) -> Result<Exit, Failure> {
         .calls(&CallFilter {
             tool: args.tool,
             after_ms: since.map(|since| now().0.saturating_sub(since)),
-            limit: MOST,
+            limit: MAX_CALLS,
             ..CallFilter::default()
         })
         .or_exit(Exit::Store)?;
     let tallies = count(&rows);
     let shown = if args.json {
-        let tallies: Vec<Value> = tallies.iter().map(of_tally).collect();
+        let tallies: Vec<Value> = tallies.iter().map(tally_to_json).collect();
         json::pretty(&tallies).or_exit(Exit::Internal)?
     } else {
         table(
@@ -78,8 +78,8 @@ pub fn stats(args: StatsArgs) -> Result<Exit, Failure> {
 }
 
 /// Counts the calls that ran. Calls denied before they ran do not characterize a tool.
-fn count(rows: &[CallRow]) -> BTreeMap<Which, Tally> {
-    let mut tallies: BTreeMap<Which, Tally> = BTreeMap::new();
+fn count(rows: &[CallRow]) -> BTreeMap<ToolVersion, Tally> {
+    let mut tallies: BTreeMap<ToolVersion, Tally> = BTreeMap::new();
     for row in rows {
         let word = |name: &str| {
             let word = row.record.get(name).and_then(Value::as_str);
@@ -89,7 +89,7 @@ fn count(rows: &[CallRow]) -> BTreeMap<Which, Tally> {
         if row.record.get("startedAt").is_none() || !row.finished || supplied {
             continue;
         }
-        let which = (tool_of(row), word("plugin"), word("toolVersion"));
+        let which = (tool_name(row), word("plugin"), word("toolVersion"));
         let tally = tallies.entry(which).or_default();
         tally.calls += 1;
         let is_error = row.record.get("isError") == Some(&Value::Bool(true));
@@ -101,19 +101,19 @@ fn count(rows: &[CallRow]) -> BTreeMap<Which, Tally> {
     tallies
 }
 
-fn cells(((tool, plugin, version), tally): (&Which, &Tally)) -> Vec<String> {
+fn cells(((tool, plugin, version), tally): (&ToolVersion, &Tally)) -> Vec<String> {
     vec![
-        text::inline(tool, 80),
-        text::inline(version, 64),
-        text::inline(plugin, 80),
+        text::escape_line(tool, 80),
+        text::escape_line(version, 64),
+        text::escape_line(plugin, 80),
         tally.calls.to_string(),
         tally.failures.to_string(),
-        show_duration(tally.total),
-        show_duration(tally.total / tally.calls.max(1)),
+        format_duration(tally.total),
+        format_duration(tally.total / tally.calls.max(1)),
     ]
 }
 
-fn of_tally(((tool, plugin, version), tally): (&Which, &Tally)) -> Value {
+fn tally_to_json(((tool, plugin, version), tally): (&ToolVersion, &Tally)) -> Value {
     json!({
         "tool": tool,
         "plugin": plugin,

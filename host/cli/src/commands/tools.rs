@@ -2,14 +2,14 @@
 
 use clap::Args;
 use serde_json::{Value, json};
-use toolhost_contract::format::{Format, Tool};
-use toolhost_contract::profile::{Profile, Shown};
+use toolhost_contract::format::{Format, ListedTool};
+use toolhost_contract::profile::{Profile, ProfiledTool};
 use toolhost_contract::text;
-use toolhost_kernel::{Entry, Snapshot};
+use toolhost_kernel::{RegistrySnapshot, ToolEntry};
 
-use super::load_to_look;
+use super::load_for_listing;
 use crate::args::ListArgs;
-use crate::exit::{Exit, Failure, OrExit};
+use crate::exit::{CliError, Exit, OrExit};
 use crate::json as shapes;
 use crate::load::servers::NOT_SANDBOXED;
 use crate::terminal::style::table;
@@ -29,46 +29,46 @@ pub struct ToolsArgs {
     pub list: ListArgs,
 }
 
-pub async fn tools(args: ToolsArgs) -> Result<Exit, Failure> {
+pub async fn tools(args: ToolsArgs) -> Result<Exit, CliError> {
     let ToolsArgs {
         format,
         strict,
         list: args,
     } = args;
-    if let Some(format) = format.filter(|format| strict && !format.has_strict()) {
+    if let Some(format) = format.filter(|format| strict && !format.supports_strict()) {
         let words = format!(
             "--strict requires the format openai or openai-responses; `{format}` does not support it"
         );
-        return Err(Failure::new(Exit::Usage, words));
+        return Err(CliError::new(Exit::Usage, words));
     }
-    let host = load_to_look(&args.host).await?;
+    let host = load_for_listing(&args.host).await?;
     host.require_plugins()?;
     let registry = host.kernel.registry();
     let shown = if let Some(format) = format {
         let shown = registry
-            .lens(host.settings.profile, host.settings.others)
-            .show();
-        let tools: Vec<Tool> = shown
+            .for_profile(host.settings.profile, host.settings.others)
+            .list();
+        let tools: Vec<ListedTool> = shown
             .iter()
             .filter_map(|one| {
                 let entry = registry.get(one.canonical.as_str())?;
-                host.kernel.lists(entry).then(|| Tool {
+                host.kernel.is_listed(entry).then(|| ListedTool {
                     name: &one.name,
                     tool: &one.descriptor,
                     hints: entry.hints(),
                 })
             })
             .collect();
-        let listed = format.tools(&tools, strict);
+        let listed = format.tool_list(&tools, strict);
         for remark in &listed.notes {
             note(&format!("note: {remark}"));
         }
         shapes::pretty(&listed.tools).or_exit(Exit::Internal)?
     } else if args.json {
         let tools = match host.settings.profile {
-            Profile::Native => Value::Array(native(&registry)),
+            Profile::Native => Value::Array(native_to_json(&registry)),
             profile => {
-                let shown = registry.lens(profile, host.settings.others).show();
+                let shown = registry.for_profile(profile, host.settings.others).list();
                 Value::Array(shown.iter().map(shapes::shown).collect())
             }
         };
@@ -76,7 +76,7 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, Failure> {
     } else {
         match host.settings.profile {
             Profile::Native => tool_table(&registry),
-            profile => shown_table(&registry.lens(profile, host.settings.others).show()),
+            profile => profile_table(&registry.for_profile(profile, host.settings.others).list()),
         }
     };
     print(&shown).or_exit(Exit::Internal)?;
@@ -84,33 +84,33 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, Failure> {
 }
 
 /// The tools as the profile's model sees them, with the canonical names that rules and records use.
-fn shown_table(shown: &[Shown]) -> String {
+fn profile_table(shown: &[ProfiledTool]) -> String {
     table(
         &["TOOL", "CANONICAL", "DESCRIPTION"],
         shown.iter().map(|one| {
             vec![
-                text::inline(&one.name, 64),
+                text::escape_line(&one.name, 64),
                 one.canonical.to_string(),
-                text::inline(first_sentence(&one.descriptor.description), 100),
+                text::escape_line(first_sentence(&one.descriptor.description), 100),
             ]
         }),
     )
 }
 
-fn native(registry: &Snapshot) -> Vec<Value> {
+fn native_to_json(registry: &RegistrySnapshot) -> Vec<Value> {
     let tools = registry.list_all().map(|entry| {
         let mut shown = shapes::entry(entry);
         shown["sandboxed"] = json!(is_sandboxed(entry));
         let versions = versions(registry, entry);
         if !versions.is_empty() {
-            shown["versions"] = Value::Array(versions.iter().map(Version::json).collect());
+            shown["versions"] = Value::Array(versions.iter().map(ToolVersionRow::json).collect());
         }
         shown
     });
     tools.collect()
 }
 
-pub fn tool_table(registry: &Snapshot) -> String {
+pub fn tool_table(registry: &RegistrySnapshot) -> String {
     table(
         &["TOOL", "EFFECT", "PLUGIN", "DESCRIPTION"],
         registry.list_all().flat_map(|entry| {
@@ -126,35 +126,35 @@ pub fn tool_table(registry: &Snapshot) -> String {
                 entry.plugin.name.to_string(),
                 format!(
                     "{off}{bare}{}",
-                    text::inline(first_sentence(&entry.tool.description), 100)
+                    text::escape_line(first_sentence(&entry.tool.description), 100)
                 ),
             ];
             let versions = versions(registry, entry);
-            let versions: Vec<_> = versions.iter().map(Version::cells).collect();
+            let versions: Vec<_> = versions.iter().map(ToolVersionRow::cells).collect();
             [listed].into_iter().chain(versions)
         }),
     )
 }
 
 /// Whether the tool runs in the sandbox. Tools of other programs do not.
-fn is_sandboxed(entry: &Entry) -> bool {
+fn is_sandboxed(entry: &ToolEntry) -> bool {
     !entry.tool.tags.iter().any(|tag| tag == NOT_SANDBOXED)
 }
 
 /// One of several implementations of a tool.
-struct Version<'a> {
-    entry: &'a Entry,
-    served: bool,
+struct ToolVersionRow<'a> {
+    entry: &'a ToolEntry,
+    is_selected: bool,
     /// The weight in an A/B test.
     weight: Option<u32>,
 }
 
 /// All implementations with the tool's name, or an empty list if there is only one.
-fn versions<'a>(registry: &'a Snapshot, listed: &Entry) -> Vec<Version<'a>> {
+fn versions<'a>(registry: &'a RegistrySnapshot, listed: &ToolEntry) -> Vec<ToolVersionRow<'a>> {
     let stats = registry.stats();
-    let version = |entry: &'a Entry| Version {
+    let version = |entry: &'a ToolEntry| ToolVersionRow {
         entry,
-        served: registry.serves(entry),
+        is_selected: registry.is_served(entry),
         weight: stats
             .variants
             .iter()
@@ -168,9 +168,13 @@ fn versions<'a>(registry: &'a Snapshot, listed: &Entry) -> Vec<Version<'a>> {
     if all.len() > 1 { all } else { Vec::new() }
 }
 
-impl Version<'_> {
+impl ToolVersionRow<'_> {
     fn cells(&self) -> Vec<String> {
-        let Self { entry, served, .. } = self;
+        let Self {
+            entry,
+            is_selected: served,
+            ..
+        } = self;
         let mut words = Vec::new();
         if !entry.enabled {
             words.push("disabled".to_owned());
@@ -194,7 +198,7 @@ impl Version<'_> {
             "plugin": self.entry.plugin.name,
             "digest": self.entry.plugin.digest.map(|digest| digest.to_string()),
             "enabled": self.entry.enabled,
-            "served": self.served,
+            "served": self.is_selected,
         });
         if let Some(weight) = self.weight {
             shown["weight"] = json!(weight);
@@ -220,7 +224,7 @@ mod tests {
 
     //
     #[test]
-    fn r_493_a_tool_with_several_versions_shows_them_and_which_one_answers() {
+    fn r_493_versions_of_a_tool_are_listed_with_the_selected_one() {
         let tool = |version: &str| {
             let mut tool = Descriptor::new(ToolName::parse("grep").unwrap(), "Finds text. Fast.");
             version.clone_into(&mut tool.version);

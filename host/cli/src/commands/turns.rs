@@ -15,27 +15,28 @@ use tokio::sync::{Semaphore, oneshot};
 use toolhost_contract::format::Format;
 use toolhost_contract::variables::Variables;
 use toolhost_contract::{
-    Answer, BoxFuture, Call, Interview, Principal, Question, Reply, SessionKey, Sink, numbers, text,
+    Answer, BoxFuture, Call, Principal, Question, QuestionForm, SessionKey, Sink, UserAnswer,
+    exact_integers, text,
 };
 use toolhost_kernel::schedule::Strategy;
 use toolhost_kernel::{Kernel, Prompter};
 
-use super::batch::{self, Wish, read};
+use super::batch::{self, BatchEntry, batch_input};
 use crate::args::HostArgs;
-use crate::exit::{Exit, Failure, OrExit};
+use crate::exit::{CliError, Exit, OrExit};
 use crate::json;
-use crate::load::{Purpose, load};
-use crate::settings::Settings;
-use crate::terminal::events::Events;
+use crate::load::{LoadPurpose, load};
+use crate::settings::CliSettings;
+use crate::terminal::events::EventPrinter;
 
 /// Maximum length of a line in bytes.
-const MAX_LINE: usize = 64 << 20;
+const MAX_LINE_BYTES: usize = 64 << 20;
 /// Maximum number of turns that wait for the running one.
-const MAX_WAITING: usize = 64;
+const MAX_QUEUED_TURNS: usize = 64;
 /// Total weight of the turns that run or wait. One line always fits.
-const MAX_WAITING_WEIGHT: usize = MAX_LINE + VALUE * read::MAX_VALUES;
+const MAX_QUEUED_WEIGHT: usize = MAX_LINE_BYTES + VALUE_WEIGHT * batch_input::MAX_VALUES;
 /// Weight of a JSON value in addition to its text, in bytes.
-const VALUE: usize = 64;
+const VALUE_WEIGHT: usize = 64;
 
 pub const HELP: &str = "\
 Input lines:
@@ -67,20 +68,20 @@ pub struct TurnsArgs {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Heard {
+struct InputLine {
     #[serde(default)]
-    calls: Option<Vec<Wish>>,
+    calls: Option<Vec<BatchEntry>>,
     #[serde(default)]
     turn: Option<Value>,
     #[serde(default)]
     strategy: Option<String>,
     #[serde(default)]
-    answer: Option<Said>,
+    answer: Option<AnswerLine>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Said {
+struct AnswerLine {
     id: String,
     #[serde(default)]
     allow: Option<usize>,
@@ -89,95 +90,95 @@ struct Said {
     #[serde(default)]
     cancel: bool,
     #[serde(default)]
-    replies: Option<Vec<Reply>>,
+    replies: Option<Vec<UserAnswer>>,
 }
 
-pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
-    let settings = Settings::load_answered(&args.host)?;
+pub async fn turns(args: TurnsArgs) -> Result<Exit, CliError> {
+    let settings = CliSettings::load_interactive(&args.host)?;
     let verbose = settings.verbose;
-    let lines = Arc::new(Lines::default());
+    let lines = Arc::new(JsonLinesPrompter::default());
     let prompter: Arc<dyn Prompter> = Arc::clone(&lines) as _;
-    let host = load(settings, prompter, Purpose::Run).await?;
+    let host = load(settings, prompter, LoadPurpose::Run).await?;
     host.require_plugins()?;
-    host.note_missing_folders();
+    host.note_missing_grants();
     let session = SessionKey::local(format!("s-{}", toolhost_kernel::id::random()));
     let caller = Principal::in_session(&session);
     host.kernel.open_session(&session, "host turns");
-    let events = Events::start(verbose);
+    let events = EventPrinter::start(verbose);
     let mut input = BufReader::new(tokio::io::stdin());
     let mut running: Option<tokio::task::JoinHandle<()>> = None;
-    let room = Arc::new(Semaphore::new(1 + MAX_WAITING));
-    let weights = Arc::new(Semaphore::new(MAX_WAITING_WEIGHT));
+    let room = Arc::new(Semaphore::new(1 + MAX_QUEUED_TURNS));
+    let weights = Arc::new(Semaphore::new(MAX_QUEUED_WEIGHT));
     let mut line = Vec::new();
     loop {
         match read_line(&mut input, &mut line)
             .await
             .or_exit(Exit::Usage)?
         {
-            Line::End => break,
-            Line::TooLong => {
-                let limit = MAX_LINE >> 20;
+            LineRead::End => break,
+            LineRead::TooLong => {
+                let limit = MAX_LINE_BYTES >> 20;
                 let reason = format!("the line is longer than {limit} MiB and was skipped");
-                out(&json!({ "error": reason }));
+                write_line(&json!({ "error": reason }));
                 continue;
             }
-            Line::Read if line.iter().all(u8::is_ascii_whitespace) => continue,
-            Line::Read => {}
+            LineRead::Read if line.iter().all(u8::is_ascii_whitespace) => continue,
+            LineRead::Read => {}
         }
-        let heard = read::json_of(&line, "a line of JSON").and_then(|line| {
-            numbers::check_integers(line).map_err(|error| error.to_string())?;
-            serde_json::from_slice(line).map_err(|error| text::inline(&error.to_string(), 300))
+        let heard = batch_input::json_text(&line, "a line of JSON").and_then(|line| {
+            exact_integers::check_integers(line).map_err(|error| error.to_string())?;
+            serde_json::from_slice(line).map_err(|error| text::escape_line(&error.to_string(), 300))
         });
-        let heard: Heard = match heard {
+        let heard: InputLine = match heard {
             Ok(heard) => heard,
             Err(error) => {
-                out(&json!({"error": format!("invalid turn: {error}")}));
+                write_line(&json!({"error": format!("invalid turn: {error}")}));
                 continue;
             }
         };
         match heard {
-            Heard {
+            InputLine {
                 calls: None,
                 turn: None,
                 strategy: None,
                 answer: Some(said),
             } => {
                 if let Err(reason) = lines.answer(said) {
-                    out(&json!({"error": reason}));
+                    write_line(&json!({"error": reason}));
                 }
             }
-            Heard {
+            InputLine {
                 calls,
                 turn,
                 strategy,
                 answer: None,
             } if calls.is_some() != turn.is_some() => {
                 let asked = match (calls, turn, args.format) {
-                    (Some(wishes), ..) => Asked::Calls(wishes),
-                    (None, Some(turn), Some(format)) => Asked::Spoken(format, turn),
+                    (Some(wishes), ..) => TurnRequest::Calls(wishes),
+                    (None, Some(turn), Some(format)) => TurnRequest::ModelTurn(format, turn),
                     (None, ..) => {
-                        out(&json!({"error": "a `turn` requires `host turns --format`"}));
+                        write_line(&json!({"error": "a `turn` requires `host turns --format`"}));
                         continue;
                     }
                 };
                 let strategy = match strategy.as_deref().unwrap_or("waves").parse::<Strategy>() {
                     Ok(strategy) => strategy,
                     Err(error) => {
-                        out(&json!({"error": error.to_string()}));
+                        write_line(&json!({"error": error.to_string()}));
                         continue;
                     }
                 };
                 let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
-                    let reason = format!("{MAX_WAITING} turns are already waiting");
-                    out(&json!({ "error": reason }));
+                    let reason = format!("{MAX_QUEUED_TURNS} turns are already waiting");
+                    write_line(&json!({ "error": reason }));
                     continue;
                 };
                 let Ok(share) = Arc::clone(&weights).try_acquire_many_owned(weight(&line)) else {
                     let reason = format!(
                         "the waiting turns exceed {} MiB; send this turn again after the next results",
-                        MAX_WAITING_WEIGHT >> 20
+                        MAX_QUEUED_WEIGHT >> 20
                     );
-                    out(&json!({ "error": reason }));
+                    write_line(&json!({ "error": reason }));
                     continue;
                 };
                 // Not awaited here, because the next line can be an answer that the preceding turn needs.
@@ -194,29 +195,31 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
                         let _ = before.await;
                     }
                     let results = asked.run(&kernel, strategy, &caller, view, sink).await;
-                    out(&match results {
+                    write_line(&match results {
                         Ok(results) => json!({"results": results}),
                         Err(error) => json!({"error": format!("{:#}", error.error)}),
                     });
                 }));
             }
-            Heard { .. } => out(&json!({"error": "expected `calls`, a `turn` or an `answer`"})),
+            InputLine { .. } => {
+                write_line(&json!({"error": "expected `calls`, a `turn` or an `answer`"}))
+            }
         }
     }
     // No more answers can arrive, so waiting questions are denied and the turn ends.
-    lines.leave();
+    lines.close();
     if let Some(running) = running {
         let _ = running.await;
     }
     events.finish();
     host.kernel.close_session(&session, "host turns");
-    host.finish().await?;
+    host.shut_down().await?;
     Ok(Exit::Ok)
 }
 
 /// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
-enum Line {
+enum LineRead {
     Read,
     TooLong,
     End,
@@ -226,14 +229,14 @@ enum Line {
 async fn read_line(
     input: &mut (impl AsyncBufRead + Unpin),
     line: &mut Vec<u8>,
-) -> std::io::Result<Line> {
+) -> std::io::Result<LineRead> {
     line.clear();
-    let mut bounded = (&mut *input).take(MAX_LINE as u64 + 1);
+    let mut bounded = (&mut *input).take(MAX_LINE_BYTES as u64 + 1);
     if bounded.read_until(b'\n', line).await? == 0 {
-        return Ok(Line::End);
+        return Ok(LineRead::End);
     }
-    if line.len() <= MAX_LINE || line.ends_with(b"\n") {
-        return Ok(Line::Read);
+    if line.len() <= MAX_LINE_BYTES || line.ends_with(b"\n") {
+        return Ok(LineRead::Read);
     }
     *line = Vec::new();
     loop {
@@ -245,39 +248,39 @@ async fn read_line(
         };
         input.consume(used);
         if done {
-            return Ok(Line::TooLong);
+            return Ok(LineRead::TooLong);
         }
     }
 }
 
 /// The weight of a turn until it has ended, in bytes.
 fn weight(line: &[u8]) -> u32 {
-    let weight = line.len() + VALUE * read::values(line);
+    let weight = line.len() + VALUE_WEIGHT * batch_input::count_values(line);
     u32::try_from(weight).unwrap_or(u32::MAX)
 }
 
 /// A turn of the model.
-enum Asked {
-    Calls(Vec<Wish>),
-    Spoken(Format, Value),
+enum TurnRequest {
+    Calls(Vec<BatchEntry>),
+    ModelTurn(Format, Value),
 }
 
-impl Asked {
+impl TurnRequest {
     async fn run(
         &self,
         kernel: &Kernel,
         strategy: Strategy,
         caller: &Principal,
-        view: toolhost::turn::View,
+        view: toolhost::turn::ProfileView,
         sink: Arc<dyn Sink>,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, CliError> {
         match self {
-            Asked::Calls(wishes) => {
+            TurnRequest::Calls(wishes) => {
                 let results = batch::turn(kernel, wishes, strategy, caller, view, sink).await?;
                 Ok(Value::Array(results))
             }
-            Asked::Spoken(format, turn) => {
-                batch::spoken_turn(kernel, (*format, turn), strategy, caller, view, sink).await
+            TurnRequest::ModelTurn(format, turn) => {
+                batch::model_turn(kernel, (*format, turn), strategy, caller, view, sink).await
             }
         }
     }
@@ -285,39 +288,39 @@ impl Asked {
 
 /// The prompter that asks the program over its JSON lines.
 #[derive(Default)]
-struct Lines(Mutex<Waiting>);
+struct JsonLinesPrompter(Mutex<OpenQuestions>);
 
 #[derive(Default)]
-struct Waiting {
-    last: u64,
-    gone: bool,
+struct OpenQuestions {
+    last_id: u64,
+    is_closed: bool,
     asks: HashMap<String, oneshot::Sender<Answer>>,
-    interviews: HashMap<String, oneshot::Sender<Option<Vec<Reply>>>>,
+    interviews: HashMap<String, oneshot::Sender<Option<Vec<UserAnswer>>>>,
 }
 
-impl Lines {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+impl JsonLinesPrompter {
+    fn lock(&self) -> MutexGuard<'_, OpenQuestions> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn answer(&self, said: Said) -> Result<(), String> {
-        let mut waiting = self.waiting();
+    fn answer(&self, said: AnswerLine) -> Result<(), String> {
+        let mut waiting = self.lock();
         // An answer that is not received belongs to a call that was just cancelled.
-        let nobody = |id: &str| format!("no pending question `{}`", text::inline(id, 80));
+        let nobody = |id: &str| format!("no pending question `{}`", text::escape_line(id, 80));
         if let Some(interview) = waiting.interviews.remove(&said.id) {
             return interview.send(said.replies).map_err(|_| nobody(&said.id));
         }
         let answer = match said {
-            Said { cancel: true, .. } => Answer::Cancel,
-            Said {
+            AnswerLine { cancel: true, .. } => Answer::Cancel,
+            AnswerLine {
                 allow: Some(offer), ..
             } => Answer::Allow { offer, note: None },
-            Said {
+            AnswerLine {
                 deny: Some(why), ..
             } => Answer::Deny {
                 note: why.as_str().map(str::to_owned),
             },
-            Said { .. } => {
+            AnswerLine { .. } => {
                 return Err("an answer needs `allow`, `deny`, `cancel` or `replies`".to_owned());
             }
         };
@@ -326,25 +329,25 @@ impl Lines {
             .ok_or_else(|| nobody(&said.id))
     }
 
-    fn leave(&self) {
-        let mut waiting = self.waiting();
-        waiting.gone = true;
+    fn close(&self) {
+        let mut waiting = self.lock();
+        waiting.is_closed = true;
         waiting.asks.clear();
         waiting.interviews.clear();
     }
 
-    fn next(waiting: &mut Waiting) -> String {
+    fn next_id(waiting: &mut OpenQuestions) -> String {
         // Drop questions of cancelled calls.
         waiting.asks.retain(|_, ask| !ask.is_closed());
         waiting
             .interviews
             .retain(|_, interview| !interview.is_closed());
-        waiting.last += 1;
-        format!("q-{}", waiting.last)
+        waiting.last_id += 1;
+        format!("q-{}", waiting.last_id)
     }
 }
 
-impl Prompter for Lines {
+impl Prompter for JsonLinesPrompter {
     fn name(&self) -> &'static str {
         "the program at the other end"
     }
@@ -352,11 +355,11 @@ impl Prompter for Lines {
     fn ask<'a>(&'a self, question: &'a Question, call: &'a Call) -> BoxFuture<'a, Answer> {
         let (sender, answer) = oneshot::channel();
         let id = {
-            let mut waiting = self.waiting();
-            if waiting.gone {
-                return Box::pin(std::future::ready(Answer::NobodyToAsk));
+            let mut waiting = self.lock();
+            if waiting.is_closed {
+                return Box::pin(std::future::ready(Answer::NoPrompter));
             }
-            let id = Self::next(&mut waiting);
+            let id = Self::next_id(&mut waiting);
             waiting.asks.insert(id.clone(), sender);
             id
         };
@@ -375,42 +378,42 @@ impl Prompter for Lines {
             "agent": question.agent,
             "input": call.input,
             "changes": changes,
-            "offers": question.offers.iter().map(|offer| offer.words.as_str()).collect::<Vec<_>>(),
+            "offers": question.offers.iter().map(|offer| offer.text.as_str()).collect::<Vec<_>>(),
         }});
         if !question.variables.is_empty() {
             let variables = question.variables.iter().cloned();
             line["ask"]["variables"] = json!(variables.collect::<Variables>());
         }
-        out(&line);
-        Box::pin(async move { answer.await.unwrap_or(Answer::NobodyToAsk) })
+        write_line(&line);
+        Box::pin(async move { answer.await.unwrap_or(Answer::NoPrompter) })
     }
 
     fn interview<'a>(
         &'a self,
-        interview: &'a Interview,
-    ) -> BoxFuture<'a, Option<Option<Vec<Reply>>>> {
+        interview: &'a QuestionForm,
+    ) -> BoxFuture<'a, Option<Option<Vec<UserAnswer>>>> {
         let (sender, replies) = oneshot::channel();
         let id = {
-            let mut waiting = self.waiting();
-            if waiting.gone {
+            let mut waiting = self.lock();
+            if waiting.is_closed {
                 return Box::pin(std::future::ready(None));
             }
-            let id = Self::next(&mut waiting);
+            let id = Self::next_id(&mut waiting);
             waiting.interviews.insert(id.clone(), sender);
             id
         };
-        out(&json!({"interview": {
+        write_line(&json!({"interview": {
             "id": id,
             "plugin": interview.plugin,
             "tool": interview.tool,
             "agent": interview.agent,
-            "queries": interview.queries,
+            "queries": interview.questions,
         }}));
         Box::pin(async move { replies.await.ok() })
     }
 }
 
-fn out(line: &Value) {
+fn write_line(line: &Value) {
     let mut stdout = std::io::stdout().lock();
     // A program that has closed the output will end the input as well.
     let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
@@ -420,12 +423,12 @@ fn out(line: &Value) {
 mod tests {
     use super::*;
 
-    async fn lines(text: &[u8]) -> Vec<(Line, usize)> {
+    async fn lines(text: &[u8]) -> Vec<(LineRead, usize)> {
         let mut input = BufReader::new(text);
         let (mut found, mut line) = (Vec::new(), Vec::new());
         loop {
             let read = read_line(&mut input, &mut line).await.unwrap();
-            if read == Line::End {
+            if read == LineRead::End {
                 return found;
             }
             found.push((read, line.len()));
@@ -433,30 +436,34 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn h_08_no_part_of_a_line_that_is_too_long_is_taken_for_a_line() {
-        let fits = [&vec![b'x'; MAX_LINE][..], b"\n{}\n{}"].concat();
-        let found = [(Line::Read, MAX_LINE + 1), (Line::Read, 3), (Line::Read, 2)];
+    async fn h_08_the_rest_of_an_overlong_line_is_skipped() {
+        let fits = [&vec![b'x'; MAX_LINE_BYTES][..], b"\n{}\n{}"].concat();
+        let found = [
+            (LineRead::Read, MAX_LINE_BYTES + 1),
+            (LineRead::Read, 3),
+            (LineRead::Read, 2),
+        ];
         assert_eq!(lines(&fits).await, found);
         for rest in ["{\"answer\": {}}\n{}", "\n{}"] {
-            let long = [&vec![b'x'; MAX_LINE + 1][..], rest.as_bytes()].concat();
-            let found = [(Line::TooLong, 0), (Line::Read, 2)];
+            let long = [&vec![b'x'; MAX_LINE_BYTES + 1][..], rest.as_bytes()].concat();
+            let found = [(LineRead::TooLong, 0), (LineRead::Read, 2)];
             assert_eq!(lines(&long).await, found, "{rest}");
         }
-        let endless = vec![b'x'; 3 * MAX_LINE];
-        assert_eq!(lines(&endless).await, [(Line::TooLong, 0)]);
+        let endless = vec![b'x'; 3 * MAX_LINE_BYTES];
+        assert_eq!(lines(&endless).await, [(LineRead::TooLong, 0)]);
     }
 
     #[test]
-    fn h_09_turns_that_wait_are_bounded_together_and_each_fits() {
+    fn h_09_the_total_weight_of_queued_turns_is_limited() {
         assert_eq!(weight(b"{\"a\": [1]}"), 10 + 3 * 64);
-        let most = u32::try_from(MAX_WAITING_WEIGHT).unwrap();
-        assert!(weight(&vec![b'x'; MAX_LINE]) <= most);
+        let most = u32::try_from(MAX_QUEUED_WEIGHT).unwrap();
+        assert!(weight(&vec![b'x'; MAX_LINE_BYTES]) <= most);
     }
 
     #[test]
-    fn h_12_an_answer_to_a_question_that_waits_no_more_is_an_error() {
-        let lines = Lines::default();
-        let said = |id: &str| Said {
+    fn h_12_an_answer_to_a_closed_question_is_an_error() {
+        let lines = JsonLinesPrompter::default();
+        let said = |id: &str| AnswerLine {
             id: id.to_owned(),
             allow: Some(0),
             deny: None,
@@ -465,7 +472,7 @@ mod tests {
         };
         for id in ["q-1", "q-2"] {
             let (sender, answer) = oneshot::channel();
-            lines.waiting().asks.insert(id.to_owned(), sender);
+            lines.lock().asks.insert(id.to_owned(), sender);
             drop(answer);
         }
         assert_eq!(
@@ -473,8 +480,8 @@ mod tests {
             "no pending question `q-1`"
         );
         // Cancelled questions are dropped.
-        Lines::next(&mut lines.waiting());
-        assert!(lines.waiting().asks.is_empty());
+        JsonLinesPrompter::next_id(&mut lines.lock());
+        assert!(lines.lock().asks.is_empty());
         let long = lines.answer(said(&"q".repeat(1 << 20))).unwrap_err();
         assert!(long.len() < 200, "{long}");
     }

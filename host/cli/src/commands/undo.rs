@@ -6,20 +6,20 @@ use std::sync::Arc;
 use clap::{ArgGroup, Args};
 use serde::Deserialize as _;
 use toolhost::staging;
-use toolhost_contract::{Undo, text};
+use toolhost_contract::{CommitRecovery, text};
 use toolhost_kernel::undo::{self, UndoError};
 use toolhost_store::{CommitFilter, CommitRow, CommitState, Store};
-use toolhost_vfs::{Change, Image};
+use toolhost_vfs::{Change, PathState};
 
-use crate::exit::{Exit, Failure, OrExit};
-use crate::records::{StoreArgs, now, time};
+use crate::exit::{CliError, Exit, OrExit};
+use crate::records::{StoreArgs, format_time, now};
 use crate::terminal::print;
 use crate::terminal::prompter::confirm;
 
 /// Maximum number of changes shown for one commit.
-const SHOWN: usize = 50;
+const MAX_CHANGES_SHOWN: usize = 50;
 /// Maximum number of commits of a session or a batch.
-const COMMITS: u32 = 10_000;
+const MAX_COMMITS: u32 = 10_000;
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("which").required(true).args(["call", "batch", "session"]))]
@@ -52,11 +52,11 @@ pub struct UndoArgs {
     pub store: StoreArgs,
 }
 
-pub async fn undo(args: UndoArgs) -> Result<Exit, Failure> {
+pub async fn undo(args: UndoArgs) -> Result<Exit, CliError> {
     let store = args.store.open_verified()?;
-    let staging = staging::of_store(&store)?;
-    let files: Arc<dyn Undo> = Arc::new(staging);
-    let rows = chosen(&store, &args)?;
+    let staging = staging::open_in_store(&store)?;
+    let files: Arc<dyn CommitRecovery> = Arc::new(staging);
+    let rows = select_commits(&store, &args)?;
     let verb = if args.redo { "redo" } else { "undo" };
     let mut preview = String::new();
     for row in &rows {
@@ -66,7 +66,7 @@ pub async fn undo(args: UndoArgs) -> Result<Exit, Failure> {
     if args.dry_run {
         return Ok(Exit::Ok);
     }
-    if !args.yes && !agreed(verb)? {
+    if !args.yes && !confirmed(verb)? {
         print("nothing changed").or_exit(Exit::Internal)?;
         return Ok(Exit::Ok);
     }
@@ -74,37 +74,37 @@ pub async fn undo(args: UndoArgs) -> Result<Exit, Failure> {
         match undo::undo(&store, &files, row, now()).await {
             Ok(id) => {
                 let past = if args.redo { "redone" } else { "undone" };
-                let line = format!("{past}: {} as {id}", text::inline(&row.id, 80));
+                let line = format!("{past}: {} as {id}", text::escape_line(&row.id, 80));
                 print(&line).or_exit(Exit::Internal)?;
             }
-            Err(error) => return Err(refused(row, error)),
+            Err(error) => return Err(undo_error(row, error)),
         }
     }
     Ok(Exit::Ok)
 }
 
 /// The commits to undo, newest first, or to redo, oldest first.
-fn chosen(store: &Store, args: &UndoArgs) -> Result<Vec<CommitRow>, Failure> {
+fn select_commits(store: &Store, args: &UndoArgs) -> Result<Vec<CommitRow>, CliError> {
     let mut filter = CommitFilter {
-        limit: COMMITS,
+        limit: MAX_COMMITS,
         ..CommitFilter::default()
     };
     let named = match (&args.call, &args.batch, &args.session) {
         (Some(call), _, _) => {
             if let Some(row) = store.commit_row(call).or_exit(Exit::Store)? {
-                return done(row, args.redo).map(|row| vec![row]);
+                return require_done(row, args.redo).map(|row| vec![row]);
             }
             filter.call = Some(call.clone());
-            format!("call `{}`", text::inline(call, 80))
+            format!("call `{}`", text::escape_line(call, 80))
         }
         (_, Some(batch), _) => {
             filter.batch = Some(batch.clone());
-            format!("batch `{}`", text::inline(batch, 80))
+            format!("batch `{}`", text::escape_line(batch, 80))
         }
         (_, _, session) => {
             filter.session.clone_from(session);
             let session = session.as_deref().unwrap_or_default();
-            format!("session `{}`", text::inline(session, 80))
+            format!("session `{}`", text::escape_line(session, 80))
         }
     };
     let all = store.commits(&filter).or_exit(Exit::Store)?;
@@ -125,21 +125,21 @@ fn chosen(store: &Store, args: &UndoArgs) -> Result<Vec<CommitRow>, Failure> {
                 format!("{named} is already undone; use --redo to reapply its changes")
             }
         };
-        return Err(Failure::new(Exit::Usage, why));
+        return Err(CliError::new(Exit::Usage, why));
     }
     Ok(rows)
 }
 
-fn done(row: CommitRow, redo: bool) -> Result<CommitRow, Failure> {
+fn require_done(row: CommitRow, redo: bool) -> Result<CommitRow, CliError> {
     if row.state == CommitState::Done {
         return Ok(row);
     }
     let verb = if redo { "redone" } else { "undone" };
-    Err(Failure::new(
+    Err(CliError::new(
         Exit::Usage,
         format!(
             "`{}` is {} and cannot be {verb}",
-            text::inline(&row.id, 80),
+            text::escape_line(&row.id, 80),
             row.state.as_str()
         ),
     ))
@@ -157,68 +157,68 @@ fn is_undo(row: &CommitRow, all: &[CommitRow]) -> bool {
     undo
 }
 
-fn describe(row: &CommitRow, verb: &str, out: &mut String) -> Result<(), Failure> {
+fn describe(row: &CommitRow, verb: &str, out: &mut String) -> Result<(), CliError> {
     let changes = Vec::<Change>::deserialize(&row.body).or_exit(Exit::Store)?;
     let _ = writeln!(
         out,
         "{verb} {} of call {} at {}: {} change{}",
-        text::inline(&row.tool, 80),
-        text::inline(&row.call, 80),
-        time(row.at_ms),
+        text::escape_line(&row.tool, 80),
+        text::escape_line(&row.call, 80),
+        format_time(row.at_ms),
         changes.len(),
         if changes.len() == 1 { "" } else { "s" }
     );
-    for change in changes.iter().rev().take(SHOWN) {
-        let _ = writeln!(out, "  {}", taken_back(change));
+    for change in changes.iter().rev().take(MAX_CHANGES_SHOWN) {
+        let _ = writeln!(out, "  {}", describe_reversal(change));
     }
-    if changes.len() > SHOWN {
-        let _ = writeln!(out, "  and {} more", changes.len() - SHOWN);
+    if changes.len() > MAX_CHANGES_SHOWN {
+        let _ = writeln!(out, "  and {} more", changes.len() - MAX_CHANGES_SHOWN);
     }
     Ok(())
 }
 
-fn taken_back(change: &Change) -> String {
+fn describe_reversal(change: &Change) -> String {
     let place = |at: &toolhost_vfs::Location| {
-        text::inline(&at.root.join(&at.path).to_string_lossy(), 1_000)
+        text::escape_line(&at.root.join(&at.path).to_string_lossy(), 1_000)
     };
     let path = place(&change.at);
     if let Some(from) = &change.moved_from {
         return format!("move     {path} back to {}", place(from));
     }
     match (&change.before, &change.after) {
-        (Image::Absent, _) => format!("remove   {path}"),
-        (_, Image::Absent) => format!("restore  {path}"),
+        (PathState::Absent, _) => format!("remove   {path}"),
+        (_, PathState::Absent) => format!("restore  {path}"),
         _ => format!("revert   {path}"),
     }
 }
 
-fn agreed(verb: &str) -> Result<bool, Failure> {
+fn confirmed(verb: &str) -> Result<bool, CliError> {
     confirm(&format!("{verb} this?")).ok_or_else(|| {
-        Failure::new(
+        CliError::new(
             Exit::Usage,
             format!("no terminal to prompt at; pass --yes to {verb} without confirmation"),
         )
     })
 }
 
-fn refused(row: &CommitRow, error: UndoError) -> Failure {
-    let id = text::inline(&row.id, 80);
+fn undo_error(row: &CommitRow, error: UndoError) -> CliError {
+    let id = text::escape_line(&row.id, 80);
     match error {
-        UndoError::Conflict(places) => Failure::new(
+        UndoError::Conflict(places) => CliError::new(
             Exit::ToolFailed,
             format!(
                 "{id} was not undone because its files have changed since:\n  {}\nrevert those changes first, or keep them",
                 places
                     .iter()
-                    .map(|place| text::inline(place, 1_000))
+                    .map(|place| text::escape_line(place, 1_000))
                     .collect::<Vec<_>>()
                     .join("\n  ")
             ),
         ),
-        UndoError::NotDone { .. } => Failure::new(Exit::Usage, error.to_string()),
+        UndoError::NotDone { .. } => CliError::new(Exit::Usage, error.to_string()),
         UndoError::Failed(error) => {
-            Failure::new(Exit::ToolFailed, format!("{id}: {}", error.message))
+            CliError::new(Exit::ToolFailed, format!("{id}: {}", error.message))
         }
-        UndoError::Journal(error) => Failure::new(Exit::Store, error.to_string()),
+        UndoError::Journal(error) => CliError::new(Exit::Store, error.to_string()),
     }
 }

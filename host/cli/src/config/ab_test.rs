@@ -12,7 +12,7 @@ const MAX_WEIGHT: u32 = 1_000_000;
 
 /// A validated A/B test.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(try_from = "Written")]
+#[serde(try_from = "AbTestFields")]
 pub struct AbTestTable {
     pub tool: ToolName,
     pub variants: Vec<toolhost_kernel::Variant>,
@@ -23,7 +23,7 @@ pub struct AbTestTable {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct AbTestFields {
     tool: ToolName,
     variants: Vec<Variant>,
     #[serde(default)]
@@ -48,11 +48,11 @@ enum Key {
     Call,
 }
 
-impl TryFrom<Written> for AbTestTable {
+impl TryFrom<AbTestFields> for AbTestTable {
     type Error = String;
 
-    fn try_from(written: Written) -> Result<Self, String> {
-        let Written {
+    fn try_from(written: AbTestFields) -> Result<Self, String> {
+        let AbTestFields {
             tool,
             variants,
             key,

@@ -2,15 +2,18 @@
 //!
 //! Rules and names are not expanded, because the environment must not be able to change them.
 
-use toolhost_contract::text::inline;
+use toolhost_contract::text::escape_line;
 
 /// Maximum characters of a path or variable name in a message.
 const MAX_SHOWN_CHARS: usize = 300;
 
 /// Expands a path. `variable` looks up an environment variable.
-pub fn expand(path: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+pub fn expand_variables(
+    path: &str,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<String, String> {
     // For messages only.
-    let shown = inline(path, MAX_SHOWN_CHARS);
+    let shown = escape_line(path, MAX_SHOWN_CHARS);
     let mut out = String::with_capacity(path.len());
     let mut rest = path;
     if let Some(below) = rest.strip_prefix("~/") {
@@ -35,7 +38,7 @@ pub fn expand(path: &str, variable: impl Fn(&str) -> Option<String>) -> Result<S
             (Some(value), _) => out.push_str(&value),
             (None, Some(default)) => out.push_str(default),
             (None, None) => {
-                let name = inline(name, MAX_SHOWN_CHARS);
+                let name = escape_line(name, MAX_SHOWN_CHARS);
                 return Err(format!(
                     "`{shown}` needs ${name}, which is not set; set it or write `${{{name}:-default}}`"
                 ));
@@ -58,12 +61,12 @@ mod tests {
             "EMPTY" => Some(String::new()),
             _ => None,
         };
-        let expanded = expand(path, variable);
+        let expanded = expand_variables(path, variable);
         assert_eq!(expanded.as_deref().map_err(String::as_str), expected);
     }
 
     #[test]
-    fn variables_become_their_values_in_paths() {
+    fn variables_in_paths_are_expanded() {
         check("src", Ok("src"));
         check("~/src", Ok("/home/me/src"));
         check("a~/b", Ok("a~/b"));
@@ -75,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_is_not_there_is_an_error() {
+    fn an_unset_variable_is_an_error() {
         check(
             "/w/${MISSING}",
             Err(

@@ -11,18 +11,18 @@ use serde_json::Value;
 use toolhost_contract::PluginName;
 use toolhost_contract::profile::Profile;
 
-use super::beyond::{AgentTable, Beyond, Program, SecretTable, Word};
-use super::foreign::{McpServers, SettingsTable, WebSearch};
+use super::external_access::{AgentTable, EntryName, ExternalAccess, ProgramName, SecretTable};
+use super::other_systems::{McpServers, SettingsTable, WebSearch};
 use super::tools::ToolsTable;
 use super::values::{self, Milliseconds};
 use super::{
     AbTestTable, CacheTable, Config, HookTable, McpTable, OnDuplicate, PathEntry, PermissionTable,
-    PluginTable, PolicyTable, PoolsTable, RetentionTable, StoreTable, UseTools, Variable, spelling,
+    PluginTable, PolicyTable, PoolsTable, RetentionTable, StoreTable, UseTools, Variable, key_case,
 };
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct File {
+pub struct ConfigFile {
     plugins: Vec<String>,
     allowed_paths: Option<Vec<PathEntry>>,
     exclude_paths: Vec<String>,
@@ -30,59 +30,59 @@ pub struct File {
     env: Vec<Variable>,
     allowed_hosts: Vec<String>,
     denied_hosts: Vec<String>,
-    allowed_programs: Vec<Program>,
+    allowed_programs: Vec<ProgramName>,
     unconfined: bool,
     program_network: bool,
     memory: Option<String>,
     skills: Vec<String>,
     #[serde(deserialize_with = "values::profile")]
     profile: Option<Profile>,
-    #[serde(deserialize_with = "values::unique")]
-    agents: BTreeMap<Word, AgentTable>,
-    #[serde(deserialize_with = "values::unique")]
-    secrets: BTreeMap<Word, SecretTable>,
+    #[serde(deserialize_with = "values::unique_map")]
+    agents: BTreeMap<EntryName, AgentTable>,
+    #[serde(deserialize_with = "values::unique_map")]
+    secrets: BTreeMap<EntryName, SecretTable>,
     #[serde(deserialize_with = "values::duration")]
     timeout: Option<Duration>,
     tool_timeout_ms: Option<Milliseconds>,
     concurrency: Option<NonZeroUsize>,
     on_duplicate: Option<OnDuplicate>,
     use_tools: Option<UseTools>,
-    #[serde(deserialize_with = "spelling::any")]
+    #[serde(deserialize_with = "key_case::any_case")]
     policy: PolicyTable,
-    #[serde(deserialize_with = "spelling::any")]
+    #[serde(deserialize_with = "key_case::any_case")]
     permission: PermissionTable,
     rule: Vec<Value>,
-    #[serde(deserialize_with = "spelling::list")]
+    #[serde(deserialize_with = "key_case::list")]
     hook: Vec<HookTable>,
-    #[serde(deserialize_with = "spelling::list")]
+    #[serde(deserialize_with = "key_case::list")]
     ab_test: Vec<AbTestTable>,
     tools: ToolsTable,
-    #[serde(deserialize_with = "values::unique")]
+    #[serde(deserialize_with = "values::unique_map")]
     plugin: BTreeMap<PluginName, PluginTable>,
     pools: PoolsTable,
-    #[serde(deserialize_with = "spelling::any")]
+    #[serde(deserialize_with = "key_case::any_case")]
     settings: SettingsTable,
     cache: CacheTable,
     store: StoreTable,
     retention: RetentionTable,
     mcp: McpTable,
-    #[serde(deserialize_with = "spelling::some")]
+    #[serde(deserialize_with = "key_case::optional")]
     web_search: Option<WebSearch>,
     mcp_servers: Option<McpServers>,
     tool_discovery_command: Option<String>,
     tool_call_command: Option<String>,
 }
 
-impl File {
+impl ConfigFile {
     /// Merges all spellings into one value per setting.
-    pub fn settle(self) -> Result<Config, String> {
+    pub fn into_config(self) -> Result<Config, String> {
         let tools = self.tools;
-        let timeout = one([
+        let timeout = exactly_one([
             ("timeout", self.timeout),
             ("toolTimeoutMs", self.tool_timeout_ms.map(|time| time.0)),
             ("tools.timeout", tools.timeout),
         ])?;
-        let all = one([
+        let all = exactly_one([
             ("pools.all", self.pools.all),
             ("concurrency", self.concurrency),
             ("tools.maxConcurrent", tools.max_concurrent),
@@ -91,31 +91,31 @@ impl File {
                 self.settings.agent.max_concurrent_tools,
             ),
         ])?;
-        let allowed_paths = one([
+        let allowed_paths = exactly_one([
             ("allowed_paths", self.allowed_paths),
             ("tools.allowedPaths", tools.allowed_paths),
         ])?;
-        let use_tools = one([
+        let use_tools = exactly_one([
             ("use_tools", self.use_tools),
             ("tools.useTools", tools.use_tools),
         ])?;
-        one([
+        exactly_one([
             ("policy.mode", self.policy.mode),
             ("permission.mode", self.permission.mode),
         ])?;
-        let web_search = one([
+        let web_search = exactly_one([
             ("webSearch", self.web_search),
             ("tools.webSearch", tools.web_search),
         ])?;
-        let mcp_servers = one([
+        let mcp_servers = exactly_one([
             ("mcpServers", self.mcp_servers),
             ("tools.mcpServers", tools.mcp_servers),
         ])?;
-        let discovery = one([
+        let discovery = exactly_one([
             ("toolDiscoveryCommand", self.tool_discovery_command),
             ("tools.discoveryCommand", tools.discovery_command),
         ])?;
-        let call = one([
+        let call = exactly_one([
             ("toolCallCommand", self.tool_call_command),
             ("tools.callCommand", tools.call_command),
         ])?;
@@ -152,7 +152,7 @@ impl File {
             use_tools: use_tools.map(|(_, tools)| tools),
             policy: self.policy,
             permission: self.permission,
-            raw_rules: self.rule,
+            unparsed_rules: self.rule,
             rules: Vec::new(),
             hooks: self.hook,
             ab_tests: self.ab_test,
@@ -169,7 +169,7 @@ impl File {
             call_command: call.map(|(_, command)| command),
             web_search: web_search.map(|(_, search)| search),
             profile: self.profile,
-            beyond: Beyond {
+            external_access: ExternalAccess {
                 hosts: self.allowed_hosts,
                 denied_hosts: self.denied_hosts,
                 programs: self.allowed_programs,
@@ -185,14 +185,14 @@ impl File {
 }
 
 /// The value that is present and its key. More than one is an error.
-fn one<T, const N: usize>(
+fn exactly_one<T, const N: usize>(
     spellings: [(&'static str, Option<T>); N],
 ) -> Result<Option<(&'static str, T)>, String> {
     let mut found: Option<(&'static str, T)> = None;
     for (key, value) in spellings {
         let Some(value) = value else { continue };
         if let Some((first, _)) = &found {
-            return Err(spelling::twice(first, key));
+            return Err(key_case::duplicate_message(first, key));
         }
         found = Some((key, value));
     }

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use serde_json::Value;
-use toolhost_contract::policy::Source;
+use toolhost_contract::policy::RuleSource;
 use toolhost_fuzz_input::{assembled, check_message};
 
-use super::{Config, Format, expand, parse};
+use super::{Config, FileFormat, expand_variables, parse};
 
 const FRAGMENTS: &[&str] = &[
     "\n",
@@ -85,11 +85,11 @@ const FRAGMENTS: &[&str] = &[
 ];
 
 /// Parses a file and drops the positions that only TOML provides.
-fn read(format: Format, text: &str) -> Option<Config> {
+fn read(format: FileFormat, text: &str) -> Option<Config> {
     match parse(Path::new("toolhost"), format, text) {
         Ok(mut config) => {
             for rule in &mut config.rules {
-                rule.source = Source::default();
+                rule.source = RuleSource::default();
             }
             for test in &mut config.ab_tests {
                 test.line = None;
@@ -107,12 +107,12 @@ fn read(format: Format, text: &str) -> Option<Config> {
 fn fuzz_config() {
     bolero::check!().for_each(|bytes: &[u8]| {
         let text = assembled(bytes, FRAGMENTS);
-        for format in [Format::Toml, Format::Yaml, Format::Json] {
+        for format in [FileFormat::Toml, FileFormat::Yaml, FileFormat::Json] {
             let Some(config) = read(format, &text) else {
                 continue;
             };
             for path in config.plugins.iter().chain(&config.exclude_paths) {
-                if let Err(error) = expand(path, |_| None) {
+                if let Err(error) = expand_variables(path, |_| None) {
                     check_message(&error);
                 }
             }
@@ -122,10 +122,10 @@ fn fuzz_config() {
             return;
         };
         let json = value.to_string();
-        let of_json = read(Format::Json, &json);
+        let of_json = read(FileFormat::Json, &json);
         if let Ok(toml) = toml::to_string(&value) {
-            assert_eq!(read(Format::Toml, &toml), of_json, "{json}\n{toml}");
+            assert_eq!(read(FileFormat::Toml, &toml), of_json, "{json}\n{toml}");
         }
-        assert_eq!(read(Format::Yaml, &json), of_json, "{json}");
+        assert_eq!(read(FileFormat::Yaml, &json), of_json, "{json}");
     });
 }

@@ -6,24 +6,24 @@ use serde::Deserialize;
 use toolhost_contract::{PluginName, nearest, text};
 use toolhost_kernel::hooks::{HookEvent, Matcher};
 
-use super::beyond::CommandLine;
+use super::external_access::CommandLine;
 use super::{Variable, values};
 
 /// A validated hook.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(try_from = "Written")]
+#[serde(try_from = "HookFields")]
 pub struct HookTable {
     /// For messages and records.
     pub name: String,
     pub matcher: Option<MatcherText>,
     pub on: Vec<HookEvent>,
-    pub who: Who,
+    pub who: HookTarget,
     pub on_failure: Option<OnFailure>,
     pub timeout: Option<Duration>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Who {
+pub enum HookTarget {
     /// A program, which runs with the privileges of the host process.
     Command {
         program: String,
@@ -42,15 +42,15 @@ pub enum Who {
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Written {
+struct HookFields {
     name: Option<String>,
     #[serde(deserialize_with = "values::text")]
     matcher: Option<MatcherText>,
     #[serde(deserialize_with = "values::text_list")]
-    on: Option<Vec<Moment>>,
+    on: Option<Vec<HookEventName>>,
     command: Option<CommandLine>,
     plugin: Option<PluginName>,
-    builtin: Option<Builtin>,
+    builtin: Option<BuiltinHook>,
     on_failure: Option<OnFailure>,
     #[serde(deserialize_with = "values::duration")]
     timeout: Option<Duration>,
@@ -59,15 +59,15 @@ struct Written {
     env: Vec<Variable>,
 }
 
-impl TryFrom<Written> for HookTable {
+impl TryFrom<HookFields> for HookTable {
     type Error = String;
 
-    fn try_from(written: Written) -> Result<Self, String> {
-        let who = written.who()?;
-        if written.ttl.is_some() && !matches!(who, Who::ReadCache { .. }) {
+    fn try_from(written: HookFields) -> Result<Self, String> {
+        let who = written.target()?;
+        if written.ttl.is_some() && !matches!(who, HookTarget::ReadCache { .. }) {
             return Err("`ttl` requires `builtin = \"read-cache\"`".to_owned());
         }
-        if !written.env.is_empty() && !matches!(who, Who::Command { .. }) {
+        if !written.env.is_empty() && !matches!(who, HookTarget::Command { .. }) {
             return Err("`env` requires a hook with a `command`".to_owned());
         }
         let on: Option<Vec<HookEvent>> = written
@@ -78,30 +78,30 @@ impl TryFrom<Written> for HookTable {
             (_, Some(on)) if on.is_empty() => {
                 return Err("`on` is empty, so the hook would never run".to_owned());
             }
-            (Who::ReadCache { .. }, Some(_)) => {
+            (HookTarget::ReadCache { .. }, Some(_)) => {
                 return Err(
                     "the read-cache always runs before and after calls; omit `on`".to_owned(),
                 );
             }
-            (Who::Plugin(_), Some(on)) if on.contains(&HookEvent::MessagesChanged) => {
+            (HookTarget::Plugin(_), Some(on)) if on.contains(&HookEvent::MessagesChanged) => {
                 return Err("a plugin hook only supports `before` and `after`".to_owned());
             }
             (_, Some(on)) => on,
-            (Who::Command { .. }, None) => vec![HookEvent::BeforeTool],
-            (Who::Plugin(_) | Who::ReadCache { .. }, None) => both,
+            (HookTarget::Command { .. }, None) => vec![HookEvent::BeforeTool],
+            (HookTarget::Plugin(_) | HookTarget::ReadCache { .. }, None) => both,
         };
         let name = match (written.name, &who) {
             (Some(name), _) => name,
-            (None, Who::Command { program, .. }) => {
+            (None, HookTarget::Command { program, .. }) => {
                 program.rsplit('/').next().unwrap_or(program).to_owned()
             }
-            (None, Who::Plugin(plugin)) => plugin.to_string(),
-            (None, Who::ReadCache { .. }) => "read-cache".to_owned(),
+            (None, HookTarget::Plugin(plugin)) => plugin.to_string(),
+            (None, HookTarget::ReadCache { .. }) => "read-cache".to_owned(),
         };
-        if name.is_empty() || name.len() > 64 || text::inline(&name, 64) != name {
+        if name.is_empty() || name.len() > 64 || text::escape_line(&name, 64) != name {
             return Err(format!(
                 "`{}` is not a valid hook name; use at most 64 printable characters",
-                text::inline(&name, 80)
+                text::escape_line(&name, 80)
             ));
         }
         Ok(Self {
@@ -115,16 +115,16 @@ impl TryFrom<Written> for HookTable {
     }
 }
 
-impl Written {
-    fn who(&self) -> Result<Who, String> {
+impl HookFields {
+    fn target(&self) -> Result<HookTarget, String> {
         match (&self.command, &self.plugin, self.builtin) {
-            (Some(CommandLine { program, args }), None, None) => Ok(Who::Command {
+            (Some(CommandLine { program, args }), None, None) => Ok(HookTarget::Command {
                 program: program.clone(),
                 args: args.clone(),
                 env: self.env.clone(),
             }),
-            (None, Some(plugin), None) => Ok(Who::Plugin(plugin.clone())),
-            (None, None, Some(Builtin::ReadCache)) => Ok(Who::ReadCache { ttl: self.ttl }),
+            (None, Some(plugin), None) => Ok(HookTarget::Plugin(plugin.clone())),
+            (None, None, Some(BuiltinHook::ReadCache)) => Ok(HookTarget::ReadCache { ttl: self.ttl }),
             _ => Err(
                 "a hook needs exactly one of `command = [\"program\"]`, `plugin = \"name\"` and `builtin = \"read-cache\"`"
                     .to_owned(),
@@ -150,9 +150,9 @@ impl std::str::FromStr for MatcherText {
 
 /// When a hook runs: `before`, `after` or `messages`, or an event name of another system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Moment(HookEvent);
+struct HookEventName(HookEvent);
 
-impl std::str::FromStr for Moment {
+impl std::str::FromStr for HookEventName {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, String> {
@@ -165,7 +165,7 @@ impl std::str::FromStr for Moment {
                 let near = near.first().copied().unwrap_or("before, after or messages");
                 format!(
                     "`{}` is not a hook event; use {near}",
-                    text::inline(word, 80)
+                    text::escape_line(word, 80)
                 )
             })?,
         };
@@ -175,7 +175,7 @@ impl std::str::FromStr for Moment {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Builtin {
+enum BuiltinHook {
     ReadCache,
 }
 

@@ -13,33 +13,33 @@ use toolhost_contract::profile::Profile;
 use toolhost_contract::{LimitsTable, PluginName, ToolName};
 
 mod ab_test;
-mod beyond;
 mod expand;
+mod external_access;
 mod file;
-mod foreign;
-mod form;
 #[cfg(test)]
 mod fuzz;
 mod hook;
+mod key_case;
 mod mcp;
+mod other_systems;
 mod policy;
+mod positions;
 mod read;
-mod rules;
-mod spelling;
+mod rule_text;
 mod tools;
 mod values;
 
 pub use ab_test::AbTestTable;
-pub use beyond::{Beyond, Program};
-pub use expand::expand;
-pub use foreign::{McpServer, Secret, WebSearch};
-pub use form::Form;
-pub use hook::{HookTable, OnFailure, Who};
+pub use expand::expand_variables;
+pub use external_access::{ExternalAccess, ProgramName};
+pub use hook::{HookTable, HookTarget, OnFailure};
 pub use mcp::McpTable;
+pub use other_systems::{McpServer, Secret, WebSearch};
 pub use policy::{ImportKind, PermissionTable, PolicyTable};
 #[cfg(test)]
 pub use read::parse;
-pub use read::{Format, read, text_of, value_of};
+pub use read::{FileFormat, parse_value, read, read_trusted};
+pub use rule_text::RuleText;
 pub use tools::ToolTable;
 pub use values::{Bound, Durability, OnDuplicate, PathEntry, UseTools, Variable};
 
@@ -63,7 +63,7 @@ pub struct Config {
     /// Every `[[rule]]`.
     pub rules: Vec<RuleSpec>,
     /// The rules as written, until they are parsed into `rules`.
-    raw_rules: Vec<Value>,
+    unparsed_rules: Vec<Value>,
     pub hooks: Vec<HookTable>,
     pub ab_tests: Vec<AbTestTable>,
     pub tools: BTreeMap<ToolName, ToolTable>,
@@ -73,7 +73,7 @@ pub struct Config {
     pub retention: RetentionTable,
     pub web_search: Option<WebSearch>,
     pub mcp: McpTable,
-    pub beyond: Beyond,
+    pub external_access: ExternalAccess,
     pub profile: Option<Profile>,
     /// By name.
     pub mcp_servers: BTreeMap<String, McpServer>,

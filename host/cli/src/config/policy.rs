@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use toolhost_contract::Mode;
 use toolhost_contract::policy::OnHeadlessAsk;
 
-use super::{Form, values};
+use super::{RuleText, values};
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -16,9 +16,9 @@ pub struct PolicyTable {
     pub on_headless_ask: Option<OnHeadlessAsk>,
     pub disable_yolo: bool,
     pub disable_always_allow: bool,
-    pub allow: Vec<Form>,
-    pub ask: Vec<Form>,
-    pub deny: Vec<Form>,
+    pub allow: Vec<RuleText>,
+    pub ask: Vec<RuleText>,
+    pub deny: Vec<RuleText>,
     /// Paths whose changes need approval even where edits are allowed, in addition to the built-in ones.
     pub protected: Vec<String>,
     /// Directory for plans, writable in mode `plan`.
@@ -51,15 +51,15 @@ pub enum ImportKind {
 pub struct PermissionTable {
     #[serde(deserialize_with = "values::text")]
     pub mode: Option<Mode>,
-    pub require_approval_tools: Vec<Form>,
-    pub auto_allow_tools: Vec<Form>,
-    pub auto_deny_tools: Vec<Form>,
+    pub require_approval_tools: Vec<RuleText>,
+    pub auto_allow_tools: Vec<RuleText>,
+    pub auto_deny_tools: Vec<RuleText>,
 }
 
 impl PermissionTable {
     /// The table in Kode's format, for the importer.
     pub fn to_value(&self) -> Value {
-        let texts = |forms: &[Form]| {
+        let texts = |forms: &[RuleText]| {
             forms
                 .iter()
                 .map(|form| json!(form.as_str()))

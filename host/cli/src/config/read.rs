@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use toolhost_contract::explain;
 use toolhost_contract::manifest::line_of;
+use toolhost_contract::serde_errors;
 use toolhost_hostfiles::open_regular;
 
-use super::file::File;
-use super::{Config, rules, spelling};
+use super::file::ConfigFile;
+use super::{Config, key_case, positions};
 
 const MAX_BYTES: u64 = 1 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum FileFormat {
     Toml,
     Yaml,
     Json,
 }
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{message}", place(file, *line))]
+#[error("{}{message}", position_prefix(file, *line))]
 pub struct ConfigError {
     pub file: PathBuf,
     pub line: Option<usize>,
@@ -31,7 +31,7 @@ pub struct ConfigError {
 }
 
 /// The prefix of a message; empty if the message contains its position.
-fn place(file: &Path, line: Option<usize>) -> String {
+fn position_prefix(file: &Path, line: Option<usize>) -> String {
     match line {
         Some(line) => format!("{}:{line}: ", file.display()),
         None if file.as_os_str().is_empty() => String::new(),
@@ -39,12 +39,12 @@ fn place(file: &Path, line: Option<usize>) -> String {
     }
 }
 
-impl Format {
-    fn of(file: &Path) -> Result<Self, ConfigError> {
+impl FileFormat {
+    fn from_extension(file: &Path) -> Result<Self, ConfigError> {
         match file.extension().and_then(|extension| extension.to_str()) {
-            Some("toml") => Ok(Format::Toml),
-            Some("yaml" | "yml") => Ok(Format::Yaml),
-            Some("json") => Ok(Format::Json),
+            Some("toml") => Ok(FileFormat::Toml),
+            Some("yaml" | "yml") => Ok(FileFormat::Yaml),
+            Some("json") => Ok(FileFormat::Json),
             _ => Err(ConfigError {
                 file: file.to_owned(),
                 line: None,
@@ -56,12 +56,12 @@ impl Format {
 }
 
 pub fn read(file: &Path) -> Result<Config, ConfigError> {
-    let format = Format::of(file)?;
-    parse(file, format, &text_of(file)?)
+    let format = FileFormat::from_extension(file)?;
+    parse(file, format, &read_trusted(file)?)
 }
 
 /// Reads a file that grants permissions. The file must belong to the user or root and must not be world-writable.
-pub fn text_of(file: &Path) -> Result<String, ConfigError> {
+pub fn read_trusted(file: &Path) -> Result<String, ConfigError> {
     let wrong = |message: String| ConfigError {
         file: file.to_owned(),
         line: None,
@@ -96,12 +96,12 @@ pub fn text_of(file: &Path) -> Result<String, ConfigError> {
 }
 
 /// Parses a file of another system without validating its keys.
-pub fn value_of(file: &Path, text: &str) -> Result<Value, ConfigError> {
+pub fn parse_value(file: &Path, text: &str) -> Result<Value, ConfigError> {
     let text = if text.trim().is_empty() { "{}" } else { text };
-    deserialize(file, Format::of(file)?, text)
+    deserialize(file, FileFormat::from_extension(file)?, text)
 }
 
-pub fn parse(file: &Path, format: Format, text: &str) -> Result<Config, ConfigError> {
+pub fn parse(file: &Path, format: FileFormat, text: &str) -> Result<Config, ConfigError> {
     let wrong = |message: String| ConfigError {
         file: file.to_owned(),
         line: None,
@@ -111,9 +111,9 @@ pub fn parse(file: &Path, format: Format, text: &str) -> Result<Config, ConfigEr
     if text.trim().is_empty() {
         return Ok(Config::default());
     }
-    let spelling::Any(read) = deserialize::<spelling::Any<File>>(file, format, text)?;
-    let mut config = read.settle().map_err(wrong)?;
-    rules::place(&mut config, file, format, text).map_err(|message| ConfigError {
+    let key_case::AnyCase(read) = deserialize::<key_case::AnyCase<ConfigFile>>(file, format, text)?;
+    let mut config = read.into_config().map_err(wrong)?;
+    positions::add_positions(&mut config, file, format, text).map_err(|message| ConfigError {
         file: PathBuf::new(),
         line: None,
         message,
@@ -123,22 +123,22 @@ pub fn parse(file: &Path, format: Format, text: &str) -> Result<Config, ConfigEr
 
 fn deserialize<T: DeserializeOwned>(
     file: &Path,
-    format: Format,
+    format: FileFormat,
     text: &str,
 ) -> Result<T, ConfigError> {
     let (line, message) = match format {
-        Format::Toml => match toml::from_str(text) {
+        FileFormat::Toml => match toml::from_str(text) {
             Ok(config) => return Ok(config),
             Err(error) => (
                 error.span().map(|span| line_of(text, span.start)),
                 error.message().to_owned(),
             ),
         },
-        Format::Yaml => match serde_saphyr::from_str(text) {
+        FileFormat::Yaml => match serde_saphyr::from_str(text) {
             Ok(config) => return Ok(config),
             Err(error) => yaml_error(&error),
         },
-        Format::Json => match serde_json::from_str(text) {
+        FileFormat::Json => match serde_json::from_str(text) {
             Ok(config) => return Ok(config),
             Err(error) => {
                 let message = error.to_string();
@@ -153,7 +153,7 @@ fn deserialize<T: DeserializeOwned>(
     Err(ConfigError {
         file: file.to_owned(),
         line,
-        message: explain::serde(&message),
+        message: serde_errors::describe_serde_error(&message),
     })
 }
 

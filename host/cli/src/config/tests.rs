@@ -4,38 +4,38 @@ use std::path::Path;
 
 use expect_test::{Expect, expect};
 use toolhost_contract::Access;
-use toolhost_contract::policy::Source;
+use toolhost_contract::policy::RuleSource;
 
-use super::{Config, Format, UseTools, parse};
+use super::{Config, FileFormat, UseTools, parse};
 
 mod foreign;
 mod hooks;
 mod policy;
 mod versions;
 
-fn good(format: Format, text: &str) -> Config {
+fn parse_ok(format: FileFormat, text: &str) -> Config {
     let mut config = parse(Path::new("toolhost"), format, text)
         .unwrap_or_else(|error| panic!("{error}\n{text}"));
     // Only TOML provides the positions of rules.
     for rule in &mut config.rules {
-        rule.source = Source::default();
+        rule.source = RuleSource::default();
     }
     config
 }
 
-fn wrong(format: Format, text: &str) -> String {
+fn parse_error(format: FileFormat, text: &str) -> String {
     let name = match format {
-        Format::Toml => "toolhost.toml",
-        Format::Yaml => "toolhost.yaml",
-        Format::Json => "toolhost.json",
+        FileFormat::Toml => "toolhost.toml",
+        FileFormat::Yaml => "toolhost.yaml",
+        FileFormat::Json => "toolhost.json",
     };
     parse(Path::new(name), format, text)
         .unwrap_err()
         .to_string()
 }
 
-fn check_error(format: Format, text: &str, expect: &Expect) {
-    expect.assert_eq(&wrong(format, text));
+fn check_error(format: FileFormat, text: &str, expect: &Expect) {
+    expect.assert_eq(&parse_error(format, text));
 }
 
 const TOML: &str = r#"
@@ -120,10 +120,10 @@ const JSON: &str = r#"{
 }"#;
 
 #[test]
-fn three_formats_say_the_same() {
-    let config = good(Format::Toml, TOML);
-    assert_eq!(config, good(Format::Yaml, YAML));
-    assert_eq!(config, good(Format::Json, JSON));
+fn equivalent_files_in_all_formats_parse_equally() {
+    let config = parse_ok(FileFormat::Toml, TOML);
+    assert_eq!(config, parse_ok(FileFormat::Yaml, YAML));
+    assert_eq!(config, parse_ok(FileFormat::Json, JSON));
     let paths: Vec<_> = config
         .allowed_paths
         .iter()
@@ -141,7 +141,7 @@ fn three_formats_say_the_same() {
 }
 
 #[test]
-fn the_examples_of_the_documentation_are_read_without_an_error() {
+fn examples_of_the_documentation_are_valid() {
     let pages = [
         include_str!("../../../../docs/configuration.md"),
         include_str!("../../../../docs/permissions.md"),
@@ -150,9 +150,9 @@ fn the_examples_of_the_documentation_are_read_without_an_error() {
     ];
     let mut count = 0;
     for (kind, format) in [
-        ("toml", Format::Toml),
-        ("yaml", Format::Yaml),
-        ("json", Format::Json),
+        ("toml", FileFormat::Toml),
+        ("yaml", FileFormat::Yaml),
+        ("json", FileFormat::Json),
     ] {
         let start = format!("```{kind}\n");
         let blocks = pages
@@ -160,7 +160,7 @@ fn the_examples_of_the_documentation_are_read_without_an_error() {
             .flat_map(|page| page.split(start.as_str()).skip(1));
         for block in blocks {
             let text = block.split("```").next().unwrap();
-            good(format, text);
+            parse_ok(format, text);
             count += 1;
         }
     }
@@ -170,160 +170,160 @@ fn the_examples_of_the_documentation_are_read_without_an_error() {
 #[test]
 fn an_empty_file_configures_nothing() {
     for (format, text) in [
-        (Format::Toml, ""),
-        (Format::Yaml, "\n"),
-        (Format::Yaml, "# nothing yet\n"),
-        (Format::Json, "{}"),
+        (FileFormat::Toml, ""),
+        (FileFormat::Yaml, "\n"),
+        (FileFormat::Yaml, "# nothing yet\n"),
+        (FileFormat::Json, "{}"),
     ] {
-        assert_eq!(good(format, text), Config::default());
+        assert_eq!(parse_ok(format, text), Config::default());
     }
 }
 
 #[test]
-fn use_tools_takes_a_list_too() {
-    let config = good(Format::Toml, "use_tools = [\"grep\", \"glob\"]");
+fn use_tools_accepts_a_list() {
+    let config = parse_ok(FileFormat::Toml, "use_tools = [\"grep\", \"glob\"]");
     assert!(matches!(config.use_tools, Some(UseTools::Only(names)) if names.len() == 2));
 }
 
 #[test]
 fn an_unknown_key_is_an_error_with_its_line_and_the_nearest_name() {
     check_error(
-        Format::Toml,
+        FileFormat::Toml,
         "\nallowed_path = []\n",
         &expect!["toolhost.toml:2: unknown key `allowed_path`; did you mean `allowed_paths`?"],
     );
     check_error(
-        Format::Yaml,
+        FileFormat::Yaml,
         "\nallowed_path: []\n",
         &expect!["toolhost.yaml:2: unknown key `allowed_path`; did you mean `allowed_paths`?"],
     );
     check_error(
-        Format::Json,
+        FileFormat::Json,
         "{\n\"allowed_path\": []\n}",
         &expect!["toolhost.json:2: unknown key `allowed_path`; did you mean `allowed_paths`?"],
     );
     check_error(
-        Format::Toml,
+        FileFormat::Toml,
         "[tools.grep]\ntimout = \"5s\"\n",
         &expect!["toolhost.toml:2: unknown key `timout`; did you mean `timeout`?"],
     );
     check_error(
-        Format::Yaml,
+        FileFormat::Yaml,
         "plugin:\n  files:\n    memory: 5\n",
         &expect![
             "toolhost.yaml:3: unknown key `memory`; expected one of: allowed_paths, env, limits"
         ],
     );
     check_error(
-        Format::Toml,
+        FileFormat::Toml,
         "allowed_paths = [\n  { pth = \"x\" },\n]\n",
         &expect!["toolhost.toml:2: unknown key `pth`; did you mean `path`?"],
     );
     check_error(
-        Format::Json,
+        FileFormat::Json,
         "{\"on_duplicate\": \"replce\"}",
         &expect!["toolhost.json:1: unknown value `replce`; did you mean `replace`?"],
     );
 }
 
 #[test]
-fn a_value_of_another_kind_is_told_in_the_words_of_the_file() {
+fn a_type_mismatch_is_reported_in_terms_of_the_file() {
     for (format, text, told) in [
         (
-            Format::Toml,
+            FileFormat::Toml,
             "allowed_paths = \"src\"\n",
             "toolhost.toml:1: expected a list, found the string \"src\"; write `[\"src\"]`",
         ),
         (
-            Format::Json,
+            FileFormat::Json,
             "{\"plugins\": 3}",
             "toolhost.json:1: expected a list, found the number 3",
         ),
         (
-            Format::Yaml,
+            FileFormat::Yaml,
             "env: []\nplugins: 3\n",
             "toolhost.yaml:2: expected a list",
         ),
         (
-            Format::Yaml,
+            FileFormat::Yaml,
             "tools: [1]\n",
             "toolhost.yaml:1: expected a table",
         ),
         (
-            Format::Yaml,
+            FileFormat::Yaml,
             "mcp:\n  ask: perhaps\n",
             "toolhost.yaml:2: expected `true` or `false`",
         ),
         (
-            Format::Toml,
+            FileFormat::Toml,
             "[[rule]]\ntool = 3\ndecision = \"allow\"\n",
             "toolhost.toml:2:8: error: expected a string or a list of strings",
         ),
     ] {
-        assert_eq!(wrong(format, text).lines().next(), Some(told));
+        assert_eq!(parse_error(format, text).lines().next(), Some(told));
     }
 }
 
 #[test]
-fn a_wrong_value_is_an_error_with_its_line() {
+fn an_invalid_value_is_an_error_with_its_line() {
     check_error(
-        Format::Toml,
+        FileFormat::Toml,
         "timeout = 30\n",
         &expect![[r#"toolhost.toml:1: expected a duration such as "30s", found the number 30"#]],
     );
     check_error(
-        Format::Toml,
+        FileFormat::Toml,
         "env = []\ntimeout = \"30\"\n",
         &expect!["toolhost.toml:2: `30` is not a duration such as `500ms` or `30s`"],
     );
     check_error(
-        Format::Yaml,
+        FileFormat::Yaml,
         "env: []\ntimeout: thirty\n",
         &expect!["toolhost.yaml:2: `thirty` is not a duration such as `500ms` or `30s`"],
     );
     check_error(
-        Format::Json,
+        FileFormat::Json,
         "{\n\"concurrency\": 0}",
         &expect!["toolhost.json:2: expected a positive integer, found the number 0"],
     );
     check_error(
-        Format::Toml,
+        FileFormat::Toml,
         "[policy]\ndeny = [\"Files/\"]\n",
         &expect!["toolhost.toml:2: `Files/` is not a name; write `plugin/tool` or `plugin/*`"],
     );
     check_error(
-        Format::Yaml,
+        FileFormat::Yaml,
         "policy:\n  deny:\n    - a b\n",
         &expect![
             "toolhost.yaml:3: `a b` is not a tool name; write one such as `read_file`, `plugin/tool` or `Bash(git *)`"
         ],
     );
     check_error(
-        Format::Toml,
+        FileFormat::Toml,
         "env = [\"AWS_*\"]\n",
         &expect![
             "toolhost.toml:1: `AWS_*` is not a variable name; wildcards and values are not accepted"
         ],
     );
     check_error(
-        Format::Toml,
+        FileFormat::Toml,
         "allowed_paths = [{ path = \"x\", access = \"rwx\" }]\n",
         &expect!["toolhost.toml:1: `rwx` is not an access mode; use `ro` or `rw`"],
     );
     check_error(
-        Format::Toml,
+        FileFormat::Toml,
         "allowed_paths = [{ path = \"x\", guest = \"../y\" }]\n",
         &expect!["toolhost.toml:1: `../y` is not a valid guest path such as `/data`"],
     );
     check_error(
-        Format::Toml,
+        FileFormat::Toml,
         "allowed_paths = [5]\n",
         &expect![[
             r#"toolhost.toml:1: expected a path such as "src" or "data:rw", or a table { path, access, guest, exclude }, found the number 5"#
         ]],
     );
     check_error(
-        Format::Toml,
+        FileFormat::Toml,
         "[tools.Grep]\nenabled = true\n",
         &expect![
             "toolhost.toml:1: tool name `Grep` is not valid: a lower-case letter followed by up to 63 lower-case letters, digits or underscores"
@@ -332,48 +332,48 @@ fn a_wrong_value_is_an_error_with_its_line() {
 }
 
 #[test]
-fn a_key_written_twice_is_an_error() {
+fn a_duplicate_key_is_an_error() {
     check_error(
-        Format::Toml,
+        FileFormat::Toml,
         "timeout = \"1s\"\ntimeout = \"2s\"\n",
         &expect!["toolhost.toml:2: duplicate key"],
     );
     check_error(
-        Format::Yaml,
+        FileFormat::Yaml,
         "timeout: 1s\ntimeout: 2s\n",
         &expect!["toolhost.yaml:2: duplicate key `timeout`; keep one"],
     );
     check_error(
-        Format::Json,
+        FileFormat::Json,
         "{\"timeout\": \"1s\",\n\"timeout\": \"2s\"}",
         &expect!["toolhost.json:2: duplicate key `timeout`; keep one"],
     );
     check_error(
-        Format::Json,
+        FileFormat::Json,
         "{\"tools\": {\"a\": {},\n\"a\": {}}}",
         &expect!["toolhost.json:2: duplicate key `a`; keep one"],
     );
     check_error(
-        Format::Json,
+        FileFormat::Json,
         "{\"use_tools\": {\"a\": false,\n\"a\": true}}",
         &expect!["toolhost.json:2: duplicate key `a`; keep one"],
     );
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error() {
+fn a_syntax_error_is_reported() {
     check_error(
-        Format::Toml,
+        FileFormat::Toml,
         "timeout = \n",
         &expect!["toolhost.toml:1: string values must be quoted, expected literal string"],
     );
     check_error(
-        Format::Yaml,
+        FileFormat::Yaml,
         "timeout: [\n",
         &expect!["toolhost.yaml:1: expected string scalar"],
     );
     check_error(
-        Format::Json,
+        FileFormat::Json,
         "{\"timeout\"",
         &expect!["toolhost.json:1: EOF while parsing an object"],
     );

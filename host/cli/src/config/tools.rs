@@ -10,9 +10,9 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use toolhost_contract::{ToolName, VersionReq, text};
 
-use super::foreign::{McpServers, WebSearch};
+use super::other_systems::{McpServers, WebSearch};
 use super::values::{self, Milliseconds};
-use super::{PathEntry, UseTools, spelling};
+use super::{PathEntry, UseTools, key_case};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolsTable {
@@ -39,7 +39,7 @@ pub struct ToolTable {
 }
 
 /// A key of `[tools]`.
-enum Key {
+enum ToolsKey {
     Timeout,
     MaxConcurrent,
     AllowedPaths,
@@ -51,35 +51,35 @@ enum Key {
     Tool(ToolName),
 }
 
-impl Key {
+impl ToolsKey {
     /// A table named `web_search` or `mcp_servers` configures a tool; as settings these two are only recognized in
     /// `camelCase`. The other settings are not tables, so a table with such a name is rejected.
-    fn of(word: &str) -> Result<Self, String> {
+    fn parse(word: &str) -> Result<Self, String> {
         Ok(match word {
-            "timeout" | "timeoutMs" | "timeout_ms" => Key::Timeout,
-            "maxConcurrent" | "max_concurrent" => Key::MaxConcurrent,
-            "allowedPaths" | "allowed_paths" => Key::AllowedPaths,
-            "useTools" | "use_tools" => Key::UseTools,
-            "webSearch" => Key::WebSearch,
-            "mcpServers" => Key::McpServers,
-            "discoveryCommand" | "discovery_command" => Key::DiscoveryCommand,
-            "callCommand" | "call_command" => Key::CallCommand,
-            word => Key::Tool(ToolName::parse(word).map_err(|error| error.to_string())?),
+            "timeout" | "timeoutMs" | "timeout_ms" => ToolsKey::Timeout,
+            "maxConcurrent" | "max_concurrent" => ToolsKey::MaxConcurrent,
+            "allowedPaths" | "allowed_paths" => ToolsKey::AllowedPaths,
+            "useTools" | "use_tools" => ToolsKey::UseTools,
+            "webSearch" => ToolsKey::WebSearch,
+            "mcpServers" => ToolsKey::McpServers,
+            "discoveryCommand" | "discovery_command" => ToolsKey::DiscoveryCommand,
+            "callCommand" | "call_command" => ToolsKey::CallCommand,
+            word => ToolsKey::Tool(ToolName::parse(word).map_err(|error| error.to_string())?),
         })
     }
 
     /// An id that all spellings of a key share.
     fn id(&self) -> u8 {
         match self {
-            Key::Timeout => 0,
-            Key::MaxConcurrent => 1,
-            Key::AllowedPaths => 2,
-            Key::UseTools => 3,
-            Key::WebSearch => 4,
-            Key::McpServers => 5,
-            Key::DiscoveryCommand => 6,
-            Key::CallCommand => 7,
-            Key::Tool(_) => 8,
+            ToolsKey::Timeout => 0,
+            ToolsKey::MaxConcurrent => 1,
+            ToolsKey::AllowedPaths => 2,
+            ToolsKey::UseTools => 3,
+            ToolsKey::WebSearch => 4,
+            ToolsKey::McpServers => 5,
+            ToolsKey::DiscoveryCommand => 6,
+            ToolsKey::CallCommand => 7,
+            ToolsKey::Tool(_) => 8,
         }
     }
 }
@@ -99,26 +99,30 @@ impl<'de> Deserialize<'de> for ToolsTable {
                 let mut seen: Vec<(u8, String)> = Vec::new();
                 while let Some((key, word)) = map.next_key_seed(KeySeed { seen: &seen })? {
                     match &key {
-                        Key::Timeout => {
+                        ToolsKey::Timeout => {
                             let time: Milliseconds = setting(&mut map, &word)?;
                             table.timeout = Some(time.0);
                         }
-                        Key::MaxConcurrent => {
+                        ToolsKey::MaxConcurrent => {
                             table.max_concurrent = Some(setting(&mut map, &word)?);
                         }
-                        Key::AllowedPaths => table.allowed_paths = Some(setting(&mut map, &word)?),
+                        ToolsKey::AllowedPaths => {
+                            table.allowed_paths = Some(setting(&mut map, &word)?)
+                        }
                         // May be a table, whose members are booleans, unlike those of a tool.
-                        Key::UseTools => table.use_tools = Some(map.next_value()?),
-                        Key::WebSearch => {
-                            let spelling::Any(search) = map.next_value()?;
+                        ToolsKey::UseTools => table.use_tools = Some(map.next_value()?),
+                        ToolsKey::WebSearch => {
+                            let key_case::AnyCase(search) = map.next_value()?;
                             table.web_search = Some(search);
                         }
-                        Key::McpServers => table.mcp_servers = Some(map.next_value()?),
-                        Key::DiscoveryCommand => {
+                        ToolsKey::McpServers => table.mcp_servers = Some(map.next_value()?),
+                        ToolsKey::DiscoveryCommand => {
                             table.discovery_command = Some(setting(&mut map, &word)?);
                         }
-                        Key::CallCommand => table.call_command = Some(setting(&mut map, &word)?),
-                        Key::Tool(name) => {
+                        ToolsKey::CallCommand => {
+                            table.call_command = Some(setting(&mut map, &word)?)
+                        }
+                        ToolsKey::Tool(name) => {
                             table.by_name.insert(name.clone(), map.next_value()?);
                         }
                     }
@@ -136,15 +140,15 @@ struct KeySeed<'a> {
 }
 
 impl<'de> DeserializeSeed<'de> for KeySeed<'_> {
-    type Value = (Key, String);
+    type Value = (ToolsKey, String);
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         let word = String::deserialize(deserializer)?;
-        let key = Key::of(&word).map_err(D::Error::custom)?;
-        let tool = matches!(key, Key::Tool(_));
+        let key = ToolsKey::parse(&word).map_err(D::Error::custom)?;
+        let tool = matches!(key, ToolsKey::Tool(_));
         let same = |(id, other): &&(u8, String)| *id == key.id() && (!tool || *other == word);
         if let Some((_, first)) = self.seen.iter().find(same) {
-            return Err(D::Error::custom(spelling::twice(first, &word)));
+            return Err(D::Error::custom(key_case::duplicate_message(first, &word)));
         }
         Ok((key, word))
     }
@@ -155,18 +159,18 @@ fn setting<'de, M: MapAccess<'de>, T: Deserialize<'de>>(
     map: &mut M,
     key: &str,
 ) -> Result<T, M::Error> {
-    map.next_value_seed(NoTable {
+    map.next_value_seed(NonTable {
         key,
         value: PhantomData,
     })
 }
 
-struct NoTable<'a, T> {
+struct NonTable<'a, T> {
     key: &'a str,
     value: PhantomData<T>,
 }
 
-impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for NoTable<'_, T> {
+impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for NonTable<'_, T> {
     type Value = T;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
@@ -174,7 +178,7 @@ impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for NoTable<'_, T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for NoTable<'_, T> {
+impl<'de, T: Deserialize<'de>> Visitor<'de> for NonTable<'_, T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -206,7 +210,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for NoTable<'_, T> {
     }
 
     fn visit_map<M: MapAccess<'de>>(self, _: M) -> Result<T, M::Error> {
-        let key = text::inline(self.key, 40);
+        let key = text::escape_line(self.key, 40);
         Err(M::Error::custom(format!(
             "`{key}` under `tools` is a setting, so a tool of that name cannot be configured here; use `use_tools` and \
              `[plugin.NAME]`"

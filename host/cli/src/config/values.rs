@@ -55,7 +55,7 @@ impl FromStr for PathEntry {
 #[serde(deny_unknown_fields)]
 struct PathTable {
     path: String,
-    access: Option<Text<Access>>,
+    access: Option<FromText<Access>>,
     guest: Option<GuestName>,
     #[serde(default)]
     dangerous: bool,
@@ -106,7 +106,7 @@ impl<'de> Deserialize<'de> for GuestName {
         match name.strip_prefix('/') {
             Some(rest) if rest.split('/').all(plain) => Ok(Self(name)),
             _ => {
-                let shown = text::inline(&name, 80);
+                let shown = text::escape_line(&name, 80);
                 Err(D::Error::custom(format!(
                     "`{shown}` is not a valid guest path such as `/data`"
                 )))
@@ -116,13 +116,13 @@ impl<'de> Deserialize<'de> for GuestName {
 }
 
 /// Deserializes any type that implements [`FromStr`].
-struct Text<T>(T);
+struct FromText<T>(T);
 
-impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for FromText<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?
             .parse()
-            .map(Text)
+            .map(FromText)
             .map_err(D::Error::custom)
     }
 }
@@ -152,7 +152,7 @@ impl FromStr for Variable {
         if fits {
             Ok(Self(name.to_owned()))
         } else {
-            let shown = text::inline(name, 80);
+            let shown = text::escape_line(name, 80);
             Err(format!(
                 "`{shown}` is not a variable name; wildcards and values are not accepted"
             ))
@@ -162,7 +162,7 @@ impl FromStr for Variable {
 
 impl<'de> Deserialize<'de> for Variable {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Text::deserialize(deserializer).map(|text| text.0)
+        FromText::deserialize(deserializer).map(|text| text.0)
     }
 }
 
@@ -203,7 +203,7 @@ impl<'de> Deserialize<'de> for UseTools {
             }
 
             fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<UseTools, M::Error> {
-                unique(MapAccessDeserializer::new(map)).map(UseTools::Switches)
+                unique_map(MapAccessDeserializer::new(map)).map(UseTools::Switches)
             }
         }
         deserializer.deserialize_any(Either)
@@ -214,14 +214,14 @@ impl<'de> Deserialize<'de> for UseTools {
 pub fn text<'de, D: Deserializer<'de>, T: FromStr<Err: fmt::Display>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
-    Text::deserialize(deserializer).map(|text| Some(text.0))
+    FromText::deserialize(deserializer).map(|text| Some(text.0))
 }
 
 /// Deserializes a list of values from strings.
 pub fn text_list<'de, D: Deserializer<'de>, T: FromStr<Err: fmt::Display>>(
     deserializer: D,
 ) -> Result<Option<Vec<T>>, D::Error> {
-    let items = Vec::<Text<T>>::deserialize(deserializer)?;
+    let items = Vec::<FromText<T>>::deserialize(deserializer)?;
     Ok(Some(items.into_iter().map(|item| item.0).collect()))
 }
 
@@ -328,12 +328,12 @@ pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Dur
 }
 
 pub fn profile<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Profile>, D::Error> {
-    Text::deserialize(deserializer).map(|text: Text<Profile>| Some(text.0))
+    FromText::deserialize(deserializer).map(|text: FromText<Profile>| Some(text.0))
 }
 
 /// Deserializes a map and rejects duplicate keys. JSON parsers would use the last value, so a second `"enabled": true`
 /// further down could override the first.
-pub fn unique<'de, D, K, V>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
+pub fn unique_map<'de, D, K, V>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
 where
     D: Deserializer<'de>,
     K: Deserialize<'de> + Ord + fmt::Display,

@@ -37,7 +37,7 @@ fn check(words: &[&str], expect: &Expect) {
 }
 
 #[test]
-fn the_schema_says_what_a_word_means() {
+fn the_schema_determines_the_type_of_a_value() {
     check(&[], &expect!["{}"]);
     check(
         &["path=5", "depth=5", "ratio=0.5", "all=true"],
@@ -61,7 +61,7 @@ fn the_schema_says_what_a_word_means() {
 }
 
 #[test]
-fn json_is_taken_as_it_is() {
+fn json_values_are_passed_unchanged() {
     check(
         &["path:=\"x\"", "either:=7", "names:=[]"],
         &expect![[r#"{"path":"x","either":7,"names":[]}"#]],
@@ -74,7 +74,7 @@ fn json_is_taken_as_it_is() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_value() {
+fn errors_state_the_value() {
     check(
         &["path"],
         &expect!["error: `path` is not `key=value`; use `key=value`, `key:=JSON` or a JSON object"],
@@ -122,13 +122,13 @@ fn what_is_wrong_is_said_with_its_value() {
 }
 
 #[test]
-fn a_long_input_is_not_read_to_its_end() {
+fn an_overlong_input_is_not_read_completely() {
     let endless = format!("{{\"x\": \"{}", "a".repeat(1000));
     expect!["error: the input is longer than 64 bytes"].assert_eq(&parse_words(&["-"], &endless));
 }
 
 #[test]
-fn without_a_schema_everything_is_text() {
+fn without_a_schema_all_values_are_strings() {
     let input = parse(&["n=5".to_owned()], None, std::io::empty(), 64).unwrap();
     assert_eq!(input, json!({"n": "5"}));
 }

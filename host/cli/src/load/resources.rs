@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 use toolhost_contract::{BoxFuture, Failure, Part, text};
 use toolhost_kernel::Resources;
-use toolhost_mcp_client::Shared;
+use toolhost_mcp_client::ServerShared;
 
 use super::servers::Servers;
 
 /// The resources of all servers. The kernel holds it before any server is started.
 #[derive(Default)]
 pub struct ServerResources {
-    servers: Mutex<Vec<Arc<Shared>>>,
+    servers: Mutex<Vec<Arc<ServerShared>>>,
 }
 
 impl ServerResources {
@@ -20,12 +20,12 @@ impl ServerResources {
         *self.lock() = servers.started().map(Arc::clone).collect();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Shared>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<ServerShared>>> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The named server, or all of them.
-    fn chosen(&self, server: Option<&str>) -> Result<Vec<Arc<Shared>>, Failure> {
+    fn select(&self, server: Option<&str>) -> Result<Vec<Arc<ServerShared>>, Failure> {
         let all = self.lock().clone();
         let Some(name) = server.filter(|_| !all.is_empty()) else {
             return Ok(all);
@@ -42,7 +42,7 @@ impl ServerResources {
                 "mcp_server_unavailable",
                 format!(
                     "no server `{}` is connected; connected servers: {names}",
-                    text::inline(name, 80)
+                    text::escape_line(name, 80)
                 ),
             ));
         }
@@ -53,7 +53,7 @@ impl ServerResources {
 impl Resources for ServerResources {
     fn list(&self, server: Option<String>) -> BoxFuture<'_, Result<Value, Failure>> {
         Box::pin(async move {
-            let chosen = self.chosen(server.as_deref())?;
+            let chosen = self.select(server.as_deref())?;
             let mut all = Vec::new();
             for one in chosen {
                 match one.resources().await {
@@ -73,12 +73,12 @@ impl Resources for ServerResources {
         server: Option<String>,
     ) -> BoxFuture<'_, Result<Vec<Part>, Failure>> {
         Box::pin(async move {
-            let chosen = self.chosen(server.as_deref())?;
+            let chosen = self.select(server.as_deref())?;
             let mut said = Failure::new(
                 "mcp_resource_not_found",
                 format!(
                     "resource `{}` not found on any server",
-                    text::inline(&uri, 200)
+                    text::escape_line(&uri, 200)
                 ),
             );
             for one in chosen {

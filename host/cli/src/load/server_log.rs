@@ -7,12 +7,12 @@ use std::sync::{Mutex, PoisonError};
 
 use toolhost_mcp_client::{private_file, private_folder};
 
-const MOST: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// The log of one server's output. Write errors are ignored, because the log is not essential.
-pub struct ServerLog(Option<Mutex<Open>>);
+pub struct ServerLog(Option<Mutex<OpenLog>>);
 
-struct Open {
+struct OpenLog {
     path: PathBuf,
     file: File,
     size: u64,
@@ -24,21 +24,21 @@ impl ServerLog {
             let folder = folder?;
             private_folder(folder).ok()?;
             let path = folder.join(format!("{server}.log"));
-            let file = private_file(&mut appending(), &path).ok()?;
+            let file = private_file(&mut append_options(), &path).ok()?;
             let size = file.metadata().ok()?.len();
-            Some(Mutex::new(Open { path, file, size }))
+            Some(Mutex::new(OpenLog { path, file, size }))
         };
         Self(open())
     }
 
     /// Appends a line, which must be escaped and bounded already.
-    pub fn line(&self, line: &str) {
+    pub fn append(&self, line: &str) {
         let Some(open) = &self.0 else { return };
         let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.size > MOST {
+        if open.size > MAX_BYTES {
             let old = open.path.with_extension("log.1");
             let _ = fs::rename(&open.path, old);
-            if let Ok(file) = private_file(&mut appending(), &open.path) {
+            if let Ok(file) = private_file(&mut append_options(), &open.path) {
                 open.file = file;
                 open.size = 0;
             }
@@ -49,7 +49,7 @@ impl ServerLog {
     }
 }
 
-fn appending() -> OpenOptions {
+fn append_options() -> OpenOptions {
     let mut options = File::options();
     options.create(true).append(true);
     options
@@ -62,18 +62,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_wrote_is_for_its_owner_and_bounded() {
+    fn a_server_log_is_private_and_limited() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("logs");
         let log = ServerLog::open(Some(&folder), "one");
         let line = "x".repeat(64 << 10);
         for _ in 0..20 {
-            log.line(&line);
+            log.append(&line);
         }
         for (name, mode) in [("", 0o700), ("one.log", 0o600), ("one.log.1", 0o600)] {
             let found = folder.join(name).metadata().unwrap();
             assert_eq!(found.permissions().mode() & 0o777, mode, "{name}");
-            assert!(found.len() <= MOST + line.len() as u64 + 1, "{name}");
+            assert!(found.len() <= MAX_BYTES + line.len() as u64 + 1, "{name}");
         }
     }
 }

@@ -12,30 +12,31 @@ use tokio::time::{Instant, timeout_at};
 use toolhost_contract::{Descriptor, ToolName, text};
 use toolhost_kernel::{Kernel, PluginInfo, check_schemas};
 use toolhost_mcp_client::{
-    Approvals, Dial, DiscoveredTools, Ground, Judges, Listing, Logins, News, Server, ServerConfig,
-    ServerError, ServerTools, Shared, Stdio, Surroundings, Way, Web, plugin_name, private_folder,
+    Approvals, Dial, DiscoveredTools, DiscoveryContext, HttpDialer, Listing, ListingChecks,
+    LoginStore, Server, ServerConfig, ServerContext, ServerError, ServerEvent, ServerShared,
+    ServerTools, StdioDialer, TransportConfig, plugin_name, private_folder,
 };
 use toolhost_process::Launcher;
 
 use super::server_log::ServerLog;
-use super::server_notes::{Said, of_left_out};
-use crate::settings::{DiscoverySettings, ServerSettings, Settings};
+use super::server_messages::{MessageLimiter, left_out_message};
+use crate::settings::{CliSettings, DiscoverySettings, ServerSettings};
 use crate::terminal::note;
 
 /// How long to wait for servers to start. The tools of slower servers are registered later. MCP clients time out after
 /// 10 s or more.
-const STARTUP: Duration = Duration::from_secs(8);
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(8);
 /// The tag of tools that run outside the sandbox.
 pub const NOT_SANDBOXED: &str = "not sandboxed";
 
 /// A configured server and its state.
-pub struct Known {
+pub struct ConfiguredServer {
     pub name: String,
     pub settings: ServerSettings,
-    pub standing: Standing,
+    pub status: ServerStatus,
 }
 
-pub enum Standing {
+pub enum ServerStatus {
     Disabled,
     Broken(String),
     Unapproved,
@@ -45,28 +46,28 @@ pub enum Standing {
 /// All configured servers.
 #[derive(Default)]
 pub struct Servers {
-    pub known: Vec<Known>,
+    pub configured: Vec<ConfiguredServer>,
 }
 
 /// Stored data about servers. It is in the user's state directory, never in a project.
-pub struct Keep {
+pub struct ServerStorage {
     pub approvals: Arc<Approvals>,
-    pub logins: Option<Arc<Logins>>,
+    pub logins: Option<Arc<LoginStore>>,
     /// Directory for changes of tools that are too long for a terminal.
     pub changes: Option<PathBuf>,
     logs: Option<PathBuf>,
 }
 
-impl Keep {
-    pub fn of(settings: &Settings) -> Self {
+impl ServerStorage {
+    pub fn from_settings(settings: &CliSettings) -> Self {
         let state = settings
             .core
-            .places
+            .host_paths
             .state
             .as_ref()
             .map(|state| state.join("mcp"));
         let approvals = state.as_ref().map_or_else(Approvals::in_memory, |state| {
-            Approvals::at(state.join("approved"))
+            Approvals::in_folder(state.join("approved"))
         });
         // Restrict an existing directory to the user.
         if let Some(state) = state.as_ref().filter(|state| state.exists()) {
@@ -76,52 +77,57 @@ impl Keep {
             approvals: Arc::new(approvals),
             logins: state
                 .as_ref()
-                .map(|state| Arc::new(Logins::at(state.join("logins")))),
+                .map(|state| Arc::new(LoginStore::in_folder(state.join("logins")))),
             changes: state.as_ref().map(|state| state.join("changes")),
             logs: state.map(|state| state.join("logs")),
         }
     }
 }
 
-pub type Hear = dyn Fn(&Arc<Shared>, News) + Send + Sync;
+pub type OnServerEvent = dyn Fn(&Arc<ServerShared>, ServerEvent) + Send + Sync;
 
 impl Servers {
     /// Starts all servers that are enabled and approved.
-    pub fn start(settings: &Settings, keep: &Keep, hear: Arc<Hear>) -> Self {
+    pub fn start(settings: &CliSettings, keep: &ServerStorage, hear: Arc<OnServerEvent>) -> Self {
         let mut known = Vec::new();
         for server in &settings.servers {
             let standing = match &server.config {
-                _ if !server.enabled => Standing::Disabled,
-                Err(reason) => Standing::Broken(reason.clone()),
+                _ if !server.enabled => ServerStatus::Disabled,
+                Err(reason) => ServerStatus::Broken(reason.clone()),
                 Ok(config) => match keep.approvals.is_approved(&server.name, config.digest()) {
-                    Ok(true) => {
-                        Standing::Started(start(config.clone(), settings, keep, Arc::clone(&hear)))
-                    }
-                    Ok(false) => Standing::Unapproved,
-                    Err(error) => Standing::Broken(error.to_string()),
+                    Ok(true) => ServerStatus::Started(start(
+                        config.clone(),
+                        settings,
+                        keep,
+                        Arc::clone(&hear),
+                    )),
+                    Ok(false) => ServerStatus::Unapproved,
+                    Err(error) => ServerStatus::Broken(error.to_string()),
                 },
             };
-            known.push(Known {
+            known.push(ConfiguredServer {
                 name: server.name.clone(),
                 settings: server.clone(),
-                standing,
+                status: standing,
             });
         }
-        Self { known }
+        Self { configured: known }
     }
 
-    pub fn started(&self) -> impl Iterator<Item = &Arc<Shared>> {
-        self.known.iter().filter_map(|known| match &known.standing {
-            Standing::Started(server) => Some(server.shared()),
-            Standing::Disabled | Standing::Broken(_) | Standing::Unapproved => None,
-        })
+    pub fn started(&self) -> impl Iterator<Item = &Arc<ServerShared>> {
+        self.configured
+            .iter()
+            .filter_map(|known| match &known.status {
+                ServerStatus::Started(server) => Some(server.shared()),
+                ServerStatus::Disabled | ServerStatus::Broken(_) | ServerStatus::Unapproved => None,
+            })
     }
 
     /// Stops all servers concurrently and gracefully.
     pub async fn stop(self) {
         let mut stopping = tokio::task::JoinSet::new();
-        for known in self.known {
-            if let Standing::Started(server) = known.standing {
+        for known in self.configured {
+            if let ServerStatus::Started(server) = known.status {
                 stopping.spawn(server.stop());
             }
         }
@@ -129,28 +135,32 @@ impl Servers {
     }
 
     /// Reports servers that are broken, not approved or still starting.
-    pub fn notes(&self) {
-        for known in &self.known {
+    pub fn report(&self) {
+        for known in &self.configured {
             let name = &known.name;
-            match &known.standing {
-                Standing::Disabled => {}
-                Standing::Broken(reason) => note(&format!(
+            match &known.status {
+                ServerStatus::Disabled => {}
+                ServerStatus::Broken(reason) => note(&format!(
                     "error: server `{name}`: {}",
-                    text::block(reason, 1_000)
+                    text::escape_lines(reason, 1_000)
                 )),
-                Standing::Unapproved => {
-                    let shown = known.settings.config.as_ref().map(ServerConfig::shown);
+                ServerStatus::Unapproved => {
+                    let shown = known
+                        .settings
+                        .config
+                        .as_ref()
+                        .map(ServerConfig::description);
                     note(&format!(
                         "warning: server `{name}` is not started because it is not approved; approve it with `host mcp \
                          approve {name}`\n  {}",
                         shown.unwrap_or_default().replace('\n', "\n  ")
                     ));
                 }
-                Standing::Started(server) => {
-                    if let toolhost_mcp_client::State::Starting = server.shared().state() {
+                ServerStatus::Started(server) => {
+                    if let toolhost_mcp_client::ServerState::Starting = server.shared().state() {
                         note(&format!(
                             "warning: server `{name}` has not started after {} s; its tools are added once it has",
-                            STARTUP.as_secs()
+                            STARTUP_TIMEOUT.as_secs()
                         ));
                     }
                 }
@@ -160,24 +170,29 @@ impl Servers {
 }
 
 /// Waits until each server has started or failed once, up to [`STARTUP`] in total.
-pub async fn wait(servers: &[Arc<Shared>]) {
-    let end = Instant::now() + STARTUP;
+pub async fn wait_until_started(servers: &[Arc<ServerShared>]) {
+    let end = Instant::now() + STARTUP_TIMEOUT;
     for server in servers {
-        let _ = timeout_at(end, server.first()).await;
+        let _ = timeout_at(end, server.first_listing()).await;
     }
 }
 
 /// Starts one server without checking its approval.
-pub fn start(config: ServerConfig, settings: &Settings, keep: &Keep, hear: Arc<Hear>) -> Server {
+pub fn start(
+    config: ServerConfig,
+    settings: &CliSettings,
+    keep: &ServerStorage,
+    hear: Arc<OnServerEvent>,
+) -> Server {
     let name = config.name.clone();
-    let dial: Box<dyn Dial> = match &config.way {
-        Way::Stdio(program) => Box::new(Stdio {
+    let dial: Box<dyn Dial> = match &config.transport {
+        TransportConfig::Stdio(program) => Box::new(StdioDialer {
             server: name.clone(),
             program: program.clone(),
             launcher: launcher(),
-            host: variables(),
+            host: environment(),
         }),
-        Way::Http(address) => Box::new(Web {
+        TransportConfig::Http(address) => Box::new(HttpDialer {
             server: name.clone(),
             address: address.clone(),
             logins: keep.logins.clone(),
@@ -185,21 +200,21 @@ pub fn start(config: ServerConfig, settings: &Settings, keep: &Keep, hear: Arc<H
     };
     let log = ServerLog::open(keep.logs.as_deref(), &name);
     let verbose = settings.verbose;
-    let around = Surroundings {
-        judges: Judges {
+    let around = ServerContext {
+        checks: ListingChecks {
             accept: Arc::new(|tool: &Descriptor| {
                 check_schemas(tool).map_err(|error| error.to_string())
             }),
             approvals: Arc::clone(&keep.approvals),
         },
         log: Arc::new(move |line: &str| {
-            log.line(line);
+            log.append(line);
             if verbose {
                 note(&format!("{name}: {line}"));
             }
         }),
         ask: None,
-        hear: Box::new(move |shared, news| hear(shared, news)),
+        on_event: Box::new(move |shared, news| hear(shared, news)),
     };
     Server::start(config, dial, around)
 }
@@ -208,7 +223,7 @@ fn launcher() -> Launcher {
     Launcher::this_program(["process-launcher".into()])
 }
 
-fn variables() -> Vec<(String, String)> {
+fn environment() -> Vec<(String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()
@@ -220,20 +235,20 @@ pub struct Registrar {
     pub kernel: std::sync::Weak<Kernel>,
     pub only_tools: Vec<Vec<String>>,
     pub verbose: bool,
-    pub said: Said,
+    pub limiter: MessageLimiter,
 }
 
 impl Registrar {
-    pub fn hear(&self, shared: &Arc<Shared>, news: News) {
+    pub fn on_event(&self, shared: &Arc<ServerShared>, news: ServerEvent) {
         let name = &shared.config.name;
         match news {
-            News::Listed(listing) => self.register(shared, &listing),
-            News::Lost { reason, wait } => note(&format!(
+            ServerEvent::Listed(listing) => self.register(shared, &listing),
+            ServerEvent::Lost { reason, wait } => note(&format!(
                 "warning: server `{name}`: {}; retrying in {} s",
-                text::block(&reason, 2_000),
+                text::escape_lines(&reason, 2_000),
                 wait.as_secs()
             )),
-            News::GaveUp(error) => {
+            ServerEvent::GaveUp(error) => {
                 // For example, its approval was revoked: its tools must not be listed or called.
                 if let (ServerError::Config { .. }, Some(kernel)) = (&error, self.kernel.upgrade())
                 {
@@ -241,13 +256,13 @@ impl Registrar {
                 }
                 note(&format!(
                     "error: {}",
-                    text::block(&error.to_string(), 2_000)
+                    text::escape_lines(&error.to_string(), 2_000)
                 ));
             }
         }
     }
 
-    fn register(&self, shared: &Arc<Shared>, listing: &Listing) {
+    fn register(&self, shared: &Arc<ServerShared>, listing: &Listing) {
         let Some(kernel) = self.kernel.upgrade() else {
             return;
         };
@@ -262,7 +277,7 @@ impl Registrar {
         let tools = ServerTools::new(shared, listing);
         kernel.unregister(&plugin);
         let whose = format!("server `{name}`");
-        let mut words = of_left_out(&whose, name, &listing.left_out, self.verbose);
+        let mut words = left_out_message(&whose, name, &listing.excluded, self.verbose);
         match kernel.register(info, Arc::new(tools)) {
             Ok(names) => {
                 if self.verbose {
@@ -273,7 +288,7 @@ impl Registrar {
             }
             Err(error) => words = format!("error: {whose}: {error}\n{words}"),
         }
-        if let Some(words) = self.said.anew(name, words.trim_end().to_owned()) {
+        if let Some(words) = self.limiter.filter(name, words.trim_end().to_owned()) {
             note(&words);
         }
     }
@@ -298,21 +313,21 @@ pub fn keep_only(kernel: &Kernel, lists: &[Vec<String>], names: &[ToolName]) {
 pub async fn discover(
     wanted: Option<&DiscoverySettings>,
     verbose: bool,
-    keep: &Keep,
+    keep: &ServerStorage,
     kernel: &Kernel,
 ) {
     let Some(wanted) = wanted else {
         return;
     };
     let name = DiscoverySettings::NAME;
-    let ground = ground();
+    let ground = discovery_context();
     match keep.approvals.is_approved(name, wanted.digest()) {
         Ok(true) => {}
         Ok(false) => {
             note(&format!(
                 "warning: the discovery command is not run because it is not approved; approve it with `host mcp approve \
                  {name}`\n  {}",
-                wanted.discovery.shown().replace('\n', "\n  ")
+                wanted.discovery.description().replace('\n', "\n  ")
             ));
             return;
         }
@@ -320,9 +335,9 @@ pub async fn discover(
     }
     let mut found = match wanted.discovery.discover(&ground).await {
         Ok(found) => found,
-        Err(reason) => return note(&format!("error: {}", text::block(&reason, 2_000))),
+        Err(reason) => return note(&format!("error: {}", text::escape_lines(&reason, 2_000))),
     };
-    if let Err(reason) = found.hold_against(&keep.approvals, name, wanted.digest()) {
+    if let Err(reason) = found.retain_approved(&keep.approvals, name, wanted.digest()) {
         return note(&format!("error: {reason}"));
     }
     let info = PluginInfo {
@@ -331,7 +346,7 @@ pub async fn discover(
         digest: Some(found.digest),
         timeout: None,
     };
-    let words = of_left_out("the discovery command", name, &found.left_out, verbose);
+    let words = left_out_message("the discovery command", name, &found.left_out, verbose);
     if !words.is_empty() {
         note(&words);
     }
@@ -341,10 +356,10 @@ pub async fn discover(
     }
 }
 
-pub fn ground() -> Ground {
-    Ground {
+pub fn discovery_context() -> DiscoveryContext {
+    DiscoveryContext {
         launcher: launcher(),
-        host: variables(),
+        host: environment(),
         accept: Arc::new(|tool: &Descriptor| {
             check_schemas(tool).map_err(|error| error.to_string())
         }),
@@ -352,7 +367,7 @@ pub fn ground() -> Ground {
 }
 
 /// Deletes all stored data about a server, including its log.
-pub fn forget(keep: &Keep, name: &str) -> std::io::Result<()> {
+pub fn delete_stored(keep: &ServerStorage, name: &str) -> std::io::Result<()> {
     if let Err(error) = keep.approvals.forget(name) {
         return Err(std::io::Error::other(error));
     }

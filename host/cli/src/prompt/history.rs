@@ -5,7 +5,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Creates the history file. Returns `None` on failure; the prompt works without it.
-pub fn file(state: &Path) -> Option<PathBuf> {
+pub fn create(state: &Path) -> Option<PathBuf> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -33,7 +33,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let state = dir.path().join("state/toolhost");
         for _ in 0..2 {
-            let path = file(&state).unwrap();
+            let path = create(&state).unwrap();
             assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
             std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
         }

@@ -1,9 +1,9 @@
 //! Parser for lines of the interactive prompt.
 
-use crate::words;
+use crate::shell_words;
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum PromptLine {
     Call { tool: String, words: Vec<String> },
     Help { tool: Option<String> },
     Tools,
@@ -15,18 +15,18 @@ pub enum Line {
 /// Words that are commands and not tools.
 pub const COMMANDS: [&str; 6] = ["call", "help", "inspect", "plugins", "quit", "tools"];
 
-pub fn parse(line: &str) -> Result<Line, String> {
+pub fn parse(line: &str) -> Result<PromptLine, String> {
     let line = line.trim();
     let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let rest = rest.trim();
     let argument = || (!rest.is_empty()).then(|| rest.to_owned());
     match first {
-        "quit" | "exit" => Ok(Line::Quit),
-        "tools" => Ok(Line::Tools),
-        "plugins" => Ok(Line::Plugins),
-        "help" | "?" => Ok(Line::Help { tool: argument() }),
+        "quit" | "exit" => Ok(PromptLine::Quit),
+        "tools" => Ok(PromptLine::Tools),
+        "plugins" => Ok(PromptLine::Plugins),
+        "help" | "?" => Ok(PromptLine::Help { tool: argument() }),
         "inspect" => argument()
-            .map(|tool| Line::Inspect { tool })
+            .map(|tool| PromptLine::Inspect { tool })
             .ok_or_else(|| "missing tool name; use `inspect TOOL`".to_owned()),
         // For a tool with the name of a command.
         "call" => match rest.split_once(char::is_whitespace).unwrap_or((rest, "")) {
@@ -37,14 +37,14 @@ pub fn parse(line: &str) -> Result<Line, String> {
     }
 }
 
-fn call(tool: &str, rest: &str) -> Result<Line, String> {
+fn call(tool: &str, rest: &str) -> Result<PromptLine, String> {
     // JSON quoting differs from shell quoting.
     let words = if rest.starts_with('{') {
         vec![rest.to_owned()]
     } else {
-        words::typed(rest)?
+        shell_words::split_prompt_line(rest)?
     };
-    Ok(Line::Call {
+    Ok(PromptLine::Call {
         tool: tool.to_owned(),
         words,
     })
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_line_is_a_command_or_a_call() {
-        let call = |tool: &str, words: &[&str]| Line::Call {
+        let call = |tool: &str, words: &[&str]| PromptLine::Call {
             tool: tool.to_owned(),
             words: words.iter().map(|word| (*word).to_owned()).collect(),
         };
@@ -71,22 +71,22 @@ mod tests {
             ),
             ("grep", call("grep", &[])),
             ("call help key=1", call("help", &["key=1"])),
-            ("help", Line::Help { tool: None }),
+            ("help", PromptLine::Help { tool: None }),
             (
                 "help  grep ",
-                Line::Help {
+                PromptLine::Help {
                     tool: Some("grep".to_owned()),
                 },
             ),
             (
                 "inspect grep",
-                Line::Inspect {
+                PromptLine::Inspect {
                     tool: "grep".to_owned(),
                 },
             ),
-            ("tools", Line::Tools),
-            ("plugins", Line::Plugins),
-            ("exit", Line::Quit),
+            ("tools", PromptLine::Tools),
+            ("plugins", PromptLine::Plugins),
+            ("exit", PromptLine::Quit),
         ] {
             assert_eq!(parse(line), Ok(expected), "{line}");
         }

@@ -1,6 +1,6 @@
 //! The interactive prompt of `host run`.
 
-mod complete;
+mod completion;
 mod history;
 mod line;
 
@@ -11,24 +11,24 @@ use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
 use tokio::runtime::Runtime;
-use toolhost_contract::units::show_duration;
+use toolhost_contract::units::format_duration;
 use toolhost_contract::{CallId, Principal, SessionKey, Sink, text};
-use toolhost_kernel::{CallRequest, Entry, Report};
+use toolhost_kernel::{CallRequest, Report, ToolEntry};
 
-use self::complete::Assistant;
-use self::line::Line;
+use self::completion::LineHelper;
+use self::line::PromptLine;
 use crate::commands::plugins::plugin_table;
 use crate::commands::tools::tool_table;
-use crate::exit::{Exit, Failure, OrExit};
-use crate::load::Host;
-use crate::terminal::events::Events;
+use crate::exit::{CliError, Exit, OrExit};
+use crate::load::RunningHost;
+use crate::terminal::events::EventPrinter;
 use crate::terminal::screen::SCREEN;
 use crate::terminal::style::{Paint, Style};
 use crate::terminal::{note, print, render};
-use crate::{describe, input, json};
+use crate::{input, json, tool_description};
 
 /// Name of this client in the records.
-const CLIENT: &str = "host run";
+const CLIENT_NAME: &str = "host run";
 
 const HELP: &str = "\
 TOOL key=value …    call a tool; key:=JSON passes a JSON value, quoting as in a shell
@@ -39,41 +39,41 @@ plugins             list plugins and their grants
 inspect TOOL        show all details of a tool as JSON
 quit                exit (or Ctrl-D); Ctrl-C cancels a running call";
 
-pub fn run(runtime: &Runtime, host: &Host) -> Result<Exit, Failure> {
+pub fn run(runtime: &Runtime, host: &RunningHost) -> Result<Exit, CliError> {
     let config = Config::builder()
         .completion_type(CompletionType::List)
         .history_ignore_space(true)
         .build();
-    let mut editor: Editor<Assistant, FileHistory> =
+    let mut editor: Editor<LineHelper, FileHistory> =
         Editor::with_config(config).or_exit(Exit::Internal)?;
-    editor.set_helper(Some(Assistant::new(Arc::clone(&host.kernel))));
+    editor.set_helper(Some(LineHelper::new(Arc::clone(&host.kernel))));
     let history = host
         .settings
         .core
-        .places
+        .host_paths
         .state
         .as_deref()
-        .and_then(history::file);
+        .and_then(history::create);
     if let Some(file) = &history {
         // An unreadable history is treated as empty.
         let _ = editor.load_history(file);
     }
-    greet(host);
-    let mut session = Session {
+    print_greeting(host);
+    let mut session = PromptSession {
         runtime,
         host,
         key: SessionKey::local(format!("s-{}", toolhost_kernel::id::random())),
         calls: 0,
         style: Style::of(&std::io::stdout()),
     };
-    host.kernel.open_session(&session.key, CLIENT);
-    let exit = session.obey_all(&mut editor, history.as_deref());
-    host.kernel.close_session(&session.key, CLIENT);
+    host.kernel.open_session(&session.key, CLIENT_NAME);
+    let exit = session.run_loop(&mut editor, history.as_deref());
+    host.kernel.close_session(&session.key, CLIENT_NAME);
     exit
 }
 
 /// Prints what is loaded and how to get help.
-fn greet(host: &Host) {
+fn print_greeting(host: &RunningHost) {
     let count = |number: usize, what: &str| {
         format!("{number} {what}{}", if number == 1 { "" } else { "s" })
     };
@@ -102,21 +102,21 @@ fn greet(host: &Host) {
     note("type help for commands, Tab to complete, Ctrl-D to exit");
 }
 
-struct Session<'a> {
+struct PromptSession<'a> {
     runtime: &'a Runtime,
-    host: &'a Host,
+    host: &'a RunningHost,
     /// The session's id.
     key: SessionKey,
     calls: usize,
     style: Style,
 }
 
-impl Session<'_> {
-    fn obey_all(
+impl PromptSession<'_> {
+    fn run_loop(
         &mut self,
-        editor: &mut Editor<Assistant, FileHistory>,
+        editor: &mut Editor<LineHelper, FileHistory>,
         history: Option<&Path>,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<Exit, CliError> {
         loop {
             match editor.readline("host> ") {
                 Ok(line) if line.trim().is_empty() => {}
@@ -126,8 +126,8 @@ impl Session<'_> {
                         let _ = editor.append_history(file);
                     }
                     match line::parse(&line) {
-                        Ok(Line::Quit) => return Ok(Exit::Ok),
-                        Ok(line) => self.obey(line)?,
+                        Ok(PromptLine::Quit) => return Ok(Exit::Ok),
+                        Ok(line) => self.execute(line)?,
                         Err(error) => note(&format!("error: {error}")),
                     }
                 }
@@ -138,17 +138,21 @@ impl Session<'_> {
         }
     }
 
-    fn obey(&mut self, line: Line) -> Result<(), Failure> {
+    fn execute(&mut self, line: PromptLine) -> Result<(), CliError> {
         let shown = match line {
-            Line::Quit => return Ok(()),
-            Line::Call { tool, words } => return self.call(tool, &words),
-            Line::Help { tool: None } => Some(HELP.to_owned()),
-            Line::Help { tool: Some(tool) } => self.about(&tool, |entry| {
-                Ok(describe::tool(entry.name.as_str(), &entry.tool, self.style))
+            PromptLine::Quit => return Ok(()),
+            PromptLine::Call { tool, words } => return self.call(tool, &words),
+            PromptLine::Help { tool: None } => Some(HELP.to_owned()),
+            PromptLine::Help { tool: Some(tool) } => self.show_tool(&tool, |entry| {
+                Ok(tool_description::describe_tool(
+                    entry.name.as_str(),
+                    &entry.tool,
+                    self.style,
+                ))
             })?,
-            Line::Tools => Some(tool_table(&self.host.kernel.registry())),
-            Line::Plugins => Some(plugin_table(self.host)),
-            Line::Inspect { tool } => self.about(&tool, |entry| {
+            PromptLine::Tools => Some(tool_table(&self.host.kernel.registry())),
+            PromptLine::Plugins => Some(plugin_table(self.host)),
+            PromptLine::Inspect { tool } => self.show_tool(&tool, |entry| {
                 json::pretty(&json::entry(entry)).or_exit(Exit::Internal)
             })?,
         };
@@ -158,11 +162,11 @@ impl Session<'_> {
     }
 
     /// Shows a tool. Prints an error and returns `None` if it does not exist.
-    fn about(
+    fn show_tool(
         &self,
         tool: &str,
-        show: impl FnOnce(&Entry) -> Result<String, Failure>,
-    ) -> Result<Option<String>, Failure> {
+        show: impl FnOnce(&ToolEntry) -> Result<String, CliError>,
+    ) -> Result<Option<String>, CliError> {
         let registry = self.host.kernel.registry();
         if let Some(entry) = registry.get(tool) {
             return show(entry).map(Some);
@@ -175,12 +179,12 @@ impl Session<'_> {
         };
         note(&format!(
             "error: no tool `{}`{near}",
-            text::inline(tool, 80)
+            text::escape_line(tool, 80)
         ));
         Ok(None)
     }
 
-    fn call(&mut self, tool: String, words: &[String]) -> Result<(), Failure> {
+    fn call(&mut self, tool: String, words: &[String]) -> Result<(), CliError> {
         let registry = self.host.kernel.registry();
         let schema = registry.get(&tool).map(|entry| &entry.tool.input_schema);
         let limit = self.host.kernel.settings().max_input_bytes;
@@ -195,7 +199,7 @@ impl Session<'_> {
         let id = CallId(format!("{}-{}", self.key.session, self.calls));
         let caller = Principal::in_session(&self.key);
         let request = CallRequest::new(id, tool, input, caller);
-        let events = Events::start(self.host.settings.verbose);
+        let events = EventPrinter::start(self.host.settings.verbose);
         let report = self.runtime.block_on(async {
             // Dropping the future cancels the call in any phase.
             tokio::select! {
@@ -214,7 +218,7 @@ impl Session<'_> {
         }
     }
 
-    fn show(&self, report: &Report) -> Result<(), Failure> {
+    fn show(&self, report: &Report) -> Result<(), CliError> {
         let stderr = Style::of(&std::io::stderr());
         for repair in &report.repairs {
             note(&format!("note: {repair}"));
@@ -227,11 +231,11 @@ impl Session<'_> {
             }
         };
         if render::has_content(outcome) {
-            print(&render::for_people(outcome, self.style)).or_exit(Exit::Internal)?;
+            print(&render::for_terminal(outcome, self.style)).or_exit(Exit::Internal)?;
         }
-        for remark in render::remarks(outcome)
+        for remark in render::notes(outcome)
             .into_iter()
-            .chain([show_duration(report.duration)])
+            .chain([format_duration(report.duration)])
         {
             note(&stderr.paint(Paint::Dim, &remark));
         }

@@ -13,12 +13,12 @@ use toolhost_contract::text;
 use toolhost_contract::units::{parse_duration, parse_size};
 use toolhost_kernel::Kernel;
 use toolhost_mcp::http::{
-    HostName, HttpOptions, HttpServer, Limits, ListenError, Origin, Reach, Tokens,
+    AllowedOrigin, Exposure, HostName, HttpLimits, HttpOptions, HttpServer, ListenError, Tokens,
 };
-use toolhost_mcp::{ServerInfo, SessionEnd};
+use toolhost_mcp::{ServeOptions, SessionEnd};
 
-use crate::exit::{Exit, Failure, OrExit as _};
-use crate::settings::Settings;
+use crate::exit::{CliError, Exit, OrExit as _};
+use crate::settings::CliSettings;
 use crate::terminal::note;
 
 /// Name of the token file in the state directory.
@@ -48,8 +48,8 @@ pub struct HttpArgs {
     pub http_host: Vec<HostName>,
 
     /// Accept requests from web pages of this origin, for example `https://app.example.org`; repeatable
-    #[arg(long, value_name = "ORIGIN", requires = "http", value_parser = Origin::parse)]
-    pub http_origin: Vec<Origin>,
+    #[arg(long, value_name = "ORIGIN", requires = "http", value_parser = AllowedOrigin::parse)]
+    pub http_origin: Vec<AllowedOrigin>,
 
     /// Maximum requests per second for each token [default: no limit]
     #[arg(long, value_name = "N", requires = "http")]
@@ -94,8 +94,8 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 impl HttpArgs {
-    fn limits(&self) -> Limits {
-        Limits {
+    fn limits(&self) -> HttpLimits {
+        HttpLimits {
             body: usize::try_from(self.http_max_body)
                 .unwrap_or(usize::MAX)
                 .clamp(1, 1 << 30),
@@ -108,22 +108,22 @@ impl HttpArgs {
         }
     }
 
-    fn token_file(&self, settings: &Settings) -> Option<PathBuf> {
-        let own = || Some(settings.core.places.state.as_ref()?.join(TOKEN_FILE));
+    fn token_file(&self, settings: &CliSettings) -> Option<PathBuf> {
+        let own = || Some(settings.core.host_paths.state.as_ref()?.join(TOKEN_FILE));
         self.http_token_file.clone().or_else(own)
     }
 
     /// Applies what must be known before the kernel is created: the number of users and the files to hide from tools.
-    pub fn prepare(&self, settings: &mut Settings) {
+    pub fn prepare(&self, settings: &mut CliSettings) {
         let file = self.token_file(settings).filter(|_| !self.http_no_token);
         // A file that cannot be read is reported when it is needed.
         let tokens = file.as_deref().and_then(|file| Tokens::read(file).ok());
-        settings.core.users = tokens.map_or(1, |tokens| tokens.names().count());
+        settings.core.users = tokens.map_or(1, |tokens| tokens.users().count());
         settings.core.secrets.extend(file);
     }
 
     /// The accepted tokens; `None` if no token is required.
-    fn tokens(&self, settings: &Settings) -> Result<Option<Tokens>, Failure> {
+    fn tokens(&self, settings: &CliSettings) -> Result<Option<Tokens>, CliError> {
         if self.http_no_token {
             note(
                 "warning: no token is required, so every program on this machine can call these tools",
@@ -134,13 +134,13 @@ impl HttpArgs {
             return Tokens::read(file).or_exit(Exit::Config).map(Some);
         }
         let file = self.token_file(settings).ok_or_else(|| {
-            Failure::new(
+            CliError::new(
                 Exit::Config,
                 "no directory for the token; set HOME or TOOLHOST_STATE_DIR, or pass --http-token-file",
             )
         })?;
         let (tokens, new) = Tokens::read_or_create(&file).or_exit(Exit::Config)?;
-        let shown = text::inline(&file.to_string_lossy(), 400);
+        let shown = text::escape_line(&file.to_string_lossy(), 400);
         note(&match new {
             Some(token) => format!(
                 "token: {} (newly generated and saved in {shown}; not shown again)",
@@ -156,18 +156,18 @@ impl HttpArgs {
         &self,
         address: SocketAddr,
         kernel: Arc<Kernel>,
-        info: ServerInfo,
-        settings: &Settings,
+        info: ServeOptions,
+        settings: &CliSettings,
         keep_off: impl Fn(SocketAddr),
-    ) -> Result<SessionEnd, Failure> {
+    ) -> Result<SessionEnd, CliError> {
         let reach = if self.http_public {
-            Reach::Network
+            Exposure::Network
         } else {
-            Reach::Machine
+            Exposure::Loopback
         };
         let options = HttpOptions {
             tokens: None,
-            reach,
+            exposure: reach,
             hosts: self.http_host.clone(),
             origins: self.http_origin.clone(),
             limits: self.limits(),
@@ -187,9 +187,12 @@ impl HttpArgs {
                 "warning: other machines can reach this server without encryption; put a TLS proxy in front of it and pass its host name with --http-host",
             );
         }
-        let signals = signals().or_exit(Exit::Internal)?;
+        let signals = count_signals().or_exit(Exit::Internal)?;
         note(&format!("listening on {}", server.url()));
-        let (stop, hurry) = (after(1, signals.clone()), after(2, signals));
+        let (stop, hurry) = (
+            wait_for_signals(1, signals.clone()),
+            wait_for_signals(2, signals),
+        );
         let serving = server.serve(kernel, info, stop, hurry);
         serving.await.or_exit(Exit::Internal)?;
         Ok(SessionEnd::Ended)
@@ -197,14 +200,14 @@ impl HttpArgs {
 }
 
 /// Waits until `count` stop signals have arrived.
-pub async fn after(count: u32, mut signals: watch::Receiver<u32>) {
+pub async fn wait_for_signals(count: u32, mut signals: watch::Receiver<u32>) {
     if signals.wait_for(|seen| *seen >= count).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
 /// Counts stop signals (SIGTERM and SIGINT).
-pub fn signals() -> std::io::Result<watch::Receiver<u32>> {
+pub fn count_signals() -> std::io::Result<watch::Receiver<u32>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let (count, seen) = watch::channel(0);
@@ -225,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_needs_no_look_up() {
+    fn addresses_are_parsed_without_name_resolution() {
         for (text, address) in [
             ("127.0.0.1:8080", "127.0.0.1:8080"),
             ("[::1]:0", "[::1]:0"),

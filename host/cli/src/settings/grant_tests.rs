@@ -1,8 +1,8 @@
 //! Tests of the grants of a plugin by command line and configuration file.
 
 use expect_test::{Expect, expect};
-use toolhost::grants::{Granter, Plan, plan};
-use toolhost_contract::units::show_size;
+use toolhost::grants::{GrantPlan, ScopeOpener, plan_grants};
+use toolhost_contract::units::format_size;
 use toolhost_contract::{Access, Limits, Manifest};
 use toolhost_runtime::Capabilities;
 
@@ -11,7 +11,7 @@ use crate::testing::settings;
 fn check(needs: &str, words: &[&str], toml: &str, expect: &Expect) {
     let manifest = format!("name = \"p\"\nversion = \"1.0.0\"\ndescription = \"\"\n{needs}");
     let manifest = Manifest::parse("plugin.toml", &manifest).unwrap();
-    let plan = plan(&manifest, &settings(words, toml).unwrap().core, None);
+    let plan = plan_grants(&manifest, &settings(words, toml).unwrap().core, None);
     let paths: Vec<String> = plan
         .paths
         .iter()
@@ -29,7 +29,7 @@ fn check(needs: &str, words: &[&str], toml: &str, expect: &Expect) {
         plan.files.map_or("none", Access::as_str),
         paths.join(", "),
         plan.env,
-        show_size(plan.limits.memory),
+        format_size(plan.limits.memory),
     ));
 }
 
@@ -38,7 +38,7 @@ const WRITE: &str = "[[needs]]\ncapability = \"fs.write\"\nwhy = \"x\"\n";
 const ENV: &str = "[[needs]]\ncapability = \"env\"\nnames = [\"TZ\", \"LANG\"]\nwhy = \"x\"\n";
 
 #[test]
-fn a_plugin_gets_what_it_asks_for_and_the_operator_allows() {
+fn grants_are_the_intersection_of_requests_and_settings() {
     let words = [
         "--allow-path",
         "src",
@@ -86,7 +86,7 @@ fn a_plugin_gets_what_it_asks_for_and_the_operator_allows() {
 }
 
 #[test]
-fn what_the_file_says_about_one_plugin_holds_for_it() {
+fn settings_of_a_plugin_override_global_ones() {
     let words = ["--allow-path", "src", "--allow-env", "TZ"];
     check(
         READ,
@@ -128,26 +128,26 @@ fn what_the_file_says_about_one_plugin_holds_for_it() {
 }
 
 #[test]
-fn folders_are_opened_once_and_our_own_are_kept() {
+fn directories_are_opened_once_and_the_cache_is_never_granted() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().to_str().unwrap();
     let mut settings = settings(&["--allow-path", path], "").unwrap().core;
-    settings.places.cache = Some(dir.path().join("cache"));
-    let mut granter = Granter::new(&settings).unwrap();
-    let plan = Plan {
+    settings.host_paths.cache = Some(dir.path().join("cache"));
+    let mut granter = ScopeOpener::new(&settings).unwrap();
+    let plan = GrantPlan {
         paths: settings.paths.clone(),
-        own: vec![],
+        provided: vec![],
         files: Some(Access::ReadOnly),
         env: vec![],
         limits: Limits::default(),
-        beyond: vec![],
+        capability_names: vec![],
         capabilities: Capabilities::default(),
     };
     let scope = granter.grant(&plan).unwrap();
     assert_eq!(scope.roots()[0].guest(), "/workspace");
     assert!(
         granter
-            .grant(&Plan {
+            .grant(&GrantPlan {
                 files: None,
                 ..plan
             })
@@ -156,8 +156,8 @@ fn folders_are_opened_once_and_our_own_are_kept() {
             .is_empty()
     );
 
-    settings.places.cache = Some(dir.path().to_owned());
-    let error = Granter::new(&settings)
+    settings.host_paths.cache = Some(dir.path().to_owned());
+    let error = ScopeOpener::new(&settings)
         .err()
         .expect("the cache is not granted")
         .to_string();
@@ -165,10 +165,10 @@ fn folders_are_opened_once_and_our_own_are_kept() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_named() {
+fn a_missing_directory_is_named_in_the_error() {
     let dir = tempfile::tempdir().unwrap();
     let path = format!("{}/data:wr", dir.path().display());
-    let error = Granter::new(&settings(&["--allow-path", &path], "").unwrap().core)
+    let error = ScopeOpener::new(&settings(&["--allow-path", &path], "").unwrap().core)
         .err()
         .expect("no such folder");
     assert!(

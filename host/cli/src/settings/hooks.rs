@@ -6,31 +6,31 @@ use std::time::Duration;
 use toolhost::{HookKind, HookSettings};
 use toolhost_kernel::hooks::{self, CommandHook, Matcher, OnFailure};
 
-use super::World;
-use crate::config::{self, HookTable, Who};
+use super::SettingsEnv;
+use crate::config::{self, HookTable, HookTarget};
 
 /// Default time to live of a cached result.
-const TTL: Duration = Duration::from_secs(300);
+const DEFAULT_CACHE_TTL: Duration = Duration::from_secs(300);
 
 pub(super) fn resolve(
     tables: Vec<HookTable>,
-    world: &World<'_>,
+    world: &SettingsEnv<'_>,
     of_file: &dyn Fn(&str) -> Result<PathBuf, String>,
 ) -> Result<Vec<HookSettings>, String> {
     let mut found = Vec::with_capacity(tables.len());
     for table in tables {
-        let is_cache = matches!(table.who, Who::ReadCache { .. });
+        let is_cache = matches!(table.who, HookTarget::ReadCache { .. });
         let matcher = match &table.matcher {
             Some(text) => Matcher::parse(&text.0).map_err(|error| error.to_string())?,
             None => Matcher::everything(),
         };
         let kind = match table.who {
-            Who::Plugin(plugin) => HookKind::Plugin(plugin),
-            Who::ReadCache { ttl } => HookKind::ReadCache {
-                ttl: ttl.unwrap_or(TTL),
+            HookTarget::Plugin(plugin) => HookKind::Plugin(plugin),
+            HookTarget::ReadCache { ttl } => HookKind::ReadCache {
+                ttl: ttl.unwrap_or(DEFAULT_CACHE_TTL),
             },
-            Who::Command { program, args, env } => HookKind::Command(CommandHook {
-                program: program_of(&program, of_file)?,
+            HookTarget::Command { program, args, env } => HookKind::Command(CommandHook {
+                program: resolve_program(&program, of_file)?,
                 args,
                 dir: world.directory.to_owned(),
                 // Variables that are not set are not passed.
@@ -54,7 +54,7 @@ pub(super) fn resolve(
                 None if is_cache => OnFailure::Open,
                 Some(config::OnFailure::Closed) | None => OnFailure::Closed,
             },
-            timeout: table.timeout.unwrap_or(hooks::TIMEOUT),
+            timeout: table.timeout.unwrap_or(hooks::DEFAULT_TIMEOUT),
             kind,
         });
     }
@@ -71,7 +71,7 @@ pub(super) fn resolve(
 
 /// A bare name is looked up in PATH at run time. A path is relative to the configuration file, never to the working
 /// directory, because a cloned repository must not provide its own hooks.
-fn program_of(
+fn resolve_program(
     program: &str,
     of_file: &dyn Fn(&str) -> Result<PathBuf, String>,
 ) -> Result<PathBuf, String> {

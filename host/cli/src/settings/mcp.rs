@@ -6,23 +6,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use toolhost_hostfiles::open_regular;
-use toolhost_mcp::{Asks, Desk};
+use toolhost_mcp::{ClientRequestSettings, ElicitationPrompter};
 
 use crate::config::McpTable;
-use crate::exit::{Exit, Failure, OrExit as _};
+use crate::exit::{CliError, Exit, OrExit as _};
 
 /// Maximum number of bytes read from a key file.
 const MAX_KEY: u64 = 4_096;
 
 #[derive(Debug, Clone, Default)]
 pub struct McpSettings {
-    pub ask: bool,
+    pub prompts: bool,
     pub sampling: bool,
     pub roots: bool,
     pub structured: bool,
     pub state_key: Option<PathBuf>,
     /// The prompter for MCP clients, once opened.
-    pub desk: Option<Arc<Desk>>,
+    pub prompter: Option<Arc<ElicitationPrompter>>,
 }
 
 impl McpSettings {
@@ -33,35 +33,35 @@ impl McpSettings {
         let state_key = table.state_key.as_deref().map(of_file).transpose()?;
         Ok(Self {
             // A client can answer without user interaction.
-            ask: table.ask.unwrap_or(false),
+            prompts: table.ask.unwrap_or(false),
             // The client's user pays for sampling.
             sampling: table.sampling.unwrap_or(false),
             roots: table.roots.unwrap_or(false),
             structured: table.structured.unwrap_or(false),
             state_key,
-            desk: None,
+            prompter: None,
         })
     }
 
     /// Creates the prompter. Must be called before the kernel is created.
-    pub fn open_desk(&mut self) -> Result<Option<Arc<Desk>>, Failure> {
-        if !self.ask && !self.sampling {
+    pub fn open_prompter(&mut self) -> Result<Option<Arc<ElicitationPrompter>>, CliError> {
+        if !self.prompts && !self.sampling {
             return Ok(None);
         }
-        let key = self.state_key.as_deref().map(key).transpose();
-        let key = key.map_err(|error| Failure::new(Exit::Config, error))?;
-        let asks = Asks {
-            questions: self.ask,
+        let key = self.state_key.as_deref().map(read_key).transpose();
+        let key = key.map_err(|error| CliError::new(Exit::Config, error))?;
+        let asks = ClientRequestSettings {
+            questions: self.prompts,
             sampling: self.sampling,
         };
-        let desk = Arc::new(Desk::new(asks, key).or_exit(Exit::Config)?);
-        self.desk = Some(Arc::clone(&desk));
+        let desk = Arc::new(ElicitationPrompter::new(asks, key).or_exit(Exit::Config)?);
+        self.prompter = Some(Arc::clone(&desk));
         Ok(Some(desk))
     }
 }
 
 /// Reads the key, which only its owner may read, because it allows answering for every user.
-fn key(path: &Path) -> Result<Vec<u8>, String> {
+fn read_key(path: &Path) -> Result<Vec<u8>, String> {
     let wrong = |why: String| format!("key file `{}` {why}", path.display());
     let file = open_regular(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let about = file.metadata();
@@ -93,22 +93,27 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_asked_unless_the_operator_wants_it() {
+    fn clients_are_not_prompted_by_default() {
         let mut quiet = settings("");
         assert!(!quiet.roots);
-        assert!(quiet.open_desk().unwrap().is_none());
-        assert!(settings("ask = true").open_desk().unwrap().is_some());
-        assert!(settings("sampling = true").open_desk().unwrap().is_some());
+        assert!(quiet.open_prompter().unwrap().is_none());
+        assert!(settings("ask = true").open_prompter().unwrap().is_some());
+        assert!(
+            settings("sampling = true")
+                .open_prompter()
+                .unwrap()
+                .is_some()
+        );
         assert!(settings("roots = true").roots);
     }
 
     #[test]
-    fn a_key_is_its_owners_alone_and_long_enough() {
+    fn a_key_file_must_be_private_and_long_enough() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         let open = || {
             let text = format!("ask = true\nstate_key = {:?}", path.display().to_string());
-            settings(&text).open_desk().map(drop)
+            settings(&text).open_prompter().map(drop)
         };
         assert!(open().is_err());
         write(&path, "a key that is long enough, so it is\n").unwrap();

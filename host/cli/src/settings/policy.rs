@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use toolhost::AllowedPath;
 use toolhost_contract::policy::{
-    Decision, Diagnostic, Mount, Places, RuleFile, RuleSpec, Source, Tier, import,
+    Decision, Diagnostic, Mount, PathContext, RuleFile, RuleSource, RuleSpec, Tier, import,
 };
 use toolhost_contract::{Mode, Policy, PolicySpec};
 
-use super::World;
+use super::SettingsEnv;
 use crate::args::HostArgs;
-use crate::config::{self, Form, ImportKind, PermissionTable, PolicyTable};
+use crate::config::{self, ImportKind, PermissionTable, PolicyTable, RuleText};
 
 /// Rules given as forms, by decision, as written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,11 +20,11 @@ pub struct RuleLists {
     pub ask: Vec<String>,
     pub deny: Vec<String>,
     /// Number of rules from `[[rule]]`, rule files and imports.
-    pub others: usize,
+    pub other_count: usize,
 }
 
 /// All inputs to the policy.
-pub(super) struct Words<'a> {
+pub(super) struct PolicyInputs<'a> {
     pub args: &'a HostArgs,
     pub config: &'a PolicyTable,
     pub permission: &'a PermissionTable,
@@ -33,12 +33,12 @@ pub(super) struct Words<'a> {
     /// The root of patterns that start with `/`.
     pub base: &'a Path,
     pub paths: &'a [AllowedPath],
-    pub world: &'a World<'a>,
+    pub world: &'a SettingsEnv<'a>,
     pub of_file: &'a dyn Fn(&str) -> Result<PathBuf, String>,
     pub has_callback: bool,
 }
 
-pub(super) struct Judged {
+pub(super) struct ResolvedPolicy {
     pub policy: Arc<Policy>,
     /// Files with rules, in addition to the configuration file.
     pub files: Vec<PathBuf>,
@@ -46,12 +46,12 @@ pub(super) struct Judged {
     /// Tools that an import hides.
     pub hidden: Vec<String>,
     /// For each import with such a list, the only tools it shows.
-    pub core: Vec<Vec<String>>,
+    pub only_tools: Vec<Vec<String>>,
     pub warnings: Vec<String>,
 }
 
-pub(super) fn resolve(words: &Words<'_>) -> Result<Judged, String> {
-    let Words {
+pub(super) fn resolve(words: &PolicyInputs<'_>) -> Result<ResolvedPolicy, String> {
+    let PolicyInputs {
         args,
         config,
         world,
@@ -77,13 +77,13 @@ pub(super) fn resolve(words: &Words<'_>) -> Result<Judged, String> {
     ];
     let mut rules = Vec::new();
     for (decision, flag, typed, written) in lists {
-        let source = |form: &Form, name: &str| match form.at {
-            Some((line, column)) => Source {
+        let source = |form: &RuleText, name: &str| match form.position {
+            Some((line, column)) => RuleSource {
                 file: name.to_owned(),
                 line,
                 column,
             },
-            None => Source::file(name),
+            None => RuleSource::file(name),
         };
         rules.extend(typed.iter().map(|form| RuleSpec {
             // An allow rule on the command line applies within the mode given there.
@@ -105,14 +105,14 @@ pub(super) fn resolve(words: &Words<'_>) -> Result<Judged, String> {
         files.push(path);
     }
 
-    let mut modes = Modes::default();
+    let mut modes = ConfiguredModes::default();
     if let Some(mode) = config.mode.or(words.permission.mode) {
         modes.own = Some(mode);
     }
     let kode = import::kode(
         &words.permission.to_value(),
         Tier::User,
-        &Source::file(&file),
+        &RuleSource::file(&file),
     )
     .map_err(|found| found.to_string())?;
     rules.extend(kode.rules);
@@ -124,14 +124,14 @@ pub(super) fn resolve(words: &Words<'_>) -> Result<Judged, String> {
         let (name, imported) = read_import(words, one.kind, &path)?;
         files.push(path);
         rules.extend(imported.rules);
-        modes.imported(&name, imported.mode)?;
+        modes.add_import(&name, imported.mode)?;
         disable_yolo |= imported.disable_yolo;
         disable_always_allow |= imported.disable_always_allow;
-        hidden.extend(imported.hidden);
+        hidden.extend(imported.hidden_tools);
         core.extend(
             imported
-                .core
-                .map(|names| names.iter().map(|name| bare(name)).collect()),
+                .visible_tools
+                .map(|names| names.iter().map(|name| tool_of_form(name)).collect()),
         );
         // Directories are granted by the user who starts the host, not by the settings of another program.
         if !imported.directories.is_empty() {
@@ -141,7 +141,7 @@ pub(super) fn resolve(words: &Words<'_>) -> Result<Judged, String> {
         }
     }
 
-    let texts = |typed: &[Form], written: &[Form]| {
+    let texts = |typed: &[RuleText], written: &[RuleText]| {
         let forms = typed.iter().chain(written);
         forms.map(ToString::to_string).collect()
     };
@@ -149,52 +149,52 @@ pub(super) fn resolve(words: &Words<'_>) -> Result<Judged, String> {
         allow: texts(&args.allow_tool, &config.allow),
         ask: texts(&[], &config.ask),
         deny: texts(&args.deny_tool, &config.deny),
-        others: rules.len() - listed,
+        other_count: rules.len() - listed,
     };
     let plan_dir = config.plan_dir.as_deref().map(words.of_file).transpose()?;
     let spec = PolicySpec {
         mode: args.mode.or(modes.chosen()).unwrap_or_default(),
         rules,
-        places: places(words),
+        path_context: path_context(words),
         plan_dir: plan_dir.map(|dir| dir.display().to_string()),
         protected: config.protected.clone(),
-        headless: config.on_headless_ask.unwrap_or_default(),
+        on_headless_ask: config.on_headless_ask.unwrap_or_default(),
         interactive: world.interactive,
         disable_yolo,
         disable_always_allow,
         has_callback: words.has_callback,
         ..PolicySpec::default()
     };
-    let policy = Policy::new(spec).map_err(|found| in_file(&file, &found))?;
-    Ok(Judged {
+    let policy = Policy::new(spec).map_err(|found| format_diagnostics(&file, &found))?;
+    Ok(ResolvedPolicy {
         files,
         policy: Arc::new(policy),
         lists,
         hidden,
-        core,
+        only_tools: core,
         warnings,
     })
 }
 
-fn rule(decision: Decision, form: &Form, source: Source) -> RuleSpec {
+fn rule(decision: Decision, form: &RuleText, source: RuleSource) -> RuleSpec {
     RuleSpec::new(decision, form.as_str()).at(source)
 }
 
-fn rule_file(words: &Words<'_>, path: &Path) -> Result<Vec<RuleSpec>, String> {
+fn rule_file(words: &PolicyInputs<'_>, path: &Path) -> Result<Vec<RuleSpec>, String> {
     let text = (words.world.read)(path)?;
     let name = path.display().to_string();
-    RuleFile::parse(&name, &text, Tier::User).map_err(|found| in_file(&name, &found))
+    RuleFile::parse(&name, &text, Tier::User).map_err(|found| format_diagnostics(&name, &found))
 }
 
 fn read_import(
-    words: &Words<'_>,
+    words: &PolicyInputs<'_>,
     kind: ImportKind,
     path: &Path,
 ) -> Result<(String, import::Imported), String> {
     let text = (words.world.read)(path)?;
     let name = path.display().to_string();
-    let source = Source::file(&name);
-    let value = || config::value_of(path, &text).map_err(|error| error.to_string());
+    let source = RuleSource::file(&name);
+    let value = || config::parse_value(path, &text).map_err(|error| error.to_string());
     let is_toml = path
         .extension()
         .is_some_and(|extension| extension == "toml");
@@ -211,13 +211,13 @@ fn read_import(
 
 /// The configured modes. The file's mode takes precedence over an import; two imports must not disagree.
 #[derive(Default)]
-struct Modes {
+struct ConfiguredModes {
     own: Option<Mode>,
     import: Option<(String, Mode)>,
 }
 
-impl Modes {
-    fn imported(&mut self, name: &str, mode: Option<Mode>) -> Result<(), String> {
+impl ConfiguredModes {
+    fn add_import(&mut self, name: &str, mode: Option<Mode>) -> Result<(), String> {
         match (&self.import, mode) {
             (_, None) => {}
             (Some((first, known)), Some(mode)) if *known != mode && self.own.is_none() => {
@@ -235,7 +235,7 @@ impl Modes {
     }
 }
 
-fn places(words: &Words<'_>) -> Places {
+fn path_context(words: &PolicyInputs<'_>) -> PathContext {
     let mounts = words.paths.iter().map(|path| Mount {
         guest: path.guest.clone(),
         // Changes are reported with canonical paths.
@@ -246,27 +246,27 @@ fn places(words: &Words<'_>) -> Places {
             .display()
             .to_string(),
     });
-    Places {
+    PathContext {
         home: (words.world.variable)("HOME").filter(|home| home.starts_with('/')),
         root: Some(words.base.display().to_string()),
         mounts: mounts.collect(),
-        ..Places::default()
+        ..PathContext::default()
     }
 }
 
 /// The tool of a form, without the parentheses.
-fn bare(form: &str) -> String {
+fn tool_of_form(form: &str) -> String {
     form.split('(').next().unwrap_or(form).trim().to_owned()
 }
 
 /// Formats diagnostics, one per line. Those without a position get the file.
-fn in_file(file: &str, found: &[Diagnostic]) -> String {
+fn format_diagnostics(file: &str, found: &[Diagnostic]) -> String {
     let lines: Vec<String> = found
         .iter()
         .map(|one| {
             let mut one = one.clone();
-            if one.at.file.is_empty() {
-                file.clone_into(&mut one.at.file);
+            if one.position.file.is_empty() {
+                file.clone_into(&mut one.position.file);
             }
             one.to_string()
         })

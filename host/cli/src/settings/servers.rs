@@ -9,14 +9,14 @@ use std::path::Path;
 use toolhost::{SecretSettings, SecretValue};
 use toolhost_contract::{Digest, text};
 use toolhost_mcp_client::{
-    Address, Discovery, Expanded, Hidden, OAuth, Program, ServerConfig, TIMEOUT, VARIABLES, Way,
-    plugin_name, tool_name,
+    Discovery, ExpandedText, HiddenValue, INHERITED_VARIABLES, OAuth, ServerAddress, ServerConfig,
+    ServerProgram, TIMEOUT, TransportConfig, plugin_name, tool_name,
 };
-use toolhost_net::{Allowed, HostRule, Target};
+use toolhost_net::{AllowedHosts, HostRule, Target};
 
-use super::{World, absolute};
-use crate::config::{McpServer, Secret, expand};
-use crate::words;
+use super::{SettingsEnv, absolute};
+use crate::config::{McpServer, Secret, expand_variables};
+use crate::shell_words;
 
 const MAX_URL: usize = 8 << 10;
 
@@ -49,7 +49,7 @@ pub fn servers(
     servers: BTreeMap<String, McpServer>,
     base: &Path,
     secrets: &[SecretSettings],
-    world: &World<'_>,
+    world: &SettingsEnv<'_>,
 ) -> Vec<ServerSettings> {
     let servers = servers.into_iter();
     let mut servers: Vec<_> = servers
@@ -59,13 +59,13 @@ pub fn servers(
             name,
         })
         .collect();
-    part(&mut servers);
+    reject_name_collisions(&mut servers);
     servers
 }
 
 /// Rejects servers whose tool names would collide. Neither is started, because only the operator knows which of them a
 /// rule was written for.
-fn part(servers: &mut [ServerSettings]) {
+fn reject_name_collisions(servers: &mut [ServerSettings]) {
     // Names derived from a server name; files and rules are not case-sensitive.
     let made = |name: &str| {
         [
@@ -97,7 +97,7 @@ fn server_config(
     server: McpServer,
     base: &Path,
     secrets: &[SecretSettings],
-    world: &World<'_>,
+    world: &SettingsEnv<'_>,
 ) -> Result<ServerConfig, String> {
     let kept = [DiscoverySettings::NAME, DiscoverySettings::PLUGIN];
     if kept
@@ -106,8 +106,8 @@ fn server_config(
     {
         return Err("this name is reserved for the discovery command; choose another".to_owned());
     }
-    let of_file = |text: &str| expand(text, world.variable);
-    let hidden = |secret: &Secret| of_file(secret.reveal()).map(Hidden);
+    let of_file = |text: &str| expand_variables(text, world.variable);
+    let hidden = |secret: &Secret| of_file(secret.reveal()).map(HiddenValue);
     let transport = server.transport.as_deref();
     let way = match (
         &server.command,
@@ -115,16 +115,16 @@ fn server_config(
     ) {
         (Some(command), _) => {
             if !matches!(transport, None | Some("stdio" | "local")) {
-                return Err(other_transport(transport, "a `command`"));
+                return Err(transport_mismatch(transport, "a `command`"));
             }
             let mut env = BTreeMap::new();
             for (name, value) in &server.env {
                 env.insert(name.to_string(), hidden(value)?);
             }
-            let args = server.args.iter().map(|arg| expanded(arg, world));
+            let args = server.args.iter().map(|arg| expand_value(arg, world));
             let cwd = server.cwd.as_deref().map(of_file).transpose()?;
-            Way::Stdio(Program {
-                command: expanded(command, world)?,
+            TransportConfig::Stdio(ServerProgram {
+                command: expand_value(command, world)?,
                 args: args.collect::<Result<_, _>>()?,
                 env,
                 // Not the working directory, which can be untrusted, because some commands read files there.
@@ -140,21 +140,21 @@ fn server_config(
                 "remote",
             ];
             if transport.is_some_and(|transport| !http.contains(&transport)) {
-                return Err(other_transport(transport, "a `url`"));
+                return Err(transport_mismatch(transport, "a `url`"));
             }
-            let url = expanded(url, world)?;
+            let url = expand_value(url, world)?;
             let mut headers = BTreeMap::new();
             for (name, value) in &server.headers {
-                let value = match secret_name(value.reveal()) {
+                let value = match parse_secret_reference(value.reveal()) {
                     Some((before, secret)) => {
-                        let secret = secret_value(secret, &url, secrets, world)?;
-                        Hidden(format!("{before}{secret}"))
+                        let secret = resolve_secret(secret, &url, secrets, world)?;
+                        HiddenValue(format!("{before}{secret}"))
                     }
                     None => hidden(value)?,
                 };
                 headers.insert(name.clone(), value);
             }
-            let mut address = Address::parse(name, url, headers, server.insecure)
+            let mut address = ServerAddress::parse(name, url, headers, server.insecure)
                 .map_err(|error| error.reason())?;
             let oauth = server.oauth;
             address.oauth = OAuth {
@@ -164,40 +164,40 @@ fn server_config(
                 hosts: oauth.hosts,
                 client_metadata_url: oauth.client_metadata_url,
             };
-            Way::Http(address)
+            TransportConfig::Http(address)
         }
         (None, None) => return Err("has neither `command` nor `url`".to_owned()),
     };
     Ok(ServerConfig {
         name: name.to_owned(),
-        way,
+        transport: way,
         include: server.include_tools,
         exclude: server.exclude_tools,
         timeout: server.timeout.map_or(TIMEOUT, |timeout| timeout.0),
-        trust: server.trust,
+        is_trusted: server.trust,
     })
 }
 
 /// Expands variables. In the shown form, variables that every program gets have their values, and others their names.
-fn expanded(text: &str, world: &World<'_>) -> Result<Expanded, String> {
+fn expand_value(text: &str, world: &SettingsEnv<'_>) -> Result<ExpandedText, String> {
     let secrets = RefCell::new(Vec::new());
-    let shown = expand(text, |name| {
+    let shown = expand_variables(text, |name| {
         let value = (world.variable)(name)?;
-        if VARIABLES.contains(&name) || value.is_empty() {
+        if INHERITED_VARIABLES.contains(&name) || value.is_empty() {
             return Some(value);
         }
         secrets.borrow_mut().push(value);
         Some(format!("${{{name}}}"))
     })?;
-    Ok(Expanded {
-        value: expand(text, world.variable)?,
+    Ok(ExpandedText {
+        value: expand_variables(text, world.variable)?,
         shown,
         secrets: secrets.into_inner(),
     })
 }
 
 /// Parses `secret:NAME`, optionally after one word such as `Bearer`.
-fn secret_name(text: &str) -> Option<(&str, &str)> {
+fn parse_secret_reference(text: &str) -> Option<(&str, &str)> {
     let (before, rest) = match text.split_once(' ') {
         Some((word, rest)) => (&text[..=word.len()], rest),
         None => ("", text),
@@ -206,17 +206,17 @@ fn secret_name(text: &str) -> Option<(&str, &str)> {
 }
 
 /// The value of `[secrets.NAME]` if its hosts include that of the URL.
-fn secret_value(
+fn resolve_secret(
     name: &str,
-    url: &Expanded,
+    url: &ExpandedText,
     secrets: &[SecretSettings],
-    world: &World<'_>,
+    world: &SettingsEnv<'_>,
 ) -> Result<String, String> {
-    let shown = text::inline(name, 80);
+    let shown = text::escape_line(name, 80);
     let found = secrets.iter().find(|secret| secret.name == name);
     let secret = found.ok_or_else(|| format!("no secret `{shown}`; add `[secrets.NAME]`"))?;
     let rules = secret.hosts.iter().map(|host| HostRule::parse(host));
-    let allowed = Allowed {
+    let allowed = AllowedHosts {
         rules: rules
             .collect::<Result<_, _>>()
             .map_err(|error| error.to_string())?,
@@ -226,12 +226,12 @@ fn secret_value(
         .value
         .parse()
         .map_err(|_| "the url is invalid".to_owned())?;
-    Target::of(&target, MAX_URL)
-        .and_then(|target| allowed.admit(&target))
+    Target::parse(&target, MAX_URL)
+        .and_then(|target| allowed.check_host(&target))
         .map_err(|_| {
             format!(
                 "secret `{shown}` is not allowed for the host of `{}`",
-                text::inline(&url.shown, 200)
+                text::escape_line(&url.shown, 200)
             )
         })?;
     match &secret.value {
@@ -241,8 +241,8 @@ fn secret_value(
     }
 }
 
-fn other_transport(transport: Option<&str>, with: &str) -> String {
-    let transport = text::inline(transport.unwrap_or_default(), 40);
+fn transport_mismatch(transport: Option<&str>, with: &str) -> String {
+    let transport = text::escape_line(transport.unwrap_or_default(), 40);
     format!("transport `{transport}` cannot be used with {with}; use `stdio` or `http`")
 }
 
@@ -252,8 +252,8 @@ pub fn discovery(
     base: &Path,
 ) -> Result<Option<DiscoverySettings>, String> {
     let words = |key: &str, command: &str| {
-        words::command(command)
-            .map_err(|reason| format!("{key}: `{}`: {reason}", text::inline(command, 200)))
+        shell_words::split_command(command)
+            .map_err(|reason| format!("{key}: `{}`: {reason}", text::escape_line(command, 200)))
     };
     let Some(discover) = discover else {
         return match call {
@@ -279,12 +279,12 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
-    use crate::config::{Format, parse};
+    use crate::config::{FileFormat, parse};
 
     fn check(text: &str, expected: Expect) {
-        let config = parse(Path::new("toolhost.toml"), Format::Toml, text).unwrap();
+        let config = parse(Path::new("toolhost.toml"), FileFormat::Toml, text).unwrap();
         let variable = |name: &str| (name == "TOKEN").then(|| "t0ken".to_owned());
-        let world = World {
+        let world = SettingsEnv {
             directory: Path::new("/where/it/was/typed"),
             variable: &variable,
             read: &|_| Err("there is no file".to_owned()),
@@ -299,16 +299,18 @@ mod tests {
         let shown = servers.iter().map(|server| match &server.config {
             Err(reason) => format!("{}: {reason}\n", server.name),
             Ok(config) => {
-                let values: Vec<&str> = match &config.way {
-                    Way::Stdio(program) => program.env.values().map(|one| one.0.as_str()).collect(),
-                    Way::Http(address) => {
+                let values: Vec<&str> = match &config.transport {
+                    TransportConfig::Stdio(program) => {
+                        program.env.values().map(|one| one.0.as_str()).collect()
+                    }
+                    TransportConfig::Http(address) => {
                         address.headers.values().map(|one| one.0.as_str()).collect()
                     }
                 };
                 format!(
                     "{}: {} {values:?}\n",
                     server.name,
-                    config.shown().replace('\n', " ")
+                    config.description().replace('\n', " ")
                 )
             }
         });
@@ -344,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_server_is_kept_with_it() {
+    fn an_invalid_server_keeps_its_error() {
         check(
             r#"
             [mcp_servers.a]
@@ -379,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_whose_tools_would_be_called_the_same_are_not_started() {
+    fn servers_with_colliding_tool_names_are_rejected() {
         check(
             r#"
             [mcp_servers.a-b]

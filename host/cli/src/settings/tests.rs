@@ -7,7 +7,7 @@ use toolhost_contract::Access::{self, ReadOnly, ReadWrite};
 use toolhost_contract::{PluginName, ToolName};
 
 use super::*;
-use crate::testing::{settings, settings_beside};
+use crate::testing::{settings, settings_with_files};
 
 fn paths(paths: &[AllowedPath]) -> Vec<(&str, &str, Access)> {
     paths
@@ -23,13 +23,13 @@ fn paths(paths: &[AllowedPath]) -> Vec<(&str, &str, Access)> {
 }
 
 #[test]
-fn only_a_flag_and_a_key_of_the_file_switch_the_fence_of_programs_off() {
+fn only_the_unconfined_flag_and_key_disable_confinement() {
     use clap::{ArgAction, CommandFactory as _};
     let wide = "allowed_programs = [\"bash\"]\nprogram_network = true\ndefault_excludes = false\nallowed_hosts = [\"*\"]\n\
                 allowed_paths = [{path = \"/\", dangerous = true, access = \"rw\"}]\n[policy]\nmode = \"yolo\"\nallow = [\"*\"]\n";
     let unconfined = |words: &[&str], toml: &str| {
         let settings = settings(words, toml);
-        settings.map(|settings| settings.core.beyond.unconfined)
+        settings.map(|settings| settings.core.external_access.unconfined)
     };
     for (words, toml, expected) in [
         (&["--unconfined"][..], "", true),
@@ -58,7 +58,7 @@ fn only_a_flag_and_a_key_of_the_file_switch_the_fence_of_programs_off() {
 }
 
 #[test]
-fn what_was_typed_comes_before_the_file_and_wins() {
+fn command_line_paths_precede_and_override_the_file() {
     let settings = settings(
         &["--plugins", "p", "--allow-path", ".", "--allow-path", "/etc/data", "--on-duplicate", "replace"],
         "plugins = [\"more\"]\nallowed_paths = [\"src\", \"data:rw\", {path=\"~/x\", guest=\"/x\"}]\non_duplicate = \"qualify\"",
@@ -84,7 +84,7 @@ fn what_was_typed_comes_before_the_file_and_wins() {
 }
 
 #[test]
-fn rules_of_both_add_up() {
+fn rules_of_command_line_and_file_are_combined() {
     let settings = settings(
         &["--allow-tool", "a", "--deny-tool", "p/*"],
         "[policy]\nallow = [\"b\"]\nask = [\"c\"]\ndeny = [\"d\"]",
@@ -96,7 +96,7 @@ fn rules_of_both_add_up() {
 }
 
 #[test]
-fn a_plugin_with_its_own_list_gets_that_list() {
+fn a_plugins_own_list_replaces_the_global_one() {
     let settings = settings(
         &["--allow-path", "."],
         "[plugin.files]\nallowed_paths = [\"only:rw\"]\nenv = []",
@@ -111,7 +111,7 @@ fn a_plugin_with_its_own_list_gets_that_list() {
 }
 
 #[test]
-fn tools_are_switched_and_timed() {
+fn tools_can_be_disabled_and_have_timeouts() {
     let settings = settings(
         &["--timeout", "10s"],
         "timeout = \"20s\"\nuse_tools = {a = false, b = true}\n[tools.c]\nenabled = false\ntimeout = \"5s\"\n[tools.d]\ntimeout = \"60s\"\n\
@@ -141,23 +141,23 @@ fn tools_are_switched_and_timed() {
 }
 
 #[test]
-fn the_cache_is_where_the_file_says() {
+fn the_cache_directory_is_configurable() {
     assert_eq!(
         settings(&[], "[cache]\ndir = \"c\"")
             .unwrap()
             .core
-            .places
+            .host_paths
             .cache,
         Some(PathBuf::from("/etc/c"))
     );
     assert_eq!(
-        settings(&[], "").unwrap().core.places.cache,
+        settings(&[], "").unwrap().core.host_paths.cache,
         Some(PathBuf::from("/home/me/.cache/toolhost"))
     );
 }
 
 #[test]
-fn a_path_that_needs_a_missing_variable_is_an_error_of_the_file() {
+fn an_unset_variable_in_a_path_is_an_error_of_the_file() {
     let error = settings(&[], "plugins = [\"${NOWHERE}/x\"]").unwrap_err();
     assert_eq!(
         error,
@@ -166,8 +166,8 @@ fn a_path_that_needs_a_missing_variable_is_an_error_of_the_file() {
 }
 
 /// The decisions about calls, each `tool {input}`.
-fn decisions(settings: &Settings, calls: &[(&str, serde_json::Value)]) -> Vec<String> {
-    use toolhost_contract::policy::{HookSaid, Request, Subject};
+fn explain_decisions(settings: &CliSettings, calls: &[(&str, serde_json::Value)]) -> Vec<String> {
+    use toolhost_contract::policy::{HookDecisions, PolicyRequest, Subject};
     let plugin = PluginName::parse("p").unwrap();
     let caller = toolhost_contract::Principal::default();
     let decide = |(name, input): &(&str, serde_json::Value)| {
@@ -181,7 +181,7 @@ fn decisions(settings: &Settings, calls: &[(&str, serde_json::Value)]) -> Vec<St
             }
             _ => tool.kind = "edit".to_owned(),
         }
-        let request = Request {
+        let request = PolicyRequest {
             plugin: &plugin,
             name: &name,
             tool: &tool,
@@ -192,20 +192,20 @@ fn decisions(settings: &Settings, calls: &[(&str, serde_json::Value)]) -> Vec<St
             timeout: None,
             caller: &caller,
             mode: None,
-            narrow: None,
+            restriction: None,
             aliases: &[],
-            executes: true,
+            runs_commands: true,
             shell: None,
             variables: &toolhost_contract::variables::NO_VARIABLES,
-            job: None,
+            background_job: None,
             delegates: false,
-            tail: false,
-            known: false,
+            is_tail_call: false,
+            effects_known: false,
         };
         let explanation = settings
             .core
             .policy
-            .explain(request, &HookSaid::default(), &[], 0);
+            .explain(request, &HookDecisions::default(), &[], 0);
         format!("{name} {input}: {}", explanation.decision())
     };
     calls.iter().map(decide).collect()
@@ -224,7 +224,7 @@ fn calls() -> Vec<(&'static str, serde_json::Value)> {
 }
 
 #[test]
-fn forms_mean_the_same_on_the_command_line_and_in_the_file() {
+fn rule_forms_are_equivalent_on_the_command_line_and_in_the_file() {
     let typed = settings(
         &[
             "--allow-tool",
@@ -254,13 +254,13 @@ fn forms_mean_the_same_on_the_command_line_and_in_the_file() {
         write_file {"path":"a"}: ask
         delete_file {"path":"a"}: deny"#]];
     for settings in [typed, written, rules] {
-        expected.assert_eq(&decisions(&settings.unwrap(), &calls()).join("\n"));
+        expected.assert_eq(&explain_decisions(&settings.unwrap(), &calls()).join("\n"));
     }
 }
 
 // R-197, R-198, R-199: deny before allow before ask before the mode, and a tool on two lists is not asked about.
 #[test]
-fn r_198_keys_of_kode_mean_what_they_mean_there() {
+fn r_198_keys_of_kode_have_the_same_meaning_as_in_kode() {
     let inline = settings(
         &[],
         "[permission]\nmode = \"auto\"\nrequireApprovalTools = [\"write_file\", \"shell\"]\n\
@@ -270,8 +270,8 @@ fn r_198_keys_of_kode_mean_what_they_mean_there() {
         "autoAllowTools": ["shell", "delete_file"], "autoDenyTools": ["delete_file"]}"#;
     let template = format!("{{\"id\": \"a\", \"permission\": {config}}}");
     let import = "[policy]\nimport = [{ kind = \"kode\", file = \"kode.json\" }]\n";
-    let imported = settings_beside(&[], import, &[("/etc/kode.json", config)]);
-    let agent = settings_beside(&[], import, &[("/etc/kode.json", &template)]);
+    let imported = settings_with_files(&[], import, &[("/etc/kode.json", config)]);
+    let agent = settings_with_files(&[], import, &[("/etc/kode.json", &template)]);
     let expected = expect_test::expect![[r#"
         shell {"command":"git status"}: allow
         shell {"command":"git status; rm -rf x"}: allow
@@ -282,12 +282,12 @@ fn r_198_keys_of_kode_mean_what_they_mean_there() {
     for settings in [inline, imported, agent] {
         let settings = settings.unwrap();
         assert_eq!(settings.core.policy.mode(), toolhost_contract::Mode::Auto);
-        expected.assert_eq(&decisions(&settings, &calls()).join("\n"));
+        expected.assert_eq(&explain_decisions(&settings, &calls()).join("\n"));
     }
 }
 
 #[test]
-fn files_of_other_systems_are_taken_over() {
+fn files_of_other_systems_are_imported() {
     let toml = r#"
 [policy]
 rules = ["more.toml"]
@@ -298,7 +298,7 @@ import = [
   { kind = "claude", file = "claude.json" },
 ]
 "#;
-    let settings = settings_beside(
+    let settings = settings_with_files(
         &[],
         toml,
         &[
@@ -346,7 +346,7 @@ fn no_imported_rule_and_no_rule_file_overrides_a_deny_of_the_operator() {
     let others = "rules = [\"r.toml\"]\nimport = [{ kind = \"gemini\", file = \"g.toml\" }]\n";
     for (words, deny) in [(&["--deny-tool", "a"][..], ""), (&[], "deny = [\"a\"]\n")] {
         let toml = format!("[policy]\n{deny}{others}");
-        let settings = settings_beside(words, &toml, &files).unwrap();
+        let settings = settings_with_files(words, &toml, &files).unwrap();
         let rules = settings.core.policy.rules();
         let strongest = rules.iter().map(|rule| (rule.priority(), rule.decision()));
         let denies = (999, toolhost_contract::policy::Decision::Deny);
@@ -355,10 +355,10 @@ fn no_imported_rule_and_no_rule_file_overrides_a_deny_of_the_operator() {
 }
 
 #[test]
-fn what_is_wrong_with_rules_is_said_with_its_place() {
+fn errors_in_rules_state_their_position() {
     let check = |toml: &str, file: &str, expect: &expect_test::Expect| {
         let files = [("/etc/f.toml", file), ("/etc/g.json", file)];
-        expect.assert_eq(&settings_beside(&[], toml, &files).unwrap_err());
+        expect.assert_eq(&settings_with_files(&[], toml, &files).unwrap_err());
     };
     let rules = "[policy]\nrules = [\"f.toml\"]";
     check(
@@ -447,24 +447,24 @@ fn a_hook_lets_mode_custom_decide() {
 }
 
 #[test]
-fn two_imports_with_two_modes_need_a_word_of_the_file() {
+fn imports_with_different_modes_require_an_explicit_mode() {
     let import = "import = [{ kind = \"kode\", file = \"a.json\" }, { kind = \"kode\", file = \"b.json\" }]\n";
     let files = [
         ("/etc/a.json", "{\"mode\": \"auto\"}"),
         ("/etc/b.json", "{\"mode\": \"deny\"}"),
     ];
-    let error = settings_beside(&[], &format!("[policy]\n{import}"), &files).unwrap_err();
+    let error = settings_with_files(&[], &format!("[policy]\n{import}"), &files).unwrap_err();
     assert_eq!(
         error,
         "/etc/a.json sets mode auto and /etc/b.json sets mode dont_ask; set `mode` under [policy]"
     );
     let settings =
-        settings_beside(&[], &format!("[policy]\nmode = \"plan\"\n{import}"), &files).unwrap();
+        settings_with_files(&[], &format!("[policy]\nmode = \"plan\"\n{import}"), &files).unwrap();
     assert_eq!(settings.core.policy.mode(), toolhost_contract::Mode::Plan);
 }
 
 #[test]
-fn hooks_are_heard_as_written_and_the_cache_last() {
+fn hooks_run_in_order_and_the_cache_last() {
     let toml = r#"
 [[hook]]
 builtin = "read-cache"
@@ -475,7 +475,7 @@ env = ["HOME", "NOWHERE"]
 command = ["python3", "x.py"]
 "#;
     let hooks = settings(&[], toml).unwrap().core.hooks;
-    let words: Vec<String> = hooks.iter().map(HookSettings::words).collect();
+    let words: Vec<String> = hooks.iter().map(HookSettings::describe).collect();
     assert_eq!(
         words,
         [
@@ -492,7 +492,7 @@ command = ["python3", "x.py"]
 }
 
 #[test]
-fn pools_have_their_numbers() {
+fn pool_sizes_are_configurable() {
     let settings = settings(&[], "concurrency = 9\n[pools]\nnetwork = 2").unwrap();
     assert_eq!(
         (

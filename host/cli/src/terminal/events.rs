@@ -4,23 +4,27 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use toolhost_contract::{Event, Level, Sink, text};
+use toolhost_contract::{CallEvent, LogLevel, Sink, text};
 
 use super::screen::SCREEN;
 use super::style::{Paint, Style};
 
 /// Prints events on a separate thread, so that a blocked terminal (Ctrl-S, a slow pipe) does not block the guest or
 /// count towards its time limit.
-pub struct Events {
-    sender: Sender<Option<Event>>,
+pub struct EventPrinter {
+    sender: Sender<Option<CallEvent>>,
     printer: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Events {
+impl EventPrinter {
     /// Debug and trace messages are only shown if `verbose` is set.
     pub fn start(verbose: bool) -> Arc<Self> {
-        let (sender, receiver) = channel::<Option<Event>>();
-        let least = if verbose { Level::Trace } else { Level::Info };
+        let (sender, receiver) = channel::<Option<CallEvent>>();
+        let least = if verbose {
+            LogLevel::Trace
+        } else {
+            LogLevel::Info
+        };
         let printer = std::thread::spawn(move || {
             let style = Style::of(&std::io::stderr());
             while let Ok(Some(event)) = receiver.recv() {
@@ -49,28 +53,28 @@ impl Events {
     }
 }
 
-impl Sink for Events {
-    fn event(&self, event: Event) {
+impl Sink for EventPrinter {
+    fn event(&self, event: CallEvent) {
         let _ = self.sender.send(Some(event));
     }
 }
 
-fn line(event: &Event, least: Level, style: Style) -> Option<String> {
+fn line(event: &CallEvent, least: LogLevel, style: Style) -> Option<String> {
     let line = match event {
-        Event::Log { level, .. } if *level < least => return None,
-        Event::Log { level, message } => {
+        CallEvent::Log { level, .. } if *level < least => return None,
+        CallEvent::Log { level, message } => {
             let paint = match level {
-                Level::Error => Paint::Red,
-                Level::Warn => Paint::Yellow,
-                Level::Info | Level::Debug | Level::Trace => Paint::Dim,
+                LogLevel::Error => Paint::Red,
+                LogLevel::Warn => Paint::Yellow,
+                LogLevel::Info | LogLevel::Debug | LogLevel::Trace => Paint::Dim,
             };
             format!(
                 "{} {}",
                 style.paint(paint, level.as_str()),
-                text::inline(message, 2_000)
+                text::escape_line(message, 2_000)
             )
         }
-        Event::Progress {
+        CallEvent::Progress {
             message,
             progress,
             total,
@@ -82,25 +86,28 @@ fn line(event: &Event, least: Level, style: Style) -> Option<String> {
             };
             let message = message
                 .as_deref()
-                .map(|message| format!(" {}", text::inline(message, 2_000)));
+                .map(|message| format!(" {}", text::escape_line(message, 2_000)));
             format!(
                 "{}{count}{}",
                 style.paint(Paint::Dim, "progress"),
                 message.unwrap_or_default()
             )
         }
-        Event::Output { bytes, .. } => {
-            return Some(text::block(&String::from_utf8_lossy(bytes), usize::MAX));
+        CallEvent::Output { bytes, .. } => {
+            return Some(text::escape_lines(
+                &String::from_utf8_lossy(bytes),
+                usize::MAX,
+            ));
         }
-        Event::Custom { event, data } => {
+        CallEvent::Custom { event, data } => {
             let label = style.paint(Paint::Dim, "event");
             format!(
                 "{label} {} {}",
-                text::inline(event, 80),
-                text::inline(&data.to_string(), 2_000)
+                text::escape_line(event, 80),
+                text::escape_line(&data.to_string(), 2_000)
             )
         }
-        Event::Dropped { count } => {
+        CallEvent::Dropped { count } => {
             format!(
                 "{} dropped {count} messages because the tool sent them too fast",
                 style.paint(Paint::Yellow, "note")
@@ -115,20 +122,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_one_escaped_line_each() {
-        let log = |level, message: &str| Event::Log {
+    fn each_event_is_one_escaped_line() {
+        let log = |level, message: &str| CallEvent::Log {
             level,
             message: message.to_owned(),
         };
-        let progress = |message: Option<&str>, progress, total| Event::Progress {
+        let progress = |message: Option<&str>, progress, total| CallEvent::Progress {
             message: message.map(ToOwned::to_owned),
             progress,
             total,
         };
         for (event, shown) in [
-            (log(Level::Debug, "x"), None),
+            (log(LogLevel::Debug, "x"), None),
             (
-                log(Level::Warn, "a\u{1b}[2J\nb"),
+                log(LogLevel::Warn, "a\u{1b}[2J\nb"),
                 Some("warn a\\u{1b}[2J\\nb\n"),
             ),
             (
@@ -137,18 +144,18 @@ mod tests {
             ),
             (progress(None, Some(0.5), None), Some("progress 0.5\n")),
             (
-                Event::Output {
+                CallEvent::Output {
                     stream: "stdout".to_owned(),
                     bytes: b"part\rof".to_vec(),
                 },
                 Some("part\\u{d}of"),
             ),
             (
-                Event::Dropped { count: 3 },
+                CallEvent::Dropped { count: 3 },
                 Some("note dropped 3 messages because the tool sent them too fast\n"),
             ),
         ] {
-            assert_eq!(line(&event, Level::Info, Style::PLAIN).as_deref(), shown);
+            assert_eq!(line(&event, LogLevel::Info, Style::PLAIN).as_deref(), shown);
         }
     }
 }

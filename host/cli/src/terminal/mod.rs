@@ -8,11 +8,11 @@ pub mod style;
 
 use std::io::{ErrorKind, Write};
 
-use self::screen::{SCREEN, safe};
+use self::screen::{SCREEN, escape_controls};
 
 /// Writes a result to standard output. A closed pipe, as in `host tools | head`, is not an error.
 pub fn print(text: &str) -> std::io::Result<()> {
-    let text = safe(text);
+    let text = escape_controls(text);
     let mut stdout = std::io::stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| {
         if !text.ends_with('\n') {

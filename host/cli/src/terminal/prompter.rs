@@ -4,42 +4,42 @@
 //! unexpected counts as a denial. The dialog, the layout of a question, the possible answers and the state of edited
 //! changes each have a submodule.
 
+mod answer_line;
 mod changes;
 mod choice;
-mod claim;
-mod desk;
-mod draft;
-mod edit;
-mod hear;
+mod claimed_diff;
+mod dialog;
+mod input_edit;
 mod interview;
-mod keys;
-mod margin;
-mod quiet;
-mod show;
-mod talk;
+mod prompt_queue;
+mod question_draft;
+mod question_text;
+mod raw_mode;
+mod terminal_io;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
+mod untrusted_text;
 
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
-use toolhost_contract::{Answer, BoxFuture, Call, CallId, Interview, Question, Reply};
+use toolhost_contract::{Answer, BoxFuture, Call, CallId, Question, QuestionForm, UserAnswer};
 use toolhost_kernel::Prompter;
 
-use self::desk::{Desk, Waits};
-use self::hear::{READING, hear};
-use self::keys::{Heard, Keys, Screen, Tty};
-use self::talk::talk;
+use self::answer_line::{READING_TIME, read_answer};
+use self::dialog::run_dialog;
+use self::prompt_queue::{PromptQueue, PromptState};
+use self::terminal_io::{LineEvent, TerminalIo, TerminalWriter, Tty};
 use super::screen::SCREEN;
 
 pub struct TerminalPrompter<K = Tty> {
     /// Locked while a question is on the terminal, because two questions could not be distinguished.
-    keys: Arc<Mutex<K>>,
-    desk: Arc<Desk>,
+    terminal: Arc<Mutex<K>>,
+    queue: Arc<PromptQueue>,
     /// Writes while another thread holds the lock.
-    screen: Screen,
+    writer: TerminalWriter,
 }
 
 impl Default for TerminalPrompter {
@@ -48,37 +48,37 @@ impl Default for TerminalPrompter {
     }
 }
 
-impl<K: Keys> TerminalPrompter<K> {
+impl<K: TerminalIo> TerminalPrompter<K> {
     fn new(keys: K) -> Self {
         Self {
-            screen: keys.screen(),
-            keys: Arc::new(Mutex::new(keys)),
-            desk: Arc::default(),
+            writer: keys.writer(),
+            terminal: Arc::new(Mutex::new(keys)),
+            queue: Arc::default(),
         }
     }
 }
 
-impl<K: Keys> Prompter for TerminalPrompter<K> {
+impl<K: TerminalIo> Prompter for TerminalPrompter<K> {
     fn ask<'a>(&'a self, question: &'a Question, call: &'a Call) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
-            if !K::is_there() {
-                return Answer::NobodyToAsk;
+            if !K::is_available() {
+                return Answer::NoPrompter;
             }
-            if let Some(note) = show::too_long(question, call) {
+            if let Some(note) = question_text::size_problem(question, call) {
                 return Answer::Deny { note: Some(note) };
             }
             // A cancelled call drops this future and its queue entry. The thread that waits for a line sees that and
             // does not consume the next line, which is not meant for it.
-            let mut place = self.desk.enter(question.clone(), call.clone());
+            let mut place = self.queue.push(question.clone(), call.clone());
             let mut keys = tokio::select! {
                 biased;
-                Ok(answer) = &mut place.covered => return answer,
-                keys = Arc::clone(&self.keys).lock_owned() => keys,
+                Ok(answer) = &mut place.group_answer => return answer,
+                keys = Arc::clone(&self.terminal).lock_owned() => keys,
             };
             // The thread holds the lock until it is done, even if this future is dropped.
-            let desk = Arc::clone(&self.desk);
+            let desk = Arc::clone(&self.queue);
             let ask = Arc::clone(&place.ask);
-            tokio::task::spawn_blocking(move || talk(&mut *keys, &desk, &ask))
+            tokio::task::spawn_blocking(move || run_dialog(&mut *keys, &desk, &ask))
                 .await
                 .unwrap_or(Answer::Deny { note: None })
         })
@@ -86,14 +86,14 @@ impl<K: Keys> Prompter for TerminalPrompter<K> {
 
     fn interview<'a>(
         &'a self,
-        interview: &'a Interview,
-    ) -> BoxFuture<'a, Option<Option<Vec<Reply>>>> {
+        interview: &'a QuestionForm,
+    ) -> BoxFuture<'a, Option<Option<Vec<UserAnswer>>>> {
         Box::pin(async move {
-            if !K::is_there() {
+            if !K::is_available() {
                 return None;
             }
-            let ticket = Leaving(Arc::default());
-            let mut keys = Arc::clone(&self.keys).lock_owned().await;
+            let ticket = InterviewGuard(Arc::default());
+            let mut keys = Arc::clone(&self.terminal).lock_owned().await;
             let (interview, waits) = (interview.clone(), Arc::clone(&ticket.0));
             let talk = move || interview::interview(&mut *keys, &interview, &waits);
             Some(tokio::task::spawn_blocking(talk).await.unwrap_or(None))
@@ -102,29 +102,29 @@ impl<K: Keys> Prompter for TerminalPrompter<K> {
 
     fn answered_elsewhere(&self, call: &CallId, by: &str) {
         // Written before the tool starts, not when the waiting thread polls next.
-        if let Some(told) = self.desk.answered_elsewhere(call, by) {
-            (self.screen)(&told);
+        if let Some(told) = self.queue.answered_elsewhere(call, by) {
+            (self.writer)(&told);
         }
     }
 }
 
 /// Asks the user to confirm what was printed before. Returns `None` if there is no terminal to prompt at.
 pub fn confirm(question: &str) -> Option<bool> {
-    if !Tty::is_there() {
+    if !Tty::is_available() {
         return None;
     }
-    let _asking = SCREEN.ask();
+    let _asking = SCREEN.begin_question();
     Some(confirm_with(&mut Tty::default(), question))
 }
 
-fn confirm_with(keys: &mut impl Keys, question: &str) -> bool {
-    if keys.still(READING).is_none() {
+fn confirm_with(keys: &mut impl TerminalIo, question: &str) -> bool {
+    if keys.discard_input(READING_TIME).is_none() {
         return false;
     }
     let place = |_| format!("{question} [y/N] ");
-    match hear(keys, &Always, place) {
-        Some(Heard::Line(line)) => is_yes(&line),
-        Some(Heard::Disturbed) | None => false,
+    match read_answer(keys, &AlwaysPending, place) {
+        Some(LineEvent::Line(line)) => is_yes(&line),
+        Some(LineEvent::Disturbed) | None => false,
     }
 }
 
@@ -132,19 +132,19 @@ fn is_yes(line: &str) -> bool {
     matches!(line.trim(), "y" | "Y" | "yes")
 }
 
-struct Always;
+struct AlwaysPending;
 
-impl Waits for Always {
-    fn waits(&self) -> bool {
+impl PromptState for AlwaysPending {
+    fn is_pending(&self) -> bool {
         true
     }
 }
 
 /// Tells the thread on drop that the interview was cancelled.
-struct Leaving(Arc<interview::Ticket>);
+struct InterviewGuard(Arc<interview::InterviewState>);
 
-impl Drop for Leaving {
+impl Drop for InterviewGuard {
     fn drop(&mut self) {
-        self.0.leave();
+        self.0.cancel();
     }
 }

@@ -1,7 +1,7 @@
 //! Rendering of results for users and scripts.
 
 use toolhost_contract::{
-    CallError, Display, FileDiff, Outcome, Truncation, text, units::show_size,
+    CallError, Display, FileDiff, Outcome, Truncation, text, units::format_size,
 };
 
 use super::style::{Paint, Style};
@@ -12,7 +12,7 @@ pub fn has_content(outcome: &Outcome) -> bool {
 }
 
 /// The tool's output for display, or else the text for the model.
-pub fn for_people(outcome: &Outcome, style: Style) -> String {
+pub fn for_terminal(outcome: &Outcome, style: Style) -> String {
     match &outcome.display {
         Some(Display {
             diff: Some(diff), ..
@@ -24,18 +24,18 @@ pub fn for_people(outcome: &Outcome, style: Style) -> String {
         }) if kind == "diff" => diff_lines(text, style),
         Some(Display {
             text: Some(shown), ..
-        }) => text::block(shown, usize::MAX),
-        Some(_) | None => for_scripts(outcome),
+        }) => text::escape_lines(shown, usize::MAX),
+        Some(_) | None => for_pipe(outcome),
     }
 }
 
 /// The text for the model with control characters escaped, because a pipe can end at a terminal too.
-pub fn for_scripts(outcome: &Outcome) -> String {
-    text::block(&outcome.model_text(), usize::MAX)
+pub fn for_pipe(outcome: &Outcome) -> String {
+    text::escape_lines(&outcome.model_text(), usize::MAX)
 }
 
 /// Notes about a result.
-pub fn remarks(outcome: &Outcome) -> Vec<String> {
+pub fn notes(outcome: &Outcome) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(Truncation {
         original_bytes,
@@ -45,7 +45,7 @@ pub fn remarks(outcome: &Outcome) -> Vec<String> {
     {
         let saved = saved_to
             .as_deref()
-            .map(|path| format!("; full output in {}", text::inline(path, 300)));
+            .map(|path| format!("; full output in {}", text::escape_line(path, 300)));
         remarks.push(format!(
             "truncated: {} of {} shown{}",
             size(*shown_bytes),
@@ -54,10 +54,10 @@ pub fn remarks(outcome: &Outcome) -> Vec<String> {
         ));
     }
     if let Some(tail) = &outcome.tail {
-        let input = text::inline(&tail.input.to_string(), 1_000);
+        let input = text::escape_line(&tail.input.to_string(), 1_000);
         remarks.push(format!(
             "the tool suggests calling `{}` next with {input}",
-            text::inline(&tail.tool, 80)
+            text::escape_line(&tail.tool, 80)
         ));
     }
     remarks
@@ -69,7 +69,7 @@ pub fn remarks(outcome: &Outcome) -> Vec<String> {
     reason = "shown with one decimal"
 )]
 fn size(bytes: f64) -> String {
-    show_size(bytes.max(0.0) as u64)
+    format_size(bytes.max(0.0) as u64)
 }
 
 /// The failure that a tool reported.
@@ -78,11 +78,11 @@ pub fn failure(outcome: &Outcome) -> Option<String> {
     let code = failure
         .code
         .as_deref()
-        .map(|code| format!(" [{}]", text::inline(code, 80)));
+        .map(|code| format!(" [{}]", text::escape_line(code, 80)));
     Some(format!(
         "error{}: {}",
         code.unwrap_or_default(),
-        text::block(&failure.for_model(), usize::MAX)
+        text::escape_lines(&failure.for_model(), usize::MAX)
     ))
 }
 
@@ -98,17 +98,17 @@ pub fn error(error: &CallError) -> String {
     let cause = error
         .cause
         .as_deref()
-        .map(|cause| format!("\ncause: {}", text::block(cause, 2_000)));
-    let code = text::inline(&error.code, 80);
+        .map(|cause| format!("\ncause: {}", text::escape_lines(cause, 2_000)));
+    let code = text::escape_line(&error.code, 80);
     format!(
         "error [{code}]: {}{}",
-        text::block(&error.for_model(), usize::MAX),
+        text::escape_lines(&error.for_model(), usize::MAX),
         cause.unwrap_or_default()
     )
 }
 
 fn file_diff(diff: &FileDiff, style: Style) -> String {
-    let name = text::inline(&diff.file_name, 300);
+    let name = text::escape_line(&diff.file_name, 300);
     let new = if diff.original.is_none() {
         " (new)"
     } else {
@@ -124,7 +124,7 @@ fn file_diff(diff: &FileDiff, style: Style) -> String {
 fn diff_lines(diff: &str, style: Style) -> String {
     let mut shown = String::with_capacity(diff.len());
     for line in diff.lines() {
-        let line = text::inline(line, usize::MAX).replace("\\t", "\t");
+        let line = text::escape_line(line, usize::MAX).replace("\\t", "\t");
         let paint = match line.as_bytes().first() {
             Some(b'+') => Some(Paint::Green),
             Some(b'-') => Some(Paint::Red),
@@ -145,10 +145,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_see_what_was_made_for_them() {
+    fn display_output_takes_precedence_at_a_terminal() {
         let mut outcome = Outcome::text("for the model\u{1b}[2J");
         assert_eq!(
-            for_people(&outcome, Style::PLAIN),
+            for_terminal(&outcome, Style::PLAIN),
             "for the model\\u{1b}[2J"
         );
         let display = |kind: &str, text: Option<&str>, diff| {
@@ -160,7 +160,7 @@ mod tests {
             })
         };
         outcome.display = display("markdown", Some("# For users"), None);
-        assert_eq!(for_people(&outcome, Style::PLAIN), "# For users");
+        assert_eq!(for_terminal(&outcome, Style::PLAIN), "# For users");
         let diff = FileDiff {
             file_name: "a\n.txt".into(),
             diff: "@@ -0,0 +1 @@\n+x\u{202e}".into(),
@@ -169,14 +169,14 @@ mod tests {
         };
         outcome.display = display("diff", None, Some(diff));
         assert_eq!(
-            for_people(&outcome, Style::PLAIN),
+            for_terminal(&outcome, Style::PLAIN),
             "a\\n.txt (new)\n@@ -0,0 +1 @@\n+x\\u{202e}\n"
         );
-        assert_eq!(for_scripts(&outcome), "for the model\\u{1b}[2J");
+        assert_eq!(for_pipe(&outcome), "for the model\\u{1b}[2J");
     }
 
     #[test]
-    fn failures_and_remarks_are_not_the_result() {
+    fn failures_and_notes_are_separate_from_the_result() {
         let outcome = Outcome {
             error: Some(Failure::new("file_not_found", "no `a`")),
             truncated: Some(Truncation {
@@ -192,7 +192,7 @@ mod tests {
         };
         assert_eq!(failure(&outcome).unwrap(), "error [file_not_found]: no `a`");
         assert_eq!(
-            remarks(&outcome),
+            notes(&outcome),
             [
                 "truncated: 1.0 KiB of 4.0 KiB shown",
                 "the tool suggests calling `next` next with {\"a\":1}"

@@ -10,7 +10,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use toolhost_contract::text;
 
-use super::style::CODES;
+use super::style::COLOUR_CODES;
 
 /// Maximum bytes of messages held while a question is shown.
 const MAX_HELD: usize = 64 << 10;
@@ -28,13 +28,13 @@ struct State {
     /// Number of questions that are shown or about to be shown.
     questions: usize,
     /// Whether one of them is on the screen.
-    shown: bool,
+    is_shown: bool,
     held: String,
     dropped: usize,
 }
 
 /// Guard of a question that is shown or about to be shown.
-pub struct Asking<'a, W: Write>(&'a Screen<W>);
+pub struct ScreenGuard<'a, W: Write>(&'a Screen<W>);
 
 impl<W: Write> Screen<W> {
     const fn new(writer: fn() -> W) -> Self {
@@ -42,7 +42,7 @@ impl<W: Write> Screen<W> {
             writer,
             state: Mutex::new(State {
                 questions: 0,
-                shown: false,
+                is_shown: false,
                 held: String::new(),
                 dropped: 0,
             }),
@@ -52,9 +52,9 @@ impl<W: Write> Screen<W> {
 
     /// Writes now, or after the question on the screen. Does not wait for a question.
     pub fn note(&self, text: &str) {
-        let text = safe(text);
+        let text = escape_controls(text);
         let mut state = self.state();
-        if !state.shown {
+        if !state.is_shown {
             self.write(&text);
         } else if state.held.len() + text.len() <= MAX_HELD {
             state.held.push_str(&text);
@@ -65,7 +65,7 @@ impl<W: Write> Screen<W> {
 
     /// Blocks while a question is on the screen. `text` must be escaped already.
     pub fn write_after_question(&self, text: &str) {
-        let _state = self.wait_while(|state| state.shown);
+        let _state = self.wait_while(|state| state.is_shown);
         self.write(text);
     }
 
@@ -74,15 +74,15 @@ impl<W: Write> Screen<W> {
         drop(self.wait_while(|state| state.questions > 0));
     }
 
-    pub fn ask(&self) -> Asking<'_, W> {
+    pub fn begin_question(&self) -> ScreenGuard<'_, W> {
         self.state().questions += 1;
-        Asking(self)
+        ScreenGuard(self)
     }
 
     /// Holds all other output from now on.
     pub fn show_question(&self) {
         let mut state = self.state();
-        state.shown = state.questions > 0;
+        state.is_shown = state.questions > 0;
     }
 
     fn wait_while(&self, busy: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
@@ -101,12 +101,12 @@ impl<W: Write> Screen<W> {
     }
 }
 
-impl<W: Write> Drop for Asking<'_, W> {
+impl<W: Write> Drop for ScreenGuard<'_, W> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.questions -= 1;
         if state.questions == 0 {
-            state.shown = false;
+            state.is_shown = false;
             let mut held = std::mem::take(&mut state.held);
             let dropped = std::mem::take(&mut state.dropped);
             if dropped > 0 {
@@ -124,21 +124,21 @@ impl<W: Write> Drop for Asking<'_, W> {
 
 /// Escapes all control sequences except the host's own colours. Untrusted text is escaped where it is laid out; this is
 /// a second line of defence.
-pub fn safe(shown: &str) -> Cow<'_, str> {
-    if text::block(shown, usize::MAX) == shown {
+pub fn escape_controls(shown: &str) -> Cow<'_, str> {
+    if text::escape_lines(shown, usize::MAX) == shown {
         return shown.into();
     }
     let mut out = String::with_capacity(shown.len());
     let mut rest = shown;
     while let Some(at) = rest.find('\u{1b}') {
         let (before, from) = rest.split_at(at);
-        out.push_str(&text::block(before, usize::MAX));
-        let code = CODES.iter().find(|code| from.starts_with(**code));
+        out.push_str(&text::escape_lines(before, usize::MAX));
+        let code = COLOUR_CODES.iter().find(|code| from.starts_with(**code));
         let code = code.copied().unwrap_or("\u{1b}");
         out.push_str(if code.len() > 1 { code } else { r"\u{1b}" });
         rest = &from[code.len()..];
     }
-    out.push_str(&text::block(rest, usize::MAX));
+    out.push_str(&text::escape_lines(rest, usize::MAX));
     out.into()
 }
 
@@ -150,9 +150,9 @@ mod tests {
 
     static WRITTEN: Mutex<String> = Mutex::new(String::new());
 
-    struct Kept;
+    struct RecordedWriter;
 
-    impl Write for Kept {
+    impl Write for RecordedWriter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let mut written = WRITTEN.lock().unwrap();
             written.push_str(std::str::from_utf8(bytes).unwrap());
@@ -165,11 +165,11 @@ mod tests {
     }
 
     #[test]
-    fn t_03_nothing_is_written_beside_a_question() {
+    fn t_03_output_is_held_while_a_question_is_shown() {
         let written = || std::mem::take(&mut *WRITTEN.lock().unwrap());
-        let screen = Screen::new(|| Kept);
+        let screen = Screen::new(|| RecordedWriter);
         screen.note("before\n");
-        let asking = screen.ask();
+        let asking = screen.begin_question();
         screen.note("about to be asked\n");
         screen.show_question();
         assert_eq!(written(), "before\nabout to be asked\n");
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn t_07_only_our_own_codes_reach_the_terminal() {
+    fn t_07_only_host_colour_codes_reach_the_terminal() {
         for (shown, expected) in [
             ("plain\n\tßü", "plain\n\tßü"),
             ("\u{1b}[1mbold\u{1b}[0m", "\u{1b}[1mbold\u{1b}[0m"),
@@ -204,7 +204,7 @@ mod tests {
             ("\u{1b}]52;c;aGk=\u{7}", "\\u{1b}]52;c;aGk=\\u{7}"),
             ("\u{1b}[1;31m", "\\u{1b}[1;31m"),
         ] {
-            assert_eq!(safe(shown), expected);
+            assert_eq!(escape_controls(shown), expected);
         }
     }
 }

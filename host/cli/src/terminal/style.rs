@@ -11,16 +11,16 @@ pub struct Style {
 }
 
 /// The only escape codes that the host writes to a terminal: one for each [`Paint`], and the reset code.
-pub const CODES: [&str; 7] = [
+pub const COLOUR_CODES: [&str; 7] = [
     "\u{1b}[1m",
     "\u{1b}[2m",
     "\u{1b}[31m",
     "\u{1b}[32m",
     "\u{1b}[33m",
     "\u{1b}[36m",
-    END,
+    RESET_CODE,
 ];
-const END: &str = "\u{1b}[0m";
+const RESET_CODE: &str = "\u{1b}[0m";
 
 /// In the order of [`CODES`].
 #[derive(Debug, Clone, Copy)]
@@ -47,9 +47,9 @@ impl Style {
 
     /// `text` must be escaped already.
     pub fn paint(self, paint: Paint, text: &str) -> String {
-        let code = CODES[paint as usize];
+        let code = COLOUR_CODES[paint as usize];
         if self.colours && !text.is_empty() {
-            format!("{code}{text}{END}")
+            format!("{code}{text}{RESET_CODE}")
         } else {
             text.to_owned()
         }

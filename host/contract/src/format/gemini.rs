@@ -1,27 +1,27 @@
 //! Conversion of JSON Schema to the OpenAPI subset that Gemini function declarations support.
 
-mod reach;
+mod references;
 
 use serde_json::{Map, Value, json};
 
-use super::keywords::{MAX_DEPTH, kind, strings};
+use super::keywords::{MAX_DEPTH, single_type, strings};
 use super::root;
-use reach::Reach;
+use references::ReferenceResolver;
 
 /// Maximum number of schemas that references can add. Above it, references are not followed.
-const MAX_REACHED: usize = 10_000;
+const MAX_REFERENCED_SCHEMAS: usize = 10_000;
 
 /// Returns the parameters of a function, or `None` if there are none, because the API refuses an object without
 /// properties.
 pub(super) fn parameters(schema: &Value) -> Option<Value> {
     let document = Value::Object(root::object(schema));
-    let mut walk = Walk {
-        reach: Reach::new(&document, MAX_REACHED),
+    let mut walk = SchemaConverter {
+        reach: ReferenceResolver::new(&document, MAX_REFERENCED_SCHEMAS),
     };
     let mut made = walk.schema(&document, 0);
     if walk.reach.is_exhausted() {
-        let reach = Reach::new(&document, 0);
-        made = Walk { reach }.schema(&document, 0);
+        let reach = ReferenceResolver::new(&document, 0);
+        made = SchemaConverter { reach }.schema(&document, 0);
     }
     let has_properties = made["properties"]
         .as_object()
@@ -29,11 +29,11 @@ pub(super) fn parameters(schema: &Value) -> Option<Value> {
     has_properties.then_some(made)
 }
 
-struct Walk<'a> {
-    reach: Reach<'a>,
+struct SchemaConverter<'a> {
+    reach: ReferenceResolver<'a>,
 }
 
-impl Walk<'_> {
+impl SchemaConverter<'_> {
     fn schema(&mut self, schema: &Value, depth: usize) -> Value {
         let Value::Object(schema) = schema else {
             return any();
@@ -41,16 +41,16 @@ impl Walk<'_> {
         if depth > MAX_DEPTH {
             return json!({"type": "object"});
         }
-        let (schema, opened) = self.reach.open(schema);
-        let made = self.opened(schema, depth);
+        let (schema, opened) = self.reach.resolve(schema);
+        let made = self.resolved(schema, depth);
         self.reach.close(opened);
         made
     }
 
     /// Converts a schema whose references are resolved.
-    fn opened(&mut self, mut schema: Map<String, Value>, depth: usize) -> Value {
+    fn resolved(&mut self, mut schema: Map<String, Value>, depth: usize) -> Value {
         let mut nullable = schema.get("nullable") == Some(&json!(true));
-        nullable |= constants(&mut schema);
+        nullable |= stringify_enum(&mut schema);
         let mut alternatives = alternatives(&mut schema, &mut nullable);
         // Alternatives of an object constrain combinations of members, which the API does not support.
         if schema.contains_key("properties") {
@@ -117,7 +117,7 @@ impl Walk<'_> {
 
     fn plain(&mut self, schema: &Map<String, Value>, depth: usize) -> Map<String, Value> {
         let mut made = Map::new();
-        let kind = kind_of(schema);
+        let kind = type_of(schema);
         made.insert("type".to_owned(), json!(kind));
         for keyword in ["title", "description"] {
             if let Some(said) = schema.get(keyword).filter(|said| said.is_string()) {
@@ -210,15 +210,15 @@ fn any() -> Value {
     json!({"type": "string"})
 }
 
-const KINDS: [&str; 6] = ["string", "integer", "number", "boolean", "array", "object"];
+const TYPES: [&str; 6] = ["string", "integer", "number", "boolean", "array", "object"];
 
-fn kind_of(schema: &Map<String, Value>) -> &'static str {
-    let written = kind(schema).unwrap_or_default();
+fn type_of(schema: &Map<String, Value>) -> &'static str {
+    let written = single_type(schema).unwrap_or_default();
     //
     if schema.contains_key("enum") {
         return "string";
     }
-    for kind in KINDS {
+    for kind in TYPES {
         if written.eq_ignore_ascii_case(kind) {
             return kind;
         }
@@ -233,7 +233,7 @@ fn kind_of(schema: &Map<String, Value>) -> &'static str {
 }
 
 /// Converts enumerated values to strings. Returns whether null was one of them.
-fn constants(schema: &mut Map<String, Value>) -> bool {
+fn stringify_enum(schema: &mut Map<String, Value>) -> bool {
     if let Some(value) = schema.shift_remove("const") {
         schema.insert("enum".to_owned(), json!([value]));
     }
@@ -270,7 +270,11 @@ fn alternatives(schema: &mut Map<String, Value>, nullable: &mut bool) -> Vec<Val
         .find_map(|keyword| schema.get(*keyword));
     let typed = |one: &Value| {
         let one = one.as_object();
-        one.is_some_and(|one| SAYS_WHAT.iter().any(|keyword| one.contains_key(*keyword)))
+        one.is_some_and(|one| {
+            TYPE_KEYWORDS
+                .iter()
+                .any(|keyword| one.contains_key(*keyword))
+        })
     };
     let null = |one: &Value| one["type"] == "null" || *one == json!({"enum": [null]});
     let mut found: Vec<Value> = written
@@ -290,7 +294,7 @@ fn alternatives(schema: &mut Map<String, Value>, nullable: &mut bool) -> Vec<Val
     };
     *nullable |= kinds.contains(&json!("null"));
     // Use each known type once, because the rest of the schema is converted once per type.
-    let kinds: Vec<Value> = KINDS
+    let kinds: Vec<Value> = TYPES
         .iter()
         .map(|kind| json!(kind))
         .filter(|kind| kinds.contains(kind))
@@ -320,7 +324,7 @@ fn alternatives(schema: &mut Map<String, Value>, nullable: &mut bool) -> Vec<Val
 }
 
 /// Keywords that constrain the type of a value.
-const SAYS_WHAT: &[&str] = &[
+const TYPE_KEYWORDS: &[&str] = &[
     "$ref",
     "allOf",
     "anyOf",

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 pub(super) const MAX_DEPTH: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Holds {
+pub(super) enum KeywordValue {
     Schema,
     Schemas,
     /// A map from author-defined names to schemas.
@@ -14,7 +14,7 @@ pub(super) enum Holds {
     Data,
 }
 
-pub(super) fn holds(keyword: &str) -> Holds {
+pub(super) fn keyword_value(keyword: &str) -> KeywordValue {
     match keyword {
         "additionalItems"
         | "additionalProperties"
@@ -27,12 +27,12 @@ pub(super) fn holds(keyword: &str) -> Holds {
         | "propertyNames"
         | "then"
         | "unevaluatedItems"
-        | "unevaluatedProperties" => Holds::Schema,
-        "allOf" | "anyOf" | "oneOf" | "prefixItems" => Holds::Schemas,
+        | "unevaluatedProperties" => KeywordValue::Schema,
+        "allOf" | "anyOf" | "oneOf" | "prefixItems" => KeywordValue::Schemas,
         "$defs" | "definitions" | "dependentSchemas" | "patternProperties" | "properties" => {
-            Holds::Named
+            KeywordValue::Named
         }
-        _ => Holds::Data,
+        _ => KeywordValue::Data,
     }
 }
 
@@ -42,30 +42,30 @@ fn is_private(keyword: &str) -> bool {
 }
 
 /// Returns the schema without keywords that are not for a model.
-pub(super) fn clean(schema: &Value, depth: usize) -> Value {
+pub(super) fn without_private_keywords(schema: &Value, depth: usize) -> Value {
     let Value::Object(members) = schema else {
         return schema.clone();
     };
     if depth > MAX_DEPTH {
         return Value::Object(Map::new());
     }
-    let inner = |schema: &Value| clean(schema, depth + 1);
+    let inner = |schema: &Value| without_private_keywords(schema, depth + 1);
     members
         .iter()
         .filter(|(keyword, _)| !is_private(keyword))
         .map(|(keyword, value)| {
-            let value = match (holds(keyword), value) {
+            let value = match (keyword_value(keyword), value) {
                 // `items` may be a list in older drafts.
-                (Holds::Schema | Holds::Schemas, Value::Array(schemas)) => {
+                (KeywordValue::Schema | KeywordValue::Schemas, Value::Array(schemas)) => {
                     schemas.iter().map(inner).collect()
                 }
-                (Holds::Schema | Holds::Schemas, schema) => inner(schema),
-                (Holds::Named, Value::Object(named)) => named
+                (KeywordValue::Schema | KeywordValue::Schemas, schema) => inner(schema),
+                (KeywordValue::Named, Value::Object(named)) => named
                     .iter()
                     .map(|(name, schema)| (name.clone(), inner(schema)))
                     .collect::<Map<_, _>>()
                     .into(),
-                (Holds::Named | Holds::Data, value) => value.clone(),
+                (KeywordValue::Named | KeywordValue::Data, value) => value.clone(),
             };
             (keyword.clone(), value)
         })
@@ -74,12 +74,12 @@ pub(super) fn clean(schema: &Value, depth: usize) -> Value {
 }
 
 /// Returns the target of a reference within the document.
-pub(super) fn target<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
+pub(super) fn resolve_reference<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     root.pointer(reference.strip_prefix('#')?)
 }
 
 /// Returns the type of a schema if it has exactly one.
-pub(super) fn kind(schema: &Map<String, Value>) -> Option<&str> {
+pub(super) fn single_type(schema: &Map<String, Value>) -> Option<&str> {
     schema.get("type").and_then(Value::as_str)
 }
 
@@ -93,7 +93,7 @@ pub(super) fn schemas(list: Option<&Value>) -> impl Iterator<Item = &Value> {
 }
 
 /// Merges `from` into `into`. Existing keywords take precedence.
-pub(super) fn absorb(into: &mut Map<String, Value>, from: &Map<String, Value>) {
+pub(super) fn merge_schema(into: &mut Map<String, Value>, from: &Map<String, Value>) {
     for (keyword, value) in from {
         match (into.get_mut(keyword), value) {
             (None, value) => {

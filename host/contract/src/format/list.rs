@@ -2,20 +2,20 @@
 
 use serde_json::{Map, Value, json};
 
-use super::keywords::clean;
-use super::{Format, Listed, Names, Tool, gemini, root, strict};
-use crate::{Descriptor, Hints, text};
+use super::keywords::without_private_keywords;
+use super::{Format, FormattedTools, NameMap, ListedTool, gemini, root, strict};
+use crate::{Descriptor, ToolHints, text};
 
-pub(super) fn tools(format: Format, tools: &[Tool], strict: bool) -> Listed {
-    let names = Names::new(format, tools.iter().map(|tool| tool.name));
+pub(super) fn tools(format: Format, tools: &[ListedTool], strict: bool) -> FormattedTools {
+    let names = NameMap::new(format, tools.iter().map(|tool| tool.name));
     let mut notes = Vec::new();
     let mut listed = Vec::new();
     for tool in tools {
-        let name = names.shown(tool.name);
+        let name = names.to_listed(tool.name);
         if name != tool.name {
             notes.push(format!(
                 "`{}` is listed as `{name}`: the format `{format}` does not support its name",
-                text::inline(tool.name, 80)
+                text::escape_line(tool.name, 80)
             ));
         }
         listed.push(match format {
@@ -42,7 +42,7 @@ pub(super) fn tools(format: Format, tools: &[Tool], strict: bool) -> Listed {
             Value::Array(listed)
         }
     };
-    Listed { tools, notes }
+    FormattedTools { tools, notes }
 }
 
 fn anthropic(name: &str, tool: &Descriptor) -> Value {
@@ -89,9 +89,9 @@ fn declaration(name: &str, tool: &Descriptor) -> Value {
     declaration
 }
 
-fn mcp(name: &str, tool: &Descriptor, hints: Hints) -> Value {
+fn mcp(name: &str, tool: &Descriptor, hints: ToolHints) -> Value {
     let object = |schema: &Value| {
-        let mut schema = match clean(schema, 0) {
+        let mut schema = match without_private_keywords(schema, 0) {
             Value::Object(schema) => schema,
             _ => Map::new(),
         };

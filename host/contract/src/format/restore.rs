@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::keywords::{MAX_DEPTH, kind, schemas, strings, target};
-use super::strict::takes_null_within;
+use super::keywords::{MAX_DEPTH, resolve_reference, schemas, single_type, strings};
+use super::strict::accepts_null_within;
 
 /// Maximum number of pairs of schema and value to visit. A list of 100,000 items needs as many.
 const MAX_STEPS: usize = 500_000;
@@ -13,21 +13,21 @@ const MAX_STEPS: usize = 500_000;
 ///
 /// If the limit on steps is reached, the rest of the input is left unchanged for the input validation to reject.
 pub fn restore(schema: &Value, input: &mut Value) {
-    let mut walk = Walk {
+    let mut walk = Restorer {
         root: schema,
         left: MAX_STEPS,
     };
-    walk.restored(schema, input, 0);
+    walk.restore_value(schema, input, 0);
 }
 
-struct Walk<'a> {
+struct Restorer<'a> {
     root: &'a Value,
     /// Remaining pairs of schema and value to visit.
     left: usize,
 }
 
-impl<'a> Walk<'a> {
-    fn restored(&mut self, schema: &'a Value, value: &mut Value, depth: usize) {
+impl<'a> Restorer<'a> {
+    fn restore_value(&mut self, schema: &'a Value, value: &mut Value, depth: usize) {
         let root = self.root;
         let Some(members) = schema.as_object() else {
             return;
@@ -39,20 +39,20 @@ impl<'a> Walk<'a> {
         if let Some(found) = members
             .get("$ref")
             .and_then(Value::as_str)
-            .and_then(|reference| target(root, reference))
+            .and_then(|reference| resolve_reference(root, reference))
         {
-            self.restored(found, value, depth + 1);
+            self.restore_value(found, value, depth + 1);
         }
         for part in schemas(members.get("allOf")) {
-            self.restored(part, value, depth + 1);
+            self.restore_value(part, value, depth + 1);
         }
         for keyword in ["anyOf", "oneOf"] {
-            if let Some(meant) = meant(root, members.get(keyword), value) {
-                self.restored(meant, value, depth + 1);
+            if let Some(meant) = matching_alternative(root, members.get(keyword), value) {
+                self.restore_value(meant, value, depth + 1);
             }
         }
         if let Value::String(text) = value
-            && let Some(listed) = listed(members, text)
+            && let Some(listed) = enum_value(members, text)
         {
             *value = listed;
             return;
@@ -69,18 +69,18 @@ impl<'a> Walk<'a> {
                         || required.contains(&name.as_str())
                         || properties
                             .get(name)
-                            .is_none_or(|property| takes_null_within(root, property, left))
+                            .is_none_or(|property| accepts_null_within(root, property, left))
                 });
                 for (name, value) in given {
                     if let Some(property) = properties.get(name) {
-                        self.restored(property, value, depth + 1);
+                        self.restore_value(property, value, depth + 1);
                     }
                 }
             }
             Value::Array(items) => {
                 if let Some(schema @ Value::Object(_)) = members.get("items") {
                     for item in items {
-                        self.restored(schema, item, depth + 1);
+                        self.restore_value(schema, item, depth + 1);
                     }
                 }
             }
@@ -90,7 +90,7 @@ impl<'a> Walk<'a> {
 }
 
 /// Returns the enumerated value with this JSON text. Returns `None` if the text itself is one of the values.
-fn listed(schema: &Map<String, Value>, text: &str) -> Option<Value> {
+fn enum_value(schema: &Map<String, Value>, text: &str) -> Option<Value> {
     let values = match (schema.get("enum"), schema.get("const")) {
         (Some(Value::Array(values)), _) => values.as_slice(),
         (None, Some(value)) => std::slice::from_ref(value),
@@ -99,30 +99,34 @@ fn listed(schema: &Map<String, Value>, text: &str) -> Option<Value> {
     if values.iter().any(|value| value == text) {
         return None;
     }
-    let found = values.iter().find(|value| is_written(value, text));
+    let found = values.iter().find(|value| is_json_text(value, text));
     found.cloned()
 }
 
 /// Returns the alternative that the value was written for: the one that has all its members and matches its constants.
-fn meant<'a>(root: &'a Value, alternatives: Option<&'a Value>, value: &Value) -> Option<&'a Value> {
+fn matching_alternative<'a>(
+    root: &'a Value,
+    alternatives: Option<&'a Value>,
+    value: &Value,
+) -> Option<&'a Value> {
     let follow = |schema: &'a Value| {
         let reference = schema.get("$ref").and_then(Value::as_str);
         reference
-            .and_then(|reference| target(root, reference))
+            .and_then(|reference| resolve_reference(root, reference))
             .unwrap_or(schema)
     };
     schemas(alternatives)
         .map(follow)
-        .find(|schema| is_meant(schema, value))
+        .find(|schema| is_matching(schema, value))
 }
 
-fn is_meant(schema: &Value, value: &Value) -> bool {
+fn is_matching(schema: &Value, value: &Value) -> bool {
     let Some(schema) = schema.as_object() else {
         return false;
     };
     match value {
         Value::Object(given) => {
-            if kind(schema).is_some_and(|kind| kind != "object") {
+            if single_type(schema).is_some_and(|kind| kind != "object") {
                 return false;
             }
             let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
@@ -133,24 +137,24 @@ fn is_meant(schema: &Value, value: &Value) -> bool {
                 && given.iter().all(|(name, value)| {
                     properties
                         .get(name)
-                        .is_some_and(|property| may_be(property, value))
+                        .is_some_and(|property| can_match(property, value))
                 })
         }
-        Value::Array(_) => kind(schema) == Some("array") || schema.contains_key("items"),
-        Value::String(text) => listed(schema, text).is_some(),
+        Value::Array(_) => single_type(schema) == Some("array") || schema.contains_key("items"),
+        Value::String(text) => enum_value(schema, text).is_some(),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 
 /// Returns whether the constants and the type of the property allow the value.
-fn may_be(property: &Value, value: &Value) -> bool {
+fn can_match(property: &Value, value: &Value) -> bool {
     if value.is_null() {
         return true;
     }
     let Some(property) = property.as_object() else {
         return true;
     };
-    let kinds = match kind(property) {
+    let kinds = match single_type(property) {
         Some("object") => value.is_object(),
         Some("array") => value.is_array(),
         Some("string") => value.is_string(),
@@ -168,11 +172,11 @@ fn may_be(property: &Value, value: &Value) -> bool {
     kinds
         && values
             .iter()
-            .any(|one| one == value || is_written(one, said))
+            .any(|one| one == value || is_json_text(one, said))
 }
 
 /// Returns whether `text` is the JSON of a value that is not a string.
-fn is_written(value: &Value, text: &str) -> bool {
+fn is_json_text(value: &Value, text: &str) -> bool {
     let written = value.to_string();
     !value.is_string() && written == text
 }

@@ -2,20 +2,20 @@
 
 use serde_json::{Map, Value, json};
 
-use super::keywords::{absorb, clean, schemas, target};
+use super::keywords::{merge_schema, resolve_reference, schemas, without_private_keywords};
 
 /// Maximum length of a chain of references.
-const HOPS: usize = 8;
+const MAX_REFERENCE_CHAIN: usize = 8;
 
 /// Keywords that APIs do not support at the root.
-const REFUSED: &[&str] = &[
+const UNSUPPORTED: &[&str] = &[
     "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "enum", "const",
 ];
 
 /// Returns an object schema for the root of a tool's input. Properties of its alternatives become optional properties;
 /// the host validates the call against the tool's own schema.
 pub(super) fn object(schema: &Value) -> Map<String, Value> {
-    let document = clean(schema, 0);
+    let document = without_private_keywords(schema, 0);
     let mut root = members(&document, &document);
     for keyword in ["allOf", "anyOf", "oneOf"] {
         let parts = root.shift_remove(keyword);
@@ -25,18 +25,18 @@ pub(super) fn object(schema: &Value) -> Map<String, Value> {
                 part.shift_remove("required");
             }
             part.retain(|keyword, _| matches!(keyword.as_str(), "properties" | "required"));
-            absorb(&mut root, &part);
+            merge_schema(&mut root, &part);
         }
     }
-    root.retain(|keyword, _| !REFUSED.contains(&keyword.as_str()));
+    root.retain(|keyword, _| !UNSUPPORTED.contains(&keyword.as_str()));
     root.insert("type".to_owned(), json!("object"));
     root
 }
 
 /// Returns the first keyword at the root that is not supported.
-pub(super) fn refused(schema: &Value) -> Option<&'static str> {
+pub(super) fn unsupported_keyword(schema: &Value) -> Option<&'static str> {
     let members = members(schema, schema);
-    REFUSED
+    UNSUPPORTED
         .iter()
         .copied()
         .find(|keyword| members.contains_key(*keyword))
@@ -45,12 +45,12 @@ pub(super) fn refused(schema: &Value) -> Option<&'static str> {
 /// Returns the members of a schema, with references resolved.
 fn members(document: &Value, schema: &Value) -> Map<String, Value> {
     let mut members = schema.as_object().cloned().unwrap_or_default();
-    for _ in 0..HOPS {
+    for _ in 0..MAX_REFERENCE_CHAIN {
         let Some(Value::String(reference)) = members.shift_remove("$ref") else {
             break;
         };
-        if let Some(Value::Object(more)) = target(document, &reference) {
-            absorb(&mut members, more);
+        if let Some(Value::Object(more)) = resolve_reference(document, &reference) {
+            merge_schema(&mut members, more);
         }
     }
     members.shift_remove("$ref");

@@ -1,10 +1,10 @@
 //! Conversion to the schemas of OpenAI's strict mode: objects are closed, all properties are required, and optional
 //! ones are nullable instead.
 
-mod choice;
-mod keep;
+mod alternatives;
+mod keywords;
 mod nullable;
-mod refer;
+mod references;
 
 use std::collections::HashSet;
 
@@ -14,11 +14,11 @@ use super::keywords::strings;
 use super::root;
 use crate::text;
 
-use choice::alternatives;
-use keep::{describe_default, fits, kind_of_values};
+use alternatives::alternatives;
+use keywords::{describe_default, has_valid_type, type_of_values};
 
-use nullable::takes_null;
-pub(super) use nullable::takes_null_within;
+use nullable::accepts_null;
+pub(super) use nullable::accepts_null_within;
 
 /// Limits of the API for the whole schema.
 const MAX_PROPERTIES: usize = 5_000;
@@ -42,7 +42,7 @@ const FORMATS: &[&str] = &[
 ];
 
 /// Keywords that affect validation and that the API does not support.
-const NEEDED: &[&str] = &[
+const UNSUPPORTED: &[&str] = &[
     "additionalItems",
     "contains",
     "dependencies",
@@ -59,7 +59,7 @@ const NEEDED: &[&str] = &[
 ];
 
 /// Keywords that are copied unchanged.
-const KEPT: &[&str] = &[
+const COPIED: &[&str] = &[
     "description",
     "exclusiveMaximum",
     "exclusiveMinimum",
@@ -76,19 +76,19 @@ const KEPT: &[&str] = &[
 /// A value that satisfies the strict schema also satisfies the tool's own schema after [`restore`](super::restore())
 /// has removed nulls, except for constraints that the API does not support, such as string lengths.
 pub(super) fn schema(own: &Value) -> Result<Map<String, Value>, String> {
-    if let Some(keyword) = root::refused(own) {
+    if let Some(keyword) = root::unsupported_keyword(own) {
         return Err(format!("its schema has `{keyword}` at the root"));
     }
     let document = Value::Object(root::object(own));
-    let mut walk = Walk {
+    let mut walk = StrictConverter {
         document: &document,
-        wanted: Vec::new(),
+        pending: Vec::new(),
         known: HashSet::new(),
         properties: 0,
         enum_values: 0,
         names: 0,
     };
-    let at = At {
+    let at = SchemaPosition {
         path: "",
         depth: 0,
         levels: 0,
@@ -97,7 +97,7 @@ pub(super) fn schema(own: &Value) -> Result<Map<String, Value>, String> {
         return Err("its schema is not an object schema".to_owned());
     };
     let mut definitions = Map::new();
-    while let Some(name) = walk.wanted.pop() {
+    while let Some(name) = walk.pending.pop() {
         let found = ["$defs", "definitions"].into_iter().find_map(|keyword| {
             let definitions = document.get(keyword)?;
             definitions.get(&name)
@@ -105,24 +105,24 @@ pub(super) fn schema(own: &Value) -> Result<Map<String, Value>, String> {
         let Some(found) = found else {
             return Err(format!(
                 "the definition `{}` is missing",
-                text::inline(&name, 80)
+                text::escape_line(&name, 80)
             ));
         };
         walk.names += name.len();
-        let made = walk.schema(found, At { path: &name, ..at })?;
+        let made = walk.schema(found, SchemaPosition { path: &name, ..at })?;
         definitions.insert(name, made);
     }
     if !definitions.is_empty() {
         whole.insert("$defs".to_owned(), Value::Object(definitions));
     }
-    walk.check()?;
+    walk.check_limits()?;
     Ok(whole)
 }
 
-struct Walk<'a> {
+struct StrictConverter<'a> {
     document: &'a Value,
     /// Referenced definitions that have not been converted yet.
-    wanted: Vec<String>,
+    pending: Vec<String>,
     known: HashSet<String>,
     properties: usize,
     enum_values: usize,
@@ -131,24 +131,24 @@ struct Walk<'a> {
 
 /// The position in the schema.
 #[derive(Clone, Copy)]
-struct At<'a> {
+struct SchemaPosition<'a> {
     path: &'a str,
     depth: usize,
     /// Number of enclosing objects.
     levels: usize,
 }
 
-impl At<'_> {
+impl SchemaPosition<'_> {
     fn refuse<T>(self, what: &str) -> Result<T, String> {
         Err(match self.path {
             "" => format!("its schema {what}"),
-            path => format!("`{}` {what}", text::inline(path, 120)),
+            path => format!("`{}` {what}", text::escape_line(path, 120)),
         })
     }
 }
 
-impl Walk<'_> {
-    fn check(&self) -> Result<(), String> {
+impl StrictConverter<'_> {
+    fn check_limits(&self) -> Result<(), String> {
         for (count, limit, what) in [
             (self.properties, MAX_PROPERTIES, "properties"),
             (self.enum_values, MAX_ENUM_VALUES, "values of enumerations"),
@@ -167,14 +167,17 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn schema(&mut self, schema: &Value, at: At) -> Result<Value, String> {
+    fn schema(&mut self, schema: &Value, at: SchemaPosition) -> Result<Value, String> {
         let Value::Object(schema) = schema else {
             return at.refuse("accepts any value or none");
         };
         if at.depth > MAX_DEPTH {
             return at.refuse("is nested too deeply");
         }
-        if let Some(keyword) = NEEDED.iter().find(|keyword| schema.contains_key(**keyword)) {
+        if let Some(keyword) = UNSUPPORTED
+            .iter()
+            .find(|keyword| schema.contains_key(**keyword))
+        {
             return at.refuse(&format!("uses `{keyword}`"));
         }
         if let Some(only) = schema.get("allOf") {
@@ -182,7 +185,7 @@ impl Walk<'_> {
         }
         let mut strict = Map::new();
         for (keyword, value) in schema {
-            if KEPT.contains(&keyword.as_str()) && fits(keyword, value) {
+            if COPIED.contains(&keyword.as_str()) && has_valid_type(keyword, value) {
                 strict.insert(keyword.clone(), value.clone());
             }
         }
@@ -197,12 +200,12 @@ impl Walk<'_> {
             {
                 return at.refuse("has alternatives and a type at the same level");
             }
-            if !alternatives.told_apart {
+            if !alternatives.is_exclusive {
                 return at.refuse("uses `oneOf` with alternatives that can both match");
             }
             let mut made = Vec::new();
             for alternative in alternatives.schemas {
-                let at = At {
+                let at = SchemaPosition {
                     depth: at.depth + 1,
                     ..at
                 };
@@ -223,7 +226,7 @@ impl Walk<'_> {
         &mut self,
         schema: &Map<String, Value>,
         mut strict: Map<String, Value>,
-        at: At,
+        at: SchemaPosition,
     ) -> Result<Value, String> {
         for keyword in ["enum", "const"] {
             let Some(value) = schema.get(keyword) else {
@@ -250,7 +253,7 @@ impl Walk<'_> {
             Some(kind) => kind.clone(),
             None if schema.contains_key("properties") => json!("object"),
             None if schema.contains_key("items") => json!("array"),
-            None => match kind_of_values(&strict) {
+            None => match type_of_values(&strict) {
                 Some(kind) => kind,
                 None => return at.refuse("accepts any value"),
             },
@@ -275,7 +278,7 @@ impl Walk<'_> {
                 return at.refuse("is a list of any values");
             };
             let path = format!("{}[]", at.path);
-            let at = At {
+            let at = SchemaPosition {
                 path: &path,
                 depth: at.depth + 1,
                 ..at
@@ -293,7 +296,7 @@ impl Walk<'_> {
         &mut self,
         schema: &Map<String, Value>,
         strict: &mut Map<String, Value>,
-        at: At,
+        at: SchemaPosition,
     ) -> Result<(), String> {
         let none = Map::new();
         let properties = schema.get("properties").and_then(Value::as_object);
@@ -312,12 +315,12 @@ impl Walk<'_> {
             .iter()
             .find(|name| !properties.contains_key(**name))
         {
-            let missing = text::inline(missing, 80);
+            let missing = text::escape_line(missing, 80);
             return at.refuse(&format!("requires `{missing}` without defining it"));
         }
         self.properties += properties.len();
         // Checked during traversal, so that heavily recursive schemas terminate as well.
-        self.check()?;
+        self.check_limits()?;
         let mut made = Map::new();
         for (name, property) in properties {
             self.names += name.len();
@@ -325,13 +328,13 @@ impl Walk<'_> {
                 "" => name.clone(),
                 path => format!("{path}.{name}"),
             };
-            let at = At {
+            let at = SchemaPosition {
                 path: &path,
                 depth: at.depth + 1,
                 levels: at.levels + 1,
             };
             let mut strict = self.schema(property, at)?;
-            if !required.contains(name.as_str()) && !takes_null(self.document, property) {
+            if !required.contains(name.as_str()) && !accepts_null(self.document, property) {
                 strict = nullable::nullable(strict);
             }
             made.insert(name.clone(), strict);

@@ -1,8 +1,8 @@
 //! Calls of a model turn, in order.
 
 mod calls;
-mod find;
-mod looks;
+mod detect;
+mod parts;
 
 use std::collections::HashSet;
 
@@ -11,11 +11,11 @@ use serde_json::Value;
 use super::{Format, FormatError};
 use crate::text;
 
-pub(super) use looks::looks_like;
+pub(super) use detect::detect_format;
 
 /// A call as the model wrote it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wanted {
+pub struct ModelCall {
     /// The identifier that the API assigned, if any.
     pub id: Option<Value>,
     /// The tool name that the model used; can be any string.
@@ -23,22 +23,22 @@ pub struct Wanted {
     /// The input. A string if the model wrote text that is not a JSON object; input validation reports the error.
     pub input: Value,
     /// The reason why the call must not run: it is malformed or truncated.
-    pub wrong: Option<String>,
-    pub(super) kind: Kind,
+    pub error: Option<String>,
+    pub(super) kind: CallForm,
     label: String,
 }
 
 /// The form of a call, which determines the form of its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Usual,
+pub(super) enum CallForm {
+    Standard,
     /// The legacy `function_call` of a message, which has no identifier.
-    Older,
+    Legacy,
     /// A request that is answered with this JSON-RPC error code.
-    Refused(i64),
+    Invalid(i64),
 }
 
-impl Wanted {
+impl ModelCall {
     /// Returns the identifier of the call. If the API assigned none, an identifier that is unique within the turn is
     /// generated.
     pub fn label(&self) -> String {
@@ -55,44 +55,44 @@ impl Wanted {
             id: id.filter(plain).cloned(),
             name: name.to_owned(),
             input,
-            wrong: name
+            error: name
                 .is_empty()
                 .then(|| "the call names no tool; use the name of a listed tool".to_owned()),
-            kind: Kind::Usual,
+            kind: CallForm::Standard,
             label: String::new(),
         }
     }
 }
 
-pub(super) fn read(format: Format, turn: &Value) -> Result<Vec<Wanted>, FormatError> {
-    let found = find::parts(format, turn)?;
+pub(super) fn read(format: Format, turn: &Value) -> Result<Vec<ModelCall>, FormatError> {
+    let found = parts::parts(format, turn)?;
     let mut wanted = Vec::new();
     for part in &found.parts {
         wanted.extend(calls::call(format, part)?);
     }
-    wanted.extend(found.older.map(calls::older));
+    wanted.extend(found.legacy_call.map(calls::legacy));
     // The token limit truncates the last call.
-    if found.cut
+    if found.is_truncated
         && let Some(last) = wanted.last_mut()
-        && last.wrong.is_none()
+        && last.error.is_none()
     {
-        last.wrong = Some(
+        last.error = Some(
             "the turn ended at its token limit, so this call may be truncated and was not run; \
              call again with a shorter input, or in several calls"
                 .to_owned(),
         );
     }
-    label(&mut wanted);
+    assign_labels(&mut wanted);
     Ok(wanted)
 }
 
 /// Returns the stop reason if the turn did not end normally.
-pub(super) fn ended(format: Format, turn: &Value) -> Option<String> {
-    find::parts(format, turn).ok()?.ended
+pub(super) fn abnormal_stop_reason(format: Format, turn: &Value) -> Option<String> {
+    parts::parts(format, turn).ok()?.abnormal_stop_reason
 }
 
 /// Generates missing identifiers: `call_3` for the third call, or the next unused number.
-fn label(wanted: &mut [Wanted]) {
+fn assign_labels(wanted: &mut [ModelCall]) {
     for call in wanted.iter_mut() {
         call.label = match &call.id {
             Some(Value::String(id)) => id.clone(),
@@ -128,6 +128,6 @@ fn api_failed(error: &Value) -> FormatError {
         (_, other) => other.to_string(),
     };
     FormatError::ApiFailed {
-        message: text::inline(&message, 400),
+        message: text::escape_line(&message, 400),
     }
 }

@@ -6,44 +6,44 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::facts::{Facts, Part, What, sorted};
-use super::place::below;
-use super::{Column, Mode, Request};
+use super::call_analysis::{AccessKind, AccessRequest, CallAnalysis, sort_members};
+use super::path_pattern::strip_dir;
+use super::{AccessClass, Mode, PolicyRequest};
 use crate::{Descriptor, Digest, PluginName, SessionId, ToolName, UserId, shell, text};
 
 /// Lifetime of an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Scope {
+pub enum ApprovalScope {
     Once,
     Session,
     Project,
     User,
 }
 
-impl Scope {
+impl ApprovalScope {
     pub fn as_str(self) -> &'static str {
         match self {
-            Scope::Once => "once",
-            Scope::Session => "session",
-            Scope::Project => "project",
-            Scope::User => "user",
+            ApprovalScope::Once => "once",
+            ApprovalScope::Session => "session",
+            ApprovalScope::Project => "project",
+            ApprovalScope::User => "user",
         }
     }
 
-    pub(super) fn words(self) -> &'static str {
+    pub(super) fn label(self) -> &'static str {
         match self {
-            Scope::Once => "this once",
-            Scope::Session => "for the rest of this session",
-            Scope::Project => "in this project until revoked",
-            Scope::User => "in every project until revoked",
+            ApprovalScope::Once => "this once",
+            ApprovalScope::Session => "for the rest of this session",
+            ApprovalScope::Project => "in this project until revoked",
+            ApprovalScope::User => "in every project until revoked",
         }
     }
 }
 
 /// Identifies a tool down to its bytes: an approval of one component does not apply to another one of the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct ToolIdentity {
     pub plugin: PluginName,
     pub tool: ToolName,
     /// Digest of the component's bytes.
@@ -52,8 +52,8 @@ pub struct Identity {
     pub definition: Option<Digest>,
 }
 
-impl Identity {
-    pub fn of(request: &Request<'_>) -> Self {
+impl ToolIdentity {
+    pub fn of(request: &PolicyRequest<'_>) -> Self {
         Self {
             plugin: request.plugin.clone(),
             tool: request.tool.name.clone(),
@@ -63,11 +63,11 @@ impl Identity {
     }
 
     /// Whether a digest distinguishes it from another tool of the same name.
-    pub fn is_lasting(&self) -> bool {
+    pub fn has_digest(&self) -> bool {
         self.digest.is_some() || self.definition.is_some()
     }
 
-    pub fn is_same_tool(&self, other: &Identity) -> bool {
+    pub fn is_same_tool(&self, other: &ToolIdentity) -> bool {
         self.plugin == other.plugin && self.tool == other.tool
     }
 }
@@ -75,7 +75,7 @@ impl Identity {
 /// The text to hash for [`ToolIdentity::definition`]: every property by which the user judged the tool.
 pub fn definition(tool: &Descriptor) -> String {
     let hints = &tool.annotations;
-    sorted(&serde_json::json!({
+    sort_members(&serde_json::json!({
         "name": tool.name, "aliases": tool.aliases, "description": tool.description, "kind": tool.kind,
         "category": tool.category, "input_schema": tool.input_schema,
         "annotations": [hints.read_only, hints.pure, hints.destructive, hints.idempotent, hints.open_world, hints.interactive],
@@ -111,38 +111,41 @@ pub struct PathNarrowing {
 }
 
 impl Narrowing {
-    pub(super) fn covers(&self, part: &Part, analysis: &Facts) -> bool {
+    pub(super) fn covers(&self, part: &AccessRequest, analysis: &CallAnalysis) -> bool {
         if let Some(input) = &self.input
             && input != analysis.request.input
         {
             return false;
         }
-        match &part.what {
-            What::Unknown(_) => false,
+        match &part.kind {
+            AccessKind::Unknown(_) => false,
             // The accesses of such a call do not name everything it does.
-            _ if analysis.says_too_little(part) && self.input.is_none() && !self.tool => false,
-            What::Command(_) if !analysis.executes => self.input.is_some(),
+            _ if analysis.is_understated(part) && self.input.is_none() && !self.tool => false,
+            AccessKind::Command(_) if !analysis.host_runs_command => self.input.is_some(),
             // What cannot be offered today is not accepted either, wherever the approval came from.
-            What::Command(command) => shell::prefix(command).is_some_and(|words| {
+            AccessKind::Command(command) => shell::approval_prefix(command).is_some_and(|words| {
                 let covers = |prefix: &Vec<String>| !prefix.is_empty() && words.starts_with(prefix);
                 self.commands.iter().any(covers)
             }),
-            What::Path {
+            AccessKind::Path {
                 path_ref, write, ..
             } => self.paths.iter().any(|path| {
                 (path.write || !write)
                     && if path.tree {
-                        path_ref.is_below(&path.path) && !part.columns.contains(&Column::Protected)
+                        path_ref.is_below(&path.path)
+                            && !part.classes.contains(&AccessClass::Protected)
                     } else {
                         path_ref.exact() == Some(path.path.as_str())
                     }
             }),
-            What::Address {
+            AccessKind::Address {
                 host: Some(host), ..
             } => self.domains.contains(host),
-            What::Address { host: None, named } => !named && (self.tool || self.input.is_some()),
-            What::Whole => self.tool || self.input.is_some(),
-            What::Variable { named, .. } => *named && self.input.is_some(),
+            AccessKind::Address { host: None, named } => {
+                !named && (self.tool || self.input.is_some())
+            }
+            AccessKind::Call => self.tool || self.input.is_some(),
+            AccessKind::Variable { named, .. } => *named && self.input.is_some(),
         }
     }
 }
@@ -151,9 +154,9 @@ impl Narrowing {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Approval {
     pub id: String,
-    pub identity: Identity,
+    pub identity: ToolIdentity,
     pub narrowing: Narrowing,
-    pub scope: Scope,
+    pub scope: ApprovalScope,
     /// The user whose call was approved. It never applies to another user, whatever its scope.
     pub user: UserId,
     /// The session in which it was given; required to match if the scope is `session`.
@@ -192,7 +195,7 @@ impl fmt::Display for ApprovalState {
 }
 
 impl Approval {
-    pub fn state(&self, now: &Identity, now_ms: i64) -> ApprovalState {
+    pub fn state(&self, now: &ToolIdentity, now_ms: i64) -> ApprovalState {
         let shown = |digest: &Option<Digest>| match digest {
             Some(digest) => digest.to_string(),
             None => "unknown".to_owned(),
@@ -215,7 +218,7 @@ impl Approval {
             }
         }
         // Without a digest a later tool of the same name cannot be told apart, so the approval ends with the session.
-        if !now.is_lasting() && self.scope > Scope::Session {
+        if !now.has_digest() && self.scope > ApprovalScope::Session {
             return ApprovalState::Void {
                 was: shown(&None),
                 is: shown(&None),
@@ -227,7 +230,7 @@ impl Approval {
             .is_some_and(|expires| now_ms >= expires || now_ms < self.created_ms)
         {
             ApprovalState::Expired
-        } else if self.uses_left == Some(0) || self.scope == Scope::Once {
+        } else if self.uses_left == Some(0) || self.scope == ApprovalScope::Once {
             ApprovalState::UsedUp
         } else {
             ApprovalState::Live
@@ -235,11 +238,11 @@ impl Approval {
     }
 
     /// Why the approval does not apply to this call; `None` if it may.
-    pub(super) fn obstacle(
+    pub(super) fn why_inapplicable(
         &self,
-        analysis: &Facts,
+        analysis: &CallAnalysis,
         modes: &[Mode],
-        now: &Identity,
+        now: &ToolIdentity,
         now_ms: i64,
     ) -> Option<String> {
         let caller = analysis.request.caller;
@@ -253,7 +256,7 @@ impl Approval {
         if self.user != caller.user {
             return Some("it was given for another user".to_owned());
         }
-        if self.scope == Scope::Session && self.session.as_ref() != Some(&caller.session) {
+        if self.scope == ApprovalScope::Session && self.session.as_ref() != Some(&caller.session) {
             return Some("it was given in another session".to_owned());
         }
         if let Some(mode) = modes.iter().find(|mode| !mode.is_at_least(self.mode_min)) {
@@ -269,16 +272,21 @@ impl Approval {
 /// An approval without id and date.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewApproval {
-    pub identity: Identity,
+    pub identity: ToolIdentity,
     pub narrowing: Narrowing,
-    pub scope: Scope,
+    pub scope: ApprovalScope,
     pub user: UserId,
     pub session: Option<SessionId>,
     pub mode_min: Mode,
 }
 
 impl NewApproval {
-    pub fn stored(self, id: impl Into<String>, by: impl Into<String>, created_ms: i64) -> Approval {
+    pub fn into_approval(
+        self,
+        id: impl Into<String>,
+        by: impl Into<String>,
+        created_ms: i64,
+    ) -> Approval {
         Approval {
             id: id.into(),
             identity: self.identity,
@@ -298,7 +306,7 @@ impl NewApproval {
 /// Serialized form. Unknown members are errors because they may hold a restriction.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wire {
+struct SerializedApproval {
     id: String,
     plugin: PluginName,
     tool: ToolName,
@@ -307,7 +315,7 @@ struct Wire {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     definition: Option<String>,
     narrowing: Narrowing,
-    scope: Scope,
+    scope: ApprovalScope,
     /// `None`: the local user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     user: Option<String>,
@@ -328,7 +336,7 @@ pub struct ApprovalError(String);
 
 impl Approval {
     pub fn to_value(&self) -> Value {
-        serde_json::to_value(Wire {
+        serde_json::to_value(SerializedApproval {
             id: self.id.clone(),
             plugin: self.identity.plugin.clone(),
             tool: self.identity.tool.clone(),
@@ -348,22 +356,22 @@ impl Approval {
     }
 
     pub fn from_value(value: &Value) -> Result<Self, ApprovalError> {
-        let error = |message: String| ApprovalError(text::inline(&message, 300));
-        let wire = Wire::deserialize(value).map_err(|e| error(e.to_string()))?;
+        let error = |message: String| ApprovalError(text::escape_line(&message, 300));
+        let wire = SerializedApproval::deserialize(value).map_err(|e| error(e.to_string()))?;
         let digest = |text: Option<String>| {
             text.map(|text| {
                 parse_digest(&text).ok_or_else(|| error(format!("`{text}` is not a digest")))
             })
             .transpose()
         };
-        if wire.scope == Scope::Session && wire.session.is_none() {
+        if wire.scope == ApprovalScope::Session && wire.session.is_none() {
             return Err(error(
                 "its scope is `session` but it names no session".to_owned(),
             ));
         }
         for path in &wire.narrowing.paths {
-            if super::place::resolve("/", &path.path) != (path.path.clone(), None)
-                || below(&path.path, "/").is_none()
+            if super::path_pattern::normalize("/", &path.path) != (path.path.clone(), None)
+                || strip_dir(&path.path, "/").is_none()
             {
                 return Err(error(format!(
                     "`{}` is not an absolute path without `.` and `..`",
@@ -372,7 +380,7 @@ impl Approval {
             }
         }
         Ok(Self {
-            identity: Identity {
+            identity: ToolIdentity {
                 plugin: wire.plugin,
                 tool: wire.tool,
                 digest: digest(wire.digest)?,

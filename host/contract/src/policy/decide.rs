@@ -1,57 +1,57 @@
 //! Verdicts for calls: combines the evaluations of all policy layers; the strictest decides.
 
-use super::facts::Facts;
-use super::names::Names;
+use super::call_analysis::CallAnalysis;
+use super::evaluation::{AccessDecision, PriorDecisions, Reason};
 use super::question::Question;
 use super::rule::Rule;
-use super::walk::{Because, Said, Trace};
+use super::tool_names::ToolNames;
 use super::{
-    Approval, Decision, Denial, DenialCode, Explanation, Grant, HookSaid, Policy, ReadGuard,
-    Request, Tier, Verdict,
+    Approval, Decision, Denial, DenialCode, Explanation, Grant, HookDecisions, Policy,
+    PolicyRequest, ReadGuard, Tier, Verdict,
 };
 use crate::{ChangeSet, Descriptor, PluginName, ToolName};
 
 /// Permission to run a call staged, without applying its effects.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Hold {
+pub struct StagedGrant {
     pub grant: Grant,
     /// Its reads need no approval, so its output may be forwarded while it runs.
-    pub may_speak: bool,
+    pub may_stream_output: bool,
 }
 
 /// The evaluation of a call by one policy: the session's own or a limit of the sub-agent.
-pub(super) struct Layer<'a> {
+pub(super) struct LayerEvaluation<'a> {
     pub policy: &'a Policy,
-    pub analysis: Facts<'a>,
-    pub traces: Vec<Trace>,
+    pub analysis: CallAnalysis<'a>,
+    pub traces: Vec<AccessDecision>,
 }
 
-impl Layer<'_> {
+impl LayerEvaluation<'_> {
     fn outcome(&self) -> Decision {
-        let outcomes = self.traces.iter().map(Trace::outcome);
+        let outcomes = self.traces.iter().map(AccessDecision::outcome);
         outcomes.max().unwrap_or(Decision::Deny)
     }
 }
 
 impl Policy {
     /// Returns a denial if a rule or the allowed paths forbid the call regardless of hooks.
-    pub fn forbids(&self, request: Request<'_>) -> Option<Denial> {
+    pub fn find_denial(&self, request: PolicyRequest<'_>) -> Option<Denial> {
         self.layers(request).find_map(|policy| {
-            let analysis = policy.facts(request);
-            let trace = policy.forbidding(&analysis)?;
-            Some(policy.denied(&trace, &analysis))
+            let analysis = policy.analyze(request);
+            let trace = policy.find_forbidden(&analysis)?;
+            Some(policy.denial(&trace, &analysis))
         })
     }
 
     /// Whether a rule denies every call of a tool, whatever its input and caller. Such a tool is not listed.
-    pub fn never_allows(
+    pub fn always_denies(
         &self,
         plugin: &PluginName,
         name: &ToolName,
         tool: &Descriptor,
         aliases: &[String],
     ) -> bool {
-        let names = Names::new(plugin.as_str(), name.as_str(), tool, aliases);
+        let names = ToolNames::new(plugin.as_str(), name.as_str(), tool, aliases);
         let rules = &self.inner.rules;
         let denies = |rule: &Rule| {
             rule.decision == Decision::Deny
@@ -60,7 +60,7 @@ impl Policy {
                 && rule
                     .forms
                     .iter()
-                    .any(|form| form.target.is_none() && form.name.always_means(&names, tool))
+                    .any(|form| form.target.is_none() && form.name.matches_every_call(&names, tool))
         };
         // Within a tier, a rule with a higher priority can take precedence for some calls.
         let outweighed = |deny: &Rule| {
@@ -75,28 +75,28 @@ impl Policy {
 
     /// Authorizes a staged run unless something denies what the call names. Its changes are evaluated afterwards by
     /// [`Policy::decide`] with a request whose `effects_known` is set.
-    pub fn hold(
+    pub fn authorize_staged(
         &self,
-        request: Request<'_>,
-        hooks: &HookSaid,
+        request: PolicyRequest<'_>,
+        hooks: &HookDecisions,
         approvals: &[Approval],
         now_ms: i64,
-    ) -> Result<Hold, Denial> {
-        if let Some(denial) = self.forbids(Request {
+    ) -> Result<StagedGrant, Denial> {
+        if let Some(denial) = self.find_denial(PolicyRequest {
             // Effects that the tool does not name are known after the run.
-            known: true,
+            effects_known: true,
             ..request
         }) {
             return Err(denial);
         }
-        let reading = request.subject.known(&ChangeSet::default());
-        let as_if_it_read = Request {
-            known: true,
+        let reading = request.subject.with_changes(&ChangeSet::default());
+        let as_if_it_read = PolicyRequest {
+            effects_known: true,
             subject: &reading,
             ..request
         };
-        let as_it_says = Request {
-            known: true,
+        let as_it_says = PolicyRequest {
+            effects_known: true,
             ..request
         };
         let decide = |request| self.decide(request, hooks, approvals, now_ms);
@@ -109,27 +109,30 @@ impl Policy {
             },
         };
         let guard = ReadGuard::of(self.layers(request), request);
-        let grant = Grant::held_back(&request).guarded(guard);
-        Ok(Hold { grant, may_speak })
+        let grant = Grant::staged(&request).with_guard(guard);
+        Ok(StagedGrant {
+            grant,
+            may_stream_output: may_speak,
+        })
     }
 
     /// Evaluates a call, including hook decisions and saved approvals.
     pub fn decide(
         &self,
-        request: Request<'_>,
-        hooks: &HookSaid,
+        request: PolicyRequest<'_>,
+        hooks: &HookDecisions,
         approvals: &[Approval],
         now_ms: i64,
     ) -> Verdict {
-        let said = Said {
+        let said = PriorDecisions {
             hooks,
             approvals,
             now_ms,
         };
         let guard = || ReadGuard::of(self.layers(request), request);
-        match conclude(&self.evaluate(request, said), hooks) {
-            Verdict::Allow(grant) => Verdict::Allow(grant.guarded(guard())),
-            Verdict::Ask(question) => Verdict::Ask(Box::new(question.guarded(guard()))),
+        match verdict_of(&self.evaluate_layers(request, said), hooks) {
+            Verdict::Allow(grant) => Verdict::Allow(grant.with_guard(guard())),
+            Verdict::Ask(question) => Verdict::Ask(Box::new(question.with_guard(guard()))),
             denied @ Verdict::Deny(_) => denied,
         }
     }
@@ -137,38 +140,47 @@ impl Policy {
     /// Evaluates a call like [`Policy::decide`] and returns every step.
     pub fn explain(
         &self,
-        request: Request<'_>,
-        hooks: &HookSaid,
+        request: PolicyRequest<'_>,
+        hooks: &HookDecisions,
         approvals: &[Approval],
         now_ms: i64,
     ) -> Explanation {
-        let said = Said {
+        let said = PriorDecisions {
             hooks,
             approvals,
             now_ms,
         };
-        let layers = self.evaluate(request, said);
-        let verdict = conclude(&layers, hooks);
+        let layers = self.evaluate_layers(request, said);
+        let verdict = verdict_of(&layers, hooks);
         Explanation::of(&layers, hooks, &verdict)
     }
 
-    fn layers<'a>(&'a self, request: Request<'a>) -> impl Iterator<Item = &'a Policy> {
-        std::iter::once(self).chain(request.narrow.into_iter().flat_map(|narrow| &narrow.layers))
+    fn layers<'a>(&'a self, request: PolicyRequest<'a>) -> impl Iterator<Item = &'a Policy> {
+        std::iter::once(self).chain(
+            request
+                .restriction
+                .into_iter()
+                .flat_map(|narrow| &narrow.layers),
+        )
     }
 
-    fn evaluate<'a>(&'a self, request: Request<'a>, said: Said<'_>) -> Vec<Layer<'a>> {
+    fn evaluate_layers<'a>(
+        &'a self,
+        request: PolicyRequest<'a>,
+        said: PriorDecisions<'_>,
+    ) -> Vec<LayerEvaluation<'a>> {
         // A hook's allow applies to the session only; it never lifts a sub-agent's limits.
-        let held = HookSaid {
+        let held = HookDecisions {
             ask: said.hooks.ask.clone(),
             allow: None,
         };
         self.layers(request)
             .enumerate()
             .map(|(at, policy)| {
-                let analysis = policy.facts(request);
+                let analysis = policy.analyze(request);
                 let hooks = if at == 0 { said.hooks } else { &held };
-                let traces = policy.walk(&analysis, Said { hooks, ..said });
-                Layer {
+                let traces = policy.evaluate_accesses(&analysis, PriorDecisions { hooks, ..said });
+                LayerEvaluation {
                     policy,
                     analysis,
                     traces,
@@ -177,14 +189,14 @@ impl Policy {
             .collect()
     }
 
-    pub(super) fn facts<'a>(&self, request: Request<'a>) -> Facts<'a> {
-        Facts::of(request, &self.inner.places, &self.inner.protected)
+    pub(super) fn analyze<'a>(&self, request: PolicyRequest<'a>) -> CallAnalysis<'a> {
+        CallAnalysis::analyze(request, &self.inner.path_context, &self.inner.protected)
     }
 
-    fn denied_by_rule(&self, at: usize, analysis: &Facts) -> Denial {
+    fn rule_denial(&self, at: usize, analysis: &CallAnalysis) -> Denial {
         let rule = &self.inner.rules[at];
         let reason = match &rule.deny_message {
-            Some(message) => crate::text::block(message, 1_000),
+            Some(message) => crate::text::escape_lines(message, 1_000),
             None => format!("rule {} forbids `{}`", rule.label(), analysis.request.name),
         };
         let remedy = match rule.tier {
@@ -204,63 +216,63 @@ impl Policy {
         }
     }
 
-    fn denied(&self, trace: &Trace, analysis: &Facts) -> Denial {
+    fn denial(&self, trace: &AccessDecision, analysis: &CallAnalysis) -> Denial {
         let name = analysis.request.name;
-        match &trace.because {
-            Because::Rule(at) => self.denied_by_rule(*at, analysis),
-            Because::Outside(path) => Denial::outside(path),
-            Because::Mode(mode, column) => Denial {
+        match &trace.reason {
+            Reason::Rule(at) => self.rule_denial(*at, analysis),
+            Reason::OutsideAllowedPaths(path) => Denial::outside_allowed_paths(path),
+            Reason::Mode(mode, column) => Denial {
                 remedy: Some(format!(
                     "to allow it: {}, or choose a mode that allows more",
-                    super::offer::how_to_allow(analysis, &analysis.parts)
+                    super::offer::suggest_rule(analysis, &analysis.accesses)
                 )),
                 ..Denial::new(
                     DenialCode::PolicyViolation,
                     format!(
                         "`{name}` may not {} in mode {mode}: {}{}",
-                        trace.shown.replace("the call", "run"),
-                        super::question::words(*column, analysis, &trace.shown),
+                        trace.description.replace("the call", "run"),
+                        super::question::class_reason(*column, analysis, &trace.description),
                         analysis
-                            .steering
+                            .modifiers
                             .reason()
                             .map_or_else(String::new, |why| format!("; {why}"))
                     ),
                 )
             },
-            Because::HookAllows(_)
-            | Because::HookAsks(_)
-            | Because::Unreadable
-            | Because::Unnamed(_)
-            | Because::Tail => Denial::new(
+            Reason::HookAllow(_)
+            | Reason::HookAsk(_)
+            | Reason::UnknownAccess
+            | Reason::UnnamedWrites(_)
+            | Reason::TailCall => Denial::new(
                 DenialCode::PolicyViolation,
-                format!("`{name}` may not {}", trace.shown),
+                format!("`{name}` may not {}", trace.description),
             ),
         }
     }
 
     /// What allowed an access, for the record.
-    pub(super) fn allowed_by(&self, trace: &Trace) -> String {
+    pub(super) fn authorizer(&self, trace: &AccessDecision) -> String {
         if let Some(id) = &trace.approved_by {
             return format!("approval:{id}");
         }
-        match &trace.because {
-            Because::Rule(at) => format!("rule {}", self.inner.rules[*at].label()),
-            Because::HookAllows(reason) if reason.is_empty() => "a hook".to_owned(),
-            Because::HookAllows(reason) => format!("a hook: {reason}"),
-            Because::Mode(mode, column) => format!("mode {mode}: {}", column.as_str()),
-            Because::HookAsks(_)
-            | Because::Unreadable
-            | Because::Unnamed(_)
-            | Because::Tail
-            | Because::Outside(_) => "the user".to_owned(),
+        match &trace.reason {
+            Reason::Rule(at) => format!("rule {}", self.inner.rules[*at].label()),
+            Reason::HookAllow(reason) if reason.is_empty() => "a hook".to_owned(),
+            Reason::HookAllow(reason) => format!("a hook: {reason}"),
+            Reason::Mode(mode, column) => format!("mode {mode}: {}", column.as_str()),
+            Reason::HookAsk(_)
+            | Reason::UnknownAccess
+            | Reason::UnnamedWrites(_)
+            | Reason::TailCall
+            | Reason::OutsideAllowedPaths(_) => "the user".to_owned(),
         }
     }
 }
 
-fn conclude(layers: &[Layer<'_>], hooks: &HookSaid) -> Verdict {
+fn verdict_of(layers: &[LayerEvaluation<'_>], hooks: &HookDecisions) -> Verdict {
     let outcome = layers
         .iter()
-        .map(Layer::outcome)
+        .map(LayerEvaluation::outcome)
         .max()
         .unwrap_or(Decision::Deny);
     let strictest = layers.iter().find(|layer| layer.outcome() == outcome);
@@ -277,18 +289,18 @@ fn conclude(layers: &[Layer<'_>], hooks: &HookSaid) -> Verdict {
                 .iter()
                 .find(|trace| trace.outcome() == Decision::Deny);
             Verdict::Deny(match trace {
-                Some(trace) => strictest.policy.denied(trace, &strictest.analysis),
+                Some(trace) => strictest.policy.denial(trace, &strictest.analysis),
                 None => Denial::new(
                     DenialCode::PolicyViolation,
                     "the call contains no access to evaluate",
                 ),
             })
         }
-        Decision::Ask => Verdict::Ask(Box::new(Question::of(layers, strictest, hooks))),
+        Decision::Ask => Verdict::Ask(Box::new(Question::build(layers, strictest, hooks))),
         Decision::Allow => {
             let mut by: Vec<String> = Vec::new();
             for trace in &first.traces {
-                let label = first.policy.allowed_by(trace);
+                let label = first.policy.authorizer(trace);
                 if !by.contains(&label) {
                     by.push(label);
                 }
@@ -299,13 +311,17 @@ fn conclude(layers: &[Layer<'_>], hooks: &HookSaid) -> Verdict {
             if more > 0 {
                 by = format!("{by} and {more} more");
             }
-            Verdict::Allow(Grant::new(&first.analysis.request, by, used(layers)))
+            Verdict::Allow(Grant::new(
+                &first.analysis.request,
+                by,
+                used_approvals(layers),
+            ))
         }
     }
 }
 
 /// Ids of the approvals that the verdict depends on.
-pub(super) fn used(layers: &[Layer<'_>]) -> Vec<String> {
+pub(super) fn used_approvals(layers: &[LayerEvaluation<'_>]) -> Vec<String> {
     let mut ids: Vec<String> = Vec::new();
     for id in layers
         .iter()

@@ -4,13 +4,13 @@ use std::fmt;
 
 /// Source position of a rule. Line and column start at 1; 0 means that only the file is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Source {
+pub struct RuleSource {
     pub file: String,
     pub line: usize,
     pub column: usize,
 }
 
-impl Source {
+impl RuleSource {
     pub fn file(file: impl Into<String>) -> Self {
         Self {
             file: file.into(),
@@ -20,7 +20,7 @@ impl Source {
     }
 
     /// The position of a byte offset in a text.
-    pub fn of(file: &str, text: &str, offset: usize) -> Self {
+    pub fn at_offset(file: &str, text: &str, offset: usize) -> Self {
         let before = &text[..text.floor_char_boundary(offset)];
         let start = before.rfind('\n').map_or(0, |at| at + 1);
         Self {
@@ -31,7 +31,7 @@ impl Source {
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for RuleSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = if self.file.is_empty() {
             "policy"
@@ -56,23 +56,23 @@ pub enum Severity {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Diagnostic {
     pub severity: Severity,
-    pub at: Source,
+    pub position: RuleSource,
     pub message: String,
 }
 
 impl Diagnostic {
-    pub fn error(source: &Source, message: impl Into<String>) -> Self {
+    pub fn error(source: &RuleSource, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Error,
-            at: source.clone(),
+            position: source.clone(),
             message: message.into(),
         }
     }
 
-    pub fn warning(source: &Source, message: impl Into<String>) -> Self {
+    pub fn warning(source: &RuleSource, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Warning,
-            at: source.clone(),
+            position: source.clone(),
             message: message.into(),
         }
     }
@@ -84,6 +84,6 @@ impl fmt::Display for Diagnostic {
             Severity::Warning => "warning",
             Severity::Error => "error",
         };
-        write!(f, "{}: {word}: {}", self.at, self.message)
+        write!(f, "{}: {word}: {}", self.position, self.message)
     }
 }

@@ -6,9 +6,9 @@ use serde_json::Value;
 use toolhost_fuzz_input::{assembled, check_message};
 use url::Url;
 
-use super::address::{DomainPattern, host_of};
-use super::diagnostic::Source;
-use super::place::{Mount, PathPattern, Places, Spot};
+use super::diagnostic::RuleSource;
+use super::domain_pattern::{DomainPattern, host_of};
+use super::path_pattern::{Mount, PathContext, PathPattern, PathRef};
 use super::{Decision, Policy, PolicySpec, Tier, import};
 
 const PATHS: &[&str] = &[
@@ -51,7 +51,7 @@ const PATHS: &[&str] = &[
 /// Fuzzes a pattern and a path, separated by a line break.
 #[test]
 fn fuzz_path() {
-    let places = Places {
+    let places = PathContext {
         cwd: "/workspace".to_owned(),
         home: Some("/home/me".to_owned()),
         root: Some("/workspace/project".to_owned()),
@@ -63,8 +63,8 @@ fn fuzz_path() {
     bolero::check!().for_each(|bytes: &[u8]| {
         let text = assembled(bytes, PATHS);
         let (pattern, path) = text.split_once('\n').unwrap_or(("**", &text));
-        let path_ref = Spot::of(path, &places);
-        for reading in path_ref.readings() {
+        let path_ref = PathRef::parse(path, &places);
+        for reading in path_ref.interpretations() {
             let mut names = reading.strip_prefix('/').expect(reading).split('/');
             let is_plain = |name| reading == "/" || !matches!(name, "" | "." | "..");
             assert!(names.all(is_plain), "{reading}");
@@ -73,13 +73,15 @@ fn fuzz_path() {
         for (one, other) in [("/", "//"), ("/", "/./")] {
             let written = path.replace(one, other);
             if written.len() < 4_096 && !path.starts_with('~') {
-                assert_eq!(Spot::of(&written, &places), path_ref, "{written}");
+                assert_eq!(PathRef::parse(&written, &places), path_ref, "{written}");
             }
         }
         match PathPattern::parse(pattern, &places) {
             Err(error) => check_message(&error),
             // A path that an allow rule matches is also matched by a deny rule.
-            Ok(pattern) if pattern.surely(&path_ref) => assert!(pattern.maybe(&path_ref), "{text}"),
+            Ok(pattern) if pattern.matches_all(&path_ref) => {
+                assert!(pattern.may_match(&path_ref), "{text}")
+            }
             Ok(_) => {}
         }
     });
@@ -191,7 +193,7 @@ const SETTINGS: &[&str] = &[
 fn fuzz_import() {
     bolero::check!().for_each(|bytes: &[u8]| {
         let text = assembled(bytes, SETTINGS);
-        let source = Source::file("settings.json");
+        let source = RuleSource::file("settings.json");
         let mut read = vec![import::gemini_policy("policy.toml", &text, Tier::User)];
         if let Ok(value) = serde_json::from_str::<Value>(&text) {
             let claude = import::claude(&value, Tier::User, &source);

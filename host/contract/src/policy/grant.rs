@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{AuthorizedCommand, AuthorizedTask, Effect, ReadGuard, Request};
+use super::{AuthorizedCommand, AuthorizedTask, Effect, PolicyRequest, ReadGuard};
 use crate::Limits;
 
 /// How much of the plugin's granted file access this call gets.
@@ -16,7 +16,7 @@ pub enum FileAccess {
 }
 
 /// Recorded as the authorizer of a staged call, whose changes are evaluated after it has run.
-pub const HELD: &str = "its changes are judged when they are known";
+pub const STAGED_AUTHORIZER: &str = "its changes are judged when they are known";
 
 /// Permission for one call. Only this module can create one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,10 +24,10 @@ pub struct Grant {
     files: FileAccess,
     environment: bool,
     timeout: Duration,
-    by: String,
+    authorizer: String,
     approvals: Vec<String>,
-    held: bool,
-    within: Vec<Arc<[String]>>,
+    is_staged: bool,
+    directory_limits: Vec<Arc<[String]>>,
     command: Option<Box<AuthorizedCommand>>,
     task: Option<Box<AuthorizedTask>>,
     guard: Option<Arc<ReadGuard>>,
@@ -36,7 +36,7 @@ pub struct Grant {
 impl Grant {
     /// Narrows the sandbox to the tool's declared effect in every mode, so that a tool that was allowed as harmless
     /// cannot do harm.
-    pub(super) fn new(request: &Request<'_>, by: String, approvals: Vec<String>) -> Self {
+    pub(super) fn new(request: &PolicyRequest<'_>, by: String, approvals: Vec<String>) -> Self {
         let (files, environment) = match request.tool.effect() {
             Effect::Pure => (FileAccess::Nothing, false),
             Effect::Reads => (FileAccess::ReadOnly, true),
@@ -46,11 +46,11 @@ impl Grant {
             files,
             environment,
             timeout: timeout(request),
-            by,
+            authorizer: by,
             approvals,
-            held: false,
-            within: request
-                .narrow
+            is_staged: false,
+            directory_limits: request
+                .restriction
                 .map(super::Restriction::directories)
                 .unwrap_or_default(),
             command: AuthorizedCommand::of(request).map(Box::new),
@@ -60,19 +60,19 @@ impl Grant {
     }
 
     /// Creates a grant for a staged run, whose changes are evaluated afterwards.
-    pub(super) fn held_back(request: &Request<'_>) -> Self {
+    pub(super) fn staged(request: &PolicyRequest<'_>) -> Self {
         Self {
-            held: true,
-            ..Self::new(request, HELD.to_owned(), Vec::new())
+            is_staged: true,
+            ..Self::new(request, STAGED_AUTHORIZER.to_owned(), Vec::new())
         }
     }
 
-    pub(super) fn guarded(self, guard: Option<Arc<ReadGuard>>) -> Self {
+    pub(super) fn with_guard(self, guard: Option<Arc<ReadGuard>>) -> Self {
         Self { guard, ..self }
     }
 
-    pub(super) fn given_by(mut self, by: String) -> Self {
-        self.by = by;
+    pub(super) fn with_authorizer(mut self, by: String) -> Self {
+        self.authorizer = by;
         self
     }
 
@@ -81,13 +81,13 @@ impl Grant {
     }
 
     /// Whether file changes must stay staged until they are committed.
-    pub fn is_held(&self) -> bool {
-        self.held
+    pub fn is_staged(&self) -> bool {
+        self.is_staged
     }
 
     /// Directory lists that limit the granted files: a file must lie in a directory of each list.
-    pub fn within(&self) -> &[Arc<[String]>] {
-        &self.within
+    pub fn directory_limits(&self) -> &[Arc<[String]>] {
+        &self.directory_limits
     }
 
     /// The only command that the call may start, once. `None`: its input names none.
@@ -115,8 +115,8 @@ impl Grant {
     }
 
     /// The rule, mode, approval or user that allowed the call.
-    pub fn by(&self) -> &str {
-        &self.by
+    pub fn authorizer(&self) -> &str {
+        &self.authorizer
     }
 
     /// Ids of the saved approvals that it depends on; each counts as used once by this call.
@@ -126,11 +126,11 @@ impl Grant {
 }
 
 /// The configured timeout, else the tool's own, else the default for its kind; capped at [`Limits::MAX_TIMEOUT`].
-fn timeout(request: &Request<'_>) -> Duration {
+fn timeout(request: &PolicyRequest<'_>) -> Duration {
     let by_kind = if request.tool.annotations.open_world == Some(true) {
         Limits::NETWORK_TIMEOUT
     } else {
-        Limits::TIMEOUT
+        Limits::DEFAULT_TIMEOUT
     };
     request
         .timeout
@@ -192,7 +192,7 @@ impl Denial {
 
     /// A denial by a hook.
     pub fn by_hook(reason: Option<&str>) -> Self {
-        let note = reason.map(|reason| crate::text::block(reason, 2_000));
+        let note = reason.map(|reason| crate::text::escape_lines(reason, 2_000));
         Self {
             note: note.clone(),
             ..Self::new(
@@ -203,8 +203,8 @@ impl Denial {
     }
 
     /// A denial because the path is outside the sandbox or the allowed paths.
-    pub fn outside(path: &str) -> Self {
-        let shown = crate::text::inline(path, 200);
+    pub fn outside_allowed_paths(path: &str) -> Self {
+        let shown = crate::text::escape_line(path, 200);
         Self::new(
             DenialCode::CapabilityMissing,
             format!("Access denied: path is outside the allowed paths: {shown}"),
@@ -212,7 +212,7 @@ impl Denial {
     }
 
     /// Short text that other systems put into the result of a denied call.
-    pub fn words(&self) -> &str {
+    pub fn result_text(&self) -> &str {
         match self.code {
             DenialCode::UserDenied => "Permission denied by user",
             DenialCode::PolicyViolation => "Permission denied by policy",
@@ -223,13 +223,13 @@ impl Denial {
     }
 
     /// Short text for the record.
-    pub fn record_words(&self) -> &str {
+    pub fn record_text(&self) -> &str {
         match self.code {
             DenialCode::PolicyViolation => "Tool denied by policy",
             DenialCode::UserDenied
             | DenialCode::HookDenied
             | DenialCode::CapabilityMissing
-            | DenialCode::Cancelled => self.words(),
+            | DenialCode::Cancelled => self.result_text(),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::diagnostic::{Diagnostic, Source};
+use super::diagnostic::{Diagnostic, RuleSource};
 use super::{Decision, Mode, RuleSpec, Tier};
 use crate::{nearest, text};
 
@@ -28,23 +28,27 @@ pub struct Imported {
     pub disable_yolo: bool,
     pub disable_always_allow: bool,
     /// If set, only these tools are listed to the model.
-    pub core: Option<Vec<String>>,
+    pub visible_tools: Option<Vec<String>>,
     /// Tools that are not listed to the model.
-    pub hidden: Vec<String>,
+    pub hidden_tools: Vec<String>,
     /// Additional directories that file tools may use.
     pub directories: Vec<String>,
 }
 
 /// Reads the members of an object and reports unknown ones.
-struct Reader<'a> {
+struct MemberReader<'a> {
     members: &'a Map<String, Value>,
     /// Path of the object, such as `permissions.`.
     prefix: &'static str,
-    source: &'a Source,
+    source: &'a RuleSource,
 }
 
-impl<'a> Reader<'a> {
-    fn new(value: &'a Value, prefix: &'static str, source: &'a Source) -> Result<Self, Diagnostic> {
+impl<'a> MemberReader<'a> {
+    fn new(
+        value: &'a Value,
+        prefix: &'static str,
+        source: &'a RuleSource,
+    ) -> Result<Self, Diagnostic> {
         let members = value.as_object().ok_or_else(|| {
             let name = prefix.trim_end_matches('.');
             let name = if name.is_empty() {
@@ -61,11 +65,11 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn wrong(&self, key: &str, what: &str) -> Diagnostic {
+    fn error(&self, key: &str, what: &str) -> Diagnostic {
         Diagnostic::error(self.source, format!("`{}{key}` {what}", self.prefix))
     }
 
-    fn only(&self, known: &[&str]) -> Result<(), Diagnostic> {
+    fn reject_unknown(&self, known: &[&str]) -> Result<(), Diagnostic> {
         let Some(key) = self
             .members
             .keys()
@@ -77,7 +81,10 @@ impl<'a> Reader<'a> {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("expected one of: {}", known.join(", ")),
         };
-        Err(self.wrong(&text::inline(key, 60), &format!("is not known; {near}")))
+        Err(self.error(
+            &text::escape_line(key, 60),
+            &format!("is not known; {near}"),
+        ))
     }
 
     fn list(&self, key: &str) -> Result<Vec<String>, Diagnostic> {
@@ -85,7 +92,7 @@ impl<'a> Reader<'a> {
             None | Some(Value::Null) => return Ok(Vec::new()),
             Some(Value::Array(items)) if items.len() <= MAX_ENTRIES => items,
             Some(_) => {
-                return Err(self.wrong(
+                return Err(self.error(
                     key,
                     &format!("is not a list of at most {MAX_ENTRIES} strings"),
                 ));
@@ -96,7 +103,7 @@ impl<'a> Reader<'a> {
             .map(|item| {
                 item.as_str()
                     .map(str::to_owned)
-                    .ok_or_else(|| self.wrong(key, "contains a value that is not a string"))
+                    .ok_or_else(|| self.error(key, "contains a value that is not a string"))
             })
             .collect()
     }
@@ -105,7 +112,7 @@ impl<'a> Reader<'a> {
         match self.members.get(key) {
             None | Some(Value::Null) => Ok(false),
             Some(Value::Bool(flag)) => Ok(*flag),
-            Some(_) => Err(self.wrong(key, "is not a boolean")),
+            Some(_) => Err(self.error(key, "is not a boolean")),
         }
     }
 
@@ -113,7 +120,7 @@ impl<'a> Reader<'a> {
         match self.members.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(word)) => Ok(Some(word)),
-            Some(_) => Err(self.wrong(key, "is not a string")),
+            Some(_) => Err(self.error(key, "is not a string")),
         }
     }
 
@@ -121,7 +128,7 @@ impl<'a> Reader<'a> {
         let word = self.word(key)?;
         word.map(|word| {
             word.parse()
-                .map_err(|error: super::UnknownMode| self.wrong(key, &format!("is wrong: {error}")))
+                .map_err(|error: super::UnknownMode| self.error(key, &format!("is wrong: {error}")))
         })
         .transpose()
     }
@@ -140,6 +147,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn rule(decision: Decision, form: String, tier: Tier, source: &Source) -> RuleSpec {
+fn rule(decision: Decision, form: String, tier: Tier, source: &RuleSource) -> RuleSpec {
     RuleSpec::new(decision, form).tier(tier).at(source.clone())
 }

@@ -40,7 +40,7 @@ impl FromStr for Decision {
             "deny" => Ok(Decision::Deny),
             _ => Err(format!(
                 "`{}` is not a decision; write allow, ask or deny",
-                text::inline(word, 40)
+                text::escape_line(word, 40)
             )),
         }
     }
@@ -62,7 +62,7 @@ pub enum Mode {
 
 /// The class of an access; a column of the mode table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Column {
+pub enum AccessClass {
     Read,
     Write,
     /// A write to a path that can execute code later or grant access: version control hooks, startup files, keys.
@@ -73,39 +73,39 @@ pub enum Column {
     Other,
 }
 
-impl Column {
-    pub const ALL: [Column; 7] = [
-        Column::Read,
-        Column::Write,
-        Column::Protected,
-        Column::Exec,
-        Column::Network,
-        Column::Interactive,
-        Column::Other,
+impl AccessClass {
+    pub const ALL: [AccessClass; 7] = [
+        AccessClass::Read,
+        AccessClass::Write,
+        AccessClass::Protected,
+        AccessClass::Exec,
+        AccessClass::Network,
+        AccessClass::Interactive,
+        AccessClass::Other,
     ];
 
     /// Reason shown in a prompt or denial.
-    pub fn words(self) -> &'static str {
+    pub fn reason(self) -> &'static str {
         match self {
-            Column::Read => "it reads",
-            Column::Write => "it changes files",
-            Column::Protected => "it changes a protected path",
-            Column::Exec => "it runs a command",
-            Column::Network => "it accesses the network",
-            Column::Interactive => "it interacts with the user",
-            Column::Other => "it may have side effects",
+            AccessClass::Read => "it reads",
+            AccessClass::Write => "it changes files",
+            AccessClass::Protected => "it changes a protected path",
+            AccessClass::Exec => "it runs a command",
+            AccessClass::Network => "it accesses the network",
+            AccessClass::Interactive => "it interacts with the user",
+            AccessClass::Other => "it may have side effects",
         }
     }
 
     pub fn as_str(self) -> &'static str {
         match self {
-            Column::Read => "read",
-            Column::Write => "write",
-            Column::Protected => "protected path",
-            Column::Exec => "exec",
-            Column::Network => "network",
-            Column::Interactive => "interactive",
-            Column::Other => "other side effects",
+            AccessClass::Read => "read",
+            AccessClass::Write => "write",
+            AccessClass::Protected => "protected path",
+            AccessClass::Exec => "exec",
+            AccessClass::Network => "network",
+            AccessClass::Interactive => "interactive",
+            AccessClass::Other => "other side effects",
         }
     }
 }
@@ -136,7 +136,7 @@ impl Mode {
     }
 
     /// The mode table. The exceptions of mode plan depend on the call and are applied by the evaluation.
-    pub fn says(self, column: Column) -> Decision {
+    pub fn decision(self, column: AccessClass) -> Decision {
         use Decision::{Allow, Ask, Deny};
         let row = match self {
             //                   read   write  protect exec   net    inter  other
@@ -219,7 +219,7 @@ impl FromStr for Mode {
             "custom" => Mode::Custom,
             _ => {
                 return Err(UnknownMode {
-                    word: text::inline(word, 40),
+                    word: text::escape_line(word, 40),
                 });
             }
         })

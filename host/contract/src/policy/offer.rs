@@ -1,41 +1,41 @@
 //! Approvals offered in a prompt, each limited to what the call accesses, and the rule that would avoid the prompt.
 
-use super::approval::{Identity, Narrowing, PathNarrowing, Scope};
-use super::facts::{Facts, Part, What};
-use super::names::Family;
-use super::place::below;
-use super::{Column, Places};
+use super::approval::{ApprovalScope, Narrowing, PathNarrowing, ToolIdentity};
+use super::call_analysis::{AccessKind, AccessRequest, CallAnalysis};
+use super::path_pattern::strip_dir;
+use super::tool_names::ToolFamily;
+use super::{AccessClass, PathContext};
 use crate::{shell, text};
 
 /// Maximum number of accesses in one offer, so that the user can review all of them.
-const SHOWN: usize = 4;
+const MAX_OFFERED_ACCESSES: usize = 4;
 
 /// An approval that the user can choose. The text states its scope and everything it covers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offer {
-    pub scope: Scope,
+    pub scope: ApprovalScope,
     pub narrowing: Narrowing,
-    pub words: String,
+    pub text: String,
 }
 
 /// Maximum number of rule forms in a suggestion; beyond it the tool's name is suggested.
-const MOST_FORMS: usize = 4;
+const MAX_SUGGESTED_FORMS: usize = 4;
 
 /// Suggests the smallest configuration change that allows these accesses.
-pub(super) fn how_to_allow<'a>(
-    analysis: &Facts,
-    parts: impl IntoIterator<Item = &'a Part>,
+pub(super) fn suggest_rule<'a>(
+    analysis: &CallAnalysis,
+    parts: impl IntoIterator<Item = &'a AccessRequest>,
 ) -> String {
     let request = &analysis.request;
     // A family name does not allow a tool whose commands the host does not run.
-    let name = if Family::is_word(request.name.as_str()) && !analysis.executes {
+    let name = if ToolFamily::is_family_name(request.name.as_str()) && !analysis.host_runs_command {
         format!("{}/{}", request.plugin, request.tool.name)
     } else {
         request.name.to_string()
     };
     let mut forms: Vec<String> = Vec::new();
     for part in parts {
-        let form = match narrowed(part) {
+        let form = match rule_argument(part) {
             Some(what) => format!("{name}({what})"),
             None => name.clone(),
         };
@@ -43,15 +43,15 @@ pub(super) fn how_to_allow<'a>(
             forms.push(form);
         }
     }
-    if forms.is_empty() || forms.len() > MOST_FORMS || forms.contains(&name) {
+    if forms.is_empty() || forms.len() > MAX_SUGGESTED_FORMS || forms.contains(&name) {
         forms = vec![name];
     }
-    let without = if analysis.steering.is_some() {
+    let without = if analysis.modifiers.has_any() {
         // A rule for commands would not cover it.
         forms = vec![format!("{}/{}", request.plugin, request.tool.name)];
         format!(
             "{}, or to allow it with any variables ",
-            analysis.steering.remedy()
+            analysis.modifiers.remedy()
         )
     } else {
         String::new()
@@ -72,51 +72,51 @@ pub(super) fn how_to_allow<'a>(
 }
 
 /// The rule argument for this access; `None` if nothing narrower than the tool applies.
-fn narrowed(part: &Part) -> Option<String> {
+fn rule_argument(part: &AccessRequest) -> Option<String> {
     let plain = |text: &str| {
         !text.is_empty()
             && text
                 .chars()
                 .all(|c| c.is_ascii_alphanumeric() || " ._-/".contains(c))
     };
-    match &part.what {
-        What::Command(command) => {
-            shell::prefix(command).map(|prefix| format!("{} *", prefix.join(" ")))
+    match &part.kind {
+        AccessKind::Command(command) => {
+            shell::approval_prefix(command).map(|prefix| format!("{} *", prefix.join(" ")))
         }
-        What::Path { shown, .. }
+        AccessKind::Path { shown, .. }
             if plain(shown) && !shown.starts_with('/') && !shown.contains("..") =>
         {
             // A bare name would match at every depth.
             let front = if shown.contains('/') { "" } else { "./" };
             Some(format!("{front}{shown}"))
         }
-        What::Address {
+        AccessKind::Address {
             host: Some(host), ..
         } => Some(format!("domain:{host}")),
-        What::Path { .. }
-        | What::Address { .. }
-        | What::Unknown(_)
-        | What::Variable { .. }
-        | What::Whole => None,
+        AccessKind::Path { .. }
+        | AccessKind::Address { .. }
+        | AccessKind::Unknown(_)
+        | AccessKind::Variable { .. }
+        | AccessKind::Call => None,
     }
 }
 
 /// Lists the offers: first once, then those to save, from narrow to wide. If the call accesses paths, commands or
 /// addresses, longer offers are limited to them.
-pub(super) fn offers(
-    asking: &[&Part],
-    analysis: &Facts,
+pub(super) fn build_offers(
+    asking: &[&AccessRequest],
+    analysis: &CallAnalysis,
     may_remember: bool,
-    places: &Places,
+    places: &PathContext,
 ) -> Vec<Offer> {
     let name = &analysis.request.name;
     let mut offers = vec![Offer {
-        scope: Scope::Once,
+        scope: ApprovalScope::Once,
         narrowing: Narrowing {
             input: Some(analysis.request.input.clone()),
             ..Narrowing::default()
         },
-        words: format!("Allow `{name}` this once"),
+        text: format!("Allow `{name}` this once"),
     }];
     if !may_remember {
         return offers;
@@ -126,16 +126,16 @@ pub(super) fn offers(
     };
     let wider = narrow(asking, analysis, true, places).filter(|wider| wider.0 != narrowest.0);
     let narrowings = [Some(narrowest), wider].into_iter().flatten();
-    let mut scopes = vec![Scope::Session];
-    if Identity::of(&analysis.request).is_lasting() {
-        scopes.extend([Scope::Project, Scope::User]);
+    let mut scopes = vec![ApprovalScope::Session];
+    if ToolIdentity::of(&analysis.request).has_digest() {
+        scopes.extend([ApprovalScope::Project, ApprovalScope::User]);
     }
     for (narrowing, what) in narrowings {
         for &scope in &scopes {
             offers.push(Offer {
                 scope,
                 narrowing: narrowing.clone(),
-                words: format!("Allow {what} {}", scope.words()),
+                text: format!("Allow {what} {}", scope.label()),
             });
         }
     }
@@ -143,7 +143,11 @@ pub(super) fn offers(
 }
 
 /// An approval that covers exactly this call.
-pub(super) fn exactly(asking: &[&Part], analysis: &Facts, places: &Places) -> Option<Narrowing> {
+pub(super) fn exact_narrowing(
+    asking: &[&AccessRequest],
+    analysis: &CallAnalysis,
+    places: &PathContext,
+) -> Option<Narrowing> {
     let (narrowing, _) = narrow(asking, analysis, false, places)?;
     Some(Narrowing {
         input: Some(analysis.request.input.clone()),
@@ -154,36 +158,36 @@ pub(super) fn exactly(asking: &[&Part], analysis: &Facts, places: &Places) -> Op
 /// An approval that covers every asking access, with its text. `None`: an access cannot be narrowed, so nothing is
 /// saved.
 fn narrow(
-    asking: &[&Part],
-    analysis: &Facts,
+    asking: &[&AccessRequest],
+    analysis: &CallAnalysis,
     wide: bool,
-    places: &Places,
+    places: &PathContext,
 ) -> Option<(Narrowing, String)> {
     let name = &analysis.request.name;
     let mut narrowing = Narrowing::default();
     let mut words: Vec<String> = Vec::new();
-    let exact = asking.iter().any(|part| analysis.says_too_little(part));
+    let exact = asking.iter().any(|part| analysis.is_understated(part));
     let wide = wide && !exact;
     if exact {
         narrowing.input = Some(analysis.request.input.clone());
     }
     for part in asking {
-        match &part.what {
-            What::Command(_) if !analysis.executes => {}
-            What::Command(command) => {
-                let prefix = shell::prefix(command)?;
-                words.push(format!("`{} …`", text::inline(&prefix.join(" "), 120)));
+        match &part.kind {
+            AccessKind::Command(_) if !analysis.host_runs_command => {}
+            AccessKind::Command(command) => {
+                let prefix = shell::approval_prefix(command)?;
+                words.push(format!("`{} …`", text::escape_line(&prefix.join(" "), 120)));
                 narrowing.commands.push(prefix);
             }
-            What::Path {
+            AccessKind::Path {
                 path_ref, write, ..
             } => {
                 let file = path_ref.exact()?;
-                let dir = directory(file, places)
-                    .filter(|_| wide && !part.columns.contains(&Column::Protected));
+                let dir = offerable_directory(file, places)
+                    .filter(|_| wide && !part.classes.contains(&AccessClass::Protected));
                 words.push(match dir {
-                    Some(dir) => format!("`{name}` below `{}/`", text::inline(dir, 200)),
-                    None => format!("`{name}` on `{}`", text::inline(file, 200)),
+                    Some(dir) => format!("`{name}` below `{}/`", text::escape_line(dir, 200)),
+                    None => format!("`{name}` on `{}`", text::escape_line(file, 200)),
                 });
                 narrowing.paths.push(PathNarrowing {
                     path: dir.unwrap_or(file).to_owned(),
@@ -191,20 +195,22 @@ fn narrow(
                     write: *write,
                 });
             }
-            What::Address {
+            AccessKind::Address {
                 host: Some(host), ..
             } => {
                 words.push(format!("`{name}` to reach `{host}`"));
                 narrowing.domains.push(host.clone());
             }
-            What::Address { named: true, .. }
-            | What::Unknown(_)
-            | What::Variable { named: false, .. } => return None,
-            What::Address { .. } | What::Whole if wide => {
+            AccessKind::Address { named: true, .. }
+            | AccessKind::Unknown(_)
+            | AccessKind::Variable { named: false, .. } => return None,
+            AccessKind::Address { .. } | AccessKind::Call if wide => {
                 words.push(format!("every call of `{name}`"));
                 narrowing.tool = true;
             }
-            What::Variable { named: true, .. } | What::Address { .. } | What::Whole => {
+            AccessKind::Variable { named: true, .. }
+            | AccessKind::Address { .. }
+            | AccessKind::Call => {
                 narrowing.input = Some(analysis.request.input.clone());
             }
         }
@@ -225,13 +231,14 @@ fn narrow(
     }
     // The user can only approve what is shown; two truncated texts can look the same.
     let things = narrowing.commands.len() + narrowing.paths.len() + narrowing.domains.len();
-    (things <= SHOWN || narrowing.input.is_some()).then(|| (narrowing, shown.join(" and ")))
+    (things <= MAX_OFFERED_ACCESSES || narrowing.input.is_some())
+        .then(|| (narrowing, shown.join(" and ")))
 }
 
 /// The directory of a file, unless it contains the working directory or the home directory, which is too wide.
-fn directory<'a>(file: &'a str, places: &Places) -> Option<&'a str> {
+fn offerable_directory<'a>(file: &'a str, places: &PathContext) -> Option<&'a str> {
     let (dir, _) = file.rsplit_once('/')?;
-    let holds = |place: &str| below(place, dir).is_some_and(|rest| !rest.is_empty());
+    let holds = |place: &str| strip_dir(place, dir).is_some_and(|rest| !rest.is_empty());
     let home = places.home.as_deref();
     let too_wide =
         dir.is_empty() || holds(&places.cwd) || home.is_some_and(|home| home == dir || holds(home));

@@ -3,58 +3,58 @@
 
 use std::collections::HashMap;
 
-use super::Places;
-use super::address::wildcard;
-use super::place::{PathPattern, Spot};
+use super::PathContext;
+use super::domain_pattern::matches_wildcard;
+use super::path_pattern::{PathPattern, PathRef};
 
 /// The table of protected names; its format is described in the file.
-const DATA: &str = include_str!("protected.txt");
+const TABLE: &str = include_str!("protected.txt");
 
 /// Reason for paths protected by the configuration.
 const CONFIGURED: &str = "the configuration protects it";
 /// Reason for paths whose target cannot be determined.
-const UNSURE: &str = "its target cannot be determined";
+const AMBIGUOUS: &str = "its target cannot be determined";
 /// Reason for changes of executable files.
 pub(super) const EXECUTABLE: &str = "it is executable";
 
 #[derive(Debug, Clone)]
-pub(super) struct Protected {
-    anywhere: Names,
-    files: Names,
+pub(super) struct ProtectedPaths {
+    anywhere: ProtectedNames,
+    files: ProtectedNames,
     patterns: Vec<PathPattern>,
 }
 
 /// Names in lower case with the reason for their protection.
 #[derive(Debug, Clone, Default)]
-struct Names {
+struct ProtectedNames {
     /// A map, because every write is looked up here.
     plain: HashMap<String, &'static str>,
     /// Names with capitals, matched exactly.
     exact: HashMap<&'static str, &'static str>,
     /// Consecutive names anywhere in a path; `*` stands for any characters of one name.
-    runs: Vec<(Vec<String>, &'static str)>,
+    sequences: Vec<(Vec<String>, &'static str)>,
 }
 
-impl Names {
+impl ProtectedNames {
     fn add(&mut self, name: &str, why: &'static str) {
         let name = name.to_lowercase();
         if name.contains(['/', '*']) {
             let run = name.split('/').map(str::to_owned).collect();
-            self.runs.push((run, why));
+            self.sequences.push((run, why));
         } else {
             self.plain.entry(name).or_insert(why);
         }
     }
 
-    fn why(&self, parts: &[&str]) -> Option<&'static str> {
+    fn reason(&self, parts: &[&str]) -> Option<&'static str> {
         let plain = parts.iter().find_map(|part| self.plain.get(*part).copied());
         let fits = |run: &[String], found: &[&str]| {
             run.iter()
                 .zip(found)
-                .all(|(name, part)| wildcard(name, part))
+                .all(|(name, part)| matches_wildcard(name, part))
         };
         let run = || {
-            self.runs.iter().find_map(|(run, why)| {
+            self.sequences.iter().find_map(|(run, why)| {
                 let mut windows = parts.windows(run.len());
                 windows.any(|found| fits(run, found)).then_some(*why)
             })
@@ -63,19 +63,19 @@ impl Names {
     }
 }
 
-impl Protected {
+impl ProtectedPaths {
     /// Loads the table and the paths protected by the configuration.
     pub(super) fn new<'a>(
         texts: impl IntoIterator<Item = &'a str>,
-        places: &Places,
+        places: &PathContext,
     ) -> Result<Self, String> {
         let mut protected = Self {
-            anywhere: Names::default(),
-            files: Names::default(),
+            anywhere: ProtectedNames::default(),
+            files: ProtectedNames::default(),
             patterns: Vec::new(),
         };
         let mut why = "";
-        for line in DATA.lines() {
+        for line in TABLE.lines() {
             // A test rejects invalid lines.
             match line.split_once(' ') {
                 Some(("=", text)) => why = text,
@@ -117,28 +117,28 @@ impl Protected {
     }
 
     /// Why a change of this path requires approval; `None` if it is not protected.
-    pub(super) fn why(&self, path_ref: &Spot) -> Option<&'static str> {
+    pub(super) fn reason(&self, path_ref: &PathRef) -> Option<&'static str> {
         let of_path = |path: &str| {
             let lower = path.to_lowercase();
             let parts: Vec<&str> = lower.split('/').collect();
             let last = parts.last().copied().unwrap_or_default();
             let written = path.rsplit('/').next().unwrap_or_default();
             self.anywhere
-                .why(&parts)
-                .or_else(|| self.files.why(&[last]))
+                .reason(&parts)
+                .or_else(|| self.files.reason(&[last]))
                 .or_else(|| self.files.exact.get(written).copied())
         };
         let by_pattern = || {
             let mut patterns = self.patterns.iter();
             patterns
-                .any(|pattern| pattern.maybe(path_ref))
+                .any(|pattern| pattern.may_match(path_ref))
                 .then_some(CONFIGURED)
         };
         path_ref
-            .readings()
+            .interpretations()
             .find_map(of_path)
             .or_else(by_pattern)
-            .or_else(|| path_ref.is_unsure().then_some(UNSURE))
+            .or_else(|| path_ref.is_ambiguous().then_some(AMBIGUOUS))
     }
 }
 
@@ -147,10 +147,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_of_the_table_is_read() {
+    fn table_has_no_invalid_lines() {
         let mut seen = std::collections::BTreeSet::new();
         let mut why = "";
-        for line in DATA.lines().filter(|line| !line.is_empty()) {
+        for line in TABLE.lines().filter(|line| !line.is_empty()) {
             match line.split_once(' ') {
                 Some(("=", text)) => why = text,
                 Some((word @ ("anywhere" | "files"), names)) => {

@@ -4,17 +4,19 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::approval::{Identity, Narrowing, NewApproval, Scope};
-use super::decide::{Layer, used};
-use super::facts::{Facts, Part, What};
-use super::offer::{Offer, exactly, how_to_allow, offers};
-use super::walk::{Because, Trace};
-use super::{Column, Decision, Denial, DenialCode, Grant, HookSaid, Mode, ReadGuard, Subject};
-use crate::{ChangeSet, Edit, Effect, PluginName, SessionId, ToolName, UserId, shell, text};
+use super::approval::{ApprovalScope, Narrowing, NewApproval, ToolIdentity};
+use super::call_analysis::{AccessKind, AccessRequest, CallAnalysis};
+use super::decide::{LayerEvaluation, used_approvals};
+use super::evaluation::{AccessDecision, Reason};
+use super::offer::{Offer, build_offers, exact_narrowing, suggest_rule};
+use super::{
+    AccessClass, Decision, Denial, DenialCode, Grant, HookDecisions, Mode, ReadGuard, Subject,
+};
+use crate::{ChangeSet, Effect, PluginName, SessionId, ToolName, UserEdit, UserId, shell, text};
 
 /// Presentation of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum AskKind {
+pub enum PromptKind {
     /// Shows a diff.
     Edit,
     /// Shows a command.
@@ -24,13 +26,13 @@ pub enum AskKind {
     Info,
 }
 
-impl AskKind {
+impl PromptKind {
     pub fn as_str(self) -> &'static str {
         match self {
-            AskKind::Edit => "edit",
-            AskKind::Exec => "exec",
-            AskKind::Mcp => "mcp",
-            AskKind::Info => "info",
+            PromptKind::Edit => "edit",
+            PromptKind::Exec => "exec",
+            PromptKind::Mcp => "mcp",
+            PromptKind::Info => "info",
         }
     }
 }
@@ -42,7 +44,7 @@ pub struct Question {
     pub tool: ToolName,
     pub effect: Effect,
     pub network: bool,
-    pub kind: AskKind,
+    pub kind: PromptKind,
     pub reason: String,
     /// Metadata from a hook, such as `{"risk": "high"}`.
     pub meta: Option<Value>,
@@ -60,12 +62,12 @@ pub struct Question {
     /// How to avoid the question where no prompt is possible.
     pub remedy: String,
     grant: Grant,
-    identity: Identity,
+    identity: ToolIdentity,
     mode: Mode,
     user: UserId,
     session: SessionId,
     /// What an approval of exactly this call covers; `None` if no saved approval can apply to it.
-    exact: Option<Narrowing>,
+    exact_narrowing: Option<Narrowing>,
 }
 
 /// The user's answer. Created only by a prompter.
@@ -79,7 +81,7 @@ pub enum Answer {
     /// Approves this call only, with these contents instead of the proposed ones. Valid only if the question has
     /// changes, for edits that [`ChangeSet::accept`] accepts.
     Edit {
-        edits: Vec<Edit>,
+        edits: Vec<UserEdit>,
     },
     Deny {
         note: Option<String>,
@@ -91,7 +93,7 @@ pub enum Answer {
         input: Value,
     },
     /// No terminal and no other way to prompt exists.
-    NobodyToAsk,
+    NoPrompter,
     /// The user did not answer in time.
     TimedOut,
 }
@@ -107,7 +109,7 @@ impl Answer {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Settled {
+pub enum AnswerOutcome {
     Granted {
         grant: Grant,
         /// The approval to save, if the offer lasts longer than this call.
@@ -116,7 +118,7 @@ pub enum Settled {
     /// Granted once, with the user's edits of the changes.
     Edited {
         grant: Grant,
-        edits: Vec<Edit>,
+        edits: Vec<UserEdit>,
     },
     Modified {
         input: Value,
@@ -124,7 +126,7 @@ pub enum Settled {
 }
 
 /// Turns the user's answer into a grant, a new input or a denial.
-pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
+pub fn apply_answer(question: Question, answer: Answer) -> Result<AnswerOutcome, Denial> {
     let tool = &question.tool;
     let denied = |code, reason: String| Denial {
         rule: question.rule.clone(),
@@ -142,21 +144,22 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
                 ));
             };
             let by = match offer.scope {
-                Scope::Once => "the user, once".to_owned(),
-                scope => format!("the user, {}", scope.words()),
+                ApprovalScope::Once => "the user, once".to_owned(),
+                scope => format!("the user, {}", scope.label()),
             };
-            let approval = (offer.scope != Scope::Once).then(|| {
+            let approval = (offer.scope != ApprovalScope::Once).then(|| {
                 Box::new(NewApproval {
                     identity: question.identity.clone(),
                     narrowing: offer.narrowing.clone(),
                     scope: offer.scope,
                     user: question.user.clone(),
-                    session: (offer.scope == Scope::Session).then(|| question.session.clone()),
+                    session: (offer.scope == ApprovalScope::Session)
+                        .then(|| question.session.clone()),
                     mode_min: question.mode,
                 })
             });
-            Ok(Settled::Granted {
-                grant: question.grant.given_by(by),
+            Ok(AnswerOutcome::Granted {
+                grant: question.grant.with_authorizer(by),
                 approval,
             })
         }
@@ -164,7 +167,11 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
             let changes = question.changes.as_deref();
             let accepted = changes.map_or_else(
                 || Err("the call has not run, so it has no changes to edit".to_owned()),
-                |changes| changes.accept(edits).map_err(|error| error.to_string()),
+                |changes| {
+                    changes
+                        .validate_edits(edits)
+                        .map_err(|error| error.to_string())
+                },
             );
             let edits = accepted.map_err(|why| {
                 denied(
@@ -173,17 +180,17 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
                 )
             })?;
             if edits.is_empty() {
-                return settle(question, Answer::once());
+                return apply_answer(question, Answer::once());
             }
-            Ok(Settled::Edited {
+            Ok(AnswerOutcome::Edited {
                 grant: question
                     .grant
-                    .given_by("the user, once, with changes".to_owned()),
+                    .with_authorizer("the user, once, with changes".to_owned()),
                 edits,
             })
         }
         Answer::Deny { note } => {
-            let note = note.map(|note| text::block(&note, 2_000));
+            let note = note.map(|note| text::escape_lines(&note, 2_000));
             let reason = match &note {
                 Some(note) => format!("the user rejected `{tool}`: {note}"),
                 None => format!("the user rejected `{tool}`"),
@@ -197,8 +204,8 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
             DenialCode::Cancelled,
             format!("the user cancelled the prompt for `{tool}`"),
         )),
-        Answer::Modify { input } => Ok(Settled::Modified { input }),
-        Answer::NobodyToAsk => Err(Denial {
+        Answer::Modify { input } => Ok(AnswerOutcome::Modified { input }),
+        Answer::NoPrompter => Err(Denial {
             remedy: Some(format!("to allow it: {}", question.remedy)),
             ..denied(
                 DenialCode::PolicyViolation,
@@ -232,25 +239,29 @@ impl Question {
 
     /// The approval to save for a call whose caller has disconnected. Covers exactly this input, these files and these
     /// commands. `None` if such a call requires approval each time, for example because it is dangerous.
-    pub fn in_advance(&self, scope: Scope) -> Option<NewApproval> {
+    pub fn advance_approval(&self, scope: ApprovalScope) -> Option<NewApproval> {
         // An approval of a tool without a digest ends with the session.
-        let holds = scope == Scope::Session || self.identity.is_lasting();
+        let holds = scope == ApprovalScope::Session || self.identity.has_digest();
         Some(NewApproval {
             identity: holds.then(|| self.identity.clone())?,
-            narrowing: self.exact.clone()?,
+            narrowing: self.exact_narrowing.clone()?,
             scope,
             user: self.user.clone(),
-            session: (scope == Scope::Session).then(|| self.session.clone()),
+            session: (scope == ApprovalScope::Session).then(|| self.session.clone()),
             mode_min: self.mode,
         })
     }
 
-    pub(super) fn guarded(mut self, guard: Option<Arc<ReadGuard>>) -> Self {
-        self.grant = self.grant.guarded(guard);
+    pub(super) fn with_guard(mut self, guard: Option<Arc<ReadGuard>>) -> Self {
+        self.grant = self.grant.with_guard(guard);
         self
     }
 
-    pub(super) fn of(layers: &[Layer<'_>], strictest: &Layer<'_>, hooks: &HookSaid) -> Self {
+    pub(super) fn build(
+        layers: &[LayerEvaluation<'_>],
+        strictest: &LayerEvaluation<'_>,
+        hooks: &HookDecisions,
+    ) -> Self {
         let analysis = &strictest.analysis;
         let request = &analysis.request;
         // An access requires approval if any layer asks; all layers have the same accesses.
@@ -259,8 +270,8 @@ impl Question {
                 .iter()
                 .any(|layer| layer.traces[at].outcome() == Decision::Ask)
         };
-        let asking: Vec<&Part> = analysis
-            .parts
+        let asking: Vec<&AccessRequest> = analysis
+            .accesses
             .iter()
             .enumerate()
             .filter(|(at, _)| asks(*at))
@@ -270,45 +281,46 @@ impl Question {
             .traces
             .iter()
             .find(|trace| trace.outcome() == Decision::Ask);
-        let rule = first.and_then(|trace| match trace.because {
-            Because::Rule(at) => Some(&strictest.policy.inner.rules[at]),
+        let rule = first.and_then(|trace| match trace.reason {
+            Reason::Rule(at) => Some(&strictest.policy.inner.rules[at]),
             _ => None,
         });
         let may_look_up = layers
             .iter()
-            .all(|layer| layer.traces.iter().all(|trace| trace.may_remember));
+            .all(|layer| layer.traces.iter().all(|trace| trace.can_save_approval));
         let may_remember = may_look_up
             && layers
                 .iter()
                 .all(|layer| !layer.policy.inner.disable_always_allow);
-        let places = &strictest.policy.inner.places;
+        let places = &strictest.policy.inner.path_context;
         let modes = layers
             .iter()
             .map(|layer| layer.policy.modes(request.mode)[0]);
         let mode = modes
             .reduce(|a, b| if a.is_at_least(b) { b } else { a })
             .unwrap_or_default();
-        let remedy = match (rule, first.map(|trace| &trace.because)) {
+        let remedy = match (rule, first.map(|trace| &trace.reason)) {
             (Some(rule), _) => format!(
                 "remove or narrow rule {} ({}), or answer at a terminal",
                 rule.label(),
                 rule.source
             ),
             // An allow rule does not override a hook's ask.
-            (None, Some(Because::HookAsks(_))) => {
+            (None, Some(Reason::HookAsk(_))) => {
                 "answer at a terminal, or change the hook that asks".to_owned()
             }
-            (None, _) => how_to_allow(analysis, asking.iter().copied()),
+            (None, _) => suggest_rule(analysis, asking.iter().copied()),
         };
         Self {
             plugin: request.plugin.clone(),
             tool: request.name.clone(),
             effect: request.tool.effect(),
             network: request.tool.annotations.open_world == Some(true),
-            kind: kind(&asking, analysis),
+            kind: prompt_kind(&asking, analysis),
             reason: first.map_or_else(String::new, |trace| {
                 let unreadable = asking.iter().any(|part| {
-                    matches!(part.what, What::Unknown(_)) && part.shown() == trace.shown
+                    matches!(part.kind, AccessKind::Unknown(_))
+                        && part.describe() == trace.description
                 });
                 let mut reason = reason(trace, unreadable, strictest);
                 if let Some(why) = option_reason(&asking, analysis) {
@@ -327,17 +339,17 @@ impl Question {
                 .map(|_| request.caller.agent.clone()),
             changes: None,
             variables: {
-                let session = analysis.steering.session().iter();
+                let session = analysis.modifiers.session().iter();
                 let session = session.map(|(name, value)| (name.clone(), value.clone()));
                 session
                     .chain(request.subject.variables.iter().cloned())
                     .collect()
             },
-            offers: offers(&asking, analysis, may_remember, places),
-            exact: exactly(&asking, analysis, places).filter(|_| may_look_up),
+            offers: build_offers(&asking, analysis, may_remember, places),
+            exact_narrowing: exact_narrowing(&asking, analysis, places).filter(|_| may_look_up),
             remedy,
-            grant: Grant::new(request, "the user".to_owned(), used(layers)),
-            identity: Identity::of(request),
+            grant: Grant::new(request, "the user".to_owned(), used_approvals(layers)),
+            identity: ToolIdentity::of(request),
             mode,
             user: request.caller.user.clone(),
             session: request.caller.session.clone(),
@@ -345,91 +357,102 @@ impl Question {
     }
 }
 
-fn kind(asking: &[&Part], analysis: &Facts) -> AskKind {
+fn prompt_kind(asking: &[&AccessRequest], analysis: &CallAnalysis) -> PromptKind {
     if analysis.runs_command {
-        AskKind::Exec
-    } else if analysis.foreign {
-        AskKind::Mcp
+        PromptKind::Exec
+    } else if analysis.is_foreign {
+        PromptKind::Mcp
     } else if asking.iter().any(|part| {
-        part.columns
+        part.classes
             .iter()
-            .any(|column| matches!(column, Column::Write | Column::Protected))
+            .any(|column| matches!(column, AccessClass::Write | AccessClass::Protected))
     }) {
-        AskKind::Edit
+        PromptKind::Edit
     } else {
-        AskKind::Info
+        PromptKind::Info
     }
 }
 
 /// Why the mode does not allow the access. `shown`: text of the access.
-pub(super) fn words(column: Column, analysis: &Facts, shown: &str) -> String {
+pub(super) fn class_reason(column: AccessClass, analysis: &CallAnalysis, shown: &str) -> String {
     match column {
-        Column::Protected if analysis.hides_writes => {
+        AccessClass::Protected if analysis.may_write_any_file => {
             "it changes files without naming them".to_owned()
         }
-        Column::Protected => {
-            let mut parts = analysis.parts.iter().filter(|part| part.shown() == shown);
-            match parts.find_map(|part| part.protected) {
-                Some(why) => format!("{}: {why}", column.words()),
-                None => column.words().to_owned(),
+        AccessClass::Protected => {
+            let mut parts = analysis
+                .accesses
+                .iter()
+                .filter(|part| part.describe() == shown);
+            match parts.find_map(|part| part.protection) {
+                Some(why) => format!("{}: {why}", column.reason()),
+                None => column.reason().to_owned(),
             }
         }
-        column => column.words().to_owned(),
+        column => column.reason().to_owned(),
     }
 }
 
-fn sets_variable(trace: &Trace, layer: &Layer<'_>) -> bool {
-    let mut parts = layer.analysis.parts.iter();
-    parts.any(|part| matches!(part.what, What::Variable { .. }) && part.shown() == trace.shown)
+fn sets_variable(trace: &AccessDecision, layer: &LayerEvaluation<'_>) -> bool {
+    let mut parts = layer.analysis.accesses.iter();
+    parts.any(|part| {
+        matches!(part.kind, AccessKind::Variable { .. }) && part.describe() == trace.description
+    })
 }
 
 /// Why neither a wildcard rule nor a saved approval covers a command.
-fn option_reason(asking: &[&Part], analysis: &Facts) -> Option<String> {
-    let mut commands = asking.iter().filter_map(|part| match &part.what {
-        What::Command(command) if analysis.executes => Some(command),
+fn option_reason(asking: &[&AccessRequest], analysis: &CallAnalysis) -> Option<String> {
+    let mut commands = asking.iter().filter_map(|part| match &part.kind {
+        AccessKind::Command(command) if analysis.host_runs_command => Some(command),
         _ => None,
     });
-    let found = commands.find_map(|command| shell::risky_options(command).into_iter().next())?;
+    let found =
+        commands.find_map(|command| shell::find_risky_options(command).into_iter().next())?;
     Some(format!(
         "{found}; a wildcard in a rule or a saved approval does not cover it"
     ))
 }
 
-fn reason(trace: &Trace, unreadable: bool, layer: &Layer<'_>) -> String {
-    let mut reason = match &trace.because {
-        Because::Rule(at) => {
+fn reason(trace: &AccessDecision, unreadable: bool, layer: &LayerEvaluation<'_>) -> String {
+    let mut reason = match &trace.reason {
+        Reason::Rule(at) => {
             let rule = &layer.policy.inner.rules[*at];
             match &rule.reason {
-                Some(reason) => format!("rule {}: {}", rule.id, text::inline(reason, 300)),
+                Some(reason) => format!("rule {}: {}", rule.id, text::escape_line(reason, 300)),
                 None => format!("rule {}", rule.label()),
             }
         }
-        Because::HookAsks(Some(reason)) => format!("a hook requires approval: {reason}"),
-        Because::HookAsks(None) => "a hook requires approval".to_owned(),
-        Because::Unreadable => format!("it would {}", trace.shown),
-        Because::Unnamed(at) => format!(
+        Reason::HookAsk(Some(reason)) => format!("a hook requires approval: {reason}"),
+        Reason::HookAsk(None) => "a hook requires approval".to_owned(),
+        Reason::UnknownAccess => format!("it would {}", trace.description),
+        Reason::UnnamedWrites(at) => format!(
             "it may change files without naming them, and rule {} protects some files",
             layer.policy.inner.rules[*at].label()
         ),
-        Because::Tail => "a tool's result requests it".to_owned(),
-        Because::Mode(..) if unreadable => format!("it would {}", trace.shown),
-        Because::Mode(..) if sets_variable(trace, layer) => {
-            format!("it would {}, which can change what they run", trace.shown)
+        Reason::TailCall => "a tool's result requests it".to_owned(),
+        Reason::Mode(..) if unreadable => format!("it would {}", trace.description),
+        Reason::Mode(..) if sets_variable(trace, layer) => {
+            format!(
+                "it would {}, which can change what they run",
+                trace.description
+            )
         }
-        Because::Mode(_, column) => {
+        Reason::Mode(_, column) => {
             let destroys = layer.analysis.request.tool.effect() == Effect::Destroys
                 && !layer.analysis.runs_command;
             match column {
-                Column::Other | Column::Write if destroys => "it may destroy data".to_owned(),
-                column => words(*column, &layer.analysis, &trace.shown),
+                AccessClass::Other | AccessClass::Write if destroys => {
+                    "it may destroy data".to_owned()
+                }
+                column => class_reason(*column, &layer.analysis, &trace.description),
             }
         }
-        Because::HookAllows(_) | Because::Outside(_) => String::new(),
+        Reason::HookAllow(_) | Reason::OutsideAllowedPaths(_) => String::new(),
     };
     let remarks = [
         layer.analysis.danger.map(str::to_owned),
-        layer.analysis.types_into(),
-        layer.analysis.steering.reason(),
+        layer.analysis.typing_target(),
+        layer.analysis.modifiers.reason(),
     ];
     for remark in remarks.into_iter().flatten() {
         reason.push_str("; ");

@@ -4,22 +4,22 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::facts::{Facts, Part, What};
-use super::place::{PathPattern, Spot};
-use super::{Column, Decision, Inner, Policy, Request};
+use super::call_analysis::{AccessKind, AccessRequest, CallAnalysis};
+use super::path_pattern::{PathPattern, PathRef};
+use super::{AccessClass, Decision, Inner, Policy, PolicyRequest};
 
 /// Maximum number of rules reported for a call.
-const NAMED: usize = 4;
+const MAX_REPORTED_RULES: usize = 4;
 
 /// Denies reads. Queried for every file and directory with its host path, symlinks resolved.
 pub struct ReadGuard {
-    layers: Vec<Layer>,
+    layers: Vec<GuardLayer>,
     /// Labels of the rules that denied a read.
     hits: Mutex<Vec<String>>,
 }
 
 /// The rules of one policy.
-struct Layer {
+struct GuardLayer {
     policy: Arc<Inner>,
     /// Indices of rules, and of a form in each.
     forms: Vec<(usize, usize)>,
@@ -29,7 +29,7 @@ struct Layer {
 
 /// Paths that a rule denies reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DeniedPlace {
+pub enum DeniedPath {
     /// The path and everything below it.
     Tree(String),
     /// Some names below the path.
@@ -40,10 +40,10 @@ impl ReadGuard {
     /// Creates the guard; `None` if no rule restricts reads of the call.
     pub(super) fn of<'a>(
         policies: impl Iterator<Item = &'a Policy>,
-        request: Request<'_>,
+        request: PolicyRequest<'_>,
     ) -> Option<Arc<Self>> {
-        let layers: Vec<Layer> = policies
-            .filter_map(|policy| Layer::of(policy, request))
+        let layers: Vec<GuardLayer> = policies
+            .filter_map(|policy| GuardLayer::of(policy, request))
             .collect();
         (!layers.is_empty()).then(|| {
             Arc::new(Self {
@@ -54,13 +54,13 @@ impl ReadGuard {
     }
 
     /// Whether a rule denies reading this path. Records the rule for [`ReadGuard::hits`].
-    pub fn refuses(&self, path: &str) -> bool {
+    pub fn denies_read(&self, path: &str) -> bool {
         let mut layers = self.layers.iter();
-        let Some(label) = layers.find_map(|layer| layer.refuses(path)) else {
+        let Some(label) = layers.find_map(|layer| layer.denying_rule(path)) else {
             return false;
         };
         let mut hits = self.hits.lock().unwrap_or_else(PoisonError::into_inner);
-        if hits.len() < NAMED && !hits.contains(&label) {
+        if hits.len() < MAX_REPORTED_RULES && !hits.contains(&label) {
             hits.push(label);
         }
         true
@@ -73,43 +73,46 @@ impl ReadGuard {
     }
 
     /// The paths that the rules deny, for the sandbox of child processes. Rules for tools only are omitted.
-    pub fn places(&self) -> Vec<DeniedPlace> {
-        self.layers.iter().flat_map(Layer::places).collect()
+    pub fn denied_paths(&self) -> Vec<DeniedPath> {
+        self.layers
+            .iter()
+            .flat_map(GuardLayer::denied_paths)
+            .collect()
     }
 }
 
-impl Layer {
-    fn of(policy: &Policy, request: Request<'_>) -> Option<Self> {
+impl GuardLayer {
+    fn of(policy: &Policy, request: PolicyRequest<'_>) -> Option<Self> {
         let inner = &policy.inner;
-        if !inner.guards_reads {
+        if !inner.restricts_reads {
             return None;
         }
-        let analysis = policy.facts(request);
-        let live = policy.live_among(0..inner.rules.len(), &analysis);
-        let probe = Part {
-            what: What::Path {
-                path_ref: Spot::anywhere(),
+        let analysis = policy.analyze(request);
+        let live = policy.filter_applicable(0..inner.rules.len(), &analysis);
+        let probe = AccessRequest {
+            kind: AccessKind::Path {
+                path_ref: PathRef::unknown(),
                 shown: String::new(),
                 write: false,
             },
-            columns: vec![Column::Read],
-            mentions: Vec::new(),
-            redirected: false,
-            protected: None,
+            classes: vec![AccessClass::Read],
+            mentioned_paths: Vec::new(),
+            is_redirection: false,
+            protection: None,
         };
         let mut forms = Vec::new();
         let mut answered = Vec::new();
         for at in live {
             let rule = &inner.rules[at];
-            let speaks = |form: &usize| rule.reads_by(*form, &probe, &analysis);
+            let speaks = |form: &usize| rule.form_covers_reads(*form, &probe, &analysis);
             forms.extend((0..rule.forms.len()).filter(speaks).map(|form| (at, form)));
-            if rule.decision == Decision::Ask && speaks_of_a_part(policy, at, &analysis) {
+            if rule.decision == Decision::Ask && matches_any_access(policy, at, &analysis) {
                 answered.push(at);
             }
         }
         let keeps = |(at, form): &(usize, usize)| {
             let rule = &inner.rules[*at];
-            rule.decision != Decision::Allow && rule.paths_of(*form).next().is_some()
+            rule.decision != Decision::Allow && rule.form_paths(*form).next().is_some()
         };
         forms.iter().any(keeps).then(|| Self {
             policy: Arc::clone(inner),
@@ -118,17 +121,17 @@ impl Layer {
         })
     }
 
-    fn refuses(&self, path: &str) -> Option<String> {
+    fn denying_rule(&self, path: &str) -> Option<String> {
         let rules = &self.policy.rules;
-        let path_ref = Spot::on_host(path, &self.policy.places);
+        let path_ref = PathRef::from_host(path, &self.policy.path_context);
         let fits = |at: usize, form: usize| {
             let allows = rules[at].decision == Decision::Allow;
-            rules[at].paths_of(form).all(|paths| {
+            rules[at].form_paths(form).all(|paths| {
                 paths.iter().any(|pattern| {
                     if allows {
-                        pattern.surely(&path_ref)
+                        pattern.matches_all(&path_ref)
                     } else {
-                        pattern.maybe(&path_ref)
+                        pattern.may_match(&path_ref)
                     }
                 })
             })
@@ -136,30 +139,30 @@ impl Layer {
         let matched = self.forms.iter().filter(|(at, form)| fits(*at, *form));
         let winner = self
             .policy
-            .strongest(matched.map(|(at, _)| *at).collect())?;
+            .deciding_rule(matched.map(|(at, _)| *at).collect())?;
         let rule = &rules[winner];
         let answered = rule.decision == Decision::Ask && self.answered.contains(&winner);
         (rule.decision != Decision::Allow && !answered).then(|| rule.label())
     }
 
-    fn places(&self) -> Vec<DeniedPlace> {
+    fn denied_paths(&self) -> Vec<DeniedPath> {
         let rules = &self.policy.rules;
         let kept = self.forms.iter().filter(|(at, _)| {
             let rule = &rules[*at];
             rule.decision != Decision::Allow && rule.programs && !self.answered.contains(at)
         });
-        kept.flat_map(|(at, form)| rules[*at].paths_of(*form))
+        kept.flat_map(|(at, form)| rules[*at].form_paths(*form))
             .flatten()
-            .map(PathPattern::place)
+            .map(PathPattern::denied_path)
             .collect()
     }
 }
 
 /// Whether a rule matches an access of the call. If it asked, the user has answered for the paths that the call names.
-fn speaks_of_a_part(policy: &Policy, at: usize, analysis: &Facts) -> bool {
+fn matches_any_access(policy: &Policy, at: usize, analysis: &CallAnalysis) -> bool {
     let rule = &policy.inner.rules[at];
     analysis
-        .parts
+        .accesses
         .iter()
         .any(|part| rule.covers(part, analysis))
 }
@@ -173,7 +176,7 @@ impl fmt::Debug for ReadGuard {
 /// Compares the rules only, not the recorded hits.
 impl PartialEq for ReadGuard {
     fn eq(&self, other: &Self) -> bool {
-        let same = |(one, two): (&Layer, &Layer)| one.forms == two.forms;
+        let same = |(one, two): (&GuardLayer, &GuardLayer)| one.forms == two.forms;
         self.layers.len() == other.layers.len() && self.layers.iter().zip(&other.layers).all(same)
     }
 }

@@ -3,25 +3,25 @@
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
-use super::diagnostic::Source;
-use super::facts::{Facts, Part, What};
-use super::form::{Form, Target};
-use super::names::{Family, NamePattern};
-use super::place::PathPattern;
+use super::call_analysis::{AccessKind, AccessRequest, CallAnalysis};
+use super::diagnostic::RuleSource;
+use super::path_pattern::PathPattern;
+use super::rule_form::{RuleForm, RuleTarget};
+use super::tool_names::{NamePattern, ToolFamily};
 use super::{Decision, Mode, Tier};
 use crate::text;
 use crate::version::{Version, VersionReq};
 
 /// Compiles a regular expression of bounded size; matching is linear in the length of the text.
-pub(super) fn regex(pattern: &str) -> Result<Regex, String> {
+pub(super) fn compile_regex(pattern: &str) -> Result<Regex, String> {
     RegexBuilder::new(pattern)
         .size_limit(1 << 20)
         .build()
         .map_err(|error| {
-            let shown = text::inline(pattern, 80);
+            let shown = text::escape_line(pattern, 80);
             format!(
                 "`{shown}` is not a regular expression: {}",
-                text::inline(&error.to_string(), 200)
+                text::escape_line(&error.to_string(), 200)
             )
         })
 }
@@ -30,7 +30,7 @@ pub(super) fn regex(pattern: &str) -> Result<Regex, String> {
 #[derive(Debug, Clone)]
 pub struct Rule {
     pub(super) id: String,
-    pub(super) shown: String,
+    pub(super) tools_text: String,
     pub(super) tier: Tier,
     pub(super) priority: u16,
     pub(super) decision: Decision,
@@ -40,10 +40,10 @@ pub struct Rule {
     pub(super) yields_to_mode: bool,
     pub(super) programs: bool,
     pub(super) modes: Vec<Mode>,
-    pub(super) source: Source,
+    pub(super) source: RuleSource,
     pub(super) allow_redirection: bool,
-    pub(super) forms: Vec<Form>,
-    pub(super) target: Option<Target>,
+    pub(super) forms: Vec<RuleForm>,
+    pub(super) target: Option<RuleTarget>,
     pub(super) subagent: Option<String>,
     pub(super) user: Option<String>,
     pub(super) version: Option<VersionReq>,
@@ -70,22 +70,27 @@ impl Rule {
         self.decision
     }
 
-    pub fn source(&self) -> &Source {
+    pub fn source(&self) -> &RuleSource {
         &self.source
     }
 
     /// The tools it names, as written.
     pub fn tools(&self) -> &str {
-        &self.shown
+        &self.tools_text
     }
 
     /// `user:3 allow Bash(git *)`
     pub(super) fn label(&self) -> String {
-        format!("{} {} `{}`", self.id, self.decision, self.shown)
+        format!("{} {} `{}`", self.id, self.decision, self.tools_text)
     }
 
     /// Whether the conditions on the call as a whole hold. `modes` are those of the session, the narrowest first.
-    pub(super) fn applies(&self, analysis: &Facts, modes: &[Mode], interactive: bool) -> bool {
+    pub(super) fn applies(
+        &self,
+        analysis: &CallAnalysis,
+        modes: &[Mode],
+        interactive: bool,
+    ) -> bool {
         let allows = self.decision == Decision::Allow;
         let request = &analysis.request;
         let mode = self.modes.is_empty()
@@ -106,22 +111,22 @@ impl Rule {
             && self.version.as_ref().is_none_or(|wanted| {
                 let version = &request.tool.version;
                 if allows {
-                    wanted.means(&Version::of(version))
+                    wanted.selects(&Version::parse(version))
                 } else {
-                    wanted.matches(version).unwrap_or(true)
+                    wanted.applies_to(version).unwrap_or(true)
                 }
             })
             // An unspecified annotation may have either value, which is enough to deny but not to allow.
             && self.annotations.iter().all(|(name, wanted)| {
-                annotation(hints, name).flatten().map_or(!allows, |said| said == *wanted)
+                annotation_value(hints, name).flatten().map_or(!allows, |said| said == *wanted)
             })
-            && self.fits_input(analysis)
+            && self.matches_input(analysis)
     }
 
-    pub(super) fn fits_input(&self, analysis: &Facts) -> bool {
+    pub(super) fn matches_input(&self, analysis: &CallAnalysis) -> bool {
         self.args
             .iter()
-            .all(|(name, wanted)| argument(analysis.request.input, name, wanted))
+            .all(|(name, wanted)| member_matches(analysis.request.input, name, wanted))
             && self
                 .args_regex
                 .as_ref()
@@ -141,75 +146,89 @@ impl Rule {
     }
 
     /// Whether the rule matches this access.
-    pub(super) fn covers(&self, part: &Part, analysis: &Facts) -> bool {
-        self.speaks_of(part, analysis)
-            || self.allow_redirection && self.redirects(part, analysis)
-            || self.decision != Decision::Allow && self.is_mentioned(part, analysis)
+    pub(super) fn covers(&self, part: &AccessRequest, analysis: &CallAnalysis) -> bool {
+        self.matches(part, analysis)
+            || self.allow_redirection && self.allows_redirection(part, analysis)
+            || self.decision != Decision::Allow && self.matches_mentioned_path(part, analysis)
     }
 
     /// Whether it is an ask rule that matches only through an alias that the tool requested but was not assigned.
-    pub(super) fn is_wished_for(&self, part: &Part, analysis: &Facts) -> bool {
+    pub(super) fn matches_only_requested_alias(
+        &self,
+        part: &AccessRequest,
+        analysis: &CallAnalysis,
+    ) -> bool {
         self.decision == Decision::Ask
-            && !self.speaks_by(part, analysis, |name| name.covers_unwished(part, analysis))
-            && !self.is_mentioned(part, analysis)
+            && !self.matches_by(part, analysis, |name| name.covers_assigned(part, analysis))
+            && !self.matches_mentioned_path(part, analysis)
     }
 
     /// Whether the rule could match an access whose command is unknown.
-    pub(super) fn may_cover(&self, part: &Part, analysis: &Facts) -> bool {
+    pub(super) fn may_cover(&self, part: &AccessRequest, analysis: &CallAnalysis) -> bool {
         self.decision != Decision::Allow
             && self.forms.iter().any(|form| {
                 let narrowed = form.target.is_some() || self.target.is_some();
-                let files = matches!(form.name.family(), Some(Family::Read | Family::Edit));
+                let files = matches!(
+                    form.name.family(),
+                    Some(ToolFamily::Read | ToolFamily::Edit)
+                );
                 narrowed && (files || form.name.covers(part, analysis, self.decision))
             })
     }
 
     /// Whether it restricts changes of files.
-    pub(super) fn guards_files(&self) -> bool {
+    pub(super) fn restricts_writes(&self) -> bool {
         self.decision != Decision::Allow
             && self.forms.iter().any(|form| {
                 let mut targets = form.target.iter().chain(&self.target);
-                form.name.family() == Some(Family::Edit)
+                form.name.family() == Some(ToolFamily::Edit)
                     && targets.any(|target| !target.paths.is_empty())
             })
     }
 
     /// Whether an argument of a command matches a path of the rule. A path that may not be read must not be passed to a
     /// command; one that may not be changed can be passed to read-only commands.
-    fn is_mentioned(&self, part: &Part, analysis: &Facts) -> bool {
-        !part.mentions.is_empty()
+    fn matches_mentioned_path(&self, part: &AccessRequest, analysis: &CallAnalysis) -> bool {
+        !part.mentioned_paths.is_empty()
             && self.forms.iter().any(|form| {
                 let meant = match form.name.family() {
-                    Some(Family::Read) => true,
-                    Some(Family::Edit) => !analysis.reads_only,
-                    Some(Family::Bash | Family::Fetch) => false,
+                    Some(ToolFamily::Read) => true,
+                    Some(ToolFamily::Edit) => !analysis.is_read_only,
+                    Some(ToolFamily::Bash | ToolFamily::Fetch) => false,
                     None => matches!(form.name, NamePattern::All),
                 };
                 let narrowed = form.target.is_some() || self.target.is_some();
                 meant
                     && narrowed
-                    && part.mentions.iter().any(|path_ref| {
+                    && part.mentioned_paths.iter().any(|path_ref| {
                         let mut targets = form.target.iter().chain(&self.target);
-                        targets.all(|target| target.paths.iter().any(|path| path.touches(path_ref)))
+                        targets.all(|target| {
+                            target.paths.iter().any(|path| path.matches_any(path_ref))
+                        })
                     })
             })
     }
 
     /// Whether it can restrict reading of files.
-    pub(super) fn guards_reads(&self) -> bool {
-        let other = |form: &Form| {
+    pub(super) fn restricts_reads(&self) -> bool {
+        let other = |form: &RuleForm| {
             matches!(
                 form.name.family(),
-                Some(Family::Edit | Family::Bash | Family::Fetch)
+                Some(ToolFamily::Edit | ToolFamily::Bash | ToolFamily::Fetch)
             )
         };
         self.decision != Decision::Allow
             && (0..self.forms.len())
-                .any(|form| self.paths_of(form).next().is_some() && !other(&self.forms[form]))
+                .any(|form| self.form_paths(form).next().is_some() && !other(&self.forms[form]))
     }
 
     /// Whether the form matches file reads, by its name and its conditions on the input.
-    pub(super) fn reads_by(&self, form: usize, probe: &Part, analysis: &Facts) -> bool {
+    pub(super) fn form_covers_reads(
+        &self,
+        form: usize,
+        probe: &AccessRequest,
+        analysis: &CallAnalysis,
+    ) -> bool {
         let form = &self.forms[form];
         let mut targets = form.target.iter().chain(&self.target);
         form.name.covers(probe, analysis, self.decision)
@@ -220,47 +239,55 @@ impl Rule {
     }
 
     /// The path patterns of a form and of the rule itself; a path must match one pattern of each list.
-    pub(super) fn paths_of(&self, form: usize) -> impl Iterator<Item = &Vec<PathPattern>> {
+    pub(super) fn form_paths(&self, form: usize) -> impl Iterator<Item = &Vec<PathPattern>> {
         let targets = self.forms[form].target.iter().chain(&self.target);
         targets
             .map(|target| &target.paths)
             .filter(|paths| !paths.is_empty())
     }
 
-    fn speaks_of(&self, part: &Part, analysis: &Facts) -> bool {
-        self.speaks_by(part, analysis, |name| {
+    fn matches(&self, part: &AccessRequest, analysis: &CallAnalysis) -> bool {
+        self.matches_by(part, analysis, |name| {
             name.covers(part, analysis, self.decision)
         })
     }
 
-    fn speaks_by(
+    fn matches_by(
         &self,
-        part: &Part,
-        analysis: &Facts,
+        part: &AccessRequest,
+        analysis: &CallAnalysis,
         covers: impl Fn(&NamePattern) -> bool,
     ) -> bool {
         self.forms.iter().any(|form| {
             let mut targets = form.target.iter().chain(&self.target);
-            covers(&form.name) && targets.all(|target| self.fits(target, form, part, analysis))
+            covers(&form.name)
+                && targets.all(|target| self.target_matches(target, form, part, analysis))
         })
     }
 
-    fn fits(&self, target: &Target, form: &Form, part: &Part, analysis: &Facts) -> bool {
+    fn target_matches(
+        &self,
+        target: &RuleTarget,
+        form: &RuleForm,
+        part: &AccessRequest,
+        analysis: &CallAnalysis,
+    ) -> bool {
         match self.decision {
             // An unnamed file is not covered by an allowed path, and a command that the host does not run proves nothing
             // about the tool, unless the rule names exactly this tool.
             Decision::Allow => {
-                let named = !analysis.hides_writes
-                    || !matches!(part.what, What::Path { .. })
+                let named = !analysis.may_write_any_file
+                    || !matches!(part.kind, AccessKind::Path { .. })
                     || target.paths.is_empty();
-                let run = analysis.executes
+                let run = analysis.host_runs_command
                     || !part.is_command()
-                    || form.name.is_one_tool() && !analysis.steering.is_some();
+                    || form.name.is_single_tool() && !analysis.modifiers.has_any();
                 named && run && target.matches(part, analysis, self.decision)
             }
             // An unnamed file may be any file that a rule forbids to change.
             Decision::Ask | Decision::Deny => {
-                let may_write = analysis.hides_writes && form.name.family() != Some(Family::Read);
+                let may_write =
+                    analysis.may_write_any_file && form.name.family() != Some(ToolFamily::Read);
                 may_write && !target.paths.is_empty()
                     || target.matches(part, analysis, self.decision)
             }
@@ -268,16 +295,16 @@ impl Rule {
     }
 
     /// Whether the access is a redirection and the rule allows every command of the call.
-    fn redirects(&self, part: &Part, analysis: &Facts) -> bool {
+    fn allows_redirection(&self, part: &AccessRequest, analysis: &CallAnalysis) -> bool {
         let mut commands = analysis
-            .parts
+            .accesses
             .iter()
             .filter(|part| part.is_command())
             .peekable();
         self.decision == Decision::Allow
-            && part.redirected
+            && part.is_redirection
             && commands.peek().is_some()
-            && commands.all(|command| self.speaks_of(command, analysis))
+            && commands.all(|command| self.matches(command, analysis))
     }
 }
 
@@ -286,7 +313,7 @@ impl Rule {
     clippy::option_option,
     reason = "an unknown word differs from what an author left open"
 )]
-pub(super) fn annotation(hints: crate::Annotations, name: &str) -> Option<Option<bool>> {
+pub(super) fn annotation_value(hints: crate::Annotations, name: &str) -> Option<Option<bool>> {
     Some(match name {
         "read_only" | "readOnlyHint" => hints.read_only,
         "pure" => hints.pure,
@@ -299,15 +326,15 @@ pub(super) fn annotation(hints: crate::Annotations, name: &str) -> Option<Option
 }
 
 /// Compares a member, given by name or JSON pointer, with a value; strings may contain `*`.
-pub(super) fn argument(input: &Value, name: &str, wanted: &Value) -> bool {
+pub(super) fn member_matches(input: &Value, name: &str, wanted: &Value) -> bool {
     let found = if name.starts_with('/') {
         input.pointer(name)
     } else {
         input.get(name)
     };
     match (found, wanted) {
-        (Some(found), Value::String(pattern)) => super::address::scalar(found)
-            .is_some_and(|found| super::address::wildcard(pattern, &found)),
+        (Some(found), Value::String(pattern)) => super::domain_pattern::scalar_text(found)
+            .is_some_and(|found| super::domain_pattern::matches_wildcard(pattern, &found)),
         (Some(found), wanted) => found == wanted,
         (None, _) => false,
     }

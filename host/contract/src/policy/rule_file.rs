@@ -7,10 +7,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use toml::Spanned;
 
-use super::diagnostic::{Diagnostic, Source};
-use super::example::{Example, ExampleText};
+use super::diagnostic::{Diagnostic, RuleSource};
+use super::rule_example::{ExampleText, RuleExample};
 use super::rule_spec::{RuleSpec, Tier};
-use crate::explain;
+use crate::serde_errors;
 
 /// Maximum size of a rule file in bytes.
 const MAX_BYTES: usize = 1 << 20;
@@ -56,9 +56,9 @@ pub struct RuleTable {
     interactive: Option<bool>,
     #[serde(default)]
     allow_redirection: bool,
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     remember: bool,
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     programs: bool,
     #[serde(default)]
     reason: Option<String>,
@@ -86,7 +86,7 @@ impl From<OneOrMany> for Vec<String> {
     }
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
@@ -106,14 +106,17 @@ impl RuleFile {
                 "{} bytes of rules exceed the limit of {MAX_BYTES}",
                 text.len()
             );
-            return Err(vec![Diagnostic::error(&Source::file(file), message)]);
+            return Err(vec![Diagnostic::error(&RuleSource::file(file), message)]);
         }
         let parsed: Self = toml::from_str(text).map_err(|error| {
             let source = match error.span() {
-                Some(span) => Source::of(file, text, span.start),
-                None => Source::file(file),
+                Some(span) => RuleSource::at_offset(file, text, span.start),
+                None => RuleSource::file(file),
             };
-            vec![Diagnostic::error(&source, explain::serde(error.message()))]
+            vec![Diagnostic::error(
+                &source,
+                serde_errors::describe_serde_error(error.message()),
+            )]
         })?;
         RuleTable::all(parsed.rules, file, text, tier)
     }
@@ -130,7 +133,7 @@ impl RuleTable {
         let mut rules = Vec::with_capacity(tables.len());
         let mut wrong = Vec::new();
         for table in tables {
-            let at = |span: Range<usize>| Source::of(file, text, span.start);
+            let at = |span: Range<usize>| RuleSource::at_offset(file, text, span.start);
             let start = table.span();
             match table.into_inner().spec(tier, start, at) {
                 Ok(rule) => rules.push(rule),
@@ -148,7 +151,7 @@ impl RuleTable {
         self,
         tier: Tier,
         start: Range<usize>,
-        at: impl Fn(Range<usize>) -> Source,
+        at: impl Fn(Range<usize>) -> RuleSource,
     ) -> Result<RuleSpec, Diagnostic> {
         let wrong = |span: Range<usize>, message: String| Diagnostic::error(&at(span), message);
         if let Some(checker) = self.safety_checker {
@@ -219,7 +222,7 @@ impl RuleTable {
         let example = |one: Spanned<ExampleText>| match one.get_ref().clone() {
             ExampleText::Call(call) => Ok(call.into()),
             ExampleText::Form(form) => form
-                .parse::<Example>()
+                .parse::<RuleExample>()
                 .map_err(|message| wrong(one.span(), message)),
         };
         Ok(RuleSpec {

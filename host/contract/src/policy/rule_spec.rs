@@ -6,13 +6,13 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
-use super::diagnostic::{Diagnostic, Source};
-use super::example::Example;
-use super::form::{Form, Target};
-use super::rule::{Rule, annotation, regex};
-use super::{Decision, Mode, Places};
+use super::diagnostic::{Diagnostic, RuleSource};
+use super::rule::{Rule, annotation_value, compile_regex};
+use super::rule_example::RuleExample;
+use super::rule_form::{RuleForm, RuleTarget};
+use super::{Decision, Mode, PathContext};
 use crate::text;
-use crate::version::{VersionReq, split};
+use crate::version::{VersionReq, split_version};
 
 /// Origin of a rule. A higher tier takes precedence, except that a deny applies from every tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -61,7 +61,7 @@ impl FromStr for Tier {
             .ok_or_else(|| {
                 format!(
                     "`{}` is not a tier; write default, extension, workspace, user or admin",
-                    text::inline(word, 40)
+                    text::escape_line(word, 40)
                 )
             })
     }
@@ -104,9 +104,9 @@ pub struct RuleSpec {
     pub deny_message: Option<String>,
     pub reason: Option<String>,
     /// Calls that the rule must match, and calls that it must not; checked when it is compiled.
-    pub matches: Vec<Example>,
-    pub not_matches: Vec<Example>,
-    pub source: Source,
+    pub matches: Vec<RuleExample>,
+    pub not_matches: Vec<RuleExample>,
+    pub source: RuleSource,
 }
 
 impl RuleSpec {
@@ -145,7 +145,7 @@ impl RuleSpec {
             reason: None,
             matches: Vec::new(),
             not_matches: Vec::new(),
-            source: Source::default(),
+            source: RuleSource::default(),
         }
     }
 
@@ -156,24 +156,24 @@ impl RuleSpec {
     }
 
     #[must_use]
-    pub fn at(mut self, source: Source) -> Self {
+    pub fn at(mut self, source: RuleSource) -> Self {
         self.source = source;
         self
     }
 
     /// Compiles the rule. `number` is its position in its tier, from 1.
-    pub fn compile(self, number: usize, places: &Places) -> Result<Rule, Diagnostic> {
+    pub fn compile(self, number: usize, places: &PathContext) -> Result<Rule, Diagnostic> {
         let source = self.source.clone();
         let (matches, not_matches) = (self.matches.clone(), self.not_matches.clone());
         self.build(number, places)
             .and_then(|rule| {
-                super::example::check(&rule, &matches, &not_matches, places)?;
+                super::rule_example::check_examples(&rule, &matches, &not_matches, places)?;
                 Ok(rule)
             })
             .map_err(|message| Diagnostic::error(&source, message))
     }
 
-    fn build(self, number: usize, places: &Places) -> Result<Rule, String> {
+    fn build(self, number: usize, places: &PathContext) -> Result<Rule, String> {
         if self.priority > Self::MAX_PRIORITY {
             return Err(format!(
                 "priority {} is above {}",
@@ -189,14 +189,14 @@ impl RuleSpec {
         let (tools, version) = self.versioned()?;
         let forms = tools
             .iter()
-            .map(|tool| Form::parse(tool, places))
+            .map(|tool| RuleForm::parse(tool, places))
             .collect::<Result<Vec<_>, _>>()?;
-        let target = Target::of_keys(&self, places)?;
+        let target = RuleTarget::of_keys(&self, places)?;
         for name in self.annotations.keys() {
-            if annotation(crate::Annotations::default(), name).is_none() {
+            if annotation_value(crate::Annotations::default(), name).is_none() {
                 return Err(format!(
                     "`{}` is not an annotation; use read_only, pure, destructive, idempotent, open_world, interactive",
-                    text::inline(name, 40)
+                    text::escape_line(name, 40)
                 ));
             }
         }
@@ -206,7 +206,7 @@ impl RuleSpec {
             .map(|(name, value)| match value {
                 Value::Array(_) | Value::Object(_) => Err(format!(
                     "the matcher of `{}` is not a string, number or boolean",
-                    text::inline(name, 40)
+                    text::escape_line(name, 40)
                 )),
                 value => Ok((name.clone(), value.clone())),
             })
@@ -216,8 +216,8 @@ impl RuleSpec {
             .clone()
             .unwrap_or_else(|| format!("{}:{number}", self.tier));
         Ok(Rule {
-            shown: text::inline(&self.tools.join(", "), 200),
-            id: text::inline(&id, 80),
+            tools_text: text::escape_line(&self.tools.join(", "), 200),
+            id: text::escape_line(&id, 80),
             tier: self.tier,
             priority: self.priority,
             decision: self.decision,
@@ -236,7 +236,7 @@ impl RuleSpec {
             version,
             annotations: self.annotations.into_iter().collect(),
             args,
-            args_regex: self.args_regex.as_deref().map(regex).transpose()?,
+            args_regex: self.args_regex.as_deref().map(compile_regex).transpose()?,
             interactive: self.interactive,
         })
     }
@@ -247,12 +247,12 @@ impl RuleSpec {
         let mut tools = Vec::with_capacity(self.tools.len());
         for form in &self.tools {
             let (name, what) = form.split_at(form.find('(').unwrap_or(form.len()));
-            let (name, wanted) = split(name);
+            let (name, wanted) = split_version(name);
             if let Some(wanted) = wanted {
                 if version.is_some() || self.tools.len() > 1 {
                     return Err(format!(
                         "`{}` names a version next to another tool or version; write a separate rule for it",
-                        text::inline(form, 120)
+                        text::escape_line(form, 120)
                     ));
                 }
                 version = Some(VersionReq::parse(wanted)?);

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::names::is_foreign;
+use super::tool_names::is_foreign;
 use crate::{ChangeSet, Descriptor, Effect};
 
 /// Maximum number of paths in an input; each is compared with every candidate rule.
@@ -18,7 +18,7 @@ const MAX_URLS: usize = 64;
 const MAX_DEPTH: usize = 8;
 
 /// Names of input members that contain paths.
-pub(super) const PATHS: [&str; 9] = [
+pub(super) const PATH_MEMBERS: [&str; 9] = [
     "path",
     "paths",
     "from",
@@ -62,7 +62,7 @@ pub struct Subject {
     pub urls: Vec<String>,
     /// The input has too many or too deeply nested paths, or a path that is not a string. Then no rule for paths allows
     /// the call, and every deny or ask rule for paths matches.
-    pub unclear: bool,
+    pub has_unknown_paths: bool,
 }
 
 impl Subject {
@@ -93,13 +93,13 @@ impl Subject {
         if tool.effect() == Effect::Pure && !is_foreign(tool.name.as_str(), tool) {
             return subject;
         }
-        subject.look(tool, input, MAX_DEPTH);
+        subject.collect_paths(tool, input, MAX_DEPTH);
         subject
     }
 
     /// The subject of a call with known changes. Paths named in the input count as read.
     #[must_use]
-    pub fn known(&self, changes: &ChangeSet) -> Self {
+    pub fn with_changes(&self, changes: &ChangeSet) -> Self {
         let mut known = self.clone();
         for path in &mut known.paths {
             path.write = false;
@@ -114,19 +114,19 @@ impl Subject {
                 on_host: true,
                 executable: executables.contains(path),
             }));
-        known.unclear |= changed.next().is_some() || changes.goes_deeper();
+        known.has_unknown_paths |= changed.next().is_some() || changes.has_unlisted_changes();
         known
     }
 
     /// Adds variables that the call sets for programs of its session.
     #[must_use]
-    pub fn setting(mut self, variables: Vec<(String, String)>) -> Self {
+    pub fn with_variables(mut self, variables: Vec<(String, String)>) -> Self {
         self.variables = variables;
         self
     }
 
     /// Collects paths at every depth, such as `edits: [{"path": …}]`.
-    fn look(&mut self, tool: &Descriptor, value: &Value, depth: usize) {
+    fn collect_paths(&mut self, tool: &Descriptor, value: &Value, depth: usize) {
         let (members, inner): (_, &mut dyn Iterator<Item = &Value>) = match value {
             Value::Object(members) => (Some(members), &mut members.values()),
             Value::Array(items) => (None, &mut items.iter()),
@@ -134,32 +134,32 @@ impl Subject {
         };
         let mut inner = inner.peekable();
         if depth == 0 {
-            self.unclear |= inner.peek().is_some();
+            self.has_unknown_paths |= inner.peek().is_some();
             return;
         }
         if let Some(members) = members {
-            self.members(tool, members);
+            self.collect_members(tool, members);
         }
         for value in inner {
-            self.look(tool, value, depth - 1);
+            self.collect_paths(tool, value, depth - 1);
         }
     }
 
-    fn members(&mut self, tool: &Descriptor, members: &Map<String, Value>) {
-        for name in PATHS {
+    fn collect_members(&mut self, tool: &Descriptor, members: &Map<String, Value>) {
+        for name in PATH_MEMBERS {
             let Some(value) = members.get(name) else {
                 continue;
             };
-            let write = writes(tool, name);
+            let write = is_written(tool, name);
             match value {
                 Value::Null => {}
-                Value::Array(items) => items.iter().for_each(|item| self.add(item, write)),
-                item => self.add(item, write),
+                Value::Array(items) => items.iter().for_each(|item| self.add_path(item, write)),
+                item => self.add_path(item, write),
             }
         }
     }
 
-    fn add(&mut self, item: &Value, write: bool) {
+    fn add_path(&mut self, item: &Value, write: bool) {
         match item {
             Value::String(path) if self.paths.len() < MAX_PATHS => self.paths.push(PathUse {
                 path: path.clone(),
@@ -168,12 +168,12 @@ impl Subject {
                 executable: false,
             }),
             // An object is searched as well, but only the tool knows which member is the path.
-            _ => self.unclear = true,
+            _ => self.has_unknown_paths = true,
         }
     }
 }
 
-fn writes(tool: &Descriptor, member: &str) -> bool {
+fn is_written(tool: &Descriptor, member: &str) -> bool {
     if tool.effect() <= Effect::Reads {
         return false;
     }

@@ -13,17 +13,17 @@ mod approvals;
 mod attacks;
 mod commands;
 mod edits;
+mod explanations;
 mod files;
 mod imports;
-mod known;
 mod modes;
 mod paths;
 mod properties;
 mod questions;
 mod rules;
+mod staged_calls;
 mod subagents;
 mod targets;
-mod told;
 
 /// Parses a policy, one setting per line: `mode plan`, `headless callback`, `plan_dir docs/plans`, `allowed src`,
 /// `no_yolo`, `once_only`, `[TIER] DECISION FORM [@PRIORITY] [modes=…] [remember=no] [user=…] [subagent=…] [version=…]
@@ -34,7 +34,7 @@ pub(super) fn policy(text: &str) -> Policy {
 
 pub(super) fn spec(text: &str) -> PolicySpec {
     let mut spec = PolicySpec {
-        places: Places {
+        path_context: PathContext {
             cwd: "/w".to_owned(),
             home: Some("/home/u".to_owned()),
             root: None,
@@ -50,7 +50,7 @@ pub(super) fn spec(text: &str) -> PolicySpec {
         let value = || words.get(1).cloned().unwrap_or_default();
         match words[0].as_str() {
             "mode" => spec.mode = value().parse().unwrap(),
-            "headless" => spec.headless = value().parse().unwrap(),
+            "headless" => spec.on_headless_ask = value().parse().unwrap(),
             "plan_dir" => spec.plan_dir = Some(value()),
             "allowed" => spec.allowed_paths.push(value()),
             "protect" => spec.protected.push(value()),
@@ -136,7 +136,7 @@ fn words(line: &str) -> Vec<String> {
 /// tool's own name. `bytes=unknown`: no digest. `tail`: requested by a tool's result. `changed=…` or `nothing`: what
 /// the call changed in a staged run. `session.NAME=VALUE`: a session variable. `sets.NAME=VALUE`: a variable set by the
 /// call. `runs=COMMAND`: the program it types into.
-pub(super) struct World {
+pub(super) struct Fixture {
     pub plugin: PluginName,
     pub name: ToolName,
     pub tool: Descriptor,
@@ -149,13 +149,13 @@ pub(super) struct World {
     pub subject: Subject,
     pub caller: Principal,
     pub mode: Option<Mode>,
-    pub hooks: HookSaid,
+    pub hooks: HookDecisions,
     pub narrow: Option<Restriction>,
     pub tail: bool,
     pub known: bool,
 }
 
-impl World {
+impl Fixture {
     pub(super) fn of(text: &str) -> Self {
         let words = words(text);
         let (plugin, name) = words[0].split_once('/').expect("plugin/tool");
@@ -164,7 +164,7 @@ impl World {
         let mut input = Map::new();
         let mut caller = Principal::default();
         let mut mode = None;
-        let mut hooks = HookSaid::default();
+        let mut hooks = HookDecisions::default();
         let mut aliases = vec![format!("{plugin}/{name}"), format!("{plugin}__{name}")];
         let (mut claims, mut tail, mut digest) = (false, false, Some(Digest([7; 32])));
         let mut changed = None;
@@ -260,7 +260,9 @@ impl World {
             plugin: PluginName::parse(plugin).unwrap(),
             name,
             subject: match &changed {
-                Some(changes) => Subject::of(&tool, &input).known(changes).setting(sets),
+                Some(changes) => Subject::of(&tool, &input)
+                    .with_changes(changes)
+                    .with_variables(sets),
                 None => Subject::of(&tool, &input),
             },
             executes: tool.kind == "execute" && !claims,
@@ -279,16 +281,16 @@ impl World {
         }
     }
 
-    pub(super) fn request(&self) -> Request<'_> {
-        Request {
+    pub(super) fn request(&self) -> PolicyRequest<'_> {
+        PolicyRequest {
             plugin: &self.plugin,
             name: &self.name,
             tool: &self.tool,
             aliases: &self.aliases,
-            executes: self.executes,
+            runs_commands: self.executes,
             shell: None,
             variables: &self.variables,
-            job: self.job.as_ref(),
+            background_job: self.job.as_ref(),
             delegates: false,
             digest: self.digest.as_ref(),
             definition: None,
@@ -297,9 +299,9 @@ impl World {
             timeout: None,
             caller: &self.caller,
             mode: self.mode,
-            narrow: self.narrow.as_ref(),
-            tail: self.tail,
-            known: self.known,
+            restriction: self.narrow.as_ref(),
+            is_tail_call: self.tail,
+            effects_known: self.known,
         }
     }
 
@@ -312,12 +314,12 @@ fn modified(path: &str) -> FileChange {
     FileChange {
         path: path.to_owned(),
         kind: ChangeKind::Modified,
-        what: FileKind::File,
+        file_kind: FileKind::File,
         sizes: (Some(1), Some(1)),
         modes: None,
         executable: false,
         diff: None,
-        undiffed: None,
+        no_diff_reason: None,
     }
 }
 
@@ -325,7 +327,7 @@ pub(super) const NOW: i64 = 1_000_000;
 
 pub(super) fn show(verdict: &Verdict) -> String {
     match verdict {
-        Verdict::Allow(grant) => format!("allow by {}", grant.by()),
+        Verdict::Allow(grant) => format!("allow by {}", grant.authorizer()),
         Verdict::Ask(question) => format!("ask: {}", question.reason),
         Verdict::Deny(denial) => format!("deny: {}", denial.reason),
     }
@@ -334,7 +336,7 @@ pub(super) fn show(verdict: &Verdict) -> String {
 /// Checks the verdict on one call.
 pub(super) fn check(rules: &str, call: &str, expect: Expect) {
     let policy = policy(rules);
-    let world = World::of(call);
+    let world = Fixture::of(call);
     let verdict = world.decide(&policy, &[]);
     // The explanation must agree with the verdict.
     let told = policy.explain(world.request(), &world.hooks, &[], NOW);
@@ -350,14 +352,14 @@ pub(super) fn table(rules: &str, calls: &str, expect: Expect) {
     let policy = policy(rules);
     let mut out = String::new();
     for call in calls.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let world = World::of(call);
+        let world = Fixture::of(call);
         let _ = writeln!(out, "{call} → {}", show(&world.decide(&policy, &[])));
     }
     expect.assert_eq(&out);
 }
 
 pub(super) fn question(rules: &str, call: &str) -> Question {
-    match World::of(call).decide(&policy(rules), &[]) {
+    match Fixture::of(call).decide(&policy(rules), &[]) {
         Verdict::Ask(question) => *question,
         other => panic!("{call}: {}", show(&other)),
     }

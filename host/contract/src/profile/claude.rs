@@ -1,20 +1,20 @@
 //! Mapping table of Claude Code.
 
-use super::table::{Param, Row, renamed, same};
+use super::mapping::{ParamMapping, ToolMapping, renamed, same};
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const MAPPINGS: &[ToolMapping] = &[
     READ,
     WRITE,
     EDIT,
-    Row::new(
+    ToolMapping::new(
         "MultiEdit",
         "multi_edit",
         &[
-            renamed("file_path", "path").needed(),
+            renamed("file_path", "path").required(),
             same("edits").items(REPLACEMENT),
         ],
     ),
-    Row::new(
+    ToolMapping::new(
         "NotebookEdit",
         "notebook_edit",
         &[
@@ -27,8 +27,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
     GLOB,
     GREP,
-    Row::new("LS", "list_directory", &[same("path"), same("ignore")]),
-    Row::new(
+    ToolMapping::new("LS", "list_directory", &[same("path"), same("ignore")]),
+    ToolMapping::new(
         "Bash",
         "shell",
         &[
@@ -38,39 +38,39 @@ pub(super) const ROWS: &[Row] = &[
             same("run_in_background"),
         ],
     ),
-    Row::new(
+    ToolMapping::new(
         "BashOutput",
         "shell_output",
         &[
-            renamed("bash_id", "task_id").needed(),
+            renamed("bash_id", "task_id").required(),
             same("filter"),
             same("block"),
         ],
     )
-    .also(&["TaskOutput", "AgentOutputTool", "BashOutputTool"]),
-    Row::new(
+    .aliases(&["TaskOutput", "AgentOutputTool", "BashOutputTool"]),
+    ToolMapping::new(
         "KillShell",
         "shell_kill",
-        &[renamed("shell_id", "task_id").needed()],
+        &[renamed("shell_id", "task_id").required()],
     )
-    .also(&["TaskStop", "KillBash"]),
+    .aliases(&["TaskStop", "KillBash"]),
     TODO_WRITE,
-    Row::new("TodoRead", "todo_read", &[]),
-    TASK.also(&["Agent"]),
+    ToolMapping::new("TodoRead", "todo_read", &[]),
+    TASK.aliases(&["Agent"]),
     SKILL,
     ASK,
-    Row::new("EnterPlanMode", "enter_plan_mode", &[]),
-    Row::new(
+    ToolMapping::new("EnterPlanMode", "enter_plan_mode", &[]),
+    ToolMapping::new(
         "ExitPlanMode",
         "exit_plan_mode",
         &[same("plan"), same("plan_path")],
     ),
-    Row::new(
+    ToolMapping::new(
         "WebFetch",
         "web_fetch",
-        &[same("url").needed(), same("prompt")],
+        &[same("url").required(), same("prompt")],
     ),
-    Row::new(
+    ToolMapping::new(
         "WebSearch",
         "web_search",
         &[
@@ -79,15 +79,15 @@ pub(super) const ROWS: &[Row] = &[
             same("blocked_domains"),
         ],
     ),
-    Row::new("ListMcpResources", "list_mcp_resources", &[same("server")])
-        .also(&["ListMcpResourcesTool"]),
-    Row::new(
+    ToolMapping::new("ListMcpResources", "list_mcp_resources", &[same("server")])
+        .aliases(&["ListMcpResourcesTool"]),
+    ToolMapping::new(
         "ReadMcpResource",
         "read_mcp_resource",
         &[same("server"), same("uri")],
     )
-    .also(&["ReadMcpResourceTool"]),
-    Row::new(
+    .aliases(&["ReadMcpResourceTool"]),
+    ToolMapping::new(
         "ToolSearch",
         "tool_search",
         &[same("query"), renamed("max_results", "limit")],
@@ -95,10 +95,10 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 /// One replacement in a file.
-pub(super) const REPLACEMENT: &[Param] =
+pub(super) const REPLACEMENT: &[ParamMapping] =
     &[same("old_string"), same("new_string"), same("replace_all")];
 
-pub(super) const READ: Row = Row::new(
+pub(super) const READ: ToolMapping = ToolMapping::new(
     "Read",
     "read_file",
     &[
@@ -109,26 +109,27 @@ pub(super) const READ: Row = Row::new(
     ],
 );
 
-pub(super) const WRITE: Row = Row::new(
+pub(super) const WRITE: ToolMapping = ToolMapping::new(
     "Write",
     "write_file",
     &[renamed("file_path", "path"), same("content")],
 );
 
-pub(super) const EDIT: Row = Row::new(
+pub(super) const EDIT: ToolMapping = ToolMapping::new(
     "Edit",
     "edit_file",
     &[
         renamed("file_path", "path"),
-        same("old_string").needed(),
-        same("new_string").needed(),
+        same("old_string").required(),
+        same("new_string").required(),
         same("replace_all"),
     ],
 );
 
-pub(super) const GLOB: Row = Row::new("Glob", "glob", &[same("pattern"), same("path")]);
+pub(super) const GLOB: ToolMapping =
+    ToolMapping::new("Glob", "glob", &[same("pattern"), same("path")]);
 
-pub(super) const GREP: Row = Row::new(
+pub(super) const GREP: ToolMapping = ToolMapping::new(
     "Grep",
     "grep",
     &[
@@ -148,38 +149,39 @@ pub(super) const GREP: Row = Row::new(
     ],
 );
 
-pub(super) const TODO: &[Param] = &[
+pub(super) const TODO: &[ParamMapping] = &[
     same("content"),
     same("status"),
     renamed("activeForm", "active_form"),
 ];
 
-pub(super) const TODO_WRITE: Row =
-    Row::new("TodoWrite", "todo_write", &[same("todos").items(TODO)]);
+pub(super) const TODO_WRITE: ToolMapping =
+    ToolMapping::new("TodoWrite", "todo_write", &[same("todos").items(TODO)]);
 
-pub(super) const TASK: Row = Row::new(
+pub(super) const TASK: ToolMapping = ToolMapping::new(
     "Task",
     "task",
     &[
-        same("description").needed(),
+        same("description").required(),
         same("prompt"),
-        renamed("subagent_type", "agent").needed(),
+        renamed("subagent_type", "agent").required(),
         same("model"),
         same("resume"),
         same("run_in_background"),
     ],
 );
 
-pub(super) const SKILL: Row = Row::new("Skill", "skill", &[same("skill").needed(), same("args")]);
+pub(super) const SKILL: ToolMapping =
+    ToolMapping::new("Skill", "skill", &[same("skill").required(), same("args")]);
 
-pub(super) const QUESTION: &[Param] = &[
+pub(super) const QUESTION: &[ParamMapping] = &[
     same("question"),
     same("header"),
     same("options"),
     renamed("multiSelect", "multi_select"),
 ];
 
-pub(super) const ASK: Row = Row::new(
+pub(super) const ASK: ToolMapping = ToolMapping::new(
     "AskUserQuestion",
     "ask_user",
     &[same("questions").items(QUESTION), same("metadata")],

@@ -1,34 +1,34 @@
 //! Mapping table of Gemini CLI.
 
-use super::table::{Fill, Param, Row, renamed, same};
+use super::mapping::{DefaultValue, ParamMapping, ToolMapping, renamed, same};
 
-const IGNORE: &[Param] = &[
+const IGNORE: &[ParamMapping] = &[
     same("respect_git_ignore"),
     renamed("respect_gemini_ignore", "respect_tool_ignore"),
 ];
 
-pub(super) const ROWS: &[Row] = &[
-    Row::new(
+pub(super) const MAPPINGS: &[ToolMapping] = &[
+    ToolMapping::new(
         "replace",
         "edit_file",
         &[
             renamed("file_path", "path"),
             same("instruction"),
-            same("old_string").needed(),
-            same("new_string").needed(),
+            same("old_string").required(),
+            same("new_string").required(),
             renamed("allow_multiple", "replace_all"),
         ],
     ),
-    Row::new(
+    ToolMapping::new(
         "read_file",
         "read_file",
         &[
             renamed("file_path", "path"),
-            same("start_line").says("First line to show, from 1."),
-            same("end_line").says("Last line to show."),
+            same("start_line").description("First line to show, from 1."),
+            same("end_line").description("Last line to show."),
         ],
     ),
-    Row::new(
+    ToolMapping::new(
         "read_many_files",
         "read_many_files",
         &[
@@ -37,16 +37,16 @@ pub(super) const ROWS: &[Row] = &[
             same("recursive"),
             renamed("useDefaultExcludes", "use_default_excludes"),
             same("file_filtering_options")
-                .spread(IGNORE)
-                .says("Which ignore files to apply."),
+                .flattened(IGNORE)
+                .description("Which ignore files to apply."),
         ],
     ),
-    Row::new(
+    ToolMapping::new(
         "write_file",
         "write_file",
         &[renamed("file_path", "path"), same("content")],
     ),
-    Row::new(
+    ToolMapping::new(
         "glob",
         "glob",
         &[
@@ -57,8 +57,8 @@ pub(super) const ROWS: &[Row] = &[
             renamed("respect_gemini_ignore", "respect_tool_ignore"),
         ],
     )
-    .fills(&[("absolute", Fill::Bool(true)), ("sort", Fill::Text("gem"))]),
-    Row::new(
+    .defaults(&[("absolute", DefaultValue::Bool(true)), ("sort", DefaultValue::Text("gem"))]),
+    ToolMapping::new(
         "grep_search",
         "grep",
         &[
@@ -68,10 +68,10 @@ pub(super) const ROWS: &[Row] = &[
             same("exclude_pattern"),
             renamed("names_only", "output_mode")
                 .flag("files_with_matches")
-                .says("Return only the paths of files."),
+                .description("Return only the paths of files."),
             renamed("case_sensitive", "case_insensitive")
-                .not()
-                .says("Upper and lower case differ."),
+                .negated()
+                .description("Upper and lower case differ."),
             same("fixed_strings"),
             same("context"),
             same("after"),
@@ -81,23 +81,23 @@ pub(super) const ROWS: &[Row] = &[
             renamed("total_max_matches", "head_limit"),
         ],
     )
-    .also(&["search_file_content"])
-    .fills(&[
-        ("output_mode", Fill::Text("content")),
-        ("case_insensitive", Fill::Bool(true)),
+    .aliases(&["search_file_content"])
+    .defaults(&[
+        ("output_mode", DefaultValue::Text("content")),
+        ("case_insensitive", DefaultValue::Bool(true)),
     ]),
-    Row::new(
+    ToolMapping::new(
         "list_directory",
         "list_directory",
         &[
-            renamed("dir_path", "path").needed(),
+            renamed("dir_path", "path").required(),
             same("ignore"),
             same("file_filtering_options")
-                .spread(IGNORE)
-                .says("Which ignore files to apply."),
+                .flattened(IGNORE)
+                .description("Which ignore files to apply."),
         ],
     ),
-    Row::new(
+    ToolMapping::new(
         "run_shell_command",
         "shell",
         &[
@@ -109,55 +109,55 @@ pub(super) const ROWS: &[Row] = &[
             same("additional_permissions"),
         ],
     ),
-    Row::new(
+    ToolMapping::new(
         "read_background_output",
         "shell_output",
-        &[same("pid").needed(), same("lines"), same("delay_ms")],
+        &[same("pid").required(), same("lines"), same("delay_ms")],
     ),
-    Row::new("list_background_processes", "shell_list", &[]),
-    Row::new(
+    ToolMapping::new("list_background_processes", "shell_list", &[]),
+    ToolMapping::new(
         "save_memory",
         "memory",
         &[
             renamed("fact", "fact|content")
-                .needed()
-                .says("The fact to remember, understandable without context."),
+                .required()
+                .description("The fact to remember, understandable without context."),
             same("scope"),
         ],
     )
-    .fills(&[("action", Fill::Text("append"))])
-    .says(
+    .defaults(&[("action", DefaultValue::Text("append"))])
+    .description(
         "Save a fact about this project or the user for later sessions. Use it when the user asks you to remember \
          something and for lasting preferences, not for temporary details.",
     ),
-    Row::new(
+    ToolMapping::new(
         "web_fetch",
         "web_fetch",
         &[
             same("prompt")
-                .needed()
-                .says("The URLs to fetch, at most 20, and what to find out from them."),
-            same("url").says("A URL, if the prompt contains none."),
+                .required()
+                .description("The URLs to fetch, at most 20, and what to find out from them."),
+            same("url").description("A URL, if the prompt contains none."),
         ],
     )
-    .fills(&[("urls", Fill::AddressesIn("prompt"))]),
-    Row::new("google_web_search", "web_search", &[same("query")]),
-    Row::new(
+    .defaults(&[("urls", DefaultValue::UrlsIn("prompt"))]),
+    ToolMapping::new("google_web_search", "web_search", &[same("query")]),
+    ToolMapping::new(
         "write_todos",
         "todo_write",
         &[same("todos").items(&[renamed("description", "content"), same("status")])],
     ),
-    Row::new(
+    ToolMapping::new(
         "invoke_agent",
         "task",
         &[
-            renamed("agent_name", "agent").needed(),
-            same("prompt").needed(),
+            renamed("agent_name", "agent").required(),
+            same("prompt").required(),
         ],
     )
-    .fills(&[("description", Fill::WordsOf("prompt"))]),
-    Row::new("activate_skill", "skill", &[renamed("name", "skill").needed()]),
-    Row::new(
+    .defaults(&[("description", DefaultValue::WordsOf("prompt"))]),
+    ToolMapping::new("activate_skill", "skill", &[renamed("name", "skill").required()]),
+    ToolMapping::new(
         "ask_user",
         "ask_user",
         &[same("questions").items(&[
@@ -169,16 +169,16 @@ pub(super) const ROWS: &[Row] = &[
             same("placeholder"),
         ])],
     ),
-    Row::new("enter_plan_mode", "enter_plan_mode", &[same("reason")]),
-    Row::new(
+    ToolMapping::new("enter_plan_mode", "enter_plan_mode", &[same("reason")]),
+    ToolMapping::new(
         "exit_plan_mode",
         "exit_plan_mode",
-        &[renamed("plan_filename", "plan_path").needed()],
+        &[renamed("plan_filename", "plan_path").required()],
     ),
-    Row::new(
+    ToolMapping::new(
         "list_mcp_resources",
         "list_mcp_resources",
         &[renamed("serverName", "server")],
     ),
-    Row::new("read_mcp_resource", "read_mcp_resource", &[same("uri")]),
+    ToolMapping::new("read_mcp_resource", "read_mcp_resource", &[same("uri")]),
 ];

@@ -1,9 +1,9 @@
 //! Mapping table of Kode-SDK: the parameters of its documentation first, then those of its later code (C-09 to C-13).
 
 use super::claude::REPLACEMENT;
-use super::table::{Fill, Param, Row, renamed, same};
+use super::mapping::{DefaultValue, ParamMapping, ToolMapping, renamed, same};
 
-pub(super) const TODO: &[Param] = &[
+pub(super) const TODO: &[ParamMapping] = &[
     same("id"),
     renamed("title", "content"),
     same("status"),
@@ -11,8 +11,8 @@ pub(super) const TODO: &[Param] = &[
     same("notes"),
 ];
 
-pub(super) const ROWS: &[Row] = &[
-    Row::new(
+pub(super) const MAPPINGS: &[ToolMapping] = &[
+    ToolMapping::new(
         "fs_read",
         "read_file",
         &[
@@ -22,8 +22,8 @@ pub(super) const ROWS: &[Row] = &[
             same("encoding").encoding(),
         ],
     ),
-    Row::new("fs_write", "write_file", &[same("path"), same("content")]),
-    Row::new(
+    ToolMapping::new("fs_write", "write_file", &[same("path"), same("content")]),
+    ToolMapping::new(
         "fs_edit",
         "edit_file",
         &[
@@ -34,7 +34,7 @@ pub(super) const ROWS: &[Row] = &[
             same("replace_all"),
         ],
     ),
-    Row::new(
+    ToolMapping::new(
         "fs_glob",
         "glob",
         &[
@@ -45,8 +45,11 @@ pub(super) const ROWS: &[Row] = &[
             same("limit"),
         ],
     )
-    .fills(&[("dot", Fill::Bool(false)), ("limit", Fill::Int(200))]),
-    Row::new(
+    .defaults(&[
+        ("dot", DefaultValue::Bool(false)),
+        ("limit", DefaultValue::Int(200)),
+    ]),
+    ToolMapping::new(
         "fs_grep",
         "grep",
         &[
@@ -54,24 +57,24 @@ pub(super) const ROWS: &[Row] = &[
             same("path"),
             same("flags"),
             renamed("case_sensitive", "case_insensitive")
-                .not()
-                .says("Upper and lower case differ."),
+                .negated()
+                .description("Upper and lower case differ."),
             renamed("max_results", "head_limit"),
         ],
     )
-    .fills(&[("output_mode", Fill::Text("content"))]),
-    Row::new(
+    .defaults(&[("output_mode", DefaultValue::Text("content"))]),
+    ToolMapping::new(
         "fs_multi_edit",
         "multi_edit",
         &[same("edits").items(&[
-            same("path").needed(),
+            same("path").required(),
             renamed("find", "old_string"),
             renamed("replace", "new_string"),
             same("replace_all"),
         ])],
     )
-    .fills(&[("atomic", Fill::Bool(false))]),
-    Row::new(
+    .defaults(&[("atomic", DefaultValue::Bool(false))]),
+    ToolMapping::new(
         "bash_run",
         "shell",
         &[
@@ -80,19 +83,19 @@ pub(super) const ROWS: &[Row] = &[
             same("timeout_ms"),
         ],
     ),
-    Row::new(
+    ToolMapping::new(
         "bash_logs",
         "shell_output",
         &[same("pid"), renamed("shell_id", "task_id")],
     ),
-    Row::new(
+    ToolMapping::new(
         "bash_kill",
         "shell_kill",
         &[same("pid"), renamed("shell_id", "task_id")],
     ),
-    Row::new("todo_read", "todo_read", &[]),
-    Row::new("todo_write", "todo_write", &[same("todos").items(TODO)]).acts(),
-    Row::new(
+    ToolMapping::new("todo_read", "todo_read", &[]),
+    ToolMapping::new("todo_write", "todo_write", &[same("todos").items(TODO)]).not_read_only(),
+    ToolMapping::new(
         "task_run",
         "task",
         &[
@@ -102,6 +105,6 @@ pub(super) const ROWS: &[Row] = &[
             same("model"),
         ],
     )
-    .fills(&[("description", Fill::WordsOf("prompt"))])
-    .acts(),
+    .defaults(&[("description", DefaultValue::WordsOf("prompt"))])
+    .not_read_only(),
 ];

@@ -1,13 +1,13 @@
 //! Mapping table of Pegasus: the 18 documented tools, then those of later versions.
 
-use super::table::{Fill, Row, renamed, same};
+use super::mapping::{DefaultValue, ToolMapping, renamed, same};
 
-pub(super) const ROWS: &[Row] = &[
-    Row::new("current_time", "current_time", &[same("timezone")]),
-    Row::new("sleep", "sleep", &[same("duration")]),
-    Row::new("get_env", "get_env", &[same("key")]),
-    Row::new("set_env", "set_env", &[same("key"), same("value")]),
-    Row::new(
+pub(super) const MAPPINGS: &[ToolMapping] = &[
+    ToolMapping::new("current_time", "current_time", &[same("timezone")]),
+    ToolMapping::new("sleep", "sleep", &[same("duration")]),
+    ToolMapping::new("get_env", "get_env", &[same("key")]),
+    ToolMapping::new("set_env", "set_env", &[same("key"), same("value")]),
+    ToolMapping::new(
         "read_file",
         "read_file",
         &[
@@ -17,57 +17,57 @@ pub(super) const ROWS: &[Row] = &[
             same("limit"),
         ],
     ),
-    Row::new(
+    ToolMapping::new(
         "write_file",
         "write_file",
         &[same("path"), same("content"), same("encoding").encoding()],
     ),
-    Row::new(
+    ToolMapping::new(
         "list_files",
         "list_directory",
-        &[same("path").needed(), same("recursive"), same("pattern")],
+        &[same("path").required(), same("recursive"), same("pattern")],
     ),
-    Row::new("delete_file", "delete_file", &[same("path")]),
-    Row::new("move_file", "move_file", &[same("from"), same("to")]),
-    Row::new("get_file_info", "get_file_info", &[same("path")]),
-    Row::new("http_get", "http_get", &[same("url"), same("headers")]),
-    Row::new(
+    ToolMapping::new("delete_file", "delete_file", &[same("path")]),
+    ToolMapping::new("move_file", "move_file", &[same("from"), same("to")]),
+    ToolMapping::new("get_file_info", "get_file_info", &[same("path")]),
+    ToolMapping::new("http_get", "http_get", &[same("url"), same("headers")]),
+    ToolMapping::new(
         "http_post",
         "http_post",
         &[same("url"), same("body"), same("headers")],
     ),
-    Row::new(
+    ToolMapping::new(
         "http_request",
         "http_request",
         &[same("method"), same("url"), same("body"), same("headers")],
     ),
-    Row::new("web_search", "web_search", &[same("query"), same("limit")]),
-    Row::new("json_parse", "json_parse", &[same("text")]),
-    Row::new(
+    ToolMapping::new("web_search", "web_search", &[same("query"), same("limit")]),
+    ToolMapping::new("json_parse", "json_parse", &[same("text")]),
+    ToolMapping::new(
         "json_stringify",
         "json_stringify",
         &[same("data"), same("pretty")],
     ),
-    Row::new("base64_encode", "base64_encode", &[same("text").needed()]),
-    Row::new("base64_decode", "base64_decode", &[same("encoded")]),
+    ToolMapping::new("base64_encode", "base64_encode", &[same("text").required()]),
+    ToolMapping::new("base64_decode", "base64_decode", &[same("encoded")]),
     // Later versions.
-    Row::new("image_read", "read_media", &[same("path")]),
-    Row::new(
+    ToolMapping::new("image_read", "read_media", &[same("path")]),
+    ToolMapping::new(
         "edit_file",
         "edit_file",
         &[
             same("path"),
-            same("old_string").needed(),
-            same("new_string").needed(),
+            same("old_string").required(),
+            same("new_string").required(),
             same("replace_all"),
         ],
     ),
-    Row::new(
+    ToolMapping::new(
         "glob_files",
         "glob",
         &[same("pattern"), same("path"), same("limit")],
     ),
-    Row::new(
+    ToolMapping::new(
         "grep_files",
         "grep",
         &[
@@ -80,7 +80,7 @@ pub(super) const ROWS: &[Row] = &[
             same("head_limit"),
         ],
     ),
-    Row::new(
+    ToolMapping::new(
         "shell_exec",
         "shell",
         &[
@@ -90,7 +90,7 @@ pub(super) const ROWS: &[Row] = &[
             same("env"),
         ],
     ),
-    Row::new(
+    ToolMapping::new(
         "bg_run",
         "background_run",
         &[
@@ -99,82 +99,82 @@ pub(super) const ROWS: &[Row] = &[
             renamed("timeout", "timeout_ms"),
         ],
     ),
-    Row::new(
+    ToolMapping::new(
         "bg_output",
         "shell_output",
         &[
-            renamed("taskId", "task_id").needed(),
+            renamed("taskId", "task_id").required(),
             same("block"),
             renamed("timeout", "timeout_ms"),
         ],
     ),
-    Row::new(
+    ToolMapping::new(
         "bg_stop",
         "shell_kill",
-        &[renamed("taskId", "task_id").needed()],
+        &[renamed("taskId", "task_id").required()],
     ),
-    Row::new(
+    ToolMapping::new(
         "spawn_subagent",
         "task",
         &[
-            same("description").needed(),
+            same("description").required(),
             renamed("input", "prompt"),
             renamed("type", "agent"),
         ],
     ),
-    Row::new(
+    ToolMapping::new(
         "use_skill",
         "skill",
-        &[same("skill").needed(), same("args")],
+        &[same("skill").required(), same("args")],
     ),
-    Row::new("memory_list", "memory", &[same("scope")])
-        .fills(&[("action", Fill::Text("list"))])
-        .says("List the notes saved for later sessions, with sizes and summaries."),
-    Row::new(
+    ToolMapping::new("memory_list", "memory", &[same("scope")])
+        .defaults(&[("action", DefaultValue::Text("list"))])
+        .description("List the notes saved for later sessions, with sizes and summaries."),
+    ToolMapping::new(
         "memory_read",
         "memory",
-        &[same("path").needed(), same("scope")],
+        &[same("path").required(), same("scope")],
     )
-    .fills(&[("action", Fill::Text("read"))])
-    .says("Read a note saved for later sessions."),
-    Row::new(
+    .defaults(&[("action", DefaultValue::Text("read"))])
+    .description("Read a note saved for later sessions."),
+    ToolMapping::new(
         "memory_write",
         "memory",
         &[
-            same("path").needed(),
-            same("content").needed(),
+            same("path").required(),
+            same("content").required(),
             same("summary"),
             same("scope"),
         ],
     )
-    .fills(&[("action", Fill::Text("write"))])
-    .says("Save a note for later sessions, replacing its previous content."),
-    Row::new(
+    .defaults(&[("action", DefaultValue::Text("write"))])
+    .description("Save a note for later sessions, replacing its previous content."),
+    ToolMapping::new(
         "memory_patch",
         "memory",
         &[
-            same("path").needed(),
-            same("old_string").needed(),
-            same("new_string").needed(),
+            same("path").required(),
+            same("old_string").required(),
+            same("new_string").required(),
             same("scope"),
         ],
     )
-    .fills(&[("action", Fill::Text("edit"))])
-    .says("Edit a note saved for later sessions."),
-    Row::new(
+    .defaults(&[("action", DefaultValue::Text("edit"))])
+    .description("Edit a note saved for later sessions."),
+    ToolMapping::new(
         "memory_append",
         "memory",
         &[
-            same("path").needed(),
-            same("content").needed(),
+            same("path").required(),
+            same("content").required(),
             same("scope"),
         ],
     )
-    .fills(&[("action", Fill::Text("append"))])
-    .says("Append to a note saved for later sessions."),
-    Row::new(
+    .defaults(&[("action", DefaultValue::Text("append"))])
+    .description("Append to a note saved for later sessions."),
+    ToolMapping::new(
         "web_fetch",
         "web_fetch",
-        &[same("url").needed(), same("prompt")],
+        &[same("url").required(), same("prompt")],
     ),
 ];

@@ -11,19 +11,19 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::Profile;
-use super::lens::Lens;
-use super::members::property;
-use super::table::Row;
-use crate::{CallError, Outcome, Part, views};
+use super::mapping::ToolMapping;
+use super::params::property;
+use super::profiled_registry::ProfiledRegistry;
+use crate::{CallError, Outcome, Part, event_formats};
 
-use shape::{Body, Facts, Shape};
+use shape::{ResultShape, ShapeBody, ShapeContext};
 
 /// Tools whose text output marks untrusted content. Their structured value would present that content without the mark.
-const MARKED: &[&str] = &["web_fetch"];
+const UNTRUSTED_TEXT_TOOLS: &[&str] = &["web_fetch"];
 
 /// A result for the model and for the client that forwards it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rendered {
+pub struct RenderedResult {
     pub parts: Vec<Part>,
     pub structured: Option<Value>,
     pub is_error: bool,
@@ -32,11 +32,11 @@ pub struct Rendered {
 /// Returns whether the profile changes the structure of this tool's results.
 pub(super) fn has_shape(profile: Profile, tool: &str) -> bool {
     let shapes = shapes(profile);
-    let is_marked = !shapes.is_empty() && MARKED.contains(&tool);
+    let is_marked = !shapes.is_empty() && UNTRUSTED_TEXT_TOOLS.contains(&tool);
     is_marked || shapes.iter().any(|shape| shape.tool == tool)
 }
 
-fn shapes(profile: Profile) -> &'static [Shape] {
+fn shapes(profile: Profile) -> &'static [ResultShape] {
     match profile {
         Profile::Native | Profile::Claude | Profile::Sema | Profile::Gemini => &[],
         Profile::Kode => kode::SHAPES,
@@ -44,7 +44,7 @@ fn shapes(profile: Profile) -> &'static [Shape] {
     }
 }
 
-impl Lens<'_> {
+impl ProfiledRegistry<'_> {
     /// Renders a result. `canonical` and `input` are the values that [`ProfiledRegistry::accept`] returned for the
     /// call.
     pub fn render(
@@ -52,37 +52,37 @@ impl Lens<'_> {
         canonical: &str,
         input: &Value,
         result: &Result<Outcome, CallError>,
-    ) -> Rendered {
+    ) -> RenderedResult {
         if self.profile == Profile::Native {
-            return plain(result);
+            return render_unchanged(result);
         }
-        let row = self.row_of(canonical, input);
-        let result = self.reworded(row, result);
+        let row = self.called_mapping(canonical, input);
+        let result = self.with_agent_names(row, result);
         let result: &Result<Outcome, CallError> = &result;
-        let facts = Facts {
+        let facts = ShapeContext {
             name: row.map_or(canonical, |row| row.name),
             input,
         };
         match self.profile {
-            Profile::Native | Profile::Claude | Profile::Sema => plain(result),
+            Profile::Native | Profile::Claude | Profile::Sema => render_unchanged(result),
             Profile::Gemini => gemini::render(canonical, &facts, result),
-            Profile::Kode | Profile::Pegasus => self.shaped(canonical, &facts, result),
+            Profile::Kode | Profile::Pegasus => self.render_shape(canonical, &facts, result),
         }
     }
 
     /// Returns the mapping that the model called. Several agent tools can map to one canonical tool and differ in their
     /// defaults.
-    fn row_of(&self, canonical: &str, input: &Value) -> Option<&'static Row> {
+    fn called_mapping(&self, canonical: &str, input: &Value) -> Option<&'static ToolMapping> {
         let schema = &self.tool(canonical)?.input_schema;
-        let fits = |row: &&Row| {
-            row.fills.iter().all(
-                |(name, fill)| match (property(schema, name), fill.constant()) {
+        let fits = |row: &&ToolMapping| {
+            row.defaults.iter().all(|(name, fill)| {
+                match (property(schema, name), fill.constant()) {
                     (Some((name, _)), Some(value)) => input.get(name) == Some(&value),
                     _ => true,
-                },
-            )
+                }
+            })
         };
-        let mut rows = self.rows(canonical);
+        let mut rows = self.mappings(canonical);
         let first = rows.next()?;
         let rest = rows.find(fits);
         Some(if fits(&first) {
@@ -94,15 +94,15 @@ impl Lens<'_> {
 
     /// Replaces tool and parameter names in error messages and recommendations, because the model does not know the
     /// canonical names.
-    fn reworded<'r>(
+    fn with_agent_names<'r>(
         &self,
-        row: Option<&Row>,
+        row: Option<&ToolMapping>,
         result: &'r Result<Outcome, CallError>,
     ) -> Cow<'r, Result<Outcome, CallError>> {
         if let Ok(Outcome { error: None, .. }) = result {
             return Cow::Borrowed(result);
         }
-        let words = row.map_or_else(|| self.words_of_tools(), |row| self.words(row));
+        let words = row.map_or_else(|| self.tool_name_replacer(), |row| self.replacer(row));
         let said = |text: &String| words.apply_to_problems(text);
         Cow::Owned(match result {
             Ok(outcome) => {
@@ -123,25 +123,25 @@ impl Lens<'_> {
     }
 
     /// Renders a result for Kode and Pegasus, which return values instead of prose where possible.
-    fn shaped(
+    fn render_shape(
         &self,
         canonical: &str,
-        facts: &Facts,
+        facts: &ShapeContext,
         result: &Result<Outcome, CallError>,
-    ) -> Rendered {
+    ) -> RenderedResult {
         let shape = shapes(self.profile)
             .iter()
             .find(|shape| shape.tool == canonical);
         let mut answered = None;
         if let (Some(shape), Ok(outcome)) = (shape, result)
-            && (outcome.error.is_none() || shape.also_failed)
+            && (outcome.error.is_none() || shape.includes_failures)
             // The members do not represent images.
-            && !(matches!(shape.body, Body::Content { .. }) && outcome.llm.iter().any(is_media))
+            && !(matches!(shape.body, ShapeBody::Content { .. }) && outcome.llm.iter().any(is_media))
         {
             answered = outcome
                 .structured
                 .as_ref()
-                .and_then(|value| shape.of(facts, value));
+                .and_then(|value| shape.apply(facts, value));
             // The members may not contain the reason of the failure.
             if let (Some(Value::Object(answered)), Some(failure)) = (&mut answered, &outcome.error)
                 && !failure.recommendations.is_empty()
@@ -157,19 +157,22 @@ impl Lens<'_> {
         let value = answered.unwrap_or_else(|| match (self.profile, result) {
             (_, Ok(outcome))
                 if outcome.error.is_none()
-                    && (MARKED.contains(&canonical) || outcome.llm.iter().any(is_media)) =>
+                    && (UNTRUSTED_TEXT_TOOLS.contains(&canonical)
+                        || outcome.llm.iter().any(is_media)) =>
             {
-                text_of(outcome).into()
+                result_text(outcome).into()
             }
-            (Profile::Kode, _) => views::kode::content(facts.name, result, None),
+            (Profile::Kode, _) => event_formats::kode::content(facts.name, result, None),
             (_, Ok(outcome)) => match &outcome.error {
                 None => outcome
                     .structured
                     .clone()
-                    .unwrap_or_else(|| text_of(outcome).into()),
+                    .unwrap_or_else(|| result_text(outcome).into()),
                 Some(failure) => failure.for_model().into(),
             },
-            (_, Err(error)) => views::pegasus::error(facts.name, error).message.into(),
+            (_, Err(error)) => event_formats::pegasus::tool_error(facts.name, error)
+                .message
+                .into(),
         });
         // in Kode, a result can itself represent a failure.
         let said_no = self.profile == Profile::Kode && value["ok"] == false;
@@ -180,7 +183,7 @@ impl Lens<'_> {
         if let Ok(outcome) = result {
             parts.extend(outcome.llm.iter().filter(|part| is_media(part)).cloned());
         }
-        Rendered {
+        RenderedResult {
             parts,
             structured: Some(value).filter(Value::is_object),
             is_error: is_error || said_no,
@@ -189,20 +192,20 @@ impl Lens<'_> {
 }
 
 /// Renders a result unchanged: its parts, or the text that represents it.
-fn plain(result: &Result<Outcome, CallError>) -> Rendered {
+fn render_unchanged(result: &Result<Outcome, CallError>) -> RenderedResult {
     match result {
         Ok(outcome) => {
             let mut parts = outcome.llm.clone();
             if parts.is_empty() {
                 parts.push(Part::Text(outcome.model_text()));
             }
-            Rendered {
+            RenderedResult {
                 parts,
                 structured: outcome.structured.clone(),
                 is_error: outcome.is_error(),
             }
         }
-        Err(error) => Rendered {
+        Err(error) => RenderedResult {
             parts: vec![Part::Text(error.for_model())],
             structured: None,
             is_error: true,
@@ -220,7 +223,7 @@ fn is_media(part: &Part) -> bool {
 }
 
 /// Returns the text of a result without placeholders for media, which follow as parts.
-fn text_of(outcome: &Outcome) -> String {
+fn result_text(outcome: &Outcome) -> String {
     let words: Vec<&str> = outcome
         .llm
         .iter()

@@ -1,11 +1,11 @@
 //! Mapping table of Sema, whose tools mostly match those of Claude Code.
 
 use super::claude::{ASK, EDIT, GLOB, GREP, READ, SKILL, TASK, TODO_WRITE, WRITE};
-use super::table::{Fill, Row, renamed, same};
+use super::mapping::{DefaultValue, ToolMapping, renamed, same};
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) const MAPPINGS: &[ToolMapping] = &[
     // C-19: commands have a default timeout of one minute.
-    Row::new(
+    ToolMapping::new(
         "Bash",
         "shell",
         &[
@@ -15,16 +15,16 @@ pub(super) const ROWS: &[Row] = &[
             same("run_in_background"),
         ],
     )
-    .fills(&[("timeout_ms", Fill::Int(60_000))]),
+    .defaults(&[("timeout_ms", DefaultValue::Int(60_000))]),
     GLOB,
     GREP,
-    Row {
+    ToolMapping {
         params: &[renamed("file_path", "path"), same("offset"), same("limit")],
         ..READ
     },
     WRITE,
     EDIT,
-    Row::new(
+    ToolMapping::new(
         "NotebookEdit",
         "notebook_edit",
         &[
@@ -35,21 +35,21 @@ pub(super) const ROWS: &[Row] = &[
             same("edit_mode"),
         ],
     ),
-    TODO_WRITE.acts(),
-    Row {
+    TODO_WRITE.not_read_only(),
+    ToolMapping {
         params: &[
-            same("description").needed(),
+            same("description").required(),
             same("prompt"),
-            renamed("subagent_type", "agent").needed(),
+            renamed("subagent_type", "agent").required(),
         ],
-        ..TASK.acts()
+        ..TASK.not_read_only()
     },
-    SKILL.acts(),
-    ASK.acts(),
-    Row::new(
+    SKILL.not_read_only(),
+    ASK.not_read_only(),
+    ToolMapping::new(
         "ExitPlanMode",
         "exit_plan_mode",
-        &[renamed("planFilePath", "plan_path").needed()],
+        &[renamed("planFilePath", "plan_path").required()],
     )
-    .acts(),
+    .not_read_only(),
 ];

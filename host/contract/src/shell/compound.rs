@@ -1,10 +1,10 @@
 //! Parser of compound commands: loops, branches, groups and functions.
 
 use super::parser::{Parser, is_name};
-use super::{Parsed, Unparsed};
+use super::{ParseResult, UnparsedCommand};
 
 impl Parser<'_> {
-    pub(super) fn compound(&mut self, keyword: &'static str) -> Parsed {
+    pub(super) fn compound(&mut self, keyword: &'static str) -> ParseResult {
         match keyword {
             "{" => self.list_then("}"),
             "if" => self.conditional(),
@@ -24,17 +24,17 @@ impl Parser<'_> {
                 }
                 self.function(name)
             }
-            other => Err(Unparsed::new(format!(
+            other => Err(UnparsedCommand::new(format!(
                 "`{other}` where a command is expected"
             ))),
         }
     }
 
-    pub(super) fn conditional(&mut self) -> Parsed {
+    pub(super) fn conditional(&mut self) -> ParseResult {
         self.list_then("then")?;
         loop {
             if self.list(&["elif", "else", "fi"])? == 0 {
-                return Err(Unparsed::new("no command after `then`"));
+                return Err(UnparsedCommand::new("no command after `then`"));
             }
             match self.keyword() {
                 Some("elif") => {
@@ -50,11 +50,11 @@ impl Parser<'_> {
         }
     }
 
-    pub(super) fn for_each(&mut self) -> Parsed {
+    pub(super) fn for_each(&mut self) -> ParseResult {
         self.skip_blanks()?;
         let name = self.plain_word()?;
         if !is_name(&name) || name.chars().all(|c| c.is_ascii_uppercase() || c == '_') {
-            return Err(Unparsed::at("a loop over the variable", &name));
+            return Err(UnparsedCommand::at("a loop over the variable", &name));
         }
         self.skip_lines()?;
         if self.keyword() == Some("in") {
@@ -66,7 +66,7 @@ impl Parser<'_> {
                 }
             }
             if !self.eat(';') && self.peek() != Some('\n') {
-                return Err(Unparsed::new("a loop without `do`"));
+                return Err(UnparsedCommand::new("a loop without `do`"));
             }
         } else {
             self.eat(';');
@@ -76,10 +76,10 @@ impl Parser<'_> {
         self.list_then("done")
     }
 
-    pub(super) fn case(&mut self) -> Parsed {
+    pub(super) fn case(&mut self) -> ParseResult {
         self.skip_blanks()?;
         self.word()?
-            .ok_or_else(|| Unparsed::new("`case` without a word"))?;
+            .ok_or_else(|| UnparsedCommand::new("`case` without a word"))?;
         self.skip_lines()?;
         self.expect_keyword("in")?;
         loop {
@@ -91,7 +91,7 @@ impl Parser<'_> {
             loop {
                 self.skip_blanks()?;
                 self.word()?
-                    .ok_or_else(|| Unparsed::new("`case` without a pattern"))?;
+                    .ok_or_else(|| UnparsedCommand::new("`case` without a pattern"))?;
                 self.skip_blanks()?;
                 if !self.eat('|') {
                     break;
@@ -102,7 +102,7 @@ impl Parser<'_> {
             if self.eat(';') {
                 let ended = self.eat(';');
                 if !self.eat('&') && !ended {
-                    return Err(Unparsed::new("a branch of `case` without `;;`"));
+                    return Err(UnparsedCommand::new("a branch of `case` without `;;`"));
                 }
             } else {
                 return self.expect_keyword("esac");
@@ -111,25 +111,25 @@ impl Parser<'_> {
     }
 
     /// Parses the body of a function.
-    pub(super) fn function(&mut self, name: String) -> Parsed {
+    pub(super) fn function(&mut self, name: String) -> ParseResult {
         if !name
             .chars()
             .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | ':' | '.' | '-'))
         {
-            return Err(Unparsed::at("a function named", &name));
+            return Err(UnparsedCommand::at("a function named", &name));
         }
         self.sink.script.functions.push(name);
         self.skip_lines()?;
         if self.peek() != Some('(') && self.keyword().is_none() {
-            return Err(Unparsed::new("a function without a body"));
+            return Err(UnparsedCommand::new("a function without a body"));
         }
-        self.deeper(Self::command)
+        self.with_depth(Self::command)
     }
 
-    pub(super) fn plain_word(&mut self) -> Parsed<String> {
+    pub(super) fn plain_word(&mut self) -> ParseResult<String> {
         match self.word()? {
             Some((_, piece)) if piece.is_plain() => Ok(piece.text),
-            _ => Err(Unparsed::new("expected a name")),
+            _ => Err(UnparsedCommand::new("expected a name")),
         }
     }
 }

@@ -1,18 +1,18 @@
 //! Warnings for prompts about dangerous commands.
 
-use super::{Script, Simple, Target, Word, wrapper};
+use super::{RedirectTarget, Script, SimpleCommand, Word, wrapper};
 
-const FETCHERS: &[&str] = &[
+const DOWNLOADERS: &[&str] = &[
     "curl", "wget", "fetch", "aria2c", "http", "https", "nc", "ncat",
 ];
-const RUNNERS: &[&str] = &["python", "python3", "perl", "ruby", "node", "php"];
+const INTERPRETERS: &[&str] = &["python", "python3", "perl", "ruby", "node", "php"];
 
 /// Describes the worst danger of a command line, if any.
-pub fn danger(script: &Script) -> Option<&'static str> {
+pub fn describe_danger(script: &Script) -> Option<&'static str> {
     if let Some(words) = script.writes.iter().find_map(dangerous_write) {
         return Some(words);
     }
-    let connects = |target: &Target| target.path.literal().is_some_and(is_network);
+    let connects = |target: &RedirectTarget| target.path.literal().is_some_and(is_network);
     if script.reads.iter().any(connects) {
         return Some("opens a network connection");
     }
@@ -49,7 +49,7 @@ pub fn danger(script: &Script) -> Option<&'static str> {
         .or_else(elevated)
 }
 
-fn dangerous_write(target: &Target) -> Option<&'static str> {
+fn dangerous_write(target: &RedirectTarget) -> Option<&'static str> {
     let path = target.path.literal()?;
     if is_network(path) {
         return Some("sends data over the network");
@@ -70,20 +70,22 @@ fn is_network(path: &str) -> bool {
 }
 
 /// Whether a shell or interpreter runs commands from its standard input.
-fn reads_commands(command: &Simple) -> bool {
+fn reads_commands(command: &SimpleCommand) -> bool {
     let Some(program) = command.program() else {
         return false;
     };
-    let dash = command.operand().is_none() || command.has("-") || command.has_short('s');
-    let inline = command.has_short('c') || command.has_short('e');
-    (wrapper::is_shell(program) || RUNNERS.contains(&program)) && dash && !inline
+    let dash = command.first_operand().is_none()
+        || command.has_argument("-")
+        || command.has_short_flag('s');
+    let inline = command.has_short_flag('c') || command.has_short_flag('e');
+    (wrapper::is_shell(program) || INTERPRETERS.contains(&program)) && dash && !inline
 }
 
 fn runs_download(script: &Script) -> bool {
     let fetches = script.commands.iter().any(|command| {
         command
             .program()
-            .is_some_and(|name| FETCHERS.contains(&name))
+            .is_some_and(|name| DOWNLOADERS.contains(&name))
     });
     fetches
         && script.commands.iter().any(|command| {
@@ -98,16 +100,17 @@ fn runs_download(script: &Script) -> bool {
         })
 }
 
-fn dangerous_command(command: &Simple) -> Option<&'static str> {
+fn dangerous_command(command: &SimpleCommand) -> Option<&'static str> {
     let program = command.program()?.to_ascii_lowercase();
-    let long = |flag: &str| command.has(flag);
-    let recursive = command.has_short('r') || command.has_short('R') || long("--recursive");
+    let long = |flag: &str| command.has_argument(flag);
+    let recursive =
+        command.has_short_flag('r') || command.has_short_flag('R') || long("--recursive");
     match program.as_str() {
-        "rm" if recursive && (command.has_short('f') || long("--force")) => {
+        "rm" if recursive && (command.has_short_flag('f') || long("--force")) => {
             Some("deletes directories recursively without prompting")
         }
         "rm" if recursive => Some("deletes directories recursively"),
-        "rm" if command.arguments().iter().any(is_root) => Some("deletes system files"),
+        "rm" if command.arguments().iter().any(is_system_path) => Some("deletes system files"),
         "find" if long("-delete") => Some("deletes every file it finds"),
         "dd" if !command.arguments().is_empty() => Some("copies raw data over files or disks"),
         "shred" | "wipefs" | "srm" => Some("destroys data permanently"),
@@ -115,25 +118,27 @@ fn dangerous_command(command: &Simple) -> Option<&'static str> {
         name if name == "mkfs" || name.starts_with("mkfs.") || name == "newfs" => {
             Some("formats a disk")
         }
-        "chmod" | "chown" | "chgrp" if recursive && command.arguments().iter().any(is_root) => {
+        "chmod" | "chown" | "chgrp"
+            if recursive && command.arguments().iter().any(is_system_path) =>
+        {
             Some("changes permissions of the whole system")
         }
         "chmod" if long("777") || long("a+rwx") || long("0777") => {
             Some("makes files writable by everyone")
         }
         "chown" | "chgrp" if recursive => Some("changes the owner of a whole directory"),
-        "mv" if command.arguments().iter().any(is_root) => Some("moves system files"),
-        "git" => git(command),
+        "mv" if command.arguments().iter().any(is_system_path) => Some("moves system files"),
+        "git" => dangerous_git(command),
         "shutdown" | "reboot" | "halt" | "poweroff" => Some("stops the machine"),
         "kill" if command.arguments().last().and_then(Word::literal) == Some("-1") => {
             Some("stops every process")
         }
-        "crontab" if command.has_short('r') => Some("deletes all scheduled jobs"),
+        "crontab" if command.has_short_flag('r') => Some("deletes all scheduled jobs"),
         _ => None,
     }
 }
 
-fn git(command: &Simple) -> Option<&'static str> {
+fn dangerous_git(command: &SimpleCommand) -> Option<&'static str> {
     let words: Vec<&str> = command
         .arguments()
         .iter()
@@ -142,13 +147,13 @@ fn git(command: &Simple) -> Option<&'static str> {
     let forced = words
         .iter()
         .any(|word| word.starts_with("--force") || word.starts_with('+') || *word == "--mirror");
-    if words.contains(&"push") && (forced || command.has_short('f')) {
+    if words.contains(&"push") && (forced || command.has_short_flag('f')) {
         return Some("overwrites history on the server");
     }
     if words.contains(&"reset") && words.contains(&"--hard") {
         return Some("discards uncommitted changes");
     }
-    if words.contains(&"clean") && (command.has_short('f') || words.contains(&"--force")) {
+    if words.contains(&"clean") && (command.has_short_flag('f') || words.contains(&"--force")) {
         return Some("deletes untracked files");
     }
     words
@@ -157,10 +162,10 @@ fn git(command: &Simple) -> Option<&'static str> {
 }
 
 /// Whether it is the root, the home directory or a system directory.
-fn is_root(word: &Word) -> bool {
-    let path = word.shown().trim_end_matches(['/', '*']);
+fn is_system_path(word: &Word) -> bool {
+    let path = word.as_written().trim_end_matches(['/', '*']);
     let home = matches!(path, "~" | "$HOME" | "\"$HOME\"" | "${HOME}");
-    (path.is_empty() && word.shown().starts_with('/'))
+    (path.is_empty() && word.as_written().starts_with('/'))
         || home
         || matches!(
             path,

@@ -1,6 +1,6 @@
 //! Interpretations of a command as program, subcommand and options.
 
-use super::{Simple, Word};
+use super::{SimpleCommand, Word};
 
 /// Options of `git` before the subcommand that take the next word as their value. `git` rejects unknown options.
 /// Source: git(1), OPTIONS.
@@ -19,7 +19,7 @@ const GIT_VALUES: &[&str] = &[
 const GIT_COMMANDS: &str = include_str!("git-commands.txt");
 
 /// Programs whose operands are all targets: `make all install`.
-const MANY_TARGETS: &[&str] = &[
+const MULTI_TARGET_PROGRAMS: &[&str] = &[
     "ant", "bmake", "gmake", "gradle", "gradlew", "invoke", "just", "make", "mvn", "mvnw", "ninja",
     "rake",
 ];
@@ -56,7 +56,7 @@ const GROUPS: &[(&str, &[&str])] = &[
 ];
 
 /// Maximum number of candidate positions of the subcommand; each requires a pass over all words.
-const MAX_PLACES: usize = 32;
+const MAX_SUBCOMMAND_POSITIONS: usize = 32;
 
 /// One interpretation of a command.
 #[derive(Debug, Clone)]
@@ -68,7 +68,7 @@ pub(super) struct Invocation {
 
 impl Invocation {
     /// `None` if the program is known only when the shell runs.
-    pub(super) fn of(command: &Simple) -> Option<Self> {
+    pub(super) fn of(command: &SimpleCommand) -> Option<Self> {
         let program = command.program()?.to_ascii_lowercase();
         let arguments = command.arguments().to_vec();
         // git also installs each of its commands as a program.
@@ -85,7 +85,7 @@ impl Invocation {
     }
 
     /// The command itself, and the module that `python -m` runs.
-    pub(super) fn readings(command: &Simple) -> Vec<Self> {
+    pub(super) fn interpretations(command: &SimpleCommand) -> Vec<Self> {
         let Some(first) = Self::of(command) else {
             return Vec::new();
         };
@@ -130,7 +130,7 @@ impl Invocation {
                 _ => found.push(at),
             }
         }
-        (found.len() <= MAX_PLACES).then_some(found)
+        (found.len() <= MAX_SUBCOMMAND_POSITIONS).then_some(found)
     }
 
     fn is_group(&self, word: &str) -> bool {
@@ -140,7 +140,7 @@ impl Invocation {
     }
 
     /// Whether the word at `at` may be an alias for any subcommand.
-    fn is_unclear(&self, at: usize) -> bool {
+    fn may_be_alias(&self, at: usize) -> bool {
         self.program == "git"
             && self.words[at]
                 .literal()
@@ -149,7 +149,7 @@ impl Invocation {
 
     /// Whether the words of a rule can match: its operands in this order with any options between them, and its options
     /// in any position. `open`: further operands may follow.
-    pub(super) fn may_be(&self, rule: &[String], open: bool) -> bool {
+    pub(super) fn may_match(&self, rule: &[String], open: bool) -> bool {
         let (options, operands): (Vec<&String>, Vec<&String>) =
             rule.iter().partition(|word| is_option(word));
         let unknown = self.words.iter().any(|word| word.literal().is_none());
@@ -158,20 +158,21 @@ impl Invocation {
             return false;
         }
         if operands.is_empty() {
-            return open || unknown || self.follows(&[0], &[], false);
+            return open || unknown || self.operands_follow(&[0], &[], false);
         }
-        let starts = if MANY_TARGETS.contains(&self.program.as_str()) {
+        let starts = if MULTI_TARGET_PROGRAMS.contains(&self.program.as_str()) {
             Some((0..self.words.len()).collect())
         } else {
             self.subcommands()
         };
         starts.is_none_or(|starts| {
-            starts.iter().any(|at| self.is_unclear(*at)) || self.follows(&starts, &operands, open)
+            starts.iter().any(|at| self.may_be_alias(*at))
+                || self.operands_follow(&starts, &operands, open)
         })
     }
 
     /// Whether the operands follow from one of these positions. Each option between them may have a value.
-    fn follows(&self, starts: &[usize], operands: &[&String], open: bool) -> bool {
+    fn operands_follow(&self, starts: &[usize], operands: &[&String], open: bool) -> bool {
         let width = operands.len() + 1;
         let mut reached = vec![false; (self.words.len() + 3) * width];
         for at in starts {
@@ -199,7 +200,7 @@ impl Invocation {
                     reached[(at + 1) * width + done] = true;
                     reached[(at + 2) * width + done] |= !word.contains('=');
                 }
-                if !all && self.is_same(operands[done], word) {
+                if !all && self.is_synonym(operands[done], word) {
                     reached[(at + 1) * width + done + 1] = true;
                 }
             }
@@ -207,7 +208,7 @@ impl Invocation {
         false
     }
 
-    fn is_same(&self, operand: &str, word: &str) -> bool {
+    fn is_synonym(&self, operand: &str, word: &str) -> bool {
         operand == word
             || SYNONYMS.iter().any(|(program, words)| {
                 *program == self.program && words.contains(&operand) && words.contains(&word)
@@ -237,9 +238,9 @@ impl Invocation {
     }
 
     /// The command as texts to compare with a pattern: as a whole, and from each candidate subcommand.
-    pub(super) fn texts(&self) -> Vec<String> {
+    pub(super) fn match_texts(&self) -> Vec<String> {
         let join = |words: &[Word]| {
-            let shown = words.iter().map(Word::shown);
+            let shown = words.iter().map(Word::as_written);
             std::iter::once(self.program.as_str())
                 .chain(shown)
                 .collect::<Vec<_>>()

@@ -3,8 +3,8 @@
 //! It builds no syntax tree: commands are added to the [`ScriptBuilder`] as they are found, and every nesting level
 //! passes `ScriptBuilder::enter`.
 
-use super::redirect::Document;
-use super::{Parsed, Sink, Unparsed};
+use super::redirection::HereDocument;
+use super::{ParseResult, ScriptBuilder, UnparsedCommand};
 
 /// Reserved words, recognized where a command begins.
 pub(super) const RESERVED: &[&str] = &[
@@ -13,34 +13,34 @@ pub(super) const RESERVED: &[&str] = &[
 ];
 
 /// Parses a whole text.
-pub(super) fn script(text: &str, sink: &mut Sink) -> Parsed {
+pub(super) fn parse_script(text: &str, sink: &mut ScriptBuilder) -> ParseResult {
     let mut parser = Parser::new(text, sink);
     parser.list(&[])?;
     match parser.peek() {
         None if parser.documents.is_empty() => Ok(()),
-        None => Err(Unparsed::new("a here-document has no body")),
-        Some(c) => Err(Unparsed::at("unexpected", &c.to_string())),
+        None => Err(UnparsedCommand::new("a here-document has no body")),
+        Some(c) => Err(UnparsedCommand::at("unexpected", &c.to_string())),
     }
 }
 
 pub(super) struct Parser<'s> {
     pub text: Vec<char>,
     pub at: usize,
-    pub sink: &'s mut Sink,
+    pub sink: &'s mut ScriptBuilder,
     /// Here-documents whose bodies begin after the next newline.
-    pub documents: Vec<Document>,
+    pub documents: Vec<HereDocument>,
     /// An enclosing text also has pending here-documents.
-    pub waits_outside: bool,
+    pub has_outer_document: bool,
 }
 
 impl<'s> Parser<'s> {
-    pub(super) fn new(text: &str, sink: &'s mut Sink) -> Self {
+    pub(super) fn new(text: &str, sink: &'s mut ScriptBuilder) -> Self {
         Self {
             text: text.chars().collect(),
             at: 0,
             sink,
             documents: Vec::new(),
-            waits_outside: false,
+            has_outer_document: false,
         }
     }
 
@@ -50,16 +50,16 @@ impl<'s> Parser<'s> {
         while self.text[self.at..].starts_with(&['\\', '\n']) {
             self.at += 2;
         }
-        self.raw()
+        self.peek_raw()
     }
 
     /// The next character, including a line continuation.
-    pub(super) fn raw(&self) -> Option<char> {
+    pub(super) fn peek_raw(&self) -> Option<char> {
         self.text.get(self.at).copied()
     }
 
     /// The character after the next one.
-    pub(super) fn second(&mut self) -> Option<char> {
+    pub(super) fn peek_second(&mut self) -> Option<char> {
         self.peek()?;
         let first = self.at;
         self.at += 1;
@@ -68,8 +68,8 @@ impl<'s> Parser<'s> {
         second
     }
 
-    pub(super) fn waits_for_document(&self) -> bool {
-        self.waits_outside || !self.documents.is_empty()
+    pub(super) fn has_pending_document(&self) -> bool {
+        self.has_outer_document || !self.documents.is_empty()
     }
 
     pub(super) fn eat(&mut self, c: char) -> bool {
@@ -78,29 +78,29 @@ impl<'s> Parser<'s> {
         found
     }
 
-    pub(super) fn expect(&mut self, c: char) -> Parsed {
+    pub(super) fn expect(&mut self, c: char) -> ParseResult {
         if self.eat(c) {
             Ok(())
         } else {
-            Err(Unparsed::new(format!("expected `{c}`")))
+            Err(UnparsedCommand::new(format!("expected `{c}`")))
         }
     }
 
     /// Skips blanks and a comment, up to the end of the line.
-    pub(super) fn skip_blanks(&mut self) -> Parsed {
+    pub(super) fn skip_blanks(&mut self) -> ParseResult {
         while matches!(self.peek(), Some(' ' | '\t')) {
             self.at += 1;
         }
         if self.peek() == Some('#') {
-            while let Some(c) = self.raw().filter(|c| *c != '\n') {
-                Self::check_seen(c)?;
+            while let Some(c) = self.peek_raw().filter(|c| *c != '\n') {
+                Self::check_visible(c)?;
                 self.at += 1;
             }
         }
         Ok(())
     }
 
-    pub(super) fn skip_lines(&mut self) -> Parsed {
+    pub(super) fn skip_lines(&mut self) -> ParseResult {
         loop {
             self.skip_blanks()?;
             if self.peek() != Some('\n') {
@@ -111,11 +111,11 @@ impl<'s> Parser<'s> {
     }
 
     /// Parses the commands of `$(…)`, `<(…)` or `>(…)`, after the opening parenthesis or at it.
-    pub(super) fn commands_until_parenthesis(&mut self, via: &str) -> Parsed {
+    pub(super) fn commands_until_parenthesis(&mut self, via: &str) -> ParseResult {
         let waiting = !self.documents.is_empty();
         let documents = std::mem::take(&mut self.documents);
-        let outside = self.waits_outside;
-        self.waits_outside |= waiting;
+        let outside = self.has_outer_document;
+        self.has_outer_document |= waiting;
         let piped = std::mem::replace(&mut self.sink.piped, false);
         self.sink.enter()?;
         self.sink.via.push(via.to_owned());
@@ -123,18 +123,18 @@ impl<'s> Parser<'s> {
         self.sink.via.pop();
         self.sink.leave();
         if !self.documents.is_empty() {
-            return Err(Unparsed::new("a here-document has no body"));
+            return Err(UnparsedCommand::new("a here-document has no body"));
         }
         self.expect(')')?;
         self.documents = documents;
-        self.waits_outside = outside;
+        self.has_outer_document = outside;
         self.sink.piped = piped;
         Ok(())
     }
 
     /// Parses commands up to one of the `ends`, a closing parenthesis, `;;` or the end of the text. Returns their
     /// number.
-    pub(super) fn list(&mut self, ends: &[&str]) -> Parsed<usize> {
+    pub(super) fn list(&mut self, ends: &[&str]) -> ParseResult<usize> {
         let mut count = 0;
         loop {
             self.skip_lines()?;
@@ -147,7 +147,7 @@ impl<'s> Parser<'s> {
             count += 1;
             self.skip_blanks()?;
             match self.peek() {
-                Some(';') if matches!(self.second(), Some(';' | '&')) => return Ok(count),
+                Some(';') if matches!(self.peek_second(), Some(';' | '&')) => return Ok(count),
                 Some(';' | '&') => self.at += 1,
                 Some('\n') => {}
                 _ => return Ok(count),
@@ -156,19 +156,19 @@ impl<'s> Parser<'s> {
     }
 
     /// Parses a non-empty list and the reserved word after it.
-    pub(super) fn list_then(&mut self, end: &str) -> Parsed {
+    pub(super) fn list_then(&mut self, end: &str) -> ParseResult {
         let count = self.list(&[end])?;
         if count == 0 {
-            return Err(Unparsed::new(format!("no command before `{end}`")));
+            return Err(UnparsedCommand::new(format!("no command before `{end}`")));
         }
         self.expect_keyword(end)
     }
 
-    pub(super) fn and_or(&mut self) -> Parsed {
+    pub(super) fn and_or(&mut self) -> ParseResult {
         loop {
             self.pipeline()?;
             self.skip_blanks()?;
-            match (self.peek(), self.second()) {
+            match (self.peek(), self.peek_second()) {
                 (Some('&'), Some('&')) | (Some('|'), Some('|')) => {
                     self.at += 1;
                     self.peek();
@@ -180,7 +180,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    pub(super) fn pipeline(&mut self) -> Parsed {
+    pub(super) fn pipeline(&mut self) -> ParseResult {
         self.skip_blanks()?;
         while self.keyword() == Some("!") {
             self.expect_keyword("!")?;
@@ -190,7 +190,7 @@ impl<'s> Parser<'s> {
         loop {
             self.command()?;
             self.skip_blanks()?;
-            if self.peek() != Some('|') || self.second() == Some('|') {
+            if self.peek() != Some('|') || self.peek_second() == Some('|') {
                 break;
             }
             self.at += 1;
@@ -202,32 +202,35 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    pub(super) fn command(&mut self) -> Parsed {
+    pub(super) fn command(&mut self) -> ParseResult {
         self.skip_blanks()?;
         if self.peek() == Some('(') {
-            if self.second() == Some('(') {
-                return Err(Unparsed::new(
+            if self.peek_second() == Some('(') {
+                return Err(UnparsedCommand::new(
                     "`((` is arithmetic in one shell and a group in another",
                 ));
             }
             self.at += 1;
-            self.deeper(|parser| {
+            self.with_depth(|parser| {
                 if parser.list(&[])? == 0 {
-                    return Err(Unparsed::new("an empty group"));
+                    return Err(UnparsedCommand::new("an empty group"));
                 }
                 parser.expect(')')
             })?;
             return self.redirections();
         }
         let Some(keyword) = self.keyword() else {
-            return self.simple();
+            return self.simple_command();
         };
         self.expect_keyword(keyword)?;
-        self.deeper(|parser| parser.compound(keyword))?;
+        self.with_depth(|parser| parser.compound(keyword))?;
         self.redirections()
     }
 
-    pub(super) fn deeper(&mut self, read: impl FnOnce(&mut Self) -> Parsed) -> Parsed {
+    pub(super) fn with_depth(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> ParseResult,
+    ) -> ParseResult {
         self.sink.enter()?;
         read(self)?;
         self.sink.leave();
@@ -256,9 +259,9 @@ impl<'s> Parser<'s> {
             .find(|reserved| delimited && reserved.chars().eq(word.iter().copied()))
     }
 
-    pub(super) fn expect_keyword(&mut self, keyword: &str) -> Parsed {
+    pub(super) fn expect_keyword(&mut self, keyword: &str) -> ParseResult {
         if self.keyword() != Some(keyword) {
-            return Err(Unparsed::new(format!("expected `{keyword}`")));
+            return Err(UnparsedCommand::new(format!("expected `{keyword}`")));
         }
         self.at += keyword.len();
         Ok(())

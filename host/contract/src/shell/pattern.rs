@@ -1,12 +1,12 @@
 //! Command patterns of rules such as `Bash(git *)`.
 
 use super::invocation::Invocation;
-use super::{Simple, risky_options};
+use super::{SimpleCommand, risky_options::find_risky_options};
 use crate::text;
 use crate::variables::is_inert_name;
 
 /// System directories for programs: `/usr/bin/git` matches `git`, `./git` does not.
-const SYSTEM: &[&str] = &[
+const SYSTEM_DIRS: &[&str] = &[
     "/bin/",
     "/usr/bin/",
     "/usr/local/bin/",
@@ -15,23 +15,23 @@ const SYSTEM: &[&str] = &[
 ];
 
 /// Whether none of these variables changes what a command does.
-pub(super) fn are_harmless(assignments: &[String]) -> bool {
+pub(super) fn are_inert(assignments: &[String]) -> bool {
     assignments.iter().all(|name| is_inert_name(name))
 }
 
 /// Placeholder for an unknown word. No pattern can contain it, so only a `*` matches it.
-const UNKNOWN: &str = "\0";
+const UNKNOWN_WORD: &str = "\0";
 
 /// A compiled command pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pattern {
+pub struct CommandPattern {
     /// The words of the pattern; a `*` in a word stands for any text, including blanks.
     words: Vec<String>,
     /// More words may follow.
     open: bool,
 }
 
-impl Pattern {
+impl CommandPattern {
     /// Parses `git *`, `git:*`, `npm run test` or `*`.
     pub fn parse(pattern: &str) -> Result<Self, String> {
         let pattern = pattern.trim();
@@ -40,10 +40,10 @@ impl Pattern {
                 "an empty command pattern matches nothing; write `*` for every command".to_owned(),
             );
         }
-        if pattern.len() > 1024 || pattern.chars().any(text::is_hostile) {
+        if pattern.len() > 1024 || pattern.chars().any(text::needs_escape) {
             return Err(format!(
                 "the command pattern `{}` is too long or contains control characters",
-                text::inline(pattern, 60)
+                text::escape_line(pattern, 60)
             ));
         }
         let (body, open) = match pattern.strip_suffix(":*") {
@@ -54,11 +54,11 @@ impl Pattern {
                 None => (pattern, false),
             },
         };
-        let words = split(body)?;
+        let words = split_pattern(body)?;
         if words.is_empty() && pattern != "*" {
             return Err(format!(
                 "the command pattern `{}` names no program",
-                text::inline(pattern, 60)
+                text::escape_line(pattern, 60)
             ));
         }
         Ok(Self { words, open })
@@ -67,16 +67,16 @@ impl Pattern {
     /// Whether an **allow** rule covers the command: every fixed word is known, the program is the named one, no
     /// variable is set that could change what it does, and each option that runs programs or writes files is written in
     /// the pattern.
-    pub fn matches(&self, command: &Simple) -> bool {
+    pub fn matches(&self, command: &SimpleCommand) -> bool {
         self.covers_words(command)
             && (self.words.is_empty()
-                || risky_options(command)
+                || find_risky_options(command)
                     .iter()
-                    .all(|one| self.spells(&one.option)))
+                    .all(|one| self.names_option(&one.option)))
     }
 
     /// Whether a word of the pattern contains the option, not only a wildcard.
-    fn spells(&self, option: &str) -> bool {
+    fn names_option(&self, option: &str) -> bool {
         self.words.iter().any(|word| {
             let bare = base_name(word);
             word == option
@@ -89,7 +89,7 @@ impl Pattern {
     }
 
     /// The program and subcommand of the pattern, if a wildcard follows.
-    pub fn wildcard_of(&self) -> Option<(&str, Option<&str>)> {
+    pub fn wildcard_command(&self) -> Option<(&str, Option<&str>)> {
         let is_plain = |word: &&String| !word.contains('*') && !word.starts_with('-');
         let program = self.words.first().filter(is_plain)?;
         let wild = self.open || self.words.iter().any(|word| word.contains('*'));
@@ -97,8 +97,8 @@ impl Pattern {
         wild.then_some((program.rsplit('/').next().unwrap_or(program), subcommand))
     }
 
-    fn covers_words(&self, command: &Simple) -> bool {
-        if !are_harmless(&command.assignments) {
+    fn covers_words(&self, command: &SimpleCommand) -> bool {
+        if !are_inert(&command.assignments) {
             return false;
         }
         let Some(first) = command.words.first() else {
@@ -107,7 +107,7 @@ impl Pattern {
         let Some(first) = first.literal() else {
             return self.words.is_empty();
         };
-        let base = SYSTEM
+        let base = SYSTEM_DIRS
             .iter()
             .find_map(|directory| first.strip_prefix(directory))
             .filter(|base| !base.contains('/'));
@@ -115,7 +115,7 @@ impl Pattern {
             let rest = command
                 .arguments()
                 .iter()
-                .map(|word| word.literal().unwrap_or(UNKNOWN));
+                .map(|word| word.literal().unwrap_or(UNKNOWN_WORD));
             self.covers(&std::iter::once(program).chain(rest).collect::<Vec<_>>())
         })
     }
@@ -123,19 +123,22 @@ impl Pattern {
     /// Whether an **ask or deny** rule covers the command: program and subcommand are found past any options, and
     /// options in any position. An unknown word may expand to any number of words. Programs are compared without
     /// directory, ignoring case.
-    pub fn could_match(&self, command: &Simple) -> bool {
+    pub fn may_match(&self, command: &SimpleCommand) -> bool {
         if command.program().is_none() {
             return !command.words.is_empty() || self.words.is_empty();
         }
         let Some(first) = self.words.first() else {
             return true;
         };
-        let readings = Invocation::readings(command);
+        let readings = Invocation::interpretations(command);
         if self.words.iter().any(|word| word.contains('*')) {
-            let unknown = command.has_dynamic();
+            let unknown = command.has_unknown_word();
             return readings.iter().any(|reading| {
                 unknown && (first.contains('*') || base_name(first) == reading.program)
-                    || reading.texts().iter().any(|text| self.covers_text(text))
+                    || reading
+                        .match_texts()
+                        .iter()
+                        .any(|text| self.covers_text(text))
             });
         }
         let program = base_name(first);
@@ -145,14 +148,14 @@ impl Pattern {
         };
         readings
             .iter()
-            .any(|reading| reading.program == program && reading.may_be(&rule, self.open))
+            .any(|reading| reading.program == program && reading.may_match(&rule, self.open))
     }
 
     fn covers_text(&self, text: &str) -> bool {
         let mut words = self.words.clone();
         words[0] = base_name(&words[0]);
         let pattern = words.join(" ");
-        glob(&pattern, text) || self.open && glob(&format!("{pattern} *"), text)
+        glob_matches(&pattern, text) || self.open && glob_matches(&format!("{pattern} *"), text)
     }
 
     fn covers(&self, words: &[&str]) -> bool {
@@ -161,7 +164,8 @@ impl Pattern {
             return !words[0].contains(char::is_whitespace) && {
                 let text = words.join(" ");
                 let pattern = self.words.join(" ");
-                glob(&pattern, &text) || self.open && glob(&format!("{pattern} *"), &text)
+                glob_matches(&pattern, &text)
+                    || self.open && glob_matches(&format!("{pattern} *"), &text)
             };
         }
         let length = self.words.len();
@@ -183,7 +187,7 @@ fn base_name(program: &str) -> String {
 }
 
 /// Splits a pattern into words and removes quotes, which users copy from commands.
-fn split(body: &str) -> Result<Vec<String>, String> {
+fn split_pattern(body: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
@@ -201,7 +205,7 @@ fn split(body: &str) -> Result<Vec<String>, String> {
     if quote.is_some() {
         return Err(format!(
             "a quote in the command pattern `{}` is never closed",
-            text::inline(body, 60)
+            text::escape_line(body, 60)
         ));
     }
     words.extend(word);
@@ -209,7 +213,7 @@ fn split(body: &str) -> Result<Vec<String>, String> {
 }
 
 /// Matches a pattern with `*` for any text. The work is bounded by the product of the lengths.
-fn glob(pattern: &str, text: &str) -> bool {
+fn glob_matches(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut t, mut star) = (0, 0, None);
     while t < text.len() {

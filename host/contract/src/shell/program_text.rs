@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// Whether the script has no call of `system`, pipe, redirection, `getline` or `@load`. Source: gawk(1).
-pub(super) fn is_plain_awk(text: &str) -> bool {
+pub(super) fn is_harmless_awk(text: &str) -> bool {
     let joined = text.replace("||", "");
     !joined.contains(['|', '>', '@'])
         && !["system", "getline", "close", "fflush"]
@@ -15,7 +15,7 @@ pub(super) fn is_plain_awk(text: &str) -> bool {
 
 /// Whether the script only selects, substitutes and prints. It may not contain the commands `e`, `w`, `W`, `r`, `R` or
 /// the flags `e` and `w` of `s`. Source: sed(1), COMMAND SYNOPSIS.
-pub(super) fn is_plain_sed(text: &str) -> bool {
+pub(super) fn is_harmless_sed(text: &str) -> bool {
     static SCRIPT: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(&sed_pattern()).ok());
     SCRIPT.as_ref().is_some_and(|script| script.is_match(text))
 }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_texts_that_read_and_print_are_plain() {
+    fn only_reading_and_printing_scripts_are_harmless() {
         for (text, plain) in [
             ("1p", true),
             ("10,20p", true),
@@ -72,7 +72,7 @@ mod tests {
             ("s\na\nb\ne", false),
             ("a text\ne id", false),
         ] {
-            assert_eq!(is_plain_sed(text), plain, "{text}");
+            assert_eq!(is_harmless_sed(text), plain, "{text}");
         }
         for (text, plain) in [
             ("{print $1}", true),
@@ -83,7 +83,7 @@ mod tests {
             ("\"id\" | getline x", false),
             ("@load \"x\"", false),
         ] {
-            assert_eq!(is_plain_awk(text), plain, "{text}");
+            assert_eq!(is_harmless_awk(text), plain, "{text}");
         }
     }
 }

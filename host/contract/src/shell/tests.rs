@@ -1,12 +1,12 @@
 //! Test fixtures for the shell parser: command lines and their parse results as text.
 
 mod bounds;
+mod classification;
 mod differential;
 mod evasion;
-mod judge;
 mod nested;
 mod options;
-mod read;
+mod parsing;
 mod rules;
 
 use super::*;
@@ -51,7 +51,7 @@ fn show(line: &str) -> String {
     parts.join(" | ")
 }
 
-fn show_command(command: &Simple) -> String {
+fn show_command(command: &SimpleCommand) -> String {
     let mut out = String::new();
     if !command.via.is_empty() {
         let _ = write!(out, "({}) ", command.via.join(" "));

@@ -1,11 +1,11 @@
 //! Parser of words: quotes, expansions and the commands inside them.
 
 use super::parser::Parser;
-use super::{Parsed, Unparsed, Word, parser};
+use super::{ParseResult, UnparsedCommand, Word, parser};
 use crate::text;
 
 /// A word during parsing.
-pub(super) struct Piece {
+pub(super) struct WordBuilder {
     pub text: String,
     /// Length in bytes of the prefix of `text` that was written without quotes or expansions.
     pub plain: usize,
@@ -16,7 +16,7 @@ pub(super) struct Piece {
     start: usize,
 }
 
-impl Piece {
+impl WordBuilder {
     fn new(start: usize) -> Self {
         Self {
             text: String::new(),
@@ -61,34 +61,36 @@ impl Piece {
 }
 
 /// Whether a character is invisible, or looks like a blank at which the shell does not split.
-fn is_unseen(c: char) -> bool {
+fn is_invisible(c: char) -> bool {
     (c.is_whitespace() && !matches!(c, ' ' | '\t' | '\n'))
-        || text::is_hostile(c) && !matches!(c, '\t' | '\n')
+        || text::needs_escape(c) && !matches!(c, '\t' | '\n')
         || matches!(c, '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{2800}' | '\u{3164}'
             | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{e0100}'..='\u{e01ef}')
 }
 
 impl Parser<'_> {
     /// Parses one word; `None` if something else begins here.
-    pub(super) fn word(&mut self) -> Parsed<Option<(Word, Piece)>> {
+    pub(super) fn word(&mut self) -> ParseResult<Option<(Word, WordBuilder)>> {
         // `peek` skips line continuations, which are not part of a word.
         self.peek();
-        let mut piece = Piece::new(self.at);
-        if self.substitution_of_process()? {
+        let mut piece = WordBuilder::new(self.at);
+        if self.process_substitution()? {
             piece.dynamic = true;
         } else {
             while let Some(c) = self.peek() {
                 match c {
-                    '<' | '>' if self.second() == Some('(') && self.at > piece.start => {
-                        return Err(Unparsed::new("a process substitution is joined to a word"));
+                    '<' | '>' if self.peek_second() == Some('(') && self.at > piece.start => {
+                        return Err(UnparsedCommand::new(
+                            "a process substitution is joined to a word",
+                        ));
                     }
                     ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>' => break,
                     '\\' => {
                         self.at += 1;
                         let escaped = self
-                            .raw()
-                            .ok_or_else(|| Unparsed::new("it ends in a backslash"))?;
-                        Self::check_seen(escaped)?;
+                            .peek_raw()
+                            .ok_or_else(|| UnparsedCommand::new("it ends in a backslash"))?;
+                        Self::check_visible(escaped)?;
                         piece.push_quoted(escaped);
                         self.at += 1;
                     }
@@ -97,7 +99,7 @@ impl Parser<'_> {
                     '$' => self.dollar(&mut piece, false)?,
                     '`' => self.backquoted(&mut piece, false)?,
                     c => {
-                        Self::check_seen(c)?;
+                        Self::check_visible(c)?;
                         piece.push_plain(c);
                         self.at += 1;
                     }
@@ -124,9 +126,9 @@ impl Parser<'_> {
         Ok(Some((word, piece)))
     }
 
-    pub(super) fn check_seen(c: char) -> Parsed {
-        if is_unseen(c) {
-            return Err(Unparsed::new(format!(
+    pub(super) fn check_visible(c: char) -> ParseResult {
+        if is_invisible(c) {
+            return Err(UnparsedCommand::new(format!(
                 "an invisible or misleading character \\u{{{:x}}} outside quotes",
                 c as u32
             )));
@@ -135,22 +137,22 @@ impl Parser<'_> {
     }
 
     /// Rejects a quoted newline before a pending here-document body, because shells differ.
-    fn check_quoted(&self, c: char) -> Parsed {
-        if c == '\n' && self.waits_for_document() {
-            return Err(Unparsed::new(
+    fn check_quoted(&self, c: char) -> ParseResult {
+        if c == '\n' && self.has_pending_document() {
+            return Err(UnparsedCommand::new(
                 "a quoted newline precedes a here-document's body",
             ));
         }
         Ok(())
     }
 
-    fn single_quoted(&mut self, piece: &mut Piece) -> Parsed {
+    fn single_quoted(&mut self, piece: &mut WordBuilder) -> ParseResult {
         self.at += 1;
         piece.open = false;
         loop {
             let c = self
-                .raw()
-                .ok_or_else(|| Unparsed::new("a single quote is never closed"))?;
+                .peek_raw()
+                .ok_or_else(|| UnparsedCommand::new("a single quote is never closed"))?;
             self.at += 1;
             if c == '\'' {
                 return Ok(());
@@ -160,13 +162,13 @@ impl Parser<'_> {
         }
     }
 
-    fn double_quoted(&mut self, piece: &mut Piece) -> Parsed {
+    fn double_quoted(&mut self, piece: &mut WordBuilder) -> ParseResult {
         self.at += 1;
         piece.open = false;
         loop {
             match self
                 .peek()
-                .ok_or_else(|| Unparsed::new("a double quote is never closed"))?
+                .ok_or_else(|| UnparsedCommand::new("a double quote is never closed"))?
             {
                 '"' => {
                     self.at += 1;
@@ -176,7 +178,7 @@ impl Parser<'_> {
                 '`' => self.backquoted(piece, true)?,
                 '\\' => {
                     self.at += 1;
-                    match self.raw() {
+                    match self.peek_raw() {
                         Some(c @ ('$' | '`' | '"' | '\\')) => {
                             piece.push_quoted(c);
                             self.at += 1;
@@ -194,7 +196,7 @@ impl Parser<'_> {
     }
 
     /// Parses an expansion that starts with `$`.
-    fn dollar(&mut self, piece: &mut Piece, quoted: bool) -> Parsed {
+    fn dollar(&mut self, piece: &mut WordBuilder, quoted: bool) -> ParseResult {
         piece.open = false;
         self.at += 1;
         match self.peek() {
@@ -215,7 +217,7 @@ impl Parser<'_> {
                 self.sink.leave();
                 Ok(())
             }
-            Some('[') => Err(Unparsed::new(
+            Some('[') => Err(UnparsedCommand::new(
                 "`$[` is arithmetic in one shell and text in another",
             )),
             Some('\'') if !quoted => self.ansi_quoted(piece),
@@ -254,12 +256,12 @@ impl Parser<'_> {
     }
 
     /// Parses `$'…'`. A POSIX `sh` sees a `$` and single quotes, so both must end at the same position.
-    fn ansi_quoted(&mut self, piece: &mut Piece) -> Parsed {
+    fn ansi_quoted(&mut self, piece: &mut WordBuilder) -> ParseResult {
         let start = self.at;
         self.single_quoted(piece)?;
         let body = &self.text[start + 1..self.at - 1];
         if body.ends_with(&['\\']) {
-            return Err(Unparsed::new(
+            return Err(UnparsedCommand::new(
                 "`$'…\\'` ends in different places in different shells",
             ));
         }
@@ -268,9 +270,9 @@ impl Parser<'_> {
     }
 
     /// Parses the rest of `${…}`.
-    fn braced(&mut self, quoted: bool) -> Parsed {
-        let refused = || Unparsed::new("an expansion `${…}` that could evaluate text");
-        let length = self.peek() == Some('#') && self.second() != Some('}');
+    fn braced(&mut self, quoted: bool) -> ParseResult {
+        let refused = || UnparsedCommand::new("an expansion `${…}` that could evaluate text");
+        let length = self.peek() == Some('#') && self.peek_second() != Some('}');
         if length {
             self.at += 1;
         }
@@ -289,15 +291,15 @@ impl Parser<'_> {
             _ if length => return Err(refused()),
             // `:1:2`, `[…]` and `@P` are rejected: they evaluate arithmetic or prompts, in which a value may run
             // commands.
-            Some(':') if matches!(self.second(), Some('-' | '=' | '?' | '+')) => self.at += 2,
+            Some(':') if matches!(self.peek_second(), Some('-' | '=' | '?' | '+')) => self.at += 2,
             Some('-' | '=' | '?' | '+' | '#' | '%' | '/' | '^' | ',') => self.at += 1,
             _ => return Err(refused()),
         }
-        let mut piece = Piece::new(self.at);
+        let mut piece = WordBuilder::new(self.at);
         loop {
             match self
                 .peek()
-                .ok_or_else(|| Unparsed::new("`${` is never closed"))?
+                .ok_or_else(|| UnparsedCommand::new("`${` is never closed"))?
             {
                 '}' => {
                     self.at += 1;
@@ -305,15 +307,17 @@ impl Parser<'_> {
                 }
                 '\\' => {
                     self.at += 1;
-                    self.raw()
-                        .ok_or_else(|| Unparsed::new("it ends in a backslash"))?;
+                    self.peek_raw()
+                        .ok_or_else(|| UnparsedCommand::new("it ends in a backslash"))?;
                     self.at += 1;
                 }
                 // Whether these quote inside `"${…}"` depends on the shell and on the operator.
-                '\'' | '"' if quoted => return Err(Unparsed::new("quotes inside `\"${…}\"`")),
-                '{' => return Err(Unparsed::new("a brace inside `${…}`")),
-                '<' | '>' if self.second() == Some('(') => {
-                    return Err(Unparsed::new("a process substitution inside `${…}`"));
+                '\'' | '"' if quoted => {
+                    return Err(UnparsedCommand::new("quotes inside `\"${…}\"`"));
+                }
+                '{' => return Err(UnparsedCommand::new("a brace inside `${…}`")),
+                '<' | '>' if self.peek_second() == Some('(') => {
+                    return Err(UnparsedCommand::new("a process substitution inside `${…}`"));
                 }
                 '\'' => self.single_quoted(&mut piece)?,
                 '"' => self.double_quoted(&mut piece)?,
@@ -322,7 +326,7 @@ impl Parser<'_> {
                 c => {
                     self.check_quoted(c)?;
                     if !quoted {
-                        Self::check_seen(c)?;
+                        Self::check_visible(c)?;
                     }
                     self.at += 1;
                 }
@@ -332,17 +336,17 @@ impl Parser<'_> {
 
     /// Parses `$((…))` of numbers. Names are rejected: a shell evaluates the value of the variable, and a value such as
     /// `a[$(rm x)]` runs a command.
-    fn arithmetic(&mut self) -> Parsed {
+    fn arithmetic(&mut self) -> ParseResult {
         self.at += 1;
         let mut open = 0_usize;
         loop {
             match self
                 .peek()
-                .ok_or_else(|| Unparsed::new("`$((` is never closed"))?
+                .ok_or_else(|| UnparsedCommand::new("`$((` is never closed"))?
             {
                 '(' => open += 1,
                 ')' if open > 0 => open -= 1,
-                ')' if self.second() == Some(')') => {
+                ')' if self.peek_second() == Some(')') => {
                     self.at += 2;
                     return Ok(());
                 }
@@ -366,7 +370,9 @@ impl Parser<'_> {
                 | ':'
                 | ',' => {}
                 _ => {
-                    return Err(Unparsed::new("arithmetic on variables can run commands"));
+                    return Err(UnparsedCommand::new(
+                        "arithmetic on variables can run commands",
+                    ));
                 }
             }
             self.at += 1;
@@ -374,20 +380,20 @@ impl Parser<'_> {
     }
 
     /// Parses `` `…` ``, which ends at the first unescaped backquote, whatever quotes surround it.
-    fn backquoted(&mut self, piece: &mut Piece, quoted: bool) -> Parsed {
+    fn backquoted(&mut self, piece: &mut WordBuilder, quoted: bool) -> ParseResult {
         piece.open = false;
         piece.dynamic = true;
         self.at += 1;
         let mut inner = String::new();
         loop {
             let c = self
-                .raw()
-                .ok_or_else(|| Unparsed::new("a backquote is never closed"))?;
+                .peek_raw()
+                .ok_or_else(|| UnparsedCommand::new("a backquote is never closed"))?;
             self.at += 1;
-            match (c, self.raw()) {
+            match (c, self.peek_raw()) {
                 ('`', _) => break,
                 ('\\', Some('"')) if quoted => {
-                    return Err(Unparsed::new(
+                    return Err(UnparsedCommand::new(
                         "an escaped quote inside backquotes inside quotes",
                     ));
                 }
@@ -401,17 +407,18 @@ impl Parser<'_> {
                 }
             }
         }
-        self.sink.inside("`…`", |sink| parser::script(&inner, sink))
+        self.sink
+            .with_context("`…`", |sink| parser::parse_script(&inner, sink))
     }
 
     /// Parses `<(…)` or `>(…)`; `false` if neither begins here.
-    fn substitution_of_process(&mut self) -> Parsed<bool> {
+    fn process_substitution(&mut self) -> ParseResult<bool> {
         let via = match self.peek() {
             Some('<') => "<(…)",
             Some('>') => ">(…)",
             _ => return Ok(false),
         };
-        if self.second() != Some('(') {
+        if self.peek_second() != Some('(') {
             return Ok(false);
         }
         self.at += 2;
@@ -420,14 +427,16 @@ impl Parser<'_> {
             .peek()
             .is_some_and(|c| !matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | ')'))
         {
-            return Err(Unparsed::new("a process substitution is joined to a word"));
+            return Err(UnparsedCommand::new(
+                "a process substitution is joined to a word",
+            ));
         }
         Ok(true)
     }
 
     /// Parses the body of a here-document with an unquoted delimiter. Returns whether it contains expansions.
-    pub(super) fn document(&mut self) -> Parsed<bool> {
-        let mut piece = Piece::new(self.at);
+    pub(super) fn here_document_expansions(&mut self) -> ParseResult<bool> {
+        let mut piece = WordBuilder::new(self.at);
         while let Some(c) = self.peek() {
             match c {
                 '\\' => {

@@ -1,8 +1,8 @@
 //! Wrapper programs such as `sudo`, `xargs` and `bash -c`: finds the commands that they run.
 
 use super::parser::{RESERVED, is_name};
-use super::shape::{PLAIN, Shape, shape, skip_options};
-use super::{Parsed, Simple, Sink, Unparsed, Word};
+use super::wrapper_options::{OptionSyntax, PLAIN, option_syntax, skip_options};
+use super::{ParseResult, ScriptBuilder, SimpleCommand, UnparsedCommand, Word};
 
 /// Shells whose language this module parses.
 const SHELLS: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "rbash"];
@@ -49,81 +49,92 @@ const OPAQUE: &[&str] = &[
 ];
 
 /// Builtins that evaluate an index such as `a[$(rm x)]` in a variable name, even if quoted.
-const NAMES: &[&str] = &["getopts", "mapfile", "read", "readarray", "unset"];
-const NAMES_AFTER_FLAG: &[(&str, char)] = &[
+const NAME_BUILTINS: &[&str] = &["getopts", "mapfile", "read", "readarray", "unset"];
+const NAME_FLAG_BUILTINS: &[(&str, char)] = &[
     ("[", 'v'),
     ("[[", 'v'),
     ("test", 'v'),
     ("printf", 'v'),
     ("wait", 'p'),
 ];
-const DECLARES: &[&str] = &["declare", "export", "local", "readonly", "typeset"];
+const DECLARATION_BUILTINS: &[&str] = &["declare", "export", "local", "readonly", "typeset"];
 
 pub(super) fn is_shell(program: &str) -> bool {
     SHELLS.contains(&program)
 }
 
 pub(super) fn is_wrapper(program: &str) -> bool {
-    shape(program).is_some() || is_shell(program) || OPAQUE.contains(&program) || program == "eval"
+    option_syntax(program).is_some()
+        || is_shell(program)
+        || OPAQUE.contains(&program)
+        || program == "eval"
 }
 
 /// Adds the commands that `simple`, at `index`, runs. Returns `true` if it executes commands from its input.
-pub(super) fn unwrap(simple: &Simple, index: usize, sink: &mut Sink) -> Parsed<bool> {
+pub(super) fn add_wrapped(
+    simple: &SimpleCommand,
+    index: usize,
+    sink: &mut ScriptBuilder,
+) -> ParseResult<bool> {
     let Some(program) = simple.program() else {
         return Ok(false);
     };
     if OPAQUE.contains(&program) && !simple.arguments().is_empty() {
-        return Err(Unparsed::at("it is not known what is run by", program));
+        return Err(UnparsedCommand::at(
+            "it is not known what is run by",
+            program,
+        ));
     }
-    if evaluates(simple, program) {
-        return Err(Unparsed::at("an index is evaluated by", program));
+    if may_evaluate_index(simple, program) {
+        return Err(UnparsedCommand::at("an index is evaluated by", program));
     }
     match program {
-        "alias" | "let" | "enable" => Err(Unparsed::at(
+        "alias" | "let" | "enable" => Err(UnparsedCommand::at(
             "later commands may change their meaning after",
             program,
         )),
-        "hash" if !simple.arguments().is_empty() => Err(Unparsed::at(
+        "hash" if !simple.arguments().is_empty() => Err(UnparsedCommand::at(
             "later commands may change their meaning after",
             program,
         )),
-        "mapfile" | "readarray" if simple.has_short('C') => {
-            Err(Unparsed::at("it is not known what is run by", program))
-        }
-        "[[" if compares_variables(simple) => {
-            Err(Unparsed::new("arithmetic on variables can run commands"))
-        }
-        "." | "source" if simple.has_dynamic() || reads_stream(simple) => Err(Unparsed::at(
-            "what it runs is not known in advance:",
+        "mapfile" | "readarray" if simple.has_short_flag('C') => Err(UnparsedCommand::at(
+            "it is not known what is run by",
             program,
         )),
+        "[[" if has_variable_arithmetic(simple) => Err(UnparsedCommand::new(
+            "arithmetic on variables can run commands",
+        )),
+        "." | "source" if simple.has_unknown_word() || reads_stream(simple) => Err(
+            UnparsedCommand::at("what it runs is not known in advance:", program),
+        ),
         "eval" => {
             let text = literal_text(simple.arguments(), program)?;
-            sink.nested(&text, "eval").map(|()| false)
+            sink.parse_nested(&text, "eval").map(|()| false)
         }
         "trap" => trap(simple, sink).map(|()| false),
         "find" => find(simple, index, sink),
         "watch" => watch(simple, sink),
-        shell if is_shell(shell) => run_shell(simple, shell, sink),
-        other => match shape(other) {
-            Some(shape) => run_wrapped(simple, other, &shape, index, sink),
+        shell if is_shell(shell) => add_shell_script(simple, shell, sink),
+        other => match option_syntax(other) {
+            Some(shape) => add_wrapped_command(simple, other, &shape, index, sink),
             None => Ok(false),
         },
     }
 }
 
 /// Whether a builtin could run a command that is contained in a variable name.
-fn evaluates(simple: &Simple, program: &str) -> bool {
-    let flagged = NAMES_AFTER_FLAG.iter().find(|(name, _)| *name == program);
-    let declares = DECLARES.contains(&program);
-    if !declares && flagged.is_none() && !NAMES.contains(&program) {
+fn may_evaluate_index(simple: &SimpleCommand, program: &str) -> bool {
+    let flagged = NAME_FLAG_BUILTINS.iter().find(|(name, _)| *name == program);
+    let declares = DECLARATION_BUILTINS.contains(&program);
+    if !declares && flagged.is_none() && !NAME_BUILTINS.contains(&program) {
         return false;
     }
     // An integer variable evaluates every value assigned later, and a nameref refers to another name.
-    if declares && (simple.has_short('i') || simple.has_short('n') && program != "export") {
+    if declares && (simple.has_short_flag('i') || simple.has_short_flag('n') && program != "export")
+    {
         return true;
     }
-    let names = declares || flagged.is_none_or(|(_, flag)| simple.has_short(*flag));
+    let names = declares || flagged.is_none_or(|(_, flag)| simple.has_short_flag(*flag));
     simple.arguments().iter().any(|word| match word {
         Word::Literal(text) => text.contains('[') && (text.contains("$(") || text.contains('`')),
         Word::Dynamic(text) if declares => !text
@@ -135,17 +146,17 @@ fn evaluates(simple: &Simple, program: &str) -> bool {
 }
 
 /// Joins words, all of which must be literal.
-fn literal_text(words: &[Word], program: &str) -> Parsed<String> {
+fn literal_text(words: &[Word], program: &str) -> ParseResult<String> {
     let words: Option<Vec<&str>> = words.iter().map(Word::literal).collect();
     words
         .map(|words| words.join(" "))
-        .ok_or_else(|| Unparsed::at("what it runs is not known in advance:", program))
+        .ok_or_else(|| UnparsedCommand::at("what it runs is not known in advance:", program))
 }
 
-fn compares_variables(simple: &Simple) -> bool {
+fn has_variable_arithmetic(simple: &SimpleCommand) -> bool {
     let compares = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v"]
         .iter()
-        .any(|operator| simple.has(operator));
+        .any(|operator| simple.has_argument(operator));
     compares
         && simple.arguments().iter().any(|word| match word.literal() {
             Some(text) => {
@@ -159,67 +170,67 @@ fn compares_variables(simple: &Simple) -> bool {
 }
 
 /// Adds words found in `via` as a command.
-fn run(
+fn add_inner_command(
     words: Vec<Word>,
     via: &str,
     assignments: Vec<String>,
     index: usize,
-    sink: &mut Sink,
-) -> Parsed<bool> {
+    sink: &mut ScriptBuilder,
+) -> ParseResult<bool> {
     if words.is_empty() {
         return Ok(false);
     }
     match words[0].literal() {
         None => {
-            return Err(Unparsed::at(
+            return Err(UnparsedCommand::at(
                 "the program it runs is not known in advance:",
                 via,
             ));
         }
         // `time ! rm`
         Some(word) if RESERVED.contains(&word) => {
-            return Err(Unparsed::at("a command named", word));
+            return Err(UnparsedCommand::at("a command named", word));
         }
         Some(_) => {}
     }
-    sink.inside(via, |sink| {
+    sink.with_context(via, |sink| {
         let simple = sink.insert(index + 1, words, assignments)?;
-        unwrap(&simple, index + 1, sink)
+        add_wrapped(&simple, index + 1, sink)
     })
 }
 
-fn run_wrapped(
-    simple: &Simple,
+fn add_wrapped_command(
+    simple: &SimpleCommand,
     program: &str,
-    shape: &Shape,
+    shape: &OptionSyntax,
     index: usize,
-    sink: &mut Sink,
-) -> Parsed<bool> {
+    sink: &mut ScriptBuilder,
+) -> ParseResult<bool> {
     let (start, assignments) = skip_options(simple, program, shape)?;
-    if program == "command" && (simple.has("-v") || simple.has("-V")) {
+    if program == "command" && (simple.has_argument("-v") || simple.has_argument("-V")) {
         return Ok(false);
     }
     let mut words = simple.words[start..].to_vec();
     // `sudo -s` is a shell.
     if words.is_empty() && matches!(program, "sudo" | "doas") {
-        return Ok(simple.has_short('s')
-            || simple.has_short('i')
-            || simple.has("--shell")
-            || simple.has("--login"));
+        return Ok(simple.has_short_flag('s')
+            || simple.has_short_flag('i')
+            || simple.has_argument("--shell")
+            || simple.has_argument("--login"));
     }
     if program == "xargs" && !words.is_empty() {
-        let token = replacement(&simple.words[..start]);
+        let token = replace_token(&simple.words[..start]);
         match token {
-            Some(token) => hide(&mut words, &token),
+            Some(token) => mark_unknown(&mut words, &token),
             None => words.push(Word::Dynamic("…".to_owned())),
         }
     }
-    run(words, program, assignments, index, sink)
+    add_inner_command(words, program, assignments, index, sink)
 }
 
 /// The text that `xargs -I` replaces with its input.
-fn replacement(options: &[Word]) -> Option<String> {
-    let options: Vec<&str> = options.iter().map(Word::shown).collect();
+fn replace_token(options: &[Word]) -> Option<String> {
+    let options: Vec<&str> = options.iter().map(Word::as_written).collect();
     options.iter().enumerate().find_map(|(at, option)| {
         let attached = option
             .strip_prefix("-I")
@@ -233,21 +244,28 @@ fn replacement(options: &[Word]) -> Option<String> {
 }
 
 /// Marks every word that contains `token` as unknown.
-fn hide(words: &mut [Word], token: &str) {
+fn mark_unknown(words: &mut [Word], token: &str) {
     for word in words {
-        if word.shown().contains(token) {
-            *word = Word::Dynamic(word.shown().to_owned());
+        if word.as_written().contains(token) {
+            *word = Word::Dynamic(word.as_written().to_owned());
         }
     }
 }
 
 /// Handles `sh -c text`, `sh file` and a shell that reads its input.
-fn run_shell(simple: &Simple, shell: &str, sink: &mut Sink) -> Parsed<bool> {
+fn add_shell_script(
+    simple: &SimpleCommand,
+    shell: &str,
+    sink: &mut ScriptBuilder,
+) -> ParseResult<bool> {
     let mut at = 1;
     let mut takes_text = false;
     while let Some(word) = simple.words.get(at) {
         let Some(word) = word.literal() else {
-            return Err(Unparsed::at("what it runs is not known in advance:", shell));
+            return Err(UnparsedCommand::at(
+                "what it runs is not known in advance:",
+                shell,
+            ));
         };
         at += 1;
         if matches!(word, "-" | "--") {
@@ -263,14 +281,19 @@ fn run_shell(simple: &Simple, shell: &str, sink: &mut Sink) -> Parsed<bool> {
         }
     }
     if !takes_text && reads_stream(simple) {
-        return Err(Unparsed::at("what it runs is not known in advance:", shell));
+        return Err(UnparsedCommand::at(
+            "what it runs is not known in advance:",
+            shell,
+        ));
     }
     if !takes_text {
-        return Ok(at >= simple.words.len() || simple.has_short('s'));
+        return Ok(at >= simple.words.len() || simple.has_short_flag('s'));
     }
     match simple.words.get(at) {
-        Some(Word::Literal(text)) => sink.nested(text, &format!("{shell} -c")).map(|()| false),
-        _ => Err(Unparsed::at(
+        Some(Word::Literal(text)) => sink
+            .parse_nested(text, &format!("{shell} -c"))
+            .map(|()| false),
+        _ => Err(UnparsedCommand::at(
             "what it runs is not known in advance:",
             &format!("{shell} -c"),
         )),
@@ -278,13 +301,13 @@ fn run_shell(simple: &Simple, shell: &str, sink: &mut Sink) -> Parsed<bool> {
 }
 
 /// Whether the script is a stream such as `/dev/stdin` or `/proc/self/fd/0`, not a file.
-fn reads_stream(simple: &Simple) -> bool {
+fn reads_stream(simple: &SimpleCommand) -> bool {
     simple
-        .operand()
+        .first_operand()
         .is_some_and(|path| path.starts_with("/dev/") || path.starts_with("/proc/"))
 }
 
-fn trap(simple: &Simple, sink: &mut Sink) -> Parsed {
+fn trap(simple: &SimpleCommand, sink: &mut ScriptBuilder) -> ParseResult {
     let words = match simple.arguments() {
         [Word::Literal(dashes), rest @ ..] if dashes == "--" => rest,
         words => words,
@@ -292,8 +315,8 @@ fn trap(simple: &Simple, sink: &mut Sink) -> Parsed {
     match words {
         [] | [_] => Ok(()),
         [Word::Literal(text), ..] if text.starts_with('-') || text.is_empty() => Ok(()),
-        [Word::Literal(text), ..] => sink.nested(text, "trap"),
-        _ => Err(Unparsed::at(
+        [Word::Literal(text), ..] => sink.parse_nested(text, "trap"),
+        _ => Err(UnparsedCommand::at(
             "what it runs is not known in advance:",
             "trap",
         )),
@@ -301,24 +324,24 @@ fn trap(simple: &Simple, sink: &mut Sink) -> Parsed {
 }
 
 /// Handles `watch`, which passes its words to a shell unless `-x` is given; evaluates both cases.
-fn watch(simple: &Simple, sink: &mut Sink) -> Parsed<bool> {
-    let shape = shape("watch").unwrap_or(PLAIN);
+fn watch(simple: &SimpleCommand, sink: &mut ScriptBuilder) -> ParseResult<bool> {
+    let shape = option_syntax("watch").unwrap_or(PLAIN);
     let (start, _) = skip_options(simple, "watch", &shape)?;
     if start < simple.words.len() {
-        sink.nested(&literal_text(&simple.words[start..], "watch")?, "watch")?;
+        sink.parse_nested(&literal_text(&simple.words[start..], "watch")?, "watch")?;
     }
     Ok(false)
 }
 
 /// Handles `find … -exec command ;`, which may occur more than once.
-fn find(simple: &Simple, index: usize, sink: &mut Sink) -> Parsed<bool> {
+fn find(simple: &SimpleCommand, index: usize, sink: &mut ScriptBuilder) -> ParseResult<bool> {
     let words = simple.arguments();
     let mut at = 0;
     while at < words.len() {
         match &words[at] {
             // An expansion can produce several words such as `-exec`; globs and braces produce only names.
             Word::Dynamic(text) if text.contains(['$', '`', '{']) => {
-                return Err(Unparsed::at(
+                return Err(UnparsedCommand::at(
                     "what it runs is not known in advance:",
                     "find",
                 ));
@@ -330,10 +353,10 @@ fn find(simple: &Simple, index: usize, sink: &mut Sink) -> Parsed<bool> {
                 let length = rest
                     .iter()
                     .position(|word| word.literal() == Some(";") || word.literal() == Some("+"))
-                    .ok_or_else(|| Unparsed::at("unterminated command of", text))?;
+                    .ok_or_else(|| UnparsedCommand::at("unterminated command of", text))?;
                 let mut inner = rest[..length].to_vec();
-                hide(&mut inner, "{}");
-                run(inner, &format!("find {text}"), Vec::new(), index, sink)?;
+                mark_unknown(&mut inner, "{}");
+                add_inner_command(inner, &format!("find {text}"), Vec::new(), index, sink)?;
                 at += length + 1;
             }
             _ => {}

@@ -4,19 +4,19 @@
 //! it answers.
 
 mod key;
-mod shelf;
+mod result_cache;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::Instant;
-use toolhost_contract::hook::{After, Before, Decision, Patch};
+use toolhost_contract::hook::{OutcomePatch, PostHookResponse, PreHookDecision, PreHookResponse};
 use toolhost_contract::{BoxFuture, Concurrency, Descriptor, Effect, Outcome};
 
 use self::key::key;
-pub(crate) use self::shelf::weight;
-use self::shelf::{Kept, Shelf};
+pub(crate) use self::result_cache::outcome_size;
+use self::result_cache::{CachedOutcome, ResultCache};
 use super::{Hook, HookCall, HookError};
 
 const TTL: Duration = Duration::from_secs(300);
@@ -25,7 +25,7 @@ const MAX_BYTES: usize = 16 << 20;
 
 /// Caches outcomes, limited by age, number and bytes. The least recently used entries are evicted first.
 pub struct ReadCache {
-    shelf: Mutex<Shelf>,
+    cache: Mutex<ResultCache>,
 }
 
 impl Default for ReadCache {
@@ -37,19 +37,19 @@ impl Default for ReadCache {
 impl ReadCache {
     pub fn bounded(ttl: Duration, entries: usize, bytes: usize) -> Self {
         Self {
-            shelf: Mutex::new(Shelf::new(ttl, entries, bytes)),
+            cache: Mutex::new(ResultCache::new(ttl, entries, bytes)),
         }
     }
 
     // No foreign code runs under the lock, so a poisoned lock still protects a consistent value.
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> MutexGuard<'_, ResultCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Whether the tool only reads files, so that its result depends on its read set alone. Undeclared properties count as
 /// the less cacheable value.
-fn repeats(tool: &Descriptor) -> bool {
+fn is_cacheable(tool: &Descriptor) -> bool {
     let hints = &tool.annotations;
     let closed = match tool.effect() {
         Effect::Reads => hints.open_world == Some(false),
@@ -61,31 +61,34 @@ fn repeats(tool: &Descriptor) -> bool {
 
 impl Hook for ReadCache {
     fn wants_reads(&self, tool: &Descriptor) -> bool {
-        repeats(tool)
+        is_cacheable(tool)
     }
 
-    fn before<'a>(&'a self, call: &'a HookCall) -> BoxFuture<'a, Result<Before, HookError>> {
+    fn before<'a>(
+        &'a self,
+        call: &'a HookCall,
+    ) -> BoxFuture<'a, Result<PreHookResponse, HookError>> {
         Box::pin(async move {
-            if !repeats(&call.tool) {
-                return Ok(Before::default());
+            if !is_cacheable(&call.tool) {
+                return Ok(PreHookResponse::default());
             }
             let key = key(call);
-            let kept = self.shelf().get(&key, Instant::now());
+            let kept = self.cache().get(&key, Instant::now());
             let Some((kept, age)) = kept else {
-                return Ok(Before::default());
+                return Ok(PreHookResponse::default());
             };
-            if !kept.reads.still_hold().await {
-                self.shelf().remove(&key);
-                return Ok(Before::default());
+            if !kept.reads.is_unchanged().await {
+                self.cache().remove(&key);
+                return Ok(PreHookResponse::default());
             }
             let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
-            let mark = After::Update(Box::new(Patch {
+            let mark = PostHookResponse::Update(Box::new(OutcomePatch {
                 meta: Some(json!({"cached": true, "age_ms": age})),
-                ..Patch::default()
+                ..OutcomePatch::default()
             }));
             let outcome = mark.apply(kept.outcome.clone());
-            Ok(Before {
-                decision: Decision::Result(Box::new(outcome)),
+            Ok(PreHookResponse {
+                decision: PreHookDecision::Result(Box::new(outcome)),
                 updated_input: None,
             })
         })
@@ -95,22 +98,22 @@ impl Hook for ReadCache {
         &'a self,
         call: &'a HookCall,
         outcome: &'a Outcome,
-    ) -> BoxFuture<'a, Result<After, HookError>> {
+    ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
         Box::pin(async move {
             // The host makes a tail call each time, so the outcome is not cached.
-            if !repeats(&call.tool) || outcome.is_error() || outcome.tail.is_some() {
-                return Ok(After::Keep);
+            if !is_cacheable(&call.tool) || outcome.is_error() || outcome.tail.is_some() {
+                return Ok(PostHookResponse::Keep);
             }
             // `None`: the tool did not run or its reads are unknown.
             if let Some(reads) = &call.reads {
-                reads.keep().await;
-                let kept = Kept {
+                reads.record_state().await;
+                let kept = CachedOutcome {
                     outcome: outcome.clone(),
                     reads: Arc::clone(reads),
                 };
-                self.shelf().put(key(call), kept, Instant::now());
+                self.cache().put(key(call), kept, Instant::now());
             }
-            Ok(After::Keep)
+            Ok(PostHookResponse::Keep)
         })
     }
 }

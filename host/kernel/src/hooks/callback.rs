@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use toolhost_contract::hook::{After, Before};
+use toolhost_contract::hook::{PostHookResponse, PreHookResponse};
 use toolhost_contract::{BoxFuture, Outcome};
 
 use super::{Hook, HookCall, HookError};
 
-type Said<T> = BoxFuture<'static, Result<T, HookError>>;
-type SaysBefore = dyn Fn(HookCall) -> Said<Before> + Send + Sync;
-type SaysAfter = dyn Fn(HookCall, Outcome) -> Said<After> + Send + Sync;
-type Hears = dyn Fn(String, Value) -> Said<()> + Send + Sync;
+type HookFuture<T> = BoxFuture<'static, Result<T, HookError>>;
+type BeforeFn = dyn Fn(HookCall) -> HookFuture<PreHookResponse> + Send + Sync;
+type AfterFn = dyn Fn(HookCall, Outcome) -> HookFuture<PostHookResponse> + Send + Sync;
+type MessagesFn = dyn Fn(String, Value) -> HookFuture<()> + Send + Sync;
 
 /// A hook made of closures. Events without a closure are ignored.
 ///
@@ -30,9 +30,9 @@ type Hears = dyn Fn(String, Value) -> Said<()> + Send + Sync;
 /// ```
 #[derive(Clone, Default)]
 pub struct CallbackHook {
-    before: Option<Arc<SaysBefore>>,
-    after: Option<Arc<SaysAfter>>,
-    messages_changed: Option<Arc<Hears>>,
+    before: Option<Arc<BeforeFn>>,
+    after: Option<Arc<AfterFn>>,
+    messages_changed: Option<Arc<MessagesFn>>,
 }
 
 impl CallbackHook {
@@ -40,7 +40,7 @@ impl CallbackHook {
     pub fn before<F, S>(say: F) -> Self
     where
         F: Fn(HookCall) -> S + Send + Sync + 'static,
-        S: Future<Output = Result<Before, HookError>> + Send + 'static,
+        S: Future<Output = Result<PreHookResponse, HookError>> + Send + 'static,
     {
         Self {
             before: Some(Arc::new(move |call| Box::pin(say(call)))),
@@ -52,7 +52,7 @@ impl CallbackHook {
     pub fn after<F, S>(mut self, say: F) -> Self
     where
         F: Fn(HookCall, Outcome) -> S + Send + Sync + 'static,
-        S: Future<Output = Result<After, HookError>> + Send + 'static,
+        S: Future<Output = Result<PostHookResponse, HookError>> + Send + 'static,
     {
         self.after = Some(Arc::new(move |call, outcome| Box::pin(say(call, outcome))));
         self
@@ -73,11 +73,14 @@ impl CallbackHook {
 
 impl Hook for CallbackHook {
     // The closures are called inside the futures, so that a panic of a closure is caught where the future is awaited.
-    fn before<'a>(&'a self, call: &'a HookCall) -> BoxFuture<'a, Result<Before, HookError>> {
+    fn before<'a>(
+        &'a self,
+        call: &'a HookCall,
+    ) -> BoxFuture<'a, Result<PreHookResponse, HookError>> {
         Box::pin(async move {
             match &self.before {
                 Some(say) => say(call.clone()).await,
-                None => Ok(Before::default()),
+                None => Ok(PreHookResponse::default()),
             }
         })
     }
@@ -86,11 +89,11 @@ impl Hook for CallbackHook {
         &'a self,
         call: &'a HookCall,
         outcome: &'a Outcome,
-    ) -> BoxFuture<'a, Result<After, HookError>> {
+    ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
         Box::pin(async move {
             match &self.after {
                 Some(say) => say(call.clone(), outcome.clone()).await,
-                None => Ok(After::Keep),
+                None => Ok(PostHookResponse::Keep),
             }
         })
     }
@@ -114,12 +117,12 @@ mod tests {
     use std::sync::Mutex;
 
     use serde_json::json;
-    use toolhost_contract::hook::{Decision, Patch};
+    use toolhost_contract::hook::{OutcomePatch, PreHookDecision};
     use toolhost_contract::{Descriptor, ToolName};
 
     use super::*;
     use crate::hooks::tests::call;
-    use crate::hooks::{HookEntry, Hooks, Matcher, Revised, Said as Together};
+    use crate::hooks::{HookDecision as Together, HookEntry, Hooks, Matcher, RevisedOutcome};
 
     fn hooks(hook: CallbackHook) -> Hooks {
         Hooks::new(vec![HookEntry::new("mine", Arc::new(hook))])
@@ -129,8 +132,8 @@ mod tests {
     async fn r_210_a_closure_decides_before_a_call() {
         let hook = CallbackHook::before(|call| async move {
             assert_eq!(call.name.as_str(), "edit_file");
-            Ok(Before {
-                decision: Decision::Deny {
+            Ok(PreHookResponse {
+                decision: PreHookDecision::Deny {
                     reason: Some(format!("not {}", call.call.input["path"])),
                     outcome: None,
                 },
@@ -144,14 +147,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r_211_a_closure_changes_what_a_call_brought() {
+    async fn r_211_a_closure_changes_the_result_of_a_call() {
         let hook = CallbackHook::default().after(|_, outcome| async move {
-            Ok(After::Update(Box::new(Patch {
+            Ok(PostHookResponse::Update(Box::new(OutcomePatch {
                 summary: Some(format!("was {}", outcome.model_text())),
-                ..Patch::default()
+                ..OutcomePatch::default()
             })))
         });
-        let Revised {
+        let RevisedOutcome {
             outcome, failures, ..
         } = hooks(hook).after(&call(), Outcome::text("x")).await;
         assert_eq!(outcome.summary.as_deref(), Some("was x"));
@@ -159,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r_212_a_closure_hears_that_messages_changed() {
+    async fn r_212_a_closure_is_notified_of_changed_messages() {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let here = Arc::clone(&heard);
         let hook = CallbackHook::default().messages_changed(move |session, messages| {
@@ -171,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r_218_hooks_of_one_tool_and_of_the_whole_agent_are_both_heard() {
+    async fn r_218_hooks_for_one_tool_and_for_all_tools_both_run() {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let entry = |name: &'static str, pattern| {
             let heard = Arc::clone(&heard);
@@ -180,7 +183,7 @@ mod tests {
                     .lock()
                     .unwrap()
                     .push(format!("{name}: {}", call.name.as_str()));
-                std::future::ready(Ok(Before::default()))
+                std::future::ready(Ok(PreHookResponse::default()))
             });
             HookEntry {
                 matcher: Matcher::parse(pattern).unwrap(),
@@ -201,18 +204,18 @@ mod tests {
         );
     }
 
-    fn ouch(_: HookCall) -> std::future::Ready<Result<Before, HookError>> {
+    fn ouch(_: HookCall) -> std::future::Ready<Result<PreHookResponse, HookError>> {
         panic!("ouch")
     }
 
     #[tokio::test]
-    async fn what_has_no_closure_has_no_opinion_and_a_panic_of_one_is_a_failure() {
+    async fn events_without_a_closure_are_ignored_and_a_panic_is_a_failure() {
         let silent = hooks(CallbackHook::default());
         assert_eq!(
             silent.before(&call()).await,
-            Together::Go(crate::hooks::Weights::default())
+            Together::Proceed(crate::hooks::HookHints::default())
         );
-        let Revised { outcome, .. } = silent.after(&call(), Outcome::text("x")).await;
+        let RevisedOutcome { outcome, .. } = silent.after(&call(), Outcome::text("x")).await;
         assert_eq!(outcome, Outcome::text("x"));
         assert!(silent.messages_changed("s", &json!([])).await.is_empty());
 

@@ -12,11 +12,11 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 use tokio::process::Command;
-use toolhost_contract::hook::{After, Before, Decision};
+use toolhost_contract::hook::{PostHookResponse, PreHookDecision, PreHookResponse};
 use toolhost_contract::{BoxFuture, Outcome, nearest, text};
 
-use self::process::{ProcessError, Ran};
-use self::protocol::{after, before, reason, told_of_call, told_of_messages, withheld};
+use self::process::{ProcessError, ProcessOutput};
+use self::protocol::{after, before, call_event, messages_event, reason, withheld_outcome};
 use super::{Hook, HookCall, HookError};
 
 /// Error code of a failure that a command requested with `continue: false`.
@@ -25,7 +25,7 @@ pub const STOP_CODE: &str = "stop_execution";
 /// Variables that a command inherits. The others are withheld because they may contain secrets of the host.
 const INHERITED: [&str; 4] = ["PATH", "HOME", "LANG", "TERM"];
 /// Exit code of a command that blocks.
-const BLOCKS: i32 = 2;
+const BLOCKING_EXIT_CODE: i32 = 2;
 const MAX_STDERR_SHOWN: usize = 300;
 
 /// The events that a command can handle.
@@ -72,7 +72,7 @@ impl HookEvent {
                     None => "use PreToolUse, PostToolUse or MessagesChanged".to_owned(),
                 };
                 Err(HookEventError {
-                    word: text::inline(word, 80),
+                    word: text::escape_line(word, 80),
                     fix,
                 })
             }
@@ -129,20 +129,20 @@ impl From<CommandError> for HookError {
 }
 
 /// The answer of a command that ended regularly.
-enum Answered {
+enum CommandAnswer {
     /// Standard output.
-    Words(Vec<u8>),
+    Output(Vec<u8>),
     /// The exit code for blocking, with the reason.
-    Blocks(Option<String>),
+    Block(Option<String>),
 }
 
 impl CommandHook {
-    fn hears(&self, event: HookEvent) -> bool {
+    fn handles(&self, event: HookEvent) -> bool {
         self.events.contains(&event)
     }
 
-    async fn run(&self, told: &Value) -> Result<Answered, CommandError> {
-        let Ran {
+    async fn run(&self, told: &Value) -> Result<CommandAnswer, CommandError> {
+        let ProcessOutput {
             status,
             stdout,
             stderr,
@@ -157,8 +157,8 @@ impl CommandHook {
             error,
         })?;
         match status.code() {
-            Some(0) => Ok(Answered::Words(stdout)),
-            Some(BLOCKS) => Ok(Answered::Blocks(reason(&stderr))),
+            Some(0) => Ok(CommandAnswer::Output(stdout)),
+            Some(BLOCKING_EXIT_CODE) => Ok(CommandAnswer::Block(reason(&stderr))),
             code => {
                 let words = String::from_utf8_lossy(&stderr);
                 let last = text::tail(words.trim(), MAX_STDERR_SHOWN);
@@ -168,7 +168,7 @@ impl CommandHook {
                         || status.to_string(),
                         |code| format!("exit code {code}; exit with 0 to answer or 2 to block"),
                     ),
-                    stderr: text::inline(last, MAX_STDERR_SHOWN),
+                    stderr: text::escape_line(last, MAX_STDERR_SHOWN),
                 })
             }
         }
@@ -193,7 +193,7 @@ impl CommandHook {
     }
 
     fn shown(&self) -> String {
-        text::inline(&self.program.to_string_lossy(), 120)
+        text::escape_line(&self.program.to_string_lossy(), 120)
     }
 
     fn read<T>(&self, said: Result<T, answer::ProtocolError>) -> Result<T, HookError> {
@@ -206,16 +206,19 @@ impl CommandHook {
 }
 
 impl Hook for CommandHook {
-    fn before<'a>(&'a self, call: &'a HookCall) -> BoxFuture<'a, Result<Before, HookError>> {
+    fn before<'a>(
+        &'a self,
+        call: &'a HookCall,
+    ) -> BoxFuture<'a, Result<PreHookResponse, HookError>> {
         Box::pin(async move {
-            if !self.hears(HookEvent::BeforeTool) {
-                return Ok(Before::default());
+            if !self.handles(HookEvent::BeforeTool) {
+                return Ok(PreHookResponse::default());
             }
-            let told = told_of_call(HookEvent::BeforeTool, call, None, &self.dir);
+            let told = call_event(HookEvent::BeforeTool, call, None, &self.dir);
             match self.run(&told).await? {
-                Answered::Words(stdout) => self.read(before(&stdout)),
-                Answered::Blocks(reason) => Ok(Before {
-                    decision: Decision::Deny {
+                CommandAnswer::Output(stdout) => self.read(before(&stdout)),
+                CommandAnswer::Block(reason) => Ok(PreHookResponse {
+                    decision: PreHookDecision::Deny {
                         reason,
                         outcome: None,
                     },
@@ -229,15 +232,15 @@ impl Hook for CommandHook {
         &'a self,
         call: &'a HookCall,
         outcome: &'a Outcome,
-    ) -> BoxFuture<'a, Result<After, HookError>> {
+    ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
         Box::pin(async move {
-            if !self.hears(HookEvent::AfterTool) {
-                return Ok(After::Keep);
+            if !self.handles(HookEvent::AfterTool) {
+                return Ok(PostHookResponse::Keep);
             }
-            let told = told_of_call(HookEvent::AfterTool, call, Some(outcome), &self.dir);
+            let told = call_event(HookEvent::AfterTool, call, Some(outcome), &self.dir);
             match self.run(&told).await? {
-                Answered::Words(stdout) => self.read(after(&stdout, outcome)),
-                Answered::Blocks(reason) => Ok(withheld(reason.as_deref())),
+                CommandAnswer::Output(stdout) => self.read(after(&stdout, outcome)),
+                CommandAnswer::Block(reason) => Ok(withheld_outcome(reason.as_deref())),
             }
         })
     }
@@ -248,9 +251,9 @@ impl Hook for CommandHook {
         messages: &'a Value,
     ) -> BoxFuture<'a, Result<(), HookError>> {
         Box::pin(async move {
-            if self.hears(HookEvent::MessagesChanged) {
+            if self.handles(HookEvent::MessagesChanged) {
                 // The event cannot be blocked, so the answer is ignored.
-                self.run(&told_of_messages(session, messages, &self.dir))
+                self.run(&messages_event(session, messages, &self.dir))
                     .await?;
             }
             Ok(())

@@ -35,7 +35,7 @@ impl Matcher {
             .build()
             .map(|regex| Self(Some(regex)))
             .map_err(|error| MatcherError {
-                pattern: toolhost_contract::text::inline(pattern, 200),
+                pattern: toolhost_contract::text::escape_line(pattern, 200),
                 reason: error
                     .to_string()
                     .lines()
@@ -47,11 +47,11 @@ impl Matcher {
     }
 
     pub(super) fn matches(&self, call: &HookCall) -> bool {
-        self.fits(&call.name, &call.tool)
+        self.matches_tool(&call.name, &call.tool)
     }
 
     /// Whether the pattern matches the tool. `name` is the name under which the tool is served.
-    pub fn fits(&self, name: &ToolName, tool: &Descriptor) -> bool {
+    pub fn matches_tool(&self, name: &ToolName, tool: &Descriptor) -> bool {
         let Some(regex) = &self.0 else {
             return true;
         };

@@ -9,10 +9,10 @@ use toolhost_contract::{CallId, Principal};
 use super::*;
 
 /// A hook with a fixed answer.
-struct Says(Mutex<Vec<Result<Before, HookError>>>);
+struct FixedAnswers(Mutex<Vec<Result<PreHookResponse, HookError>>>);
 
-impl Hook for Says {
-    fn before<'a>(&'a self, _: &'a HookCall) -> BoxFuture<'a, Result<Before, HookError>> {
+impl Hook for FixedAnswers {
+    fn before<'a>(&'a self, _: &'a HookCall) -> BoxFuture<'a, Result<PreHookResponse, HookError>> {
         let said = self.0.lock().unwrap().remove(0);
         Box::pin(std::future::ready(said))
     }
@@ -21,11 +21,11 @@ impl Hook for Says {
         &'a self,
         _: &'a HookCall,
         outcome: &'a Outcome,
-    ) -> BoxFuture<'a, Result<After, HookError>> {
+    ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
         let text = format!("{}+", outcome.model_text());
         let said = match outcome.model_text().as_str() {
             "fail" => Err(HookError("no\u{1b}".to_owned())),
-            _ => Ok(After::Replace(Box::new(Outcome::text(text)))),
+            _ => Ok(PostHookResponse::Replace(Box::new(Outcome::text(text)))),
         };
         Box::pin(std::future::ready(said))
     }
@@ -34,7 +34,7 @@ impl Hook for Says {
 struct Hangs;
 
 impl Hook for Hangs {
-    fn before<'a>(&'a self, _: &'a HookCall) -> BoxFuture<'a, Result<Before, HookError>> {
+    fn before<'a>(&'a self, _: &'a HookCall) -> BoxFuture<'a, Result<PreHookResponse, HookError>> {
         Box::pin(std::future::pending())
     }
 }
@@ -42,7 +42,7 @@ impl Hook for Hangs {
 struct Panics;
 
 impl Hook for Panics {
-    fn before<'a>(&'a self, _: &'a HookCall) -> BoxFuture<'a, Result<Before, HookError>> {
+    fn before<'a>(&'a self, _: &'a HookCall) -> BoxFuture<'a, Result<PreHookResponse, HookError>> {
         Box::pin(async { panic!("ouch") })
     }
 }
@@ -75,15 +75,15 @@ fn entry(name: &str, hook: impl Hook + 'static, on_failure: OnFailure) -> HookEn
     }
 }
 
-fn says(decision: Decision) -> Says {
-    Says(Mutex::new(vec![Ok(Before {
+fn says(decision: PreHookDecision) -> FixedAnswers {
+    FixedAnswers(Mutex::new(vec![Ok(PreHookResponse {
         decision,
         updated_input: None,
     })]))
 }
 
-fn ask(reason: &str) -> Says {
-    says(Decision::Ask {
+fn ask(reason: &str) -> FixedAnswers {
+    says(PreHookDecision::Ask {
         reason: Some(reason.to_owned()),
         meta: Some(json!({"risk": "high"})),
     })
@@ -93,20 +93,20 @@ fn ask(reason: &str) -> Says {
 #[tokio::test]
 async fn the_first_deny_or_answer_ends_the_round_and_asks_are_collected() {
     let deny = || {
-        says(Decision::Deny {
+        says(PreHookDecision::Deny {
             reason: Some("no".to_owned()),
             outcome: None,
         })
     };
-    let answer = || says(Decision::Result(Box::new(Outcome::text("cached"))));
-    let allow = || says(Decision::Allow { reason: None });
+    let answer = || says(PreHookDecision::Result(Box::new(Outcome::text("cached"))));
+    let allow = || says(PreHookDecision::Allow { reason: None });
     let closed = OnFailure::Closed;
     let hooks = Hooks::new(vec![
         entry("one", ask("first"), closed),
         entry("two", ask("second"), closed),
         entry("three", allow(), closed),
     ]);
-    let Said::Go(weights) = hooks.before(&call()).await else {
+    let HookDecision::Proceed(weights) = hooks.before(&call()).await else {
         panic!("stopped")
     };
     let ask_of = weights.ask.unwrap();
@@ -120,19 +120,19 @@ async fn the_first_deny_or_answer_ends_the_round_and_asks_are_collected() {
         entry("a", allow(), closed),
         entry("d", deny(), closed),
     ]);
-    assert!(matches!(hooks.before(&call()).await, Said::Denied { by, .. } if by == "d"));
+    assert!(matches!(hooks.before(&call()).await, HookDecision::Denied { by, .. } if by == "d"));
     let hooks = Hooks::new(vec![
         entry("r", answer(), closed),
         entry("d", deny(), closed),
     ]);
-    assert!(matches!(hooks.before(&call()).await, Said::Answered { by, .. } if by == "r"));
+    assert!(matches!(hooks.before(&call()).await, HookDecision::Answered { by, .. } if by == "r"));
 }
 
 #[tokio::test]
 async fn an_unchanged_input_is_no_change() {
     let updated = |input| {
-        Says(Mutex::new(vec![Ok(Before {
-            decision: Decision::Continue,
+        FixedAnswers(Mutex::new(vec![Ok(PreHookResponse {
+            decision: PreHookDecision::Continue,
             updated_input: Some(input),
         })]))
     };
@@ -141,19 +141,22 @@ async fn an_unchanged_input_is_no_change() {
         updated(json!({"path": "a"})),
         OnFailure::Closed,
     )]);
-    assert_eq!(hooks.before(&call()).await, Said::Go(Weights::default()));
+    assert_eq!(
+        hooks.before(&call()).await,
+        HookDecision::Proceed(HookHints::default())
+    );
     let hooks = Hooks::new(vec![entry(
         "new",
         updated(json!({"path": "b"})),
         OnFailure::Closed,
     )]);
-    assert!(matches!(hooks.before(&call()).await, Said::Changed { by, .. } if by == "new"));
+    assert!(matches!(hooks.before(&call()).await, HookDecision::Changed { by, .. } if by == "new"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_that_fails_is_a_no_or_silence_as_its_operator_said() {
+async fn a_failing_hook_denies_or_is_ignored_as_configured() {
     let fails = || {
-        Says(Mutex::new(vec![Err(HookError(
+        FixedAnswers(Mutex::new(vec![Err(HookError(
             "broken\u{1b}[2J".to_owned(),
         ))]))
     };
@@ -166,8 +169,10 @@ async fn a_hook_that_fails_is_a_no_or_silence_as_its_operator_said() {
         ] {
             let said = Hooks::new(vec![entry]).before(&call()).await;
             told.push(match said {
-                Said::Denied { reason, .. } => format!("denied: {}", reason.unwrap()),
-                Said::Go(weights) => format!("goes on: {}", weights.failures.join(", ")),
+                HookDecision::Denied { reason, .. } => format!("denied: {}", reason.unwrap()),
+                HookDecision::Proceed(weights) => {
+                    format!("goes on: {}", weights.failures.join(", "))
+                }
                 other => panic!("{other:?}"),
             });
         }
@@ -184,30 +189,30 @@ async fn a_hook_that_fails_is_a_no_or_silence_as_its_operator_said() {
 
 // R-211
 #[tokio::test]
-async fn hooks_after_a_call_build_on_each_other_and_a_closed_failure_lets_nothing_through() {
-    let hook = || Says(Mutex::default());
+async fn post_hooks_run_in_sequence_and_a_fail_closed_failure_withholds_the_result() {
+    let hook = || FixedAnswers(Mutex::default());
     let hooks = Hooks::new(vec![
         entry("a", hook(), OnFailure::Closed),
         entry("b", hook(), OnFailure::Closed),
     ]);
-    let Revised {
+    let RevisedOutcome {
         outcome, failures, ..
     } = hooks.after(&call(), Outcome::text("x")).await;
     assert_eq!((outcome.model_text().as_str(), failures.len()), ("x++", 0));
 
     let open = Hooks::new(vec![entry("a", hook(), OnFailure::Open)]);
-    let Revised {
+    let RevisedOutcome {
         outcome, failures, ..
     } = open.after(&call(), Outcome::text("fail")).await;
     assert_eq!((outcome.model_text().as_str(), failures.len()), ("fail", 1));
 
     let closed = Hooks::new(vec![entry("a", hook(), OnFailure::Closed)]);
-    let Revised { outcome, .. } = closed.after(&call(), Outcome::text("fail")).await;
+    let RevisedOutcome { outcome, .. } = closed.after(&call(), Outcome::text("fail")).await;
     expect![[r"hook `a` failed: no\u{1b}"]].assert_eq(&outcome.model_text());
 }
 
 #[test]
-fn a_matcher_sees_every_name_and_only_whole_names() {
+fn a_matcher_checks_every_name_and_only_whole_names() {
     for (pattern, hit) in [
         ("", true),
         ("*", true),
@@ -230,33 +235,36 @@ fn a_matcher_sees_every_name_and_only_whole_names() {
 }
 
 /// Waits for a user named `slow`, and has no effect on calls of others.
-struct SlowFor;
+struct SlowForUser;
 
-impl Hook for SlowFor {
-    fn before<'a>(&'a self, call: &'a HookCall) -> BoxFuture<'a, Result<Before, HookError>> {
+impl Hook for SlowForUser {
+    fn before<'a>(
+        &'a self,
+        call: &'a HookCall,
+    ) -> BoxFuture<'a, Result<PreHookResponse, HookError>> {
         Box::pin(async {
             if call.call.caller.user == UserId::token("slow") {
                 std::future::pending::<()>().await;
             }
-            Ok(Before::default())
+            Ok(PreHookResponse::default())
         })
     }
 }
 
 #[tokio::test]
-async fn h_07_calls_on_which_a_hook_takes_long_do_not_delay_those_of_other_users() {
-    let hooks = Hooks::new(vec![entry("slow", SlowFor, OnFailure::Closed)]);
+async fn h_07_slow_hooks_do_not_delay_the_calls_of_other_users() {
+    let hooks = Hooks::new(vec![entry("slow", SlowForUser, OnFailure::Closed)]);
     let of = |user: &str| {
         let mut call = call();
         call.call.caller.user = UserId::token(user);
         call
     };
     let slow = of("slow");
-    let flood = futures::future::join_all((0..=AT_ONCE).map(|_| hooks.before(&slow)));
+    let flood = futures::future::join_all((0..=MAX_HOOKED_CALLS).map(|_| hooks.before(&slow)));
     let mut flood = std::pin::pin!(flood);
     assert!(flood.as_mut().now_or_never().is_none());
     let said = hooks.before(&of("quick")).now_or_never();
-    assert_eq!(said, Some(Said::Go(Weights::default())));
+    assert_eq!(said, Some(HookDecision::Proceed(HookHints::default())));
     // Of users without a call in a hook, only the last one is kept.
     for user in ["third", "fourth"] {
         drop(hooks.slots.of(&UserId::token(user)));

@@ -6,16 +6,18 @@ use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 
 use serde_json::Value;
-use toolhost_contract::bus::Happening;
-use toolhost_contract::life::Origin;
+use toolhost_contract::bus::EventKind;
+use toolhost_contract::lifecycle::CallOrigin;
 use toolhost_contract::policy::Subject;
 use toolhost_contract::{CallId, Concurrency, Effect, Principal, QuotaError, SessionKey, Sink};
 
-use super::run::Run;
+use super::running_call::RunningCall;
 use super::turn::Turn;
-use super::{Kernel, Report, Within};
-use crate::Entry;
-use crate::schedule::{Canceller, Needs, Place, Pool, QueueError, Shape, Strategy};
+use super::{CallContext, Kernel, Report};
+use crate::ToolEntry;
+use crate::schedule::{
+    AdmissionRequest, CallShape, Canceller, PathLock, Pool, QueueError, Strategy,
+};
 
 /// A request for the calls of one model turn.
 pub struct BatchRequest {
@@ -23,7 +25,7 @@ pub struct BatchRequest {
     pub caller: Principal,
     pub calls: Vec<BatchCall>,
     pub strategy: Strategy,
-    pub within: Within,
+    pub context: CallContext,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -46,7 +48,7 @@ pub enum BatchError {
 }
 
 /// Optional input member that the scheduler removes: wait until all calls before this one have ended.
-pub const WAIT: &str = "wait_for_previous";
+pub const WAIT_MEMBER: &str = "wait_for_previous";
 
 impl Kernel {
     /// Runs the batch once earlier batches have ended. Returns one report per call, in call order.
@@ -68,7 +70,7 @@ impl Kernel {
         turn.begin();
         tokio::select! {
             biased;
-            () = turn.cancelled_while_it_waits() => Ok(turn.run().await),
+            () = turn.cancelled_while_waiting() => Ok(turn.run().await),
             reports = scheduled => Ok(reports?),
         }
     }
@@ -92,27 +94,27 @@ impl Kernel {
 
     /// Records that the results of these calls were submitted to the model.
     pub fn mark_submitted(&self, caller: &Principal, calls: Vec<CallId>) {
-        self.journal.announce(
+        self.journal.publish(
             &Arc::new(caller.clone()),
-            Happening::BatchSubmitted { calls },
+            EventKind::BatchSubmitted { calls },
         );
     }
 
     /// Returns the scheduling properties of a call and removes the scheduler's member from its input.
-    pub(super) fn shape_of(&self, call: &mut BatchCall, caller: &Principal) -> Shape {
+    pub(super) fn call_shape(&self, call: &mut BatchCall, caller: &Principal) -> CallShape {
         let registry = self.registry();
-        let entry = registry.choose(&call.tool, caller, &call.id);
+        let entry = registry.route(&call.tool, caller, &call.id);
         let declared = entry.is_some_and(|entry| declares_wait(entry));
         // Removed only if the schema of the tool does not declare a member of that name.
         let wait = if declared {
             None
         } else {
             let members = call.input.as_object_mut();
-            members.and_then(|members| members.remove(WAIT))
+            members.and_then(|members| members.remove(WAIT_MEMBER))
         };
-        Shape {
+        CallShape {
             wait_for_previous: wait == Some(Value::Bool(true)),
-            ..shape(entry.map(Arc::as_ref), &call.input)
+            ..shape_of_entry(entry.map(Arc::as_ref), &call.input)
         }
     }
 
@@ -121,10 +123,10 @@ impl Kernel {
         batches.contains_key(id)
     }
 
-    pub(super) fn announce_batch(&self, id: &str, canceller: Canceller) -> BatchPlace<'_> {
+    pub(super) fn track_batch(&self, id: &str, canceller: Canceller) -> BatchGuard<'_> {
         let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
         batches.insert(id.to_owned(), canceller);
-        BatchPlace {
+        BatchGuard {
             kernel: self,
             id: id.to_owned(),
         }
@@ -139,12 +141,12 @@ impl Kernel {
     }
 }
 
-pub(super) struct BatchPlace<'a> {
+pub(super) struct BatchGuard<'a> {
     kernel: &'a Kernel,
     id: String,
 }
 
-impl Drop for BatchPlace<'_> {
+impl Drop for BatchGuard<'_> {
     fn drop(&mut self) {
         let batches = &self.kernel.batches;
         let mut batches = batches.lock().unwrap_or_else(PoisonError::into_inner);
@@ -152,35 +154,35 @@ impl Drop for BatchPlace<'_> {
     }
 }
 
-fn declares_wait(entry: &Entry) -> bool {
+fn declares_wait(entry: &ToolEntry) -> bool {
     entry
         .tool
         .input_schema
         .get("properties")
-        .is_some_and(|members| members.get(WAIT).is_some())
+        .is_some_and(|members| members.get(WAIT_MEMBER).is_some())
 }
 
-fn shape(entry: Option<&Entry>, input: &Value) -> Shape {
+fn shape_of_entry(entry: Option<&ToolEntry>, input: &Value) -> CallShape {
     let Some(entry) = entry else {
         // It fails without running, so no call needs to wait for it.
-        return Shape {
+        return CallShape {
             concurrency: Concurrency::Parallel,
             read_only: true,
             can_run_early: true,
             wait_for_previous: false,
-            places: Vec::new(),
+            path_locks: Vec::new(),
         };
     };
-    Shape {
+    CallShape {
         concurrency: entry.tool.concurrency,
         read_only: entry.tool.effect() <= Effect::Reads,
         can_run_early: entry.can_run_early(),
         wait_for_previous: false,
-        places: places(entry, input),
+        path_locks: path_locks(entry, input),
     }
 }
 
-fn places(entry: &Entry, input: &Value) -> Vec<Place> {
+fn path_locks(entry: &ToolEntry, input: &Value) -> Vec<PathLock> {
     Subject::of(&entry.tool, input)
         .paths
         .into_iter()
@@ -192,16 +194,16 @@ fn places(entry: &Entry, input: &Value) -> Vec<Place> {
                 format!("/workspace/{}", path.path)
             };
             if path.write {
-                Place::write(&place)
+                PathLock::write(&place)
             } else {
-                Place::read(&place)
+                PathLock::read(&place)
             }
         })
         .collect()
 }
 
 /// Returns the pool of a tool.
-pub(super) fn pool(entry: &Entry) -> Pool {
+pub(super) fn pool_of(entry: &ToolEntry) -> Pool {
     let tool = &entry.tool;
     if ["tools", "agents"]
         .iter()
@@ -223,32 +225,32 @@ pub(super) fn pool(entry: &Entry) -> Pool {
 impl Kernel {
     pub(super) async fn admit<'a>(
         &'a self,
-        entry: &Entry,
-        run: &Run<'_>,
+        entry: &ToolEntry,
+        run: &RunningCall<'_>,
     ) -> Result<Option<crate::schedule::Permit<'a>>, super::Refusal> {
         // The caller of this call, or the sub-agent task that made it, waits for it and already holds an agent permit.
         // Taking another one could deadlock when the pool is exhausted.
-        let is_awaited = run.within.origin == Origin::Tool || run.within.depth > 0;
-        if pool(entry) == Pool::Agents && is_awaited {
+        let is_awaited = run.context.origin == CallOrigin::Tool || run.context.depth > 0;
+        if pool_of(entry) == Pool::Agents && is_awaited {
             return Ok(None);
         }
         // Readers of a path run concurrently; a writer waits for its readers. An ordered call takes no path locks: it
         // runs on the current files and runs again if an earlier call changed what it read.
         let places = match &run.order {
             Some(_) => Vec::new(),
-            None => places(entry, &run.input),
+            None => path_locks(entry, &run.input),
         };
-        let pool = pool(entry);
+        let pool = pool_of(entry);
         // With a single interactive slot, interactive tools run alone or alone in their lane, because one user answers
         // at one terminal. With several slots, that would make all calls wait for one user.
         let one_person = pool != Pool::Interactive || self.settings.pools.interactive == 1;
         let session = run.caller.session_key();
-        let needs = Needs {
+        let needs = AdmissionRequest {
             session: &session,
             pool,
             lane: (one_person && entry.tool.concurrency == Concurrency::Serial)
                 .then_some(&*entry.lane),
-            places: &places,
+            path_locks: &places,
             exclusive: one_person && entry.tool.concurrency == Concurrency::Exclusive,
         };
         Ok(Some(self.pools.admit(needs).await))

@@ -5,8 +5,8 @@
 //! methods of a kernel.
 
 use serde_json::{Value, json};
-use toolhost_contract::bus::Happening;
-use toolhost_contract::life::{CallState, Millis, Step};
+use toolhost_contract::bus::EventKind;
+use toolhost_contract::lifecycle::{CallState, Timestamp, Transition};
 use toolhost_contract::policy::{Approval, NewApproval};
 use toolhost_contract::text;
 use toolhost_store::{
@@ -27,7 +27,7 @@ pub enum DeferredError {
     #[error(
         "call `{call}` cannot be approved in advance ({reason}); deny it and let the caller retry"
     )]
-    NoYes { call: String, reason: String },
+    NotApprovable { call: String, reason: String },
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -38,10 +38,10 @@ pub async fn approve_deferred(
     call: &str,
     by: &str,
     note: Option<&str>,
-    at: Millis,
+    at: Timestamp,
 ) -> Result<String, DeferredError> {
-    let row = deferred(store, call)?;
-    let no_yes = |reason: String| DeferredError::NoYes {
+    let row = load_deferred(store, call)?;
+    let no_yes = |reason: String| DeferredError::NotApprovable {
         call: shown(call),
         reason,
     };
@@ -67,12 +67,12 @@ pub async fn approve_deferred(
             error => no_yes(error.to_string()),
         })?;
     let steps = [
-        Step::Approved {
+        Transition::Approved {
             by: by.to_owned(),
             scope: "once".to_owned(),
             note: note.map(ToOwned::to_owned),
         },
-        Step::Sealed,
+        Transition::Sealed,
     ];
     close(store, row, &steps, ("allow", by, note), at).await?;
     Ok(approval.id)
@@ -84,16 +84,16 @@ pub async fn deny_deferred(
     call: &str,
     by: &str,
     note: Option<&str>,
-    at: Millis,
+    at: Timestamp,
 ) -> Result<(), DeferredError> {
-    let row = deferred(store, call)?;
+    let row = load_deferred(store, call)?;
     claim(store, call, "deny", by, note, at).await?;
     let tool = row.tool.as_deref().unwrap_or("the tool");
     let reason = match note {
         Some(note) => format!("the user rejected `{tool}`: {note}"),
         None => format!("the user rejected `{tool}`"),
     };
-    let step = Step::Denied {
+    let step = Transition::Denied {
         code: "user_denied".to_owned(),
         reason,
         by: Some(by.to_owned()),
@@ -103,12 +103,12 @@ pub async fn deny_deferred(
 }
 
 /// Returns the approval to store in the record of a deferred call.
-pub(super) fn yes(new: NewApproval, project: Option<&str>) -> Value {
-    let approval = new.stored("", "", 0).to_value();
+pub(super) fn advance_approval(new: NewApproval, project: Option<&str>) -> Value {
+    let approval = new.into_approval("", "", 0).to_value();
     json!({"approval": approval, "project": project})
 }
 
-fn deferred(store: &Store, call: &str) -> Result<CallRow, DeferredError> {
+fn load_deferred(store: &Store, call: &str) -> Result<CallRow, DeferredError> {
     let row = store.call(call)?.ok_or_else(|| AnswerError::UnknownCall {
         call: call.to_owned(),
     })?;
@@ -127,7 +127,7 @@ async fn claim(
     decision: &str,
     by: &str,
     note: Option<&str>,
-    at: Millis,
+    at: Timestamp,
 ) -> Result<(), DeferredError> {
     let answer = AnswerRow {
         asked_ms: None,
@@ -145,17 +145,17 @@ async fn claim(
 async fn close(
     store: &Store,
     mut row: CallRow,
-    steps: &[Step],
+    steps: &[Transition],
     (decision, by, note): (&'static str, &str, Option<&str>),
-    at: Millis,
+    at: Timestamp,
 ) -> Result<(), DeferredError> {
     let mut state = CallState::AwaitingApproval;
     let mut transitions = Vec::new();
     for step in steps {
         let to = step
-            .leads(state)
+            .next_state(state)
             .expect("both transitions are in the table of steps");
-        let (words, ended) = told(step, state);
+        let (words, ended) = trail_line(step, state);
         if let Some((code, message)) = ended {
             set(
                 &mut row.record,
@@ -169,7 +169,7 @@ async fn close(
             at_ms: at.0,
             state: to.as_str().to_owned(),
             kind: step.kind().to_owned(),
-            note: Some(toolhost_contract::life::masked_text(&words)),
+            note: Some(toolhost_contract::lifecycle::mask_text(&words)),
             detail: Value::Null,
         });
         state = to;
@@ -193,7 +193,7 @@ async fn close(
         record.remove("input");
         record.remove(IN_ADVANCE);
     }
-    let happening = Happening::PermissionDecided {
+    let happening = EventKind::PermissionDecided {
         decision,
         by: by.to_owned(),
         note: note.map(ToOwned::to_owned),
@@ -216,10 +216,10 @@ async fn close(
 }
 
 /// Returns a line for the audit trail, and the error of a step that ends the call.
-fn told(step: &Step, from: CallState) -> (String, Option<(String, String)>) {
+fn trail_line(step: &Transition, from: CallState) -> (String, Option<(String, String)>) {
     let ended = match step {
-        Step::Denied { code, reason, .. } => (code.clone(), reason.clone()),
-        Step::Approved { by, scope, .. } => return (format!("{by}: {scope}"), None),
+        Transition::Denied { code, reason, .. } => (code.clone(), reason.clone()),
+        Transition::Approved { by, scope, .. } => return (format!("{by}: {scope}"), None),
         _ => ("sealed".to_owned(), from.advice_when_sealed().to_owned()),
     };
     (format!("{}: {}", ended.0, ended.1), Some(ended))
@@ -232,7 +232,7 @@ fn set(object: &mut Value, name: &str, value: Value) {
 }
 
 fn shown(call: &str) -> String {
-    text::inline(call, 80)
+    text::escape_line(call, 80)
 }
 
 #[cfg(test)]

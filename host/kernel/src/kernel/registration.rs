@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use toolhost_contract::bus::Happening;
+use toolhost_contract::bus::EventKind;
 use toolhost_contract::{Backend, PluginName, ToolName};
 
 use super::Kernel;
@@ -36,7 +36,9 @@ impl Kernel {
         let results = self.change(|draft| {
             prepared
                 .into_iter()
-                .map(|prepared| draft.place(prepared?, self.settings.on_duplicate, &mut warnings))
+                .map(|prepared| {
+                    draft.add_plugin(prepared?, self.settings.on_duplicate, &mut warnings)
+                })
                 .collect()
         });
         let mut told = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,7 +63,7 @@ impl Kernel {
         self.change(|draft| {
             draft.set_enabled(
                 slot,
-                |entry| only.is_none_or(|only| only.is(entry)),
+                |entry| only.is_none_or(|only| only.is_same_tool(entry)),
                 enabled,
             );
         });
@@ -85,9 +87,9 @@ impl Kernel {
         let result = change(&mut draft);
         *registry = Arc::new(draft.finish());
         drop(registry);
-        self.registry_news.send_replace(());
+        self.registry_changed.send_replace(());
         self.journal
-            .announce(&Arc::default(), Happening::RegistryChanged);
+            .publish(&Arc::default(), EventKind::RegistryChanged);
         result
     }
 }

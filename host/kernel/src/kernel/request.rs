@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use toolhost_contract::life::Origin;
+use toolhost_contract::lifecycle::CallOrigin;
 use toolhost_contract::policy::{Mode, Restriction};
 use toolhost_contract::{CallError, CallId, Outcome, Principal, ToolName};
 
@@ -16,13 +16,13 @@ pub struct CallRequest {
     pub tool: String,
     pub input: Value,
     pub caller: Principal,
-    pub within: Within,
+    pub context: CallContext,
 }
 
 /// The context of a call: its origin, parent, batch and restrictions.
 #[derive(Debug, Clone, Default)]
-pub struct Within {
-    pub origin: Origin,
+pub struct CallContext {
+    pub origin: CallOrigin,
     /// The call that made this one.
     pub parent: Option<CallId>,
     pub batch: Option<String>,
@@ -31,15 +31,15 @@ pub struct Within {
     /// The limits of a sub-agent, as a part of what its parent may do.
     pub restriction: Option<Arc<Restriction>>,
     /// The call is the tail of a call that a tool made.
-    pub below: bool,
+    pub tail_of_nested: bool,
     /// Number of sub-agents above the call: 0 for a call of the main agent.
     pub depth: usize,
 }
 
-impl Within {
+impl CallContext {
     /// Whether another tool made the call or the call that it follows as a tail.
-    pub(super) fn is_below(&self) -> bool {
-        self.below || matches!(self.origin, Origin::Tool | Origin::Background)
+    pub(super) fn is_nested(&self) -> bool {
+        self.tail_of_nested || matches!(self.origin, CallOrigin::Tool | CallOrigin::Background)
     }
 }
 
@@ -50,7 +50,7 @@ impl CallRequest {
             tool: tool.into(),
             input,
             caller,
-            within: Within::default(),
+            context: CallContext::default(),
         }
     }
 }

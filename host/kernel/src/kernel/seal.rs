@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolhost_contract::bus::Happening;
-use toolhost_contract::life::{CallState, Snapshot, Step};
+use toolhost_contract::bus::EventKind;
+use toolhost_contract::lifecycle::{CallState, Snapshot, Transition};
 use toolhost_contract::{CallId, Principal, policy};
 use toolhost_store::{CallRow, CommitFilter, CommitState, StoreError, TransitionRow, Write};
 
@@ -12,11 +12,11 @@ use super::Kernel;
 
 /// A call that was found unfinished.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sealed {
+pub struct SealedCall {
     pub id: CallId,
     pub tool: Option<String>,
     /// The state of the call when its host stopped.
-    pub was: CallState,
+    pub previous_state: CallState,
     pub advice: &'static str,
     /// The call may have changed something.
     pub effectful: bool,
@@ -24,7 +24,7 @@ pub struct Sealed {
 
 impl Kernel {
     /// Seals the calls of hosts that no longer run. Calls of running hosts and deferred questions are left alone.
-    pub async fn seal(&self) -> Result<Vec<Sealed>, StoreError> {
+    pub async fn seal_interrupted_calls(&self) -> Result<Vec<SealedCall>, StoreError> {
         let Some(store) = self.store() else {
             return Ok(Vec::new());
         };
@@ -43,27 +43,27 @@ impl Kernel {
             };
             let last = store.commits(&filter)?.into_iter().next();
             let made = last.map(|commit| commit.state == CommitState::Done);
-            let Some((seal, write)) = seal(row, made, self.journal.clock.now().0) else {
+            let Some((seal, write)) = seal_row(row, made, self.journal.clock.now().0) else {
                 continue;
             };
             let Write::Call { row, .. } = &write else {
                 continue;
             };
-            let snapshot = Snapshot::drawn(row.record.clone());
+            let snapshot = Snapshot::from_json(row.record.clone());
             store.commit(write).await?;
-            crate::crash::at(Step::Sealed.kind());
+            crate::crash_point::at(Transition::Sealed.kind());
             self.journal
-                .announce_of(&caller, &seal.id, Happening::CallSealed, snapshot);
+                .publish_for_call(&caller, &seal.id, EventKind::CallSealed, snapshot);
             sealed.push(seal);
         }
         Ok(sealed)
     }
 }
 
-fn seal(mut row: CallRow, made: Option<bool>, at_ms: i64) -> Option<(Sealed, Write)> {
+fn seal_row(mut row: CallRow, made: Option<bool>, at_ms: i64) -> Option<(SealedCall, Write)> {
     let was = CallState::parse(&row.state)?;
-    let to = Step::Sealed.leads(was)?;
-    let held = row.record["policyRuleId"] == policy::HELD;
+    let to = Transition::Sealed.next_state(was)?;
+    let held = row.record["policyRuleId"] == policy::STAGED_AUTHORIZER;
     let advice = match made {
         Some(true) => {
             "its changes to files were made before its host stopped; check them before calling again"
@@ -98,14 +98,14 @@ fn seal(mut row: CallRow, made: Option<bool>, at_ms: i64) -> Option<(Sealed, Wri
         session: row.session.clone(),
         at_ms,
         state: to.as_str().to_owned(),
-        kind: Step::Sealed.kind().to_owned(),
+        kind: Transition::Sealed.kind().to_owned(),
         note: Some(format!("sealed: {advice}")),
         detail: json!({"was": was.as_str()}),
     };
-    let sealed = Sealed {
+    let sealed = SealedCall {
         id: CallId(row.id.clone()),
         tool: row.tool.clone(),
-        was,
+        previous_state: was,
         advice,
         effectful: row.effectful,
     };

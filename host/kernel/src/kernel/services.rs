@@ -1,9 +1,9 @@
 //! The host services of one running call: session state, questions, modes, agents, tools and resources.
 
-mod jobs;
-mod notes;
-mod others;
-mod waiting;
+mod background_calls;
+mod delegation;
+mod session_store;
+mod wait_clock;
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -12,77 +12,83 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolhost_contract::policy::{Mode, Policy, Subject};
 use toolhost_contract::{
-    AgentInfo, BackgroundCall, BoxFuture, CallError, CallId, Choice, Effect, Failure, Interview,
-    Outcome, Part, Principal, Query, QueryKind, Reply, Services, Sight, ToolFacts, text,
+    AgentInfo, AnswerOption, BackgroundCall, BoxFuture, CallError, CallId, Effect, Failure,
+    FileObservation, Outcome, Part, Principal, QuestionForm, Services, UserAnswer, UserQuestion,
+    UserQuestionKind, VisibleTool, text,
 };
 
-use super::halt::Halt;
-use super::judge::request;
-use super::run::Run;
+use super::authorization::policy_request;
+use super::cancel_handle::CancelHandle;
+use super::running_call::RunningCall;
 use super::sessions::Session;
-use super::{Kernel, Within};
-use crate::Entry;
+use super::{CallContext, Kernel};
+use crate::ToolEntry;
 
-pub(super) use self::jobs::Jobs;
-pub(super) use self::notes::{Notes, Shelf};
+pub(super) use self::background_calls::BackgroundCalls;
+pub(super) use self::session_store::{PendingNotes, SessionStore};
 
-use self::waiting::Waiting;
+use self::wait_clock::WaitClock;
 
 /// Maximum number of questions per call. More indicate a loop.
-const ASKS: usize = 16;
+const MAX_QUESTIONS: usize = 16;
 /// Maximum number of calls of other tools per call.
-const CALLS: usize = 64;
+const MAX_CALLS: usize = 64;
 
 /// Created for each run of a call.
 pub(crate) struct CallServices {
     /// `None` in a kernel that is not shared: then services that call back fail.
     kernel: Option<Weak<Kernel>>,
     session: Arc<Session>,
-    entry: Arc<Entry>,
+    entry: Arc<ToolEntry>,
     id: CallId,
     caller: Arc<Principal>,
-    within: Within,
+    context: CallContext,
     /// The policy when the call was evaluated.
     policy: Arc<Policy>,
-    halt: Halt,
+    cancel: CancelHandle,
     /// The changes of the call are evaluated after the run.
-    held: bool,
-    notes: Mutex<Notes>,
+    staged: bool,
+    notes: Mutex<PendingNotes>,
     asked: AtomicUsize,
     called: AtomicUsize,
-    waiting: Waiting,
+    waiting: WaitClock,
 }
 
 impl CallServices {
-    pub(super) fn new(kernel: &Kernel, entry: &Arc<Entry>, run: &Run<'_>, held: bool) -> Self {
+    pub(super) fn new(
+        kernel: &Kernel,
+        entry: &Arc<ToolEntry>,
+        run: &RunningCall<'_>,
+        held: bool,
+    ) -> Self {
         Self {
-            kernel: kernel.me.get().cloned(),
+            kernel: kernel.weak_self.get().cloned(),
             session: Arc::clone(&run.session),
             entry: Arc::clone(entry),
             id: run.id.clone(),
             caller: Arc::clone(&run.caller),
-            within: run.within.clone(),
-            policy: kernel.policy_of(&run.session),
-            halt: run.halt.clone(),
-            held,
+            context: run.context.clone(),
+            policy: kernel.policy_for(&run.session),
+            cancel: run.cancel.clone(),
+            staged: held,
             notes: Mutex::default(),
             asked: AtomicUsize::new(0),
             called: AtomicUsize::new(0),
-            waiting: Waiting::default(),
+            waiting: WaitClock::default(),
         }
     }
 
     /// Saves the notes of the call, because its result is final. Of the variables that affect programs, only those in
     /// `allowed` are saved.
-    pub(super) fn keep(&self, allowed: &[(String, String)]) {
+    pub(super) fn commit_notes(&self, allowed: &[(String, String)]) {
         let notes = std::mem::take(&mut *self.notes());
-        self.session.shelf().keep(notes, allowed);
+        self.session.store().apply(notes, allowed);
     }
 
     /// Returns the variables that the call sets for the programs of its session and that can change what these run.
-    pub(super) fn steering(&self) -> Vec<(String, String)> {
+    pub(super) fn steering_variables(&self) -> Vec<(String, String)> {
         match self.notes().variables() {
-            Some(variables) => self.session.shelf().steering(&variables),
+            Some(variables) => self.session.store().steering_variables(&variables),
             None => Vec::new(),
         }
     }
@@ -92,7 +98,7 @@ impl CallServices {
         self.waiting.so_far()
     }
 
-    fn notes(&self) -> MutexGuard<'_, Notes> {
+    fn notes(&self) -> MutexGuard<'_, PendingNotes> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -101,13 +107,13 @@ impl CallServices {
         kernel.ok_or_else(|| Failure::new("not_configured", "this host provides no services"))
     }
 
-    async fn interview(&self, queries: Vec<Query>) -> Result<Vec<Reply>, Failure> {
-        if self.asked.fetch_add(1, Relaxed) >= ASKS {
-            let message = format!("this call has reached the limit of {ASKS} questions");
+    async fn interview(&self, queries: Vec<UserQuestion>) -> Result<Vec<UserAnswer>, Failure> {
+        if self.asked.fetch_add(1, Relaxed) >= MAX_QUESTIONS {
+            let message = format!("this call has reached the limit of {MAX_QUESTIONS} questions");
             return Err(Failure::new("too_many_questions", message));
         }
         let kernel = self.kernel()?;
-        let interview = Interview {
+        let interview = QuestionForm {
             call: self.id.clone(),
             plugin: self.entry.plugin.name.to_string(),
             tool: self.entry.name.to_string(),
@@ -116,10 +122,10 @@ impl CallServices {
                 .parent_agent
                 .as_ref()
                 .map(|_| self.caller.agent.clone()),
-            queries,
+            questions: queries,
         };
         let user = &self.caller.user;
-        let _waits = kernel.questions.take(user, 1).map_err(|full| {
+        let _waits = kernel.question_quota.take(user, 1).map_err(|full| {
             let message = format!("{full}; continue without an answer, or ask later");
             Failure::new("too_many_questions", message)
         })?;
@@ -137,12 +143,12 @@ impl CallServices {
         };
         match replies {
             Some(replies)
-                if replies.len() == interview.queries.len()
+                if replies.len() == interview.questions.len()
                     && interview
-                        .queries
+                        .questions
                         .iter()
                         .zip(&replies)
-                        .all(|(query, reply)| query.takes(reply)) =>
+                        .all(|(query, reply)| query.accepts(reply)) =>
             {
                 Ok(replies)
             }
@@ -158,14 +164,14 @@ impl CallServices {
     }
 
     /// Asks the user for a mode that allows more. The user may choose another one.
-    async fn wider(&self, to: Mode, reason: String) -> Result<Mode, Failure> {
+    async fn ask_wider_mode(&self, to: Mode, reason: String) -> Result<Mode, Failure> {
         let now = self.mode_now();
-        let option = |mode: Mode, words: &str| Choice {
+        let option = |mode: Mode, words: &str| AnswerOption {
             label: mode.as_str().to_owned(),
             description: words.to_owned(),
             preview: None,
         };
-        let stay = Choice {
+        let stay = AnswerOption {
             label: "stay".to_owned(),
             description: format!("stay in {now}; other text is passed to the model"),
             preview: None,
@@ -186,16 +192,16 @@ impl CallServices {
             ));
         }
         options.push(stay);
-        let query = Query {
+        let query = UserQuestion {
             question: format!("{reason}\n\nLeave {now} mode?"),
             header: "mode".to_owned(),
-            kind: QueryKind::Choice,
+            kind: UserQuestionKind::Choice,
             options,
             multi_select: false,
             placeholder: None,
         };
         let replies = self.interview(vec![query]).await?;
-        let Some(Reply::Text(said)) = replies.into_iter().next() else {
+        let Some(UserAnswer::Text(said)) = replies.into_iter().next() else {
             return Err(Failure::new(
                 "user_denied",
                 "the user did not choose a mode",
@@ -210,7 +216,7 @@ impl CallServices {
             } else {
                 format!(
                     "the user wants to stay in {now} mode: {}",
-                    text::block(&said, 2_000)
+                    text::escape_lines(&said, 2_000)
                 )
             };
             Failure::new("user_denied", message)
@@ -232,57 +238,63 @@ impl CallServices {
 
 impl Services for CallServices {
     fn mode(&self) -> Mode {
-        self.within.mode.unwrap_or_else(|| self.mode_now())
+        self.context.mode.unwrap_or_else(|| self.mode_now())
     }
 
-    fn recall(&self, key: &str) -> Result<Option<Value>, Failure> {
+    fn session_get(&self, key: &str) -> Result<Option<Value>, Failure> {
         let key = self.key(key)?;
         if let Some(value) = self.notes().get(&key) {
             return Ok(value.clone());
         }
-        Ok(self.session.shelf().get(&key))
+        Ok(self.session.store().get(&key))
     }
 
-    fn remember(&self, key: &str, value: Option<Value>) -> Result<(), Failure> {
+    fn session_set(&self, key: &str, value: Option<Value>) -> Result<(), Failure> {
         let entry = &self.entry;
         // A tool that delegates was evaluated as if it changed nothing.
-        let writes = entry.tool.effect() >= Effect::Writes && !entry.backend.delegates(&entry.tool);
-        if key.starts_with(notes::SHARED) && !writes {
+        let writes =
+            entry.tool.effect() >= Effect::Writes && !entry.backend.only_calls_tools(&entry.tool);
+        if key.starts_with(session_store::SHARED) && !writes {
             let message = format!(
                 "`{}` is shared by all plugins, and this tool is not declared to change anything",
-                text::inline(key, 80)
+                text::escape_line(key, 80)
             );
             return Err(Failure::new("not_writable", message));
         }
-        if let Some(value) = value.as_ref().filter(|_| key == notes::VARIABLES) {
+        if let Some(value) = value.as_ref().filter(|_| key == session_store::VARIABLES) {
             self.check_variables(value)?;
         }
         let key = self.key(key)?;
         let mut notes = self.notes();
-        self.session.shelf().admits(&notes, &key, value.as_ref())?;
+        self.session
+            .store()
+            .check_space(&notes, &key, value.as_ref())?;
         notes.set(key, value)
     }
 
-    fn saw(&self, sight: Sight) -> Result<(), Failure> {
+    fn record_observation(&self, sight: FileObservation) -> Result<(), Failure> {
         self.notes().saw(&self.caller.agent, sight)
     }
 
-    fn last_seen(&self, path: &str) -> Option<Sight> {
+    fn last_observation(&self, path: &str) -> Option<FileObservation> {
         let agent = &self.caller.agent;
         self.notes()
             .last_seen(agent, path)
-            .or_else(|| self.session.shelf().last_seen(agent, path))
+            .or_else(|| self.session.store().last_seen(agent, path))
     }
 
-    fn ask(&self, queries: Vec<Query>) -> BoxFuture<'_, Result<Vec<Reply>, Failure>> {
+    fn ask_user(
+        &self,
+        queries: Vec<UserQuestion>,
+    ) -> BoxFuture<'_, Result<Vec<UserAnswer>, Failure>> {
         Box::pin(self.interview(queries))
     }
 
-    fn forbids_address(&self, url: &str) -> Option<String> {
+    fn denied_url_reason(&self, url: &str) -> Option<String> {
         let input = json!({ "url": url });
         let subject = Subject::of(&self.entry.tool, &input);
-        let request = request(&self.entry, &input, &self.caller, &subject, &self.within);
-        let denial = self.policy.forbids(request)?;
+        let request = policy_request(&self.entry, &input, &self.caller, &subject, &self.context);
+        let denial = self.policy.find_denial(request)?;
         Some(denial.reason)
     }
 
@@ -302,7 +314,7 @@ impl Services for CallServices {
             let chosen = if now.is_at_least(to) {
                 to
             } else {
-                self.wider(to, reason).await?
+                self.ask_wider_mode(to, reason).await?
             };
             self.session.set_mode(chosen);
             Ok(chosen.to_string())
@@ -322,7 +334,7 @@ impl Services for CallServices {
         Box::pin(self.delegate(task))
     }
 
-    fn tools(&self) -> Vec<ToolFacts> {
+    fn tools(&self) -> Vec<VisibleTool> {
         self.list()
     }
 

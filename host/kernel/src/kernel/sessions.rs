@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use toolhost_contract::policy::Mode;
 use toolhost_contract::{QuotaError, QuotaKind, SessionId, SessionKey, UserId, UserQuota};
 
-use super::services::{Jobs, Shelf};
-use crate::quota::{Holding, Meter};
-use crate::schedule::{LoopGuard, Queue};
+use super::services::{BackgroundCalls, SessionStore};
+use crate::quota::{QuotaMeter, QuotaReservation};
+use crate::schedule::{BatchQueue, LoopGuard};
 
 /// Called with a session that ends, and again when its last call has ended.
 pub type OnSessionEnd = Arc<dyn Fn(&SessionKey) + Send + Sync>;
@@ -16,27 +16,27 @@ pub type OnSessionEnd = Arc<dyn Fn(&SessionKey) + Send + Sync>;
 /// The in-memory state of one session.
 pub(super) struct Session {
     key: SessionKey,
-    pub(super) queue: Queue,
+    pub(super) queue: BatchQueue,
     pub(super) loop_guard: LoopGuard,
     /// `None` uses the mode of the policy.
     mode: Mutex<Option<Mode>>,
-    shelf: Mutex<Shelf>,
-    jobs: Jobs,
+    store: Mutex<SessionStore>,
+    jobs: BackgroundCalls,
     /// Counts the bytes that the session keeps in memory.
-    bytes: Meter,
+    bytes: QuotaMeter,
     on_end: Option<OnSessionEnd>,
 }
 
 impl Session {
-    fn new(key: SessionKey, bytes: Meter, on_end: Option<OnSessionEnd>) -> Self {
+    fn new(key: SessionKey, bytes: QuotaMeter, on_end: Option<OnSessionEnd>) -> Self {
         Self {
-            shelf: Mutex::new(Shelf::counted(bytes.nothing(&key.user))),
+            store: Mutex::new(SessionStore::with_quota(bytes.empty(&key.user))),
             bytes,
             key,
-            queue: Queue::default(),
+            queue: BatchQueue::default(),
             loop_guard: LoopGuard::default(),
             mode: Mutex::default(),
-            jobs: Jobs::default(),
+            jobs: BackgroundCalls::default(),
             on_end,
         }
     }
@@ -49,22 +49,22 @@ impl Session {
         *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = Some(mode);
     }
 
-    pub(super) fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn store(&self) -> MutexGuard<'_, SessionStore> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn jobs(&self) -> &Jobs {
+    pub(super) fn jobs(&self) -> &BackgroundCalls {
         &self.jobs
     }
 
     /// Reserves `bytes` more of memory.
-    pub(super) fn take_bytes(&self, bytes: u64) -> Result<Holding, QuotaError> {
+    pub(super) fn take_bytes(&self, bytes: u64) -> Result<QuotaReservation, QuotaError> {
         self.bytes.take(&self.key.user, bytes)
     }
 
     /// Whether recreating the session would not make it less strict. A session without its own mode uses the mode of
     /// the policy, and its stored values only allow more.
-    fn can_be_forgotten(this: &Arc<Self>) -> bool {
+    fn is_evictable(this: &Arc<Self>) -> bool {
         Arc::strong_count(this) == 1 && this.mode().is_none() && this.jobs.is_empty()
     }
 }
@@ -80,19 +80,19 @@ impl Drop for Session {
 
 pub(super) struct Sessions {
     quota: UserQuota,
-    bytes: Meter,
-    users: Mutex<BTreeMap<UserId, OfUser>>,
+    bytes: QuotaMeter,
+    users: Mutex<BTreeMap<UserId, UserSessions>>,
     on_end: Option<OnSessionEnd>,
 }
 
-type OfUser = HashMap<SessionId, Arc<Session>>;
+type UserSessions = HashMap<SessionId, Arc<Session>>;
 
-fn count(users: &BTreeMap<UserId, OfUser>) -> usize {
+fn count(users: &BTreeMap<UserId, UserSessions>) -> usize {
     users.values().map(HashMap::len).sum()
 }
 
 impl Sessions {
-    pub(super) fn new(quota: UserQuota, bytes: Meter, on_end: Option<OnSessionEnd>) -> Self {
+    pub(super) fn new(quota: UserQuota, bytes: QuotaMeter, on_end: Option<OnSessionEnd>) -> Self {
         Self {
             quota,
             bytes,
@@ -122,7 +122,7 @@ impl Sessions {
         let is_full = theirs.len() as u64 >= self.quota.user;
         if is_full || count(&users) as u64 >= self.quota.all {
             let theirs = users.entry(key.user.clone()).or_default();
-            let idle = theirs.extract_if(|_, session| Session::can_be_forgotten(session));
+            let idle = theirs.extract_if(|_, session| Session::is_evictable(session));
             forgotten.extend(idle);
         }
         let all = count(&users) as u64;
@@ -170,7 +170,7 @@ impl Sessions {
         }
     }
 
-    fn users(&self) -> MutexGuard<'_, BTreeMap<UserId, OfUser>> {
+    fn users(&self) -> MutexGuard<'_, BTreeMap<UserId, UserSessions>> {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -188,7 +188,7 @@ mod tests {
             count.fetch_add(1, Relaxed);
         });
         let quota = UserQuota { user, all };
-        let bytes = Meter::new(QuotaKind::SessionBytes, quota);
+        let bytes = QuotaMeter::new(QuotaKind::SessionBytes, quota);
         (Sessions::new(quota, bytes, Some(on_end)), ended)
     }
 
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_10_no_number_of_sessions_changes_the_mode_of_another_user() {
+    fn a_10_sessions_of_one_user_do_not_change_the_mode_of_another() {
         let (sessions, _) = sessions(4, 100);
         let bob = key("bob", 1);
         sessions.get(&bob).unwrap().set_mode(Mode::Plan);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_10_a_mode_is_kept_and_the_new_session_is_refused() {
+    fn a_10_a_session_with_a_mode_is_kept_and_a_new_session_is_refused() {
         let (sessions, _) = sessions(2, 3);
         for number in 0..2 {
             sessions
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_03_whoever_keeps_things_for_a_session_hears_of_its_end_and_of_the_end_of_its_last_call() {
+    fn a_03_the_end_callback_runs_when_a_session_ends_and_when_its_last_call_ends() {
         let (sessions, ended) = sessions(2, 4);
         let call = sessions.get(&key("ann", 1)).unwrap();
         sessions.end(&key("ann", 1));

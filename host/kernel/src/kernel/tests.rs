@@ -1,23 +1,23 @@
 //! Tests of the call pipeline.
 
-mod abuse;
 mod agents;
 mod answers;
 mod cancel;
-mod edited;
-mod ends;
-mod fakes;
-mod held;
+mod event_formats;
+mod fake_backend;
 mod loops;
+mod misuse;
 mod order;
-mod programs;
+mod outcomes;
+mod random_programs;
+mod scripted_backend;
 mod seal;
 mod services;
-mod stage;
+mod staged;
 mod store_order;
 mod tails;
-mod views;
-mod world;
+mod test_world;
+mod user_edits;
 
 use std::collections::VecDeque;
 
@@ -35,11 +35,11 @@ use crate::PluginInfo;
 use crate::schedule;
 
 use super::*;
-use fakes::{Fake, Script};
+use fake_backend::{FakeBackend, ScriptedUser};
 
-struct House {
+struct TestKernel {
     kernel: Kernel,
-    script: Arc<Script>,
+    script: Arc<ScriptedUser>,
     log: Arc<Mutex<Vec<String>>>,
 }
 
@@ -55,10 +55,10 @@ fn tool(name: &str, concurrency: Concurrency, read_only: bool) -> Descriptor {
 }
 
 /// Plugin `p` has a tool of every kind; plugin `q` one more serial tool, and one that asks.
-fn house(settings: Settings, answers: impl Into<VecDeque<Answer>>) -> House {
-    let script = Arc::new(Script {
+fn test_kernel(settings: KernelSettings, answers: impl Into<VecDeque<Answer>>) -> TestKernel {
+    let script = Arc::new(ScriptedUser {
         answers: Mutex::new(answers.into()),
-        ..Script::default()
+        ..ScriptedUser::default()
     });
     let kernel = Kernel::new(settings, Arc::clone(&script) as Arc<dyn Prompter>).unwrap();
     let mut typed = tool("typed", Concurrency::Parallel, true);
@@ -79,7 +79,7 @@ fn house(settings: Settings, answers: impl Into<VecDeque<Answer>>) -> House {
     let log = Arc::default();
     for (name, tools) in [("p", p), ("q", q)] {
         let name = PluginName::parse(name).unwrap();
-        let backend = Fake {
+        let backend = FakeBackend {
             tools,
             log: Arc::clone(&log),
             born: Instant::now(),
@@ -92,20 +92,20 @@ fn house(settings: Settings, answers: impl Into<VecDeque<Answer>>) -> House {
         };
         kernel.register(plugin, Arc::new(backend)).unwrap();
     }
-    House {
+    TestKernel {
         kernel,
         script,
         log,
     }
 }
 
-fn slots(all: usize) -> Settings {
-    Settings {
-        pools: schedule::Limits {
+fn slots(all: usize) -> KernelSettings {
+    KernelSettings {
+        pools: schedule::PoolLimits {
             all,
-            ..schedule::Limits::default()
+            ..schedule::PoolLimits::default()
         },
-        ..Settings::default()
+        ..KernelSettings::default()
     }
 }
 
@@ -129,7 +129,7 @@ fn request(id: &str, tool: &str, input: Value) -> CallRequest {
     CallRequest::new(CallId(id.to_owned()), tool, input, Principal::default())
 }
 
-impl House {
+impl TestKernel {
     async fn call(&self, tool: &str, input: Value) -> Report {
         self.kernel
             .call(request("call", tool, input), Arc::new(NoSink))
@@ -181,18 +181,18 @@ impl House {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_says_who_refused_and_what_would_help() {
-    let settings = Settings {
+async fn a_refusal_names_its_reason_and_a_remedy() {
+    let settings = KernelSettings {
         policy: rules("deny q/*\nask look"),
         disabled_tools: ["step".to_owned()].into(),
-        ..Settings::default()
+        ..KernelSettings::default()
     };
     let no = Answer::Deny {
         note: Some("not now".to_owned()),
     };
-    let house = house(
+    let house = test_kernel(
         settings,
-        [no, Answer::Deny { note: None }, Answer::NobodyToAsk],
+        [no, Answer::Deny { note: None }, Answer::NoPrompter],
     );
     house
         .check(
@@ -268,11 +268,11 @@ async fn a_refusal_says_who_refused_and_what_would_help() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_says_who_gave_it_and_only_execution_takes_time() {
-    let house = house(
-        Settings {
+async fn a_report_names_who_allowed_the_call_and_counts_only_execution_time() {
+    let house = test_kernel(
+        KernelSettings {
             policy: rules("allow p/step"),
-            ..Settings::default()
+            ..KernelSettings::default()
         },
         [Answer::once()],
     );
@@ -309,7 +309,7 @@ async fn a_grant_says_who_gave_it_and_only_execution_takes_time() {
 
 #[tokio::test(start_paused = true)]
 async fn the_tool_gets_the_repaired_input_and_the_caller_is_told() {
-    let house = house(Settings::default(), []);
+    let house = test_kernel(KernelSettings::default(), []);
     let report = house
         .call("typed", json!({"n": "2", "description": "x"}))
         .await;
@@ -321,8 +321,8 @@ async fn the_tool_gets_the_repaired_input_and_the_caller_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_of_a_backend_is_a_result_like_any_other() {
-    let house = house(Settings::default(), []);
+async fn a_backend_failure_is_reported_as_a_result() {
+    let house = test_kernel(KernelSettings::default(), []);
     house
         .check(
             "look",
@@ -391,13 +391,13 @@ async fn a_failure_of_a_backend_is_a_result_like_any_other() {
 
 #[test]
 fn a_kernel_without_slots_is_refused() {
-    let built = Kernel::new(slots(0), Arc::new(crate::Nobody));
+    let built = Kernel::new(slots(0), Arc::new(crate::NoPrompter));
     assert!(built.is_err());
 }
 
 #[tokio::test(start_paused = true)]
 async fn dropping_a_call_ends_it_and_frees_its_place() {
-    let house = house(slots(1), []);
+    let house = test_kernel(slots(1), []);
     let call = house.call("step", json!({"sleep": 60}));
     assert!(timeout(Duration::from_secs(1), call).await.is_err());
     house
@@ -414,8 +414,8 @@ async fn dropping_a_call_ends_it_and_frees_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn statistics_outlive_a_change_of_the_registry() {
-    let house = house(Settings::default(), []);
+async fn statistics_survive_a_change_of_the_registry() {
+    let house = test_kernel(KernelSettings::default(), []);
     for input in [
         json!({"sleep": 1}),
         json!({"fail": 1}),
@@ -444,8 +444,8 @@ async fn statistics_outlive_a_change_of_the_registry() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_decision_can_be_asked_for_without_a_call() {
-    let house = house(Settings::default(), []);
+async fn decide_returns_the_decision_without_a_call() {
+    let house = test_kernel(KernelSettings::default(), []);
     let registry = house.kernel.registry();
     let decide = |tool| {
         house.kernel.decide(
@@ -460,12 +460,12 @@ async fn the_same_decision_can_be_asked_for_without_a_call() {
 
 // R-196: an invalid input is an error, and the user is not asked.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_cannot_be_made_is_not_asked_about() {
-    let settings = Settings {
+async fn the_user_is_not_asked_about_an_invalid_call() {
+    let settings = KernelSettings {
         policy: rules("ask typed"),
-        ..Settings::default()
+        ..KernelSettings::default()
     };
-    let house = house(settings, [Answer::once()]);
+    let house = test_kernel(settings, [Answer::once()]);
     let report = house.call("typed", json!({"n": "one"})).await;
     let class = report.result.map_err(|error| error.class);
     assert_eq!(class, Err(ErrorClass::InvalidInput));

@@ -3,27 +3,29 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use toolhost_contract::bus::Happening;
+use toolhost_contract::bus::EventKind;
 use toolhost_contract::{CallError, CallId, ErrorClass, Principal, Sink};
 use toolhost_store::{BatchRow, Write};
 
-use super::batch::{BatchError, BatchPlace, BatchRequest};
-use super::halt::Halt;
-use super::order::{Ending, Order, Slot};
-use super::run::Run;
-use super::{CallRequest, Kernel, Refusal, Report, Within};
-use crate::schedule::{Batch, Canceller, End, Fate, Missing, Planned, Strategy};
+use super::batch::{BatchError, BatchGuard, BatchRequest};
+use super::batch_order::{BatchOrder, EndGuard, OrderSlot};
+use super::cancel_handle::CancelHandle;
+use super::running_call::RunningCall;
+use super::{CallContext, CallRequest, Kernel, Refusal, Report};
+use crate::schedule::{
+    Batch, CallStatus, Canceller, CompletedCall, MissingResult, PlannedCall, Strategy,
+};
 
 /// Limit for the results of one batch, in bytes: a turn can have thousands of calls with megabytes each.
 pub(super) const MAX_RESULTS: usize = 64 << 20;
 
 /// Bytes of the results of one batch so far. Clones share the count.
 #[derive(Clone, Default)]
-pub(super) struct Results(Arc<AtomicUsize>);
+pub(super) struct ResultBudget(Arc<AtomicUsize>);
 
-impl Results {
+impl ResultBudget {
     fn add(&self, report: &Report) {
-        self.0.fetch_add(report.weight(), Relaxed);
+        self.0.fetch_add(report.approximate_size(), Relaxed);
     }
 
     /// Checked once a call has its permit, so that only running calls can exceed the limit.
@@ -46,25 +48,25 @@ pub(super) struct Turn<'a> {
     id: String,
     caller: Arc<Principal>,
     ids: Arc<[CallId]>,
-    results: Results,
+    results: ResultBudget,
     /// Present until the batch begins.
     request: Mutex<Option<BatchRequest>>,
-    begun: OnceLock<Begun<'a>>,
+    begun: OnceLock<StartedBatch<'a>>,
 }
 
-struct Begun<'a> {
+struct StartedBatch<'a> {
     row: BatchRow,
     calls: Arc<Calls<'a>>,
     canceller: Canceller,
     /// Present until the batch runs.
     batch: Mutex<Option<Batch<'a, Report>>>,
-    _place: BatchPlace<'a>,
+    _place: BatchGuard<'a>,
 }
 
 /// One entry per call, until it runs. `Err`: no record was created because its id is in use.
-type Calls<'a> = OnceLock<Vec<Mutex<Option<Result<Run<'a>, Box<Report>>>>>>;
+type Calls<'a> = OnceLock<Vec<Mutex<Option<Result<RunningCall<'a>, Box<Report>>>>>>;
 
-fn take<'a>(calls: &Calls<'a>, index: usize) -> Option<Result<Run<'a>, Box<Report>>> {
+fn take<'a>(calls: &Calls<'a>, index: usize) -> Option<Result<RunningCall<'a>, Box<Report>>> {
     let call = calls.get()?.get(index)?;
     call.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
@@ -76,12 +78,12 @@ impl<'a> Turn<'a> {
         sink: Arc<dyn Sink>,
     ) -> Result<Self, BatchError> {
         if kernel.is_batch(&request.id) {
-            let shown = toolhost_contract::text::inline(&request.id, 80);
+            let shown = toolhost_contract::text::escape_line(&request.id, 80);
             return Err(BatchError::SameBatch(shown));
         }
         let mut ids = std::collections::HashSet::new();
         if let Some(call) = request.calls.iter().find(|call| !ids.insert(&call.id)) {
-            let shown = toolhost_contract::text::inline(&call.id.0, 80);
+            let shown = toolhost_contract::text::escape_line(&call.id.0, 80);
             return Err(BatchError::SameId(shown));
         }
         Ok(Self {
@@ -90,7 +92,7 @@ impl<'a> Turn<'a> {
             id: request.id.clone(),
             caller: Arc::new(request.caller.clone()),
             ids: request.calls.iter().map(|call| call.id.clone()).collect(),
-            results: Results::default(),
+            results: ResultBudget::default(),
             request: Mutex::new(Some(request)),
             begun: OnceLock::new(),
         })
@@ -111,7 +113,7 @@ impl<'a> Turn<'a> {
             caller,
             calls: mut wishes,
             strategy,
-            within,
+            context: within,
         } = request;
         let kernel = self.kernel;
         let row = BatchRow {
@@ -125,22 +127,22 @@ impl<'a> Turn<'a> {
         };
         kernel.journal.queue(|| Write::Batch(row.clone()));
         let calls: Arc<Calls<'a>> = Arc::default();
-        let order = (strategy == Strategy::Optimistic).then(Order::new);
-        let mut slots: Vec<Option<Slot>> = Vec::with_capacity(wishes.len());
+        let order = (strategy == Strategy::Optimistic).then(BatchOrder::new);
+        let mut slots: Vec<Option<OrderSlot>> = Vec::with_capacity(wishes.len());
         let mut planned = Vec::with_capacity(wishes.len());
         for (index, wish) in wishes.iter_mut().enumerate() {
-            let mut shape = kernel.shape_of(wish, &caller);
+            let mut shape = kernel.call_shape(wish, &caller);
             let order = order.as_ref();
             let slot = order
                 .filter(|_| shape.can_run_early)
                 .map(|order| order.slot(index));
             if slot.is_some() {
                 // It can run again, so it does not need to wait.
-                shape.places.clear();
+                shape.path_locks.clear();
             }
             slots.push(slot);
             let ending = order.map(|order| order.ending(index));
-            planned.push(Planned {
+            planned.push(PlannedCall {
                 shape,
                 run: self.runner(index, &calls, ending),
             });
@@ -149,13 +151,13 @@ impl<'a> Turn<'a> {
         let canceller = batch.canceller();
         let mut begin = |(index, wish): (usize, super::BatchCall)| {
             let request = CallRequest {
-                within: Within {
+                context: CallContext {
                     batch: Some(id.clone()),
                     ..within.clone()
                 },
                 ..CallRequest::new(wish.id, wish.tool, wish.input, caller.clone())
             };
-            let halt = Halt::in_turn(&canceller, &self.ids, index);
+            let halt = CancelHandle::in_batch(&canceller, &self.ids, index);
             let mut run = kernel.begin(request, &self.sink, halt);
             if let Ok(run) = &mut run {
                 run.order = slots[index].take();
@@ -166,10 +168,10 @@ impl<'a> Turn<'a> {
         let begun = wishes.into_iter().enumerate().map(&mut begin).collect();
         kernel.journal.bus.wake();
         let _ = calls.set(begun);
-        let _ = self.begun.set(Begun {
+        let _ = self.begun.set(StartedBatch {
             row,
             calls,
-            _place: kernel.announce_batch(&id, canceller.clone()),
+            _place: kernel.track_batch(&id, canceller.clone()),
             canceller,
             batch: Mutex::new(Some(batch)),
         });
@@ -179,8 +181,8 @@ impl<'a> Turn<'a> {
         &self,
         index: usize,
         calls: &Arc<Calls<'a>>,
-        ending: Option<Ending>,
-    ) -> crate::schedule::Run<'a, Report> {
+        ending: Option<EndGuard>,
+    ) -> crate::schedule::CallFn<'a, Report> {
         let kernel = self.kernel;
         let (calls, sink, id) = (
             Arc::clone(calls),
@@ -193,15 +195,15 @@ impl<'a> Turn<'a> {
                 let _ending = ending;
                 let result = match take(&calls, index) {
                     Some(Ok(run)) => {
-                        let report = kernel.follow(run, &sink).await;
+                        let report = kernel.run_with_tails(run, &sink).await;
                         results.add(&report);
                         report
                     }
                     Some(Err(report)) => *report,
                     None => Report::refused(id, CallError::internal("the call has already run")),
                 };
-                End {
-                    fate: fate(&result),
+                CompletedCall {
+                    status: status(&result),
                     result,
                 }
             })
@@ -209,7 +211,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Completes when a call is cancelled before the batch runs. Otherwise never completes.
-    pub(super) async fn cancelled_while_it_waits(&self) {
+    pub(super) async fn cancelled_while_waiting(&self) {
         if let Some(begun) = self.begun.get() {
             begun.canceller.token().cancelled().await;
             let batch = begun.batch.lock().unwrap_or_else(PoisonError::into_inner);
@@ -235,41 +237,43 @@ impl<'a> Turn<'a> {
             return Vec::new();
         };
         let reports = batch
-            .run(|index, why| self.without_run(take(&begun.calls, index), index, why))
+            .run(|index, why| self.report_unrun(take(&begun.calls, index), index, why))
             .await;
         let mut row = begun.row.clone();
         let journal = &self.kernel.journal;
         row.finished_ms = Some(journal.clock.now().0);
         journal.queue(|| Write::Batch(row));
-        let happening = Happening::BatchCompleted {
+        let happening = EventKind::BatchCompleted {
             batch: self.id.clone(),
             calls: self.ids.to_vec(),
         };
-        journal.announce(&self.caller, happening);
+        journal.publish(&self.caller, happening);
         reports
     }
 
     /// Returns the report of a call that never started or was dropped while it ran.
-    fn without_run(
+    fn report_unrun(
         &self,
-        call: Option<Result<Run<'a>, Box<Report>>>,
+        call: Option<Result<RunningCall<'a>, Box<Report>>>,
         index: usize,
-        why: Missing,
+        why: MissingResult,
     ) -> Report {
         match (call, why) {
             (Some(Err(report)), _) => *report,
             (Some(Ok(run)), _) => {
-                let error = run.halt.error(false);
+                let error = run.cancel.error(false);
                 run.finish_unstarted(error)
             }
-            (None, Missing::Panicked) => Report::refused(
+            (None, MissingResult::Panicked) => Report::refused(
                 self.ids[index].clone(),
                 CallError::internal("the call panicked"),
             ),
             // It did not stop in time and was dropped.
-            (None, Missing::NotRun { .. } | Missing::Interrupted { .. }) => {
+            (None, MissingResult::NotRun { .. } | MissingResult::Interrupted { .. }) => {
                 let error = match self.begun.get() {
-                    Some(begun) => Halt::in_turn(&begun.canceller, &self.ids, index).error(true),
+                    Some(begun) => {
+                        CancelHandle::in_batch(&begun.canceller, &self.ids, index).error(true)
+                    }
                     None => CallError::new(ErrorClass::Cancelled, "the call was cancelled"),
                 };
                 Report {
@@ -281,13 +285,13 @@ impl<'a> Turn<'a> {
     }
 }
 
-fn fate(report: &Report) -> Fate {
+fn status(report: &Report) -> CallStatus {
     match &report.result {
         // Only the user or the caller stops a turn. A tool that reports an interruption has failed.
-        _ if report.stopped => Fate::Cancelled,
-        Ok(outcome) if outcome.is_error() => Fate::Failed,
-        Ok(_) => Fate::Completed,
-        Err(error) if error.class == ErrorClass::Denied => Fate::Denied,
-        Err(_) => Fate::Failed,
+        _ if report.stopped => CallStatus::Cancelled,
+        Ok(outcome) if outcome.is_error() => CallStatus::Failed,
+        Ok(_) => CallStatus::Completed,
+        Err(error) if error.class == ErrorClass::Denied => CallStatus::Denied,
+        Err(_) => CallStatus::Failed,
     }
 }

@@ -18,12 +18,12 @@ use super::Prompter;
 /// });
 /// # let _: &dyn toolhost_kernel::Prompter = &prompter;
 /// ```
-pub struct Callback<F> {
+pub struct CallbackPrompter<F> {
     name: String,
     ask: F,
 }
 
-impl<F, Answering> Callback<F>
+impl<F, Answering> CallbackPrompter<F>
 where
     F: Fn(Question, Call) -> Answering + Send + Sync,
     Answering: Future<Output = Answer> + Send + 'static,
@@ -37,7 +37,7 @@ where
     }
 }
 
-impl<F, Answering> Prompter for Callback<F>
+impl<F, Answering> Prompter for CallbackPrompter<F>
 where
     F: Fn(Question, Call) -> Answering + Send + Sync,
     Answering: Future<Output = Answer> + Send + 'static,

@@ -6,20 +6,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use toolhost_contract::{Answer, BoxFuture, Call, CallId, Question};
 
 use super::Prompter;
-use crate::Pending;
+use crate::PendingQuestion;
 
 /// A prompter that gives prepared answers in order and records the questions. After the last answer there is no user.
 #[derive(Default)]
-pub struct Scripted(Mutex<Script>);
+pub struct ScriptedPrompter(Mutex<Script>);
 
 #[derive(Default)]
 struct Script {
     answers: VecDeque<Answer>,
-    asked: Vec<Pending>,
+    asked: Vec<PendingQuestion>,
     elsewhere: Vec<(CallId, String)>,
 }
 
-impl Scripted {
+impl ScriptedPrompter {
     pub fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
         let script = Script {
             answers: answers.into_iter().collect(),
@@ -29,17 +29,17 @@ impl Scripted {
     }
 
     /// Returns the questions so far.
-    pub fn asked(&self) -> Vec<Pending> {
+    pub fn asked(&self) -> Vec<PendingQuestion> {
         self.script().asked.clone()
     }
 
     /// Returns the calls that were answered elsewhere, with the author of the answer.
-    pub fn elsewhere(&self) -> Vec<(CallId, String)> {
+    pub fn answered_elsewhere_calls(&self) -> Vec<(CallId, String)> {
         self.script().elsewhere.clone()
     }
 
     /// Returns the number of unused answers.
-    pub fn left(&self) -> usize {
+    pub fn remaining(&self) -> usize {
         self.script().answers.len()
     }
 
@@ -48,18 +48,18 @@ impl Scripted {
     }
 }
 
-impl Prompter for Scripted {
+impl Prompter for ScriptedPrompter {
     fn name(&self) -> &'static str {
         "script"
     }
 
     fn ask<'a>(&'a self, question: &'a Question, call: &'a Call) -> BoxFuture<'a, Answer> {
         let mut script = self.script();
-        script.asked.push(Pending {
+        script.asked.push(PendingQuestion {
             call: call.id.clone(),
             question: question.clone(),
         });
-        let answer = script.answers.pop_front().unwrap_or(Answer::NobodyToAsk);
+        let answer = script.answers.pop_front().unwrap_or(Answer::NoPrompter);
         Box::pin(std::future::ready(answer))
     }
 

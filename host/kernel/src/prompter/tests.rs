@@ -8,8 +8,8 @@ use toolhost_contract::{
     PluginName, Principal, Sink, ToolName,
 };
 
-use super::{Callback, Prompter, Scripted};
-use crate::{Answered, CallRequest, Kernel, PluginInfo, Settings};
+use super::{CallbackPrompter, Prompter, ScriptedPrompter};
+use crate::{AttributedAnswer, CallRequest, Kernel, KernelSettings, PluginInfo};
 
 /// A tool that may destroy data, so that the user is asked.
 struct Eraser([Descriptor; 1]);
@@ -30,7 +30,7 @@ impl Backend for Eraser {
 }
 
 fn kernel(prompter: Arc<dyn Prompter>) -> Kernel {
-    let kernel = Kernel::new(Settings::default(), prompter).unwrap();
+    let kernel = Kernel::new(KernelSettings::default(), prompter).unwrap();
     let mut tool = Descriptor::new(ToolName::parse("erase").unwrap(), "");
     tool.input_schema = json!({"type": "object"});
     let plugin = PluginInfo {
@@ -60,9 +60,9 @@ async fn call(kernel: &Kernel, id: &str) -> (String, Option<String>) {
 }
 
 #[tokio::test]
-async fn a_script_answers_in_order_and_keeps_the_questions() {
+async fn a_scripted_prompter_answers_in_order_and_records_the_questions() {
     let input = json!({"n": 2});
-    let script = Arc::new(Scripted::new([
+    let script = Arc::new(ScriptedPrompter::new([
         Answer::once(),
         Answer::Modify { input },
         Answer::once(),
@@ -73,7 +73,7 @@ async fn a_script_answers_in_order_and_keeps_the_questions() {
     let kernel = kernel(Arc::clone(&script) as Arc<dyn Prompter>);
     assert_eq!(call(&kernel, "1").await.0, r#"{"n":1}"#);
     assert_eq!(call(&kernel, "2").await.0, r#"{"n":2}"#);
-    assert_eq!(script.left(), 1);
+    assert_eq!(script.remaining(), 1);
     let (denied, _) = call(&kernel, "3").await;
     assert!(denied.contains("not now"), "{denied}");
     let (nobody, _) = call(&kernel, "4").await;
@@ -85,8 +85,8 @@ async fn a_script_answers_in_order_and_keeps_the_questions() {
 
 // R-190, R-201: an answer needs no callback object
 #[tokio::test]
-async fn a_function_is_asked_and_an_answer_may_come_another_way() {
-    let kernel = kernel(Arc::new(Callback::new(
+async fn a_callback_is_asked_and_the_answer_may_come_from_elsewhere() {
+    let kernel = kernel(Arc::new(CallbackPrompter::new(
         "window",
         |question, call| async move {
             assert_eq!(
@@ -106,7 +106,7 @@ async fn a_function_is_asked_and_an_answer_may_come_another_way() {
         while kernel.pending().is_empty() {
             tokio::task::yield_now().await;
         }
-        let answered = Answered {
+        let answered = AttributedAnswer {
             answer: Answer::Deny { note: None },
             by: "web".to_owned(),
         };
@@ -118,9 +118,9 @@ async fn a_function_is_asked_and_an_answer_may_come_another_way() {
 
 /// Never answers, and records answers from elsewhere.
 #[derive(Default)]
-struct Deaf(Scripted);
+struct SilentPrompter(ScriptedPrompter);
 
-impl Prompter for Deaf {
+impl Prompter for SilentPrompter {
     fn ask<'a>(&'a self, _: &'a toolhost_contract::Question, _: &'a Call) -> BoxFuture<'a, Answer> {
         Box::pin(std::future::pending())
     }
@@ -131,14 +131,14 @@ impl Prompter for Deaf {
 }
 
 #[tokio::test]
-async fn a_prompter_hears_that_somebody_else_has_answered() {
-    let deaf = Arc::new(Deaf::default());
+async fn a_prompter_is_notified_of_an_answer_from_elsewhere() {
+    let deaf = Arc::new(SilentPrompter::default());
     let kernel = kernel(Arc::clone(&deaf) as Arc<dyn Prompter>);
     let answer = async {
         while kernel.pending().is_empty() {
             tokio::task::yield_now().await;
         }
-        let answered = Answered {
+        let answered = AttributedAnswer {
             answer: Answer::once(),
             by: "web".to_owned(),
         };
@@ -147,7 +147,7 @@ async fn a_prompter_hears_that_somebody_else_has_answered() {
     let ((text, _), ()) = tokio::join!(call(&kernel, "1"), answer);
     assert_eq!(text, r#"{"n":1}"#);
     assert_eq!(
-        deaf.0.elsewhere(),
+        deaf.0.answered_elsewhere_calls(),
         [(CallId("1".to_owned()), "web".to_owned())]
     );
 }

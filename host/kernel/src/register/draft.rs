@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use toolhost_contract::{PluginName, ToolName, text};
 
-use super::{Prepared, RegisterError, resolve};
-use crate::ab::AbTest;
-use crate::registry::{Entry, Slots, Snapshot};
+use super::{PreparedPlugin, RegisterError, resolve};
+use crate::ab_test::AbTest;
+use crate::registry::{RegistrySnapshot, Slots, ToolEntry};
 use crate::{OnDuplicate, PluginInfo};
 
 pub(crate) struct Draft<'a> {
@@ -21,7 +21,7 @@ pub(crate) struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    pub(crate) fn from(snapshot: &Snapshot, tests: &'a [AbTest]) -> Self {
+    pub(crate) fn from(snapshot: &RegistrySnapshot, tests: &'a [AbTest]) -> Self {
         let mut draft = Self {
             slots: BTreeMap::new(),
             owners: HashMap::new(),
@@ -33,18 +33,18 @@ impl<'a> Draft<'a> {
         draft
     }
 
-    pub(crate) fn finish(self) -> Snapshot {
+    pub(crate) fn finish(self) -> RegistrySnapshot {
         resolve::resolve(self.slots, self.tests)
     }
 
     /// Adds the tools of a plugin and returns their names. Unchanged on error.
-    pub(crate) fn place(
+    pub(crate) fn add_plugin(
         &mut self,
-        prepared: Prepared,
+        prepared: PreparedPlugin,
         on_duplicate: OnDuplicate,
         warnings: &mut Vec<String>,
     ) -> Result<Vec<ToolName>, RegisterError> {
-        let Prepared {
+        let PreparedPlugin {
             plugin,
             mut entries,
         } = prepared;
@@ -52,7 +52,7 @@ impl<'a> Draft<'a> {
             entry.plugin.name == plugin.name && entry.plugin.version == plugin.version
         });
         if known && on_duplicate != OnDuplicate::Replace {
-            return Err(RegisterError::Registered(plugin.name.clone()));
+            return Err(RegisterError::AlreadyRegistered(plugin.name.clone()));
         }
         if known {
             self.remove_where(|entry| {
@@ -69,9 +69,10 @@ impl<'a> Draft<'a> {
                 entry.rename(slot.clone());
             }
         }
-        let (at_home, newcomers): (Vec<&mut Entry>, Vec<&mut Entry>) = entries
-            .iter_mut()
-            .partition(|entry| siblings.contains_key(&entry.tool.name) || self.joins(entry));
+        let (at_home, newcomers): (Vec<&mut ToolEntry>, Vec<&mut ToolEntry>) =
+            entries.iter_mut().partition(|entry| {
+                siblings.contains_key(&entry.tool.name) || self.joins_ab_test(entry)
+            });
         match on_duplicate {
             OnDuplicate::Error => {
                 for entry in at_home {
@@ -89,11 +90,11 @@ impl<'a> Draft<'a> {
             }
             OnDuplicate::Replace => {
                 for entry in newcomers {
-                    self.evict(entry, warnings);
+                    self.replace_owner(entry, warnings);
                 }
             }
         }
-        self.tell_versions(&plugin, &entries, warnings);
+        self.warn_versions(&plugin, &entries, warnings);
         let names = entries.iter().map(|entry| entry.name.clone()).collect();
         for entry in &entries {
             self.take_alias(entry, warnings);
@@ -114,45 +115,49 @@ impl<'a> Draft<'a> {
     }
 
     /// Whether an A/B test compares the entry with the tool that has its name.
-    fn joins(&self, entry: &Entry) -> bool {
+    fn joins_ab_test(&self, entry: &ToolEntry) -> bool {
         let tests = self.tests.iter().filter(|test| test.tool == entry.name);
         let slot = self.slots.get(&entry.name);
         slot.is_some_and(|slot| {
             tests.into_iter().any(|test| {
-                test.names(&entry.plugin.name)
-                    || slot.iter().all(|other| test.names(&other.plugin.name))
+                test.includes(&entry.plugin.name)
+                    || slot.iter().all(|other| test.includes(&other.plugin.name))
             })
         })
     }
 
     fn refuse_taken<'n>(
         &self,
-        entry: &Entry,
+        entry: &ToolEntry,
         names: impl IntoIterator<Item = &'n String>,
     ) -> Result<(), RegisterError> {
         names.into_iter().try_for_each(|name| {
-            self.stranger(entry, name)
+            self.conflicting_owner(entry, name)
                 .map_or(Ok(()), |owner| Err(duplicate(entry, name, owner)))
         })
     }
 
     /// Returns the owner of the name if it is of another plugin and in another slot.
-    fn stranger(&self, entry: &Entry, name: &str) -> Option<&Arc<Entry>> {
+    fn conflicting_owner(&self, entry: &ToolEntry, name: &str) -> Option<&Arc<ToolEntry>> {
         let slot = self.owners.get(name)?;
         let tenants = self.slots.get(slot)?;
-        let at_home = *slot == entry.name && self.joins(entry)
+        let at_home = *slot == entry.name && self.joins_ab_test(entry)
             || tenants
                 .iter()
                 .any(|other| other.plugin.name == entry.plugin.name);
         tenants.first().filter(|_| !at_home)
     }
 
-    fn qualify(&self, entry: &mut Entry, warnings: &mut Vec<String>) -> Result<(), RegisterError> {
-        let Some(owner) = self.stranger(entry, entry.name.as_str()) else {
+    fn qualify(
+        &self,
+        entry: &mut ToolEntry,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), RegisterError> {
+        let Some(owner) = self.conflicting_owner(entry, entry.name.as_str()) else {
             return Ok(());
         };
         let qualified = entry.name.qualified(&entry.plugin.name);
-        if let Some(owner) = self.stranger(entry, qualified.as_str()) {
+        if let Some(owner) = self.conflicting_owner(entry, qualified.as_str()) {
             return Err(duplicate(entry, qualified.as_str(), owner));
         }
         warnings.push(format!(
@@ -164,8 +169,8 @@ impl<'a> Draft<'a> {
     }
 
     /// Removes the current owner of the entry's name.
-    fn evict(&mut self, entry: &Entry, warnings: &mut Vec<String>) {
-        let Some(owner) = self.stranger(entry, entry.name.as_str()).cloned() else {
+    fn replace_owner(&mut self, entry: &ToolEntry, warnings: &mut Vec<String>) {
+        let Some(owner) = self.conflicting_owner(entry, entry.name.as_str()).cloned() else {
             return;
         };
         if owner.name == entry.name {
@@ -179,7 +184,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Removes an alias that equals the entry's name, if the operator chose so or both are of one plugin.
-    fn take_alias(&mut self, entry: &Entry, warnings: &mut Vec<String>) {
+    fn take_alias(&mut self, entry: &ToolEntry, warnings: &mut Vec<String>) {
         let name = entry.name.as_str();
         let Some(slot) = self.owners.get(name).filter(|slot| **slot != entry.name) else {
             return;
@@ -198,7 +203,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Drops aliases of the entry that are in use: an alias never replaces another name.
-    fn drop_taken_keys(&self, entry: &mut Entry, warnings: &mut Vec<String>) {
+    fn drop_taken_keys(&self, entry: &mut ToolEntry, warnings: &mut Vec<String>) {
         let (name, plugin) = (entry.name.clone(), Arc::clone(&entry.plugin));
         entry.keys.retain(|key| {
             let slot = self.owners.get(key).filter(|slot| **slot != name);
@@ -207,7 +212,7 @@ impl<'a> Draft<'a> {
             };
             warnings.push(format!(
                 "`{}` refers to tool `{}` of plugin `{}` and is not an alias of `{name}` of plugin `{}`",
-                text::inline(key, 80),
+                text::escape_line(key, 80),
                 owner.name,
                 owner.plugin.name,
                 plugin.name
@@ -217,8 +222,13 @@ impl<'a> Draft<'a> {
     }
 
     /// Warns that the version that serves a name depends on the installed files, unless the operator has chosen one.
-    fn tell_versions(&self, plugin: &PluginInfo, entries: &[Entry], warnings: &mut Vec<String>) {
-        let chosen = |entry: &Entry| {
+    fn warn_versions(
+        &self,
+        plugin: &PluginInfo,
+        entries: &[ToolEntry],
+        warnings: &mut Vec<String>,
+    ) {
+        let chosen = |entry: &ToolEntry| {
             entry.pin.is_some() || self.tests.iter().any(|test| test.tool == entry.name)
         };
         let left_open = entries.iter().find(|entry| {
@@ -238,7 +248,7 @@ impl<'a> Draft<'a> {
     pub(crate) fn set_enabled(
         &mut self,
         slot: &ToolName,
-        which: impl Fn(&Entry) -> bool,
+        which: impl Fn(&ToolEntry) -> bool,
         enabled: bool,
     ) {
         for entry in self.slots.get_mut(slot).into_iter().flatten() {
@@ -253,7 +263,7 @@ impl<'a> Draft<'a> {
         self.remove_where(|entry| entry.plugin.name == *plugin)
     }
 
-    fn remove_where(&mut self, gone: impl Fn(&Entry) -> bool) -> bool {
+    fn remove_where(&mut self, gone: impl Fn(&ToolEntry) -> bool) -> bool {
         let before = self.entries().count();
         let slots = std::mem::take(&mut self.slots);
         self.owners.clear();
@@ -265,11 +275,11 @@ impl<'a> Draft<'a> {
         self.entries().count() < before
     }
 
-    fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
+    fn entries(&self) -> impl Iterator<Item = &Arc<ToolEntry>> {
         self.slots.values().flatten()
     }
 
-    fn put(&mut self, entry: Arc<Entry>) {
+    fn put(&mut self, entry: Arc<ToolEntry>) {
         let names = entry.keys.iter().cloned().chain([entry.name.to_string()]);
         self.owners
             .extend(names.map(|name| (name, entry.name.clone())));
@@ -280,10 +290,10 @@ impl<'a> Draft<'a> {
     }
 }
 
-fn duplicate(entry: &Entry, name: &str, owner: &Entry) -> RegisterError {
+fn duplicate(entry: &ToolEntry, name: &str, owner: &ToolEntry) -> RegisterError {
     RegisterError::Duplicate {
         plugin: entry.plugin.name.clone(),
-        name: text::inline(name, 80),
+        name: text::escape_line(name, 80),
         owner: owner.plugin.name.clone(),
         tool: owner.name.clone(),
         qualified: entry.tool.name.qualified(&entry.plugin.name),

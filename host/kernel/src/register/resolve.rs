@@ -6,29 +6,29 @@ use std::sync::Arc;
 
 use toolhost_contract::{PluginName, ToolName, Version};
 
-use super::depends;
-use crate::ab::{AbTest, Trial};
-use crate::registry::{Entry, Group, LeftOut, Slots, Snapshot};
+use super::dependencies;
+use crate::ab_test::{AbTest, ResolvedAbTest};
+use crate::registry::{RegistrySnapshot, Slots, ToolEntry, UnavailableTool, VersionGroup};
 
-pub(super) fn resolve(slots: Slots, tests: &[AbTest]) -> Snapshot {
-    let mut snapshot = Snapshot::default();
+pub(super) fn resolve(slots: Slots, tests: &[AbTest]) -> RegistrySnapshot {
+    let mut snapshot = RegistrySnapshot::default();
     for (name, slot) in &slots {
         let test = tests.iter().find(|test| test.tool == *name);
         add(&mut snapshot, name, slot, test);
     }
     snapshot.slots = slots;
-    let reasons = depends::unmet(&snapshot.groups, &snapshot.index);
+    let reasons = dependencies::unmet_dependencies(&snapshot.groups, &snapshot.index);
     for (group, reasons) in snapshot.groups.iter_mut().zip(reasons) {
-        let mut left_out = leave_out(group, reasons);
-        snapshot.left_out.append(&mut left_out);
+        let mut left_out = remove_unavailable(group, reasons);
+        snapshot.unavailable.append(&mut left_out);
         if let Some(served) = &group.served
-            && !group.stand_in
+            && !group.is_variant
         {
             snapshot.entries.push(Arc::clone(served));
         }
     }
     for test in tests {
-        match Trial::new(test, &snapshot) {
+        match ResolvedAbTest::new(test, &snapshot) {
             Ok(trial) => {
                 let trial = Arc::new(trial);
                 let names = trial.names().map(str::to_owned).collect::<Vec<_>>();
@@ -42,11 +42,16 @@ pub(super) fn resolve(slots: Slots, tests: &[AbTest]) -> Snapshot {
 }
 
 /// Adds the groups of one name: the versions of the tool, and one group per compared plugin.
-fn add(snapshot: &mut Snapshot, name: &ToolName, slot: &[Arc<Entry>], test: Option<&AbTest>) {
+fn add(
+    snapshot: &mut RegistrySnapshot,
+    name: &ToolName,
+    slot: &[Arc<ToolEntry>],
+    test: Option<&AbTest>,
+) {
     let Some(owner) = owner(slot, test) else {
         return;
     };
-    let own: Vec<&Arc<Entry>> = slot
+    let own: Vec<&Arc<ToolEntry>> = slot
         .iter()
         .filter(|entry| entry.plugin.name == *owner)
         .collect();
@@ -63,8 +68,8 @@ fn add(snapshot: &mut Snapshot, name: &ToolName, slot: &[Arc<Entry>], test: Opti
     for plugin in plugins {
         let stand_in = plugin != owner;
         let entries = slot.iter().filter(|entry| entry.plugin.name == *plugin);
-        let mut entries: Vec<Arc<Entry>> = if stand_in {
-            entries.map(|entry| stand_in_of(entry, &shared)).collect()
+        let mut entries: Vec<Arc<ToolEntry>> = if stand_in {
+            entries.map(|entry| variant_of(entry, &shared)).collect()
         } else {
             entries.map(|entry| with_names(entry, &names)).collect()
         };
@@ -77,17 +82,18 @@ fn add(snapshot: &mut Snapshot, name: &ToolName, slot: &[Arc<Entry>], test: Opti
         let unqualified = names.iter().filter(|_| !stand_in);
         let leads = qualified.chain(unqualified.map(|name| (*name).to_owned()));
         snapshot.index.extend(leads.map(|name| (name, position)));
-        snapshot.groups.push(Group {
+        snapshot.groups.push(VersionGroup {
             entries,
             served: None,
-            stand_in,
+            is_variant: stand_in,
         });
     }
 }
 
 /// Returns the plugin whose tool is listed under the name rather than only as a variant of an A/B test.
-fn owner<'a>(slot: &'a [Arc<Entry>], test: Option<&AbTest>) -> Option<&'a PluginName> {
-    let named = |entry: &Arc<Entry>| test.and_then(|test| test.place(&entry.plugin.name));
+fn owner<'a>(slot: &'a [Arc<ToolEntry>], test: Option<&AbTest>) -> Option<&'a PluginName> {
+    let named =
+        |entry: &Arc<ToolEntry>| test.and_then(|test| test.variant_index(&entry.plugin.name));
     let first = slot
         .iter()
         .min_by_key(|entry| named(entry).map_or(0, |place| place + 1))?;
@@ -95,7 +101,7 @@ fn owner<'a>(slot: &'a [Arc<Entry>], test: Option<&AbTest>) -> Option<&'a Plugin
 }
 
 /// Gives each version the names of all versions, because a rule may use any of them.
-fn with_names(entry: &Arc<Entry>, names: &[&str]) -> Arc<Entry> {
+fn with_names(entry: &Arc<ToolEntry>, names: &[&str]) -> Arc<ToolEntry> {
     let missing =
         |name: &&&str| **name != entry.name.as_str() && !entry.keys.iter().any(|key| key == **name);
     let missing: Vec<String> = names
@@ -106,15 +112,15 @@ fn with_names(entry: &Arc<Entry>, names: &[&str]) -> Arc<Entry> {
     if missing.is_empty() {
         return Arc::clone(entry);
     }
-    Arc::new(Entry {
+    Arc::new(ToolEntry {
         keys: [entry.keys.as_slice(), &missing].concat(),
-        ..Entry::clone(entry)
+        ..ToolEntry::clone(entry)
     })
 }
 
 /// Gives a variant the names of the tool that it is compared with, and its own qualified names.
-fn stand_in_of(entry: &Arc<Entry>, shared: &[&str]) -> Arc<Entry> {
-    let mut entry = Entry::clone(entry);
+fn variant_of(entry: &Arc<ToolEntry>, shared: &[&str]) -> Arc<ToolEntry> {
+    let mut entry = ToolEntry::clone(entry);
     let mut keys = std::mem::take(&mut entry.keys);
     keys.retain(|key| entry.is_qualified(key));
     entry.keys = keys;
@@ -122,19 +128,22 @@ fn stand_in_of(entry: &Arc<Entry>, shared: &[&str]) -> Arc<Entry> {
 }
 
 /// The sort key for serving a version: enabled, then stable, then highest.
-fn preference(entry: &Entry) -> (bool, bool, Version, Version) {
+fn preference(entry: &ToolEntry) -> (bool, bool, Version, Version) {
     (
         entry.enabled,
         entry.version.is_stable(),
         entry.version.clone(),
-        Version::of(&entry.plugin.version),
+        Version::parse(&entry.plugin.version),
     )
 }
 
 /// Removes entries that cannot be called and selects the one that serves the name.
-fn leave_out(group: &mut Group, reasons: HashMap<usize, String>) -> Vec<LeftOut> {
+fn remove_unavailable(
+    group: &mut VersionGroup,
+    reasons: HashMap<usize, String>,
+) -> Vec<UnavailableTool> {
     let loaded = group.list();
-    let told = |entry: &Entry, reason: String| LeftOut {
+    let told = |entry: &ToolEntry, reason: String| UnavailableTool {
         tool: entry.name.clone(),
         plugin: entry.plugin.name.clone(),
         version: entry.version.clone(),
@@ -164,13 +173,13 @@ fn leave_out(group: &mut Group, reasons: HashMap<usize, String>) -> Vec<LeftOut>
     left_out
 }
 
-impl Group {
+impl VersionGroup {
     /// Whether the entry may serve the name.
-    pub(super) fn fits(&self, entry: &Entry) -> bool {
-        self.stand_in
+    pub(super) fn fits(&self, entry: &ToolEntry) -> bool {
+        self.is_variant
             || entry
                 .pin
                 .as_ref()
-                .is_none_or(|pin| pin.means(&entry.version))
+                .is_none_or(|pin| pin.selects(&entry.version))
     }
 }

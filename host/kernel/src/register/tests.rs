@@ -13,12 +13,12 @@ use toolhost_contract::{BoxFuture, Call, CallError, Descriptor, Grant, Outcome, 
 
 use super::*;
 use crate::{
-    Kernel, Nobody, OnDuplicate, OnDuplicate::Error, OnDuplicate::Qualify, OnDuplicate::Replace,
+    Kernel, NoPrompter, OnDuplicate, OnDuplicate::Error, OnDuplicate::Qualify, OnDuplicate::Replace,
 };
 
-struct Still(Vec<Descriptor>);
+struct StaticBackend(Vec<Descriptor>);
 
-impl Backend for Still {
+impl Backend for StaticBackend {
     fn tools(&self) -> &[Descriptor] {
         &self.0
     }
@@ -41,7 +41,7 @@ fn plugin(line: &str) -> (PluginInfo, Arc<dyn Backend>) {
     let tools = tools.split_whitespace().map(|names| {
         let mut needs = names.split('>');
         let mut names = needs.next().unwrap().split('=');
-        let (name, version) = split(names.next().unwrap());
+        let (name, version) = split_version(names.next().unwrap());
         let mut tool = Descriptor::new(ToolName::parse(name).unwrap(), format!("does {name}"));
         version
             .unwrap_or(&plugin.version)
@@ -57,7 +57,7 @@ fn plugin(line: &str) -> (PluginInfo, Arc<dyn Backend>) {
         tool
     });
     let tools = tools.collect();
-    (plugin, Arc::new(Still(tools)))
+    (plugin, Arc::new(StaticBackend(tools)))
 }
 
 fn info(name: &str) -> PluginInfo {
@@ -71,8 +71,8 @@ fn info(name: &str) -> PluginInfo {
     }
 }
 
-fn kernel(settings: Settings, plugins: &str) -> (Kernel, String) {
-    let kernel = Kernel::new(settings, Arc::new(Nobody)).unwrap();
+fn kernel(settings: KernelSettings, plugins: &str) -> (Kernel, String) {
+    let kernel = Kernel::new(settings, Arc::new(NoPrompter)).unwrap();
     let results = kernel.register_many(plugins.lines().map(plugin).collect());
     let results = results.into_iter().map(|result| match result {
         Ok(names) => names
@@ -105,9 +105,9 @@ fn kernel(settings: Settings, plugins: &str) -> (Kernel, String) {
 
 fn check(on_duplicate: OnDuplicate, plugins: &str, expected: Expect) {
     let (_, shown) = kernel(
-        Settings {
+        KernelSettings {
             on_duplicate,
-            ..Settings::default()
+            ..KernelSettings::default()
         },
         plugins,
     );
@@ -115,7 +115,7 @@ fn check(on_duplicate: OnDuplicate, plugins: &str, expected: Expect) {
 }
 
 #[test]
-fn plugins_with_different_names_live_side_by_side() {
+fn plugins_with_different_names_coexist() {
     check(
         Error,
         "b-c: read=Read\na: write=put",
@@ -129,7 +129,7 @@ fn plugins_with_different_names_live_side_by_side() {
 }
 
 #[test]
-fn a_name_that_is_taken_refuses_the_whole_plugin_and_no_other() {
+fn a_duplicate_name_rejects_the_whole_plugin_and_no_other() {
     check(
         Error,
         "a: read\nb: write read\nc: list",
@@ -180,7 +180,7 @@ fn a_name_that_is_taken_refuses_the_whole_plugin_and_no_other() {
 }
 
 #[test]
-fn a_plugin_must_not_contradict_itself() {
+fn names_within_a_plugin_must_be_unique() {
     check(
         Error,
         "a: read read",
@@ -199,7 +199,7 @@ fn a_plugin_must_not_contradict_itself() {
 
 // R-496
 #[test]
-fn r_496_the_name_of_a_tool_to_come_is_kept() {
+fn r_496_the_name_of_a_future_tool_is_reserved() {
     for tool in ["code_run", "run=Code_Run"] {
         check(
             Replace,
@@ -212,7 +212,7 @@ fn r_496_the_name_of_a_tool_to_come_is_kept() {
 }
 
 #[test]
-fn replacing_is_told() {
+fn replacing_a_tool_is_a_warning() {
     check(
         Replace,
         "a: read list\nb: read",
@@ -307,12 +307,12 @@ fn a_plugin_is_registered_once() {
 }
 
 #[test]
-fn a_bad_schema_refuses_its_plugin_and_no_other() {
-    let kernel = Kernel::new(Settings::default(), Arc::new(Nobody)).unwrap();
+fn an_invalid_schema_rejects_only_its_plugin() {
+    let kernel = Kernel::new(KernelSettings::default(), Arc::new(NoPrompter)).unwrap();
     let mut tool = Descriptor::new(ToolName::parse("bad").unwrap(), "");
     tool.input_schema = json!({"properties": {"x": {"type": "strnig"}}});
     let results = kernel.register_many(vec![
-        (info("a"), Arc::new(Still(vec![tool]))),
+        (info("a"), Arc::new(StaticBackend(vec![tool]))),
         plugin("b: read"),
     ]);
     expect![[r#"plugin `a`, tool `bad`: the input schema is not valid: /properties/x/type: "strnig" is not a type; use array, boolean, integer, null, number, object or string"#]].assert_eq(&results[0].as_ref().unwrap_err().to_string());
@@ -322,9 +322,9 @@ fn a_bad_schema_refuses_its_plugin_and_no_other() {
 #[test]
 fn a_tool_is_found_by_every_name_it_has() {
     let (kernel, _) = kernel(
-        Settings {
+        KernelSettings {
             on_duplicate: Qualify,
-            ..Settings::default()
+            ..KernelSettings::default()
         },
         "a-b: read=ReadFile\nb: read",
     );
@@ -352,9 +352,9 @@ fn a_tool_is_found_by_every_name_it_has() {
 }
 
 #[test]
-fn near_names_are_suggested_once_each() {
+fn similar_names_are_suggested_once_each() {
     let (kernel, _) = kernel(
-        Settings::default(),
+        KernelSettings::default(),
         "a: read_file=ReadFile write_file read_dir list grep",
     );
     let nearest = |word| kernel.registry().nearest(word).join(" ");
@@ -366,14 +366,14 @@ fn near_names_are_suggested_once_each() {
 }
 
 #[test]
-fn listings_are_sorted_and_leave_out_what_is_disabled() {
-    let settings = Settings {
+fn listings_are_sorted_and_omit_disabled_tools() {
+    let settings = KernelSettings {
         disabled_tools: ["B/Write".to_owned()].into(),
-        ..Settings::default()
+        ..KernelSettings::default()
     };
     let (kernel, _) = kernel(settings, "b: run write\na: read");
     let registry = kernel.registry();
-    let names = |entries: &mut dyn Iterator<Item = &Entry>| {
+    let names = |entries: &mut dyn Iterator<Item = &ToolEntry>| {
         entries
             .map(|entry| entry.name.to_string())
             .collect::<Vec<_>>()
@@ -424,7 +424,7 @@ fn listings_are_sorted_and_leave_out_what_is_disabled() {
 
 #[test]
 fn unregistering_removes_every_name_of_a_plugin() {
-    let (kernel, _) = kernel(Settings::default(), "a: read=cat\nb: write");
+    let (kernel, _) = kernel(KernelSettings::default(), "a: read=cat\nb: write");
     assert!(kernel.unregister(&info("a").name));
     assert!(!kernel.unregister(&info("a").name));
     let registry = kernel.registry();
@@ -438,16 +438,16 @@ fn unregistering_removes_every_name_of_a_plugin() {
 }
 
 #[test]
-fn the_nearest_timeout_counts() {
+fn the_most_specific_timeout_applies() {
     let seconds = Duration::from_secs;
     let (tool_timeouts, timeout) = ([("Cat".to_owned(), seconds(1))].into(), Some(seconds(3)));
     let kernel = Kernel::new(
-        Settings {
+        KernelSettings {
             timeout,
             tool_timeouts,
-            ..Settings::default()
+            ..KernelSettings::default()
         },
-        Arc::new(Nobody),
+        Arc::new(NoPrompter),
     )
     .unwrap();
     let (info, backend) = plugin("a: read=cat write");

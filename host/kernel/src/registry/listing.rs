@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use toolhost_contract::profile::{Lens, Others, Profile};
+use toolhost_contract::profile::{Profile, ProfiledRegistry, UnmappedTools};
 
-use super::{Entry, Snapshot};
+use super::{RegistrySnapshot, ToolEntry};
 use crate::stats::Stats;
 
 /// The status of a tool in the terms of a configuration file.
@@ -16,15 +16,15 @@ pub struct ToolInfo {
     pub status: &'static str,
 }
 
-impl Snapshot {
+impl RegistrySnapshot {
     /// Returns the enabled tools, sorted by name.
-    pub fn list(&self) -> impl Iterator<Item = &Entry> {
+    pub fn list(&self) -> impl Iterator<Item = &ToolEntry> {
         self.list_all().filter(|entry| entry.enabled)
     }
 
     /// Returns the enabled tools in the form of a model profile.
-    pub fn lens(&self, profile: Profile, others: Others) -> Lens<'_> {
-        Lens::new(
+    pub fn for_profile(&self, profile: Profile, others: UnmappedTools) -> ProfiledRegistry<'_> {
+        ProfiledRegistry::new(
             profile,
             others,
             self.list().map(|entry| (&entry.name, &*entry.tool)),
@@ -32,12 +32,12 @@ impl Snapshot {
     }
 
     /// Returns all tools, sorted by name.
-    pub fn list_all(&self) -> impl Iterator<Item = &Entry> {
+    pub fn list_all(&self) -> impl Iterator<Item = &ToolEntry> {
         self.entries.iter().map(Arc::as_ref)
     }
 
     /// Returns the enabled tools, sorted by display name.
-    pub fn list_by_display_name(&self) -> Vec<&Entry> {
+    pub fn list_by_display_name(&self) -> Vec<&ToolEntry> {
         let mut entries: Vec<_> = self.list().collect();
         entries.sort_by_cached_key(|entry| {
             (entry.tool.display_name.to_lowercase(), entry.name.clone())
@@ -46,14 +46,14 @@ impl Snapshot {
     }
 
     /// Returns the enabled tools of one category, sorted by name.
-    pub fn list_by_category(&self, category: &str) -> impl Iterator<Item = &Entry> {
+    pub fn list_by_category(&self, category: &str) -> impl Iterator<Item = &ToolEntry> {
         self.list()
             .filter(move |entry| entry.tool.category == category)
     }
 
     /// Returns the enabled tools with these names, in the given order; without names, all of them. Unknown names are
     /// ignored.
-    pub fn filter(&self, names: Option<&[&str]>) -> Vec<&Entry> {
+    pub fn filter(&self, names: Option<&[&str]>) -> Vec<&ToolEntry> {
         let Some(names) = names else {
             return self.list().collect();
         };
@@ -92,12 +92,12 @@ impl Snapshot {
             for entry in &group.entries {
                 let calls = entry.counters.read();
                 let served = group.served.as_ref();
-                let name = match served.filter(|served| served.is(entry)) {
-                    Some(_) if group.stand_in => {
+                let name = match served.filter(|served| served.is_same_tool(entry)) {
+                    Some(_) if group.is_variant => {
                         format!("{}/{}", entry.plugin.name, entry.tool.name)
                     }
                     Some(_) => entry.name.to_string(),
-                    None if group.stand_in => {
+                    None if group.is_variant => {
                         let (plugin, version) = (&entry.plugin.name, &entry.version);
                         format!("{plugin}/{}@{version}", entry.tool.name)
                     }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use toolhost_contract::version::split;
+use toolhost_contract::version::split_version;
 use toolhost_contract::{CallId, Principal, ToolName, VersionReq, nearest, text};
 
-use super::{Entry, Group, Snapshot};
+use super::{RegistrySnapshot, ToolEntry, VersionGroup};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("Tool \"{name}\" not found{}", because(reason.as_deref(), nearest))]
+#[error("Tool \"{name}\" not found{}", suffix(reason.as_deref(), nearest))]
 pub struct UnknownTool {
     /// Escaped and shortened, because a model chose it.
     pub name: String,
@@ -17,7 +17,7 @@ pub struct UnknownTool {
     pub nearest: Vec<String>,
 }
 
-fn because(reason: Option<&str>, nearest: &[String]) -> String {
+fn suffix(reason: Option<&str>, nearest: &[String]) -> String {
     match reason {
         Some(reason) => format!(": {reason}"),
         None if nearest.is_empty() => String::new(),
@@ -25,19 +25,19 @@ fn because(reason: Option<&str>, nearest: &[String]) -> String {
     }
 }
 
-impl Snapshot {
+impl RegistrySnapshot {
     /// Finds a tool by name, alias, `plugin/tool` or `plugin__tool`, ignoring case. A version may follow, as in
     /// `grep@1.2.3` or `grep@^1`.
-    pub fn get(&self, name: &str) -> Option<&Entry> {
+    pub fn get(&self, name: &str) -> Option<&ToolEntry> {
         self.find(name).map(Arc::as_ref)
     }
 
-    pub(crate) fn find(&self, name: &str) -> Option<&Arc<Entry>> {
+    pub(crate) fn find(&self, name: &str) -> Option<&Arc<ToolEntry>> {
         if let Some(position) = self.index.get(name) {
             return self.groups.get(*position)?.served.as_ref();
         }
         let name = name.to_lowercase();
-        let (name, wanted) = split(&name);
+        let (name, wanted) = split_version(&name);
         let group = self.groups.get(*self.index.get(name)?)?;
         match wanted {
             None => group.served.as_ref(),
@@ -46,12 +46,12 @@ impl Snapshot {
     }
 
     /// Finds the tool for a call. A call that does not name an implementation is assigned to a variant of an A/B test.
-    pub(crate) fn choose(
+    pub(crate) fn route(
         &self,
         name: &str,
         caller: &Principal,
         id: &CallId,
-    ) -> Option<&Arc<Entry>> {
+    ) -> Option<&Arc<ToolEntry>> {
         if !self.trials.is_empty() {
             let trial = self.trials.get(name);
             if let Some(trial) = trial.or_else(|| self.trials.get(&name.to_lowercase())) {
@@ -62,10 +62,10 @@ impl Snapshot {
     }
 
     /// Finds the slot of a name, even if the tool is unavailable, and the version that the name selects.
-    pub(crate) fn slot(&self, name: &str) -> Option<(&ToolName, Option<&Entry>)> {
+    pub(crate) fn slot(&self, name: &str) -> Option<(&ToolName, Option<&ToolEntry>)> {
         let name = name.to_lowercase();
         if let Some(entry) = self.get(&name) {
-            let one = split(&name).1.is_some() || self.serves_beside(entry);
+            let one = split_version(&name).1.is_some() || self.serves_beside(entry);
             return Some((&entry.name, Some(entry).filter(|_| one)));
         }
         let (slot, _) = self.slots.get_key_value(name.as_str())?;
@@ -78,9 +78,9 @@ impl Snapshot {
     }
 
     /// Whether the entry is a variant from another plugin.
-    fn serves_beside(&self, entry: &Entry) -> bool {
-        let mut stand_ins = self.groups.iter().filter(|group| group.stand_in);
-        stand_ins.any(|group| group.entries.iter().any(|other| other.is(entry)))
+    fn serves_beside(&self, entry: &ToolEntry) -> bool {
+        let mut stand_ins = self.groups.iter().filter(|group| group.is_variant);
+        stand_ins.any(|group| group.entries.iter().any(|other| other.is_same_tool(entry)))
     }
 
     /// Whether there is such a tool, enabled or not.
@@ -91,26 +91,30 @@ impl Snapshot {
     /// Returns the error for an unknown name.
     pub fn unknown(&self, name: &str) -> UnknownTool {
         UnknownTool {
-            name: text::inline(name, 80),
+            name: text::escape_line(name, 80),
             reason: self.why_not(name),
             nearest: self.nearest(name),
         }
     }
 
     /// Returns the selected version of the tool with this lower-case name.
-    pub(crate) fn version(&self, name: &str, wanted: Option<&VersionReq>) -> Option<&Arc<Entry>> {
+    pub(crate) fn version(
+        &self,
+        name: &str,
+        wanted: Option<&VersionReq>,
+    ) -> Option<&Arc<ToolEntry>> {
         let group = self.groups.get(*self.index.get(name)?)?;
         match wanted {
             None => group.served.as_ref(),
             Some(wanted) => {
                 let mut entries = group.entries.iter();
-                entries.find(|entry| wanted.means(&entry.version))
+                entries.find(|entry| wanted.selects(&entry.version))
             }
         }
     }
 
     /// Returns the reason why there is no such tool, or not in the selected version.
-    pub(crate) fn absent(&self, name: &str) -> String {
+    pub(crate) fn unavailable_reason(&self, name: &str) -> String {
         let position = self.index.get(name);
         let group = position.and_then(|position| self.groups.get(*position));
         match group.filter(|group| !group.entries.is_empty()) {
@@ -121,7 +125,7 @@ impl Snapshot {
 
     fn why_not(&self, name: &str) -> Option<String> {
         let name = name.to_lowercase();
-        let (name, wanted) = split(&name);
+        let (name, wanted) = split_version(&name);
         let position = self.index.get(name);
         let group = position.and_then(|position| self.groups.get(*position));
         if let Some(group) = group.filter(|group| !group.entries.is_empty())
@@ -130,7 +134,10 @@ impl Snapshot {
             return Some(format!("only these versions are loaded: {}", group.list()));
         }
         // Only its own names: the tool behind an alias is not resolved while it is unavailable.
-        let left_out = self.left_out.iter().find(|one| one.tool.as_str() == name);
+        let left_out = self
+            .unavailable
+            .iter()
+            .find(|one| one.tool.as_str() == name);
         left_out.map(|one| format!("it is unavailable: {}", one.reason))
     }
 
@@ -158,12 +165,12 @@ impl Snapshot {
     }
 }
 
-impl Group {
+impl VersionGroup {
     /// Returns the preferred entry that matches a version or requirement.
-    pub(crate) fn version(&self, wanted: &str) -> Option<&Arc<Entry>> {
+    pub(crate) fn version(&self, wanted: &str) -> Option<&Arc<ToolEntry>> {
         let meant = VersionReq::parse(wanted).ok();
         self.entries.iter().find(|entry| match &meant {
-            Some(meant) => meant.means(&entry.version),
+            Some(meant) => meant.selects(&entry.version),
             // Not a requirement, but a tool may have that text as its version.
             None => entry.tool.version.eq_ignore_ascii_case(wanted),
         })
@@ -176,7 +183,7 @@ impl Group {
 }
 
 /// Formats the versions of entries.
-pub(crate) fn list(entries: &[Arc<Entry>]) -> String {
+pub(crate) fn list(entries: &[Arc<ToolEntry>]) -> String {
     let versions: Vec<String> = entries
         .iter()
         .take(12)

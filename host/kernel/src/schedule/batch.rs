@@ -13,21 +13,21 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use tokio::time::{Instant, sleep_until};
 
-use super::line::{Line, Ticket};
-use super::locks::Places;
-use super::{Shape, Strategy, waves};
-pub use canceller::{Canceller, Stop};
+use super::conflict_queue::{ConflictQueue, Ticket};
+use super::path_locks::PathLocks;
+use super::{CallShape, Strategy, waves};
+pub use canceller::{Canceller, StopSignal};
 
 /// Maximum number of calls of a wave in progress. Bounds what calls cost before the pools admit them, however many
 /// calls a model makes.
-const WINDOW: usize = 256;
+const MAX_IN_PROGRESS: usize = 256;
 
 /// Time that a cancelled call has to end. After that its future is dropped.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// How a call ended, as far as it affects other calls of the batch: only `Cancelled` does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum CallStatus {
     Completed,
     Failed,
     Denied,
@@ -36,14 +36,14 @@ pub enum Fate {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct End<R> {
+pub struct CompletedCall<R> {
     pub result: R,
-    pub fate: Fate,
+    pub status: CallStatus,
 }
 
 /// The reason why a call has no result. `because` is the index of the call that was cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Missing {
+pub enum MissingResult {
     NotRun {
         because: usize,
     },
@@ -55,12 +55,12 @@ pub enum Missing {
 }
 
 /// Starts a call. A cancelled call should end soon, as `Cancelled`.
-pub type Run<'a, R> = Box<dyn FnOnce(Stop) -> BoxFuture<'a, End<R>> + Send + 'a>;
+pub type CallFn<'a, R> = Box<dyn FnOnce(StopSignal) -> BoxFuture<'a, CompletedCall<R>> + Send + 'a>;
 
 /// One call of a batch.
-pub struct Planned<'a, R> {
-    pub shape: Shape,
-    pub run: Run<'a, R>,
+pub struct PlannedCall<'a, R> {
+    pub shape: CallShape,
+    pub run: CallFn<'a, R>,
 }
 
 /// The calls of one model turn.
@@ -71,20 +71,23 @@ pub struct Batch<'a, R> {
 }
 
 enum State<'a, R> {
-    Waiting { places: Places, run: Run<'a, R> },
+    Waiting {
+        places: PathLocks,
+        run: CallFn<'a, R>,
+    },
     Running,
     Ended(R),
     Panicked,
 }
 
 impl<'a, R: Send + 'a> Batch<'a, R> {
-    pub fn new(strategy: Strategy, planned: Vec<Planned<'a, R>>) -> Self {
+    pub fn new(strategy: Strategy, planned: Vec<PlannedCall<'a, R>>) -> Self {
         let (shapes, runs): (Vec<_>, Vec<_>) = planned
             .into_iter()
             .map(|planned| (planned.shape, planned.run))
             .unzip();
-        let state = |(shape, run): (&Shape, _)| State::Waiting {
-            places: Places::of(&shape.places),
+        let state = |(shape, run): (&CallShape, _)| State::Waiting {
+            places: PathLocks::of(&shape.path_locks),
             run,
         };
         Self {
@@ -109,7 +112,7 @@ impl<'a, R: Send + 'a> Batch<'a, R> {
 
     /// Runs the calls and returns one result per call, in call order. `missing` creates the result of a call without
     /// one. Dropping the future cancels every call.
-    pub async fn run(self, missing: impl Fn(usize, Missing) -> R) -> Vec<R> {
+    pub async fn run(self, missing: impl Fn(usize, MissingResult) -> R) -> Vec<R> {
         let Self {
             waves,
             mut calls,
@@ -126,9 +129,9 @@ impl<'a, R: Send + 'a> Batch<'a, R> {
         let because = canceller.cause().unwrap_or_default();
         let result = |(index, call)| match call {
             State::Ended(result) => result,
-            State::Waiting { .. } => missing(index, Missing::NotRun { because }),
-            State::Running => missing(index, Missing::Interrupted { because }),
-            State::Panicked => missing(index, Missing::Panicked),
+            State::Waiting { .. } => missing(index, MissingResult::NotRun { because }),
+            State::Running => missing(index, MissingResult::Interrupted { because }),
+            State::Panicked => missing(index, MissingResult::Panicked),
         };
         calls.into_iter().enumerate().map(result).collect()
     }
@@ -141,12 +144,12 @@ struct Wave<'w, 'a, R> {
     canceller: &'w Canceller,
     /// Calls that run or wait for another call. The pools lock paths too, but only after the user has been asked, and
     /// an edit must not overtake an earlier write while the user decides.
-    line: Line<Places>,
+    line: ConflictQueue<PathLocks>,
     indices: HashMap<Ticket, usize>,
     running: FuturesUnordered<BoxFuture<'a, (Ticket, Ended<R>)>>,
 }
 
-type Ended<R> = Result<End<R>, Box<dyn Any + Send>>;
+type Ended<R> = Result<CompletedCall<R>, Box<dyn Any + Send>>;
 
 impl<'w, 'a, R: Send + 'a> Wave<'w, 'a, R> {
     fn new(wave: Vec<usize>, calls: &'w mut [State<'a, R>], canceller: &'w Canceller) -> Self {
@@ -154,7 +157,7 @@ impl<'w, 'a, R: Send + 'a> Wave<'w, 'a, R> {
             coming: wave.into_iter(),
             calls,
             canceller,
-            line: Line::new(),
+            line: ConflictQueue::new(),
             indices: HashMap::new(),
             running: FuturesUnordered::new(),
         }
@@ -181,7 +184,7 @@ impl<'w, 'a, R: Send + 'a> Wave<'w, 'a, R> {
 
     fn fill(&mut self) {
         while !self.canceller.token().is_cancelled()
-            && self.line.len() < WINDOW
+            && self.line.len() < MAX_IN_PROGRESS
             && let Some(index) = self.coming.next()
         {
             if let State::Waiting { places, .. } = &mut self.calls[index] {
@@ -209,8 +212,11 @@ impl<'w, 'a, R: Send + 'a> Wave<'w, 'a, R> {
             return;
         };
         let (state, fate) = match end {
-            Ok(End { result, fate }) => (State::Ended(result), fate),
-            Err(_) => (State::Panicked, Fate::Failed),
+            Ok(CompletedCall {
+                result,
+                status: fate,
+            }) => (State::Ended(result), fate),
+            Err(_) => (State::Panicked, CallStatus::Failed),
         };
         self.calls[index] = state;
         self.canceller.ended(index, fate);

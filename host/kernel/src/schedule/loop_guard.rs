@@ -6,13 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 use toolhost_contract::{ToolName, text};
 
-use super::Fate;
+use super::CallStatus;
 
 /// Number of failures from which the model is advised to do something else.
-const ADVISE: u32 = 3;
+const ADVISE_AFTER: u32 = 3;
 
 /// Number of failures after which the call is refused.
-const REFUSE: u32 = 4;
+const REFUSE_AFTER: u32 = 4;
 
 /// Maximum number of tracked tools. Beyond that, the tool that failed least recently is dropped.
 const MAX_TOOLS: usize = 256;
@@ -24,17 +24,17 @@ const MAX_TOOLS: usize = 256;
 /// an edit reads the file in between.
 #[derive(Debug, Default)]
 pub struct LoopGuard {
-    rows: Mutex<Rows>,
+    rows: Mutex<FailureCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Rows {
-    of: HashMap<ToolName, Row>,
+struct FailureCounts {
+    of: HashMap<ToolName, FailureCount>,
     clock: u64,
 }
 
 #[derive(Debug)]
-struct Row {
+struct FailureCount {
     arguments: blake3::Hash,
     failures: u32,
     last: u64,
@@ -44,29 +44,31 @@ struct Row {
 #[error(
     "`{}` failed {failures} times in a row with the same arguments and was not run again; change the arguments or \
      try another approach",
-    text::inline(.tool.as_str(), 64)
+    text::escape_line(.tool.as_str(), 64)
 )]
-pub struct Repeated {
+pub struct RepeatedFailure {
     pub tool: ToolName,
     pub failures: u32,
 }
 
 impl LoopGuard {
     /// Fails if the call must not run because it has failed too often.
-    pub fn check(&self, tool: &ToolName, input: &Value) -> Result<(), Repeated> {
+    pub fn check(&self, tool: &ToolName, input: &Value) -> Result<(), RepeatedFailure> {
         let rows = self.rows();
         match rows.of.get(tool) {
-            Some(row) if row.failures >= REFUSE && row.arguments == hash(input) => Err(Repeated {
-                tool: tool.clone(),
-                failures: row.failures,
-            }),
+            Some(row) if row.failures >= REFUSE_AFTER && row.arguments == hash(input) => {
+                Err(RepeatedFailure {
+                    tool: tool.clone(),
+                    failures: row.failures,
+                })
+            }
             _ => Ok(()),
         }
     }
 
     /// Records how a call ended. Returns a recommendation for the model after repeated failures.
-    pub fn record(&self, tool: &ToolName, input: &Value, fate: Fate) -> Option<String> {
-        if fate == Fate::Completed {
+    pub fn record(&self, tool: &ToolName, input: &Value, fate: CallStatus) -> Option<String> {
+        if fate == CallStatus::Completed {
             self.rows().of.remove(tool);
             return None;
         }
@@ -75,12 +77,12 @@ impl LoopGuard {
         let same = rows.of.get(tool).filter(|row| row.arguments == arguments);
         let before = same.map_or(0, |row| row.failures);
         let failures = match fate {
-            Fate::Failed => before.saturating_add(1),
+            CallStatus::Failed => before.saturating_add(1),
             // The call did not run to its end, so it is no evidence about these arguments.
-            Fate::Completed | Fate::Denied | Fate::Cancelled => before,
+            CallStatus::Completed | CallStatus::Denied | CallStatus::Cancelled => before,
         };
         rows.set(tool, arguments, failures);
-        (fate == Fate::Failed && failures >= ADVISE).then(|| {
+        (fate == CallStatus::Failed && failures >= ADVISE_AFTER).then(|| {
             format!(
                 "this call has failed {failures} times in a row; do not repeat it: change the arguments or try \
                  another approach"
@@ -90,15 +92,15 @@ impl LoopGuard {
 
     /// Resets all counts, after a user message or a change that may have fixed the cause of the failures.
     pub fn clear(&self) {
-        *self.rows() = Rows::default();
+        *self.rows() = FailureCounts::default();
     }
 
-    fn rows(&self) -> MutexGuard<'_, Rows> {
+    fn rows(&self) -> MutexGuard<'_, FailureCounts> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Rows {
+impl FailureCounts {
     fn set(&mut self, tool: &ToolName, arguments: blake3::Hash, failures: u32) {
         if failures == 0 {
             self.of.remove(tool);
@@ -111,7 +113,7 @@ impl Rows {
             }
         }
         self.clock += 1;
-        let row = Row {
+        let row = FailureCount {
             arguments,
             failures,
             last: self.clock,

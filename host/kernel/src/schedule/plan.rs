@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 use toolhost_contract::{Concurrency, text};
 
-use super::Place;
+use super::PathLock;
 
 /// The scheduling properties of a call, known before it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shape {
+pub struct CallShape {
     pub concurrency: Concurrency,
     pub read_only: bool,
     /// The call only accesses files, and its changes are staged.
@@ -18,7 +18,7 @@ pub struct Shape {
     pub wait_for_previous: bool,
     /// Paths that the call accesses. Calls of one wave with conflicting paths run one at a time, in call order, with
     /// every strategy.
-    pub places: Vec<Place>,
+    pub path_locks: Vec<PathLock>,
 }
 
 /// How a batch is split into waves. Every strategy respects `wait_for_previous` and the paths.
@@ -41,7 +41,7 @@ pub enum Strategy {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{}` is not a strategy; use waves, sema, kode, serial or optimistic",
-    text::inline(.0, 40)
+    text::escape_line(.0, 40)
 )]
 pub struct UnknownStrategy(pub String);
 
@@ -76,16 +76,16 @@ impl fmt::Display for Strategy {
 }
 
 /// Returns the waves in execution order, each with the indices of its calls. Every call is in exactly one wave.
-pub fn waves(strategy: Strategy, calls: &[Shape]) -> Vec<Vec<usize>> {
+pub fn waves(strategy: Strategy, calls: &[CallShape]) -> Vec<Vec<usize>> {
     // Decided for the whole turn: a barrier between two reads and a write does not make the reads safer.
     let all_read = calls.iter().all(|call| call.read_only);
     let mut waves = Vec::new();
     for section in sections(calls) {
         match strategy {
-            Strategy::Waves => contiguous(calls, section, &mut waves),
+            Strategy::Waves => strategy_waves(calls, section, &mut waves),
             Strategy::Sema if all_read => waves.push(section),
             Strategy::Kode => waves.push(section),
-            Strategy::Optimistic => early(calls, section, &mut waves),
+            Strategy::Optimistic => optimistic_waves(calls, section, &mut waves),
             Strategy::Sema | Strategy::Serial => {
                 waves.extend(section.into_iter().map(|index| vec![index]));
             }
@@ -95,7 +95,7 @@ pub fn waves(strategy: Strategy, calls: &[Shape]) -> Vec<Vec<usize>> {
 }
 
 /// Splits the calls at `wait_for_previous` barriers.
-fn sections(calls: &[Shape]) -> Vec<Vec<usize>> {
+fn sections(calls: &[CallShape]) -> Vec<Vec<usize>> {
     let mut sections: Vec<Vec<usize>> = Vec::new();
     for (index, call) in calls.iter().enumerate() {
         match sections.last_mut() {
@@ -106,7 +106,7 @@ fn sections(calls: &[Shape]) -> Vec<Vec<usize>> {
     sections
 }
 
-fn contiguous(calls: &[Shape], section: Vec<usize>, waves: &mut Vec<Vec<usize>>) {
+fn strategy_waves(calls: &[CallShape], section: Vec<usize>, waves: &mut Vec<Vec<usize>>) {
     let mut together = Vec::new();
     let mut alone = Vec::new();
     for index in section {
@@ -125,7 +125,7 @@ fn contiguous(calls: &[Shape], section: Vec<usize>, waves: &mut Vec<Vec<usize>>)
     waves.append(&mut alone);
 }
 
-fn early(calls: &[Shape], section: Vec<usize>, waves: &mut Vec<Vec<usize>>) {
+fn optimistic_waves(calls: &[CallShape], section: Vec<usize>, waves: &mut Vec<Vec<usize>>) {
     let mut together = Vec::new();
     for index in section {
         if calls[index].can_run_early {

@@ -1,6 +1,6 @@
 //! Admission of calls: limits for concurrent calls, and calls that must not run concurrently.
 
-mod room;
+mod admission;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,10 +10,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use toolhost_contract::SessionKey;
 
-use super::Place;
-use super::line::Ticket;
-use super::locks::Places;
-use room::{Claim, Room};
+use super::PathLock;
+use super::conflict_queue::Ticket;
+use super::path_locks::PathLocks;
+use admission::{AdmissionState, Claim};
 
 /// A class of calls with its own concurrency limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -43,7 +43,7 @@ impl fmt::Display for Pool {
 
 /// Maximum number of concurrent calls in each pool, per user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct PoolLimits {
     pub all: usize,
     pub network: usize,
     pub processes: usize,
@@ -51,7 +51,7 @@ pub struct Limits {
     pub interactive: usize,
 }
 
-impl Default for Limits {
+impl Default for PoolLimits {
     fn default() -> Self {
         Self {
             all: 3,
@@ -63,7 +63,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl PoolLimits {
     /// Returns the maximum number of concurrent calls of one user.
     pub fn total(&self) -> usize {
         let Self {
@@ -82,7 +82,7 @@ impl Limits {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the limit `{0}` is 0, so no call in this pool could run; set it to at least 1")]
-pub struct LimitError(pub Pool);
+pub struct PoolLimitError(pub Pool);
 
 /// A lane, usually one per plugin: calls of its serial tools run one at a time within a session.
 #[derive(Debug, PartialEq, Eq)]
@@ -103,25 +103,25 @@ impl Default for Lane {
 
 /// What a call needs in order to be admitted.
 #[derive(Debug, Clone, Copy)]
-pub struct Needs<'a> {
+pub struct AdmissionRequest<'a> {
     /// The session of the caller. Pool limits apply per user, lanes per session.
     pub session: &'a SessionKey,
     pub pool: Pool,
     /// The lane of the plugin, if the tool is serial.
     pub lane: Option<&'a Lane>,
-    pub places: &'a [Place],
+    pub path_locks: &'a [PathLock],
     /// No other call runs at the same time; the other fields are then ignored.
     pub exclusive: bool,
 }
 
-impl<'a> Needs<'a> {
+impl<'a> AdmissionRequest<'a> {
     /// A permit of the plain pool and nothing else.
     pub fn plain(session: &'a SessionKey) -> Self {
         Self {
             session,
             pool: Pool::Plain,
             lane: None,
-            places: &[],
+            path_locks: &[],
             exclusive: false,
         }
     }
@@ -134,26 +134,26 @@ impl<'a> Needs<'a> {
 /// blocks later calls that conflict with its lane, paths or exclusivity, so it is not overtaken indefinitely; later
 /// calls without a conflict may pass it.
 pub struct Pools {
-    door: Mutex<Door>,
+    state: Mutex<PoolsState>,
 }
 
-struct Door {
-    room: Room,
-    bells: HashMap<Ticket, oneshot::Sender<()>>,
+struct PoolsState {
+    admission: AdmissionState,
+    waiters: HashMap<Ticket, oneshot::Sender<()>>,
 }
 
 impl Pools {
-    pub fn new(limits: Limits) -> Result<Self, LimitError> {
-        let door = Mutex::new(Door {
-            room: Room::new(limits)?,
-            bells: HashMap::new(),
+    pub fn new(limits: PoolLimits) -> Result<Self, PoolLimitError> {
+        let door = Mutex::new(PoolsState {
+            admission: AdmissionState::new(limits)?,
+            waiters: HashMap::new(),
         });
-        Ok(Self { door })
+        Ok(Self { state: door })
     }
 
     /// Waits until the call may run. Cancel safe.
-    pub async fn admit(&self, needs: Needs<'_>) -> Permit<'_> {
-        let (permit, bell) = self.arrive(needs);
+    pub async fn admit(&self, needs: AdmissionRequest<'_>) -> Permit<'_> {
+        let (permit, bell) = self.enqueue(needs);
         if let Some(bell) = bell {
             bell.await
                 .expect("a waiter stays registered until it is notified or its permit is dropped");
@@ -162,14 +162,14 @@ impl Pools {
     }
 
     /// The permit exists from the start, so that a caller that stops waiting returns what it was just given.
-    fn arrive(&self, needs: Needs) -> (Permit<'_>, Option<oneshot::Receiver<()>>) {
+    fn enqueue(&self, needs: AdmissionRequest) -> (Permit<'_>, Option<oneshot::Receiver<()>>) {
         let user = needs.session.user.clone();
         let claim = Claim::of(needs);
-        let mut door = self.door();
-        let (ticket, admitted) = door.room.arrive(user, claim);
+        let mut door = self.state();
+        let (ticket, admitted) = door.admission.arrive(user, claim);
         let bell = (!admitted).then(|| {
             let (bell, rings) = oneshot::channel();
-            door.bells.insert(ticket, bell);
+            door.waiters.insert(ticket, bell);
             rings
         });
         let pools = self;
@@ -177,18 +177,18 @@ impl Pools {
     }
 
     fn leave(&self, ticket: Ticket) {
-        let mut door = self.door();
-        door.bells.remove(&ticket);
-        for next in door.room.leave(ticket) {
-            if let Some(bell) = door.bells.remove(&next) {
+        let mut door = self.state();
+        door.waiters.remove(&ticket);
+        for next in door.admission.leave(ticket) {
+            if let Some(bell) = door.waiters.remove(&next) {
                 // Fails if that call is being dropped right now. Its permit then admits the next one.
                 let _ = bell.send(());
             }
         }
     }
 
-    fn door(&self) -> MutexGuard<'_, Door> {
-        self.door.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, PoolsState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -206,19 +206,23 @@ impl Drop for Permit<'_> {
 }
 
 impl Claim {
-    fn of(needs: Needs) -> Self {
+    fn of(needs: AdmissionRequest) -> Self {
         let lane = needs.lane.map(|lane| (lane.0, needs.session.clone()));
         match needs {
-            Needs {
+            AdmissionRequest {
                 pool: Pool::Agents, ..
             } => Self::Agent,
-            Needs {
+            AdmissionRequest {
                 exclusive: true, ..
             } => Self::Everything,
-            Needs { pool, places, .. } => Self::Share {
+            AdmissionRequest {
+                pool,
+                path_locks: places,
+                ..
+            } => Self::Share {
                 pool,
                 lane,
-                places: Places::of(places),
+                places: PathLocks::of(places),
             },
         }
     }

@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 /// An agent that is called by a batch has its own queue. In the same queue its batches would wait for the batch that
 /// waits for them.
 #[derive(Debug)]
-pub struct Queue {
+pub struct BatchQueue {
     /// Has one permit, which the running batch holds.
     turn: Semaphore,
     /// Number of calls in the batches that run or wait.
@@ -26,13 +26,13 @@ pub enum QueueError {
     Full { asked: usize, max: usize },
 }
 
-impl Default for Queue {
+impl Default for BatchQueue {
     fn default() -> Self {
         Self::new(10_000)
     }
 }
 
-impl Queue {
+impl BatchQueue {
     /// Creates a queue. `max_calls` limits the calls of all batches that have not ended.
     pub fn new(max_calls: usize) -> Self {
         Self {
@@ -49,7 +49,7 @@ impl Queue {
         calls: usize,
         batch: impl Future<Output = T>,
     ) -> Result<T, QueueError> {
-        let _room = self.room(calls)?;
+        let _room = self.reserve(calls)?;
         let turn = self.turn.acquire().await;
         let _turn: SemaphorePermit = turn.expect("the semaphore is never closed");
         Ok(batch.await)
@@ -62,7 +62,7 @@ impl Queue {
         batch: impl Future<Output = T>,
     ) -> Result<T, QueueError> {
         let _turn = self.turn.try_acquire().map_err(|_| QueueError::Busy)?;
-        let _room = self.room(calls)?;
+        let _room = self.reserve(calls)?;
         Ok(batch.await)
     }
 
@@ -70,7 +70,7 @@ impl Queue {
         self.turn.available_permits() == 0
     }
 
-    fn room(&self, calls: usize) -> Result<Room<'_>, QueueError> {
+    fn reserve(&self, calls: usize) -> Result<QueueReservation<'_>, QueueError> {
         let fits = |taken: usize| {
             taken
                 .checked_add(calls)
@@ -83,17 +83,17 @@ impl Queue {
                 max: self.max_calls,
             })?;
         let queue = self;
-        Ok(Room { queue, calls })
+        Ok(QueueReservation { queue, calls })
     }
 }
 
 /// Counts the calls until dropped.
-struct Room<'a> {
-    queue: &'a Queue,
+struct QueueReservation<'a> {
+    queue: &'a BatchQueue,
     calls: usize,
 }
 
-impl Drop for Room<'_> {
+impl Drop for QueueReservation<'_> {
     fn drop(&mut self) {
         self.queue.calls.fetch_sub(self.calls, Ordering::Relaxed);
     }

@@ -1,6 +1,6 @@
 //! Random tests of all parts together: sessions with queues, batches and shared pools.
 
-mod world;
+mod random_batches;
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use toolhost_contract::SessionKey;
 
 use super::*;
-use world::{Ending, Turn, World, turns};
+use random_batches::{Ending, Invariants, Turn, turns};
 
 /// A session of the local user.
 pub(super) fn local() -> &'static SessionKey {
@@ -25,7 +25,7 @@ proptest! {
     /// each batch that is not dropped has one result per call, in call order; calls run
     /// concurrently only if allowed; and everything completes.
     #[test]
-    fn r_163_every_call_has_one_result_in_order_and_nothing_locks_up(
+    fn r_163_every_call_has_one_result_in_order_without_deadlock(
         sessions in prop::collection::vec(turns(), 1..4),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -34,7 +34,7 @@ proptest! {
             .build()
             .unwrap();
         runtime.block_on(async {
-            let world = World::new();
+            let world = Invariants::new();
             let all = join_all(sessions.iter().map(|turns| session(&world, turns)));
             // All calls in sequence take less than a day.
             let end = timeout(Duration::from_secs(86_400), all).await;
@@ -44,14 +44,14 @@ proptest! {
     }
 }
 
-async fn session(world: &World, turns: &[Turn]) {
-    let queue = Queue::default();
+async fn session(world: &Invariants, turns: &[Turn]) {
+    let queue = BatchQueue::default();
     let queue = &queue;
     join_all(turns.iter().map(|turn| one_turn(world, queue, turn))).await;
     assert!(!queue.is_running());
 }
 
-async fn one_turn(world: &World, queue: &Queue, turn: &Turn) {
+async fn one_turn(world: &Invariants, queue: &BatchQueue, turn: &Turn) {
     let batch = world.batch(turn);
     let canceller = batch.canceller();
     let calls = batch.len();
@@ -76,8 +76,8 @@ async fn one_turn(world: &World, queue: &Queue, turn: &Turn) {
         assert_eq!(index, place, "a result out of order");
         match why {
             None => {}
-            Some(Missing::Panicked) => assert_eq!(call.ending, Ending::Panic),
-            Some(Missing::NotRun { because } | Missing::Interrupted { because }) => {
+            Some(MissingResult::Panicked) => assert_eq!(call.ending, Ending::Panic),
+            Some(MissingResult::NotRun { because } | MissingResult::Interrupted { because }) => {
                 assert!(cancelled && canceller.cause() == Some(because));
             }
         }

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::Value;
 
 use super::MAX_DEPTH;
+use super::input_shape::follow;
 use super::measure::Size;
-use super::shape::follow;
 
 /// Maximum number of subschemas that may apply to one value.
 const MAX_AT_ONCE: usize = 2_000;

@@ -8,7 +8,7 @@ use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 use toolhost_contract::{CallError, ErrorClass, text};
 
-use super::shape::follow;
+use super::input_shape::follow;
 
 /// Maximum number of reported problems.
 const MAX_PROBLEMS: usize = 5;
@@ -25,7 +25,7 @@ pub(super) struct Problem {
 impl Problem {
     pub(super) fn new(path: &(impl ToString + ?Sized), reason: impl Into<String>) -> Self {
         Self {
-            path: text::inline(&path.to_string(), 200),
+            path: text::escape_line(&path.to_string(), 200),
             reason: reason.into(),
             schema: None,
         }
@@ -120,7 +120,7 @@ fn problem(error: &ValidationError<'_>, kind: &Kind, root: &Value) -> Problem {
     // The schema of the whole input would be too long to help.
     let field = field.filter(|schema| !std::ptr::eq(*schema, root));
     let path = if path.is_empty() { "input" } else { &path };
-    let schema = field.map(|schema| text::inline(&for_model(schema).to_string(), 500));
+    let schema = field.map(|schema| text::escape_line(&for_model(schema).to_string(), 500));
     Problem {
         schema,
         ..Problem::new(path, reason(error, kind))
@@ -181,7 +181,7 @@ fn reason(error: &ValidationError<'_>, kind: &Kind) -> String {
         Kind::Pattern { pattern } => {
             format!(
                 "expected text that matches the pattern {}, got {got}",
-                text::inline(pattern, 100)
+                text::escape_line(pattern, 100)
             )
         }
         Kind::AnyOf { .. } | Kind::OneOfNotValid { .. } => {
@@ -191,14 +191,14 @@ fn reason(error: &ValidationError<'_>, kind: &Kind) -> String {
             "matches more than one of the forms in `oneOf`".to_owned()
         }
         Kind::FalseSchema => "is not allowed".to_owned(),
-        _ => text::inline(&error.masked_with("the value").to_string(), 200),
+        _ => text::escape_line(&error.masked_with("the value").to_string(), 200),
     }
 }
 
 /// Formats a value briefly; text is quoted, escaped and shortened.
 pub(super) fn show(value: &Value) -> String {
     match value {
-        Value::String(text) => format!("\"{}\"", text::inline(text, 60)),
+        Value::String(text) => format!("\"{}\"", text::escape_line(text, 60)),
         Value::Array(_) => "an array".to_owned(),
         Value::Object(_) => "an object".to_owned(),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
@@ -207,7 +207,7 @@ pub(super) fn show(value: &Value) -> String {
 
 /// Joins up to ten names with commas.
 pub(super) fn list<'a>(words: impl Iterator<Item = &'a str>) -> String {
-    let mut words = words.map(|word| text::inline(word, 60));
+    let mut words = words.map(|word| text::escape_line(word, 60));
     let mut text = words.by_ref().take(10).collect::<Vec<_>>().join(", ");
     let more = words.count();
     if more > 0 {
@@ -223,9 +223,9 @@ pub(super) fn member(first: bool, name: &str) -> String {
             .chars()
             .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '$' | '@'));
     match (plain, first) {
-        (true, true) => text::inline(name, 80),
-        (true, false) => format!(".{}", text::inline(name, 80)),
-        (false, _) => format!("[\"{}\"]", text::inline(name, 80)),
+        (true, true) => text::escape_line(name, 80),
+        (true, false) => format!(".{}", text::escape_line(name, 80)),
+        (false, _) => format!("[\"{}\"]", text::escape_line(name, 80)),
     }
 }
 

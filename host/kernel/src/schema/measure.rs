@@ -71,15 +71,15 @@ fn text(text: &str) -> u64 {
     6 * text.len() as u64 + 2
 }
 
-pub(super) fn exactly(object: &Map<String, Value>) -> u64 {
-    let mut count = Count(0);
+pub(super) fn serialized_size(object: &Map<String, Value>) -> u64 {
+    let mut count = ByteCounter(0);
     serde_json::to_writer(&mut count, object).expect("counting cannot fail, and keys are strings");
     count.0
 }
 
-struct Count(u64);
+struct ByteCounter(u64);
 
-impl io::Write for Count {
+impl io::Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 += bytes.len() as u64;
         Ok(bytes.len())

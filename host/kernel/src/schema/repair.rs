@@ -6,20 +6,20 @@
 use std::fmt;
 
 use serde_json::{Map, Number, Value};
-use toolhost_contract::{nearest, numbers, text};
+use toolhost_contract::{exact_integers, nearest, text};
 
 use super::explain::{self, Problem};
-use super::shape::{Kinds, Node, NodeId, Others, Shape};
+use super::input_shape::{ExtraMembers, InputShape, Node, NodeId, TypeSet};
 use super::{MAX_DEPTH, measure};
 
 /// Parameters that some hosts add to every tool, so that models send them everywhere.
-const EXTRAS: [&str; 2] = ["wait_for_previous", "description"];
+const COMMON_EXTRAS: [&str; 2] = ["wait_for_previous", "description"];
 
 pub(super) struct Repair<'a> {
-    shape: &'a Shape,
+    shape: &'a InputShape,
     strict: bool,
     /// Remaining bytes for defaults, because those of a recursive schema could grow forever. `None` once exceeded.
-    room_for_defaults: Option<u64>,
+    default_budget: Option<u64>,
     repairs: &'a mut Vec<String>,
     problems: Vec<Problem>,
 }
@@ -48,7 +48,7 @@ impl fmt::Display for Path<'_> {
 
 impl<'a> Repair<'a> {
     pub(super) fn new(
-        shape: &'a Shape,
+        shape: &'a InputShape,
         strict: bool,
         room_for_defaults: u64,
         repairs: &'a mut Vec<String>,
@@ -56,7 +56,7 @@ impl<'a> Repair<'a> {
         Self {
             shape,
             strict,
-            room_for_defaults: Some(room_for_defaults),
+            default_budget: Some(room_for_defaults),
             repairs,
             problems: Vec::new(),
         }
@@ -71,10 +71,10 @@ impl<'a> Repair<'a> {
     }
 
     fn strip_extras(&mut self, input: &mut Map<String, Value>, root: &Node) {
-        if root.others != Others::Unknown {
+        if root.others != ExtraMembers::Unknown {
             return;
         }
-        for extra in EXTRAS {
+        for extra in COMMON_EXTRAS {
             let known = root.property(extra).is_some() || root.alias(extra).is_some();
             if !known && input.shift_remove(extra).is_some() {
                 self.repairs
@@ -93,17 +93,18 @@ impl<'a> Repair<'a> {
         if node.has_aliases() && object.keys().any(|name| node.alias(name).is_some()) {
             self.rename(object, node, path);
         }
-        self.mend_properties(object, node, path, depth);
+        self.repair_properties(object, node, path, depth);
         self.fill(object, node, path);
-        if node.others == Others::Unknown && object.keys().any(|name| node.property(name).is_none())
+        if node.others == ExtraMembers::Unknown
+            && object.keys().any(|name| node.property(name).is_none())
         {
             self.unknown(object, node, path);
         }
         for (name, value) in object.iter_mut() {
             let child = match (node.property(name), node.others) {
                 (Some(property), _) => property.node,
-                (None, Others::Each(child)) => child,
-                (None, Others::Free | Others::Unknown) => continue,
+                (None, ExtraMembers::Each(child)) => child,
+                (None, ExtraMembers::Free | ExtraMembers::Unknown) => continue,
             };
             self.value(value, child, Path::Member(&path, name), depth);
         }
@@ -121,7 +122,7 @@ impl<'a> Repair<'a> {
                 let Some(item_node) = node.items else { return };
                 for (index, item) in items.iter_mut().enumerate() {
                     let path = Path::Item(&path, index);
-                    self.mend(item, self.shape.node(item_node).kinds, path, depth + 1);
+                    self.repair_value(item, self.shape.node(item_node).kinds, path, depth + 1);
                     self.value(item, item_node, path, depth + 1);
                 }
             }
@@ -137,7 +138,7 @@ impl<'a> Repair<'a> {
                 continue;
             };
             let real = Path::Member(&path, &property.name);
-            let shown = text::inline(name, 80);
+            let shown = text::escape_line(name, 80);
             if object.contains_key(&property.name) || taken.contains(&&property.name) {
                 let reason =
                     format!("is given twice, once as its alias `{shown}`; use one of the two");
@@ -161,7 +162,7 @@ impl<'a> Repair<'a> {
             .collect();
     }
 
-    fn mend_properties(
+    fn repair_properties(
         &mut self,
         object: &mut Map<String, Value>,
         node: &Node,
@@ -172,13 +173,13 @@ impl<'a> Repair<'a> {
         for (name, value) in object.iter_mut() {
             if let Some(property) = node.property(name) {
                 let kinds = self.shape.node(property.node).kinds;
-                self.mend(value, kinds, Path::Member(&path, name), depth);
-                nulls |= value.is_null() && self.needless_null(node, name);
+                self.repair_value(value, kinds, Path::Member(&path, name), depth);
+                nulls |= value.is_null() && self.is_needless_null(node, name);
             }
         }
         if nulls {
             object.retain(|name, value| {
-                let drop = value.is_null() && self.needless_null(node, name);
+                let drop = value.is_null() && self.is_needless_null(node, name);
                 if drop {
                     self.repairs
                         .push(format!("{}: null removed", Path::Member(&path, name)));
@@ -189,15 +190,19 @@ impl<'a> Repair<'a> {
     }
 
     /// Whether the property may be absent but not null.
-    fn needless_null(&self, node: &Node, name: &str) -> bool {
+    fn is_needless_null(&self, node: &Node, name: &str) -> bool {
         let property = node.property(name).filter(|property| !property.required);
-        property.is_some_and(|property| !self.shape.node(property.node).kinds.has(Kinds::NULL))
+        property.is_some_and(|property| !self.shape.node(property.node).kinds.has(TypeSet::NULL))
     }
 
-    fn mend(&mut self, value: &mut Value, kinds: Kinds, path: Path<'_>, depth: usize) {
+    fn repair_value(&mut self, value: &mut Value, kinds: TypeSet, path: Path<'_>, depth: usize) {
         let (mended, from) = match value {
-            Value::String(text) if !kinds.has(Kinds::STRING) => (read(text, kinds, depth), "text"),
-            Value::Number(number) if !kinds.has(Kinds::FRACTION) && kinds.has(Kinds::INTEGER) => {
+            Value::String(text) if !kinds.has(TypeSet::STRING) => {
+                (read(text, kinds, depth), "text")
+            }
+            Value::Number(number)
+                if !kinds.has(TypeSet::FRACTION) && kinds.has(TypeSet::INTEGER) =>
+            {
                 (whole(number), "fraction")
             }
             _ => return,
@@ -223,11 +228,11 @@ impl<'a> Repair<'a> {
             }
             let path = Path::Member(&path, &property.name);
             let bytes = default.max_bytes + property.name.len() as u64 + 4;
-            let Some(room) = self.room_for_defaults else {
+            let Some(room) = self.default_budget else {
                 return;
             };
-            self.room_for_defaults = room.checked_sub(bytes);
-            if self.room_for_defaults.is_none() {
+            self.default_budget = room.checked_sub(bytes);
+            if self.default_budget.is_none() {
                 let reason = "its default makes the input too large";
                 self.problems.push(Problem::new(&path, reason));
                 return;
@@ -273,20 +278,20 @@ impl<'a> Repair<'a> {
 }
 
 /// Parses text where no string is accepted. Returns `None` if the result is of no accepted type.
-fn read(text: &str, kinds: Kinds, depth: usize) -> Option<Value> {
+fn read(text: &str, kinds: TypeSet, depth: usize) -> Option<Value> {
     let value = match text.trim() {
         "True" => Value::Bool(true),
         "False" => Value::Bool(false),
-        text => numbers::parse_exact(text).ok()?,
+        text => exact_integers::parse_exact(text).ok()?,
     };
     // Text inside text must not bypass the depth limit.
     measure::size(&value, MAX_DEPTH.saturating_sub(depth))?;
     match &value {
         Value::Null | Value::String(_) => None,
-        Value::Number(number) if !kinds.has(Kinds::of(&value)) && kinds.has(Kinds::INTEGER) => {
+        Value::Number(number) if !kinds.has(TypeSet::of(&value)) && kinds.has(TypeSet::INTEGER) => {
             whole(number)
         }
-        _ => kinds.has(Kinds::of(&value)).then_some(value),
+        _ => kinds.has(TypeSet::of(&value)).then_some(value),
     }
 }
 

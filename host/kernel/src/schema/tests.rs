@@ -30,7 +30,7 @@ fn check(mode: Mode, schema: Value, input: Value, expected: Expect) {
 fn check_bytes(mode: Mode, schema: Value, input: Value, max_bytes: u64, expected: Expect) {
     let tool = tool(mode, schema);
     let mut repairs = Vec::new();
-    let checked = Schema::compile(&tool)
+    let checked = ToolSchemas::compile(&tool)
         .unwrap()
         .check(&tool, input, max_bytes, &mut repairs);
     let mut lines = vec![match checked {
@@ -69,7 +69,7 @@ fn read(input: Value, expected: Expect) {
 }
 
 #[test]
-fn what_fits_passes_as_it_is_with_defaults() {
+fn valid_input_is_unchanged_except_for_defaults() {
     read(
         json!({"path": "a"}),
         expect![[r#"{"path":"a","limit":100}"#]],
@@ -81,7 +81,7 @@ fn what_fits_passes_as_it_is_with_defaults() {
 }
 
 #[test]
-fn an_input_must_be_an_object_or_text_that_holds_one() {
+fn an_input_must_be_an_object_or_text_containing_one() {
     read(
         json!("{\"path\": \"a\", \"limit\": 1}"),
         expect![[r#"
@@ -173,7 +173,7 @@ fn size_and_depth_have_limits() {
     );
     let mut repairs = Vec::new();
     let tool = tool(Strict, nested);
-    let schema = Schema::compile(&tool).unwrap();
+    let schema = ToolSchemas::compile(&tool).unwrap();
     assert!(
         schema
             .check(&tool, json!({"a": text(MAX_DEPTH)}), 10_000, &mut repairs)
@@ -220,7 +220,7 @@ fn extra_parameters_are_stripped_unless_the_tool_has_them() {
 }
 
 #[test]
-fn aliases_are_renamed_and_keep_their_place() {
+fn aliases_are_renamed_and_keep_their_position() {
     read(
         json!({"file_path": "a", "limit": 1}),
         expect![[r#"
@@ -248,7 +248,7 @@ fn aliases_are_renamed_and_keep_their_place() {
 }
 
 #[test]
-fn text_is_read_where_no_text_is_accepted() {
+fn text_is_parsed_where_no_string_is_accepted() {
     read(
         json!({"path": "5", "limit": "5", "ratio": " 0.5 ", "hidden": "True", "globs": "[\"*.rs\"]", "range": "{\"to\": \"9\"}"}),
         expect![[r#"
@@ -283,7 +283,7 @@ fn text_is_read_where_no_text_is_accepted() {
         let input = json!({"x": text});
         let mut repairs = Vec::new();
         assert!(
-            Schema::compile(&tool)
+            ToolSchemas::compile(&tool)
                 .unwrap()
                 .check(&tool, input, 100, &mut repairs)
                 .is_err(),
@@ -294,7 +294,7 @@ fn text_is_read_where_no_text_is_accepted() {
 }
 
 #[test]
-fn strings_are_never_touched() {
+fn strings_are_never_changed() {
     for kind in [
         json!({"type": "string"}),
         json!({"type": ["string", "integer"]}),
@@ -302,7 +302,7 @@ fn strings_are_never_touched() {
         json!({"enum": ["5", 5]}),
     ] {
         let tool = tool(Strict, json!({"properties": {"x": kind}}));
-        let schema = Schema::compile(&tool).unwrap();
+        let schema = ToolSchemas::compile(&tool).unwrap();
         let mut repairs = Vec::new();
         assert_eq!(
             schema
@@ -321,7 +321,7 @@ fn strings_are_never_touched() {
 }
 
 #[test]
-fn null_is_left_out_where_a_property_may_be_absent() {
+fn null_is_removed_where_a_property_may_be_absent() {
     read(
         json!({"path": "a", "limit": null, "mode": null, "note": null}),
         expect![[r#"
@@ -338,7 +338,7 @@ fn null_is_left_out_where_a_property_may_be_absent() {
 }
 
 #[test]
-fn references_and_optional_forms_are_looked_through() {
+fn references_and_optional_forms_are_resolved() {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -376,7 +376,7 @@ fn references_and_optional_forms_are_looked_through() {
 }
 
 #[test]
-fn defaults_are_filled_inside_defaults_but_not_without_end() {
+fn defaults_are_filled_inside_defaults_up_to_a_limit() {
     let nested = json!({"properties": {"o": {"type": "object", "default": {}, "properties": {"i": {"default": [1]}}}}});
     check(Strict, nested, json!({}), expect![[r#"{"o":{"i":[1]}}"#]]);
     let endless = json!({"properties": {"l": {"$ref": "#", "default": {}}, "r": {"$ref": "#", "default": {}}}});
@@ -392,7 +392,7 @@ fn defaults_are_filled_inside_defaults_but_not_without_end() {
 }
 
 #[test]
-fn unknown_members_are_refused_or_dropped() {
+fn unknown_members_are_rejected_or_removed() {
     read(
         json!({"path": "a", "limt": 3}),
         expect![[
@@ -501,12 +501,12 @@ fn patterns_have_a_backtracking_limit() {
 }
 
 #[test]
-fn a_structured_result_is_held_to_its_schema() {
+fn a_structured_result_is_validated_against_its_schema() {
     let mut tool = tool(Strict, json!({"type": "object"}));
     let output =
         json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     tool.output_schema = Some(output);
-    let schema = Schema::compile(&tool).unwrap();
+    let schema = ToolSchemas::compile(&tool).unwrap();
     let outcome = |structured| Outcome {
         structured,
         ..Outcome::default()

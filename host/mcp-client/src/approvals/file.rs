@@ -10,12 +10,12 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toolhost_hostfiles::open_regular_no_follow;
 
-use super::{ApprovalError, Server};
-use crate::private::{private_file, private_folder};
+use super::{ApprovalError, ApprovedServer};
+use crate::private_files::{private_file, private_folder};
 
 /// Above the size of any file that is written.
 const MAX_FILE: u64 = 64 << 20;
-const GLANCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The digest of an approval, without its tools.
 #[derive(Deserialize)]
@@ -28,12 +28,12 @@ pub fn digest(folder: &Path, server: &str) -> Result<Option<String>, ApprovalErr
     Ok(head.map(|head| head.digest))
 }
 
-pub fn read(folder: &Path, server: &str) -> Result<Option<Server>, ApprovalError> {
+pub fn read(folder: &Path, server: &str) -> Result<Option<ApprovedServer>, ApprovalError> {
     parsed(folder, server)
 }
 
 fn parsed<T: DeserializeOwned>(folder: &Path, server: &str) -> Result<Option<T>, ApprovalError> {
-    let path = place(folder, server, "json")?;
+    let path = file_path(folder, server, "json")?;
     let file = match open_regular_no_follow(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -55,8 +55,8 @@ fn parsed<T: DeserializeOwned>(folder: &Path, server: &str) -> Result<Option<T>,
 }
 
 /// Written atomically, and readable only by its owner.
-pub fn write(folder: &Path, server: &str, known: &Server) -> Result<(), ApprovalError> {
-    let path = place(folder, server, "json")?;
+pub fn write(folder: &Path, server: &str, known: &ApprovedServer) -> Result<(), ApprovalError> {
+    let path = file_path(folder, server, "json")?;
     let write = || {
         // The temporary file has the mode 0600.
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
@@ -72,8 +72,8 @@ pub fn write(folder: &Path, server: &str, known: &Server) -> Result<(), Approval
 
 /// Removes the file without reading it, so that a broken file can be removed too.
 pub fn remove(folder: &Path, server: &str) -> Result<bool, ApprovalError> {
-    let _lock = lock(folder, server, super::PATIENCE)?;
-    let path = place(folder, server, "json")?;
+    let _lock = lock(folder, server, super::LOCK_TIMEOUT)?;
+    let path = file_path(folder, server, "json")?;
     match fs::remove_file(&path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -83,7 +83,7 @@ pub fn remove(folder: &Path, server: &str) -> Result<bool, ApprovalError> {
 
 /// Locks the approval until the returned file is dropped. A separate file, because the approval file is replaced.
 pub fn lock(folder: &Path, server: &str, patience: Duration) -> Result<File, ApprovalError> {
-    let path = place(folder, server, "lock")?;
+    let path = file_path(folder, server, "lock")?;
     let open = || {
         private_folder(folder)?;
         private_file(
@@ -103,13 +103,13 @@ pub fn lock(folder: &Path, server: &str, patience: Duration) -> Result<File, App
             Err(TryLockError::WouldBlock) if Instant::now() >= end => {
                 return Err(ApprovalError::Busy { path });
             }
-            Err(TryLockError::WouldBlock) => thread::sleep(GLANCE),
+            Err(TryLockError::WouldBlock) => thread::sleep(POLL_INTERVAL),
         }
     }
 }
 
 /// Names of servers are validated when they are parsed. They are checked again here, because they become file names.
-fn place(folder: &Path, server: &str, kind: &str) -> Result<PathBuf, ApprovalError> {
+fn file_path(folder: &Path, server: &str, kind: &str) -> Result<PathBuf, ApprovalError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     if server.is_empty() || !server.chars().all(plain) {
         return Err(ApprovalError::Io {

@@ -8,14 +8,14 @@ use rmcp::model::Tool;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::adopt::adopt;
 use crate::testing;
+use crate::tool_conversion::convert_tools;
 
 const ONE: Digest = Digest([1; 32]);
 const TWO: Digest = Digest([2; 32]);
 
 /// Tools as a server `a` would list them: own names and descriptions.
-fn listed(tools: &[(&str, &str)]) -> Vec<Adopted> {
+fn listed(tools: &[(&str, &str)]) -> Vec<AdoptedTool> {
     let tools = tools.iter().map(|(own, description)| {
         let Value::Object(schema) = json!({"type": "object"}) else {
             unreachable!()
@@ -26,7 +26,7 @@ fn listed(tools: &[(&str, &str)]) -> Vec<Adopted> {
             Arc::new(schema),
         )
     });
-    adopt(&testing::config("a"), tools.collect(), &|_| Ok(())).0
+    convert_tools(&testing::config("a"), tools.collect(), &|_| Ok(())).0
 }
 
 /// The names that are served, and with a `!` those that are not.
@@ -47,7 +47,7 @@ fn judged(approvals: &Approvals, digest: Digest, tools: &[(&str, &str)]) -> Stri
 fn check(steps: impl Fn(&Approvals)) {
     steps(&Approvals::in_memory());
     let dir = tempfile::tempdir().unwrap();
-    steps(&Approvals::at(dir.path().join("state/approved")));
+    steps(&Approvals::in_folder(dir.path().join("state/approved")));
 }
 
 /// Like `host mcp approve`: first compares, then approves.
@@ -59,7 +59,7 @@ fn approve_all(approvals: &Approvals, tools: &[(&str, &str)]) {
 }
 
 #[test]
-fn an_approval_is_for_this_command_and_these_definitions() {
+fn an_approval_is_bound_to_the_command_and_the_definitions() {
     check(|approvals| {
         assert!(!approvals.is_approved("a", ONE).unwrap());
         approvals.approve("a", ONE).unwrap();
@@ -86,7 +86,7 @@ fn an_approval_is_for_this_command_and_these_definitions() {
 }
 
 #[test]
-fn only_a_person_s_yes_makes_an_approval() {
+fn only_a_user_creates_an_approval() {
     let taken = "its approval was revoked or belongs to another command; run `host mcp approve a`";
     check(|approvals| {
         let refused = || {
@@ -109,7 +109,7 @@ fn only_a_person_s_yes_makes_an_approval() {
 }
 
 #[test]
-fn a_tool_that_is_spelled_in_another_way_is_not_a_new_one() {
+fn a_tool_with_another_spelling_is_not_new() {
     for (before, after, expected) in [
         (&["get-sum"][..], &["get_sum"][..], "!get_sum"),
         (&["get-sum"], &["getSum"], "!get_sum"),
@@ -145,7 +145,7 @@ fn a_tool_that_is_spelled_in_another_way_is_not_a_new_one() {
 }
 
 #[test]
-fn a_15_a_tool_that_comes_after_the_approval_waits_for_one() {
+fn a_15_a_tool_added_after_the_approval_needs_approval() {
     let (first, more) = ([("t", "good")], [("t", "good"), ("new", "EVIL")]);
     check(|approvals| {
         approvals.approve("a", ONE).unwrap();
@@ -154,8 +154,8 @@ fn a_15_a_tool_that_comes_after_the_approval_waits_for_one() {
             assert_eq!(judged(approvals, ONE, &more), "t !new");
         }
         let changed = approvals.compare("a", ONE, listed(&more)).unwrap().changed;
-        assert_eq!(changed[0].earlier, Earlier::Nothing);
-        let shown = changed[0].difference(Instant::now() + PATIENCE);
+        assert_eq!(changed[0].earlier, ApprovedDefinition::Nothing);
+        let shown = changed[0].difference(Instant::now() + LOCK_TIMEOUT);
         assert!(shown.contains("+  \"description\": \"EVIL\""), "{shown}");
         approve_all(approvals, &more);
         assert_eq!(judged(approvals, ONE, &more), "new t");
@@ -172,7 +172,7 @@ fn a_15_a_tool_that_comes_after_the_approval_waits_for_one() {
 }
 
 #[test]
-fn a_15_what_a_running_host_saw_can_be_approved_elsewhere() {
+fn a_15_tools_seen_by_a_running_host_can_be_approved_by_another_program() {
     check(|approvals| {
         approvals.approve("a", ONE).unwrap();
         judged(approvals, ONE, &[("t", "good")]);
@@ -184,7 +184,7 @@ fn a_15_what_a_running_host_saw_can_be_approved_elsewhere() {
         assert!(approvals.waiting("a", TWO).is_err());
         let shown: Vec<_> = waiting
             .iter()
-            .map(|change| change.difference(Instant::now() + PATIENCE))
+            .map(|change| change.difference(Instant::now() + LOCK_TIMEOUT))
             .collect();
         assert!(
             shown[0].contains("+  \"description\": \"EVIL\""),
@@ -201,9 +201,9 @@ fn a_15_what_a_running_host_saw_can_be_approved_elsewhere() {
 }
 
 #[test]
-fn a_15_a_file_without_the_mark_counts_as_listed_when_it_has_tools() {
+fn a_15_a_file_with_tools_counts_as_listed() {
     let dir = tempfile::tempdir().unwrap();
-    let approvals = Approvals::at(dir.path().to_owned());
+    let approvals = Approvals::in_folder(dir.path().to_owned());
     approvals.approve("a", ONE).unwrap();
     judged(&approvals, ONE, &[("t", "good")]);
     let path = dir.path().join("a.json");
@@ -215,7 +215,7 @@ fn a_15_a_file_without_the_mark_counts_as_listed_when_it_has_tools() {
 }
 
 #[test]
-fn a_tool_that_is_hidden_while_a_person_looks_does_not_come_back_as_another() {
+fn a_tool_hidden_during_review_cannot_change() {
     check(|approvals| {
         approvals.approve("a", ONE).unwrap();
         judged(approvals, ONE, &[("pay", "good"), ("t", "good")]);
@@ -226,7 +226,7 @@ fn a_tool_that_is_hidden_while_a_person_looks_does_not_come_back_as_another() {
 }
 
 #[test]
-fn what_is_kept_of_a_server_does_not_grow_without_end_and_nothing_is_dropped_for_it() {
+fn stored_definitions_are_bounded_and_never_evicted() {
     let names: Vec<String> = (0..=MAX_TOOLS).map(|at| format!("t{at:04}")).collect();
     let tools: Vec<_> = names
         .iter()
@@ -257,9 +257,9 @@ fn what_is_kept_of_a_server_does_not_grow_without_end_and_nothing_is_dropped_for
     // The user has not seen that the others would be removed.
     let mut larger = large(0);
     larger.definition.json = Value::String("x".repeat(20 << 20));
-    let change = Change {
+    let change = ToolChange {
         now: larger,
-        earlier: Earlier::Other("{}".to_owned()),
+        earlier: ApprovedDefinition::Other("{}".to_owned()),
     };
     let error = approvals
         .approve_tools("a", ONE, &[], &[change])
@@ -268,9 +268,9 @@ fn what_is_kept_of_a_server_does_not_grow_without_end_and_nothing_is_dropped_for
 }
 
 #[test]
-fn a_broken_file_is_said_and_costs_its_own_server_only() {
+fn a_broken_file_affects_only_its_server() {
     let dir = tempfile::tempdir().unwrap();
-    let approvals = Approvals::at(dir.path().to_owned());
+    let approvals = Approvals::in_folder(dir.path().to_owned());
     approvals.approve("b", ONE).unwrap();
     fs::write(dir.path().join("a.json"), "{").unwrap();
     let error = approvals.is_approved("a", ONE).unwrap_err();
@@ -282,12 +282,14 @@ fn a_broken_file_is_said_and_costs_its_own_server_only() {
 }
 
 #[test]
-fn approvals_are_open_to_their_owner_only() {
+fn approvals_are_readable_only_by_their_owner() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("approved");
     fs::create_dir(&folder).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-    Approvals::at(folder.clone()).approve("a", ONE).unwrap();
+    Approvals::in_folder(folder.clone())
+        .approve("a", ONE)
+        .unwrap();
     for (path, mode) in [("", 0o700), ("a.json", 0o600), ("a.lock", 0o600)] {
         let found = folder.join(path).metadata().unwrap().permissions().mode();
         assert_eq!(found & 0o777, mode, "{path}");
@@ -295,9 +297,9 @@ fn approvals_are_open_to_their_owner_only() {
 }
 
 #[test]
-fn whoever_holds_a_lock_holds_up_nobody_for_long() {
+fn a_held_lock_times_out() {
     let dir = tempfile::tempdir().unwrap();
-    let approvals = Approvals::at(dir.path().to_owned());
+    let approvals = Approvals::in_folder(dir.path().to_owned());
     approvals.approve("a", ONE).unwrap();
     let held = File::open(dir.path().join("a.lock")).unwrap();
     held.lock().unwrap();
@@ -316,8 +318,8 @@ fn whoever_holds_a_lock_holds_up_nobody_for_long() {
 }
 
 #[test]
-fn a_name_that_leads_elsewhere_is_no_file() {
-    let approvals = Approvals::at(tempfile::tempdir().unwrap().path().to_owned());
+fn names_with_path_components_are_refused() {
+    let approvals = Approvals::in_folder(tempfile::tempdir().unwrap().path().to_owned());
     for name in ["", "../a", "a/b", "."] {
         assert!(approvals.approve(name, ONE).is_err(), "{name}");
     }

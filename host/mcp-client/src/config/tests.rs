@@ -5,30 +5,30 @@ use super::*;
 fn stdio(command: &str, args: &[&str], env: &[&str]) -> ServerConfig {
     ServerConfig {
         name: "one".to_owned(),
-        way: Way::Stdio(Program {
+        transport: TransportConfig::Stdio(ServerProgram {
             command: command.into(),
             args: args.iter().map(|arg| (*arg).into()).collect(),
             env: env
                 .iter()
-                .map(|name| ((*name).to_owned(), Hidden("secret".to_owned())))
+                .map(|name| ((*name).to_owned(), HiddenValue("secret".to_owned())))
                 .collect(),
             cwd: PathBuf::from("/home/me"),
         }),
         include: Vec::new(),
         exclude: Vec::new(),
         timeout: TIMEOUT,
-        trust: false,
+        is_trusted: false,
     }
 }
 
 #[test]
-fn the_whole_command_is_shown_and_no_value_of_a_variable() {
+fn the_complete_command_is_displayed_without_values() {
     let config = stdio(
         "npx",
         &["-y", "a b", "it's", "\u{1b}[2J", &"x".repeat(5_000)],
         &["TOKEN"],
     );
-    let shown = config.shown();
+    let shown = config.description();
     assert!(
         shown.starts_with(r"npx -y 'a b' 'it'\''s' '\u{1b}[2J' xxx"),
         "{shown}"
@@ -40,7 +40,7 @@ fn the_whole_command_is_shown_and_no_value_of_a_variable() {
 }
 
 #[test]
-fn an_approval_is_for_this_very_command() {
+fn the_digest_identifies_the_command() {
     let digest = |config: ServerConfig| config.digest();
     let one = digest(stdio("npx", &["-y", "a"], &["A"]));
     assert_eq!(one, digest(stdio("npx", &["-y", "a"], &["A"])));
@@ -56,11 +56,11 @@ fn an_approval_is_for_this_very_command() {
 }
 
 #[test]
-fn a_yes_covers_the_variables_that_decide_what_runs() {
+fn the_digest_covers_variables_that_affect_the_program() {
     let with = |name: &str, value: &str| {
         let mut config = stdio("srv", &[], &[]);
-        if let Way::Stdio(program) = &mut config.way {
-            program.env = BTreeMap::from([(name.to_owned(), Hidden(value.to_owned()))]);
+        if let TransportConfig::Stdio(program) = &mut config.transport {
+            program.env = BTreeMap::from([(name.to_owned(), HiddenValue(value.to_owned()))]);
         }
         config
     };
@@ -74,59 +74,59 @@ fn a_yes_covers_the_variables_that_decide_what_runs() {
     ] {
         let (one, two) = (with(name, "/p1"), with(name, "/p2"));
         assert_eq!(one.digest() != two.digest(), decides, "{name}");
-        assert_eq!(one.shown().contains("/p1"), decides, "{name}");
+        assert_eq!(one.description().contains("/p1"), decides, "{name}");
     }
 }
 
 #[test]
-fn a_value_of_a_variable_is_shown_nowhere_and_is_part_of_the_yes() {
-    let text = |value: &str| Expanded {
+fn values_are_not_displayed_but_part_of_the_digest() {
+    let text = |value: &str| ExpandedText {
         value: format!("--key={value}"),
         shown: "--key=${KEY}".to_owned(),
         secrets: vec![value.to_owned()],
     };
     let with = |value: &str| {
         let mut config = stdio("srv", &[], &[]);
-        if let Way::Stdio(program) = &mut config.way {
+        if let TransportConfig::Stdio(program) = &mut config.transport {
             program.args = vec![text(value)];
         }
         config
     };
     let (one, two) = (with("s3cret-1"), with("s3cret-2"));
-    assert_eq!(one.shown(), "srv \"--key=${KEY}\"\n  in /home/me");
+    assert_eq!(one.description(), "srv \"--key=${KEY}\"\n  in /home/me");
     assert!(!format!("{one:?}").contains("s3cret"), "{one:?}");
-    assert_eq!(one.hide("bad --key=s3cret-1"), "bad --key=…");
+    assert_eq!(one.mask("bad --key=s3cret-1"), "bad --key=…");
     assert_ne!(one.digest(), two.digest());
 
-    let url = Expanded {
+    let url = ExpandedText {
         value: "https://example.org/mcp?key=s3 cret".to_owned(),
         shown: "https://example.org/mcp?key=${KEY}".to_owned(),
         secrets: vec!["s3 cret".to_owned()],
     };
-    let other = Expanded {
+    let other = ExpandedText {
         shown: "${URL}".to_owned(),
         secrets: vec![url.value.clone()],
         value: url.value.clone(),
     };
-    let other = Address::parse("one", other, BTreeMap::new(), false).unwrap();
+    let other = ServerAddress::parse("one", other, BTreeMap::new(), false).unwrap();
     assert_eq!(other.shown, "${URL} at https://example.org");
     let mut config = one;
-    let address = Address::parse("one", url, BTreeMap::new(), false).unwrap();
+    let address = ServerAddress::parse("one", url, BTreeMap::new(), false).unwrap();
     let debug = format!("{address:?}");
     assert!(!debug.contains("s3"), "{debug}");
-    config.way = Way::Http(address);
-    assert_eq!(config.shown(), "https://example.org/mcp?key=${KEY}");
+    config.transport = TransportConfig::Http(address);
+    assert_eq!(config.description(), "https://example.org/mcp?key=${KEY}");
     let said = "no answer from https://example.org/mcp?key=s3%20cret";
     assert_eq!(
-        config.hide(said),
+        config.mask(said),
         "no answer from https://example.org/mcp?…"
     );
 }
 
 #[test]
-fn addresses_that_can_be_spoken_to() {
+fn accepted_and_refused_urls() {
     let parse = |url: &str, insecure| {
-        Address::parse("one", url, BTreeMap::new(), insecure)
+        ServerAddress::parse("one", url, BTreeMap::new(), insecure)
             .map_or_else(|error| error.to_string(), |_| "ok".to_owned())
     };
     for (url, insecure, expected) in [
@@ -171,7 +171,7 @@ fn addresses_that_can_be_spoken_to() {
 }
 
 #[test]
-fn a_list_of_tools_names_them_by_the_server_s_own_names() {
+fn tool_lists_use_the_server_s_names() {
     let mut config = stdio("x", &[], &[]);
     config.include = vec!["get-*".to_owned(), "echo".to_owned()];
     config.exclude = vec!["*-env".to_owned()];
@@ -182,7 +182,11 @@ fn a_list_of_tools_names_them_by_the_server_s_own_names() {
         ("echo2", false),
         ("forget-x", false),
     ] {
-        assert_eq!(config.wants(tool), wanted, "{tool}");
+        assert_eq!(config.includes(tool), wanted, "{tool}");
     }
-    assert!(fits("a*b*c", "a1b2c") && !fits("a*b*c", "a1c2b") && fits("*", ""));
+    assert!(
+        matches_pattern("a*b*c", "a1b2c")
+            && !matches_pattern("a*b*c", "a1c2b")
+            && matches_pattern("*", "")
+    );
 }

@@ -5,20 +5,25 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use toolhost_contract::{Annotations, Descriptor, ToolName, text};
 
-use crate::adopt::{Accept, Adopted, LeftOut, MAX_TOOLS, leave_open};
 use crate::config::TIMEOUT;
 use crate::definition::{self, Definition};
-use crate::names::discovered_name;
+use crate::tool_conversion::{
+    AdoptedTool, ExcludedTool, MAX_TOOLS, ToolCheck, allow_additional_properties,
+};
+use crate::tool_names::discovered_name;
 
 const MAX_DESCRIPTION: usize = 8_000;
 
 /// a list of declarations, or of groups of them. `parameters` can omit `"type": "object"`.
-pub fn declarations(said: &str, accept: &Accept) -> Result<(Vec<Adopted>, Vec<LeftOut>), String> {
+pub fn declarations(
+    said: &str,
+    accept: &ToolCheck,
+) -> Result<(Vec<AdoptedTool>, Vec<ExcludedTool>), String> {
     let list: Value = serde_json::from_str(said.trim()).map_err(|error| {
         format!(
             "the discovery command did not print a list of tools as JSON: {}; the output begins with: {}",
-            text::inline(&error.to_string(), 200),
-            text::inline(said.trim(), 100)
+            text::escape_line(&error.to_string(), 200),
+            text::escape_line(said.trim(), 100)
         )
     })?;
     let Value::Array(list) = list else {
@@ -33,18 +38,18 @@ pub fn declarations(said: &str, accept: &Accept) -> Result<(Vec<Adopted>, Vec<Le
             None => vec![one],
         }
     });
-    let mut adopted: BTreeMap<ToolName, Adopted> = BTreeMap::new();
+    let mut adopted: BTreeMap<ToolName, AdoptedTool> = BTreeMap::new();
     let mut left_out = Vec::new();
     for (at, declaration) in grouped.enumerate() {
         if at == MAX_TOOLS {
-            left_out.push(LeftOut::new(
+            left_out.push(ExcludedTool::new(
                 "…",
                 format!("there are more than {MAX_TOOLS} tools"),
             ));
             break;
         }
         let own = declaration["name"].as_str().unwrap_or_default().to_owned();
-        let taken = take(&own, declaration, accept).and_then(|one| {
+        let taken = convert_declaration(&own, declaration, accept).and_then(|one| {
             let name = &one.descriptor.name;
             if adopted.contains_key(name) {
                 return Err(format!("another tool is called `{name}`"));
@@ -55,13 +60,17 @@ pub fn declarations(said: &str, accept: &Accept) -> Result<(Vec<Adopted>, Vec<Le
             Ok(one) => {
                 adopted.insert(one.descriptor.name.clone(), one);
             }
-            Err(reason) => left_out.push(LeftOut::new(&own, reason)),
+            Err(reason) => left_out.push(ExcludedTool::new(&own, reason)),
         }
     }
     Ok((adopted.into_values().collect(), left_out))
 }
 
-fn take(own: &str, mut declaration: Value, accept: &Accept) -> Result<Adopted, String> {
+fn convert_declaration(
+    own: &str,
+    mut declaration: Value,
+    accept: &ToolCheck,
+) -> Result<AdoptedTool, String> {
     if own.is_empty()
         || own.starts_with('-')
         || own.chars().any(char::is_control)
@@ -92,7 +101,7 @@ fn take(own: &str, mut declaration: Value, accept: &Accept) -> Result<Adopted, S
     }
     let said = definition.json["description"].as_str().unwrap_or_default();
     let description = if said.trim().is_empty() {
-        format!("The tool {} of this project.", text::inline(own, 100))
+        format!("The tool {} of this project.", text::escape_line(own, 100))
     } else {
         said.chars().take(MAX_DESCRIPTION).collect()
     };
@@ -100,7 +109,7 @@ fn take(own: &str, mut declaration: Value, accept: &Accept) -> Result<Adopted, S
     "discovered".clone_into(&mut tool.category);
     tool.tags = vec!["discovered".to_owned(), "not sandboxed".to_owned()];
     if let Some(schema) = schema.as_object_mut() {
-        leave_open(schema);
+        allow_additional_properties(schema);
     }
     tool.input_schema = schema;
     tool.strict = false;
@@ -112,7 +121,7 @@ fn take(own: &str, mut declaration: Value, accept: &Accept) -> Result<Adopted, S
     };
     tool.timeout = Some(TIMEOUT);
     accept(&tool)?;
-    Ok(Adopted {
+    Ok(AdoptedTool {
         descriptor: tool,
         definition,
     })

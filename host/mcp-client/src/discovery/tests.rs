@@ -1,7 +1,7 @@
 //! Tests of discovered tools.
 
 use expect_test::{Expect, expect};
-use toolhost_process::PipedOutput;
+use toolhost_process::PipedStream;
 
 use super::*;
 
@@ -62,33 +62,33 @@ fn r_082_declarations_alone_and_in_groups() {
 
 //
 #[test]
-fn r_081_what_failed_says_all_about_it() {
-    let kept = |text: &str| PipedOutput {
+fn r_081_failures_have_a_full_report() {
+    let kept = |text: &str| PipedStream {
         bytes: text.as_bytes().to_vec(),
-        cut: false,
+        is_truncated: false,
     };
     let of = |stdout, stderr, exit| {
-        outcome(&PipedRan {
+        outcome(&PipedResult {
             stdout: kept(stdout),
             stderr: kept(stderr),
             exit,
         })
     };
-    let fine = of("sunny\n", "", Exit::Code(0));
+    let fine = of("sunny\n", "", ExitReason::Code(0));
     assert_eq!(
         (fine.model_text().as_str(), fine.is_error()),
         ("sunny\n", false)
     );
-    let noisy = of("sunny\n", "warning\n", Exit::Code(0));
+    let noisy = of("sunny\n", "warning\n", ExitReason::Code(0));
     assert!(!noisy.is_error() && noisy.model_text().contains("Stderr: warning"));
-    let failed = of("", "no city", Exit::Code(3));
+    let failed = of("", "no city", ExitReason::Code(3));
     assert!(failed.is_error());
     assert_eq!(
         failed.model_text(),
         "Stdout: (empty)\nStderr: no city\nError: (none)\nExit Code: 3\nSignal: (none)"
     );
     assert!(
-        of("", "", Exit::Signal(9))
+        of("", "", ExitReason::Signal(9))
             .model_text()
             .ends_with("Exit Code: (none)\nSignal: 9")
     );

@@ -4,25 +4,28 @@ use rmcp::transport::auth::{AuthorizationMetadata, StoredCredentials};
 use toolhost_contract::text;
 use url::{Host, Url};
 
-use crate::config::Address;
+use crate::config::ServerAddress;
 
 /// Refuses metadata that would send a login, a code or a secret to the wrong host. An error is a complete message.
 ///
 /// - Every endpoint must use TLS, unless the operator allows plain http for the server itself.
 /// - The login page must belong to the issuer. Otherwise an issuer that names the page of another authorization server
 ///   would receive the code of that login together with the code verifier (a mix-up attack).
-pub fn check(address: &Address, metadata: &AuthorizationMetadata) -> Result<(), String> {
-    let page = endpoint(
+pub fn check_metadata(
+    address: &ServerAddress,
+    metadata: &AuthorizationMetadata,
+) -> Result<(), String> {
+    let page = check_endpoint(
         address,
         "authorization_endpoint",
         &metadata.authorization_endpoint,
     )?;
-    endpoint(address, "token_endpoint", &metadata.token_endpoint)?;
+    check_endpoint(address, "token_endpoint", &metadata.token_endpoint)?;
     if let Some(registration) = &metadata.registration_endpoint {
-        endpoint(address, "registration_endpoint", registration)?;
+        check_endpoint(address, "registration_endpoint", registration)?;
     }
     let issuer = match &metadata.issuer {
-        Some(issuer) => endpoint(address, "issuer", issuer)?,
+        Some(issuer) => check_endpoint(address, "issuer", issuer)?,
         None => address.url.clone(),
     };
     if is_related(&issuer, &page) || address.oauth.hosts.iter().any(|host| is_host(&page, host)) {
@@ -52,13 +55,13 @@ pub fn check_issuer(
     Err(format!(
         "its authorization server is now {}, and the client secret was used with {}; if that is right, remove the \
          server and add it again",
-        text::inline(now.unwrap_or("not named"), 200),
-        text::inline(before, 200)
+        text::escape_line(now.unwrap_or("not named"), 200),
+        text::escape_line(before, 200)
     ))
 }
 
-fn endpoint(address: &Address, what: &str, said: &str) -> Result<Url, String> {
-    let refuse = |reason: &str| format!("its {what} `{}` {reason}", text::inline(said, 200));
+fn check_endpoint(address: &ServerAddress, what: &str, said: &str) -> Result<Url, String> {
+    let refuse = |reason: &str| format!("its {what} `{}` {reason}", text::escape_line(said, 200));
     let url = Url::parse(said).map_err(|_| refuse("is not a URL"))?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err(refuse("contains a password"));
@@ -87,13 +90,13 @@ fn is_loopback(url: &Url) -> bool {
 fn is_related(issuer: &Url, page: &Url) -> bool {
     match (issuer.host(), page.host()) {
         (Some(Host::Domain(a)), Some(Host::Domain(b))) => {
-            a == b || is_below(a, b) || is_below(b, a)
+            a == b || is_subdomain(a, b) || is_subdomain(b, a)
         }
         (a, b) => a == b,
     }
 }
 
-fn is_below(name: &str, above: &str) -> bool {
+fn is_subdomain(name: &str, above: &str) -> bool {
     // A name without a dot, such as `com`, has no single owner.
     above.contains('.')
         && name
@@ -107,7 +110,7 @@ fn is_host(url: &Url, host: &str) -> bool {
 }
 
 fn host(url: &Url) -> String {
-    text::inline(url.host_str().unwrap_or_default(), 200)
+    text::escape_line(url.host_str().unwrap_or_default(), 200)
 }
 
 #[cfg(test)]
@@ -127,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn w_01_w_02_a_login_goes_over_tls_and_to_the_issuer() {
+    fn w_01_w_02_a_login_uses_tls_and_the_issuer() {
         let https = "https://mcp.example.org/mcp";
         let token = "https://tokens.example.net/token";
         for (server, issuer, page, token, refused) in [
@@ -269,8 +272,8 @@ mod tests {
                 "without encryption",
             ),
         ] {
-            let address = Address::parse("one", server, BTreeMap::new(), false).unwrap();
-            let found = check(&address, &metadata(issuer, page, token)).err();
+            let address = ServerAddress::parse("one", server, BTreeMap::new(), false).unwrap();
+            let found = check_metadata(&address, &metadata(issuer, page, token)).err();
             let found = found.unwrap_or_default();
             assert!(
                 found.contains(refused) && found.is_empty() == refused.is_empty(),
@@ -280,21 +283,22 @@ mod tests {
     }
 
     #[test]
-    fn w_02_an_operator_can_say_that_two_hosts_belong_together() {
+    fn w_02_the_operator_can_allow_another_login_host() {
         let mut address =
-            Address::parse("one", "https://mcp.example.org/mcp", BTreeMap::new(), false).unwrap();
+            ServerAddress::parse("one", "https://mcp.example.org/mcp", BTreeMap::new(), false)
+                .unwrap();
         let said = metadata(
             "https://a.example",
             "https://login.example.net/a",
             "https://a.example/t",
         );
-        let refused = check(&address, &said).unwrap_err();
+        let refused = check_metadata(&address, &said).unwrap_err();
         assert!(
             refused.contains(r#"`hosts = ["login.example.net"]`"#),
             "{refused}"
         );
         address.oauth.hosts = vec!["Login.example.net".to_owned()];
-        assert_eq!(check(&address, &said), Ok(()));
+        assert_eq!(check_metadata(&address, &said), Ok(()));
     }
 
     #[test]

@@ -7,9 +7,9 @@ use rmcp::transport::auth::AuthorizationMetadata;
 use toolhost_fuzz_input::{assembled, check_message};
 use url::Url;
 
-use super::back::{has_state, query};
 use super::endpoints;
-use crate::config::Address;
+use super::redirect_listener::{has_state, read_query};
+use crate::config::ServerAddress;
 
 const METADATA: &[&str] = &[
     "{",
@@ -53,7 +53,8 @@ const METADATA: &[&str] = &[
 #[test]
 fn fuzz_metadata() {
     let servers = ["https://mcp.a.example/mcp", "http://127.0.0.1:1/mcp"];
-    let servers = servers.map(|url| Address::parse("one", url, BTreeMap::new(), false).unwrap());
+    let servers =
+        servers.map(|url| ServerAddress::parse("one", url, BTreeMap::new(), false).unwrap());
     let servers = std::panic::AssertUnwindSafe(servers);
     bolero::check!().for_each(|bytes: &[u8]| {
         let servers = &*servers;
@@ -62,7 +63,7 @@ fn fuzz_metadata() {
             return;
         };
         for server in servers {
-            match endpoints::check(server, &metadata) {
+            match endpoints::check_metadata(server, &metadata) {
                 Err(reason) => check_message(&reason),
                 Ok(()) => check_endpoints(&server.url, &metadata),
             }
@@ -137,7 +138,7 @@ const REQUESTS: &[&str] = &[
 fn fuzz_callback() {
     bolero::check!().for_each(|bytes: &[u8]| {
         let request = assembled(bytes, REQUESTS);
-        let read = query(&mut request.as_bytes()).now_or_never();
+        let read = read_query(&mut request.as_bytes()).now_or_never();
         let Ok(Some(query)) = read.expect("no read is pending") else {
             return;
         };

@@ -20,8 +20,8 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::{Sse, SseStream};
 use toolhost_contract::text;
 
-use crate::log::Log;
-use crate::shape::{self, MAX_VALUES};
+use crate::log::ServerLogger;
+use crate::value_counter::{self, MAX_VALUES};
 
 const MAX_BODY: usize = 16 << 20;
 /// Maximum size of the body of an error response.
@@ -30,7 +30,7 @@ const MAX_SHOWN: usize = 200;
 /// Maximum size of a session or event ID, which are sent back to the server.
 const MAX_ID: usize = 1 << 10;
 /// Range of the time between two connections for one stream, in milliseconds, whatever the server requests.
-const RECONNECT: std::ops::RangeInclusive<u64> = 1_000..=60_000;
+const RECONNECT_MILLIS: std::ops::RangeInclusive<u64> = 1_000..=60_000;
 const SESSION: &str = "mcp-session-id";
 const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
@@ -41,12 +41,12 @@ type Error = StreamableHttpError<reqwest::Error>;
 type Stream = BoxStream<'static, Result<Sse, SseError>>;
 
 #[derive(Clone)]
-pub struct Bounded {
+pub struct BoundedClient {
     pub client: reqwest::Client,
-    pub log: Arc<Log>,
+    pub log: Arc<ServerLogger>,
 }
 
-impl StreamableHttpClient for Bounded {
+impl StreamableHttpClient for BoundedClient {
     type Error = reqwest::Error;
 
     async fn post_message(
@@ -94,9 +94,9 @@ impl StreamableHttpClient for Bounded {
             return Err(StreamableHttpError::SessionExpired);
         }
         if !status.is_success() {
-            return failed(&message, session.is_some(), response).await;
+            return read_error(&message, session.is_some(), response).await;
         }
-        self.answered(&message, response, max).await
+        self.read_response(&message, response, max).await
     }
 
     async fn delete_session(
@@ -110,7 +110,7 @@ impl StreamableHttpClient for Bounded {
             .client
             .delete_session(uri, session, token, headers)
             .await;
-        deleted.map_err(unnamed)
+        deleted.map_err(strip_url)
     }
 
     async fn get_stream(
@@ -138,14 +138,14 @@ impl StreamableHttpClient for Bounded {
             .client
             .get_stream_with_max_sse_event_size(uri, session, last, token, headers, max)
             .await
-            .map_err(unnamed)?;
-        Ok(self.sifted(stream))
+            .map_err(strip_url)?;
+        Ok(self.limit_events(stream))
     }
 }
 
-impl Bounded {
+impl BoundedClient {
     /// Converts a successful response.
-    async fn answered(
+    async fn read_response(
         &self,
         message: &ClientJsonRpcMessage,
         response: Response,
@@ -165,22 +165,22 @@ impl Bounded {
             let words = format!("its session id is longer than {MAX_ID} bytes");
             return Err(StreamableHttpError::UnexpectedServerResponse(words.into()));
         }
-        let kind = kind(&response);
+        let kind = content_type(&response);
         if kind.starts_with(EVENTS) {
-            let mut event = Event::default();
+            let mut event = EventSize::default();
             let bytes = response.bytes_stream().map(move |bytes| {
                 let bytes = bytes.map_err(|error| io::Error::other(error.without_url()))?;
                 event.take(&bytes, max)?;
                 Ok::<_, io::Error>(bytes)
             });
-            let events = self.sifted(SseStream::from_bytes_stream(bytes));
+            let events = self.limit_events(SseStream::from_bytes_stream(bytes));
             return Ok(StreamableHttpPostResponse::Sse(events, session));
         }
         if !kind.starts_with(JSON) {
-            let kind = text::inline(&kind, MAX_SHOWN);
+            let kind = text::escape_line(&kind, MAX_SHOWN);
             return Err(StreamableHttpError::UnexpectedContentType(Some(kind)));
         }
-        match parse(&body(response, MAX_BODY).await?) {
+        match parse(&read_body(response, MAX_BODY).await?) {
             Ok(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
             // The result of this request is ignored.
             Err(_) if !is_request => Ok(StreamableHttpPostResponse::Accepted),
@@ -189,13 +189,13 @@ impl Bounded {
     }
 
     /// Drops data with too many values, and limits what would make the client send much or often.
-    pub(super) fn sifted(
+    pub(super) fn limit_events(
         &self,
         events: impl futures::Stream<Item = Result<Sse, SseError>> + Send + 'static,
     ) -> Stream {
         let log = Arc::clone(&self.log);
         let sift = move |mut event: Sse| {
-            let fits = |data: &String| shape::fits(data.as_bytes());
+            let fits = |data: &String| value_counter::is_within_limit(data.as_bytes());
             if !event.data.as_ref().is_none_or(fits) {
                 event.data = None;
                 log.line(&too_many());
@@ -203,7 +203,7 @@ impl Bounded {
             event.id = event.id.filter(|id| id.len() <= MAX_ID);
             event.retry = event
                 .retry
-                .map(|wait| wait.clamp(*RECONNECT.start(), *RECONNECT.end()));
+                .map(|wait| wait.clamp(*RECONNECT_MILLIS.start(), *RECONNECT_MILLIS.end()));
             event
         };
         events.map(move |event| event.map(&sift)).boxed()
@@ -211,7 +211,7 @@ impl Bounded {
 }
 
 /// Converts an error response.
-async fn failed(
+async fn read_error(
     message: &ClientJsonRpcMessage,
     in_session: bool,
     response: Response,
@@ -219,7 +219,7 @@ async fn failed(
     let status = response.status();
     let retry = response.headers().get(header::RETRY_AFTER);
     let retry = retry.and_then(|after| after.to_str().ok().map(str::to_owned));
-    let is_json = kind(&response).starts_with(JSON);
+    let is_json = content_type(&response).starts_with(JSON);
     let is_busy = status == StatusCode::TOO_MANY_REQUESTS;
     let by_status = (is_busy || status.is_server_error())
         .then(|| StreamableHttpError::HttpStatus(HttpStatusError::new(status.as_u16(), retry)));
@@ -228,12 +228,12 @@ async fn failed(
             return Err(error);
         }
         // The body can explain the status code.
-        let body = body(response, MAX_FAILURE).await.unwrap_or_default();
+        let body = read_body(response, MAX_FAILURE).await.unwrap_or_default();
         return error_of(&body)
             .map(|said| StreamableHttpPostResponse::Json(said, None))
             .ok_or(error);
     }
-    let body = body(response, MAX_FAILURE).await?;
+    let body = read_body(response, MAX_FAILURE).await?;
     let said = error_of(&body);
     let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
     // A server of the legacy protocol, or a proxy in front of it, does not know the first request or its ID.
@@ -251,7 +251,7 @@ async fn failed(
     if let Some(said) = said.filter(|_| is_json && !refused) {
         return Ok(StreamableHttpPostResponse::Json(said, None));
     }
-    let body = text::inline(&String::from_utf8_lossy(&body), MAX_SHOWN);
+    let body = text::escape_line(&String::from_utf8_lossy(&body), MAX_SHOWN);
     let words = format!("HTTP {status}: {body}");
     Err(StreamableHttpError::UnexpectedServerResponse(words.into()))
 }
@@ -273,13 +273,13 @@ fn wants_login(status: StatusCode, response: &Response) -> Option<Error> {
     }
 }
 
-fn kind(response: &Response) -> String {
+fn content_type(response: &Response) -> String {
     let kind = response.headers().get(header::CONTENT_TYPE);
     let kind = kind.map(|kind| String::from_utf8_lossy(kind.as_bytes()));
     kind.unwrap_or_default().to_lowercase()
 }
 
-async fn body(mut response: Response, max: usize) -> Result<Vec<u8>, Error> {
+async fn read_body(mut response: Response, max: usize) -> Result<Vec<u8>, Error> {
     let mut body = Vec::new();
     while let Some(chunk) = response
         .chunk()
@@ -295,11 +295,11 @@ async fn body(mut response: Response, max: usize) -> Result<Vec<u8>, Error> {
 }
 
 fn parse(body: &[u8]) -> Result<ServerJsonRpcMessage, String> {
-    if !shape::fits(body) {
+    if !value_counter::is_within_limit(body) {
         return Err(too_many());
     }
     serde_json::from_slice(body).map_err(|error| {
-        let body = text::inline(&String::from_utf8_lossy(body), MAX_SHOWN);
+        let body = text::escape_line(&String::from_utf8_lossy(body), MAX_SHOWN);
         format!("it is not a valid message: {error}: {body}")
     })
 }
@@ -314,7 +314,7 @@ fn too_many() -> String {
 }
 
 /// Removes the URL, which can contain a secret.
-fn unnamed(error: Error) -> Error {
+fn strip_url(error: Error) -> Error {
     match error {
         StreamableHttpError::Client(error) => StreamableHttpError::Client(error.without_url()),
         other => other,
@@ -323,13 +323,13 @@ fn unnamed(error: Error) -> Error {
 
 /// The size of the current event. An empty line ends it, and lines have three kinds of ends.
 #[derive(Default)]
-struct Event {
+struct EventSize {
     size: usize,
     in_line: bool,
     after_return: bool,
 }
 
-impl Event {
+impl EventSize {
     fn take(&mut self, bytes: &[u8], max: usize) -> io::Result<()> {
         for &byte in bytes {
             let same_end = byte == b'\n' && self.after_return;
@@ -361,10 +361,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_bounded_however_its_lines_end() {
+    fn event_size_is_bounded_with_any_line_end() {
         let check = |text: &str, fits: bool| {
             for size in [1, 3, text.len()] {
-                let mut event = Event::default();
+                let mut event = EventSize::default();
                 let mut chunks = text.as_bytes().chunks(size);
                 let all = chunks.all(|chunk| event.take(chunk, 10).is_ok());
                 assert_eq!(all, fits, "{text:?} by {size}");
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_too_many_values_is_not_parsed() {
+    fn messages_with_too_many_values_are_not_parsed() {
         let many = "[],".repeat(MAX_VALUES);
         let message = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"a":[{many}1]}}}}"#);
         let reason = parse(message.as_bytes()).unwrap_err();

@@ -11,9 +11,9 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::config::{Hidden, Way};
+use crate::config::{HiddenValue, TransportConfig};
 use crate::server::Server;
-use crate::testing::{approved, call, config, decent, surroundings, tool};
+use crate::testing::{approved, call, config, legacy_response, server_context, tool};
 
 /// A request as the server received it: its first line, its headers in lower case, and its message.
 struct Request {
@@ -89,22 +89,22 @@ fn json_answer(lines: Vec<String>) -> (u16, Vec<(String, String)>, String) {
 fn start(url: &str, headers: &[(&str, &str)]) -> Server {
     let headers = headers
         .iter()
-        .map(|(name, value)| ((*name).to_owned(), Hidden((*value).to_owned())));
-    let address = Address::parse("one", url, headers.collect(), false).unwrap();
+        .map(|(name, value)| ((*name).to_owned(), HiddenValue((*value).to_owned())));
+    let address = ServerAddress::parse("one", url, headers.collect(), false).unwrap();
     let mut config = config("one");
-    config.way = Way::Http(address.clone());
-    let dial = Box::new(Web {
+    config.transport = TransportConfig::Http(address.clone());
+    let dial = Box::new(HttpDialer {
         server: "one".to_owned(),
         address,
         logins: None,
     });
-    let (around, _) = surroundings(&approved(&config));
+    let (around, _) = server_context(&approved(&config));
     Server::start(config, dial, around)
 }
 
 // R-426
 #[tokio::test]
-async fn a_server_of_the_older_era_is_spoken_to_with_the_operator_s_headers() {
+async fn a_legacy_server_receives_the_operator_s_headers() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let url = {
         let seen = Arc::clone(&seen);
@@ -119,12 +119,12 @@ async fn a_server_of_the_older_era_is_spoken_to_with_the_operator_s_headers() {
                 let result = json!({"content": [{"type": "text", "text": "hi"}]});
                 return json_answer(vec![crate::testing::reply(&request.message, &result)]);
             }
-            json_answer(decent(&request.message, &json!([tool("greet")])))
+            json_answer(legacy_response(&request.message, &json!([tool("greet")])))
         }))
         .await
     };
     let server = start(&url, &[("X-Key", "s3cret")]);
-    let listing = server.shared().first().await.unwrap();
+    let listing = server.shared().first_listing().await.unwrap();
     assert_eq!(listing.version, "2025-11-25");
     let outcome = call(&server, "mcp__one__greet", json!({})).await.unwrap();
     assert_eq!(outcome.model_text(), "hi");
@@ -138,7 +138,7 @@ async fn a_server_of_the_older_era_is_spoken_to_with_the_operator_s_headers() {
 }
 
 #[tokio::test]
-async fn headers_of_the_operator_follow_nobody_to_another_host() {
+async fn the_operator_s_headers_are_not_sent_to_another_host() {
     let reached = Arc::new(Mutex::new(0));
     let thief = {
         let reached = Arc::clone(&reached);
@@ -163,7 +163,7 @@ async fn headers_of_the_operator_follow_nobody_to_another_host() {
 }
 
 #[tokio::test]
-async fn one_that_wants_a_login_says_how_and_is_not_asked_again() {
+async fn a_server_that_requires_a_login_is_not_retried() {
     let url = serve(Arc::new(|_: &Request| {
         let challenge = ("www-authenticate".to_owned(), "Bearer".to_owned());
         (401, vec![challenge], String::new())
@@ -173,7 +173,7 @@ async fn one_that_wants_a_login_says_how_and_is_not_asked_again() {
     let error = first_failure(&server).await;
     let login = "server `one` requires a login; run `host mcp login one` or";
     assert!(error.starts_with(login), "{error}");
-    assert_eq!(server.shared().state().word(), "failed");
+    assert_eq!(server.shared().state().as_str(), "failed");
 }
 
 /// A tool that returns many values, in the format that its name states.
@@ -183,7 +183,7 @@ fn many(request: &Request) -> (u16, Vec<(String, String)>, String) {
     }
     let Some(way) = request.message["params"]["name"].as_str() else {
         let tools = json!([tool("json"), tool("events"), tool("few")]);
-        return json_answer(decent(&request.message, &tools));
+        return json_answer(legacy_response(&request.message, &tools));
     };
     let values = if way == "few" { 1_000 } else { 110_000 };
     let result = json!({"content": [], "structuredContent": {"a": vec![json!([]); values]}});
@@ -204,7 +204,7 @@ fn many(request: &Request) -> (u16, Vec<(String, String)>, String) {
 #[tokio::test]
 async fn a_message_with_too_many_values_is_never_parsed() {
     let server = start(&serve(Arc::new(many)).await, &[]);
-    server.shared().first().await.unwrap();
+    server.shared().first_listing().await.unwrap();
     let error = call(&server, "mcp__one__json", json!({}))
         .await
         .unwrap_err();
@@ -253,7 +253,7 @@ async fn renewal(client: &str, issuer: &str) -> Option<String> {
                     let challenge = ("www-authenticate".to_owned(), "Bearer".to_owned());
                     return (401, vec![challenge], String::new());
                 }
-                json_answer(decent(&request.message, &json!([tool("greet")])))
+                json_answer(legacy_response(&request.message, &json!([tool("greet")])))
             }))
             .await
         };
@@ -273,24 +273,24 @@ async fn renewal(client: &str, issuer: &str) -> Option<String> {
         "token_response": {"access_token": "old", "token_type": "bearer", "expires_in": 1, "refresh_token": "r"},
     }});
     std::fs::write(dir.path().join("one.json"), kept.to_string()).unwrap();
-    let mut address = Address::parse("one", url.as_str(), BTreeMap::new(), false).unwrap();
+    let mut address = ServerAddress::parse("one", url.as_str(), BTreeMap::new(), false).unwrap();
     address.oauth.client_id = Some("me".to_owned());
-    address.oauth.client_secret = Some(Hidden("s3cret".to_owned()));
+    address.oauth.client_secret = Some(HiddenValue("s3cret".to_owned()));
     let mut config = config("one");
-    config.way = Way::Http(address.clone());
-    let dial = Box::new(Web {
+    config.transport = TransportConfig::Http(address.clone());
+    let dial = Box::new(HttpDialer {
         server: "one".to_owned(),
         address,
-        logins: Some(Arc::new(Logins::at(dir.path().to_owned()))),
+        logins: Some(Arc::new(LoginStore::in_folder(dir.path().to_owned()))),
     });
-    let (around, _) = surroundings(&approved(&config));
+    let (around, _) = server_context(&approved(&config));
     let server = Server::start(config, dial, around);
-    let _ = server.shared().first().await;
+    let _ = server.shared().first_listing().await;
     heard.lock().unwrap().clone()
 }
 
 #[tokio::test]
-async fn the_secret_of_a_client_is_there_when_its_login_is_renewed_and_goes_to_no_other() {
+async fn the_client_secret_is_used_only_for_its_own_renewal() {
     let own = renewal("me", "").await.unwrap();
     assert!(own.contains("client_secret=s3cret"), "{own}");
     // A client that registered itself before an ID was configured.
@@ -300,7 +300,7 @@ async fn the_secret_of_a_client_is_there_when_its_login_is_renewed_and_goes_to_n
 }
 
 #[tokio::test]
-async fn a_header_of_the_protocol_is_not_the_operator_s() {
+async fn protocol_headers_are_reserved() {
     let server = start("http://127.0.0.1:9/mcp", &[("Mcp-Session-Id", "x")]);
     assert_eq!(
         first_failure(&server).await,
@@ -309,7 +309,7 @@ async fn a_header_of_the_protocol_is_not_the_operator_s() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_said() {
+async fn unreachable_servers_are_reported() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -334,7 +334,8 @@ async fn session(id: String) -> (Server, Arc<Mutex<usize>>) {
                 let kind = ("content-type".to_owned(), "text/event-stream".to_owned());
                 return (200, vec![kind], "id: 1\nretry: 0\ndata: \n\n".to_owned());
             }
-            let mut answer = json_answer(decent(&request.message, &json!([tool("greet")])));
+            let mut answer =
+                json_answer(legacy_response(&request.message, &json!([tool("greet")])));
             if request.message["method"] == "initialize" {
                 answer.1.push(("mcp-session-id".to_owned(), id.clone()));
             }
@@ -346,7 +347,7 @@ async fn session(id: String) -> (Server, Arc<Mutex<usize>>) {
 }
 
 #[tokio::test]
-async fn w_09_the_id_of_a_session_is_bounded() {
+async fn w_09_session_ids_are_bounded() {
     let (server, _) = session("x".repeat(2_000)).await;
     let error = first_failure(&server).await;
     assert!(
@@ -354,14 +355,14 @@ async fn w_09_the_id_of_a_session_is_bounded() {
         "{error}"
     );
     let (server, _) = session("x".repeat(1_000)).await;
-    server.shared().first().await.unwrap();
+    server.shared().first_listing().await.unwrap();
 }
 
 #[tokio::test]
-async fn w_10_a_server_does_not_say_how_often_it_is_connected_to() {
-    let client = Bounded {
+async fn w_10_reconnect_intervals_are_limited() {
+    let client = BoundedClient {
         client: reqwest::Client::new(),
-        log: Arc::new(Log::new(Arc::new(|_: &str| ()))),
+        log: Arc::new(ServerLogger::new(Arc::new(|_: &str| ()))),
     };
     let said = |id: &str, retry| {
         Ok(sse_stream::Sse {
@@ -372,7 +373,7 @@ async fn w_10_a_server_does_not_say_how_often_it_is_connected_to() {
     };
     let long = "x".repeat(2_000);
     let events = futures::stream::iter([said("a", 0), said(&long, u64::MAX), said("b", 5_000)]);
-    let sifted: Vec<_> = futures::StreamExt::collect(client.sifted(events)).await;
+    let sifted: Vec<_> = futures::StreamExt::collect(client.limit_events(events)).await;
     let shown: Vec<_> = sifted
         .into_iter()
         .map(|event| event.map(|event| (event.id, event.retry)).unwrap())
@@ -388,5 +389,10 @@ async fn w_10_a_server_does_not_say_how_often_it_is_connected_to() {
 }
 
 async fn first_failure(server: &Server) -> String {
-    server.shared().first().await.unwrap_err().to_string()
+    server
+        .shared()
+        .first_listing()
+        .await
+        .unwrap_err()
+        .to_string()
 }

@@ -16,21 +16,21 @@ use tokio::time::timeout;
 pub(crate) type Body = BoxBody<Bytes, Infallible>;
 
 /// How long a complete request may take to arrive.
-const UPLOAD: Duration = Duration::from_secs(60);
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long to read the rest of a body that is too large. A connection that closes while the client still writes is
 /// reset, and the client never sees the response.
-const REST: Duration = Duration::from_secs(2);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of bytes read from the body of a rejected request.
-const SKIPPED: usize = 64 << 10;
+const MAX_DRAIN: usize = 64 << 10;
 
-pub(crate) fn text(text: impl Into<Bytes>) -> Body {
+pub(crate) fn text_body(text: impl Into<Bytes>) -> Body {
     Full::new(text.into()).boxed()
 }
 
 /// Status and message for a body that was not accepted.
-pub(crate) type Unread = (StatusCode, &'static str);
+pub(crate) type BodyError = (StatusCode, &'static str);
 
-const TOO_LARGE: Unread = (
+const TOO_LARGE: BodyError = (
     StatusCode::PAYLOAD_TOO_LARGE,
     "the request body is larger than the limit of this server",
 );
@@ -38,26 +38,26 @@ const TOO_LARGE: Unread = (
 /// Reads a body of at most `most` bytes. Rejects one that declares a larger size without reading it if the client
 /// waits for `100 Continue`.
 pub(crate) async fn read<B>(
-    body: Upload<B>,
+    body: RequestBody<B>,
     declared: Option<u64>,
     most: usize,
-) -> Result<Bytes, Unread>
+) -> Result<Bytes, BodyError>
 where
     B: HttpBody<Data = Bytes> + Unpin,
 {
-    if body.is_held() && declared.is_some_and(|size| size > most as u64) {
+    if body.is_awaiting_continue() && declared.is_some_and(|size| size > most as u64) {
         return Err(TOO_LARGE);
     }
     let slow = (
         StatusCode::REQUEST_TIMEOUT,
         "the request body did not arrive within a minute",
     );
-    timeout(UPLOAD, collect(body, most))
+    timeout(BODY_TIMEOUT, collect(body, most))
         .await
         .map_err(|_| slow)?
 }
 
-async fn collect<B>(mut body: B, most: usize) -> Result<Bytes, Unread>
+async fn collect<B>(mut body: B, most: usize) -> Result<Bytes, BodyError>
 where
     B: HttpBody<Data = Bytes> + Unpin,
 {
@@ -71,7 +71,7 @@ where
         };
         if data.len() > most - first.len() - rest.len() {
             // The response is the same whether the client stops sending or not.
-            let _ = timeout(REST, discard(body, most.saturating_mul(4))).await;
+            let _ = timeout(DRAIN_TIMEOUT, discard(body, most.saturating_mul(4))).await;
             return Err(TOO_LARGE);
         }
         if first.is_empty() {
@@ -90,36 +90,42 @@ where
 }
 
 /// Discards the body of a rejected request. Returns whether it was complete.
-pub(crate) async fn skip<B>(body: Upload<B>) -> bool
+pub(crate) async fn drain<B>(body: RequestBody<B>) -> bool
 where
     B: HttpBody<Data = Bytes> + Unpin,
 {
-    if body.is_held() {
+    if body.is_awaiting_continue() {
         return false;
     }
-    body.is_end_stream() || timeout(REST, discard(body, SKIPPED)).await.unwrap_or(false)
+    body.is_end_stream()
+        || timeout(DRAIN_TIMEOUT, discard(body, MAX_DRAIN))
+            .await
+            .unwrap_or(false)
 }
 
 /// A request body. A client may hold it back until the first read, which makes hyper send `100 Continue`.
-pub(crate) struct Upload<B> {
+pub(crate) struct RequestBody<B> {
     body: B,
-    held: bool,
+    awaits_continue: bool,
 }
 
-impl<B> Upload<B> {
+impl<B> RequestBody<B> {
     pub(crate) fn new(body: B, headers: &HeaderMap) -> Self {
         let expects = headers.get(EXPECT).and_then(|value| value.to_str().ok());
         let held = expects.is_some_and(|value| value.trim().eq_ignore_ascii_case("100-continue"));
-        Self { body, held }
+        Self {
+            body,
+            awaits_continue: held,
+        }
     }
 
     /// The client waits for `100 Continue`.
-    pub(crate) fn is_held(&self) -> bool {
-        self.held
+    pub(crate) fn is_awaiting_continue(&self) -> bool {
+        self.awaits_continue
     }
 }
 
-impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for Upload<B> {
+impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for RequestBody<B> {
     type Data = Bytes;
     type Error = B::Error;
 
@@ -127,7 +133,7 @@ impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for Upload<B> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        self.held = false;
+        self.awaits_continue = false;
         Pin::new(&mut self.body).poll_frame(context)
     }
 
@@ -158,34 +164,34 @@ where
 }
 
 /// A body or stream that holds a value until it ends.
-pub(crate) struct Watched<S, T> {
+pub(crate) struct Guarded<S, T> {
     inner: Pin<Box<S>>,
     /// Dropped at the end of the stream, not only when the stream is dropped.
-    held: Option<T>,
+    guard: Option<T>,
 }
 
-impl<S, T> Watched<S, T> {
+impl<S, T> Guarded<S, T> {
     pub(crate) fn new(inner: S, held: T) -> Self {
         Self {
             inner: Box::pin(inner),
-            held: Some(held),
+            guard: Some(held),
         }
     }
 }
 
-impl<S: Stream, T: Unpin> Stream for Watched<S, T> {
+impl<S: Stream, T: Unpin> Stream for Guarded<S, T> {
     type Item = S::Item;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<S::Item>> {
         let polled = self.inner.as_mut().poll_next(context);
         if let Poll::Ready(None) = polled {
-            self.held = None;
+            self.guard = None;
         }
         polled
     }
 }
 
-impl<B: HttpBody, T: Unpin> HttpBody for Watched<B, T> {
+impl<B: HttpBody, T: Unpin> HttpBody for Guarded<B, T> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -195,7 +201,7 @@ impl<B: HttpBody, T: Unpin> HttpBody for Watched<B, T> {
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let polled = self.inner.as_mut().poll_frame(context);
         if let Poll::Ready(None) = polled {
-            self.held = None;
+            self.guard = None;
         }
         polled
     }
@@ -216,8 +222,8 @@ mod tests {
 
     use super::*;
 
-    fn upload<B>(body: B) -> Upload<B> {
-        Upload::new(body, &HeaderMap::new())
+    fn upload<B>(body: B) -> RequestBody<B> {
+        RequestBody::new(body, &HeaderMap::new())
     }
 
     async fn check(sizes: &[usize], most: usize) -> Result<usize, u16> {
@@ -243,17 +249,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_short_body_is_skipped_and_a_long_one_is_not() {
+    async fn a_short_body_is_drained_and_a_long_one_is_not() {
         let of = |size: usize| upload(Full::new(Bytes::from(vec![b'x'; size])));
-        assert!(skip(of(0)).await);
-        assert!(skip(of(SKIPPED)).await);
-        assert!(!skip(of(SKIPPED + 1)).await);
+        assert!(drain(of(0)).await);
+        assert!(drain(of(MAX_DRAIN)).await);
+        assert!(!drain(of(MAX_DRAIN + 1)).await);
         let never = StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>());
-        assert!(!skip(upload(never)).await);
+        assert!(!drain(upload(never)).await);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_does_not_come_is_given_up() {
+    async fn a_body_that_does_not_arrive_times_out() {
         let body = StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>());
         assert_eq!(
             read(upload(body), None, 4).await.unwrap_err().0,

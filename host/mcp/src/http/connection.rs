@@ -17,45 +17,46 @@ use tokio::time::{Sleep, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::endpoint::Endpoint;
-use super::newcomers::{Newcomer, Newcomers};
-use super::sessions::Sessions;
-use crate::running::{Count, Running};
+use super::sessions::HttpSessions;
+use super::unauthenticated_connections::{UnauthenticatedConnection, UnauthenticatedConnections};
+use crate::running_count::{RunningCount, RunningGuard};
 
 /// Timeout for a request head, and between requests. The first head has a shorter one, see
 /// `unauthenticated_connections.rs`.
-const HEAD: Duration = Duration::from_secs(30);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum size of a request head and of the read buffer, in bytes.
-const BUFFER: usize = 128 << 10;
+const MAX_BUFFER: usize = 128 << 10;
 /// How long a client may leave written data unread.
-const STALL: Duration = Duration::from_secs(60);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// TCP keepalive: idle time, interval and number of probes.
-const QUIET: Duration = Duration::from_secs(30);
-const PROBE: Duration = Duration::from_secs(10);
-const PROBES: u32 = 3;
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_PROBES: u32 = 3;
 /// Interval between removals of idle sessions, expired results and expired tasks.
-const SWEEP: Duration = Duration::from_secs(15);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 /// How long cancelled calls may take to be recorded.
-const LAST_WORDS: Duration = Duration::from_secs(3);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 /// Delay after a failed `accept`, usually caused by a lack of file descriptors.
-const BREATH: Duration = Duration::from_millis(100);
-const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+const SERVICE_UNAVAILABLE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 /// Serves until `stop` resolves. New requests are then rejected, and running ones may finish within the grace period.
 /// After it, or once `hurry` resolves, the rest is cancelled.
 pub(crate) async fn serve(
     listener: TcpListener,
     endpoint: Arc<Endpoint>,
-    sessions: Arc<Sessions>,
+    sessions: Arc<HttpSessions>,
     cancel: CancellationToken,
     stop: impl Future<Output = ()>,
     hurry: impl Future<Output = ()>,
 ) {
-    let open = Count::default();
-    let newcomers = Newcomers::new(endpoint.limits.connections);
+    let open = RunningCount::default();
+    let newcomers = UnauthenticatedConnections::new(endpoint.limits.connections);
     let draining = CancellationToken::new();
     let cut = CancellationToken::new();
     let _cut_at_the_end = cut.clone().drop_guard();
-    let mut sweep = interval(SWEEP.min(endpoint.limits.idle.max(Duration::from_millis(10))));
+    let mut sweep =
+        interval(SWEEP_INTERVAL.min(endpoint.limits.idle.max(Duration::from_millis(10))));
     let mut stop = pin!(stop);
     loop {
         tokio::select! {
@@ -65,11 +66,11 @@ pub(crate) async fn serve(
                 endpoint.shared.sweep();
             }
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) if open.now() >= endpoint.limits.connections && !newcomers.oust() => refuse(stream),
+                Ok((stream, _)) if open.get() >= endpoint.limits.connections && !newcomers.evict_oldest() => reject(stream),
                 Ok((stream, _)) => {
-                    let newcomer = newcomers.enter();
-                    let one = connection(stream, Arc::clone(&endpoint), newcomer, draining.clone());
-                    let (open, cut) = (Running::begin(&open), cut.clone());
+                    let newcomer = newcomers.add();
+                    let one = serve_connection(stream, Arc::clone(&endpoint), newcomer, draining.clone());
+                    let (open, cut) = (RunningGuard::begin(&open), cut.clone());
                     tokio::spawn(async move {
                         let _open = open;
                         tokio::select! {
@@ -80,7 +81,7 @@ pub(crate) async fn serve(
                 }
                 Err(error) => {
                     tracing::warn!(%error, "failed to accept a connection");
-                    sleep(BREATH).await;
+                    sleep(ACCEPT_RETRY_DELAY).await;
                 }
             },
         }
@@ -88,56 +89,58 @@ pub(crate) async fn serve(
     drop(listener);
     draining.cancel();
     tokio::select! {
-        () = endpoint.shared.running.none() => {}
+        () = endpoint.shared.running.wait_for_zero() => {}
         () = sleep(endpoint.limits.grace) => {}
         () = hurry => {}
     }
     cancel.cancel();
     // Tasks and suspended calls do not belong to a request.
-    endpoint.shared.end(&endpoint.run);
+    endpoint.shared.end_waiting(&endpoint.run);
     let ended = async {
-        endpoint.shared.running.none().await;
-        open.none().await;
+        endpoint.shared.running.wait_for_zero().await;
+        open.wait_for_zero().await;
         while sessions.count() > 0 {
             sleep(Duration::from_millis(5)).await;
         }
     };
     // Connections that remain open are dropped.
-    let _ = timeout(LAST_WORDS, ended).await;
+    let _ = timeout(SHUTDOWN_TIMEOUT, ended).await;
 }
 
-fn refuse(stream: TcpStream) {
+fn reject(stream: TcpStream) {
     // A single attempt: if the write would block, the client only sees the connection close.
-    let _ = stream.into_std().and_then(|mut stream| stream.write(FULL));
+    let _ = stream
+        .into_std()
+        .and_then(|mut stream| stream.write(SERVICE_UNAVAILABLE));
 }
 
-async fn connection(
+async fn serve_connection(
     stream: TcpStream,
     endpoint: Arc<Endpoint>,
-    newcomer: Newcomer,
+    newcomer: UnauthenticatedConnection,
     draining: CancellationToken,
 ) {
     // Responses are several small writes. With Nagle's algorithm, each would wait for the previous acknowledgement.
     let _ = stream.set_nodelay(true);
     // Without keepalive, a dead connection is only detected later.
-    let _ = probe(&stream);
+    let _ = enable_keepalive(&stream);
     let newcomer = &newcomer;
     let service = service_fn(|request| {
-        newcomer.heard();
+        newcomer.mark_head_received();
         let endpoint = Arc::clone(&endpoint);
         async move { Ok::<_, Infallible>(endpoint.answer(request, newcomer).await) }
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
-        .max_buf_size(BUFFER)
-        .serve_connection(TokioIo::new(Patient::new(stream)), service);
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_BUFFER)
+        .serve_connection(TokioIo::new(WriteTimeoutStream::new(stream)), service);
     let mut serving = pin!(serving);
     let result = tokio::select! {
         // Data that has arrived takes precedence over an expired timeout.
         biased;
         result = &mut serving => result,
-        () = newcomer.is_over() => return,
+        () = newcomer.wait_closed() => return,
         () = draining.cancelled() => {
             serving.as_mut().graceful_shutdown();
             serving.await
@@ -149,21 +152,21 @@ async fn connection(
 }
 
 /// Enables TCP keepalive, which detects clients that disappeared without closing the connection.
-fn probe(stream: &TcpStream) -> rustix::io::Result<()> {
+fn enable_keepalive(stream: &TcpStream) -> rustix::io::Result<()> {
     use rustix::net::sockopt;
-    sockopt::set_tcp_keepidle(stream, QUIET)?;
-    sockopt::set_tcp_keepintvl(stream, PROBE)?;
-    sockopt::set_tcp_keepcnt(stream, PROBES)?;
+    sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)?;
     sockopt::set_socket_keepalive(stream, true)
 }
 
 /// A stream that fails if the client does not read for [`WRITE_TIMEOUT`].
-struct Patient<S> {
+struct WriteTimeoutStream<S> {
     inner: S,
     stall: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Patient<S> {
+impl<S> WriteTimeoutStream<S> {
     fn new(inner: S) -> Self {
         Self { inner, stall: None }
     }
@@ -177,13 +180,15 @@ impl<S> Patient<S> {
             self.stall = None;
             return polled;
         }
-        let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(STALL)));
+        let stall = self
+            .stall
+            .get_or_insert_with(|| Box::pin(sleep(WRITE_TIMEOUT)));
         ready!(stall.as_mut().poll(context));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeoutStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -193,7 +198,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeoutStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -235,16 +240,16 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_does_not_read_is_left_after_a_minute() {
+    async fn a_client_that_does_not_read_is_disconnected_after_a_minute() {
         let (ours, _theirs) = tokio::io::duplex(16);
-        let mut patient = Patient::new(ours);
+        let mut patient = WriteTimeoutStream::new(ours);
         let start = Instant::now();
         patient.write_all(&[0; 16]).await.unwrap();
         assert_eq!(start.elapsed(), Duration::ZERO);
         let error = patient.write_all(&[0; 16]).await.unwrap_err();
         assert_eq!(
             (error.kind(), start.elapsed()),
-            (io::ErrorKind::TimedOut, STALL)
+            (io::ErrorKind::TimedOut, WRITE_TIMEOUT)
         );
     }
 }

@@ -15,16 +15,18 @@ use http_body::Body as HttpBody;
 use http_body_util::{BodyExt as _, Full};
 use rmcp::transport::streamable_http_server::StreamableHttpService;
 
-use super::body::{self, Body, Upload, Watched, text};
-use super::doors::{Doors, Visitor};
-use super::limits::Limits;
-use super::message::{Kind, Malformed, Seen, look};
-use super::newcomers::Newcomer;
-use super::sessions::Sessions;
-use super::share::{Busy, CURRENT, Current, Refused, Stranger, TokenShare, TokenShares};
-use crate::running::Running;
-use crate::shared::Shared;
-use crate::{Readiness, client};
+use super::body::{self, Body, Guarded, RequestBody, text_body};
+use super::limits::HttpLimits;
+use super::message_kind::{MalformedMessage, MessageInfo, MessageKind, inspect};
+use super::origin_policy::{OriginPolicy, RequestOrigin};
+use super::sessions::HttpSessions;
+use super::token_quota::{
+    AuthError, CURRENT_REQUEST, CurrentRequest, OverLimit, SessionRefusal, TokenQuota, TokenQuotas,
+};
+use super::unauthenticated_connections::UnauthenticatedConnection;
+use crate::running_count::RunningGuard;
+use crate::server_state::ServerState;
+use crate::{Readiness, client_label};
 
 /// Path of the MCP endpoint.
 pub(crate) const PATH: &str = "/mcp";
@@ -32,61 +34,67 @@ pub(crate) const PATH: &str = "/mcp";
 const HEALTH: &str = "/healthz";
 
 pub(crate) struct Endpoint {
-    pub(crate) doors: Doors,
-    pub(crate) principals: TokenShares,
-    pub(crate) service: StreamableHttpService<crate::Handler, Sessions>,
-    pub(crate) limits: Limits,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) origin_policy: OriginPolicy,
+    pub(crate) quotas: TokenQuotas,
+    pub(crate) service: StreamableHttpService<crate::Handler, HttpSessions>,
+    pub(crate) limits: HttpLimits,
+    pub(crate) shared: Arc<ServerState>,
     /// Prefix of the session names of this process.
     pub(crate) run: String,
 }
 
 impl Endpoint {
     /// Records the end of the implicit sessions of stateless clients.
-    pub(crate) fn farewell(&self) {
-        for principal in self.principals.all() {
-            if principal.was_met() {
+    pub(crate) fn close_implicit_sessions(&self) {
+        for principal in self.quotas.all() {
+            if principal.has_called_before() {
                 self.shared
                     .kernel
-                    .close_session(&principal.session_key(&self.run), &client(None));
+                    .close_session(&principal.session_key(&self.run), &client_label(None));
             }
         }
     }
 
-    pub(crate) async fn answer<B>(&self, request: Request<B>, newcomer: &Newcomer) -> Response<Body>
+    pub(crate) async fn answer<B>(
+        &self,
+        request: Request<B>,
+        newcomer: &UnauthenticatedConnection,
+    ) -> Response<Body>
     where
         B: HttpBody<Data = Bytes> + Unpin,
     {
         let (parts, body) = request.into_parts();
-        let body = Upload::new(body, &parts.headers);
+        let body = RequestBody::new(body, &parts.headers);
         if parts.uri.path() == HEALTH {
             let answer = match parts.method {
-                Method::GET | Method::HEAD => plain(StatusCode::OK, "ok\n"),
-                _ => plain(StatusCode::METHOD_NOT_ALLOWED, "only GET"),
+                Method::GET | Method::HEAD => text_response(StatusCode::OK, "ok\n"),
+                _ => text_response(StatusCode::METHOD_NOT_ALLOWED, "only GET"),
             };
-            return unread(answer, body).await;
+            return respond_without_body(answer, body).await;
         }
-        let visitor = match self.doors.check(&parts.uri, &parts.headers) {
+        let visitor = match self.origin_policy.check(&parts.uri, &parts.headers) {
             Ok(visitor) => visitor,
-            Err((status, why)) => return unread(plain(status, why), body).await,
+            Err((status, why)) => {
+                return respond_without_body(text_response(status, why), body).await;
+            }
         };
-        let page = (visitor == Visitor::Page)
+        let page = (visitor == RequestOrigin::WebPage)
             .then(|| parts.headers.get(ORIGIN).cloned())
             .flatten();
         let mut answer = if page.is_some() && is_preflight(&parts) {
-            allowed()
+            preflight_response()
         } else {
-            match self.admit(&parts) {
+            match self.authenticate(&parts) {
                 Ok(principal) => {
-                    newcomer.known();
-                    principal.workers.requested();
+                    newcomer.mark_authenticated();
+                    principal.workers.record_request();
                     let workers = Arc::clone(&principal);
                     workers
                         .workers
-                        .run(self.enter(principal, parts, body))
+                        .run(self.dispatch(principal, parts, body))
                         .await
                 }
-                Err(refusal) => unread(refusal, body).await,
+                Err(refusal) => respond_without_body(refusal, body).await,
             }
         };
         if let Some(page) = page {
@@ -101,29 +109,29 @@ impl Endpoint {
         answer
     }
 
-    fn admit(&self, parts: &Parts) -> Result<Arc<TokenShare>, Response<Body>> {
+    fn authenticate(&self, parts: &Parts) -> Result<Arc<TokenQuota>, Response<Body>> {
         if parts.uri.path() != PATH {
-            return Err(plain(
+            return Err(text_response(
                 StatusCode::NOT_FOUND,
                 "not found; the endpoint is /mcp",
             ));
         }
         // A token in a URL ends up in the logs of proxies.
         if parts.uri.query().is_some() {
-            return Err(plain(
+            return Err(text_response(
                 StatusCode::BAD_REQUEST,
                 "/mcp takes no query parameters; send a token in the Authorization header",
             ));
         }
-        let principal = self.principals.of(&parts.headers);
+        let principal = self.quotas.authenticate(&parts.headers);
         principal.map(Arc::clone).map_err(unauthorized)
     }
 
-    async fn enter<B>(
+    async fn dispatch<B>(
         &self,
-        principal: Arc<TokenShare>,
+        principal: Arc<TokenQuota>,
         mut parts: Parts,
-        body: Upload<B>,
+        body: RequestBody<B>,
     ) -> Response<Body>
     where
         B: HttpBody<Data = Bytes> + Unpin,
@@ -132,12 +140,12 @@ impl Endpoint {
         match parts.method {
             Method::POST => self.post(&principal, parts, body).await,
             // Opens the stream of a session or is rejected.
-            Method::GET => match principal.stream() {
+            Method::GET => match principal.acquire_stream() {
                 Ok(stream) => {
                     let answer = self.serve(&principal, parts, Bytes::new()).await;
-                    unread(hold(answer, stream), body).await
+                    respond_without_body(guarded(answer, stream), body).await
                 }
-                Err(busy) => unread(come_again(busy), body).await,
+                Err(busy) => respond_without_body(over_limit_response(busy), body).await,
             },
             _ => {
                 let is_end = parts.method == Method::DELETE;
@@ -146,75 +154,80 @@ impl Endpoint {
                 if is_end && answer.status() == StatusCode::ACCEPTED {
                     *answer.status_mut() = StatusCode::NO_CONTENT;
                 }
-                unread(answer, body).await
+                respond_without_body(answer, body).await
             }
         }
     }
 
     async fn post<B>(
         &self,
-        principal: &Arc<TokenShare>,
+        principal: &Arc<TokenQuota>,
         mut parts: Parts,
-        body: Upload<B>,
+        body: RequestBody<B>,
     ) -> Response<Body>
     where
         B: HttpBody<Data = Bytes> + Unpin,
     {
-        let declared = size(&parts.headers);
+        let declared = content_length(&parts.headers);
         let most = self.limits.body;
         let size = declared.and_then(|size| usize::try_from(size).ok());
         let room = match principal
-            .room(size.map_or(most, |size| size.min(most)))
+            .reserve_body(size.map_or(most, |size| size.min(most)))
             .await
         {
             Ok(room) => room,
-            Err(busy) => return unread(come_again(busy), body).await,
+            Err(busy) => return respond_without_body(over_limit_response(busy), body).await,
         };
         let body = match body::read(body, declared, most).await {
             Ok(body) => body,
-            Err((status, why)) => return closing(plain(status, why)),
+            Err((status, why)) => return with_connection_close(text_response(status, why)),
         };
         let is_json = is_json(&parts.headers);
-        let Seen { kind, values } = match look(&body) {
+        let MessageInfo { kind, values } = match inspect(&body) {
             Ok(seen) => seen,
-            Err(malformed) if is_json || malformed == Malformed::TooManyValues => {
-                return bad(malformed);
+            Err(malformed) if is_json || malformed == MalformedMessage::TooManyValues => {
+                return malformed_response(malformed);
             }
             // rmcp reports the wrong content type.
-            Err(_) => Seen {
-                kind: Kind::Aside,
+            Err(_) => MessageInfo {
+                kind: MessageKind::NotificationOrResponse,
                 values: 0,
             },
         };
         let paced = match kind {
-            Kind::Aside => principal.pace_aside(body.len()),
-            Kind::Greeting | Kind::Request | Kind::Listen => principal.pace(),
+            MessageKind::NotificationOrResponse => principal.check_notification_rate(body.len()),
+            MessageKind::Initialize | MessageKind::Request | MessageKind::Subscribe => {
+                principal.check_rate()
+            }
         };
         let room = match paced {
-            Ok(()) => principal.more_room(room, values).await,
+            Ok(()) => principal.reserve_values(room, values).await,
             Err(busy) => Err(busy),
         };
         let room = match room {
             Ok(room) => room,
-            Err(busy) => return come_again(busy),
+            Err(busy) => return over_limit_response(busy),
         };
         match kind {
-            Kind::Aside => self.message(principal, parts, body, is_json).await,
-            Kind::Listen => match principal.stream() {
-                Ok(stream) => hold(self.message(principal, parts, body, is_json).await, stream),
-                Err(busy) => come_again(busy),
+            MessageKind::NotificationOrResponse => {
+                self.message(principal, parts, body, is_json).await
+            }
+            MessageKind::Subscribe => match principal.acquire_stream() {
+                Ok(stream) => guarded(self.message(principal, parts, body, is_json).await, stream),
+                Err(busy) => over_limit_response(busy),
             },
-            Kind::Greeting | Kind::Request => {
-                let running = Running::begin(&self.shared.running);
-                let place = match principal.enter(room, running).await {
+            MessageKind::Initialize | MessageKind::Request => {
+                let running = RunningGuard::begin(&self.shared.running);
+                let place = match principal.acquire_request(room, running).await {
                     Ok(place) => Arc::new(place),
-                    Err(busy) => return come_again(busy),
+                    Err(busy) => return over_limit_response(busy),
                 };
-                let newest = kind == Kind::Request && !parts.headers.contains_key("mcp-session-id");
-                if newest && principal.meet() {
+                let newest =
+                    kind == MessageKind::Request && !parts.headers.contains_key("mcp-session-id");
+                if newest && principal.mark_called() {
                     self.shared
                         .kernel
-                        .open_session(&principal.session_key(&self.run), &client(None));
+                        .open_session(&principal.session_key(&self.run), &client_label(None));
                 }
                 // rmcp compares the headers of a call with the schema of its tool.
                 if parts
@@ -222,20 +235,20 @@ impl Endpoint {
                     .get("mcp-method")
                     .is_some_and(|name| name == "tools/call")
                 {
-                    self.shared.reached(Readiness::Loaded).await;
+                    self.shared.wait_for(Readiness::Loaded).await;
                 }
                 // In older protocols a call continues after its client disconnects, and keeps its permit.
-                if kind == Kind::Request {
+                if kind == MessageKind::Request {
                     parts.extensions.insert(Arc::clone(&place));
                 }
-                hold(self.message(principal, parts, body, is_json).await, place)
+                guarded(self.message(principal, parts, body, is_json).await, place)
             }
         }
     }
 
     async fn message(
         &self,
-        principal: &Arc<TokenShare>,
+        principal: &Arc<TokenQuota>,
         parts: Parts,
         body: Bytes,
         is_json: bool,
@@ -243,14 +256,14 @@ impl Endpoint {
         let answer = self.serve(principal, parts, body).await;
         // The content type is correct, so rmcp failed to parse the message.
         if is_json && answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-            return bad(Malformed::NotOneMessage);
+            return malformed_response(MalformedMessage::NotOneMessage);
         }
         answer
     }
 
     async fn serve(
         &self,
-        principal: &Arc<TokenShare>,
+        principal: &Arc<TokenQuota>,
         parts: Parts,
         body: Bytes,
     ) -> Response<Body> {
@@ -258,17 +271,25 @@ impl Endpoint {
         // Boxed because the future is large.
         let serving = Box::pin(async {
             let answer = self.service.handle(request).await;
-            (answer, CURRENT.with(|current| current.refused.take()))
+            (
+                answer,
+                CURRENT_REQUEST.with(|current| current.refused.take()),
+            )
         });
-        match CURRENT.scope(Current::new(principal), serving).await {
+        match CURRENT_REQUEST
+            .scope(CurrentRequest::new(principal), serving)
+            .await
+        {
             (answer, None) => answer,
-            (_, Some(Refused::TooManySessions)) => busy(
+            (_, Some(SessionRefusal::TooManySessions)) => retry_response(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "too many sessions are open; close some or wait until idle sessions end",
                 60,
             ),
-            (_, Some(Refused::IdInUse)) => bad(Malformed::IdInUse),
-            (_, Some(Refused::NoSession)) => plain(StatusCode::NOT_FOUND, "unknown session"),
+            (_, Some(SessionRefusal::IdInUse)) => malformed_response(MalformedMessage::IdInUse),
+            (_, Some(SessionRefusal::NoSession)) => {
+                text_response(StatusCode::NOT_FOUND, "unknown session")
+            }
         }
     }
 }
@@ -278,26 +299,26 @@ fn is_preflight(parts: &Parts) -> bool {
 }
 
 /// Responds without using the request body. The connection stays open only if the body could be skipped.
-async fn unread<B>(answer: Response<Body>, body: Upload<B>) -> Response<Body>
+async fn respond_without_body<B>(answer: Response<Body>, body: RequestBody<B>) -> Response<Body>
 where
     B: HttpBody<Data = Bytes> + Unpin,
 {
-    if body::skip(body).await {
+    if body::drain(body).await {
         answer
     } else {
-        closing(answer)
+        with_connection_close(answer)
     }
 }
 
-fn closing(mut answer: Response<Body>) -> Response<Body> {
+fn with_connection_close(mut answer: Response<Body>) -> Response<Body> {
     let close = HeaderValue::from_static("close");
     answer.headers_mut().insert(CONNECTION, close);
     answer
 }
 
 /// The response to a CORS preflight request.
-fn allowed() -> Response<Body> {
-    let mut answer = plain(StatusCode::NO_CONTENT, "");
+fn preflight_response() -> Response<Body> {
+    let mut answer = text_response(StatusCode::NO_CONTENT, "");
     let headers = answer.headers_mut();
     headers.insert(
         ACCESS_CONTROL_ALLOW_METHODS,
@@ -312,7 +333,7 @@ fn allowed() -> Response<Body> {
     answer
 }
 
-fn size(headers: &HeaderMap) -> Option<u64> {
+fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
@@ -324,47 +345,47 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
 }
 
-fn plain(status: StatusCode, why: &'static str) -> Response<Body> {
-    let mut answer = Response::new(text(why));
+fn text_response(status: StatusCode, why: &'static str) -> Response<Body> {
+    let mut answer = Response::new(text_body(why));
     *answer.status_mut() = status;
     let kind = HeaderValue::from_static("text/plain; charset=utf-8");
     answer.headers_mut().insert(CONTENT_TYPE, kind);
     answer
 }
 
-fn bad(malformed: Malformed) -> Response<Body> {
-    let mut answer = Response::new(text(malformed.answer()));
+fn malformed_response(malformed: MalformedMessage) -> Response<Body> {
+    let mut answer = Response::new(text_body(malformed.error_response()));
     *answer.status_mut() = StatusCode::BAD_REQUEST;
     let kind = HeaderValue::from_static("application/json");
     answer.headers_mut().insert(CONTENT_TYPE, kind);
     answer
 }
 
-fn unauthorized(stranger: Stranger) -> Response<Body> {
+fn unauthorized(stranger: AuthError) -> Response<Body> {
     let (challenge, why) = match stranger {
-        Stranger::NoToken => (
+        AuthError::MissingToken => (
             "Bearer realm=\"toolhost\"",
             "a token is required: `Authorization: Bearer TOKEN`",
         ),
-        Stranger::WrongToken => (
+        AuthError::InvalidToken => (
             "Bearer realm=\"toolhost\", error=\"invalid_token\"",
             "the token is not valid for this server",
         ),
     };
-    let mut answer = plain(StatusCode::UNAUTHORIZED, why);
+    let mut answer = text_response(StatusCode::UNAUTHORIZED, why);
     let challenge = HeaderValue::from_static(challenge);
     answer.headers_mut().insert(WWW_AUTHENTICATE, challenge);
     answer
 }
 
-fn come_again(why: Busy) -> Response<Body> {
+fn over_limit_response(why: OverLimit) -> Response<Body> {
     match why {
-        Busy::TooFast(wait) => busy(
+        OverLimit::RateLimited(wait) => retry_response(
             StatusCode::TOO_MANY_REQUESTS,
             "too many requests per second",
             wait.as_secs() + 1,
         ),
-        Busy::Full => busy(
+        OverLimit::QueueFull => retry_response(
             StatusCode::TOO_MANY_REQUESTS,
             "too many requests are running or waiting",
             1,
@@ -372,12 +393,12 @@ fn come_again(why: Busy) -> Response<Body> {
     }
 }
 
-fn busy(status: StatusCode, why: &'static str, seconds: u64) -> Response<Body> {
-    let mut answer = plain(status, why);
+fn retry_response(status: StatusCode, why: &'static str, seconds: u64) -> Response<Body> {
+    let mut answer = text_response(status, why);
     answer.headers_mut().insert(RETRY_AFTER, seconds.into());
     answer
 }
 
-fn hold<T: Send + Sync + Unpin + 'static>(answer: Response<Body>, held: T) -> Response<Body> {
-    answer.map(|body| Watched::new(body, held).boxed())
+fn guarded<T: Send + Sync + Unpin + 'static>(answer: Response<Body>, held: T) -> Response<Body> {
+    answer.map(|body| Guarded::new(body, held).boxed())
 }

@@ -7,23 +7,23 @@ use serde_json::Value;
 use toolhost_fuzz_input::{assembled, check_message};
 use url::Url;
 
-use super::doors::{Doors, HostName, Origin, Visitor};
-use super::limits::Limits;
-use super::message::look;
-use super::share::TokenShares;
+use super::limits::HttpLimits;
+use super::message_kind::inspect;
+use super::origin_policy::{AllowedOrigin, HostName, OriginPolicy, RequestOrigin};
 use super::token::Tokens;
+use super::token_quota::TokenQuotas;
 use crate::fuzz::message;
-use crate::shape::values;
+use crate::value_count::count_values;
 
 #[test]
 fn fuzz_body() {
     bolero::check!().for_each(|bytes: &[u8]| {
         let body = message(bytes);
-        let looked = look(body.as_bytes());
+        let looked = inspect(body.as_bytes());
         let Ok(value) = serde_json::from_str::<Value>(&body) else {
             return;
         };
-        assert!(count(&value) <= values(body.as_bytes()), "{body}");
+        assert!(count(&value) <= count_values(body.as_bytes()), "{body}");
         if !value.is_object() {
             assert!(looked.is_err(), "{body}");
         }
@@ -89,15 +89,15 @@ const HEADS: &[&str] = &[
 fn fuzz_head() {
     let (ann, bob) = ("a".repeat(24), "b".repeat(24));
     let tokens = Tokens::parse(&format!("ann {ann}\nbob {bob}"), "f").unwrap();
-    let shares = TokenShares::new(Some(tokens), &Limits::default());
-    let doors = Doors::new(
+    let shares = TokenQuotas::new(Some(tokens), &HttpLimits::default());
+    let doors = OriginPolicy::new(
         vec![
             HostName::parse("tools.example.org").unwrap(),
             HostName::parse("10.0.0.7:8080").unwrap(),
         ],
         vec![
-            Origin::parse("https://app.example.org").unwrap(),
-            Origin::parse("https://dev.example.org:*").unwrap(),
+            AllowedOrigin::parse("https://app.example.org").unwrap(),
+            AllowedOrigin::parse("https://dev.example.org:*").unwrap(),
         ],
     );
     let shares = AssertUnwindSafe(shares);
@@ -113,7 +113,7 @@ fn fuzz_head() {
             if let Err(error) = HostName::parse(line) {
                 check_message(&error.to_string());
             }
-            if let Err(error) = Origin::parse(line) {
+            if let Err(error) = AllowedOrigin::parse(line) {
                 check_message(&error.to_string());
             }
             let Some((name, value)) = line.split_once(':') else {
@@ -141,7 +141,7 @@ fn fuzz_head() {
             Some(token) if token == bob => Some("bob"),
             _ => None,
         };
-        let share = shares.of(&headers).ok();
+        let share = shares.authenticate(&headers).ok();
         assert_eq!(
             share.and_then(|share| share.user.name()),
             expected,
@@ -151,7 +151,7 @@ fn fuzz_head() {
 }
 
 /// Checks an accepted request with the URL parser of browsers.
-fn check_door(target: &Uri, headers: &HeaderMap, visitor: Visitor) {
+fn check_door(target: &Uri, headers: &HeaderMap, visitor: RequestOrigin) {
     const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
     let text = |name: &str| {
         let mut values = headers.get_all(name).iter();
@@ -175,7 +175,7 @@ fn check_door(target: &Uri, headers: &HeaderMap, visitor: Visitor) {
         assert_eq!(named.port(), url.port(), "{target}");
     }
     let origin = text("origin");
-    assert_eq!(origin.is_some(), visitor == Visitor::Page);
+    assert_eq!(origin.is_some(), visitor == RequestOrigin::WebPage);
     let Some(origin) = origin else { return };
     let page = Url::parse(&origin).expect(&origin);
     match page.host_str().unwrap_or_default() {

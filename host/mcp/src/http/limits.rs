@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct HttpLimits {
     /// Maximum size of a request body, in bytes.
     pub body: usize,
     /// Maximum number of running requests per user. More wait.
@@ -21,7 +21,7 @@ pub struct Limits {
     pub grace: Duration,
 }
 
-impl Default for Limits {
+impl Default for HttpLimits {
     fn default() -> Self {
         Self {
             // The kernel accepts 1 MiB of input.

@@ -18,18 +18,18 @@ use tokio::time::{Instant, timeout};
 use toolhost_contract::SessionKey;
 use toolhost_kernel::Kernel;
 
-use super::body::Watched;
-use super::share::{CURRENT, Refused, TokenShare};
-use crate::client;
+use super::body::Guarded;
+use super::token_quota::{CURRENT_REQUEST, SessionRefusal, TokenQuota};
+use crate::client_label;
 
 /// A session used more recently than this is not evicted.
-const FRESH: Duration = Duration::from_secs(60);
+const MIN_IDLE_FOR_EVICTION: Duration = Duration::from_secs(60);
 /// How long a new session waits for the end of the evicted one.
-const FAREWELL: Duration = Duration::from_secs(1);
+const EVICTION_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub(crate) struct Sessions {
+pub(crate) struct HttpSessions {
     inner: LocalSessionManager,
-    open: Mutex<HashMap<SessionId, Arc<Session>>>,
+    open: Mutex<HashMap<SessionId, Arc<HttpSession>>>,
     kernel: Arc<Kernel>,
     most: usize,
     idle: Duration,
@@ -38,16 +38,16 @@ pub(crate) struct Sessions {
 /// The kernel's key for the session of a request. It differs from the protocol's session id, with which a reader of
 /// the records could use the session.
 #[derive(Clone)]
-pub(crate) struct Label(pub(crate) SessionKey);
+pub(crate) struct RequestSession(pub(crate) SessionKey);
 
-struct Session {
-    owner: Arc<TokenShare>,
+struct HttpSession {
+    owner: Arc<TokenQuota>,
     key: SessionKey,
     kernel: Arc<Kernel>,
-    used: Mutex<Instant>,
+    last_used: Mutex<Instant>,
     streams: AtomicUsize,
     /// Ids of running requests. With a duplicate id, rmcp would send a response to the wrong stream.
-    ids: Mutex<HashSet<RequestId>>,
+    in_flight_ids: Mutex<HashSet<RequestId>>,
     client: Mutex<Option<String>>,
 }
 
@@ -60,10 +60,10 @@ pub(crate) enum SessionsError {
     #[error("a request with this id is running")]
     IdInUse,
     #[error("unknown session")]
-    None,
+    NotFound,
 }
 
-impl Sessions {
+impl HttpSessions {
     pub(crate) fn new(kernel: Arc<Kernel>, most: usize, idle: Duration) -> Self {
         let mut inner = LocalSessionManager::default();
         // rmcp would end sessions with a quiet stream or a long call; `sweep` does not.
@@ -81,7 +81,11 @@ impl Sessions {
     pub(crate) fn sweep(self: &Arc<Self>) {
         let old: Vec<_> = lock(&self.open)
             .iter()
-            .filter(|(_, session)| session.unused().is_some_and(|unused| unused >= self.idle))
+            .filter(|(_, session)| {
+                session
+                    .idle_time()
+                    .is_some_and(|unused| unused >= self.idle)
+            })
             .map(|(id, _)| SessionId::clone(id))
             .collect();
         for id in old {
@@ -95,10 +99,10 @@ impl Sessions {
         lock(&self.open).len()
     }
 
-    fn get(&self, id: &SessionId) -> Result<Arc<Session>, SessionsError> {
+    fn get(&self, id: &SessionId) -> Result<Arc<HttpSession>, SessionsError> {
         let open = lock(&self.open);
         let session = open.get(id).filter(|session| session.is_of_current());
-        session.map(Arc::clone).ok_or(SessionsError::None)
+        session.map(Arc::clone).ok_or(SessionsError::NotFound)
     }
 
     async fn end(&self, id: &SessionId) -> Result<(), SessionsError> {
@@ -114,7 +118,10 @@ impl Sessions {
     }
 
     /// Returns the session to evict for a new one of this owner, or `None` if there is room. Fails if all are in use.
-    fn displaced(&self, owner: &Arc<TokenShare>) -> Result<Option<SessionId>, SessionsError> {
+    fn session_to_evict(
+        &self,
+        owner: &Arc<TokenQuota>,
+    ) -> Result<Option<SessionId>, SessionsError> {
         let open = lock(&self.open);
         let theirs = || {
             open.iter()
@@ -124,15 +131,15 @@ impl Sessions {
             return Ok(None);
         }
         theirs()
-            .filter_map(|(id, session)| Some((session.unused()?, id)))
-            .filter(|(unused, _)| *unused >= FRESH)
+            .filter_map(|(id, session)| Some((session.idle_time()?, id)))
+            .filter(|(unused, _)| *unused >= MIN_IDLE_FOR_EVICTION)
             .max_by_key(|(unused, _)| *unused)
             .map(|(_, id)| Some(SessionId::clone(id)))
             .ok_or(SessionsError::TooMany)
     }
 }
 
-impl Drop for Session {
+impl Drop for HttpSession {
     /// Requests hold their session, so this runs after the last one. A request that was running when the session ended
     /// may have started another call.
     fn drop(&mut self) {
@@ -140,47 +147,50 @@ impl Drop for Session {
     }
 }
 
-impl Session {
+impl HttpSession {
     fn is_of_current(&self) -> bool {
-        let same = CURRENT.try_with(|current| Arc::ptr_eq(&current.principal, &self.owner));
+        let same = CURRENT_REQUEST.try_with(|current| Arc::ptr_eq(&current.quota, &self.owner));
         // Outside of a request, the caller is rmcp itself.
         same.unwrap_or(true)
     }
 
     /// Returns how long the session has been idle, or `None` if it is in use.
-    fn unused(&self) -> Option<Duration> {
-        let busy = self.streams.load(Relaxed) > 0 || !lock(&self.ids).is_empty();
-        (!busy).then(|| lock(&self.used).elapsed())
+    fn idle_time(&self) -> Option<Duration> {
+        let busy = self.streams.load(Relaxed) > 0 || !lock(&self.in_flight_ids).is_empty();
+        (!busy).then(|| lock(&self.last_used).elapsed())
     }
 
     fn touch(&self) {
-        *lock(&self.used) = Instant::now();
+        *lock(&self.last_used) = Instant::now();
     }
 
-    fn watch<S>(self: Arc<Self>, stream: S) -> Watched<S, Open> {
+    fn track_stream<S>(self: Arc<Self>, stream: S) -> Guarded<S, OpenStream> {
         self.streams.fetch_add(1, Relaxed);
-        Watched::new(stream, Open(self))
+        Guarded::new(stream, OpenStream(self))
     }
 
     /// Registers the id of a request until its handler drops the message.
-    fn register(self: &Arc<Self>, message: &mut ClientJsonRpcMessage) -> Result<(), SessionsError> {
+    fn register_request(
+        self: &Arc<Self>,
+        message: &mut ClientJsonRpcMessage,
+    ) -> Result<(), SessionsError> {
         let JsonRpcMessage::Request(request) = &*message else {
             return Ok(());
         };
         let id = request.id.clone();
-        if !lock(&self.ids).insert(id.clone()) {
-            refuse(Refused::IdInUse);
+        if !lock(&self.in_flight_ids).insert(id.clone()) {
+            set_refusal(SessionRefusal::IdInUse);
             return Err(SessionsError::IdInUse);
         }
-        message.insert_extension(Arc::new(Id(Arc::clone(self), id)));
+        message.insert_extension(Arc::new(InFlightId(Arc::clone(self), id)));
         Ok(())
     }
 }
 
 /// Counts an open stream until dropped.
-pub(crate) struct Open(Arc<Session>);
+pub(crate) struct OpenStream(Arc<HttpSession>);
 
-impl Drop for Open {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         self.0.streams.fetch_sub(1, Relaxed);
         self.0.touch();
@@ -188,48 +198,48 @@ impl Drop for Open {
 }
 
 /// Reserves a request id until dropped.
-struct Id(Arc<Session>, RequestId);
+struct InFlightId(Arc<HttpSession>, RequestId);
 
-impl Drop for Id {
+impl Drop for InFlightId {
     fn drop(&mut self) {
-        lock(&self.0.ids).remove(&self.1);
+        lock(&self.0.in_flight_ids).remove(&self.1);
         self.0.touch();
     }
 }
 
-fn refuse(why: Refused) {
+fn set_refusal(why: SessionRefusal) {
     // Outside of a request there is no response to change.
-    let _ = CURRENT.try_with(|current| current.refused.set(Some(why)));
+    let _ = CURRENT_REQUEST.try_with(|current| current.refused.set(Some(why)));
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl SessionManager for Sessions {
+impl SessionManager for HttpSessions {
     type Error = SessionsError;
     type Transport = <LocalSessionManager as SessionManager>::Transport;
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
-        let owner = CURRENT.try_with(|current| Arc::clone(&current.principal));
-        let owner = owner.map_err(|_| SessionsError::None)?;
-        match self.displaced(&owner) {
+        let owner = CURRENT_REQUEST.try_with(|current| Arc::clone(&current.quota));
+        let owner = owner.map_err(|_| SessionsError::NotFound)?;
+        match self.session_to_evict(&owner) {
             Ok(None) => {}
             // It is not counted any more, even if its worker is slow to end.
-            Ok(Some(id)) => drop(timeout(FAREWELL, self.end(&id)).await),
+            Ok(Some(id)) => drop(timeout(EVICTION_TIMEOUT, self.end(&id)).await),
             Err(error) => {
-                refuse(Refused::TooManySessions);
+                set_refusal(SessionRefusal::TooManySessions);
                 return Err(error);
             }
         }
         let (id, transport) = self.inner.create_session().await?;
-        let session = Session {
+        let session = HttpSession {
             key: SessionKey::new(owner.user.clone(), toolhost_kernel::id::random()),
             kernel: Arc::clone(&self.kernel),
             owner,
-            used: Mutex::new(Instant::now()),
+            last_used: Mutex::new(Instant::now()),
             streams: AtomicUsize::new(0),
-            ids: Mutex::default(),
+            in_flight_ids: Mutex::default(),
             client: Mutex::default(),
         };
         lock(&self.open).insert(SessionId::clone(&id), Arc::new(session));
@@ -244,10 +254,10 @@ impl SessionManager for Sessions {
         let session = self.get(id)?;
         let name = match &message {
             JsonRpcMessage::Request(request) => match &request.request {
-                ClientRequest::InitializeRequest(request) => client(Some(&request.params)),
-                _ => client(None),
+                ClientRequest::InitializeRequest(request) => client_label(Some(&request.params)),
+                _ => client_label(None),
             },
-            _ => client(None),
+            _ => client_label(None),
         };
         let answer = self.inner.initialize_session(id, message).await?;
         if matches!(answer, JsonRpcMessage::Response(_)) {
@@ -268,8 +278,8 @@ impl SessionManager for Sessions {
     async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
         if let Err(none) = self.get(id) {
             // Do not reveal whether another user has this session.
-            refuse(Refused::NoSession);
-            return if CURRENT.try_with(|_| ()).is_ok() {
+            set_refusal(SessionRefusal::NoSession);
+            return if CURRENT_REQUEST.try_with(|_| ()).is_ok() {
                 Err(none)
             } else {
                 // rmcp reports the end of a session that was ended here.
@@ -285,10 +295,10 @@ impl SessionManager for Sessions {
         mut message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         let session = self.get(id)?;
-        session.register(&mut message)?;
-        message.insert_extension(Label(session.key.clone()));
+        session.register_request(&mut message)?;
+        message.insert_extension(RequestSession(session.key.clone()));
         let stream = self.inner.create_stream(id, message).await?;
-        Ok(session.watch(stream))
+        Ok(session.track_stream(stream))
     }
 
     async fn accept_message(
@@ -305,7 +315,7 @@ impl SessionManager for Sessions {
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         let session = self.get(id)?;
         let stream = self.inner.create_standalone_stream(id).await?;
-        Ok(session.watch(stream))
+        Ok(session.track_stream(stream))
     }
 
     async fn resume(
@@ -315,7 +325,7 @@ impl SessionManager for Sessions {
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         let session = self.get(id)?;
         let stream = self.inner.resume(id, last_event_id).await?;
-        Ok(session.watch(stream))
+        Ok(session.track_stream(stream))
     }
 }
 

@@ -16,7 +16,7 @@ use toolhost_contract::text;
 use toolhost_hostfiles::{open_regular, open_regular_no_follow};
 
 /// User name for a token without a name.
-pub const OWNER: &str = "owner";
+pub const DEFAULT_USER: &str = "owner";
 /// Minimum length of a token, in bytes. Shorter ones can be guessed or are mistakes.
 const MIN_LENGTH: usize = 20;
 const MAX_LENGTH: usize = 1024;
@@ -46,23 +46,23 @@ pub enum TokenError {
 pub struct Tokens(HashMap<[u8; 32], String>);
 
 /// A new token in plain text, which can be shown only now.
-pub struct NewToken(pub String);
+pub struct GeneratedToken(pub String);
 
 impl Tokens {
     /// Reads a token file of the operator.
     pub fn read(path: &Path) -> Result<Self, TokenError> {
-        let shown = shown(path);
+        let shown = display_path(path);
         let unreadable = |source| TokenError::Unreadable {
             path: shown.clone(),
             source,
         };
         let file = open_regular(path).map_err(unreadable)?;
-        Self::parse(&content(file, &shown, 0o006)?, &shown)
+        Self::parse(&read_checked(file, &shown, 0o006)?, &shown)
     }
 
     /// Reads the host's own token file, or creates it with a new token.
-    pub fn read_or_create(path: &Path) -> Result<(Self, Option<NewToken>), TokenError> {
-        let shown = shown(path);
+    pub fn read_or_create(path: &Path) -> Result<(Self, Option<GeneratedToken>), TokenError> {
+        let shown = display_path(path);
         let unreadable = |source| TokenError::Unreadable {
             path: shown.clone(),
             source,
@@ -73,8 +73,8 @@ impl Tokens {
             Ok(file) => (file, None),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let token = random_token()?;
-                match create(path, &token) {
-                    Ok(()) => (open().map_err(unreadable)?, Some(NewToken(token))),
+                match create_file(path, &token) {
+                    Ok(()) => (open().map_err(unreadable)?, Some(GeneratedToken(token))),
                     // Another host created the file first. Use its token.
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                         (open().map_err(unreadable)?, None)
@@ -84,7 +84,7 @@ impl Tokens {
             }
             Err(error) => return Err(unreadable(error)),
         };
-        let tokens = Self::parse(&content(file, &shown, 0o077)?, &shown)?;
+        let tokens = Self::parse(&read_checked(file, &shown, 0o077)?, &shown)?;
         Ok((tokens, new))
     }
 
@@ -103,7 +103,7 @@ impl Tokens {
             };
             let words: Vec<&str> = line.split_whitespace().collect();
             let (name, token) = match words[..] {
-                [token] => (OWNER, token),
+                [token] => (DEFAULT_USER, token),
                 [name, token] => (name, token),
                 _ => return Err(wrong("a line is `NAME TOKEN` or `TOKEN`")),
             };
@@ -129,11 +129,11 @@ impl Tokens {
     }
 
     /// Returns the user of a token.
-    pub fn whose(&self, token: &str) -> Option<&str> {
+    pub fn user_of(&self, token: &str) -> Option<&str> {
         self.0.get(&hash(token)).map(String::as_str)
     }
 
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn users(&self) -> impl Iterator<Item = &str> {
         self.0.values().map(String::as_str)
     }
 }
@@ -150,7 +150,7 @@ fn random_token() -> Result<String, TokenError> {
 
 /// Creates a token file. The file is written under a temporary name, so that a partial token is never read, and then
 /// hard-linked, which fails if `path` exists, even as a dangling link.
-fn create(path: &Path, token: &str) -> io::Result<()> {
+fn create_file(path: &Path, token: &str) -> io::Result<()> {
     let folder = path
         .parent()
         .ok_or_else(|| io::Error::other("the path has no parent folder"))?;
@@ -176,7 +176,7 @@ fn create(path: &Path, token: &str) -> io::Result<()> {
 }
 
 /// Reads a regular file that belongs to this user or root and has none of the mode bits of `closed` set.
-fn content(file: File, shown: &str, closed: u32) -> Result<String, TokenError> {
+fn read_checked(file: File, shown: &str, closed: u32) -> Result<String, TokenError> {
     let unreadable = |source| TokenError::Unreadable {
         path: shown.to_owned(),
         source,
@@ -205,8 +205,8 @@ fn content(file: File, shown: &str, closed: u32) -> Result<String, TokenError> {
     Ok(content)
 }
 
-fn shown(path: &Path) -> String {
-    text::inline(&path.to_string_lossy(), 400)
+fn display_path(path: &Path) -> String {
+    text::escape_line(&path.to_string_lossy(), 400)
 }
 
 #[cfg(test)]
@@ -222,12 +222,12 @@ mod tests {
     fn check(content: &str, expected: Result<&[(&str, &str)], &str>) {
         match (Tokens::parse(content, "f"), expected) {
             (Ok(tokens), Ok(expected)) => {
-                assert_eq!(tokens.names().count(), expected.len(), "{content}");
+                assert_eq!(tokens.users().count(), expected.len(), "{content}");
                 for (token, name) in expected {
-                    assert_eq!(tokens.whose(token), Some(*name), "{content}");
+                    assert_eq!(tokens.user_of(token), Some(*name), "{content}");
                 }
-                assert_eq!(tokens.whose(""), None);
-                assert_eq!(tokens.whose(&A[1..]), None);
+                assert_eq!(tokens.user_of(""), None);
+                assert_eq!(tokens.user_of(&A[1..]), None);
             }
             (Err(error), Err(expected)) => {
                 let error = error.to_string();
@@ -239,8 +239,8 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_a_token_or_a_name_and_a_token() {
-        check(A, Ok(&[(A, OWNER)]));
+    fn a_line_is_a_token_with_an_optional_name() {
+        check(A, Ok(&[(A, DEFAULT_USER)]));
         check(
             &format!("# two\n\nann {A}\nbob\t{B}\r\n"),
             Ok(&[(A, "ann"), (B, "bob")]),
@@ -255,12 +255,12 @@ mod tests {
     }
 
     #[test]
-    fn the_own_file_is_made_once_and_for_the_owner_alone() {
+    fn the_token_file_is_created_once_and_private() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state/http-token");
         let (first, new) = Tokens::read_or_create(&path).unwrap();
         let token = new.expect("a new token").0;
-        assert_eq!(first.whose(&token), Some(OWNER));
+        assert_eq!(first.user_of(&token), Some(DEFAULT_USER));
         assert!(token.len() > 43, "32 bytes and a prefix");
         let mode = fs::metadata(&path).unwrap().mode();
         assert_eq!(mode & 0o777, 0o600);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_had_in_their_hands_is_refused() {
+    fn a_file_that_other_users_could_access_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let own = |name: &str, mode: u32| {
             let path = dir.path().join(name);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::scan::scan;
+use super::id_scanner::scan;
 use crate::fuzz::message;
 
 #[test]
@@ -11,8 +11,8 @@ fn fuzz_line() {
         let line = message(bytes);
         let seen = scan(line.as_bytes());
         if let Ok(Value::Object(_)) = serde_json::from_str(&line) {
-            assert_eq!(seen.found.len(), 1, "{line}");
-            assert!(seen.found[0].whole, "{line}");
+            assert_eq!(seen.messages.len(), 1, "{line}");
+            assert!(seen.messages[0].is_complete, "{line}");
         }
     });
 }

@@ -7,13 +7,13 @@ use std::task::{Context, Poll};
 use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, ReadBuf};
 
-pub(crate) struct Stoppable<R> {
+pub(crate) struct StoppableReader<R> {
     inner: R,
     /// `None` once it has resolved.
     stop: Option<BoxFuture<'static, ()>>,
 }
 
-impl<R> Stoppable<R> {
+impl<R> StoppableReader<R> {
     pub(crate) fn new(inner: R, stop: impl Future<Output = ()> + Send + 'static) -> Self {
         Self {
             inner,
@@ -22,7 +22,7 @@ impl<R> Stoppable<R> {
     }
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Stoppable<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for StoppableReader<R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -52,7 +52,7 @@ mod tests {
     async fn input_ends_when_the_host_is_told_to_stop() {
         let (mut theirs, ours) = tokio::io::duplex(16);
         let (stop, stopped) = oneshot::channel::<()>();
-        let mut reader = Stoppable::new(ours, async move {
+        let mut reader = StoppableReader::new(ours, async move {
             let _ = stopped.await;
         });
         theirs.write_all(b"a").await.unwrap();

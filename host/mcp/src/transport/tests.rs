@@ -13,7 +13,7 @@ use super::*;
 /// Capacity of the pipe, in bytes.
 const PIPE: usize = 1 << 16;
 
-type Ours = Lines<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
+type Ours = LineTransport<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
 
 struct Client {
     writer: WriteHalf<DuplexStream>,
@@ -25,18 +25,18 @@ impl Client {
         let (client, server) = duplex(PIPE);
         let (reader, writer) = split(server);
         let (at_end, _) = oneshot::channel();
-        let lines = Lines::new(reader, writer, at_end);
+        let lines = LineTransport::new(reader, writer, at_end);
         let (reader, writer) = split(client);
         let reader = BufReader::new(reader).lines();
         (Self { writer, reader }, lines)
     }
 
-    async fn say(&mut self, line: &[u8]) {
+    async fn send(&mut self, line: &[u8]) {
         self.writer.write_all(line).await.unwrap();
         self.writer.write_all(b"\n").await.unwrap();
     }
 
-    async fn hear(&mut self) -> Value {
+    async fn receive(&mut self) -> Value {
         let line = self.reader.next_line().await.unwrap().expect("a line");
         serde_json::from_str(&line).expect("one message")
     }
@@ -59,7 +59,7 @@ fn send(lines: &mut Ours, message: ServerJsonRpcMessage) -> BoxFuture<'static, R
     Box::pin(lines.send(message))
 }
 
-fn told() -> ServerJsonRpcMessage {
+fn list_changed() -> ServerJsonRpcMessage {
     let told =
         ServerNotification::ToolListChangedNotification(ToolListChangedNotification::default());
     ServerJsonRpcMessage::notification(told)
@@ -79,12 +79,12 @@ fn id(message: Option<ClientJsonRpcMessage>) -> i64 {
 async fn check(line: &[u8], expected: &[(Value, i64)]) {
     let (mut client, mut lines) = Client::new();
     let talk = async {
-        client.say(&request(0, "tools/call")).await;
-        client.say(line).await;
-        client.say(&request(99, "ping")).await;
+        client.send(&request(0, "tools/call")).await;
+        client.send(line).await;
+        client.send(&request(99, "ping")).await;
         let mut heard = Vec::new();
         for _ in expected {
-            let answer = client.hear().await;
+            let answer = client.receive().await;
             heard.push((
                 answer["id"].clone(),
                 answer["error"]["code"].as_i64().unwrap(),
@@ -100,15 +100,15 @@ async fn check(line: &[u8], expected: &[(Value, i64)]) {
     let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
     assert_eq!(heard, expected, "{shown}");
     // No other output.
-    lines.send(told()).await.unwrap();
-    assert_eq!(client.hear().await["id"], Value::Null, "{shown}");
+    lines.send(list_changed()).await.unwrap();
+    assert_eq!(client.receive().await["id"], Value::Null, "{shown}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_request_is_answered_and_nothing_else() {
+async fn each_request_is_answered_and_notifications_are_not() {
     let long = "x".repeat(MAX_LINE);
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
-    let many = vec!["[0]"; MOST_VALUES / 2].join(",");
+    let many = vec!["[0]"; MAX_VALUES / 2].join(",");
     let ping = r#"{"jsonrpc":"2.0","id":5,"method":"ping"}"#;
     let batch = format!("[{ping},{}]", ping.replace('5', "6"));
     let both = format!("{ping}{}", ping.replace('5', "6"));
@@ -157,59 +157,59 @@ async fn each_request_is_answered_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_no_id_is_answered_once_a_second() {
+async fn errors_without_id_are_limited_to_one_per_second() {
     let (mut client, mut lines) = Client::new();
     for (pause, answers) in [(0, 1), (900, 0), (100, 1), (2000, 1)] {
         tokio::time::advance(Duration::from_millis(pause)).await;
         for _ in 0..3 {
-            client.say(b"{").await;
+            client.send(b"{").await;
         }
-        client.say(&request(1, "tools/call")).await;
+        client.send(&request(1, "tools/call")).await;
         assert_eq!(id(lines.receive().await), 1);
         lines.send(result(1, 0)).await.unwrap();
         for _ in 0..answers {
-            assert_eq!(client.hear().await["error"]["code"], json!(-32700));
+            assert_eq!(client.receive().await["error"]["code"], json!(-32700));
         }
-        assert_eq!(client.hear().await["id"], json!(1), "after {pause}");
+        assert_eq!(client.receive().await["id"], json!(1), "after {pause}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_of_the_client_that_cannot_be_read_ends_the_question() {
+async fn an_invalid_response_ends_the_server_request() {
     let (mut client, mut lines) = Client::new();
-    client.say(&request(1, "tools/call")).await;
+    client.send(&request(1, "tools/call")).await;
     assert_eq!(id(lines.receive().await), 1);
     client
-        .say(b"{\"jsonrpc\":\"2.0\",\"result\":{\"x\":\xff},\"id\":7}")
+        .send(b"{\"jsonrpc\":\"2.0\",\"result\":{\"x\":\xff},\"id\":7}")
         .await;
     match lines.receive().await {
         Some(JsonRpcMessage::Error(error)) => assert_eq!(error.id, Some(RequestId::Number(7))),
         other => panic!("{other:?}"),
     }
-    lines.send(told()).await.unwrap();
+    lines.send(list_changed()).await.unwrap();
     assert!(
-        client.hear().await["error"].is_null(),
+        client.receive().await["error"].is_null(),
         "no other error is sent"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_id_that_is_open_is_not_taken_again() {
+async fn an_id_in_use_is_rejected() {
     let (mut client, mut lines) = Client::new();
     let cancel =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 6}});
     let cancel = cancel.to_string().into_bytes();
     let six = request(6, "tools/call");
-    client.say(&six).await;
-    client.say(&six).await;
-    client.say(&request("6", "tools/call")).await;
-    client.say(&request(7, "tools/call")).await;
+    client.send(&six).await;
+    client.send(&six).await;
+    client.send(&request("6", "tools/call")).await;
+    client.send(&request(7, "tools/call")).await;
     assert_eq!(id(lines.receive().await), 6);
     assert!(
         matches!(lines.receive().await, Some(JsonRpcMessage::Request(other)) if other.id == RequestId::String("6".into()))
     );
     assert_eq!(id(lines.receive().await), 7);
-    let answer = client.hear().await;
+    let answer = client.receive().await;
     assert_eq!(
         (&answer["id"], &answer["error"]["code"]),
         (&json!(6), &json!(-32600))
@@ -217,46 +217,46 @@ async fn an_id_that_is_open_is_not_taken_again() {
 
     // A response frees the id, and so does a cancellation, after the reservation ends.
     lines.send(result(6, 0)).await.unwrap();
-    client.hear().await;
-    client.say(&six).await;
+    client.receive().await;
+    client.send(&six).await;
     assert_eq!(id(lines.receive().await), 6);
-    client.say(&cancel).await;
+    client.send(&cancel).await;
     assert!(matches!(
         lines.receive().await,
         Some(JsonRpcMessage::Notification(_))
     ));
-    client.say(&six).await;
-    client.say(&request(8, "tools/call")).await;
+    client.send(&six).await;
+    client.send(&request(8, "tools/call")).await;
     assert_eq!(id(lines.receive().await), 8);
-    assert_eq!(client.hear().await["error"]["code"], json!(-32600));
+    assert_eq!(client.receive().await["error"]["code"], json!(-32600));
     tokio::time::advance(Duration::from_secs(1)).await;
-    client.say(&six).await;
+    client.send(&six).await;
     assert_eq!(id(lines.receive().await), 6);
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_many_requests_are_open_and_no_more() {
+async fn the_number_of_open_requests_is_limited() {
     let (mut client, mut lines) = Client::new();
     for number in 0..2048 {
-        client.say(&request(number, "subscriptions/listen")).await;
+        client.send(&request(number, "subscriptions/listen")).await;
         assert_eq!(id(lines.receive().await), number);
     }
-    client.say(&request(5000, "tools/call")).await;
+    client.send(&request(5000, "tools/call")).await;
     let cancel =
         br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":0}}"#;
-    client.say(cancel).await;
+    client.send(cancel).await;
     assert!(
         matches!(lines.receive().await, Some(JsonRpcMessage::Notification(_))),
         "cancellations are still read"
     );
-    assert_eq!(client.hear().await["error"]["code"], json!(-32603));
+    assert_eq!(client.receive().await["error"]["code"], json!(-32603));
     tokio::time::advance(Duration::from_secs(1)).await;
-    client.say(&request(5000, "tools/call")).await;
+    client.send(&request(5000, "tools/call")).await;
     assert_eq!(id(lines.receive().await), 5000);
 }
 
 #[tokio::test(start_paused = true)]
-async fn open_requests_take_so_much_memory_and_no_more() {
+async fn the_size_of_open_requests_is_limited() {
     let (mut client, mut lines) = Client::new();
     let large = "x".repeat(7 << 20);
     let call = |number| {
@@ -266,45 +266,45 @@ async fn open_requests_take_so_much_memory_and_no_more() {
     };
     for number in 0..4 {
         let call = call(number);
-        let ((), message) = tokio::join!(client.say(call.as_bytes()), lines.receive());
+        let ((), message) = tokio::join!(client.send(call.as_bytes()), lines.receive());
         assert_eq!(id(message), number);
     }
     let talk = async {
-        client.say(call(4).as_bytes()).await;
-        client.say(&request(5, "tools/call")).await;
+        client.send(call(4).as_bytes()).await;
+        client.send(&request(5, "tools/call")).await;
     };
     let ((), message) = tokio::join!(talk, lines.receive());
     assert_eq!(id(message), 5);
-    assert_eq!(client.hear().await["id"], json!(4));
+    assert_eq!(client.receive().await["id"], json!(4));
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_read_while_too_much_is_unread() {
+async fn reading_pauses_while_too_much_output_is_unread() {
     let (mut client, mut lines) = Client::new();
     let (each, count) = (1 << 20, 17);
     for number in 0..count {
-        client.say(&request(number, "tools/call")).await;
+        client.send(&request(number, "tools/call")).await;
         assert_eq!(id(lines.receive().await), number);
     }
     let sends: Vec<_> = (0..count)
         .map(|number| send(&mut lines, result(number, each)))
         .collect();
-    client.say(&request(100, "tools/call")).await;
+    client.send(&request(100, "tools/call")).await;
     assert!(lines.receive().now_or_never().is_none());
     // The order is independent of which write is polled first.
     let sends = tokio::spawn(futures::future::join_all(sends.into_iter().rev()));
     for number in 0..count {
-        assert_eq!(client.hear().await["id"], json!(number));
+        assert_eq!(client.receive().await["id"], json!(number));
     }
     assert!(sends.await.unwrap().iter().all(Result::is_ok));
     assert_eq!(id(lines.receive().await), 100);
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_that_wait_for_nobody_are_read_a_few_at_a_time() {
+async fn immediate_requests_are_limited() {
     let (mut client, mut lines) = Client::new();
     for number in 0..65 {
-        client.say(&request(number, "tools/list")).await;
+        client.send(&request(number, "tools/list")).await;
     }
     for number in 0..64 {
         assert_eq!(id(lines.receive().await), number);
@@ -315,11 +315,11 @@ async fn requests_that_wait_for_nobody_are_read_a_few_at_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_served_who_cannot_hear_us() {
+async fn the_session_ends_when_output_fails() {
     let (to_us, from_client) = duplex(PIPE);
     let (to_client, from_us) = duplex(PIPE);
     let (at_end, end) = oneshot::channel();
-    let mut lines = Lines::new(from_client, to_client, at_end);
+    let mut lines = LineTransport::new(from_client, to_client, at_end);
     let mut to_us = to_us;
     to_us.write_all(&request(1, "tools/call")).await.unwrap();
     to_us.write_all(b"\n").await.unwrap();
@@ -327,7 +327,7 @@ async fn nobody_is_served_who_cannot_hear_us() {
     drop(from_us);
     to_us.write_all(&request(2, "tools/call")).await.unwrap();
     to_us.write_all(b"\n").await.unwrap();
-    let write: BoxFuture<'static, _> = Box::pin(lines.send(told()));
+    let write: BoxFuture<'static, _> = Box::pin(lines.send(list_changed()));
     {
         let mut waiting = Box::pin(lines.next());
         assert!(
@@ -340,14 +340,14 @@ async fn nobody_is_served_who_cannot_hear_us() {
     to_us.write_all(b"\n").await.unwrap();
     assert!(lines.receive().await.is_none());
     end.await.unwrap();
-    lines.send(told()).await.unwrap_err();
+    lines.send(list_changed()).await.unwrap_err();
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_said_before_the_end_of_input_is_heard() {
+async fn output_queued_before_the_end_of_input_is_written() {
     let (mut client, mut lines) = Client::new();
-    client.say(&request(1, "tools/call")).await;
-    client.say(b"{").await;
+    client.send(&request(1, "tools/call")).await;
+    client.send(b"{").await;
     client.writer.write_all(b"{\"jsonrpc\":").await.unwrap();
     client.writer.shutdown().await.unwrap();
     assert_eq!(id(lines.receive().await), 1);
@@ -356,13 +356,13 @@ async fn what_was_said_before_the_end_of_input_is_heard() {
     assert!(lines.receive().await.is_none());
     lines.close().await.unwrap();
     drop((answer, lines));
-    assert_eq!(client.hear().await["id"], json!(1));
-    assert_eq!(client.hear().await["error"]["code"], json!(-32700));
+    assert_eq!(client.receive().await["id"], json!(1));
+    assert_eq!(client.receive().await["error"]["code"], json!(-32700));
     assert!(client.reader.next_line().await.unwrap().is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_never_reads_does_not_keep_a_session_from_its_end() {
+async fn a_client_that_never_reads_does_not_block_the_end() {
     let (client, mut lines) = Client::new();
     let stuck = tokio::spawn(send(&mut lines, result(1, 2 * PIPE)));
     let rest = send(&mut lines, result(2, PIPE));
@@ -375,8 +375,8 @@ async fn whoever_never_reads_does_not_keep_a_session_from_its_end() {
 #[tokio::test(start_paused = true)]
 async fn c_05_nothing_is_written_after_the_end_of_input() {
     let (mut client, mut lines) = Client::new();
-    client.say(&request(1, "tools/call")).await;
-    client.say(&request(2, "ping")).await;
+    client.send(&request(1, "tools/call")).await;
+    client.send(&request(2, "ping")).await;
     assert_eq!(id(lines.receive().await), 1);
     assert_eq!(id(lines.receive().await), 2);
     send(&mut lines, result(2, 1)).await.unwrap();
@@ -385,9 +385,9 @@ async fn c_05_nothing_is_written_after_the_end_of_input() {
     let failed = ErrorData::internal_error("too late", None);
     let failed = ServerJsonRpcMessage::error(failed, Some(RequestId::Number(1)));
     send(&mut lines, failed).await.unwrap_err();
-    send(&mut lines, told()).await.unwrap_err();
+    send(&mut lines, list_changed()).await.unwrap_err();
     lines.close().await.unwrap();
     drop(lines);
-    assert_eq!(client.hear().await["id"], 2);
+    assert_eq!(client.receive().await["id"], 2);
     assert_eq!(client.reader.next_line().await.unwrap(), None);
 }

@@ -8,18 +8,18 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-use crate::site::NEVER;
+use crate::test_server::NEVER;
 
 pub const MODERN: &str = "2026-07-28";
 
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpResponse {
     pub status: u16,
     pub headers: HashMap<String, String>,
     pub body: String,
 }
 
-impl Answer {
+impl HttpResponse {
     /// Returns the response message of the body.
     pub fn json(&self) -> Value {
         if let Ok(message) = serde_json::from_str(&self.body) {
@@ -130,12 +130,17 @@ impl Client {
         self.write(body.as_bytes()).await;
     }
 
-    pub async fn request(&mut self, line: &str, extra: &[(&str, &str)], body: &str) -> Answer {
+    pub async fn request(
+        &mut self,
+        line: &str,
+        extra: &[(&str, &str)],
+        body: &str,
+    ) -> HttpResponse {
         self.send(line, extra, body).await;
-        self.answer().await
+        self.read_response().await
     }
 
-    pub async fn post(&mut self, extra: &[(&str, &str)], body: &str) -> Answer {
+    pub async fn post(&mut self, extra: &[(&str, &str)], body: &str) -> HttpResponse {
         self.request("POST /mcp", extra, body).await
     }
 
@@ -147,7 +152,7 @@ impl Client {
     }
 
     /// Reads status and headers, without the body.
-    pub async fn begin(&mut self) -> Answer {
+    pub async fn read_head(&mut self) -> HttpResponse {
         let status = self.line().await;
         let status = status.split(' ').nth(1).unwrap().parse().unwrap();
         let mut headers = HashMap::new();
@@ -158,15 +163,15 @@ impl Client {
             };
             headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
         }
-        Answer {
+        HttpResponse {
             status,
             headers,
             body: String::new(),
         }
     }
 
-    pub async fn answer(&mut self) -> Answer {
-        let mut answer = self.begin().await;
+    pub async fn read_response(&mut self) -> HttpResponse {
+        let mut answer = self.read_head().await;
         if answer
             .headers
             .get("transfer-encoding")
@@ -204,15 +209,15 @@ impl Client {
     }
 
     /// Sends `initialize`.
-    pub async fn hello(&mut self) -> Answer {
+    pub async fn initialize(&mut self) -> HttpResponse {
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
         self.post(&[], &request(0, "initialize", hello).to_string())
             .await
     }
 
     /// Starts a session.
-    pub async fn greet(&mut self) -> Answer {
-        let answer = self.hello().await;
+    pub async fn start_session(&mut self) -> HttpResponse {
+        let answer = self.initialize().await;
         if answer.status == 200 {
             self.session = answer.headers.get("mcp-session-id").cloned();
             let said = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
@@ -222,14 +227,14 @@ impl Client {
     }
 
     /// A call in the session.
-    pub async fn call(&mut self, id: u32, tool: &str, arguments: Value) -> Answer {
+    pub async fn call(&mut self, id: u32, tool: &str, arguments: Value) -> HttpResponse {
         self.post(&[], &call(id, tool, arguments).to_string()).await
     }
 
     /// A stateless call.
-    pub async fn call_modern(&mut self, id: u32, tool: &str, arguments: Value) -> Answer {
+    pub async fn call_modern(&mut self, id: u32, tool: &str, arguments: Value) -> HttpResponse {
         self.send_modern(id, tool, arguments).await;
-        self.answer().await
+        self.read_response().await
     }
 
     pub async fn send_modern(&mut self, id: u32, tool: &str, arguments: Value) {

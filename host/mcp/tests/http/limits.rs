@@ -4,19 +4,19 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use serde_json::json;
-use toolhost_mcp::http::{HttpOptions, Limits};
+use toolhost_mcp::http::{HttpLimits, HttpOptions};
 
 use crate::client::{call, headers, modern, request};
-use crate::site::{ANN, BOB, Site, closed, limited};
+use crate::test_server::{ANN, BOB, TestServer, with_limits, with_tokens};
 
 #[tokio::test]
-async fn a_rate_is_held_and_is_of_each_principal() {
-    let site = Site::start(HttpOptions {
-        limits: Limits {
+async fn the_rate_limit_is_per_user() {
+    let site = TestServer::start(HttpOptions {
+        limits: HttpLimits {
             rate: NonZeroU32::new(2),
-            ..Limits::default()
+            ..HttpLimits::default()
         },
-        ..closed()
+        ..with_tokens()
     })
     .await;
     let mut ann = site.client().await.with_token(ANN);
@@ -34,15 +34,15 @@ async fn a_rate_is_held_and_is_of_each_principal() {
 }
 
 #[tokio::test]
-async fn requests_beyond_the_limit_wait_and_asides_do_not() {
-    let site = Site::start(limited(Limits {
+async fn requests_beyond_the_limit_wait_and_notifications_do_not() {
+    let site = TestServer::start(with_limits(HttpLimits {
         in_flight: 1,
-        ..Limits::default()
+        ..HttpLimits::default()
     }))
     .await;
     let mut client = site.client().await;
     // `initialize` releases its permit.
-    client.greet().await;
+    client.start_session().await;
     client.call(1, "echo", json!({})).await;
     client
         .send("POST /mcp", &[], &call(2, "wait", json!({})).to_string())
@@ -56,21 +56,21 @@ async fn requests_beyond_the_limit_wait_and_asides_do_not() {
     let mut third = site.client().await;
     third.use_session(client.session());
     third.send("GET /mcp", &[], "").await;
-    assert_eq!(third.begin().await.status, 200);
+    assert_eq!(third.read_head().await.status, 200);
     let mut fourth = site.client().await;
     fourth.use_session(client.session());
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#;
     assert_eq!(fourth.post(&[], cancel).await.status, 202);
     site.tools.dropped.notified().await;
-    assert_eq!(second.answer().await.text(), "later");
+    assert_eq!(second.read_response().await.text(), "later");
 }
 
 #[tokio::test]
-async fn a_listener_takes_no_place() {
-    let site = Site::start(limited(Limits {
+async fn a_subscription_needs_no_request_permit() {
+    let site = TestServer::start(with_limits(HttpLimits {
         in_flight: 1,
         sessions: 1,
-        ..Limits::default()
+        ..HttpLimits::default()
     }))
     .await;
     let listen = modern(request(
@@ -86,7 +86,7 @@ async fn a_listener_takes_no_place() {
             &listen.to_string(),
         )
         .await;
-    let answer = client.begin().await;
+    let answer = client.read_head().await;
     let mut other = site.client().await;
     assert_eq!(
         other
@@ -106,33 +106,33 @@ async fn a_listener_takes_no_place() {
 #[tokio::test]
 async fn sessions_are_counted_by_their_owner_and_end_when_idle() {
     let options = |idle| HttpOptions {
-        limits: Limits {
+        limits: HttpLimits {
             sessions: 2,
             idle,
-            ..Limits::default()
+            ..HttpLimits::default()
         },
-        ..closed()
+        ..with_tokens()
     };
-    let site = Site::start(options(Duration::from_hours(1))).await;
+    let site = TestServer::start(options(Duration::from_hours(1))).await;
     for expected in [200, 200, 503] {
         let mut ann = site.client().await.with_token(ANN);
-        assert_eq!(ann.greet().await.status, expected);
+        assert_eq!(ann.start_session().await.status, expected);
     }
     let mut bob = site.client().await.with_token(BOB);
-    assert_eq!(bob.greet().await.status, 200);
+    assert_eq!(bob.start_session().await.status, 200);
 
-    let site = Site::start(options(Duration::from_millis(300))).await;
+    let site = TestServer::start(options(Duration::from_millis(300))).await;
     let mut busy = site.client().await.with_token(ANN);
-    busy.greet().await;
+    busy.start_session().await;
     let mut stream = site.client().await.with_token(ANN);
     stream.use_session(busy.session());
     stream.send("GET /mcp", &[], "").await;
-    assert_eq!(stream.begin().await.status, 200);
+    assert_eq!(stream.read_head().await.status, 200);
     let mut idle = site.client().await.with_token(ANN);
-    idle.greet().await;
+    idle.start_session().await;
     // A new session is accepted as soon as the idle one has ended.
     let mut third = site.client().await.with_token(ANN);
-    while third.hello().await.status != 200 {
+    while third.initialize().await.status != 200 {
         tokio::task::yield_now().await;
     }
     assert_eq!(idle.call(1, "echo", json!({})).await.status, 404);
@@ -143,10 +143,10 @@ async fn sessions_are_counted_by_their_owner_and_end_when_idle() {
 }
 
 #[tokio::test]
-async fn too_many_connections_are_told_so() {
-    let site = Site::start(limited(Limits {
+async fn connections_beyond_the_limit_get_503() {
+    let site = TestServer::start(with_limits(HttpLimits {
         connections: 2,
-        ..Limits::default()
+        ..HttpLimits::default()
     }))
     .await;
     let mut held = Vec::new();
@@ -156,7 +156,7 @@ async fn too_many_connections_are_told_so() {
         held.push(client);
     }
     let mut third = site.client().await;
-    assert_eq!(third.begin().await.status, 503);
+    assert_eq!(third.read_head().await.status, 503);
     assert!(third.is_closed().await);
     held.pop();
     let answer = held[0].call_modern(2, "echo", json!({"text": "on"})).await;
@@ -164,15 +164,15 @@ async fn too_many_connections_are_told_so() {
 }
 
 #[tokio::test]
-async fn whoever_shows_no_token_keeps_nobody_out() {
+async fn unauthenticated_connections_do_not_block_clients_with_tokens() {
     // As many as the total limit, and more than the limit for unauthenticated connections.
     for (connections, silent) in [(8, 8), (400, 300)] {
-        let site = Site::start(HttpOptions {
-            limits: Limits {
+        let site = TestServer::start(HttpOptions {
+            limits: HttpLimits {
                 connections,
-                ..Limits::default()
+                ..HttpLimits::default()
             },
-            ..closed()
+            ..with_tokens()
         })
         .await;
         let mut known = site.client().await.with_token(ANN);

@@ -3,24 +3,24 @@
 // Links the coverage runtime, with which `cargo xtask fuzz` compiles this target too.
 use bolero as _;
 
-mod asks;
 mod client;
 mod limits;
-mod rude;
-mod site;
-mod strangers;
+mod malformed;
+mod prompts;
+mod test_server;
+mod unauthenticated;
 
 use futures::FutureExt as _;
 use serde_json::json;
 
 use client::{MODERN, headers, modern, request};
-use site::{ANN, BOB, Site, closed, open};
+use test_server::{ANN, BOB, TestServer, with_tokens, without_tokens};
 
 #[tokio::test]
-async fn both_ways_of_the_protocol_list_and_call() {
-    let site = Site::start(open()).await;
+async fn sessions_and_stateless_requests_list_and_call() {
+    let site = TestServer::start(without_tokens()).await;
     let mut older = site.client().await;
-    let hello = older.greet().await;
+    let hello = older.start_session().await;
     assert_eq!(hello.json()["result"]["serverInfo"]["name"], json!("host"));
     assert!(older.session().len() >= 32, "session ids are unguessable");
     let list = older
@@ -50,10 +50,10 @@ async fn both_ways_of_the_protocol_list_and_call() {
 }
 
 #[tokio::test]
-async fn a_session_ends_by_the_word_of_its_client() {
-    let site = Site::start(open()).await;
+async fn delete_ends_a_session() {
+    let site = TestServer::start(without_tokens()).await;
     let mut client = site.client().await;
-    client.greet().await;
+    client.start_session().await;
     assert_eq!(client.request("DELETE /mcp", &[], "").await.status, 204);
     assert_eq!(client.call(1, "echo", json!({})).await.status, 404);
     client.use_session("00000000-0000-0000-0000-000000000000");
@@ -62,8 +62,11 @@ async fn a_session_ends_by_the_word_of_its_client() {
 }
 
 #[tokio::test]
-async fn the_newest_protocol_needs_no_server_twice() {
-    let (one, other) = (Site::start(closed()).await, Site::start(closed()).await);
+async fn stateless_requests_may_reach_different_servers() {
+    let (one, other) = (
+        TestServer::start(with_tokens()).await,
+        TestServer::start(with_tokens()).await,
+    );
     for id in 0..4 {
         for site in [&one, &other] {
             let mut client = site.client().await.with_token(ANN);
@@ -74,13 +77,13 @@ async fn the_newest_protocol_needs_no_server_twice() {
 }
 
 #[tokio::test]
-async fn a_11_a_call_is_known_by_its_user_and_by_the_whole_id_of_its_session() {
-    let site = Site::start(closed()).await;
+async fn a_11_calls_are_recorded_with_user_and_full_session_key() {
+    let site = TestServer::start(with_tokens()).await;
     let mut ann = site.client().await.with_token(ANN);
     let mut bob = site.client().await.with_token(BOB);
     let mut modern = site.client().await.with_token(ANN);
-    ann.greet().await;
-    bob.greet().await;
+    ann.start_session().await;
+    bob.start_session().await;
     ann.call(1, "echo", json!({})).await;
     bob.call(1, "echo", json!({})).await;
     // A session id in a stateless request is ignored.
@@ -108,8 +111,8 @@ async fn a_11_a_call_is_known_by_its_user_and_by_the_whole_id_of_its_session() {
 }
 
 #[tokio::test]
-async fn whoever_leaves_ends_a_call_of_the_newest_protocol_alone() {
-    let site = Site::start(open()).await;
+async fn a_disconnect_ends_stateless_calls_but_not_session_calls() {
+    let site = TestServer::start(without_tokens()).await;
     let mut client = site.client().await;
     client.send_modern(1, "wait", json!({})).await;
     site.tools.begun.notified().await;
@@ -117,7 +120,7 @@ async fn whoever_leaves_ends_a_call_of_the_newest_protocol_alone() {
     site.tools.dropped.notified().await;
 
     let mut client = site.client().await;
-    client.greet().await;
+    client.start_session().await;
     let message = client::call(1, "wait", json!({})).to_string();
     client.send("POST /mcp", &[], &message).await;
     site.tools.begun.notified().await;
@@ -135,13 +138,13 @@ async fn whoever_leaves_ends_a_call_of_the_newest_protocol_alone() {
 }
 
 #[tokio::test]
-async fn two_hundred_sessions_work_side_by_side() {
-    let site = Site::start(open()).await;
+async fn two_hundred_sessions_work_concurrently() {
+    let site = TestServer::start(without_tokens()).await;
     let mut clients = Vec::new();
     for number in 0..200 {
         let mut client = site.client().await;
         clients.push(tokio::spawn(async move {
-            assert_eq!(client.greet().await.status, 200);
+            assert_eq!(client.start_session().await.status, 200);
             for id in 1..=5 {
                 let text = format!("{number}-{id}");
                 let answer = client.call(id, "echo", json!({"text": text})).await;
@@ -157,13 +160,13 @@ async fn two_hundred_sessions_work_side_by_side() {
 
 #[tokio::test]
 async fn a_server_that_stops_lets_calls_finish() {
-    let mut site = Site::start(open()).await;
+    let mut site = TestServer::start(without_tokens()).await;
     let (mut older, mut newest) = (site.client().await, site.client().await);
-    older.greet().await;
+    older.start_session().await;
     let mut stream = site.client().await;
     stream.use_session(older.session());
     stream.send("GET /mcp", &[], "").await;
-    assert_eq!(stream.begin().await.status, 200);
+    assert_eq!(stream.read_head().await.status, 200);
     let message = client::call(1, "wait", json!({})).to_string();
     older.send("POST /mcp", &[], &message).await;
     site.tools.begun.notified().await;
@@ -176,24 +179,24 @@ async fn a_server_that_stops_lets_calls_finish() {
     site.tools.go.notify_one();
     site.tools.go.notify_one();
     // Both calls continue and are answered.
-    assert_eq!(older.answer().await.text(), "waited");
+    assert_eq!(older.read_response().await.text(), "waited");
     site.tools.go.notify_one();
-    assert_eq!(newest.answer().await.text(), "waited");
+    assert_eq!(newest.read_response().await.text(), "waited");
     site.end().await;
 }
 
 #[tokio::test]
-async fn a_server_that_has_to_stop_cancels_what_is_left() {
+async fn remaining_calls_are_cancelled_after_the_grace_period() {
     for hurry in [false, true] {
-        let mut options = open();
+        let mut options = without_tokens();
         options.limits.grace = if hurry {
-            site::NEVER * 10
+            test_server::NEVER * 10
         } else {
             std::time::Duration::from_millis(50)
         };
-        let mut site = Site::start(options).await;
+        let mut site = TestServer::start(options).await;
         let (mut older, mut newest) = (site.client().await, site.client().await);
-        older.greet().await;
+        older.start_session().await;
         let message = client::call(1, "wait", json!({})).to_string();
         older.send("POST /mcp", &[], &message).await;
         site.tools.begun.notified().await;
@@ -210,15 +213,15 @@ async fn a_server_that_has_to_stop_cancels_what_is_left() {
 }
 
 #[tokio::test]
-async fn a_task_has_the_grace_like_any_call() {
+async fn tasks_get_the_grace_period() {
     for finishes in [true, false] {
-        let mut options = open();
+        let mut options = without_tokens();
         options.limits.grace = if finishes {
-            site::NEVER * 10
+            test_server::NEVER * 10
         } else {
             std::time::Duration::from_millis(50)
         };
-        let mut site = Site::start_tasking(options).await;
+        let mut site = TestServer::start_tasking(options).await;
         let mut client = site.client().await;
         let mut asked = modern(client::call(1, "wait", json!({})));
         let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});

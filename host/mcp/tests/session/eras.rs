@@ -8,7 +8,7 @@ use toolhost_contract::{
 };
 use toolhost_kernel::PluginInfo;
 
-use crate::fake::{Client, call, modern, request};
+use crate::harness::{Client, call, modern, request};
 
 /// A plugin whose tools do nothing.
 struct Idle(Vec<Descriptor>);
@@ -49,16 +49,16 @@ fn load(client: &Client, count: usize) {
 #[tokio::test(start_paused = true)]
 async fn a_long_list_comes_in_pages_of_a_hundred() {
     let mut client = Client::initialized().await;
-    client.ask(&request(1, "ping", json!({}))).await;
+    client.request(&request(1, "ping", json!({}))).await;
     load(&client, 200);
     assert_eq!(
-        client.hear().await["method"],
+        client.receive().await["method"],
         json!("notifications/tools/list_changed")
     );
     let (mut sizes, mut names, mut cursor) = (Vec::new(), Vec::new(), None);
     loop {
         let params = cursor.map_or_else(|| json!({}), |cursor: Value| json!({"cursor": cursor}));
-        let answer = client.ask(&request(1, "tools/list", params)).await;
+        let answer = client.request(&request(1, "tools/list", params)).await;
         let tools = answer["result"]["tools"].as_array().unwrap();
         sizes.push(tools.len());
         names.extend(tools.iter().map(|tool| tool["name"].to_string()));
@@ -76,37 +76,37 @@ async fn a_long_list_comes_in_pages_of_a_hundred() {
     };
     assert_eq!(names, sorted);
     let answer = client
-        .ask(&request(2, "tools/list", json!({"cursor": "7"})))
+        .request(&request(2, "tools/list", json!({"cursor": "7"})))
         .await;
     assert_eq!(answer["error"]["code"], json!(-32602), "{answer}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn new_tools_are_told_to_whoever_has_a_session() {
+async fn session_clients_are_notified_of_new_tools() {
     let mut client = Client::initialized().await;
-    client.ask(&request(1, "ping", json!({}))).await;
+    client.request(&request(1, "ping", json!({}))).await;
     load(&client, 1);
-    let heard = client.hear().await;
+    let heard = client.receive().await;
     assert_eq!(heard["method"], json!("notifications/tools/list_changed"));
     client
         .kernel
         .unregister(&PluginName::parse("idle").unwrap());
-    let heard = client.hear().await;
+    let heard = client.receive().await;
     assert_eq!(heard["method"], json!("notifications/tools/list_changed"));
     assert_eq!(client.close().await, [] as [Value; 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn new_tools_are_told_to_whoever_listens() {
+async fn subscribers_are_notified_of_new_tools() {
     let mut client = Client::new();
     client
-        .ask(&modern(request(1, "tools/list", json!({}))))
+        .request(&modern(request(1, "tools/list", json!({}))))
         .await;
     let wish = json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}});
     client
-        .say(&modern(request(2, "subscriptions/listen", wish)))
+        .send(&modern(request(2, "subscriptions/listen", wish)))
         .await;
-    let first = client.hear().await;
+    let first = client.receive().await;
     assert_eq!(
         first["method"],
         json!("notifications/subscriptions/acknowledged")
@@ -117,20 +117,20 @@ async fn new_tools_are_told_to_whoever_listens() {
         "only supported notifications: {first}"
     );
     load(&client, 1);
-    let heard = client.hear().await;
+    let heard = client.receive().await;
     assert_eq!(heard["method"], json!("notifications/tools/list_changed"));
     let id = &heard["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
     assert_eq!(id, &json!(2), "{heard}");
 
     let cancelled =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
-    client.say(&cancelled).await;
+    client.send(&cancelled).await;
     client
-        .ask(&modern(request(3, "tools/list", json!({}))))
+        .request(&modern(request(3, "tools/list", json!({}))))
         .await;
     load_again(&client);
     client
-        .ask(&modern(request(4, "tools/list", json!({}))))
+        .request(&modern(request(4, "tools/list", json!({}))))
         .await;
     assert_eq!(client.close().await, [] as [Value; 0]);
 }
@@ -145,36 +145,36 @@ async fn each_era_has_only_its_own_methods() {
     let mut older = Client::initialized().await;
     let mut newest = Client::new();
     newest
-        .ask(&modern(request(1, "tools/list", json!({}))))
+        .request(&modern(request(1, "tools/list", json!({}))))
         .await;
     for method in ["ping", "logging/setLevel", "resources/subscribe"] {
         let params = json!({"level": "info", "uri": "a:b"});
-        let answer = newest.ask(&modern(request(2, method, params))).await;
+        let answer = newest.request(&modern(request(2, method, params))).await;
         assert_eq!(answer["error"]["code"], json!(-32601), "{method}: {answer}");
     }
     let listen = request(2, "subscriptions/listen", json!({"notifications": {}}));
-    let answer = older.ask(&listen).await;
+    let answer = older.request(&listen).await;
     assert_eq!(answer["error"]["code"], json!(-32601), "{answer}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_nobody_knows_is_answered_with_those_that_we_know() {
+async fn an_unknown_version_is_answered_with_the_supported_ones() {
     let mut client = Client::new();
     let mut asked = modern(request(1, "tools/list", json!({})));
     asked["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2030-01-01");
-    let answer = client.ask(&asked).await;
+    let answer = client.request(&asked).await;
     assert_eq!(answer["error"]["code"], json!(-32022), "{answer}");
     assert_eq!(answer["error"]["data"]["requested"], json!("2030-01-01"));
     let supported = answer["error"]["data"]["supported"].as_array().unwrap();
     assert!(supported.contains(&json!("2026-07-28")));
 
     let hello = json!({"protocolVersion": "2030-01-01", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
-    let answer = client.ask(&request(2, "initialize", hello)).await;
+    let answer = client.request(&request(2, "initialize", hello)).await;
     assert_eq!(answer["result"]["protocolVersion"], json!("2025-11-25"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn results_say_who_answers_and_how_long_they_hold() {
+async fn results_contain_server_info_and_ttl() {
     let mut client = Client::new();
     let signature = json!({"name": "host", "version": "1.2.3"});
     for (method, params) in [
@@ -185,7 +185,7 @@ async fn results_say_who_answers_and_how_long_they_hold() {
             json!({"name": "echo", "arguments": {"text": "hi"}}),
         ),
     ] {
-        let answer = client.ask(&modern(request(1, method, params))).await;
+        let answer = client.request(&modern(request(1, method, params))).await;
         let result = &answer["result"];
         assert_eq!(
             result["_meta"]["io.modelcontextprotocol/serverInfo"], signature,
@@ -198,7 +198,7 @@ async fn results_say_who_answers_and_how_long_they_hold() {
         }
     }
     let mut older = Client::initialized().await;
-    let answer = older.ask(&request(1, "tools/list", json!({}))).await;
+    let answer = older.request(&request(1, "tools/list", json!({}))).await;
     assert_eq!(
         answer["result"]
             .as_object()
@@ -210,7 +210,7 @@ async fn results_say_who_answers_and_how_long_they_hold() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_is_cancelled_twice_late_or_never_begun_says_nothing() {
+async fn late_and_repeated_cancellations_are_ignored() {
     let cancel = |id: u32| json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
     for newest in [false, true] {
         let mut client = if newest {
@@ -220,17 +220,17 @@ async fn whatever_is_cancelled_twice_late_or_never_begun_says_nothing() {
         };
         let form = |asked: Value| if newest { modern(asked) } else { asked };
         client
-            .ask(&form(call(1, "echo", json!({"text": "hi"}))))
+            .request(&form(call(1, "echo", json!({"text": "hi"}))))
             .await;
-        client.say(&cancel(1)).await;
-        client.say(&cancel(99)).await;
-        client.say(&form(call(2, "wait", json!({})))).await;
+        client.send(&cancel(1)).await;
+        client.send(&cancel(99)).await;
+        client.send(&form(call(2, "wait", json!({})))).await;
         client.tools.begun.notified().await;
-        client.say(&cancel(2)).await;
-        client.say(&cancel(2)).await;
+        client.send(&cancel(2)).await;
+        client.send(&cancel(2)).await;
         client.tools.dropped.notified().await;
         client
-            .ask(&form(call(3, "echo", json!({"text": "hi"}))))
+            .request(&form(call(3, "echo", json!({"text": "hi"}))))
             .await;
         assert_eq!(client.close().await, [] as [Value; 0]);
     }

@@ -3,19 +3,19 @@
 // Links the coverage runtime, with which `cargo xtask fuzz` compiles this target too.
 use bolero as _;
 
-mod asks;
+mod approval_forms;
+mod approvals;
 mod eras;
-mod fake;
-mod kinds;
-mod people;
+mod harness;
 mod roots;
-mod starting;
+mod startup;
 mod tasks;
+mod user_questions;
 
 use serde_json::{Value, json};
 use tokio::time::{Duration, timeout};
 
-use fake::{Client, call, modern, request};
+use harness::{Client, call, modern, request};
 
 const TOOLS: [&str; 12] = [
     "break_down",
@@ -42,11 +42,11 @@ fn names(answer: &Value) -> Vec<&str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_of_the_older_protocols_lists_and_calls() {
+async fn a_session_client_lists_and_calls() {
     for version in ["2025-06-18", "2025-11-25"] {
         let mut client = Client::new();
         let hello = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
-        let answer = client.ask(&request(1, "initialize", hello)).await;
+        let answer = client.request(&request(1, "initialize", hello)).await;
         assert_eq!(answer["result"]["protocolVersion"], json!(version));
         assert_eq!(
             answer["result"]["serverInfo"],
@@ -58,13 +58,15 @@ async fn a_client_of_the_older_protocols_lists_and_calls() {
             json!({"logging": {}, "resources": {}, "tools": {"listChanged": true}})
         );
         client
-            .say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+            .send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
             .await;
         assert_eq!(
-            names(&client.ask(&request(2, "tools/list", json!({}))).await),
+            names(&client.request(&request(2, "tools/list", json!({}))).await),
             TOOLS
         );
-        let answer = client.ask(&call(3, "echo", json!({"text": "hi"}))).await;
+        let answer = client
+            .request(&call(3, "echo", json!({"text": "hi"})))
+            .await;
         assert_eq!(
             answer["result"],
             json!({"content": [{"type": "text", "text": "hi"}], "isError": false})
@@ -74,10 +76,10 @@ async fn a_client_of_the_older_protocols_lists_and_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_of_the_newest_protocol_needs_no_greeting() {
+async fn a_stateless_client_needs_no_initialize() {
     let mut client = Client::new();
     let answer = client
-        .ask(&modern(request(1, "server/discover", json!({}))))
+        .request(&modern(request(1, "server/discover", json!({}))))
         .await;
     let versions = answer["result"]["supportedVersions"].as_array().unwrap();
     assert!(
@@ -85,12 +87,12 @@ async fn a_client_of_the_newest_protocol_needs_no_greeting() {
         "{answer}"
     );
     let answer = client
-        .ask(&modern(request(2, "tools/list", json!({}))))
+        .request(&modern(request(2, "tools/list", json!({}))))
         .await;
     assert_eq!(names(&answer), TOOLS);
     assert_eq!(answer["result"]["cacheScope"], json!("private"));
     let answer = client
-        .ask(&modern(call(3, "echo", json!({"text": "hi"}))))
+        .request(&modern(call(3, "echo", json!({"text": "hi"}))))
         .await;
     let content = json!([{"type": "text", "text": "hi"}]);
     let signed =
@@ -100,7 +102,9 @@ async fn a_client_of_the_newest_protocol_needs_no_greeting() {
         json!({"content": content, "isError": false, "resultType": "complete", "_meta": signed})
     );
     assert_eq!(*client.tools.ids.lock().unwrap(), ["s-1"]);
-    let answer = client.ask(&call(4, "echo", json!({"text": "hi"}))).await;
+    let answer = client
+        .request(&call(4, "echo", json!({"text": "hi"})))
+        .await;
     assert_eq!(
         answer["error"]["code"],
         json!(-32602),
@@ -110,9 +114,9 @@ async fn a_client_of_the_newest_protocol_needs_no_greeting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_list_says_what_the_sandbox_makes_true() {
+async fn annotations_match_the_sandbox() {
     let mut client = Client::initialized().await;
-    let mut answer = client.ask(&request(1, "tools/list", json!({}))).await;
+    let mut answer = client.request(&request(1, "tools/list", json!({}))).await;
     let tools = answer["result"]["tools"].take();
     assert_eq!(tools[1]["outputSchema"], Value::Null);
     assert_eq!(
@@ -130,12 +134,12 @@ async fn the_list_says_what_the_sandbox_makes_true() {
         json!({"dev.toolhost/capabilities": {"effect": "destroys", "requires": ["fs.write"]}});
     assert_eq!(tools[11]["_meta"], capabilities);
     assert_eq!(tools[5]["inputSchema"], json!({"type": "object"}));
-    let again = client.ask(&request(2, "tools/list", json!({}))).await;
+    let again = client.request(&request(2, "tools/list", json!({}))).await;
     assert_eq!(again["result"]["tools"], tools);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_goes_wrong_in_a_call_is_an_answer_for_the_model() {
+async fn failed_calls_are_tool_errors() {
     let mut client = Client::initialized().await;
     for (tool, arguments, says, class, code) in [
         (
@@ -186,7 +190,7 @@ async fn what_goes_wrong_in_a_call_is_an_answer_for_the_model() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_wrong_with_a_request_is_an_error_of_the_protocol() {
+async fn invalid_requests_are_protocol_errors() {
     let mut client = Client::initialized().await;
     for (request, code, says) in [
         (call(1, "ecko", json!({})), -32602, "Did you mean: echo?"),
@@ -241,7 +245,7 @@ async fn what_is_wrong_with_a_request_is_an_error_of_the_protocol() {
             "plugins/install",
         ),
     ] {
-        let answer = client.ask(&request).await;
+        let answer = client.request(&request).await;
         assert_eq!(answer["error"]["code"], json!(code), "{answer}");
         assert!(
             answer["error"]["message"].as_str().unwrap().contains(says),
@@ -251,16 +255,16 @@ async fn what_is_wrong_with_a_request_is_an_error_of_the_protocol() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_goes_to_whoever_gave_a_token() {
+async fn progress_is_sent_only_with_a_token() {
     let mut client = Client::initialized().await;
     client
-        .ask(&request(1, "logging/setLevel", json!({"level": "error"})))
+        .request(&request(1, "logging/setLevel", json!({"level": "error"})))
         .await;
     let mut asked = call(2, "talk", json!({}));
     asked["params"]["_meta"]["progressToken"] = json!("p");
-    client.say(&asked).await;
+    client.send(&asked).await;
     for step in [1.0, 2.0, 3.0] {
-        let message = client.hear().await;
+        let message = client.receive().await;
         assert_eq!(message["method"], json!("notifications/progress"));
         assert_eq!(
             message["params"],
@@ -268,7 +272,7 @@ async fn progress_goes_to_whoever_gave_a_token() {
         );
     }
     assert_eq!(
-        client.hear().await["result"]["content"][0]["text"],
+        client.receive().await["result"]["content"][0]["text"],
         json!("talked")
     );
     let result = client.call("talk", json!({})).await;
@@ -281,43 +285,45 @@ async fn progress_goes_to_whoever_gave_a_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn logs_go_to_whoever_wants_them() {
+async fn logs_are_sent_at_the_requested_level() {
     let mut older = Client::initialized().await;
     let warning = json!({"level": "warning", "logger": "talk", "data": "Warn"});
-    older.say(&call(1, "talk", json!({}))).await;
-    assert_eq!(older.hear().await["params"], warning);
-    assert_eq!(older.hear().await["id"], json!(1));
+    older.send(&call(1, "talk", json!({}))).await;
+    assert_eq!(older.receive().await["params"], warning);
+    assert_eq!(older.receive().await["id"], json!(1));
 
     let mut newest = Client::new();
-    newest.ask(&modern(call(1, "talk", json!({})))).await;
+    newest.request(&modern(call(1, "talk", json!({})))).await;
     let mut asked = modern(call(2, "talk", json!({})));
     asked["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("debug");
-    newest.say(&asked).await;
-    assert_eq!(newest.hear().await["params"]["data"], json!("Debug"));
-    assert_eq!(newest.hear().await["params"], warning);
-    assert_eq!(newest.hear().await["id"], json!(2));
+    newest.send(&asked).await;
+    assert_eq!(newest.receive().await["params"]["data"], json!("Debug"));
+    assert_eq!(newest.receive().await["params"], warning);
+    assert_eq!(newest.receive().await["id"], json!(2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_call_is_dropped_and_never_answered() {
     let mut client = Client::initialized().await;
-    client.say(&call(1, "wait", json!({}))).await;
+    client.send(&call(1, "wait", json!({}))).await;
     client.tools.begun.notified().await;
-    client.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})).await;
+    client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})).await;
     client.tools.dropped.notified().await;
     client.tools.go.notify_one();
-    client.ask(&request(2, "ping", json!({}))).await;
+    client.request(&request(2, "ping", json!({}))).await;
     assert_eq!(client.close().await, [] as [Value; 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_short_call_overtakes_a_long_one() {
     let mut client = Client::initialized().await;
-    client.say(&call(1, "wait", json!({}))).await;
+    client.send(&call(1, "wait", json!({}))).await;
     client.tools.begun.notified().await;
-    client.ask(&call(2, "echo", json!({"text": "quick"}))).await;
+    client
+        .request(&call(2, "echo", json!({"text": "quick"})))
+        .await;
     client.tools.go.notify_one();
-    let answer = client.hear().await;
+    let answer = client.receive().await;
     assert_eq!(
         (&answer["id"], &answer["result"]["content"][0]["text"]),
         (&json!(1), &json!("waited"))
@@ -349,14 +355,14 @@ async fn garbage_does_not_end_a_session() {
             } else {
                 Client::new()
             };
-            client.say_line(line).await;
-            client.say(&request(7, "ping", json!({}))).await;
+            client.send_line(line).await;
+            client.send(&request(7, "ping", json!({}))).await;
             let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
-            let mut answer = client.hear().await;
+            let mut answer = client.receive().await;
             if answer["id"] != json!(7) {
                 let code = answer["error"]["code"].as_i64();
                 assert!(matches!(code, Some(-32600 | -32700)), "{shown}: {answer}");
-                answer = client.hear().await;
+                answer = client.receive().await;
             }
             assert_eq!(answer["result"], json!({}), "{shown}");
             assert_eq!(client.close().await, [] as [Value; 0]);
@@ -365,12 +371,12 @@ async fn garbage_does_not_end_a_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_sends_and_does_not_read_is_not_listened_to() {
+async fn reading_pauses_for_a_client_that_does_not_read() {
     let mut client = Client::initialized().await;
     let never = Duration::from_mins(1);
     // Each response is a list of all tools. The server stops reading when too many are unread.
     let mut sent = 0;
-    while timeout(never, client.say(&request(sent, "tools/list", json!({}))))
+    while timeout(never, client.send(&request(sent, "tools/list", json!({}))))
         .await
         .is_ok()
     {
@@ -379,7 +385,7 @@ async fn whoever_sends_and_does_not_read_is_not_listened_to() {
     }
     let mut last = 0;
     for _ in 0..sent {
-        let answer = client.hear().await;
+        let answer = client.receive().await;
         assert_eq!(names(&answer), TOOLS);
         last = answer["id"].as_i64().unwrap().max(last);
     }
@@ -387,14 +393,14 @@ async fn whoever_sends_and_does_not_read_is_not_listened_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_calls_are_begun_for_whoever_does_not_read() {
+async fn calls_are_not_started_for_a_client_that_does_not_read() {
     let mut client = Client::initialized().await;
     let text = "x".repeat(200_000);
     let mut sent = 0;
     let never = Duration::from_mins(1);
     while timeout(
         never,
-        client.say(&call(sent, "echo", json!({"text": text}))),
+        client.send(&call(sent, "echo", json!({"text": text}))),
     )
     .await
     .is_ok()
@@ -410,13 +416,15 @@ async fn no_more_calls_are_begun_for_whoever_does_not_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_id_that_is_open_is_refused_and_its_call_can_still_be_cancelled() {
+async fn an_id_in_use_is_rejected_and_its_call_can_be_cancelled() {
     let mut client = Client::initialized().await;
-    client.say(&call(6, "wait", json!({}))).await;
+    client.send(&call(6, "wait", json!({}))).await;
     client.tools.begun.notified().await;
-    let answer = client.ask(&call(6, "echo", json!({"text": "hi"}))).await;
+    let answer = client
+        .request(&call(6, "echo", json!({"text": "hi"})))
+        .await;
     assert_eq!(answer["error"]["code"], json!(-32600), "{answer}");
-    client.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 6}})).await;
+    client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 6}})).await;
     client.tools.dropped.notified().await;
     assert_eq!(client.tools.ids.lock().unwrap().len(), 1);
     assert_eq!(client.close().await, [] as [Value; 0]);
@@ -425,17 +433,17 @@ async fn an_id_that_is_open_is_refused_and_its_call_can_still_be_cancelled() {
 #[tokio::test(start_paused = true)]
 async fn a_ping_before_the_session_may_be_followed_by_a_notification() {
     let mut client = Client::new();
-    client.ask(&request(1, "ping", json!({}))).await;
-    client.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})).await;
-    client.ask(&request(2, "ping", json!({}))).await;
+    client.request(&request(1, "ping", json!({}))).await;
+    client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})).await;
+    client.request(&request(2, "ping", json!({}))).await;
     assert_eq!(client.close().await, [] as [Value; 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn c_05_the_end_of_input_ends_running_calls_at_once_and_nothing_more_is_said() {
+async fn c_05_the_end_of_input_ends_calls_without_more_output() {
     Client::new().close().await;
     let mut client = Client::initialized().await;
-    client.say(&call(1, "wait", json!({}))).await;
+    client.send(&call(1, "wait", json!({}))).await;
     client.tools.begun.notified().await;
     let tools = client.tools.clone();
     let rest = client.close().await;

@@ -2,26 +2,26 @@
 
 use serde_json::{Value, json};
 
-use crate::fake::{Client, call};
+use crate::harness::{Client, call};
 
 async fn rooted() -> Client {
     let capabilities = json!({"roots": {"listChanged": true}});
-    Client::of_host_with_roots()
-        .greeted("2025-11-25", capabilities)
+    Client::with_roots()
+        .start_session("2025-11-25", capabilities)
         .await
 }
 
 /// Answers a `roots/list` request.
-async fn tell(client: &mut Client, uris: &[&str]) {
-    let asked = client.hear().await;
+async fn answer_roots(client: &mut Client, uris: &[&str]) {
+    let asked = client.receive().await;
     assert_eq!(asked["method"], json!("roots/list"), "{asked}");
     let roots: Vec<Value> = uris.iter().map(|uri| json!({"uri": uri})).collect();
     client
-        .say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": roots}}))
+        .send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": roots}}))
         .await;
 }
 
-fn look(path: Option<&str>) -> Value {
+fn look_call(path: Option<&str>) -> Value {
     call(
         1,
         "look",
@@ -30,20 +30,20 @@ fn look(path: Option<&str>) -> Value {
 }
 
 async fn check(client: &mut Client, path: Option<&str>, may: bool) {
-    let result = client.ask(&look(path)).await["result"].take();
+    let result = client.request(&look_call(path)).await["result"].take();
     assert_eq!(result["isError"], json!(!may), "{path:?}: {result}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_folders_of_a_client_narrow_what_its_calls_may_name() {
+async fn roots_restrict_the_paths_of_calls() {
     let mut client = rooted().await;
-    client.say(&look(Some("sub/a"))).await;
-    tell(
+    client.send(&look_call(Some("sub/a"))).await;
+    answer_roots(
         &mut client,
         &["file:///workspace/sub", "https://example.org"],
     )
     .await;
-    assert_eq!(client.hear().await["result"]["isError"], json!(false));
+    assert_eq!(client.receive().await["result"]["isError"], json!(false));
     for (path, may) in [
         (Some("/workspace/sub"), true),
         (Some("/workspace/sub/deep/a"), true),
@@ -56,20 +56,20 @@ async fn the_folders_of_a_client_narrow_what_its_calls_may_name() {
     }
 
     let changed = json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"});
-    client.say(&changed).await;
+    client.send(&changed).await;
     client
-        .ask(&crate::fake::request(2, "ping", json!({})))
+        .request(&crate::harness::request(2, "ping", json!({})))
         .await;
-    client.say(&look(Some("/workspace/b"))).await;
-    tell(&mut client, &["file:///workspace"]).await;
-    assert_eq!(client.hear().await["result"]["isError"], json!(false));
+    client.send(&look_call(Some("/workspace/b"))).await;
+    answer_roots(&mut client, &["file:///workspace"]).await;
+    assert_eq!(client.receive().await["result"]["isError"], json!(false));
     check(&mut client, None, true).await;
 }
 
 /// Makes a call and returns the id of the resulting `roots/list` request.
 async fn asked(client: &mut Client) -> Value {
-    client.say(&look(Some("/workspace/a"))).await;
-    let asked = client.hear().await;
+    client.send(&look_call(Some("/workspace/a"))).await;
+    let asked = client.receive().await;
     assert_eq!(asked["method"], json!("roots/list"), "{asked}");
     asked["id"].clone()
 }
@@ -77,7 +77,7 @@ async fn asked(client: &mut Client) -> Value {
 /// Returns the result of the call and skips other messages.
 async fn ended(client: &mut Client) -> Value {
     loop {
-        let heard = client.hear().await;
+        let heard = client.receive().await;
         if heard["id"] == json!(1) && heard["result"].is_object() {
             return heard["result"].clone();
         }
@@ -85,24 +85,24 @@ async fn ended(client: &mut Client) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_without_folders_is_not_narrowed() {
+async fn a_client_without_roots_is_not_restricted() {
     let mut client = rooted().await;
-    client.say(&look(Some("/workspace/a"))).await;
-    tell(&mut client, &[]).await;
-    assert_eq!(client.hear().await["result"]["isError"], json!(false));
+    client.send(&look_call(Some("/workspace/a"))).await;
+    answer_roots(&mut client, &[]).await;
+    assert_eq!(client.receive().await["result"]["isError"], json!(false));
     // A client that does not implement `roots/list` has no roots.
     let mut client = rooted().await;
     let id = asked(&mut client).await;
     let error = json!({"code": -32601, "message": "what?"});
     client
-        .say(&json!({"jsonrpc": "2.0", "id": id, "error": error}))
+        .send(&json!({"jsonrpc": "2.0", "id": id, "error": error}))
         .await;
     assert_eq!(ended(&mut client).await["isError"], json!(false));
     check(&mut client, Some("/workspace/b"), true).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn folders_that_nobody_here_knows_are_not_all_of_them() {
+async fn unusable_roots_do_not_mean_no_restriction() {
     for uri in [
         "https://example.org",
         "file:///workspace/sub?x",
@@ -110,9 +110,9 @@ async fn folders_that_nobody_here_knows_are_not_all_of_them() {
         "vscode-remote://x/y",
     ] {
         let mut client = rooted().await;
-        client.say(&look(Some("/workspace/sub"))).await;
-        tell(&mut client, &[uri]).await;
-        let refused = client.hear().await["result"].take();
+        client.send(&look_call(Some("/workspace/sub"))).await;
+        answer_roots(&mut client, &[uri]).await;
+        let refused = client.receive().await["result"].take();
         assert_eq!(refused["isError"], json!(true), "{uri}");
         assert!(refused.to_string().contains("roots = true"), "{refused}");
         // Calls that access no files are not restricted.
@@ -124,23 +124,23 @@ async fn folders_that_nobody_here_knows_are_not_all_of_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_longer_list_the_first_64_folders_count() {
+async fn only_the_first_64_roots_are_used() {
     // Unusable entries count towards the limit.
     for first in ["file:///workspace/0", "https://example.org"] {
         let mut uris = vec![first.to_owned()];
         uris.extend((1..=64).map(|number| format!("file:///workspace/{number}")));
         let uris: Vec<&str> = uris.iter().map(String::as_str).collect();
         let mut client = rooted().await;
-        client.say(&look(Some("/workspace/1/a"))).await;
-        tell(&mut client, &uris).await;
-        assert_eq!(client.hear().await["result"]["isError"], json!(false));
+        client.send(&look_call(Some("/workspace/1/a"))).await;
+        answer_roots(&mut client, &uris).await;
+        assert_eq!(client.receive().await["result"]["isError"], json!(false));
         check(&mut client, Some("/workspace/63/a"), true).await;
         check(&mut client, Some("/workspace/64/a"), false).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_comes_late_counts_and_nothing_is_open_before() {
+async fn a_late_roots_answer_is_used_and_access_is_denied_before() {
     let mut client = rooted().await;
     let id = asked(&mut client).await;
     let refused = ended(&mut client).await;
@@ -152,14 +152,14 @@ async fn an_answer_that_comes_late_counts_and_nothing_is_open_before() {
     assert_eq!(start.elapsed(), std::time::Duration::ZERO);
     let roots = json!({"roots": [{"uri": "file:///workspace/sub"}]});
     client
-        .say(&json!({"jsonrpc": "2.0", "id": id, "result": roots}))
+        .send(&json!({"jsonrpc": "2.0", "id": id, "result": roots}))
         .await;
     check(&mut client, Some("/workspace/sub/a"), true).await;
     check(&mut client, Some("/workspace/a"), false).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_say_is_asked_again() {
+async fn an_unanswered_roots_request_is_repeated() {
     // After an error, the next call asks again; without an answer, a call after 30 s does.
     for says_no in [true, false] {
         let mut client = rooted().await;
@@ -167,23 +167,23 @@ async fn a_client_that_does_not_say_is_asked_again() {
         if says_no {
             let error = json!({"code": -1, "message": "not now"});
             client
-                .say(&json!({"jsonrpc": "2.0", "id": id, "error": error}))
+                .send(&json!({"jsonrpc": "2.0", "id": id, "error": error}))
                 .await;
         }
         assert_eq!(ended(&mut client).await["isError"], json!(true));
         if !says_no {
             tokio::time::sleep(std::time::Duration::from_secs(30)).await;
         }
-        client.say(&look(Some("/workspace/sub/a"))).await;
+        client.send(&look_call(Some("/workspace/sub/a"))).await;
         let again = loop {
-            let heard = client.hear().await;
+            let heard = client.receive().await;
             if heard["method"] == json!("roots/list") {
                 break heard;
             }
         };
         let roots = json!({"roots": [{"uri": "file:///workspace/sub"}]});
         client
-            .say(&json!({"jsonrpc": "2.0", "id": again["id"], "result": roots}))
+            .send(&json!({"jsonrpc": "2.0", "id": again["id"], "result": roots}))
             .await;
         assert_eq!(ended(&mut client).await["isError"], json!(false));
         check(&mut client, Some("/workspace/b"), false).await;
@@ -191,7 +191,7 @@ async fn a_client_that_does_not_say_is_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_that_is_not_told_opens_nothing() {
+async fn an_unanswered_roots_change_grants_nothing() {
     let changed = json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"});
     for (before, path, may) in [
         (&["file:///workspace/sub"][..], "/workspace/sub/a", true),
@@ -199,14 +199,14 @@ async fn a_change_that_is_not_told_opens_nothing() {
         (&[][..], "/workspace/a", false),
     ] {
         let mut client = rooted().await;
-        client.say(&look(Some("/workspace/sub"))).await;
-        tell(&mut client, before).await;
-        assert_eq!(client.hear().await["result"]["isError"], json!(false));
-        client.say(&changed).await;
+        client.send(&look_call(Some("/workspace/sub"))).await;
+        answer_roots(&mut client, before).await;
+        assert_eq!(client.receive().await["result"]["isError"], json!(false));
+        client.send(&changed).await;
         client
-            .ask(&crate::fake::request(2, "ping", json!({})))
+            .request(&crate::harness::request(2, "ping", json!({})))
             .await;
-        client.say(&look(Some(path))).await;
+        client.send(&look_call(Some(path))).await;
         let is_error = ended(&mut client).await["isError"].take();
         assert_eq!(is_error, json!(!may), "{before:?} {path}");
     }

@@ -2,16 +2,18 @@
 
 use serde_json::{Value, json};
 
-use crate::asks::{accept, ended};
-use crate::fake::{Client, able, call, modern, request};
-use crate::people::QUERIES;
+use crate::approvals::{accept, ended};
+use crate::harness::{Client, call, modern, request, with_capabilities};
+use crate::user_questions::QUERIES;
 
-fn knows_tasks() -> Value {
+fn task_capabilities() -> Value {
     json!({"extensions": {"io.modelcontextprotocol/tasks": {}}, "elicitation": {}})
 }
 
 async fn ask(client: &mut Client, asked: Value) -> Value {
-    client.ask(&able(asked, knows_tasks())).await
+    client
+        .request(&with_capabilities(asked, task_capabilities()))
+        .await
 }
 
 /// Makes a call that becomes a task and returns the task id.
@@ -22,7 +24,7 @@ async fn task(client: &mut Client, asked: Value) -> String {
     answer["result"]["taskId"].as_str().unwrap().to_owned()
 }
 
-async fn look(client: &mut Client, id: &str) -> Value {
+async fn get_task(client: &mut Client, id: &str) -> Value {
     let asked = request(9, "tasks/get", json!({"taskId": id}));
     ask(client, asked).await["result"].take()
 }
@@ -30,7 +32,7 @@ async fn look(client: &mut Client, id: &str) -> Value {
 /// Waits until the task has this status.
 async fn until(client: &mut Client, id: &str, status: &str) -> Value {
     for _ in 0..100 {
-        let task = look(client, id).await;
+        let task = get_task(client, id).await;
         if task["status"] == json!(status) {
             return task;
         }
@@ -40,10 +42,10 @@ async fn until(client: &mut Client, id: &str, status: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_takes_long_becomes_a_task_for_whoever_knows_tasks() {
+async fn a_slow_call_becomes_a_task_if_the_client_supports_tasks() {
     let mut client = Client::new();
     let id = task(&mut client, call(1, "wait", json!({}))).await;
-    assert_eq!(look(&mut client, &id).await["status"], json!("working"));
+    assert_eq!(get_task(&mut client, &id).await["status"], json!("working"));
     client.tools.go.notify_one();
     let done = until(&mut client, &id, "completed").await;
     assert_eq!(done["result"]["content"][0]["text"], json!("waited"));
@@ -51,10 +53,10 @@ async fn a_call_that_takes_long_becomes_a_task_for_whoever_knows_tasks() {
     // A short call returns its result, and so does a long one of a client without tasks.
     let answer = ask(&mut client, call(2, "echo", json!({"text": "hi"}))).await;
     assert_eq!(ended(&answer["result"]), "hi");
-    client.say(&modern(call(3, "wait", json!({})))).await;
+    client.send(&modern(call(3, "wait", json!({})))).await;
     tokio::time::sleep(std::time::Duration::from_secs(20)).await;
     client.tools.go.notify_one();
-    assert_eq!(ended(&client.hear().await["result"]), "waited");
+    assert_eq!(ended(&client.receive().await["result"]), "waited");
     assert_eq!(client.close().await, [] as [Value; 0]);
 }
 
@@ -82,8 +84,8 @@ async fn the_end_of_a_session_ends_its_tasks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_asks_what_its_call_asks() {
-    let mut client = Client::asked(None);
+async fn prompts_are_sent_through_the_task() {
+    let mut client = Client::with_prompts(None);
     let asked = call(1, "survey", json!({"queries": QUERIES, "after": 15}));
     let id = task(&mut client, asked).await;
     for (name, answer) in [
@@ -101,36 +103,38 @@ async fn a_task_asks_what_its_call_asks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_nobody_knows_is_an_error() {
+async fn an_unknown_task_is_an_error() {
     let mut client = Client::new();
     client
-        .ask(&modern(request(1, "tools/list", json!({}))))
+        .request(&modern(request(1, "tools/list", json!({}))))
         .await;
     for method in ["tasks/get", "tasks/cancel", "tasks/update"] {
         let params = json!({"taskId": "\u{1b}7", "inputResponses": {}});
         let answer = ask(&mut client, request(2, method, params.clone())).await;
         assert_eq!(answer["error"]["code"], json!(-32602), "{answer}");
         assert!(!answer.to_string().contains("\\u001b"), "{answer}");
-        let answer = client.ask(&modern(request(3, method, params))).await;
+        let answer = client.request(&modern(request(3, method, params))).await;
         assert_eq!(answer["error"]["code"], json!(-32021), "{answer}");
     }
     let answer = client
-        .ask(&modern(request(4, "server/discover", json!({}))))
+        .request(&modern(request(4, "server/discover", json!({}))))
         .await;
     let extensions = &answer["result"]["capabilities"]["extensions"];
     assert_eq!(extensions, &json!({"io.modelcontextprotocol/tasks": {}}));
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_many_tasks_and_no_more() {
+async fn tasks_per_user_are_limited() {
     let mut client = Client::new();
     let mut answers = Vec::new();
     for id in 0..32 {
         let asked = call(id, "survey", json!({"queries": QUERIES, "after": id + 25}));
-        client.say(&able(asked, knows_tasks())).await;
+        client
+            .send(&with_capabilities(asked, task_capabilities()))
+            .await;
     }
     for _ in 0..32 {
-        answers.push(client.hear().await);
+        answers.push(client.receive().await);
     }
     for answer in answers {
         assert_eq!(answer["result"]["resultType"], json!("task"), "{answer}");
@@ -146,7 +150,7 @@ async fn so_many_tasks_and_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_text_is_cut_and_read_by_its_link() {
+async fn a_long_text_is_truncated_and_readable_by_its_link() {
     let long = "x".repeat(400 << 10);
     for newest in [false, true] {
         let form = |asked: Value| if newest { modern(asked) } else { asked };
@@ -156,7 +160,7 @@ async fn a_long_text_is_cut_and_read_by_its_link() {
             Client::initialized().await
         };
         let asked = form(call(1, "echo", json!({"text": long})));
-        let result = client.ask(&asked).await["result"].take();
+        let result = client.request(&asked).await["result"].take();
         let shown = result["content"][0]["text"].as_str().unwrap();
         assert!(shown.len() < 100 << 10);
         let link = &result["content"][1];
@@ -164,7 +168,7 @@ async fn a_long_text_is_cut_and_read_by_its_link() {
         assert_eq!(link["size"], json!(long.len()));
         assert!(shown.contains(link["uri"].as_str().unwrap()));
         let read = form(request(2, "resources/read", json!({"uri": link["uri"]})));
-        let read = client.ask(&read).await["result"].take();
+        let read = client.request(&read).await["result"].take();
         assert_eq!(read["contents"][0]["text"], json!(long));
         let gone = form(request(
             3,
@@ -172,8 +176,11 @@ async fn a_long_text_is_cut_and_read_by_its_link() {
             json!({"uri": "toolhost://result/7"}),
         ));
         let code = if newest { -32602 } else { -32002 };
-        assert_eq!(client.ask(&gone).await["error"]["code"], json!(code));
+        assert_eq!(client.request(&gone).await["error"]["code"], json!(code));
         let list = form(request(4, "resources/list", json!({})));
-        assert_eq!(client.ask(&list).await["result"]["resources"], json!([]));
+        assert_eq!(
+            client.request(&list).await["result"]["resources"],
+            json!([])
+        );
     }
 }

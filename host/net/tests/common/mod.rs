@@ -13,19 +13,21 @@ use http_body_util::{BodyExt, Empty};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use toolhost_net::{Allowed, Download, HostRule, Net, NetError, Resolve, Settings, Timeouts};
+use toolhost_net::{
+    AllowedHosts, HostRule, NetClient, NetError, NetSettings, Resolve, ResponseBody, Timeouts,
+};
 
 type Answer = (String, Vec<IpAddr>);
 
 /// Answers each lookup once, in order. A name without remaining answers does not exist.
 #[derive(Clone, Default)]
-pub struct Fake {
+pub struct ScriptedResolver {
     answers: Arc<Mutex<VecDeque<Answer>>>,
     asked: Arc<Mutex<Vec<String>>>,
     silent: bool,
 }
 
-impl Fake {
+impl ScriptedResolver {
     pub fn new(answers: &[(&str, &[&str])]) -> Self {
         let fake = Self::default();
         for (name, addresses) in answers {
@@ -38,7 +40,7 @@ impl Fake {
         fake
     }
 
-    pub fn silent() -> Self {
+    pub fn unresponsive() -> Self {
         Self {
             silent: true,
             ..Self::default()
@@ -51,7 +53,7 @@ impl Fake {
 }
 
 #[async_trait]
-impl Resolve for Fake {
+impl Resolve for ScriptedResolver {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         self.asked.lock().unwrap().push(name.to_owned());
         if self.silent {
@@ -66,38 +68,38 @@ impl Resolve for Fake {
     }
 }
 
-pub fn rules(text: &str) -> Allowed {
+pub fn rules(text: &str) -> AllowedHosts {
     let rules = text
         .split_whitespace()
         .map(|rule| HostRule::parse(rule).unwrap())
         .collect();
-    Allowed {
+    AllowedHosts {
         rules,
         denied: Vec::new(),
     }
 }
 
-pub fn net(text: &str, fake: Fake) -> Net {
-    Net::new(Settings {
+pub fn net(text: &str, fake: ScriptedResolver) -> NetClient {
+    NetClient::new(NetSettings {
         allowed: rules(text),
         resolver: Arc::new(fake),
-        ..Settings::default()
+        ..NetSettings::default()
     })
 }
 
 pub async fn send(
-    net: &Net,
+    net: &NetClient,
     request: Request<Empty<Bytes>>,
-) -> Result<Response<Download>, NetError> {
+) -> Result<Response<ResponseBody>, NetError> {
     net.send(request, Timeouts::MAX).await
 }
 
 /// `STATUS BODY`, or `CODE: ERROR`.
-pub async fn get(net: &Net, url: &str) -> String {
+pub async fn get(net: &NetClient, url: &str) -> String {
     answer(send(net, Request::get(url).body(Empty::new()).unwrap()).await).await
 }
 
-pub async fn answer(result: Result<Response<Download>, NetError>) -> String {
+pub async fn answer(result: Result<Response<ResponseBody>, NetError>) -> String {
     let response = match result {
         Ok(response) => response,
         Err(error) => return format!("{}: {error}", error.code()),

@@ -11,48 +11,52 @@ use landlock::{
 
 use rustix::fs::{FileType, Mode, OFlags};
 
-use super::carve::{MOST, Part, carve, kind};
-use crate::wire::{Place, Rights, Walls};
+use super::subtract_paths::{GrantScope, MAX_ENTRIES, file_type, subtract_paths};
+use crate::wire::{AccessRights, RulePath, SandboxRules};
 
 /// The required ABI: below it, a file outside the sandbox could be truncated.
-const NEEDED: ABI = ABI::V3;
+const REQUIRED_ABI: ABI = ABI::V3;
 /// The newest ABI whose rights are used if the kernel supports them.
-const WANTED: ABI = ABI::V9;
+const NEWEST_ABI: ABI = ABI::V9;
 
 /// Restricts this process. `held` contains the descriptors that the rules refer to, `processes` additional readable
 /// paths in `/proc`.
-pub fn fence(walls: &Walls, held: &[OwnedFd], processes: &[PathBuf]) -> Result<(), String> {
+pub fn restrict_files(
+    walls: &SandboxRules,
+    held: &[OwnedFd],
+    processes: &[PathBuf],
+) -> Result<(), String> {
     enforce(walls, held, processes).map_err(|error| reason(&error))?
 }
 
 fn enforce(
-    walls: &Walls,
+    walls: &SandboxRules,
     held: &[OwnedFd],
     processes: &[PathBuf],
 ) -> Result<Result<(), String>, RulesetError> {
     let mut rules = ruleset(walls.network, walls.local_sockets)?;
-    let all = all(walls.local_sockets);
-    let mut left = MOST;
+    let all = handled_rights(walls.local_sockets);
+    let mut left = MAX_ENTRIES;
     for rule in &walls.rules {
         let opened;
         let place = match &rule.place {
-            Place::Path(path) => {
+            RulePath::Path(path) => {
                 opened = open(path);
                 opened.as_ref()
             }
-            Place::Held(number) => held.get(*number),
+            RulePath::Held(number) => held.get(*number),
         };
         let Some(place) = place else { continue };
         let except: Vec<&Path> = rule.except.iter().map(PathBuf::as_path).collect();
-        let mut grant = |fd: BorrowedFd<'_>, part: Part| match part {
-            Part::Whole => allow(&mut rules, fd, rights(rule.rights) & all),
-            Part::Names => allow(&mut rules, fd, AccessFs::ReadDir.into()),
+        let mut grant = |fd: BorrowedFd<'_>, part: GrantScope| match part {
+            GrantScope::Whole => allow(&mut rules, fd, rights(rule.rights) & all),
+            GrantScope::NamesOnly => allow(&mut rules, fd, AccessFs::ReadDir.into()),
         };
-        carve(place.as_fd(), &except, &mut left, &mut grant)?;
+        subtract_paths(place.as_fd(), &except, &mut left, &mut grant)?;
     }
     for path in processes {
         if let Some(fd) = open(path) {
-            allow(&mut rules, fd.as_fd(), AccessFs::from_read(WANTED))?;
+            allow(&mut rules, fd.as_fd(), AccessFs::from_read(NEWEST_ABI))?;
         }
     }
     let status = rules.restrict_self()?;
@@ -64,12 +68,12 @@ fn enforce(
     })
 }
 
-fn rights(rights: Rights) -> BitFlags<AccessFs> {
+fn rights(rights: AccessRights) -> BitFlags<AccessFs> {
     match rights {
-        Rights::Read => AccessFs::from_read(WANTED),
-        Rights::Write => AccessFs::from_all(WANTED),
-        Rights::List => AccessFs::ReadDir.into(),
-        Rights::Device => {
+        AccessRights::Read => AccessFs::from_read(NEWEST_ABI),
+        AccessRights::Write => AccessFs::from_all(NEWEST_ABI),
+        AccessRights::List => AccessFs::ReadDir.into(),
+        AccessRights::Device => {
             AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev
         }
     }
@@ -77,8 +81,8 @@ fn rights(rights: Rights) -> BitFlags<AccessFs> {
 
 /// All rights that the rules handle. With local sockets granted, sockets outside the granted directories are allowed
 /// too.
-fn all(local_sockets: bool) -> BitFlags<AccessFs> {
-    let all = AccessFs::from_all(WANTED);
+fn handled_rights(local_sockets: bool) -> BitFlags<AccessFs> {
+    let all = AccessFs::from_all(NEWEST_ABI);
     if local_sockets {
         all & !BitFlags::from(AccessFs::ResolveUnix)
     } else {
@@ -89,9 +93,9 @@ fn all(local_sockets: bool) -> BitFlags<AccessFs> {
 fn ruleset(network: bool, local_sockets: bool) -> Result<RulesetCreated, RulesetError> {
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_all(NEEDED))?
+        .handle_access(AccessFs::from_all(REQUIRED_ABI))?
         .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(all(local_sockets))?
+        .handle_access(handled_rights(local_sockets))?
         .scope(Scope::AbstractUnixSocket | Scope::Signal)?;
     if !network {
         // The system call filter refuses sockets; this also covers sockets that were inherited as open descriptors.
@@ -112,10 +116,10 @@ fn allow(
     access: BitFlags<AccessFs>,
 ) -> Result<(), RulesetError> {
     // Rights on directory entries do not apply to a file.
-    let access = if kind(fd) == FileType::Directory {
+    let access = if file_type(fd) == FileType::Directory {
         access
     } else {
-        access & AccessFs::from_file(WANTED)
+        access & AccessFs::from_file(NEWEST_ABI)
     };
     if !access.is_empty() {
         rules.add_rule(PathBeneath::new(fd, access))?;
@@ -123,7 +127,7 @@ fn allow(
     Ok(())
 }
 
-pub fn lacking() -> Option<String> {
+pub fn missing_kernel_support() -> Option<String> {
     ruleset(false, false).err().map(|error| reason(&error))
 }
 

@@ -179,12 +179,12 @@ const PAIRS: &[i32] = &[libc::SOCK_STREAM, libc::SOCK_SEQPACKET];
 /// Mask of the socket type without its flags.
 const KIND: u64 = 0xf;
 
-pub fn filter(network: bool, local_sockets: bool) -> Result<(), String> {
+pub fn install_filters(network: bool, local_sockets: bool) -> Result<(), String> {
     let own = [
         rustix::process::geteuid().as_raw(),
         rustix::process::getegid().as_raw(),
     ];
-    for program in programs(network, local_sockets, own)
+    for program in build_programs(network, local_sockets, own)
         .map_err(|error| format!("cannot build the system call filter: {error}"))?
     {
         apply_filter(&program)
@@ -193,7 +193,7 @@ pub fn filter(network: bool, local_sockets: bool) -> Result<(), String> {
     Ok(())
 }
 
-fn programs(
+fn build_programs(
     network: bool,
     local_sockets: bool,
     own: [u32; 2],
@@ -206,18 +206,18 @@ fn programs(
     let unsupported = SeccompAction::Errno(libc::EOPNOTSUPP.cast_unsigned());
     let mut programs = Vec::new();
     #[cfg(target_arch = "x86_64")]
-    programs.push(no_second_numbering());
+    programs.push(kill_x32());
     for (rules, action) in [
-        (refused()?, not_permitted.clone()),
-        (others_own(own)?, not_permitted),
-        (is_own(own)?, SeccompAction::Errno(0)),
+        (refused_rules()?, not_permitted.clone()),
+        (other_owner_rules(own)?, not_permitted),
+        (own_owner_rules(own)?, SeccompAction::Errno(0)),
         (newer.collect(), not_there),
         (attributes.collect(), unsupported),
         (
-            Rules::from([(libc::SYS_socketpair, pairs()?)]),
+            Rules::from([(libc::SYS_socketpair, socket_pair_rules()?)]),
             no_access.clone(),
         ),
-        (sockets(network, local_sockets)?, no_access),
+        (socket_rules(network, local_sockets)?, no_access),
     ] {
         // A program for another architecture uses other numbers: the filter's first instructions kill it.
         let arch = TargetArch::try_from(std::env::consts::ARCH)?;
@@ -226,7 +226,7 @@ fn programs(
     Ok(programs)
 }
 
-fn refused() -> Result<Rules, seccompiler::BackendError> {
+fn refused_rules() -> Result<Rules, seccompiler::BackendError> {
     let mut rules: Rules = REFUSED
         .iter()
         .chain(REFUSED_HERE)
@@ -276,7 +276,7 @@ fn refused() -> Result<Rules, seccompiler::BackendError> {
 }
 
 /// Refuses calls that give a file to another user or group.
-fn others_own([user, group]: [u32; 2]) -> Result<Rules, seccompiler::BackendError> {
+fn other_owner_rules([user, group]: [u32; 2]) -> Result<Rules, seccompiler::BackendError> {
     let differs = |place: u8, own: u32| {
         let is_not = |value: u32| condition(place, SeccompCmpOp::Ne, value.into());
         SeccompRule::new(vec![is_not(own)?, is_not(UNCHANGED)?])
@@ -292,7 +292,7 @@ fn others_own([user, group]: [u32; 2]) -> Result<Rules, seccompiler::BackendErro
 
 /// Calls that give a file to the program's own user and group. They return success and do nothing: archivers and `cp
 /// -a` make them for files that they have just created, which the program owns already.
-fn is_own([user, group]: [u32; 2]) -> Result<Rules, seccompiler::BackendError> {
+fn own_owner_rules([user, group]: [u32; 2]) -> Result<Rules, seccompiler::BackendError> {
     let rules = OWNERS.iter().map(|&(number, place)| {
         let mut rules = Vec::new();
         for user in [user, UNCHANGED] {
@@ -309,7 +309,7 @@ fn is_own([user, group]: [u32; 2]) -> Result<Rules, seccompiler::BackendError> {
 }
 
 /// Refuses `socketpair` of a type that is not in the list, or of another family.
-fn pairs() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+fn socket_pair_rules() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     let local = libc::AF_UNIX.cast_unsigned().into();
     let mut rules = vec![argument(0, SeccompCmpOp::Ne, local)?];
     let others = (0..=KIND).filter(|kind| {
@@ -324,7 +324,7 @@ fn pairs() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
 }
 
 /// Refuses `socket` for each family that is not granted.
-fn sockets(network: bool, local_sockets: bool) -> Result<Rules, seccompiler::BackendError> {
+fn socket_rules(network: bool, local_sockets: bool) -> Result<Rules, seccompiler::BackendError> {
     let mut granted = Vec::new();
     if network {
         granted.extend([libc::AF_INET, libc::AF_INET6]);
@@ -385,7 +385,7 @@ fn condition(
 /// x86-64 kernels may support a second set of numbers (x32) under the same architecture value. Each call with the x32
 /// bit in its number kills the process; otherwise all other rules could be bypassed.
 #[cfg(target_arch = "x86_64")]
-fn no_second_numbering() -> BpfProgram {
+fn kill_x32() -> BpfProgram {
     const X32_BIT: u32 = 0x4000_0000;
     let line = |code: u32, jt, k| sock_filter {
         code: u16::try_from(code).unwrap_or_default(),

@@ -8,10 +8,10 @@ fn compose(
     environment: &Environment,
     overlay: &[(&str, &str)],
     tty: bool,
-) -> Result<(Variables, Vec<Dropped>), ProcessError> {
+) -> Result<(Variables, Vec<DroppedVariable>), ProcessError> {
     environment.compose(
         &pairs(overlay),
-        &Surroundings {
+        &EnvironmentContext {
             path: &["/usr/bin", "/bin"].map(PathBuf::from),
             temporary: Path::new(TEMPORARY),
             tty,
@@ -86,7 +86,7 @@ fn only_listed_names_pass() {
 }
 
 #[test]
-fn a_listed_name_does_not_carry_a_secret() {
+fn secret_values_are_dropped() {
     let long = "a".repeat(40);
     for value in [
         "-----BEGIN OPENSSH PRIVATE KEY-----\nabc",
@@ -113,7 +113,7 @@ fn a_listed_name_does_not_carry_a_secret() {
 }
 
 #[test]
-fn a_09_a_listed_name_has_a_value_of_its_usual_form() {
+fn a_09_malformed_values_are_dropped() {
     let long = "a".repeat(65);
     for (name, value) in [
         ("SHELL", "bash"),
@@ -139,7 +139,7 @@ fn a_09_a_listed_name_has_a_value_of_its_usual_form() {
 }
 
 #[test]
-fn the_operator_adds_names_secrets_or_not() {
+fn operator_names_pass_even_with_secrets() {
     check("GITHUB_TOKEN", "ghp_abc", &["GITHUB_TOKEN"], "passes");
     check("GITHUB_TOKEN", "ghp_abc", &["GITHUB_*"], "not listed");
     check("CARGO_HOME", "/c", &["CARGO_HOME"], "passes");
@@ -147,7 +147,7 @@ fn the_operator_adds_names_secrets_or_not() {
 }
 
 #[test]
-fn a_program_is_told_that_nobody_watches() {
+fn defaults_are_non_interactive() {
     let text = |tty| {
         let (variables, _) =
             compose(&host(&[("PATH", "/evil"), ("TERM", "x")], &[]), &[], tty).unwrap();
@@ -187,7 +187,7 @@ fn a_program_is_told_that_nobody_watches() {
 }
 
 #[test]
-fn an_overlay_wins_but_loads_no_code() {
+fn an_overlay_overrides_but_cannot_load_code() {
     let (variables, _) = compose(
         &Environment::default(),
         &[("PAGER", "less"), ("API_KEY", "test")],
@@ -208,7 +208,7 @@ fn an_overlay_wins_but_loads_no_code() {
 
 // ENV-04
 #[test]
-fn an_overlay_is_well_formed_and_bounded() {
+fn an_overlay_is_validated_and_bounded() {
     let big = "x".repeat(MAX_VALUE + 1);
     for (name, value) in [
         ("", "x"),

@@ -8,9 +8,9 @@ use std::process::Command;
 use rustix::process::{Signal, fchdir, ioctl_tiocsctty, set_parent_process_death_signal, setsid};
 
 use crate::confine;
-use crate::wire::{self, Descriptors, Failure, Orders, Stage};
+use crate::wire::{self, Descriptors, LaunchFailure, LaunchRequest, LaunchStage};
 
-pub fn enter() -> io::Result<()> {
+pub fn run_launcher() -> io::Result<()> {
     let warden = wire::socket_from_stdin()?;
     // The warden kills all remaining processes when the host is gone. If the warden itself is killed, this signal ends
     // at least the program. The warden's first thread starts this process and lives as long as the warden.
@@ -23,7 +23,7 @@ pub fn enter() -> io::Result<()> {
 }
 
 /// Executes the program. Returns only on failure.
-fn become_program(orders: &Orders, descriptors: Descriptors) -> Failure {
+fn become_program(orders: &LaunchRequest, descriptors: Descriptors) -> LaunchFailure {
     let prepared = prepare(orders, descriptors);
     let Err(failure) = prepared else {
         let error = Command::new(&orders.program)
@@ -32,14 +32,14 @@ fn become_program(orders: &Orders, descriptors: Descriptors) -> Failure {
             .env_clear()
             .envs(orders.variables.iter().map(|(name, value)| (name, value)))
             .exec();
-        return Stage::Start.failure("the kernel refused to execute it")(error);
+        return LaunchStage::Start.failure("the kernel refused to execute it")(error);
     };
     failure
 }
 
-fn prepare(orders: &Orders, descriptors: Descriptors) -> Result<(), Failure> {
+fn prepare(orders: &LaunchRequest, descriptors: Descriptors) -> Result<(), LaunchFailure> {
     let Descriptors { stdin, cwd, held } = descriptors;
-    let launch = |what: &'static str| Stage::Launch.failure::<rustix::io::Errno>(what);
+    let launch = |what: &'static str| LaunchStage::Launch.failure::<rustix::io::Errno>(what);
     rustix::stdio::dup2_stdin(&stdin).map_err(launch("cannot set standard input"))?;
     drop(stdin);
     // A new session has no terminal: its processes can neither read nor type into the user's terminal.
@@ -47,12 +47,13 @@ fn prepare(orders: &Orders, descriptors: Descriptors) -> Result<(), Failure> {
     if orders.tty {
         ioctl_tiocsctty(io::stdin().as_fd()).map_err(launch("cannot take the terminal"))?;
     }
-    fchdir(&cwd).map_err(Stage::Directory.failure("cannot enter it"))?;
+    fchdir(&cwd).map_err(LaunchStage::Directory.failure("cannot enter it"))?;
     drop(cwd);
-    confine::limit(&orders.limits).map_err(Stage::Launch.failure("cannot set limits"))?;
+    confine::set_limits(&orders.limits)
+        .map_err(LaunchStage::Launch.failure("cannot set limits"))?;
     if let Some(walls) = &orders.fence {
-        confine::confine(walls, &held).map_err(|reason| Failure {
-            stage: Stage::Confine,
+        confine::confine(walls, &held).map_err(|reason| LaunchFailure {
+            stage: LaunchStage::Confine,
             reason,
         })?;
     }

@@ -1,7 +1,7 @@
 //! The helper processes: what the executable does when the host starts it as a warden or as a launcher.
 
+mod descendants;
 mod enter;
-mod family;
 mod warden;
 
 use std::ffi::OsString;
@@ -19,8 +19,8 @@ pub fn launch(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         _ => None,
     };
     let outcome = match role {
-        Some(WATCH) => warden::watch(),
-        Some(ENTER) => enter::enter(),
+        Some(WATCH) => warden::run_warden(),
+        Some(ENTER) => enter::run_launcher(),
         _ => Err(std::io::Error::other(
             "this role can only be started by the host",
         )),

@@ -15,10 +15,12 @@ use rustix::process::{
     waitpid,
 };
 
-use super::{ENTER, family};
-use crate::wire::{self, Demand, Descriptors, Failure, Orders, Report, Stage};
+use super::{ENTER, descendants};
+use crate::wire::{
+    self, Descriptors, LaunchFailure, LaunchRequest, LaunchStage, WardenCommand, WardenReport,
+};
 
-pub fn watch() -> io::Result<()> {
+pub fn run_warden() -> io::Result<()> {
     let host = wire::socket_from_stdin()?;
     // With SIGCHLD ignored, there would be no children to wait for.
     crate::reset_inherited_signals()?;
@@ -26,7 +28,7 @@ pub fn watch() -> io::Result<()> {
     // session.
     set_child_subreaper(Some(getpid()))?;
     let descriptors = wire::receive_descriptors(&host)?;
-    let orders: Orders = wire::read_frame(&host)?
+    let orders: LaunchRequest = wire::read_frame(&host)?
         .ok_or_else(|| io::Error::other("no launch request was received"))?;
     let null = std::fs::File::options().write(true).open("/dev/null")?;
     let launched = launch(&orders, &descriptors);
@@ -34,7 +36,7 @@ pub fn watch() -> io::Result<()> {
     drop(descriptors);
     let leader = match launched {
         Ok(leader) => leader,
-        Err(failure) => return wire::write_frame(&host, &Report::Failed(failure)),
+        Err(failure) => return wire::write_frame(&host, &WardenReport::Failed(failure)),
     };
     // From here on this process must not exit before its last child. If the host cannot receive reports it is gone, and
     // the thread that serves the host notices that.
@@ -42,7 +44,7 @@ pub fn watch() -> io::Result<()> {
     // Until now this process held the program's outputs open; they would never end either.
     let _ = rustix::stdio::dup2_stdout(&null);
     let _ = rustix::stdio::dup2_stderr(&null);
-    let _ = wire::write_frame(&host, &Report::Started { pid: leader });
+    let _ = wire::write_frame(&host, &WardenReport::Started { pid: leader });
     let (reaping, reporting) = <(Mutex<()>, Mutex<()>)>::default();
     Warden {
         host,
@@ -50,15 +52,15 @@ pub fn watch() -> io::Result<()> {
         reaping,
         reporting,
     }
-    .mind(orders.limits.processes)
+    .run(orders.limits.processes)
 }
 
 /// Starts the launcher and returns its process ID once it has executed the program.
-fn launch(orders: &Orders, descriptors: &Descriptors) -> Result<i32, Failure> {
+fn launch(orders: &LaunchRequest, descriptors: &Descriptors) -> Result<i32, LaunchFailure> {
     let (ours, theirs) =
-        UnixStream::pair().map_err(Stage::Launch.failure("cannot make a socket"))?;
+        UnixStream::pair().map_err(LaunchStage::Launch.failure("cannot make a socket"))?;
     let pid = start_launcher(&orders.launcher, &theirs)
-        .map_err(Stage::Launch.failure("cannot start the launcher"))?;
+        .map_err(LaunchStage::Launch.failure("cannot start the launcher"))?;
     drop(theirs);
     let told = wire::send_descriptors(&ours, &descriptors.borrowed())
         .and_then(|()| wire::write_frame(&ours, orders));
@@ -66,7 +68,7 @@ fn launch(orders: &Orders, descriptors: &Descriptors) -> Result<i32, Failure> {
     let failure = match told.and_then(|()| wire::read_frame(&ours)) {
         Ok(None) => return Ok(pid),
         Ok(Some(failure)) => failure,
-        Err(error) => Stage::Launch.failure("lost the launcher")(error),
+        Err(error) => LaunchStage::Launch.failure("lost the launcher")(error),
     };
     // A launcher that still waits for its request exits when the socket is closed.
     drop(ours);
@@ -106,13 +108,13 @@ struct Warden {
 }
 
 impl Warden {
-    fn mind(self, most: usize) -> ! {
+    fn run(self, most: usize) -> ! {
         let warden = &self;
         std::thread::scope(|scope| {
-            scope.spawn(|| warden.obey());
-            scope.spawn(|| warden.count(most));
+            scope.spawn(|| warden.serve_host());
+            scope.spawn(|| warden.watch_process_count(most));
             warden.reap();
-            warden.report(&Report::Gone);
+            warden.report(&WardenReport::Gone);
             // The other thread may be waiting for input from the host.
             std::process::exit(0)
         })
@@ -123,7 +125,7 @@ impl Warden {
     }
 
     /// Sends a report. An error means that the host is gone, which the thread that serves the host notices too.
-    fn report(&self, report: &Report) {
+    fn report(&self, report: &WardenReport) {
         let _one = self
             .reporting
             .lock()
@@ -132,36 +134,36 @@ impl Warden {
     }
 
     /// Serves commands of the host. Returns only when the process is about to exit.
-    fn obey(&self) {
+    fn serve_host(&self) {
         loop {
             match wire::read_frame(&self.host) {
-                Ok(Some(Demand::Signal(number))) => {
+                Ok(Some(WardenCommand::Signal(number))) => {
                     let _lock = self.lock();
                     if let Some(signal) = Signal::from_named_raw(number) {
-                        family::signal(signal);
+                        descendants::signal_all(signal);
                         if signal == Signal::TERM {
                             // A stopped process would not receive the signal.
-                            family::signal(Signal::CONT);
+                            descendants::signal_all(Signal::CONT);
                         }
                     }
                 }
                 // The end of the stream means that the host is gone.
-                Ok(Some(Demand::Kill) | None) | Err(_) => self.kill(),
+                Ok(Some(WardenCommand::Kill) | None) | Err(_) => self.kill(),
             }
         }
     }
 
     /// Checks the number of processes. Never returns.
-    fn count(&self, most: usize) {
+    fn watch_process_count(&self, most: usize) {
         const PAUSE: Duration = Duration::from_millis(500);
-        let mut fewest = family::tasks();
+        let mut fewest = descendants::count_tasks();
         loop {
             std::thread::sleep(PAUSE);
             // Reading the total number of tasks is cheap. Descendants are counted only if that number has grown.
-            let tasks = family::tasks();
+            let tasks = descendants::count_tasks();
             fewest = fewest.min(tasks);
-            if tasks - fewest > most && family::members().len() > most {
-                self.report(&Report::Crowded);
+            if tasks - fewest > most && descendants::find_descendants().len() > most {
+                self.report(&WardenReport::Crowded);
                 self.kill();
             }
         }
@@ -173,7 +175,7 @@ impl Warden {
         loop {
             {
                 let _lock = self.lock();
-                family::kill();
+                descendants::kill_all();
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(500));
@@ -203,11 +205,11 @@ impl Warden {
             };
             if let Some(status) = ended {
                 let living = if others_live {
-                    family::members()
+                    descendants::find_descendants()
                 } else {
                     Vec::new()
                 };
-                let report = Report::Ended {
+                let report = WardenReport::Ended {
                     code: status.code(),
                     signal: status.signal(),
                     left: living.iter().map(|one| one.pid).collect(),

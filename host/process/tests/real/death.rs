@@ -10,7 +10,7 @@ use crate::fixture::{Host, is_alive, owner, pids, settings, sh, until, until_gon
 
 const VARIABLE: &str = "TOOLHOST_TEST_STAND_IN";
 /// The program itself, a child that left its session, and one that ignores all signals it can.
-const FAMILY: &str = "trap '' TERM HUP INT; setsid sleep 1000 & echo $! > a; (sleep 1000; sleep 1000) & echo $! > b; \
+const PROCESS_TREE: &str = "trap '' TERM HUP INT; setsid sleep 1000 & echo $! > a; (sleep 1000; sleep 1000) & echo $! > b; \
                       echo $$ > c; wait; sleep 1000";
 
 /// This test binary again, as a host that starts a program and waits to be killed.
@@ -23,7 +23,10 @@ fn stand_in() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let processes = Processes::new(settings(&dir.join("outputs"))).unwrap();
-        processes.start(sh(&dir.join("ws"), FAMILY)).await.unwrap();
+        processes
+            .start(sh(&dir.join("ws"), PROCESS_TREE))
+            .await
+            .unwrap();
         std::future::pending::<()>().await;
     });
 }
@@ -40,7 +43,7 @@ async fn a_killed_host_leaves_no_process() {
         .kill_on_drop(true)
         .spawn()
         .unwrap();
-    let family = told(&ws).await;
+    let family = read_pids(&ws).await;
     assert!(family.iter().all(|&pid| is_alive(pid)));
     // SIGKILL.
     host.kill().await.unwrap();
@@ -56,7 +59,7 @@ async fn a_killed_host_leaves_no_process() {
 }
 
 /// The process IDs that the programs wrote.
-async fn told(ws: &Path) -> Vec<i32> {
+async fn read_pids(ws: &Path) -> Vec<i32> {
     let read = |name: &str| std::fs::read_to_string(ws.join(name)).unwrap_or_default();
     until("the programs have written their process IDs", || {
         ["a", "b", "c"]
@@ -86,19 +89,19 @@ fn kill_warden(pid: i32) {
 }
 
 #[tokio::test]
-async fn a_killed_warden_takes_what_the_program_has_started_with_it() {
+async fn a_killed_warden_ends_the_children_of_the_program() {
     let host = Host::new();
     // Like `FAMILY`, but without the process that leaves the group.
-    let family = FAMILY.replace("setsid ", "");
+    let family = PROCESS_TREE.replace("setsid ", "");
     let job = host.processes.start(host.sh(&family)).await.unwrap();
-    let family = told(&host.ws()).await;
+    let family = read_pids(&host.ws()).await;
     assert!(family.iter().all(|&pid| is_alive(pid)));
     kill_warden(job.pid);
     until_gone(&family).await;
 }
 
 #[tokio::test]
-async fn a_killed_warden_takes_the_program_with_it() {
+async fn a_killed_warden_ends_the_program() {
     let host = Host::new();
     let job = host.processes.start(host.sh("sleep 1000")).await.unwrap();
     kill_warden(job.pid);
@@ -107,6 +110,6 @@ async fn a_killed_warden_takes_the_program_with_it() {
         .wait(&owner("session"), job.id, crate::fixture::LONG)
         .await
         .unwrap();
-    assert_eq!(job.state.exit(), Some(toolhost_process::Exit::Lost));
+    assert_eq!(job.state.exit(), Some(toolhost_process::ExitReason::Lost));
     until_gone(&[job.pid]).await;
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use toolhost_process::{
-    Command, Exit, Finished, JobOwner, Launcher, OpenPath, OwnerKey, ProcessError, Processes,
-    Programs, SessionOwner, Settings, Stream,
+    AllowedPrograms, Command, ExitReason, JobOwner, Launcher, OpenPath, OwnerKey, ProcessError,
+    ProcessSettings, Processes, RunResult, SessionOwner, Stream,
 };
 
 /// Far longer than any step takes; reaching it is a failure.
@@ -23,7 +23,7 @@ impl Host {
         Host::with(|_| {})
     }
 
-    pub fn with(change: impl FnOnce(&mut Settings)) -> Host {
+    pub fn with(change: impl FnOnce(&mut ProcessSettings)) -> Host {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("ws")).unwrap();
         std::fs::write(dir.path().join("secret"), SECRET).unwrap();
@@ -45,11 +45,11 @@ impl Host {
         sh(&self.ws(), script)
     }
 
-    pub async fn run(&self, command: Command) -> Finished {
+    pub async fn run(&self, command: Command) -> RunResult {
         self.try_run(command).await.unwrap()
     }
 
-    pub async fn try_run(&self, command: Command) -> Result<Finished, ProcessError> {
+    pub async fn try_run(&self, command: Command) -> Result<RunResult, ProcessError> {
         self.processes
             .run(command, &mut |_, _| {}, std::future::pending())
             .await
@@ -61,14 +61,14 @@ impl Host {
     }
 }
 
-pub fn settings(outputs: &Path) -> Settings {
+pub fn settings(outputs: &Path) -> ProcessSettings {
     let launcher = Launcher {
         program: PathBuf::from(env!("CARGO_BIN_EXE_toolhost-launcher")),
         args: Vec::new(),
     };
-    Settings {
-        programs: Programs::Any,
-        ..Settings::new(launcher, outputs.to_owned())
+    ProcessSettings {
+        programs: AllowedPrograms::Any,
+        ..ProcessSettings::new(launcher, outputs.to_owned())
     }
 }
 
@@ -76,7 +76,7 @@ pub fn settings(outputs: &Path) -> Settings {
 pub fn sh(ws: &Path, script: &str) -> Command {
     let ws = open(ws);
     let mut command = Command::new("sh", &["-c", script], ws.clone());
-    command.fence.write = vec![ws];
+    command.sandbox.write = vec![ws];
     command.timeout = Some(LONG);
     command.owner = owner("session");
     command
@@ -97,13 +97,13 @@ pub fn owner(session: &str) -> JobOwner {
     }
 }
 
-pub fn text(finished: &Finished) -> String {
+pub fn text(finished: &RunResult) -> String {
     finished.combined.lossy().trim_end().to_owned()
 }
 
-pub fn assert_exit(finished: &Finished, exit: Exit) {
+pub fn assert_exit(finished: &RunResult, exit: ExitReason) {
     assert_eq!(finished.exit, exit, "{}", text(finished));
-    assert!(finished.confirmed);
+    assert!(finished.is_confirmed);
 }
 
 /// The process IDs in a text, one per line.
@@ -157,7 +157,7 @@ impl Marker {
         )
     }
 
-    pub fn hear(&mut self, _: Stream, bytes: &[u8]) {
+    pub fn push(&mut self, _: Stream, bytes: &[u8]) {
         self.seen.extend_from_slice(bytes);
         let text = String::from_utf8_lossy(&self.seen);
         if (self.holds)(&text)

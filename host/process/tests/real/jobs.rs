@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use expect_test::expect;
-use toolhost_process::{Exit, Input, JobQuota, OwnerKey, ProcessError, Signal, State};
+use toolhost_process::{ExitReason, Input, JobQuota, JobState, OwnerKey, ProcessError, Signal};
 
 use crate::fixture::{Host, LONG, is_alive, owner, pids, settings, sh, until_gone};
 
@@ -38,7 +38,10 @@ async fn a_job_is_read_while_it_runs_and_after() {
     command.input = Input::Open;
     "an echo".clone_into(&mut command.label);
     let job = host.processes.start(command).await.unwrap();
-    assert_eq!((job.state, job.label.as_str()), (State::Running, "an echo"));
+    assert_eq!(
+        (job.state, job.label.as_str()),
+        (JobState::Running, "an echo")
+    );
     let id = job.id;
     assert_eq!(read_until(&host, id, "ready\n").await, "ready\n");
     host.processes
@@ -56,8 +59,8 @@ async fn a_job_is_read_while_it_runs_and_after() {
         .wait(&owner("session"), id, LONG)
         .await
         .unwrap();
-    let ended = State::Ended {
-        exit: Exit::Code(5),
+    let ended = JobState::Ended {
+        exit: ExitReason::Code(5),
         confirmed: true,
     };
     assert_eq!((job.state, job.bytes), (ended, 16));
@@ -81,7 +84,7 @@ async fn a_job_is_read_while_it_runs_and_after() {
 }
 
 #[tokio::test]
-async fn a_closed_input_takes_nothing_and_a_full_one_says_so() {
+async fn writes_to_closed_or_full_input_fail() {
     let host = Host::new();
     let job = host.processes.start(host.sh("sleep 1000")).await.unwrap();
     let error = host
@@ -106,7 +109,7 @@ async fn a_closed_input_takes_nothing_and_a_full_one_says_so() {
 
 // C-09
 #[tokio::test]
-async fn a_kill_ends_all_of_a_job() {
+async fn a_kill_ends_all_processes_of_a_job() {
     let host = Host::with(|settings| settings.kill_grace = Duration::from_millis(200));
     for (trap, signal, number) in [
         ("-", Signal::Term, 15),
@@ -124,10 +127,10 @@ async fn a_kill_ends_all_of_a_job() {
             .kill(&owner("session"), job.id, signal)
             .await
             .unwrap();
-        let exit = Exit::Signal(number);
+        let exit = ExitReason::Signal(number);
         assert_eq!(
             job.state,
-            State::Ended {
+            JobState::Ended {
                 exit,
                 confirmed: true
             },
@@ -138,7 +141,7 @@ async fn a_kill_ends_all_of_a_job() {
 }
 
 #[tokio::test]
-async fn other_signals_only_arrive() {
+async fn other_signals_are_only_delivered() {
     let host = Host::new();
     let script =
         "trap 'echo usr' USR1; trap 'echo int' INT; echo ready; while :; do sleep 0.05; done";
@@ -150,12 +153,12 @@ async fn other_signals_only_arrive() {
         .await
         .unwrap()
         .state;
-    assert_eq!(state, State::Running);
+    assert_eq!(state, JobState::Running);
     read_until(&host, job.id, "usr").await;
 }
 
 #[tokio::test]
-async fn a_job_stays_listed_until_its_last_process_is_gone() {
+async fn a_job_is_listed_until_its_last_process_ends() {
     let host = Host::new();
     let job = host
         .processes
@@ -163,8 +166,8 @@ async fn a_job_stays_listed_until_its_last_process_is_gone() {
         .await
         .unwrap();
     let child = pids(&read_until(&host, job.id, "\n").await);
-    let left = State::Left {
-        exit: Exit::Code(3),
+    let left = JobState::ProgramExited {
+        exit: ExitReason::Code(3),
     };
     crate::fixture::until("the leader has ended", || {
         host.processes.jobs(&owner("session"))[0].state == left
@@ -176,10 +179,10 @@ async fn a_job_stays_listed_until_its_last_process_is_gone() {
         .kill(&owner("session"), job.id, Signal::Term)
         .await
         .unwrap();
-    let exit = Exit::Code(3);
+    let exit = ExitReason::Code(3);
     assert_eq!(
         job.state,
-        State::Ended {
+        JobState::Ended {
             exit,
             confirmed: true
         }
@@ -220,7 +223,7 @@ async fn a_session_sees_only_its_own_jobs() {
 }
 
 #[tokio::test]
-async fn a_session_has_a_most_of_running_jobs() {
+async fn running_jobs_of_a_session_are_limited() {
     let host = Host::with(|settings| settings.max_jobs = 2);
     let first = host.processes.start(host.sh("sleep 1000")).await.unwrap();
     host.processes.start(host.sh("sleep 1000")).await.unwrap();
@@ -248,7 +251,7 @@ async fn a_session_has_a_most_of_running_jobs() {
 
 /// The limit of a user applies to all sessions together, and does not affect other users.
 #[tokio::test]
-async fn a_03_a_user_has_a_most_of_running_jobs_over_all_sessions() {
+async fn a_03_running_jobs_of_a_user_are_limited_across_sessions() {
     let host = Host::with(|settings| {
         settings.max_jobs = 2;
         settings.programs_at_once = JobQuota { user: 3, all: 4 };
@@ -282,7 +285,7 @@ async fn a_03_a_user_has_a_most_of_running_jobs_over_all_sessions() {
 
 /// The outputs of a session are in no directory of another session, whether of another user or of the same.
 #[tokio::test]
-async fn a_02_each_session_has_an_output_folder_of_its_own() {
+async fn a_02_each_session_has_a_separate_output_directory() {
     let host = Host::new();
     let mut folders = Vec::new();
     for (user, session) in [("ann", "1"), ("ann", "2"), ("bob", "1")] {
@@ -291,7 +294,7 @@ async fn a_02_each_session_has_an_output_folder_of_its_own() {
         command.owner.session.user = OwnerKey::new([user]);
         let session = command.owner.session.clone();
         let file = host.run(command).await.output_file.unwrap();
-        let folder = host.processes.output_folder(&session).unwrap();
+        let folder = host.processes.output_directory(&session).unwrap();
         assert_eq!(
             file,
             folder.join("1.log"),
@@ -314,7 +317,7 @@ async fn a_02_each_session_has_an_output_folder_of_its_own() {
 
 /// Kept outputs are bounded per user and in total: the oldest outputs of the user with the most output are deleted.
 #[tokio::test]
-async fn a_03_kept_output_is_bounded_for_each_user() {
+async fn a_03_kept_output_is_bounded_per_user() {
     let host = Host::with(|settings| {
         settings.keep_output = 1_000;
         settings.kept_output = JobQuota {
@@ -369,7 +372,7 @@ async fn the_end_of_a_session_ends_its_jobs_and_removes_its_files() {
 }
 
 #[tokio::test]
-async fn when_the_last_handle_is_gone_so_is_everything() {
+async fn dropping_the_last_handle_kills_everything() {
     let host = Host::new();
     let job = host
         .processes
@@ -416,11 +419,11 @@ async fn a_run_can_go_to_another_thread() {
             .await
     };
     let finished = tokio::spawn(run).await.unwrap().unwrap();
-    assert_eq!(finished.exit, Exit::Code(2));
+    assert_eq!(finished.exit, ExitReason::Code(2));
 }
 
 #[tokio::test]
-async fn a_job_has_a_time_when_it_is_given_one() {
+async fn a_job_can_have_a_timeout() {
     let host = Host::new();
     let mut command = host.sh("sleep 1000");
     command.timeout = Some(Duration::from_millis(300));
@@ -430,5 +433,5 @@ async fn a_job_has_a_time_when_it_is_given_one() {
         .wait(&owner("session"), job.id, LONG)
         .await
         .unwrap();
-    assert_eq!(job.state.exit(), Some(Exit::TimedOut));
+    assert_eq!(job.state.exit(), Some(ExitReason::TimedOut));
 }

@@ -9,7 +9,7 @@ use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
     connect, netlink, recv, sendto, socket, socketpair,
 };
-use toolhost_process::{Command, Fence};
+use toolhost_process::{Command, SandboxPermissions};
 
 use crate::fixture::{Host, LONG, open, text};
 
@@ -64,15 +64,15 @@ fn connected(path: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-async fn check(host: &Host, fence: &Fence, probe: &str, expected: &str) {
+async fn check(host: &Host, fence: &SandboxPermissions, probe: &str, expected: &str) {
     let program = std::env::current_exe().unwrap();
     let mut command = Command::new(
         program.to_str().unwrap(),
         &["--exact", "network::probe", "--nocapture"],
         open(&host.ws()),
     );
-    command.fence = fence.clone();
-    command.fence.write.push(open(&host.ws()));
+    command.sandbox = fence.clone();
+    command.sandbox.write.push(open(&host.ws()));
     command.env.push((VARIABLE.to_owned(), probe.to_owned()));
     command.timeout = Some(LONG);
     let text = text(&host.run(command).await);
@@ -88,7 +88,7 @@ async fn there_is_no_network_unless_it_is_granted() {
     let host = Host::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let connect = format!("connect {}", listener.local_addr().unwrap());
-    let off = Fence::default();
+    let off = SandboxPermissions::default();
     for probe in [
         &connect, "listen", "udp", "local", "route", "audit", "packet", "vsock",
     ] {
@@ -96,9 +96,9 @@ async fn there_is_no_network_unless_it_is_granted() {
     }
     check(&host, &off, "pair", "done").await;
 
-    let on = Fence {
+    let on = SandboxPermissions {
         network: true,
-        ..Fence::default()
+        ..SandboxPermissions::default()
     };
     for probe in [&connect, "listen", "udp", "pair", "route"] {
         check(&host, &on, probe, "done").await;
@@ -109,15 +109,15 @@ async fn there_is_no_network_unless_it_is_granted() {
 }
 
 #[tokio::test]
-async fn local_sockets_are_a_grant_of_their_own() {
+async fn local_sockets_need_a_separate_grant() {
     let host = Host::new();
-    let local = Fence {
+    let local = SandboxPermissions {
         local_sockets: true,
-        ..Fence::default()
+        ..SandboxPermissions::default()
     };
     check(&host, &local, "local", "done").await;
     check(&host, &local, "listen", "PermissionDenied").await;
-    let both = Fence {
+    let both = SandboxPermissions {
         network: true,
         ..local
     };
@@ -132,9 +132,9 @@ async fn a_08_a_socket_pair_reaches_no_socket_outside() {
     let listener = UnixDatagram::bind(&path).unwrap();
     listener.set_nonblocking(true).unwrap();
     for network in [false, true] {
-        let fence = Fence {
+        let fence = SandboxPermissions {
             network,
-            ..Fence::default()
+            ..SandboxPermissions::default()
         };
         let probe = format!("datagrams {}", path.display());
         check(&host, &fence, &probe, "PermissionDenied").await;

@@ -1,12 +1,12 @@
 //! Output of programs: order, limits, and live delivery.
 
-use toolhost_process::{Exit, Input, Settings, Stream};
+use toolhost_process::{ExitReason, Input, ProcessSettings, Stream};
 
 use crate::fixture::{Host, LONG, assert_exit, owner, text};
 
 //
 #[tokio::test]
-async fn both_streams_are_told_apart_and_together() {
+async fn streams_are_captured_separately_and_combined() {
     let host = Host::new();
     // Each line waits until the previous one was received, because two lines written at once can arrive in any order.
     let script = "heard() { until [ -e $1 ]; do sleep 0.02; done; }; echo a; heard 1; echo b >&2; heard 2; echo c";
@@ -32,7 +32,7 @@ async fn both_streams_are_told_apart_and_together() {
 
 //
 #[tokio::test]
-async fn output_is_told_while_it_is_written() {
+async fn output_is_delivered_live() {
     let host = Host::new();
     let mut seen = Vec::new();
     // The second line waits for the file that the listener writes when it receives the first.
@@ -80,7 +80,7 @@ async fn c_14_combined_output_keeps_lines_whole() {
 
 // While a program waits for input after a prompt, the output of its other stream is shown nevertheless.
 #[tokio::test]
-async fn c_14_a_line_without_end_is_waited_for_in_bounds() {
+async fn c_14_the_wait_for_a_line_end_is_bounded() {
     let host = Host::new();
     let mut command = host.sh("printf 'name: '; echo warning >&2; read name; echo $name");
     command.input = Input::Open;
@@ -103,22 +103,22 @@ async fn c_14_a_line_without_end_is_waited_for_in_bounds() {
         .wait(&owner("session"), job.id, LONG)
         .await
         .unwrap();
-    assert_eq!(job.state.exit(), Some(Exit::Code(0)));
+    assert_eq!(job.state.exit(), Some(ExitReason::Code(0)));
 }
 
-fn small(settings: &mut Settings) {
+fn small(settings: &mut ProcessSettings) {
     settings.keep_text = 1000;
     settings.keep_output = 5000;
 }
 
 #[tokio::test]
-async fn a_hundred_megabytes_need_no_memory() {
+async fn memory_use_does_not_grow_with_output() {
     let host = Host::with(small);
     let before = peak();
     let finished = host
         .run(host.sh("echo first; head -c 100000000 /dev/zero; echo; echo last"))
         .await;
-    assert_exit(&finished, Exit::Code(0));
+    assert_exit(&finished, ExitReason::Code(0));
     assert_eq!(finished.combined.total, 100_000_012);
     assert_eq!(finished.combined.omitted(), 100_000_012 - 2000);
     assert!(finished.combined.head.starts_with(b"first\n"));
@@ -143,18 +143,18 @@ fn peak() -> u64 {
 
 // EXE-09
 #[tokio::test]
-async fn a_flood_ends_a_program() {
+async fn too_much_output_ends_a_program() {
     let host = Host::with(|settings| {
         small(settings);
         settings.max_output = 1_000_000;
     });
     let finished = host.run(host.sh("yes")).await;
-    assert_exit(&finished, Exit::Flooded);
+    assert_exit(&finished, ExitReason::TooMuchOutput);
     assert!(finished.combined.total >= 1_000_000);
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_text_stay_what_they_are() {
+async fn output_bytes_are_unchanged() {
     let host = Host::new();
     let finished = host.run(host.sh("printf '\\377\\000\\033[31m'")).await;
     assert_eq!(finished.stdout.whole().unwrap(), b"\xff\0\x1b[31m");

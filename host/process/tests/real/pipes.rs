@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use toolhost_process::{Exit, Launcher, Piped, PipedCommand, Pipes, ProcessError};
+use toolhost_process::{ExitReason, Launcher, PipedCommand, PipedProcess, Pipes, ProcessError};
 
 use crate::fixture::{LONG, is_alive, pids, until};
 
@@ -25,12 +25,12 @@ fn sh(script: &str) -> PipedCommand {
     }
 }
 
-async fn start(script: &str) -> (Piped, Pipes) {
-    Piped::start(&launcher(), &sh(script)).await.unwrap()
+async fn start(script: &str) -> (PipedProcess, Pipes) {
+    PipedProcess::start(&launcher(), &sh(script)).await.unwrap()
 }
 
 #[tokio::test]
-async fn a_program_is_spoken_with_and_ends_when_its_input_does() {
+async fn a_program_ends_when_its_input_closes() {
     let (child, pipes) = start("read a; echo \"$a $GIVEN $HOME.\"; cat; exit 3").await;
     let Pipes {
         mut stdin,
@@ -42,11 +42,11 @@ async fn a_program_is_spoken_with_and_ends_when_its_input_does() {
     let mut said = String::new();
     stdout.read_to_string(&mut said).await.unwrap();
     assert_eq!(said, "hello yes .\nmore");
-    assert_eq!(child.end(LONG).await, Exit::Code(3));
+    assert_eq!(child.end(LONG).await, ExitReason::Code(3));
 }
 
 #[tokio::test]
-async fn one_that_does_not_end_is_told_and_then_killed_with_all_it_left() {
+async fn a_hanging_program_is_terminated_with_its_children() {
     let script = "trap '' TERM; sleep 1000 & echo $!; echo $$; while :; do sleep 1; done";
     let (child, mut pipes) = start(script).await;
     let mut said = Vec::new();
@@ -57,12 +57,12 @@ async fn one_that_does_not_end_is_told_and_then_killed_with_all_it_left() {
     assert!(all.iter().all(|&pid| is_alive(pid)));
     drop(pipes);
     let exit = child.end(Duration::from_millis(50)).await;
-    assert_eq!(exit, Exit::Signal(9));
+    assert_eq!(exit, ExitReason::Signal(9));
     assert!(all.iter().all(|&pid| !is_alive(pid)), "{all:?}");
 }
 
 #[tokio::test]
-async fn dropped_it_is_gone() {
+async fn dropping_kills_the_program() {
     let (child, _pipes) = start("sleep 1000").await;
     let pid = child.pid();
     assert!(is_alive(pid));
@@ -71,20 +71,20 @@ async fn dropped_it_is_gone() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_says_why() {
+async fn start_failures_state_the_reason() {
     for (program, words) in [
         ("no-such-program", "was not found in /usr/bin:/bin"),
         ("./sh", "use a plain name or an absolute path"),
     ] {
         let mut command = sh("");
         command.program = program.to_owned();
-        let Err(error) = Piped::start(&launcher(), &command).await else {
+        let Err(error) = PipedProcess::start(&launcher(), &command).await else {
             panic!("{program} was started");
         };
         assert!(error.to_string().contains(words), "{error}");
     }
     let mut command = sh("");
     command.cwd = PathBuf::from("/nonexistent");
-    let refused = Piped::start(&launcher(), &command).await.err();
+    let refused = PipedProcess::start(&launcher(), &command).await.err();
     assert!(matches!(refused, Some(ProcessError::Directory { .. })));
 }

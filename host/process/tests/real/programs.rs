@@ -1,21 +1,21 @@
 //! Allowed programs and their arguments.
 
-use toolhost_process::{Command, Exit, Launcher, ProcessError, Programs};
+use toolhost_process::{AllowedPrograms, Command, ExitReason, Launcher, ProcessError};
 
 use crate::fixture::{Host, assert_exit, open};
 
 #[tokio::test]
 async fn only_listed_programs_start() {
     let host = Host::with(|settings| {
-        settings.programs = Programs::Only(vec!["cat".to_owned(), "no-such".to_owned()]);
+        settings.programs = AllowedPrograms::Only(vec!["cat".to_owned(), "no-such".to_owned()]);
     });
     let ws = open(&host.ws());
     let start = |program: &str| {
         let mut command = Command::new(program, &[], ws.clone());
-        command.fence.read.push(ws.clone());
+        command.sandbox.read.push(ws.clone());
         host.try_run(command)
     };
-    assert_exit(&start("cat").await.unwrap(), Exit::Code(0));
+    assert_exit(&start("cat").await.unwrap(), ExitReason::Code(0));
     for program in ["sh", "/bin/cat", "./cat"] {
         let error = start(program).await.unwrap_err();
         assert!(matches!(error, ProcessError::NotAllowed { .. }), "{error}");
@@ -25,7 +25,7 @@ async fn only_listed_programs_start() {
 }
 
 #[tokio::test]
-async fn arguments_are_never_a_shell_line() {
+async fn arguments_are_not_interpreted_by_a_shell() {
     let host = Host::new();
     for argument in [
         "a; touch marker",
@@ -37,7 +37,7 @@ async fn arguments_are_never_a_shell_line() {
         "*",
     ] {
         let mut command = Command::new("printf", &["%s", argument], open(&host.ws()));
-        command.fence.write.push(open(&host.ws()));
+        command.sandbox.write.push(open(&host.ws()));
         assert_eq!(
             host.run(command).await.stdout.whole().unwrap(),
             argument.as_bytes()
@@ -47,7 +47,7 @@ async fn arguments_are_never_a_shell_line() {
 }
 
 #[tokio::test]
-async fn a_launcher_that_is_none_starts_nothing() {
+async fn a_wrong_launcher_starts_nothing() {
     for program in ["/bin/true", "/bin/false", "/bin/cat", "/nowhere"] {
         let host = Host::with(|settings| {
             settings.launcher = Launcher {
@@ -65,7 +65,7 @@ async fn a_launcher_that_is_none_starts_nothing() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_program_says_so() {
+async fn a_file_that_is_not_a_program_is_an_error() {
     use std::os::unix::fs::PermissionsExt as _;
     let host = Host::new();
     let file = host.ws().join("tool");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command as StdCommand;
 
 use tokio::io::AsyncReadExt as _;
-use toolhost_process::{Command, Exit, Launcher, Piped, PipedCommand};
+use toolhost_process::{Command, ExitReason, Launcher, PipedCommand, PipedProcess};
 
 use crate::fixture::{Host, LONG, open, text};
 
@@ -33,19 +33,19 @@ fn stand_in() {
         let host = Host::new();
         for tty in [false, true] {
             let mut command = Command::new("grep", &MASKS, open(&host.ws()));
-            command.fence.write.push(open(&host.ws()));
+            command.sandbox.write.push(open(&host.ws()));
             command.tty = tty;
             check(&text(&host.run(command).await));
         }
-        check(&of_an_unconfined_program().await);
+        check(&status_of_an_unconfined_program().await);
         let finished = host.run(host.sh("kill -INT $$; echo survived")).await;
-        assert_eq!(finished.exit, Exit::Signal(2), "{}", text(&finished));
+        assert_eq!(finished.exit, ExitReason::Signal(2), "{}", text(&finished));
         let finished = host.run(host.sh("yes | head -n 1; sleep 0 & wait")).await;
         assert_eq!(text(&finished), "y");
     });
 }
 
-async fn of_an_unconfined_program() -> String {
+async fn status_of_an_unconfined_program() -> String {
     let launcher = Launcher {
         program: PathBuf::from(env!("CARGO_BIN_EXE_toolhost-launcher")),
         args: Vec::new(),
@@ -57,10 +57,10 @@ async fn of_an_unconfined_program() -> String {
         variables: Vec::new(),
         path: vec![PathBuf::from("/usr/bin"), PathBuf::from("/bin")],
     };
-    let (child, mut pipes) = Piped::start(&launcher, &command).await.unwrap();
+    let (child, mut pipes) = PipedProcess::start(&launcher, &command).await.unwrap();
     let mut said = String::new();
     pipes.stdout.read_to_string(&mut said).await.unwrap();
-    assert_eq!(child.end(LONG).await, Exit::Code(0));
+    assert_eq!(child.end(LONG).await, ExitReason::Code(0));
     said
 }
 
@@ -76,7 +76,7 @@ fn check(status: &str) {
 }
 
 #[test]
-fn a_20_a_program_inherits_no_ignored_and_no_blocked_signal() {
+fn a_20_a_program_inherits_no_ignored_or_blocked_signals() {
     let ended = StdCommand::new("env")
         .args(["--ignore-signal", "--block-signal"])
         .arg(std::env::current_exe().unwrap())

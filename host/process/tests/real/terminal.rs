@@ -1,6 +1,6 @@
 //! Programs on a terminal.
 
-use toolhost_process::{Command, Exit, Input, Signal};
+use toolhost_process::{Command, ExitReason, Input, Signal};
 
 use crate::fixture::{Host, LONG, assert_exit, owner, text};
 
@@ -16,7 +16,7 @@ async fn a_program_sees_a_terminal() {
     let host = Host::new();
     let script = "test -t 0 && test -t 1 && test -t 2 && echo $TERM && stty size && echo x > /dev/tty && tty";
     let finished = host.run(on_terminal(&host, script, Input::Open)).await;
-    assert_exit(&finished, Exit::Code(0));
+    assert_exit(&finished, ExitReason::Code(0));
     let text = text(&finished);
     assert!(
         text.starts_with("xterm\r\n24 80\r\nx\r\n/dev/pts/"),
@@ -39,7 +39,7 @@ async fn input_ends_on_a_terminal_too() {
 }
 
 #[tokio::test]
-async fn what_is_typed_arrives_and_an_interrupt_interrupts() {
+async fn input_and_interrupts_are_delivered() {
     let host = Host::new();
     let script = "trap 'echo interrupted; exit 9' INT; echo ready; read line; echo \"<$line>\"; while :; do sleep 0.05; done";
     let job = host
@@ -68,11 +68,11 @@ async fn what_is_typed_arrives_and_an_interrupt_interrupts() {
         .wait(&owner("session"), job.id, LONG)
         .await
         .unwrap();
-    assert_eq!(job.state.exit(), Some(Exit::Code(9)));
+    assert_eq!(job.state.exit(), Some(ExitReason::Code(9)));
 }
 
 #[tokio::test]
-async fn a_terminal_of_another_job_is_out_of_reach() {
+async fn the_terminal_of_another_job_is_not_accessible() {
     let host = Host::new();
     let job = host
         .processes
@@ -86,7 +86,7 @@ async fn a_terminal_of_another_job_is_out_of_reach() {
         .unwrap();
     let name = String::from_utf8(chunk.bytes).unwrap();
     let finished = host.run(host.sh(&format!("echo x > {name}"))).await;
-    assert_ne!(finished.exit, Exit::Code(0));
+    assert_ne!(finished.exit, ExitReason::Code(0));
     host.processes
         .kill(&owner("session"), job.id, Signal::Kill)
         .await

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use toolhost_contract::{
-    Annotations, CallError, Concurrency, Descriptor, Display, ErrorClass, Event, Example, Failure,
-    FileDiff, Outcome, Part, TailCall, ToolName, Truncation, numbers, text,
+    Annotations, CallError, CallEvent, Concurrency, Descriptor, Display, ErrorClass, Example,
+    Failure, FileDiff, Outcome, Part, TailCall, ToolName, Truncation, exact_integers, text,
 };
 use wasmtime::component::HasSelf;
 
@@ -42,11 +42,11 @@ const MAX_TEXT: usize = 16 << 10;
 const MAX_SCHEMA: usize = 256 << 10;
 /// Maximum entries of a list in a description, and bytes of one entry.
 const MAX_LIST: usize = 64;
-const MAX_WORD: usize = 256;
+const MAX_ENTRY: usize = 256;
 /// Overhead that is counted for each chunk of live output, in bytes.
-const EVENT: usize = 64;
+const EVENT_OVERHEAD: usize = 64;
 /// Maximum size of one recommendation, in bytes.
-const MAX_ADVICE: usize = 2_000;
+const MAX_RECOMMENDATION: usize = 2_000;
 
 pub fn add_to_linker(linker: &mut wasmtime::component::Linker<State>) -> wasmtime::Result<()> {
     toolhost::plugin::host::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
@@ -66,9 +66,9 @@ impl toolhost::plugin::host::Host for State {
 
     fn output(&mut self, stream: String, bytes: Vec<u8>) {
         // An event costs the host more than its bytes, so its overhead counts too.
-        if !bytes.is_empty() && self.stdout.count(bytes.len() + EVENT) {
-            let stream = text::inline(&stream, 64);
-            self.sink.event(Event::Output { stream, bytes });
+        if !bytes.is_empty() && self.stdout.count(bytes.len() + EVENT_OVERHEAD) {
+            let stream = text::escape_line(&stream, 64);
+            self.sink.event(CallEvent::Output { stream, bytes });
         }
     }
 
@@ -77,7 +77,7 @@ impl toolhost::plugin::host::Host for State {
     }
 
     fn cancelled(&mut self) -> bool {
-        self.remaining().is_zero() || self.sink.cancelled()
+        self.remaining().is_zero() || self.sink.is_cancelled()
     }
 
     fn remaining_ms(&mut self) -> f64 {
@@ -101,7 +101,7 @@ pub fn descriptors(
     }
     let mut tools: Vec<Descriptor> = Vec::with_capacity(described.len());
     for raw in described {
-        let shown = text::inline(&raw.name, 80);
+        let shown = text::escape_line(&raw.name, 80);
         let tool =
             descriptor(raw, version).map_err(|reason| format!("tool `{shown}`: {reason}"))?;
         if tools.iter().any(|other| other.name == tool.name) {
@@ -131,7 +131,7 @@ fn descriptor(raw: types::Descriptor, plugin_version: &str) -> Result<Descriptor
     if raw.description.trim().is_empty() {
         return Err("it has no description".to_owned());
     }
-    check_words(&raw)?;
+    check_lists(&raw)?;
     let annotations = Annotations {
         read_only: raw.annotations.read_only,
         pure: raw.annotations.pure,
@@ -148,7 +148,7 @@ fn descriptor(raw: types::Descriptor, plugin_version: &str) -> Result<Descriptor
         Some(other) => {
             return Err(format!(
                 "`{}` is not a concurrency mode; use parallel, serial or exclusive",
-                text::inline(other, 40)
+                text::escape_line(other, 40)
             ));
         }
         None if annotations.read_only == Some(true) || annotations.pure == Some(true) => {
@@ -200,7 +200,7 @@ fn descriptor(raw: types::Descriptor, plugin_version: &str) -> Result<Descriptor
 }
 
 /// Lists and short fields end up in registries and menus, so their number and length are limited.
-fn check_words(raw: &types::Descriptor) -> Result<(), String> {
+fn check_lists(raw: &types::Descriptor) -> Result<(), String> {
     let lists = [
         ("aliases", &raw.aliases),
         ("tags", &raw.tags),
@@ -209,9 +209,9 @@ fn check_words(raw: &types::Descriptor) -> Result<(), String> {
         ("hooks", &raw.hooks),
     ];
     for (what, list) in lists {
-        if list.len() > MAX_LIST || list.iter().any(|word| word.len() > MAX_WORD) {
+        if list.len() > MAX_LIST || list.iter().any(|word| word.len() > MAX_ENTRY) {
             return Err(format!(
-                "{what} may have at most {MAX_LIST} entries of {MAX_WORD} bytes"
+                "{what} may have at most {MAX_LIST} entries of {MAX_ENTRY} bytes"
             ));
         }
     }
@@ -222,8 +222,8 @@ fn check_words(raw: &types::Descriptor) -> Result<(), String> {
         ("version", &raw.version),
     ];
     for (what, word) in words {
-        if word.as_ref().is_some_and(|word| word.len() > MAX_WORD) {
-            return Err(format!("{what} is longer than {MAX_WORD} bytes"));
+        if word.as_ref().is_some_and(|word| word.len() > MAX_ENTRY) {
+            return Err(format!("{what} is longer than {MAX_ENTRY} bytes"));
         }
     }
     let long = raw
@@ -250,7 +250,7 @@ fn schema(what: &str, json: &str) -> Result<Value, String> {
         }
         Some(Value::String(kind)) if kind == "object" => {}
         Some(other) => {
-            let other = text::inline(&other.to_string(), 80);
+            let other = text::escape_line(&other.to_string(), 80);
             return Err(format!("{what} has type {other}; it must be \"object\""));
         }
     }
@@ -289,8 +289,10 @@ pub fn outcome(raw: types::Outcome, limit: u64) -> Result<Outcome, CallError> {
         .code("invalid_output")
     };
     let json = |what: &'static str, text: Option<String>| {
-        text.map(|text| numbers::parse_exact::<Value>(&text).map_err(|error| bad(what, error)))
-            .transpose()
+        text.map(|text| {
+            exact_integers::parse_exact::<Value>(&text).map_err(|error| bad(what, error))
+        })
+        .transpose()
     };
     let llm = raw
         .llm
@@ -378,7 +380,7 @@ fn part(raw: types::Part) -> Result<Part, String> {
         |media: Option<String>| media.unwrap_or_else(|| "application/octet-stream".to_owned());
     Ok(match (raw.kind.as_str(), raw.data) {
         ("text", _) => Part::Text(raw.text.unwrap_or_default()),
-        ("json", _) => Part::Json(numbers::parse_exact(&raw.text.unwrap_or_default())?),
+        ("json", _) => Part::Json(exact_integers::parse_exact(&raw.text.unwrap_or_default())?),
         ("image", Some(data)) => Part::Image {
             data,
             media_type: media(raw.media_type),
@@ -399,7 +401,7 @@ fn part(raw: types::Part) -> Result<Part, String> {
             media_type: raw.media_type,
         },
         (kind, _) => Part::Other {
-            kind: text::inline(kind, 64),
+            kind: text::escape_line(kind, 64),
             text: raw.text,
         },
     })
@@ -425,7 +427,7 @@ fn code(raw: &str) -> String {
     if RESERVED.contains(&raw) {
         format!("tool:{raw}")
     } else {
-        text::inline(raw, 64)
+        text::escape_line(raw, 64)
     }
 }
 
@@ -459,9 +461,9 @@ pub fn error(raw: types::ToolError) -> CallError {
         .recommendations
         .iter()
         .take(16)
-        .map(|advice| text::head(advice, MAX_ADVICE).to_owned())
+        .map(|advice| text::head(advice, MAX_RECOMMENDATION).to_owned())
         .collect();
     error.retryable = raw.retryable;
-    error.cause = raw.cause.map(|cause| text::block(&cause, 2_000));
+    error.cause = raw.cause.map(|cause| text::escape_lines(&cause, 2_000));
     error
 }

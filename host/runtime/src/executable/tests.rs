@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::json;
-use toolhost_contract::{Effects, Undo as _};
-use toolhost_vfs::{Access, Blobs, OpenHow, PathGrant, StageLimits};
+use toolhost_contract::{CommitRecovery as _, StagedEffects};
+use toolhost_vfs::{Access, BlobStore, OpenHow, PathGrant, StageLimits};
 
 use super::*;
-use crate::staging::{Held, Staging};
+use crate::staging::{StagedFiles, Staging};
 
 /// A call that wrote `new.sh` and `old.sh` in the granted directory `w`, which also holds `kept.sh`; `outside.sh`
 /// is next to `w`.
@@ -49,7 +49,7 @@ impl Written {
         };
         let staging = Staging {
             stages: dir.path().join("stages"),
-            blobs: Arc::new(Blobs::open(&dir.path().join("blobs")).unwrap()),
+            blobs: Arc::new(BlobStore::open(&dir.path().join("blobs")).unwrap()),
         };
         let stage = Stage::new(scope, staging.stages.clone(), limits);
         let root = Arc::clone(stage.scope().roots()[0].dir());
@@ -90,19 +90,19 @@ fn outcome(files: &Value) -> Outcome {
 async fn d_01_the_executable_bit_of_a_written_file_is_shown_committed_and_undone() {
     let written = Written::new();
     let mut outcome = outcome(&json!({"/workspace/new.sh": true, "/workspace/old.sh": true}));
-    let left = apply(&written.stage, take(&mut outcome)).unwrap();
+    let left = set_bits(&written.stage, take_bits(&mut outcome)).unwrap();
     assert_eq!(left, []);
     assert_eq!(outcome.meta, Some(json!({"other": 1})));
 
     let blobs = Arc::clone(&written.staging.blobs);
-    let Effects::Held(held) = Held::of(written.stage.clone(), blobs).unwrap() else {
+    let StagedEffects::Staged(held) = StagedFiles::of(written.stage.clone(), blobs).unwrap() else {
         panic!("the call changed two files");
     };
     let shown: Vec<String> = held
         .changes()
         .changes
         .iter()
-        .map(toolhost_contract::FileChange::described)
+        .map(toolhost_contract::FileChange::describe)
         .collect();
     assert!(
         shown[0].ends_with("new.sh  (file, 5 B, mode 644 → 755)"),
@@ -122,7 +122,7 @@ async fn d_01_the_executable_bit_of_a_written_file_is_shown_committed_and_undone
 }
 
 #[test]
-fn d_01_no_other_file_gets_the_bit_and_the_model_is_told() {
+fn d_01_other_files_are_unchanged_and_reported() {
     let written = Written::new();
     let files = [
         "/workspace/kept.sh",
@@ -139,9 +139,9 @@ fn d_01_no_other_file_gets_the_bit_and_the_model_is_told() {
         .map(|file| ((*file).to_owned(), json!(true)))
         .collect();
     let mut outcome = outcome(&Value::Object(wished));
-    let left = apply(&written.stage, take(&mut outcome)).unwrap();
+    let left = set_bits(&written.stage, take_bits(&mut outcome)).unwrap();
     assert_eq!(left.len(), files.len());
-    tell(&mut outcome, &left);
+    report_unset(&mut outcome, &left);
     let told = outcome.model_text();
     assert!(
         told.contains("did not change the executable bit of /workspace/kept.sh"),
@@ -154,7 +154,7 @@ fn d_01_no_other_file_gets_the_bit_and_the_model_is_told() {
 }
 
 #[test]
-fn what_is_not_a_boolean_is_ignored() {
+fn non_boolean_values_are_ignored() {
     for meta in [
         json!({"executable": {"/workspace/new.sh": 1}}),
         json!({"executable": [true]}),
@@ -164,8 +164,8 @@ fn what_is_not_a_boolean_is_ignored() {
             meta: Some(meta),
             ..Outcome::default()
         };
-        assert_eq!(take(&mut outcome), []);
-        tell(&mut outcome, &[]);
+        assert_eq!(take_bits(&mut outcome), []);
+        report_unset(&mut outcome, &[]);
         assert_eq!(outcome.llm, []);
     }
 }

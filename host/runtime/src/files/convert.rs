@@ -3,25 +3,25 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::{Duration, SystemTime};
 
-use toolhost_vfs::{Kind, NewTime, Refusal, Stat};
+use toolhost_vfs::{EntryKind, NewTime, PathError, Stat};
 use wasmtime_wasi::p2::FsResult;
 use wasmtime_wasi::p2::bindings::clocks::wall_clock::Datetime;
 use wasmtime_wasi::p2::bindings::filesystem::types::{self, ErrorCode};
 
-pub(super) fn show_kind(kind: Kind) -> types::DescriptorType {
+pub(super) fn kind_to_wasi(kind: EntryKind) -> types::DescriptorType {
     match kind {
-        Kind::File => types::DescriptorType::RegularFile,
-        Kind::Directory => types::DescriptorType::Directory,
-        Kind::Symlink => types::DescriptorType::SymbolicLink,
-        Kind::Fifo => types::DescriptorType::Fifo,
-        Kind::Socket => types::DescriptorType::Socket,
-        Kind::CharDevice => types::DescriptorType::CharacterDevice,
-        Kind::BlockDevice => types::DescriptorType::BlockDevice,
-        Kind::Unknown => types::DescriptorType::Unknown,
+        EntryKind::File => types::DescriptorType::RegularFile,
+        EntryKind::Directory => types::DescriptorType::Directory,
+        EntryKind::Symlink => types::DescriptorType::SymbolicLink,
+        EntryKind::Fifo => types::DescriptorType::Fifo,
+        EntryKind::Socket => types::DescriptorType::Socket,
+        EntryKind::CharDevice => types::DescriptorType::CharacterDevice,
+        EntryKind::BlockDevice => types::DescriptorType::BlockDevice,
+        EntryKind::Unknown => types::DescriptorType::Unknown,
     }
 }
 
-pub(super) fn show_stat(stat: &Stat) -> types::DescriptorStat {
+pub(super) fn stat_to_wasi(stat: &Stat) -> types::DescriptorStat {
     let time = |time: Option<SystemTime>| {
         let since = time?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
         Some(Datetime {
@@ -30,7 +30,7 @@ pub(super) fn show_stat(stat: &Stat) -> types::DescriptorStat {
         })
     };
     types::DescriptorStat {
-        type_: show_kind(stat.kind),
+        type_: kind_to_wasi(stat.kind),
         link_count: stat.links,
         size: stat.size,
         data_access_timestamp: time(stat.accessed),
@@ -66,25 +66,25 @@ pub(super) fn new_time(time: types::NewTimestamp) -> FsResult<NewTime> {
     }
 }
 
-pub(super) fn code(refusal: Refusal) -> ErrorCode {
+pub(super) fn error_code(refusal: PathError) -> ErrorCode {
     match refusal {
-        Refusal::NotPermitted => ErrorCode::NotPermitted,
-        Refusal::NotFound => ErrorCode::NoEntry,
-        Refusal::Exists => ErrorCode::Exist,
-        Refusal::IsDirectory => ErrorCode::IsDirectory,
-        Refusal::NotDirectory => ErrorCode::NotDirectory,
-        Refusal::NotEmpty => ErrorCode::NotEmpty,
-        Refusal::Loop => ErrorCode::Loop,
-        Refusal::Invalid => ErrorCode::Invalid,
-        Refusal::NotUtf8 => ErrorCode::IllegalByteSequence,
-        Refusal::TooManyEntries => ErrorCode::Overflow,
-        Refusal::Busy => ErrorCode::Busy,
-        Refusal::NameTooLong => ErrorCode::NameTooLong,
-        Refusal::NoSpace => ErrorCode::InsufficientSpace,
-        Refusal::ReadOnlyFileSystem => ErrorCode::ReadOnly,
-        Refusal::CrossDevice => ErrorCode::CrossDevice,
-        Refusal::TooManyLinks => ErrorCode::TooManyLinks,
-        Refusal::Unsupported => ErrorCode::Unsupported,
-        Refusal::Io(_) => ErrorCode::Io,
+        PathError::NotPermitted => ErrorCode::NotPermitted,
+        PathError::NotFound => ErrorCode::NoEntry,
+        PathError::Exists => ErrorCode::Exist,
+        PathError::IsDirectory => ErrorCode::IsDirectory,
+        PathError::NotDirectory => ErrorCode::NotDirectory,
+        PathError::NotEmpty => ErrorCode::NotEmpty,
+        PathError::Loop => ErrorCode::Loop,
+        PathError::Invalid => ErrorCode::Invalid,
+        PathError::NotUtf8 => ErrorCode::IllegalByteSequence,
+        PathError::TooManyEntries => ErrorCode::Overflow,
+        PathError::Busy => ErrorCode::Busy,
+        PathError::NameTooLong => ErrorCode::NameTooLong,
+        PathError::NoSpace => ErrorCode::InsufficientSpace,
+        PathError::ReadOnlyFileSystem => ErrorCode::ReadOnly,
+        PathError::CrossDevice => ErrorCode::CrossDevice,
+        PathError::TooManyLinks => ErrorCode::TooManyLinks,
+        PathError::Unsupported => ErrorCode::Unsupported,
+        PathError::Io(_) => ErrorCode::Io,
     }
 }

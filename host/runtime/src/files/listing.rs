@@ -4,26 +4,26 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use toolhost_vfs::{Entry, FileId};
+use toolhost_vfs::{DirEntry, FileId};
 use wasmtime::component::Resource;
 use wasmtime_wasi::p2::FsResult;
 use wasmtime_wasi::p2::bindings::filesystem::types::{self, HostDirectoryEntryStream};
 
 use super::FilesView;
-use super::convert::show_kind;
+use super::convert::kind_to_wasi;
 
 /// Number of entries hidden from a call because their names are not UTF-8. A directory that is listed twice counts
 /// once.
 #[derive(Debug, Clone, Default)]
-pub struct Unnamed(Arc<Mutex<HashMap<FileId, usize>>>);
+pub struct NonUtf8Names(Arc<Mutex<HashMap<FileId, usize>>>);
 
 /// Maximum number of directories that are tracked.
-const MOST_DIRS: usize = 10_000;
+const MAX_DIRS: usize = 10_000;
 
-impl Unnamed {
+impl NonUtf8Names {
     pub(super) fn add(&self, dir: FileId, count: usize) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() < MOST_DIRS || known.contains_key(&dir) {
+        if known.len() < MAX_DIRS || known.contains_key(&dir) {
             known.insert(dir, count);
         }
     }
@@ -45,7 +45,7 @@ impl Unnamed {
 
 /// The remaining entries of a directory listing.
 pub(super) struct Listing {
-    pub(super) entries: std::vec::IntoIter<Entry>,
+    pub(super) entries: std::vec::IntoIter<DirEntry>,
     pub(super) size: usize,
 }
 
@@ -59,7 +59,7 @@ impl HostDirectoryEntryStream for FilesView<'_> {
             .table
             .get_mut(&Resource::<Listing>::new_borrow(stream.rep()))?;
         Ok(listing.entries.next().map(|entry| types::DirectoryEntry {
-            type_: show_kind(entry.kind),
+            type_: kind_to_wasi(entry.kind),
             name: entry.name,
         }))
     }

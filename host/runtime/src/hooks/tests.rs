@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use expect_test::{Expect, expect};
-use toolhost_contract::hook::Decision;
+use toolhost_contract::hook::PreHookDecision;
 use toolhost_contract::{CallId, Limits, Principal, ToolName};
 use toolhost_vfs::Scope;
 
@@ -34,7 +34,7 @@ async fn load(component: &[u8], limits: Limits) -> Plugin {
     let env = Vec::new();
     loaded
         .grant(PluginGrants {
-            own: None,
+            session_dirs: None,
             capabilities: crate::Capabilities::default(),
             scope,
             env,
@@ -65,9 +65,11 @@ async fn check(body: &str, extra: &str, expected: Expect) {
     let plugin = load(&component(body, extra), limits).await;
     let timeout = Duration::from_millis(200);
     let shown = |error: CallError| format!("{:?} {}: {}", error.class, error.code, error.message);
-    let before = plugin.before(&call(), timeout).await;
+    let before = plugin.run_pre_hook(&call(), timeout).await;
     let before = before.map_or_else(shown, |before| format!("{before:?}"));
-    let after = plugin.after(&call(), &Outcome::text("x"), timeout).await;
+    let after = plugin
+        .run_post_hook(&call(), &Outcome::text("x"), timeout)
+        .await;
     let after = after.map_or_else(shown, |after| format!("{after:?}"));
     if before == after {
         expected.assert_eq(&before);
@@ -91,7 +93,7 @@ async fn a_hook_that_loops_ends_at_its_deadline() {
 }
 
 #[tokio::test]
-async fn a_hook_that_crashes_is_an_error_and_not_a_yes() {
+async fn a_crashing_hook_is_an_error() {
     let expected = expect![
         "Trapped trap: the tool crashed: wasm trap: wasm `unreachable` instruction executed"
     ];
@@ -107,7 +109,7 @@ async fn a_hook_has_no_more_memory_than_its_plugin() {
 }
 
 #[tokio::test]
-async fn a_word_that_is_no_decision_is_an_error() {
+async fn an_unknown_decision_is_an_error() {
     let expected = expect![[r#"
         before Failed invalid_output: the hook returned an invalid result: `maybe` is not a decision; use continue, ask, deny or result
         after Failed invalid_output: the hook returned an invalid result: `maybe` is not an action; use keep, update or replace"#]];
@@ -119,7 +121,7 @@ async fn a_word_that_is_no_decision_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_pointer_into_nowhere_is_a_trap() {
+async fn an_invalid_pointer_is_a_trap() {
     let expected = expect!["Trapped trap: the tool crashed in a call to the host"];
     check("(i32.const 0x7ffffff8)", "", expected).await;
 }
@@ -143,8 +145,8 @@ async fn an_outcome_beyond_the_limit_is_an_error() {
         (func $grow (drop (memory.grow (i32.const 4)))) (start $grow)"#;
     let extra = format!("{} {outcome}", word("result"));
     let plugin = load(&component("(i32.const 64)", &extra), Limits::default()).await;
-    let before = plugin.before(&call(), Duration::from_secs(5)).await;
-    let Decision::Result(outcome) = before.unwrap().decision else {
+    let before = plugin.run_pre_hook(&call(), Duration::from_secs(5)).await;
+    let PreHookDecision::Result(outcome) = before.unwrap().decision else {
         panic!("no result");
     };
     assert_eq!(outcome.summary.map(|text| text.len()), Some(65_537));
@@ -154,18 +156,20 @@ async fn an_outcome_beyond_the_limit_is_an_error() {
         ..Limits::default()
     };
     let plugin = load(&component("(i32.const 64)", &extra), limits).await;
-    let error = plugin.before(&call(), Duration::from_secs(5)).await;
+    let error = plugin.run_pre_hook(&call(), Duration::from_secs(5)).await;
     let error = error.unwrap_err();
     assert_eq!(error.class, ErrorClass::OutputLimit, "{error}");
     // The outcome of the call can be too large as well.
     let outcome = Outcome::text("x".repeat(65_537));
     let call = call();
-    let error = plugin.after(&call, &outcome, Duration::from_secs(5)).await;
+    let error = plugin
+        .run_post_hook(&call, &outcome, Duration::from_secs(5))
+        .await;
     assert_eq!(error.unwrap_err().class, ErrorClass::LimitExceeded);
 }
 
 #[tokio::test]
-async fn a_plugin_without_tools_is_no_tool_and_one_without_hooks_no_hook() {
+async fn missing_tools_and_hooks_are_reported() {
     let path = Path::new("test.wasm");
     let hook = component("(unreachable)", "");
     assert!(runtime().link(path, &hook).await.is_err());
@@ -174,9 +178,9 @@ async fn a_plugin_without_tools_is_no_tool_and_one_without_hooks_no_hook() {
 }
 
 #[test]
-fn what_a_request_says_besides() {
+fn extra_fields_of_a_request() {
     let mut call = call();
     call.aliases = vec!["bash".to_owned()];
     expect![[r#"{"event":"PreToolUse","aliases":["bash"],"version":"0.0.0","kind":"other","effect":"destroys"}"#]]
-        .assert_eq(&extra(&call, Moment::Before).to_string());
+        .assert_eq(&extra(&call, HookPoint::Before).to_string());
 }

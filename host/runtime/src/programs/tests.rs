@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use toolhost_process::{Launcher, Settings};
+use toolhost_process::{Launcher, ProcessSettings};
 
 use super::*;
 
-fn programs(acts: bool, authorized: Authorized) -> Programs {
+fn programs(acts: bool, authorized: AuthorizedAction) -> CallPrograms {
     let dir = std::env::temp_dir().join(format!("toolhost-programs-{}", std::process::id()));
-    let settings = Settings::new(Launcher::this_program([]), dir);
+    let settings = ProcessSettings::new(Launcher::this_program([]), dir);
     let grant = ProgramGrant {
         processes: Processes::new(settings).unwrap(),
         programs: Arc::new(["bash".to_owned(), "git".to_owned()]),
         network: false,
         output: "/output".to_owned(),
     };
-    Programs::new(grant, JobOwner::default(), acts, authorized)
+    CallPrograms::new(grant, JobOwner::default(), acts, authorized)
 }
 
 fn command(flag: &str, text: &str) -> AuthorizedCommand {
@@ -27,8 +27,8 @@ fn command(flag: &str, text: &str) -> AuthorizedCommand {
     }
 }
 
-fn wanted(program: &str, arguments: &[&str]) -> Wanted {
-    Wanted {
+fn wanted(program: &str, arguments: &[&str]) -> ProgramRequest {
+    ProgramRequest {
         program: program.to_owned(),
         arguments: arguments.iter().map(ToString::to_string).collect(),
         cwd: None,
@@ -44,9 +44,9 @@ fn code<T>(result: Result<T, Failure>) -> String {
 }
 
 #[test]
-fn a_01_what_was_authorized_is_what_runs() {
+fn a_01_only_the_authorized_command_runs() {
     let status = || wanted("bash", &["-c", "git status"]);
-    let with = |name: &str, value: &str| Wanted {
+    let with = |name: &str, value: &str| ProgramRequest {
         environment: vec![(name.to_owned(), value.to_owned())],
         ..status()
     };
@@ -79,21 +79,21 @@ fn a_01_what_was_authorized_is_what_runs() {
         (with("BASH_FUNC_git%%", "() { x; }"), differs),
         (with("GIT_CONFIG_COUNT", "1"), differs),
         (
-            Wanted {
+            ProgramRequest {
                 cwd: Some("/extra/1".to_owned()),
                 ..status()
             },
             differs,
         ),
         (
-            Wanted {
+            ProgramRequest {
                 stdin: Some(b"x".to_vec()),
                 ..status()
             },
             differs,
         ),
         (
-            Wanted {
+            ProgramRequest {
                 tty: true,
                 ..status()
             },
@@ -104,20 +104,20 @@ fn a_01_what_was_authorized_is_what_runs() {
             "{} {:?} {:?}",
             wanted.program, wanted.arguments, wanted.environment
         );
-        let programs = programs(true, Authorized::Command(command("-c", "git status")));
+        let programs = programs(true, AuthorizedAction::Command(command("-c", "git status")));
         assert_eq!(code(programs.authorize(wanted)), expected, "{shown}");
     }
 }
 
 #[test]
-fn a_01_what_runs_has_the_variables_that_were_authorized_whatever_the_guest_passes_on() {
+fn a_01_programs_get_only_authorized_variables() {
     let authorized = AuthorizedCommand {
         cwd: Some("src".to_owned()),
         tty: true,
         ..command("-lc", "make")
     };
-    let programs = programs(true, Authorized::Command(authorized));
-    let started = programs.authorize(Wanted {
+    let programs = programs(true, AuthorizedAction::Command(authorized));
+    let started = programs.authorize(ProgramRequest {
         cwd: Some("src".to_owned()),
         ..wanted("bash", &["-lc", "make"])
     });
@@ -126,8 +126,8 @@ fn a_01_what_runs_has_the_variables_that_were_authorized_whatever_the_guest_pass
     assert_eq!(started.environment, [("LANG".to_owned(), "C".to_owned())]);
     assert!(started.tty && programs.opens_input());
     // The authorization can be used once.
-    programs.done();
-    let again = programs.authorize(Wanted {
+    programs.mark_used();
+    let again = programs.authorize(ProgramRequest {
         cwd: Some("src".to_owned()),
         ..wanted("bash", &["-lc", "make"])
     });
@@ -135,8 +135,8 @@ fn a_01_what_runs_has_the_variables_that_were_authorized_whatever_the_guest_pass
 }
 
 #[test]
-fn a_04_a_call_types_and_ends_what_was_authorized_and_nothing_else() {
-    let bound = programs(true, Authorized::Command(command("-c", "python3")));
+fn a_04_input_and_signals_are_limited_to_the_authorized_job() {
+    let bound = programs(true, AuthorizedAction::Command(command("-c", "python3")));
     assert!(!bound.opens_input());
     assert_eq!(
         code(bound.authorize_input("job-1", b"import os")),
@@ -146,7 +146,7 @@ fn a_04_a_call_types_and_ends_what_was_authorized_and_nothing_else() {
         job: Some("job-1".to_owned()),
         text: "y\n".to_owned(),
     };
-    let typing = programs(true, Authorized::Task(typed));
+    let typing = programs(true, AuthorizedAction::Task(typed));
     for (job, bytes, expected) in [
         ("job-1", b"y\n".as_slice(), ""),
         ("job-2", b"y\n", "input_not_authorized"),
@@ -159,7 +159,7 @@ fn a_04_a_call_types_and_ends_what_was_authorized_and_nothing_else() {
     assert_eq!(code(started), "command_differs", "no program is started");
     assert_eq!(code(typing.authorize_signal("job-1")), "");
     assert_eq!(code(typing.authorize_signal("job-2")), "command_differs");
-    typing.done();
+    typing.mark_used();
     assert_eq!(
         code(typing.authorize_input("job-1", b"y\n")),
         "input_not_authorized"
@@ -169,7 +169,7 @@ fn a_04_a_call_types_and_ends_what_was_authorized_and_nothing_else() {
         job: None,
         text: "y".to_owned(),
     };
-    let gone = programs(true, Authorized::Task(gone));
+    let gone = programs(true, AuthorizedAction::Task(gone));
     assert_eq!(
         code(gone.authorize_input("job-1", b"y")),
         "input_not_authorized"
@@ -177,16 +177,16 @@ fn a_04_a_call_types_and_ends_what_was_authorized_and_nothing_else() {
 }
 
 #[test]
-fn a_call_without_a_command_starts_what_its_plugin_may() {
-    let free = programs(true, Authorized::Anything);
+fn a_call_without_a_command_starts_allowed_programs() {
+    let free = programs(true, AuthorizedAction::Anything);
     assert_eq!(code(free.authorize(wanted("git", &["status"]))), "");
     assert!(free.opens_input());
     assert_eq!(code(free.authorize_input("job-1", b"x")), "");
 }
 
 #[test]
-fn a_tool_that_only_reads_starts_nothing() {
-    let reads = programs(false, Authorized::Command(command("-c", "ls")));
+fn a_read_only_tool_starts_no_program() {
+    let reads = programs(false, AuthorizedAction::Command(command("-c", "ls")));
     let said = reads.authorize(wanted("bash", &["-c", "ls"]));
     assert_eq!(code(said), "service_not_granted");
 }
@@ -207,7 +207,7 @@ fn inode(held: impl AsFd) -> u64 {
 }
 
 #[test]
-fn a_12_the_fence_holds_the_folders_that_were_opened() {
+fn a_12_the_fence_uses_the_opened_directories() {
     use std::os::unix::fs::{MetadataExt as _, symlink};
     let dir = tempfile::tempdir().unwrap();
     let base = dir.path().canonicalize().unwrap();
@@ -221,10 +221,10 @@ fn a_12_the_fence_holds_the_folders_that_were_opened() {
         folder(&base.join("ws/sub"), "/ws/sub", Access::ReadWrite),
     ];
     let scope = Scope::open(&grants, &[]).unwrap();
-    let windows: Vec<Window> = scope.roots().iter().map(Window::of).collect();
+    let windows: Vec<PathView> = scope.roots().iter().map(PathView::of).collect();
     let of = |path: &str| base.join(path).metadata().unwrap().ino();
-    let programs = programs(true, Authorized::Command(command("-c", "true")));
-    let place = |cwd: &str| programs.place(Some(cwd), &scope, &windows);
+    let programs = programs(true, AuthorizedAction::Command(command("-c", "true")));
+    let place = |cwd: &str| programs.confinement(Some(cwd), &scope, &windows);
     let code = |cwd: &str| place(cwd).unwrap_err().code.unwrap_or_default();
 
     let (cwd, fence) = place("sub/deep").unwrap();

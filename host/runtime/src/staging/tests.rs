@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use expect_test::{Expect, expect};
 use tempfile::TempDir;
-use toolhost_contract::{ChangeSet, Undo as _};
+use toolhost_contract::{ChangeSet, CommitRecovery as _};
 use toolhost_vfs::{Access, OpenHow, PathGrant, Scope, StageLimits};
 
 use super::*;
@@ -24,7 +24,7 @@ impl World {
         let dir = tempfile::tempdir().unwrap();
         let staging = Staging {
             stages: dir.path().join("stages"),
-            blobs: Arc::new(Blobs::open(&dir.path().join("blobs")).unwrap()),
+            blobs: Arc::new(BlobStore::open(&dir.path().join("blobs")).unwrap()),
         };
         let world = Self { dir, staging };
         fs::create_dir(world.path("")).unwrap();
@@ -40,7 +40,7 @@ impl World {
         self.dir.path().join("w").join(path)
     }
 
-    fn held(&self) -> Effects {
+    fn held(&self) -> StagedEffects {
         let grant = PathGrant {
             host: self.path(""),
             guest: "/w".to_owned(),
@@ -73,11 +73,11 @@ impl World {
         }
         let root = root.as_fd();
         stage.unlink_at(root, Access::ReadWrite, "gone").unwrap();
-        Held::of(stage, Arc::clone(&self.staging.blobs)).unwrap()
+        StagedFiles::of(stage, Arc::clone(&self.staging.blobs)).unwrap()
     }
 
-    fn edits(&self, edits: &[(&str, &str)]) -> Vec<Edit> {
-        let edit = |(path, text): &(&str, &str)| Edit {
+    fn edits(&self, edits: &[(&str, &str)]) -> Vec<UserEdit> {
+        let edit = |(path, text): &(&str, &str)| UserEdit {
             path: self.path(path).to_string_lossy().into_owned(),
             text: (*text).to_owned(),
         };
@@ -101,7 +101,7 @@ impl World {
         let root = self.path("").to_string_lossy().into_owned();
         let lines = set.changes.iter().map(|change| {
             let path = change.path.replace(&root, "");
-            let text = match (&change.diff, change.undiffed) {
+            let text = match (&change.diff, change.no_diff_reason) {
                 (Some(diff), _) => format!("{:?} → {:?}", diff.original, diff.new),
                 (None, why) => format!("{why:?}"),
             };
@@ -111,11 +111,11 @@ impl World {
     }
 }
 
-fn held(effects: Effects) -> Box<dyn toolhost_contract::Staged> {
+fn held(effects: StagedEffects) -> Box<dyn toolhost_contract::StagedChanges> {
     match effects {
-        Effects::Held(staged) => staged,
-        Effects::None => panic!("nothing was changed"),
-        Effects::Conflict(places) => panic!("{places:?}"),
+        StagedEffects::Staged(staged) => staged,
+        StagedEffects::None => panic!("nothing was changed"),
+        StagedEffects::Conflict(places) => panic!("{places:?}"),
     }
 }
 
@@ -149,7 +149,7 @@ async fn check(edits: &[(&str, &str)], expected: Expect) {
 }
 
 #[tokio::test]
-async fn r_047_what_was_saved_is_committed_with_its_mode_and_can_be_undone() {
+async fn r_047_edits_are_committed_with_their_mode_and_undone() {
     check(
         &[
             ("a.txt", "mine\n"),
@@ -189,7 +189,7 @@ async fn r_047_what_was_saved_is_committed_with_its_mode_and_can_be_undone() {
 }
 
 #[tokio::test]
-async fn r_195_what_has_no_text_that_was_shown_cannot_be_saved() {
+async fn r_195_only_shown_text_can_be_edited() {
     let world = World::new();
     for path in ["gone", "made.bin", "else", "../secret"] {
         let edits = world.edits(&[("a.txt", "mine\n"), (path, "mine\n")]);
@@ -199,12 +199,15 @@ async fn r_195_what_has_no_text_that_was_shown_cannot_be_saved() {
 }
 
 #[tokio::test]
-async fn who_was_faster_is_not_overwritten_by_what_was_saved() {
+async fn edits_do_not_overwrite_concurrent_changes() {
     let world = World::new();
     let staged = held(world.held());
     fs::write(world.path("a.txt"), "theirs\n").unwrap();
     let edited = staged.edit(world.edits(&[("a.txt", "mine\n")])).await;
-    assert!(matches!(edited.unwrap().effects, Effects::Conflict(_)));
+    assert!(matches!(
+        edited.unwrap().effects,
+        StagedEffects::Conflict(_)
+    ));
 
     let staged = held(world.held());
     let edited = staged.edit(world.edits(&[("a.txt", "mine\n")])).await;

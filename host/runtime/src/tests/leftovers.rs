@@ -56,7 +56,7 @@ async fn is_untouched(pre: &PluginPre<State>) -> bool {
 }
 
 #[tokio::test]
-async fn a_call_finds_its_memory_as_it_was_made_however_large_it_is() {
+async fn memory_of_any_size_is_reset_between_calls() {
     // Around the resident size, with data before, at and after its end.
     for (pages, at) in [
         (1, 4 << 10),
@@ -78,7 +78,7 @@ async fn a_call_finds_its_memory_as_it_was_made_however_large_it_is() {
 }
 
 #[tokio::test]
-async fn a_call_finds_nothing_of_other_plugins() {
+async fn plugins_see_no_memory_of_others() {
     // More calls than the pool has slots, so that slots are reused.
     let mut all = Vec::new();
     for (number, letter) in ('A'..='Z').enumerate() {

@@ -10,7 +10,9 @@ use toolhost_vfs::Scope;
 use wasmtime::Engine;
 use wasmtime::component::{Component, InstancePre};
 
-use super::{Allowed, Compiler, Files, Runtime, RuntimeSettings, Setting, State, instance};
+use super::{
+    CallCapabilities, CallEnvironment, Compiler, Files, Runtime, RuntimeSettings, State, instance,
+};
 
 /// Slots of a runtime for one concurrent call; the others are for describing plugins.
 const SLOTS: usize = 17;
@@ -41,8 +43,8 @@ async fn hold(
     component: &InstancePre<State>,
     all_hold: &Barrier,
 ) -> Result<(), CallError> {
-    let setting = Setting {
-        allowed: Allowed::default(),
+    let setting = CallEnvironment {
+        allowed: CallCapabilities::default(),
         limits: &Limits::default(),
         files: Files::new(Scope::empty()).unwrap(),
         env: &[],
@@ -58,7 +60,7 @@ async fn hold(
 }
 
 #[tokio::test]
-async fn each_call_has_all_its_instances_and_memories_while_all_others_have_theirs() {
+async fn all_calls_can_use_their_full_limits_at_once() {
     let runtime = Runtime::new(RuntimeSettings {
         cache_dir: None,
         compiler: Compiler::InProcess,

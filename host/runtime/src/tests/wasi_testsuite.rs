@@ -19,9 +19,9 @@ use wasmtime::component::Component;
 use wasmtime_wasi::p2::bindings::Command;
 
 use super::runtime;
-use crate::capabilities::Allowed;
+use crate::capabilities::CallCapabilities;
 use crate::files::Files;
-use crate::instance::{self, Setting};
+use crate::instance::{self, CallEnvironment};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
@@ -178,12 +178,12 @@ async fn run(module: &Path, component: &Component, mode: Mode) -> Result<(), Str
                 .unwrap();
         }
     }
-    let setting = Setting {
+    let setting = CallEnvironment {
         limits: &Limits::default(),
         files: files(expected.root.as_deref(), dir.path(), mode),
         env: &expected.env,
         timeout: Duration::from_mins(2),
-        allowed: Allowed::default(),
+        allowed: CallCapabilities::default(),
         sink: Arc::new(NoSink),
     };
     let ended = instance::run(engine, setting, async |store| {
@@ -223,7 +223,7 @@ fn modules(suite: &Path) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn the_modules_of_wasi_testsuite_pass_but_for_the_known_ones() {
+async fn wasi_testsuite_passes_except_known_failures() {
     let suite =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/foreign/wasi-testsuite");
     if !suite.is_dir() {

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::{Store, fits};
-use crate::place::private_dir;
+use super::{Store, check_size};
+use crate::paths::private_dir;
 use crate::rows::Weight as _;
 use crate::{CommitError, CommitFilter, CommitRow, CommitState, StoreError, commits, schema};
 
@@ -14,7 +14,7 @@ impl Store {
     /// ended. Only one unfinished commit can undo or redo a given commit.
     pub async fn begin_commit(&self, row: CommitRow) -> Result<(), CommitError> {
         commits::check(&row)?;
-        let weight = fits("list of changes", row.weight())?;
+        let weight = check_size("list of changes", row.weight())?;
         let us = self.owner().to_owned();
         self.change(weight, move |connection| {
             commits::begin(connection, &row, &us)
@@ -40,7 +40,7 @@ impl Store {
         ends: Vec<(String, CommitState)>,
         at_ms: i64,
     ) -> Result<(), CommitError> {
-        let weight = fits("list of commits", ends.iter().map(|(id, _)| id.len()).sum())?;
+        let weight = check_size("list of commits", ends.iter().map(|(id, _)| id.len()).sum())?;
         self.change(weight, move |connection| {
             commits::end(connection, &ends, at_ms)
         })

@@ -1,7 +1,7 @@
 //! Retention and chain heads.
 
 use super::Store;
-use crate::prune::{self, DroppedRecords, KeepRecords};
+use crate::prune::{self, DroppedRecords, RecordRetention};
 use crate::{Segment, StoreError, chain, crash, segments};
 
 impl Store {
@@ -9,7 +9,7 @@ impl Store {
     /// that end after the start of this prune, or after the step `until`, are kept for the next one.
     pub async fn prune(
         &self,
-        keep: KeepRecords,
+        keep: RecordRetention,
         until: Option<i64>,
     ) -> Result<DroppedRecords, StoreError> {
         let last = self.change(0, segments::last).await?;
@@ -28,13 +28,13 @@ impl Store {
             dropped.add(one);
         }
         if dropped.segments > 0 {
-            self.change(0, prune::forget_shapes).await?;
+            self.change(0, prune::remove_unused_shapes).await?;
         }
         Ok(dropped)
     }
 
     /// The segments that [`Store::prune`] would drop now; an estimate for the size limit.
-    pub fn due(&self, keep: &KeepRecords) -> Result<Vec<Segment>, StoreError> {
+    pub fn due(&self, keep: &RecordRetention) -> Result<Vec<Segment>, StoreError> {
         self.read(|connection| prune::due(connection, keep))
     }
 

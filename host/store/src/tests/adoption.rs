@@ -12,7 +12,7 @@ use crate::{CommitFilter, Store, Verification};
 const CHILD: &str = "TOOLHOST_STORE_TEST_COMMITS";
 
 #[tokio::test]
-async fn a_store_that_was_dropped_leaves_its_begun_commits_to_one_of_the_next() {
+async fn begun_commits_of_a_dropped_store_are_adopted() {
     let home = Home::new();
     let (first, lives) = (home.open(), home.open());
     for (id, ends) in [
@@ -103,7 +103,7 @@ fn start(home: &Home) -> (Child, ChildStdin) {
 
 /// work that a crash interrupted is found, so that it can be reverted.
 #[tokio::test]
-async fn a_kill_leaves_what_was_begun_to_one_of_two_and_its_stage_to_nobody() {
+async fn one_of_two_processes_adopts_the_commits_of_a_killed_one() {
     let home = Home::new();
     let (mut child, _input) = start(&home);
     let stages = || {

@@ -23,7 +23,7 @@ async fn an_answer_reaches_the_process_that_waits() {
 }
 
 #[tokio::test]
-async fn an_answer_nobody_waits_for_is_refused() {
+async fn an_answer_without_a_question_is_refused() {
     let home = Home::new();
     let store = home.open();
     for (id, state) in [

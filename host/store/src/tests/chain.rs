@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use super::{Home, call, event, step, write};
-use crate::{Breakage, StoredTransition, TransitionFilter, TransitionRow, Verification, Write};
+use crate::{ChainDefect, StoredTransition, TransitionFilter, TransitionRow, Verification, Write};
 
 async fn five_rows() -> Home {
     let home = Home::new();
@@ -49,8 +49,8 @@ async fn the_head_is_the_hash_of_the_last_row() {
 }
 
 #[tokio::test]
-async fn whoever_touches_a_row_is_found_out() {
-    use Breakage::{Added, Changed, Head, Missing, NoHead};
+async fn a_changed_row_is_detected() {
+    use ChainDefect::{Added, Changed, Head, Missing, NoHead};
     for (sql, seq, reason) in [
         (
             "UPDATE transitions SET call = 'c2' WHERE seq = 3",
@@ -176,7 +176,7 @@ async fn five_steps(together: bool) -> Home {
 }
 
 #[tokio::test]
-async fn steps_in_one_row_read_like_each_in_its_own() {
+async fn packed_steps_read_like_separate_ones() {
     let (one, five) = (five_steps(true).await, five_steps(false).await);
     let count = |home: &Home| {
         let sql = "SELECT count(*) FROM transitions";
@@ -226,8 +226,8 @@ async fn steps_in_one_row_read_like_each_in_its_own() {
 
 /// All steps of a row share one hash, so a change is reported at the first of them.
 #[tokio::test]
-async fn whoever_touches_one_step_of_a_row_is_found_out() {
-    use Breakage::{Added, Changed, Missing};
+async fn a_changed_step_of_a_row_is_detected() {
+    use ChainDefect::{Added, Changed, Missing};
     for (sql, seq, reason) in [
         ("earlier = replace(earlier, 'quoted', 'said')", 1, Changed),
         ("earlier = replace(earlier, '[0', '[1')", 1, Changed),
@@ -277,7 +277,7 @@ async fn rows_appended_to_a_broken_chain_do_not_hide_the_break() {
     store.commit(write("c2", &["pending"])).await.unwrap();
     let expected = Verification::Broken {
         seq: 2,
-        reason: Breakage::Changed,
+        reason: ChainDefect::Changed,
     };
     assert_eq!(store.verify().unwrap(), expected);
 }

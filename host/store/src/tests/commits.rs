@@ -88,7 +88,7 @@ async fn only_these_states_follow_each_other() {
 }
 
 #[tokio::test]
-async fn an_undo_and_what_it_undoes_change_together_or_not_at_all() {
+async fn an_undo_and_its_commit_change_atomically() {
     let home = Home::new();
     let store = home.open();
     for id in ["w1", "u1", "u2"] {
@@ -195,7 +195,7 @@ async fn of_two_changes_of_state_at_once_one_counts() {
 }
 
 #[tokio::test]
-async fn a_commit_that_cannot_be_kept_is_refused_and_the_store_stays_healthy() {
+async fn an_invalid_commit_is_refused_and_the_store_stays_healthy() {
     let home = Home::new();
     let store = home.open();
     let long = "w".repeat(65);
@@ -334,7 +334,7 @@ async fn commits_are_listed_from_the_newest_and_filters_narrow() {
 }
 
 #[tokio::test]
-async fn a_row_somebody_spoilt_is_an_error_where_it_is_read_and_nowhere_else() {
+async fn a_damaged_row_is_an_error_only_where_it_is_read() {
     let home = Home::new();
     let store = home.open();
     store.begin_commit(commit("w1")).await.unwrap();

@@ -28,7 +28,7 @@ fn is_full(result: Result<(), StoreError>) -> bool {
 }
 
 #[tokio::test]
-async fn a_full_disk_refuses_leaves_nothing_half_written_and_heals() {
+async fn a_full_disk_fails_writes_atomically_and_recovers() {
     let home = Home::new();
     let store = home.open();
     store.commit(large("before")).await.unwrap();
@@ -81,7 +81,7 @@ fn is_locked(result: Result<(), StoreError>) -> bool {
 }
 
 #[tokio::test]
-async fn a_locked_store_refuses_in_time_and_writes_later_what_was_queued_before() {
+async fn a_locked_store_fails_in_time_and_retries_queued_writes() {
     let home = Home::new();
     let store = Store::open_with(&home.state(), BUSY).unwrap();
     store
@@ -130,7 +130,7 @@ fn opening_waits_for_a_lock_only_so_long() {
 }
 
 #[tokio::test]
-async fn one_row_sqlite_refuses_takes_no_other_along() {
+async fn a_rejected_row_does_not_fail_other_rows() {
     let home = Home::new();
     let store = home.open();
     home.raw()
@@ -163,7 +163,7 @@ async fn one_row_sqlite_refuses_takes_no_other_along() {
 }
 
 #[tokio::test]
-async fn a_row_somebody_spoilt_is_an_error_where_it_is_read_and_nowhere_else() {
+async fn a_damaged_row_is_an_error_only_where_it_is_read() {
     let home = Home::new();
     let store = home.open();
     store.commit(write("c1", &["executing"])).await.unwrap();
@@ -181,7 +181,7 @@ async fn a_row_somebody_spoilt_is_an_error_where_it_is_read_and_nowhere_else() {
 
 /// A panic in the writer must not leave a caller waiting.
 #[tokio::test]
-async fn a_writer_that_is_gone_says_so() {
+async fn a_stopped_writer_is_reported() {
     let home = Home::new();
     let store = home.open();
     let died: Result<(), StoreError> = store.change(0, |_| panic!("on purpose")).await;

@@ -83,7 +83,7 @@ fn everything(connection: &Connection) -> Vec<(&'static str, rusqlite::Result<Ve
 
 /// Lists whose rows are not checked against the chain before they are used.
 fn unchecked(connection: &Connection) -> Vec<Option<rusqlite::Error>> {
-    let keep = crate::KeepRecords {
+    let keep = crate::RecordRetention {
         now_ms: 1_000_000,
         max_age_ms: Some(1),
         max_bytes: Some(1),

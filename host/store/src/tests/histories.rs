@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::recomputation::agree;
 use super::{Home, answer, approval, call, commit, event, step};
 use crate::{
-    BatchRow, CommitState, KeepRecords, SessionRow, Store, TransitionRow, Verification, Write,
+    BatchRow, CommitState, RecordRetention, SessionRow, Store, TransitionRow, Verification, Write,
 };
 
 /// An operation on a store.
@@ -112,7 +112,7 @@ impl Act {
                 store.seal_head().await.unwrap();
             }
             Self::Prune => {
-                let keep = KeepRecords {
+                let keep = RecordRetention {
                     now_ms: 1_000_000,
                     max_age_ms: Some(10),
                     max_bytes: None,

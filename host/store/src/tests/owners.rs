@@ -139,7 +139,7 @@ async fn a_store_that_was_dropped_leaves_its_unfinished_calls_to_the_next() {
 }
 
 #[tokio::test]
-async fn an_owner_nobody_could_have_made_is_gone() {
+async fn an_invalid_owner_id_is_not_alive() {
     let home = Home::new();
     let store = home.open();
     store.commit(write("c1", &["executing"])).await.unwrap();
@@ -152,7 +152,7 @@ async fn an_owner_nobody_could_have_made_is_gone() {
 }
 
 #[test]
-fn lock_files_of_the_dead_are_removed_and_others_kept() {
+fn only_lock_files_of_ended_processes_are_removed() {
     let home = Home::new();
     let lives = home.open();
     let owners = home.state().join("owners");

@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use super::{Home, answer, approval, call, commit, step};
 use crate::{
-    ApprovalRow, Breakage, CallFilter, CallRow, CommitState, KeepRecords, SessionRow, Store,
+    ApprovalRow, CallFilter, CallRow, ChainDefect, CommitState, RecordRetention, SessionRow, Store,
     TransitionFilter, TransitionRow, Verification, Write,
 };
 
 const DAY: i64 = 24 * 3_600 * 1_000;
 const NOW: i64 = 100 * DAY;
 
-fn keep() -> KeepRecords {
-    KeepRecords {
+fn keep() -> RecordRetention {
+    RecordRetention {
         now_ms: NOW,
         max_age_ms: Some(30 * DAY),
         max_bytes: None,
@@ -81,7 +81,7 @@ async fn old_parts_are_dropped_and_the_chain_stays_verifiable() {
     assert!(matches!(
         store.verify_head([7; 32]).unwrap(),
         Verification::Broken {
-            reason: Breakage::Rollback,
+            reason: ChainDefect::Rollback,
             ..
         }
     ));
@@ -97,7 +97,7 @@ async fn old_parts_are_dropped_and_the_chain_stays_verifiable() {
 }
 
 #[tokio::test]
-async fn what_is_noted_of_dropped_parts_cannot_be_changed() {
+async fn the_record_of_dropped_segments_is_covered() {
     for sql in [
         "UPDATE chain SET base = 10",
         "UPDATE chain SET base = 0",
@@ -119,7 +119,7 @@ async fn what_is_noted_of_dropped_parts_cannot_be_changed() {
 }
 
 #[tokio::test]
-async fn what_is_still_needed_is_kept() {
+async fn needed_rows_are_kept() {
     let home = Home::new();
     let store = home.open();
     let mut waits = call("waits", "awaiting_approval");
@@ -183,7 +183,7 @@ async fn what_is_still_needed_is_kept() {
         store.commit(Write::Session(row)).await.unwrap();
     }
     lives(&store, 0..5, DAY).await;
-    let keep = KeepRecords {
+    let keep = RecordRetention {
         max_age_ms: None,
         max_bytes: Some(0),
         ..keep()
@@ -240,7 +240,7 @@ async fn a_limit_of_bytes_drops_only_as_much_as_it_takes() {
         store.seal_head().await.unwrap();
     }
     let full = store.used_bytes().unwrap();
-    let keep = KeepRecords {
+    let keep = RecordRetention {
         max_age_ms: None,
         max_bytes: Some(full / 2),
         ..keep()

@@ -61,7 +61,7 @@ fn a_full_queue_makes_its_caller_wait() {
 }
 
 #[test]
-fn a_failed_group_comes_again_in_order_without_those_who_wait() {
+fn a_failed_group_is_retried_in_order_without_awaited_jobs() {
     let queue = Queue::default();
     let (reply, _answer) = oneshot::channel();
     queue.push(job(1, 1)).unwrap();
@@ -75,7 +75,7 @@ fn a_failed_group_comes_again_in_order_without_those_who_wait() {
             ..job(4, 1)
         })
         .unwrap();
-    let awaited = queue.failed(full(), group);
+    let awaited = queue.record_failure(full(), group);
     assert_eq!(awaited.iter().map(number).collect::<Vec<_>>(), [4]);
     assert_eq!(queue.push(job(5, 1)), Err(full()));
     assert_eq!(queue.health(), Err(full()));
@@ -89,33 +89,33 @@ fn a_failed_group_comes_again_in_order_without_those_who_wait() {
         .unwrap();
     let again = queue.take().unwrap();
     assert_eq!(again.iter().map(number).collect::<Vec<_>>(), [1, 2, 3, 6]);
-    queue.succeeded();
+    queue.record_success();
     queue.health().unwrap();
     queue.push(job(7, 1)).unwrap();
 }
 
 #[test]
-fn a_caller_who_waits_for_room_hears_of_the_failure() {
+fn a_blocked_caller_gets_the_failure() {
     let queue = Queue::default();
     for number in 0..8 {
         queue.push(job(number, 8 << 20)).unwrap();
     }
     thread::scope(|scope| {
         let waits = scope.spawn(|| queue.push(job(8, 1)));
-        let nothing = queue.failed(full(), Vec::new());
+        let nothing = queue.record_failure(full(), Vec::new());
         assert!(nothing.is_empty());
         assert_eq!(waits.join().unwrap(), Err(full()));
     });
 }
 
 #[test]
-fn after_the_end_nothing_is_taken() {
+fn a_closed_queue_accepts_no_jobs() {
     let queue = Queue::default();
     queue.push(job(1, 1)).unwrap();
     queue.close();
     assert_eq!(queue.push(job(2, 1)), Err(StoreError::Closed));
     assert_eq!(queue.take().unwrap().len(), 1);
     assert!(queue.take().is_none());
-    queue.die();
+    queue.stop();
     assert_eq!(queue.health(), Err(StoreError::Closed));
 }

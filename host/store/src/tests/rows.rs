@@ -30,7 +30,7 @@ fn batch(id: &str) -> BatchRow {
 
 ///
 #[tokio::test]
-async fn every_row_comes_back_as_it_was_also_after_opening_again() {
+async fn all_rows_round_trip_across_reopening() {
     let home = Home::new();
     let mut bare = call("c2", "pending");
     bare.batch = None;
@@ -79,7 +79,7 @@ async fn every_row_comes_back_as_it_was_also_after_opening_again() {
 }
 
 #[tokio::test]
-async fn dropping_the_store_writes_what_was_queued() {
+async fn dropping_the_store_writes_queued_rows() {
     let home = Home::new();
     let store = home.open();
     for number in 0..2_000 {

@@ -48,7 +48,10 @@ fn a_directory_others_can_write_or_a_file_in_its_place_is_refused() {
         fs::set_permissions(dir, Permissions::from_mode(0o770)).unwrap();
     }
     let exposed = |result: Result<_, StoreError>| {
-        matches!(result, Err(StoreError::Exposed { mode: 0o770, .. }))
+        matches!(
+            result,
+            Err(StoreError::WritableByOthers { mode: 0o770, .. })
+        )
     };
     assert!(exposed(store.blobs_dir().map(drop)));
     assert!(exposed(store.stage_dir().map(drop)));
@@ -65,7 +68,7 @@ fn a_directory_others_can_write_or_a_file_in_its_place_is_refused() {
 }
 
 #[test]
-fn stages_of_the_dead_are_removed_and_everything_else_is_kept() {
+fn only_stages_of_ended_processes_are_removed() {
     let home = Home::new();
     let lives = home.open();
     let stage = lives.stage_dir().unwrap();

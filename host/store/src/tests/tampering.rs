@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{Home, answer, approval, commit, event, write};
 use crate::{
-    BatchRow, Breakage, CallFilter, CommitFilter, CommitState, SessionRow, Store, StoreError,
+    BatchRow, CallFilter, ChainDefect, CommitFilter, CommitState, SessionRow, Store, StoreError,
     TransitionFilter, Verification, Write,
 };
 
@@ -210,7 +210,7 @@ async fn a_17_rows_that_are_removed_or_planted_are_found() {
 }
 
 #[tokio::test]
-async fn a_17_a_noted_head_finds_an_older_copy_and_a_chain_made_anew() {
+async fn a_17_a_recorded_head_detects_an_older_copy_and_a_recreated_chain() {
     let home = filled().await;
     let store = home.open();
     let (_, early) = store.seal_head().await.unwrap();
@@ -239,7 +239,7 @@ async fn a_17_a_noted_head_finds_an_older_copy_and_a_chain_made_anew() {
         matches!(
             found,
             Verification::Broken {
-                reason: Breakage::Rollback,
+                reason: ChainDefect::Rollback,
                 ..
             }
         ),
@@ -248,7 +248,7 @@ async fn a_17_a_noted_head_finds_an_older_copy_and_a_chain_made_anew() {
 }
 
 #[tokio::test]
-async fn a_17_what_was_changed_is_not_written_again_as_if_it_were_true() {
+async fn a_17_changed_rows_are_not_confirmed_by_writes() {
     let home = Home::new();
     let gone = home.open();
     gone.commit(write("c1", &["executing"])).await.unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use toolhost_contract::hook::{After, Before};
+use toolhost_contract::hook::{PostHookResponse, PreHookResponse};
 use toolhost_contract::{BoxFuture, CallError, Outcome};
 use toolhost_kernel::hooks::{Hook, HookCall, HookError, HookEvent};
 use toolhost_runtime::Plugin;
@@ -28,19 +28,25 @@ impl ComponentHook {
     }
 
     /// How long the kernel waits: longer than the sandbox, whose timeout error is more specific.
-    pub fn patience(&self) -> Duration {
+    pub fn kernel_timeout(&self) -> Duration {
         self.timeout + Duration::from_secs(5)
     }
 }
 
 impl Hook for ComponentHook {
-    fn before<'a>(&'a self, call: &'a HookCall) -> BoxFuture<'a, Result<Before, HookError>> {
+    fn before<'a>(
+        &'a self,
+        call: &'a HookCall,
+    ) -> BoxFuture<'a, Result<PreHookResponse, HookError>> {
         Box::pin(async move {
             if !self.before {
-                return Ok(Before::default());
+                return Ok(PreHookResponse::default());
             }
-            let said = self.plugin.before(&seen(call), self.timeout).await;
-            said.map_err(|error| words(&error))
+            let said = self
+                .plugin
+                .run_pre_hook(&to_runtime_call(call), self.timeout)
+                .await;
+            said.map_err(|error| hook_error(&error))
         })
     }
 
@@ -48,21 +54,24 @@ impl Hook for ComponentHook {
         &'a self,
         call: &'a HookCall,
         outcome: &'a Outcome,
-    ) -> BoxFuture<'a, Result<After, HookError>> {
+    ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
         Box::pin(async move {
             if !self.after {
-                return Ok(After::Keep);
+                return Ok(PostHookResponse::Keep);
             }
-            let said = self.plugin.after(&seen(call), outcome, self.timeout).await;
-            said.map_err(|error| words(&error))
+            let said = self
+                .plugin
+                .run_post_hook(&to_runtime_call(call), outcome, self.timeout)
+                .await;
+            said.map_err(|error| hook_error(&error))
         })
     }
 }
 
-fn seen(call: &HookCall) -> toolhost_runtime::HookCall {
+fn to_runtime_call(call: &HookCall) -> toolhost_runtime::HookCall {
     toolhost_runtime::HookCall::new(call.call.clone(), &call.tool, call.mode.clone())
 }
 
-fn words(error: &CallError) -> HookError {
+fn hook_error(error: &CallError) -> HookError {
     HookError(error.to_string())
 }

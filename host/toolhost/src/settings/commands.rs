@@ -7,18 +7,18 @@ use super::{HookKind, Settings};
 impl Settings {
     /// The programs of all hooks and sub-agents, and files in their arguments, such as scripts. A tool with write
     /// access to one of them could run arbitrary code with the operator's privileges.
-    pub(crate) fn files_of_commands(&self) -> Vec<PathBuf> {
+    pub(crate) fn all_command_files(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();
         for hook in &self.hooks {
             if let HookKind::Command(command) = &hook.kind {
                 let program = command.program.to_string_lossy();
-                files.extend(files_of_command(&command.dir, &program, &command.args));
+                files.extend(command_files(&command.dir, &program, &command.args));
             }
         }
         let here = std::env::current_dir().unwrap_or_default();
-        for agent in &self.beyond.agents {
+        for agent in &self.external_access.agents {
             if let Some((program, words)) = agent.command.split_first() {
-                files.extend(files_of_command(&here, program, words));
+                files.extend(command_files(&here, program, words));
             }
         }
         files
@@ -26,7 +26,7 @@ impl Settings {
 }
 
 /// The absolute paths of a program that is started in `dir`, and of files in its arguments.
-pub fn files_of_command(dir: &Path, program: &str, words: &[String]) -> Vec<PathBuf> {
+pub fn command_files(dir: &Path, program: &str, words: &[String]) -> Vec<PathBuf> {
     let program = if program.contains('/') {
         Some(dir.join(program))
     } else {

@@ -24,12 +24,12 @@ pub enum HookKind {
 
 impl HookSettings {
     /// Whether the hook can decide about a call.
-    pub fn decides(&self) -> bool {
+    pub fn is_deciding(&self) -> bool {
         self.on.contains(&HookEvent::BeforeTool) && !matches!(self.kind, HookKind::ReadCache { .. })
     }
 
     /// A description for display.
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         let who = match &self.kind {
             HookKind::Command(command) => format!("command {}", command.program.display()),
             HookKind::Plugin(plugin) => format!("plugin {plugin}"),

@@ -1,34 +1,34 @@
 //! Checks before a commit: path conflicts, and saving the content that an undo needs.
 
 use super::{
-    ApplyError, Conflict, Op, Roots,
-    items::above,
+    ApplyError, Conflict, FileOp, Roots,
+    items::ancestors,
     plan::{Arrival, Plan, Planned, Step},
-    run::{differs, inside, keep_failed, names},
+    run::{child_location, conflict_if_changed, names, save_error},
 };
-use crate::{Blobs, FileImage, Image, Location};
+use crate::{BlobStore, FileState, Location, PathState};
 
 pub(super) fn conflicts(
     roots: &Roots,
     plan: &Plan,
-    ops: &[Op],
+    ops: &[FileOp],
 ) -> Result<Vec<Conflict>, ApplyError> {
     let mut conflicts = Vec::new();
     for planned in &plan.steps {
-        for (at, image) in seen_before(plan, planned) {
-            if image == Image::Absent {
-                conflicts.extend(homeless(roots, plan, planned.step.place(), at)?);
+        for (at, image) in expected_before(plan, planned) {
+            if image == PathState::Absent {
+                conflicts.extend(missing_parent(roots, plan, planned.step.place(), at)?);
             }
             let base = ops.get(planned.change).and_then(|op| op.base.as_ref());
-            let seen = roots.look(at, base.map(|base| (&image, base)))?;
+            let seen = roots.observe(at, base.map(|base| (&image, base)))?;
             if matches!(
                 (&image, &planned.step),
-                (Image::Dir { .. }, Step::Remove { .. })
+                (PathState::Dir { .. }, Step::Remove { .. })
             ) && seen.is(&image)
             {
-                conflicts.extend(unlisted(roots, plan, at)?);
+                conflicts.extend(unlisted_entries(roots, plan, at)?);
             }
-            conflicts.extend(differs(at, &image, seen));
+            conflicts.extend(conflict_if_changed(at, &image, seen));
         }
     }
     conflicts.sort_by(|one, other| one.at.cmp(&other.at));
@@ -37,12 +37,12 @@ pub(super) fn conflicts(
 }
 
 /// The paths in the tree before the changes that a step depends on, with their expected states.
-fn seen_before<'a>(plan: &Plan, planned: &'a Planned) -> Vec<(&'a Location, Image)> {
+fn expected_before<'a>(plan: &Plan, planned: &'a Planned) -> Vec<(&'a Location, PathState)> {
     // Where another step removes something first, that step does the check; a new directory is empty.
-    let home = above(planned.step.place()).find_map(|dir| plan.arrivals.get(&dir).copied());
+    let home = ancestors(planned.step.place()).find_map(|dir| plan.arrivals.get(&dir).copied());
     let free = |at: &'a Location| {
         let looked_at = home != Some(Arrival::Made) && !plan.vacated.contains(at);
-        looked_at.then_some((at, Image::Absent))
+        looked_at.then_some((at, PathState::Absent))
     };
     match &planned.step {
         Step::Remove { was_at, was, .. } => vec![(was_at, was.clone())],
@@ -56,90 +56,104 @@ fn seen_before<'a>(plan: &Plan, planned: &'a Planned) -> Vec<(&'a Location, Imag
             .collect(),
         Step::MakeDir { was_at, .. } => free(was_at).into_iter().collect(),
         Step::Put { was_at, before, .. } => match before {
-            Image::Absent => free(was_at).into_iter().collect(),
-            Image::File(_) | Image::Dir { .. } | Image::Link { .. } => {
+            PathState::Absent => free(was_at).into_iter().collect(),
+            PathState::File(_) | PathState::Dir { .. } | PathState::Link { .. } => {
                 vec![(was_at, before.clone())]
             }
         },
-        Step::Mode { was_at, before, .. } => vec![(was_at, Image::Dir { mode: *before })],
+        Step::Mode { was_at, before, .. } => vec![(was_at, PathState::Dir { mode: *before })],
     }
 }
 
 /// A new entry needs a parent directory, unless the list itself creates it or moves it there.
-fn homeless(
+fn missing_parent(
     roots: &Roots,
     plan: &Plan,
     place: &Location,
     was_at: &Location,
 ) -> Result<Option<Conflict>, ApplyError> {
-    if above(place).any(|dir| plan.arrivals.contains_key(&dir)) || roots.parent(was_at)?.is_some() {
+    if ancestors(place).any(|dir| plan.arrivals.contains_key(&dir))
+        || roots.parent(was_at)?.is_some()
+    {
         return Ok(None);
     }
-    let expected = Image::Dir { mode: 0o755 };
-    for dir in above(was_at).collect::<Vec<_>>().iter().rev() {
-        let seen = roots.look(dir, None)?;
-        if !matches!(seen.image, Some(Image::Dir { .. })) {
-            return Ok(differs(dir, &expected, seen));
+    let expected = PathState::Dir { mode: 0o755 };
+    for dir in ancestors(was_at).collect::<Vec<_>>().iter().rev() {
+        let seen = roots.observe(dir, None)?;
+        if !matches!(seen.image, Some(PathState::Dir { .. })) {
+            return Ok(conflict_if_changed(dir, &expected, seen));
         }
     }
     Ok(None)
 }
 
 /// The entries of a removed directory that the list does not account for.
-fn unlisted(roots: &Roots, plan: &Plan, dir: &Location) -> Result<Vec<Conflict>, ApplyError> {
+fn unlisted_entries(
+    roots: &Roots,
+    plan: &Plan,
+    dir: &Location,
+) -> Result<Vec<Conflict>, ApplyError> {
     let mut conflicts = Vec::new();
-    for name in names(&roots.spot(dir)?)? {
-        let entry = inside(dir, &name);
+    for name in names(&roots.entry(dir)?)? {
+        let entry = child_location(dir, &name);
         if !plan.vacated.contains(&entry) {
-            conflicts.extend(differs(&entry, &Image::Absent, roots.look(&entry, None)?));
+            conflicts.extend(conflict_if_changed(
+                &entry,
+                &PathState::Absent,
+                roots.observe(&entry, None)?,
+            ));
         }
     }
     Ok(conflicts)
 }
 
-pub(super) fn keep(roots: &Roots, plan: &Plan, blobs: &Blobs) -> Result<(), ApplyError> {
+pub(super) fn save_before_images(
+    roots: &Roots,
+    plan: &Plan,
+    blobs: &BlobStore,
+) -> Result<(), ApplyError> {
     /// Each pending blob holds a file descriptor.
     const AT_ONCE: usize = 256;
     let mut pending = Vec::new();
     let mut last = None;
     for planned in &plan.steps {
-        let Some((at, image)) = replaced(&planned.step) else {
+        let Some((at, image)) = replaced_file(&planned.step) else {
             continue;
         };
         if blobs.has(image.hash, image.size) && blobs.renew(image.hash).is_ok() {
             continue;
         }
-        let file = roots.spot(at)?.open_file()?;
-        let copy = blobs.write(&file).map_err(keep_failed(at))?;
+        let file = roots.entry(at)?.open_file()?;
+        let copy = blobs.write(&file).map_err(save_error(at))?;
         if (copy.hash, copy.size) != (image.hash, image.size) {
-            let seen = roots.look(at, None)?;
-            let changed = differs(at, &Image::File(*image), seen);
-            return Err(ApplyError::Changed(changed.into_iter().collect()));
+            let seen = roots.observe(at, None)?;
+            let changed = conflict_if_changed(at, &PathState::File(*image), seen);
+            return Err(ApplyError::Conflicts(changed.into_iter().collect()));
         }
         pending.push(copy);
         last = Some(at);
         if pending.len() == AT_ONCE {
             blobs
                 .publish(std::mem::take(&mut pending))
-                .map_err(keep_failed(at))?;
+                .map_err(save_error(at))?;
         }
     }
     match last {
-        Some(at) => blobs.publish(pending).map_err(keep_failed(at)),
+        Some(at) => blobs.publish(pending).map_err(save_error(at)),
         None => Ok(()),
     }
 }
 
-fn replaced(step: &Step) -> Option<(&Location, &FileImage)> {
+fn replaced_file(step: &Step) -> Option<(&Location, &FileState)> {
     match step {
         Step::Remove {
             was_at,
-            was: Image::File(image),
+            was: PathState::File(image),
             ..
         }
         | Step::Put {
             was_at,
-            before: Image::File(image),
+            before: PathState::File(image),
             ..
         } => Some((was_at, image)),
         Step::Remove { .. }

@@ -2,15 +2,15 @@
 
 use std::{fmt, io, path::PathBuf};
 
-use crate::{Image, Location};
+use crate::{Location, PathState};
 
 /// A path that is not in the expected state; it is left unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     pub at: Location,
-    pub expected: Image,
+    pub expected: PathState,
     /// `None` for a socket, a device or a FIFO.
-    pub found: Option<Image>,
+    pub found: Option<PathState>,
 }
 
 impl fmt::Display for Conflict {
@@ -18,7 +18,7 @@ impl fmt::Display for Conflict {
         write!(
             f,
             "`{}` was changed by another process: it was {}, now it is {}",
-            Shown(&self.at),
+            EscapedPath(&self.at),
             Described(Some(&self.expected)),
             Described(self.found.as_ref())
         )
@@ -28,8 +28,8 @@ impl fmt::Display for Conflict {
 /// Why a list of changes was not applied.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    #[error("{}", list(.0))]
-    Changed(Vec<Conflict>),
+    #[error("{}", list_conflicts(.0))]
+    Conflicts(Vec<Conflict>),
     #[error("`{}` is not one of the opened directories; open it too", .0.display().to_string().escape_debug())]
     UnknownRoot(PathBuf),
     #[error("cannot open the directory `{}`: {source}; restore it, then try again", .path.display().to_string().escape_debug())]
@@ -39,14 +39,14 @@ pub enum ApplyError {
         source: io::Error,
     },
     #[error("the granted directory `{}` was moved or replaced, so nothing was written; restore it or restart the host", .0.display().to_string().escape_debug())]
-    Elsewhere(PathBuf),
+    RootMoved(PathBuf),
     #[error("cannot mark the changes as applied: {0}; free some space, then try again")]
     Journal(#[source] io::Error),
-    #[error("`{}` is not a valid relative path; the list of changes is damaged", Shown(.0))]
+    #[error("`{}` is not a valid relative path; the list of changes is damaged", EscapedPath(.0))]
     BadPath(Location),
-    #[error("cannot apply the list of changes: `{}` {why}; run the call again", Shown(.at))]
-    List { at: Location, why: &'static str },
-    #[error("cannot {what} `{}`: {source}", Shown(.at))]
+    #[error("cannot apply the list of changes: `{}` {why}; run the call again", EscapedPath(.at))]
+    InvalidChanges { at: Location, why: &'static str },
+    #[error("cannot {what} `{}`: {source}", EscapedPath(.at))]
     Io {
         what: &'static str,
         at: Location,
@@ -55,22 +55,22 @@ pub enum ApplyError {
     },
     #[error(
         "cannot move `{}` to `{}`: they are on different file systems; copy and delete instead",
-        Shown(.from),
-        Shown(.to)
+        EscapedPath(.from),
+        EscapedPath(.to)
     )]
     AcrossFileSystems { from: Location, to: Location },
-    #[error("the new content of `{}` differs from the approved content; run the call again", Shown(.0))]
-    Content(Location),
-    #[error("cannot restore `{}`: its earlier content is no longer saved", Shown(.0))]
-    NotKept(Location),
-    #[error("cannot save the earlier content of `{}`: {source}", Shown(.at))]
-    Keep {
+    #[error("the new content of `{}` differs from the approved content; run the call again", EscapedPath(.0))]
+    ContentMismatch(Location),
+    #[error("cannot restore `{}`: its earlier content is no longer saved", EscapedPath(.0))]
+    ContentNotSaved(Location),
+    #[error("cannot save the earlier content of `{}`: {source}", EscapedPath(.at))]
+    SaveContent {
         at: Location,
         #[source]
         source: io::Error,
     },
     /// Everything that is not listed was restored.
-    #[error("{cause}; these paths could not be restored: {}", list(.left))]
+    #[error("{cause}; these paths could not be restored: {}", list_conflicts(.left))]
     NotReverted {
         cause: Box<ApplyError>,
         left: Vec<Conflict>,
@@ -83,7 +83,7 @@ pub enum ApplyError {
 }
 
 /// Only the first conflicts are listed; the rest are counted.
-fn list(conflicts: &[Conflict]) -> String {
+fn list_conflicts(conflicts: &[Conflict]) -> String {
     const SHOWN: usize = 5;
     let mut text: Vec<String> = conflicts
         .iter()
@@ -97,26 +97,26 @@ fn list(conflicts: &[Conflict]) -> String {
 }
 
 /// A path with control characters escaped, because file names must not control the terminal.
-struct Shown<'a>(&'a Location);
+struct EscapedPath<'a>(&'a Location);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for EscapedPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0.path.escape_debug(), f)
     }
 }
 
-struct Described<'a>(Option<&'a Image>);
+struct Described<'a>(Option<&'a PathState>);
 
 impl fmt::Display for Described<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             None => f.write_str("a socket, device or FIFO"),
-            Some(Image::Absent) => f.write_str("absent"),
-            Some(Image::File(file)) => {
+            Some(PathState::Absent) => f.write_str("absent"),
+            Some(PathState::File(file)) => {
                 write!(f, "a file of {} bytes, mode {:o}", file.size, file.mode)
             }
-            Some(Image::Dir { .. }) => f.write_str("a directory"),
-            Some(Image::Link { target }) => write!(f, "a link to `{target}`"),
+            Some(PathState::Dir { .. }) => f.write_str("a directory"),
+            Some(PathState::Link { target }) => write!(f, "a link to `{target}`"),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::ApplyError;
-use crate::{Change, Image, Location};
+use crate::{Change, Location, PathState};
 
 /// A change with its path before and its path after.
 #[derive(Debug, Clone)]
@@ -11,8 +11,8 @@ pub(super) struct Item {
     pub change: usize,
     pub at: Location,
     pub was_at: Location,
-    pub before: Image,
-    pub after: Image,
+    pub before: PathState,
+    pub after: PathState,
     pub from: Option<Location>,
 }
 
@@ -25,7 +25,7 @@ pub fn inverted(changes: &[Change]) -> Vec<Change> {
     for item in &items {
         let before = if sources.contains(&item.at) && item.from.is_none() {
             // The replaced entry moves back in a change of its own.
-            Image::Absent
+            PathState::Absent
         } else {
             item.before.clone()
         };
@@ -33,12 +33,12 @@ pub fn inverted(changes: &[Change]) -> Vec<Change> {
             Some(from) => {
                 late.push(Change {
                     at: from.clone(),
-                    before: Image::Absent,
+                    before: PathState::Absent,
                     after: item.after.clone(),
                     moved_from: Some(item.at.clone()),
                 });
-                if before != Image::Absent {
-                    late.push(change(item.at.clone(), Image::Absent, before));
+                if before != PathState::Absent {
+                    late.push(change(item.at.clone(), PathState::Absent, before));
                 }
             }
             None if item.was_at == item.at => {
@@ -55,7 +55,7 @@ pub fn inverted(changes: &[Change]) -> Vec<Change> {
     early
 }
 
-fn change(at: Location, before: Image, after: Image) -> Change {
+fn change(at: Location, before: PathState, after: PathState) -> Change {
     Change {
         at,
         before,
@@ -72,7 +72,7 @@ pub(super) fn items(changes: &[Change]) -> Vec<Item> {
         .filter_map(|(n, change)| Some((&change.at, (n, change.moved_from.as_ref()?))))
         .collect();
     let item = |(n, change): (usize, &Change)| {
-        let was_at = above(&change.at).find_map(|dir| {
+        let was_at = ancestors(&change.at).find_map(|dir| {
             let (moved, from) = moves.get(&dir)?;
             // An entry listed earlier was in the directory that had this path before.
             (*moved < n).then(|| rebased(&change.at, &dir, from))
@@ -89,18 +89,19 @@ pub(super) fn items(changes: &[Change]) -> Vec<Item> {
     let mut items: Vec<Item> = changes.iter().enumerate().map(item).collect();
     let left: HashSet<Location> = items
         .iter()
-        .filter(|item| matches!(item.after, Image::Dir { .. }))
+        .filter(|item| matches!(item.after, PathState::Dir { .. }))
         .filter_map(|item| item.from.clone())
         .collect();
     for item in &mut items {
-        let renewed = item.from.is_none() && item.was_at == item.at && item.after != Image::Absent;
+        let renewed =
+            item.from.is_none() && item.was_at == item.at && item.after != PathState::Absent;
         if renewed
             && std::iter::once(item.at.clone())
-                .chain(above(&item.at))
+                .chain(ancestors(&item.at))
                 .any(|at| left.contains(&at))
         {
             // The entry at this path went with the moved directory.
-            item.before = Image::Absent;
+            item.before = PathState::Absent;
         }
     }
     items
@@ -110,11 +111,11 @@ pub(super) fn items(changes: &[Change]) -> Vec<Item> {
 ///
 /// This applies to a move over an existing file, and to a move whose source path is reused. The target then always
 /// has a file, and the source only changes its content.
-pub(super) fn carried_out(mut items: Vec<Item>) -> Result<Vec<Item>, ApplyError> {
+pub(super) fn resolve_file_moves(mut items: Vec<Item>) -> Result<Vec<Item>, ApplyError> {
     let used: HashMap<Location, usize> = items
         .iter()
         .enumerate()
-        .filter(|(_, item)| item.after != Image::Absent)
+        .filter(|(_, item)| item.after != PathState::Absent)
         .map(|(n, item)| (item.was_at.clone(), n))
         .collect();
     for n in 0..items.len() {
@@ -124,21 +125,21 @@ pub(super) fn carried_out(mut items: Vec<Item>) -> Result<Vec<Item>, ApplyError>
         let user = used.get(&from).copied();
         let what = items[n].after.clone();
         match what {
-            Image::Absent => {
+            PathState::Absent => {
                 let (at, why) = (from, "is both moved and removed");
-                return Err(ApplyError::List { at, why });
+                return Err(ApplyError::InvalidChanges { at, why });
             }
-            Image::Dir { .. } => {
+            PathState::Dir { .. } => {
                 if let Some(user) = user {
-                    if matches!(items[n].before, Image::Dir { .. }) {
+                    if matches!(items[n].before, PathState::Dir { .. }) {
                         let (at, why) = (from, "is swapped with another directory");
-                        return Err(ApplyError::List { at, why });
+                        return Err(ApplyError::InvalidChanges { at, why });
                     }
-                    items[user].before = Image::Absent;
+                    items[user].before = PathState::Absent;
                 }
             }
-            Image::File(_) | Image::Link { .. } => {
-                if user.is_none() && items[n].before == Image::Absent {
+            PathState::File(_) | PathState::Link { .. } => {
+                if user.is_none() && items[n].before == PathState::Absent {
                     continue;
                 }
                 items[n].from = None;
@@ -150,7 +151,7 @@ pub(super) fn carried_out(mut items: Vec<Item>) -> Result<Vec<Item>, ApplyError>
                         at: from.clone(),
                         was_at: from,
                         before: what,
-                        after: Image::Absent,
+                        after: PathState::Absent,
                         from: None,
                     }),
                 }
@@ -161,7 +162,7 @@ pub(super) fn carried_out(mut items: Vec<Item>) -> Result<Vec<Item>, ApplyError>
 }
 
 /// The parent directories of a path, nearest first, without the root.
-pub(super) fn above(place: &Location) -> impl Iterator<Item = Location> + use<> {
+pub(super) fn ancestors(place: &Location) -> impl Iterator<Item = Location> + use<> {
     let dir = |place: &Location| {
         Some(Location {
             root: place.root.clone(),

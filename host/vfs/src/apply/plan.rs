@@ -15,10 +15,10 @@ use std::collections::{HashMap, HashSet};
 
 use super::{
     ApplyError,
-    items::{Item, above, carried_out, items},
-    middle::{Middle, Structural},
+    items::{Item, ancestors, items, resolve_file_moves},
+    structural::{StructuralOrder, StructuralStep},
 };
-use crate::{Change, Image, Location};
+use crate::{Change, Location, PathState};
 
 #[derive(Debug, Clone)]
 pub(super) struct Planned {
@@ -36,14 +36,14 @@ pub(super) enum Step {
         at: Location,
         /// The path in the tree before.
         was_at: Location,
-        was: Image,
+        was: PathState,
     },
     Move {
         from: Location,
         was_from: Location,
         to: Location,
         was_to: Location,
-        what: Image,
+        what: PathState,
         /// A later step creates another entry at `from`.
         reused: bool,
     },
@@ -56,8 +56,8 @@ pub(super) enum Step {
     Put {
         at: Location,
         was_at: Location,
-        before: Image,
-        after: Image,
+        before: PathState,
+        after: PathState,
     },
     /// Changes the mode of a directory.
     Mode {
@@ -85,10 +85,10 @@ pub(super) enum Arrival {
 
 impl Plan {
     pub(super) fn of(changes: &[Change], id: &str) -> Result<Self, ApplyError> {
-        let items = carried_out(items(changes))?;
-        let mut order = Order::default();
+        let items = resolve_file_moves(items(changes))?;
+        let mut order = StepOrder::default();
         for item in &items {
-            order.sort_in(item)?;
+            order.add_item(item)?;
         }
         order.check(&items)?;
         order.run(id)
@@ -96,22 +96,22 @@ impl Plan {
 }
 
 #[derive(Default)]
-struct Order {
+struct StepOrder {
     first: Vec<(usize, Step)>,
-    middle: Vec<Structural>,
+    middle: Vec<StructuralStep>,
     last: Vec<(usize, Step)>,
     vacated: HashSet<Location>,
     arrivals: HashMap<Location, Arrival>,
 }
 
-impl Order {
-    fn sort_in(&mut self, item: &Item) -> Result<(), ApplyError> {
+impl StepOrder {
+    fn add_item(&mut self, item: &Item) -> Result<(), ApplyError> {
         let change = item.change;
         let (at, was_at) = (item.at.clone(), item.was_at.clone());
         if item.from.is_some() || needs_free_place(&item.before, &item.after) {
             match &item.before {
-                Image::Absent => {}
-                Image::File(_) | Image::Link { .. } => {
+                PathState::Absent => {}
+                PathState::File(_) | PathState::Link { .. } => {
                     self.vacate(&was_at)?;
                     let step = Step::Remove {
                         at: was_at.clone(),
@@ -120,9 +120,9 @@ impl Order {
                     };
                     self.first.push((change, step));
                 }
-                Image::Dir { .. } => {
+                PathState::Dir { .. } => {
                     self.vacate(&was_at)?;
-                    self.middle.push(Structural {
+                    self.middle.push(StructuralStep {
                         change,
                         source: Some(was_at.clone()),
                         dest: None,
@@ -135,8 +135,8 @@ impl Order {
         match (&item.from, &item.before, &item.after) {
             (Some(from), _, _) => {
                 self.vacate(from)?;
-                self.arrive(&at, Arrival::Moved)?;
-                self.middle.push(Structural {
+                self.add_arrival(&at, Arrival::Moved)?;
+                self.middle.push(StructuralStep {
                     change,
                     source: Some(from.clone()),
                     dest: Some(at),
@@ -144,8 +144,8 @@ impl Order {
                     image: item.after.clone(),
                 });
             }
-            (None, _, Image::Absent) => {}
-            (None, Image::Dir { mode: before }, Image::Dir { mode: after }) => {
+            (None, _, PathState::Absent) => {}
+            (None, PathState::Dir { mode: before }, PathState::Dir { mode: after }) => {
                 let (before, after) = (*before, *after);
                 let step = Step::Mode {
                     at,
@@ -155,9 +155,9 @@ impl Order {
                 };
                 self.last.push((change, step));
             }
-            (None, _, Image::Dir { .. }) => {
-                self.arrive(&at, Arrival::Made)?;
-                self.middle.push(Structural {
+            (None, _, PathState::Dir { .. }) => {
+                self.add_arrival(&at, Arrival::Made)?;
+                self.middle.push(StructuralStep {
                     change,
                     source: None,
                     dest: Some(at),
@@ -165,10 +165,12 @@ impl Order {
                     image: item.after.clone(),
                 });
             }
-            (None, before, Image::File(_) | Image::Link { .. }) => {
+            (None, before, PathState::File(_) | PathState::Link { .. }) => {
                 let before = match before {
-                    Image::Dir { .. } => Image::Absent,
-                    Image::Absent | Image::File(_) | Image::Link { .. } => before.clone(),
+                    PathState::Dir { .. } => PathState::Absent,
+                    PathState::Absent | PathState::File(_) | PathState::Link { .. } => {
+                        before.clone()
+                    }
                 };
                 let after = item.after.clone();
                 let step = Step::Put {
@@ -188,31 +190,31 @@ impl Order {
             return Ok(());
         }
         let (at, why) = (place.clone(), "is removed twice");
-        Err(ApplyError::List { at, why })
+        Err(ApplyError::InvalidChanges { at, why })
     }
 
-    fn arrive(&mut self, place: &Location, how: Arrival) -> Result<(), ApplyError> {
+    fn add_arrival(&mut self, place: &Location, how: Arrival) -> Result<(), ApplyError> {
         if self.arrivals.insert(place.clone(), how).is_none() {
             return Ok(());
         }
         let (at, why) = (place.clone(), "is created twice");
-        Err(ApplyError::List { at, why })
+        Err(ApplyError::InvalidChanges { at, why })
     }
 
     /// Checks that every new entry has a parent directory.
     fn check(&self, items: &[Item]) -> Result<(), ApplyError> {
         let mut made = HashSet::new();
-        for item in items.iter().filter(|item| item.after != Image::Absent) {
+        for item in items.iter().filter(|item| item.after != PathState::Absent) {
             if !made.insert(&item.at) {
                 let (at, why) = (item.at.clone(), "is created twice");
-                return Err(ApplyError::List { at, why });
+                return Err(ApplyError::InvalidChanges { at, why });
             }
-            let homeless = above(&item.at)
+            let homeless = ancestors(&item.at)
                 .take_while(|dir| !self.arrivals.contains_key(dir))
                 .find(|dir| self.vacated.contains(dir));
             if homeless.is_some() {
                 let (at, why) = (item.at.clone(), "is in a directory that is removed before");
-                return Err(ApplyError::List { at, why });
+                return Err(ApplyError::InvalidChanges { at, why });
             }
         }
         Ok(())
@@ -226,7 +228,7 @@ impl Order {
         }
         let puts = self.last.iter().map(|(_, step)| step.place());
         let made = self.arrivals.keys().chain(puts).cloned().collect();
-        let middle = Middle::new(middle).run(&made, &mut unstable)?;
+        let middle = StructuralOrder::new(middle).run(&made, &mut unstable)?;
         let steps = self.first.into_iter().chain(middle).chain(self.last);
         let steps = steps
             .enumerate()
@@ -245,9 +247,9 @@ impl Order {
 }
 
 /// Between files and links one rename is enough; a directory has to be removed first, or its target freed.
-fn needs_free_place(before: &Image, after: &Image) -> bool {
-    let is_dir = |image: &Image| matches!(image, Image::Dir { .. });
-    *after == Image::Absent || is_dir(before) != is_dir(after)
+fn needs_free_place(before: &PathState, after: &PathState) -> bool {
+    let is_dir = |image: &PathState| matches!(image, PathState::Dir { .. });
+    *after == PathState::Absent || is_dir(before) != is_dir(after)
 }
 
 impl Step {
@@ -264,7 +266,7 @@ impl Step {
 }
 
 fn aside(place: &Location, unstable: &HashSet<Location>, name: &str) -> Location {
-    let mut dirs: Vec<Location> = above(place).collect();
+    let mut dirs: Vec<Location> = ancestors(place).collect();
     dirs.reverse();
     let stable = dirs
         .iter()

@@ -8,16 +8,16 @@ use rustix::{
 };
 
 use super::{
-    ApplyError, Source,
-    moves::remove,
-    roots::{PERMISSIONS, Spot},
+    ApplyError, ContentSource,
+    renames::remove,
+    roots::{EntryRef, PERMISSIONS},
     run::is_denied,
 };
-use crate::{ContentHash, FileImage, Kind, Stat, blobs::copy_hashed};
+use crate::{ContentHash, EntryKind, FileState, Stat, blob_store::copy_and_hash};
 
 /// State of the new content.
 #[derive(Debug)]
-pub(super) enum Ready {
+pub(super) enum PreparedContent {
     /// Prepared, to be renamed to its target.
     Aside(File),
     /// Still at its source: no file can be created next to the target, although the target itself may be writable.
@@ -28,17 +28,17 @@ pub(super) enum Ready {
 
 /// `place` is the file that will be replaced, if any.
 pub(super) fn file(
-    source: &Source,
-    image: &FileImage,
-    place: Option<&Spot>,
-    aside: &Spot,
+    source: &ContentSource,
+    image: &FileState,
+    place: Option<&EntryRef>,
+    aside: &EntryRef,
     replaces: bool,
-) -> Result<Ready, ApplyError> {
-    let (Source::Take(path) | Source::Keep(path)) = source;
+) -> Result<PreparedContent, ApplyError> {
+    let (ContentSource::Move(path) | ContentSource::Copy(path)) = source;
     let content = open_source(path).map_err(aside.failed("open the new content of"))?;
     let moved = match source {
-        Source::Keep(_) => Err(Errno::XDEV),
-        Source::Take(_) => {
+        ContentSource::Copy(_) => Err(Errno::XDEV),
+        ContentSource::Move(_) => {
             check_content(&content, image, aside)?;
             let flags = RenameFlags::NOREPLACE;
             match rustix::fs::renameat_with(CWD, path, &aside.dir, &aside.name, flags) {
@@ -54,25 +54,26 @@ pub(super) fn file(
     };
     match file {
         Ok(file) => {
-            dress(&file, image, place, replaces).map_err(aside.failed("set the mode of"))?;
-            Ok(Ready::Aside(file))
+            apply_metadata(&file, image, place, replaces)
+                .map_err(aside.failed("set the mode of"))?;
+            Ok(PreparedContent::Aside(file))
         }
         Err(error) if replaces && is_denied(&error) => {
             let content = open_source(path).map_err(aside.failed("open the new content of"))?;
             check_content(&content, image, aside)?;
-            Ok(Ready::InPlace(content))
+            Ok(PreparedContent::InPlace(content))
         }
         Err(error) => Err(error),
     }
 }
 
-fn copied(content: &File, image: &FileImage, aside: &Spot) -> Result<File, ApplyError> {
+fn copied(content: &File, image: &FileState, aside: &EntryRef) -> Result<File, ApplyError> {
     let file = aside
         .open(OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)
         .map_err(aside.failed("write"))?;
-    let failed = match copy_hashed(content, &file) {
+    let failed = match copy_and_hash(content, &file) {
         Ok(copied) if copied == (image.hash, image.size) => return Ok(file),
-        Ok(_) => ApplyError::Content(aside.at.clone()),
+        Ok(_) => ApplyError::ContentMismatch(aside.at.clone()),
         Err(error) => aside.io("write", error),
     };
     remove(aside)?;
@@ -80,12 +81,12 @@ fn copied(content: &File, image: &FileImage, aside: &Spot) -> Result<File, Apply
 }
 
 /// Checks the hash again: only the approved content may be applied.
-fn check_content(content: &File, image: &FileImage, aside: &Spot) -> Result<(), ApplyError> {
+fn check_content(content: &File, image: &FileState, aside: &EntryRef) -> Result<(), ApplyError> {
     let hash = ContentHash::of_reader(content).map_err(|error| aside.io("read", error))?;
     if hash == image.hash {
         Ok(())
     } else {
-        Err(ApplyError::Content(aside.at.clone()))
+        Err(ApplyError::ContentMismatch(aside.at.clone()))
     }
 }
 
@@ -93,23 +94,23 @@ fn open_source(path: &Path) -> Result<File, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty())?;
     match Stat::from(rustix::fs::fstat(&file)?).kind {
-        Kind::File => Ok(File::from(file)),
+        EntryKind::File => Ok(File::from(file)),
         _ => Err(Errno::INVAL),
     }
 }
 
 /// Sets owner, group, extended attributes and mode. All but the mode are best effort.
-fn dress(
+fn apply_metadata(
     file: &File,
-    image: &FileImage,
-    place: Option<&Spot>,
+    image: &FileState,
+    place: Option<&EntryRef>,
     replaces: bool,
 ) -> Result<(), Errno> {
     if let Some(place) = place {
         if replaces {
             if let Ok(old) = place.open_file() {
-                own_like(file, &old);
-                attributes_like(file, &old);
+                copy_owner(file, &old);
+                copy_attributes(file, &old);
             }
         } else {
             inherit_group(file, place);
@@ -118,7 +119,7 @@ fn dress(
     rustix::fs::fchmod(file, Mode::from_raw_mode(image.mode & PERMISSIONS))
 }
 
-fn own_like(file: &File, old: &File) {
+fn copy_owner(file: &File, old: &File) {
     let (Ok(mine), Ok(old)) = (rustix::fs::fstat(file), rustix::fs::fstat(old)) else {
         return;
     };
@@ -130,7 +131,7 @@ fn own_like(file: &File, old: &File) {
     }
 }
 
-fn attributes_like(file: &File, old: &File) {
+fn copy_attributes(file: &File, old: &File) {
     // File capabilities and integrity signatures do not apply to new content.
     const LEFT: [&str; 3] = ["security.capability", "security.ima", "security.evm"];
     let mut names = vec![0; 64 * 1024];
@@ -152,7 +153,7 @@ fn attributes_like(file: &File, old: &File) {
 }
 
 /// New entries in a set-group-id directory get its group.
-pub(super) fn inherit_group(new: impl AsFd, place: &Spot) -> bool {
+pub(super) fn inherit_group(new: impl AsFd, place: &EntryRef) -> bool {
     const SET_GROUP: u32 = 0o2000;
     let Ok(parent) = rustix::fs::fstat(&place.dir) else {
         return false;

@@ -10,28 +10,28 @@ use rustix::{fs::AtFlags, io::Errno};
 
 use super::{
     ApplyError, Conflict,
-    moves::{exchange, remove, rename_new, take_away},
     plan::{Planned, Step},
-    prepare::Ready,
-    roots::{Seen, Spot, same},
-    run::{Run, differs, first_name, inside, keep_failed, named},
+    prepare::PreparedContent,
+    renames::{exchange, move_aside, remove, rename_new},
+    roots::{EntryRef, Observation, is_same},
+    run::{Run, child_location, conflict_if_changed, first_name, save_error, with_target_path},
 };
-use crate::{Image, Location};
+use crate::{Location, PathState};
 
 /// Result of the rollback of one path.
-type Verdict = Result<Option<Conflict>, ApplyError>;
+type RollbackResult = Result<Option<Conflict>, ApplyError>;
 
 impl<'a> Run<'a> {
     /// Only the first `begun` steps can have run.
-    pub(super) fn put_back_all(&mut self, begun: usize) -> Result<Vec<Conflict>, ApplyError> {
-        let begun = self.first_move_not_made()?.min(begun);
+    pub(super) fn roll_back(&mut self, begun: usize) -> Result<Vec<Conflict>, ApplyError> {
+        let begun = self.first_missing_move()?.min(begun);
         let mut conflicts = Vec::new();
         let mut failed = None;
-        let given_way = self.given_way();
+        let given_way = self.removed_before();
         for (n, planned) in self.plan.steps.iter().enumerate().rev() {
             let verdict = if n < begun {
-                self.put_back(n, planned)
-                    .map_err(named(planned.step.place()))
+                self.roll_back_step(n, planned)
+                    .map_err(with_target_path(planned.step.place()))
             } else {
                 Ok(None)
             };
@@ -41,11 +41,12 @@ impl<'a> Run<'a> {
                     let found = conflict.found.as_ref();
                     !earlier
                         .zip(found)
-                        .is_some_and(|(earlier, found)| same(earlier, found))
+                        .is_some_and(|(earlier, found)| is_same(earlier, found))
                 })
             });
             // A path that cannot be restored must not keep the others from being restored.
-            match verdict.and_then(|conflict| Ok((conflict, self.clear(&planned.aside)?))) {
+            match verdict.and_then(|conflict| Ok((conflict, self.remove_leftover(&planned.aside)?)))
+            {
                 Ok((conflict, leftover)) => conflicts.extend(conflict.into_iter().chain(leftover)),
                 Err(error) => failed = failed.or(Some(error)),
             }
@@ -60,7 +61,7 @@ impl<'a> Run<'a> {
     }
 
     /// Steps run in order, and a move changes the meaning of later paths, so no step after a missing move has run.
-    fn first_move_not_made(&self) -> Result<usize, ApplyError> {
+    fn first_missing_move(&self) -> Result<usize, ApplyError> {
         for (n, planned) in self.plan.steps.iter().enumerate() {
             let Step::Move {
                 from,
@@ -82,7 +83,7 @@ impl<'a> Run<'a> {
     }
 
     /// What must be removed before another entry can take its path. Where it still exists, nothing was written.
-    fn given_way(&self) -> HashMap<&'a Location, &'a Image> {
+    fn removed_before(&self) -> HashMap<&'a Location, &'a PathState> {
         let removed = self
             .plan
             .steps
@@ -101,120 +102,131 @@ impl<'a> Run<'a> {
         Ok(spot.is_some_and(|spot| spot.stat().is_some()))
     }
 
-    fn put_back(&mut self, n: usize, planned: &Planned) -> Verdict {
+    fn roll_back_step(&mut self, n: usize, planned: &Planned) -> RollbackResult {
         let aside = &planned.aside;
         match &planned.step {
-            Step::Remove { at, was, .. } => self.bring_back(at, was, aside),
+            Step::Remove { at, was, .. } => self.restore(at, was, aside),
             Step::Move { from, to, what, .. } => self.move_back(from, to, what),
             Step::MakeDir { at, mode, .. } => self.remove_dir(at, *mode),
             Step::Put {
                 at, before, after, ..
             } => {
                 if self.blobs.is_marked(&self.marker(n)) {
-                    return self.write_back(n, at, before);
+                    return self.restore_in_place(n, at, before);
                 }
-                self.replace_back(n, at, before, after, aside)
+                self.restore_replaced(n, at, before, after, aside)
             }
             Step::Mode {
                 at, before, after, ..
             } => {
-                let (before, after) = (Image::Dir { mode: *before }, Image::Dir { mode: *after });
-                let seen = self.roots.look(at, None)?;
+                let (before, after) = (
+                    PathState::Dir { mode: *before },
+                    PathState::Dir { mode: *after },
+                );
+                let seen = self.roots.observe(at, None)?;
                 match (&before, seen.is(&after)) {
                     _ if seen.is(&before) => Ok(None),
-                    (Image::Dir { mode }, true) => {
-                        let spot = self.roots.spot(at)?;
+                    (PathState::Dir { mode }, true) => {
+                        let spot = self.roots.entry(at)?;
                         self.set_mode(&spot, *mode).map(|()| None)
                     }
-                    _ => Ok(differs(at, &after, seen)),
+                    _ => Ok(conflict_if_changed(at, &after, seen)),
                 }
             }
         }
     }
 
-    fn bring_back(&mut self, at: &Location, was: &Image, aside: &Location) -> Verdict {
+    fn restore(&mut self, at: &Location, was: &PathState, aside: &Location) -> RollbackResult {
         let Some(spot) = self.roots.parent(at)? else {
-            return Ok(differs(at, was, self.roots.look(at, None)?));
+            return Ok(conflict_if_changed(at, was, self.roots.observe(at, None)?));
         };
-        let seen = spot.look(None)?;
+        let seen = spot.observe(None)?;
         if !seen.is_absent() {
-            return Ok(differs(at, was, seen));
+            return Ok(conflict_if_changed(at, was, seen));
         }
-        let aside = self.roots.spot(aside)?;
-        if let Ready::InPlace(_) = self.ensure(&aside, was, &spot, false)? {
+        let aside = self.roots.entry(aside)?;
+        if let PreparedContent::InPlace(_) = self.ensure_prepared(&aside, was, &spot, false)? {
             return Err(spot.io("write", Errno::ACCESS.into()));
         }
         (self.step)("restore");
         if rename_new(&aside, &spot)? {
             Ok(None)
         } else {
-            Ok(differs(at, was, spot.look(None)?))
+            Ok(conflict_if_changed(at, was, spot.observe(None)?))
         }
     }
 
-    fn move_back(&mut self, from: &Location, to: &Location, what: &Image) -> Verdict {
-        let seen = self.roots.look(to, None)?;
+    fn move_back(&mut self, from: &Location, to: &Location, what: &PathState) -> RollbackResult {
+        let seen = self.roots.observe(to, None)?;
         if !seen.is(what) {
-            return Ok(differs(to, what, seen));
+            return Ok(conflict_if_changed(to, what, seen));
         }
-        let (new, Some(old)) = (self.roots.spot(to)?, self.roots.parent(from)?) else {
-            return Ok(differs(from, what, self.roots.look(from, None)?));
+        let (new, Some(old)) = (self.roots.entry(to)?, self.roots.parent(from)?) else {
+            return Ok(conflict_if_changed(
+                from,
+                what,
+                self.roots.observe(from, None)?,
+            ));
         };
         (self.step)("move back");
         if rename_new(&new, &old)? {
             Ok(None)
         } else {
-            Ok(differs(from, &Image::Absent, old.look(None)?))
+            Ok(conflict_if_changed(
+                from,
+                &PathState::Absent,
+                old.observe(None)?,
+            ))
         }
     }
 
-    fn remove_dir(&mut self, at: &Location, mode: u32) -> Verdict {
-        let seen = self.roots.look(at, None)?;
+    fn remove_dir(&mut self, at: &Location, mode: u32) -> RollbackResult {
+        let seen = self.roots.observe(at, None)?;
         if seen.is_absent() {
             return Ok(None);
         }
-        let expected = Image::Dir { mode };
+        let expected = PathState::Dir { mode };
         if !seen.is(&expected) {
-            return Ok(differs(at, &expected, seen));
+            return Ok(conflict_if_changed(at, &expected, seen));
         }
-        let spot = self.roots.spot(at)?;
+        let spot = self.roots.entry(at)?;
         (self.step)("remove a directory");
         match rustix::fs::unlinkat(&spot.dir, &spot.name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(None),
             Err(Errno::NOTEMPTY | Errno::EXIST) => {
                 let name = first_name(&spot)?.unwrap_or_default();
-                let entry = inside(at, &name);
-                let found = self.roots.look(&entry, None)?;
-                Ok(differs(&entry, &Image::Absent, found))
+                let entry = child_location(at, &name);
+                let found = self.roots.observe(&entry, None)?;
+                Ok(conflict_if_changed(&entry, &PathState::Absent, found))
             }
             Err(errno) => Err(spot.failed("remove")(errno)),
         }
     }
 
-    fn replace_back(
+    fn restore_replaced(
         &mut self,
         n: usize,
         at: &Location,
-        before: &Image,
-        after: &Image,
+        before: &PathState,
+        after: &PathState,
         aside: &Location,
-    ) -> Verdict {
-        let seen = self.roots.look(at, None)?;
+    ) -> RollbackResult {
+        let seen = self.roots.observe(at, None)?;
         if seen.is(before) {
             return Ok(None);
         }
         if !seen.is(after) {
-            return Ok(differs(at, after, seen));
+            return Ok(conflict_if_changed(at, after, seen));
         }
-        let (spot, aside) = (self.roots.spot(at)?, self.roots.spot(aside)?);
-        let done = if *before == Image::Absent {
+        let (spot, aside) = (self.roots.entry(at)?, self.roots.entry(aside)?);
+        let done = if *before == PathState::Absent {
             (self.step)("remove");
             remove(&aside)?;
-            take_away(&spot, &aside, &seen)?
+            move_aside(&spot, &aside, &seen)?
         } else {
-            let replaces = matches!(after, Image::File(_));
-            let ready = self.ensure(&aside, before, &spot, replaces)?;
-            if let (Ready::InPlace(content), Image::File(image)) = (ready, before) {
+            let replaces = matches!(after, PathState::File(_));
+            let ready = self.ensure_prepared(&aside, before, &spot, replaces)?;
+            if let (PreparedContent::InPlace(content), PathState::File(image)) = (ready, before) {
                 return self.write_in_place(n, &spot, content, image).map(|()| None);
             }
             (self.step)("replace back");
@@ -223,62 +235,63 @@ impl<'a> Run<'a> {
         if done {
             Ok(None)
         } else {
-            Ok(differs(at, after, spot.look(None)?))
+            Ok(conflict_if_changed(at, after, spot.observe(None)?))
         }
     }
 
     /// The file can be partially written, so its content proves nothing; the marker proves that this commit wrote
     /// it.
-    fn write_back(&mut self, n: usize, at: &Location, before: &Image) -> Verdict {
-        let seen: Seen = self.roots.look(at, None)?;
+    fn restore_in_place(&mut self, n: usize, at: &Location, before: &PathState) -> RollbackResult {
+        let seen: Observation = self.roots.observe(at, None)?;
         match (before, &seen.image) {
             _ if seen.is(before) => Ok(None),
-            (Image::File(image), Some(Image::File(_))) => {
+            (PathState::File(image), Some(PathState::File(_))) => {
                 if !self.blobs.has(image.hash, image.size) {
-                    return Err(ApplyError::NotKept(at.clone()));
+                    return Err(ApplyError::ContentNotSaved(at.clone()));
                 }
                 let kept = std::fs::File::open(self.blobs.path(image.hash));
-                let spot = self.roots.spot(at)?;
-                self.write_in_place(n, &spot, kept.map_err(keep_failed(at))?, image)?;
+                let spot = self.roots.entry(at)?;
+                self.write_in_place(n, &spot, kept.map_err(save_error(at))?, image)?;
                 Ok(None)
             }
-            _ => Ok(differs(at, before, seen)),
+            _ => Ok(conflict_if_changed(at, before, seen)),
         }
     }
 
     /// Makes sure that `image` is at `aside`: displaced there by the step, or recreated from the blob store.
-    fn ensure(
+    fn ensure_prepared(
         &mut self,
-        aside: &Spot,
-        image: &Image,
-        place: &Spot,
+        aside: &EntryRef,
+        image: &PathState,
+        place: &EntryRef,
         replaces: bool,
-    ) -> Result<Ready, ApplyError> {
-        if !aside.look(None)?.is(image) {
+    ) -> Result<PreparedContent, ApplyError> {
+        if !aside.observe(None)?.is(image) {
             (self.step)("remove what is aside");
             remove(aside)?;
             match image {
-                Image::Absent => {}
-                Image::Dir { mode } => self.make_dir(aside, place, *mode)?,
-                Image::Link { target } => {
+                PathState::Absent => {}
+                PathState::Dir { mode } => self.make_dir(aside, place, *mode)?,
+                PathState::Link { target } => {
                     (self.step)("make a link aside");
                     rustix::fs::symlinkat(target.as_os_str(), &aside.dir, &aside.name)
                         .map_err(aside.failed("write"))?;
                 }
-                Image::File(file) => {
-                    let ready = self.prepare_kept(&place.at, file, Some(place), aside, replaces)?;
-                    if let Ready::Aside(file) = &ready {
+                PathState::File(file) => {
+                    let ready =
+                        self.prepare_from_blob(&place.at, file, Some(place), aside, replaces)?;
+                    if let PreparedContent::Aside(file) = &ready {
                         file.sync_all().map_err(|error| aside.io("write", error))?;
                     }
                     return Ok(ready);
                 }
             }
         }
-        Ok(Ready::Done)
+        Ok(PreparedContent::Done)
     }
 
     /// Removes prepared and displaced files. A directory in which another process created something stays.
-    fn clear(&mut self, aside: &Location) -> Verdict {
+    fn remove_leftover(&mut self, aside: &Location) -> RollbackResult {
         let Some(spot) = self.roots.parent(aside)? else {
             return Ok(None);
         };
@@ -289,6 +302,10 @@ impl<'a> Run<'a> {
         if remove(&spot)? {
             return Ok(None);
         }
-        Ok(differs(aside, &Image::Absent, spot.look(None)?))
+        Ok(conflict_if_changed(
+            aside,
+            &PathState::Absent,
+            spot.observe(None)?,
+        ))
     }
 }

@@ -20,7 +20,7 @@ use rustix::{
 
 use super::ApplyError;
 use crate::{
-    BaseStat, Change, ContentHash, FileImage, Image, Kind, Location, Scope, Stat,
+    BaseStat, Change, ContentHash, EntryKind, FileState, Location, PathState, Scope, Stat,
     sys::{BENEATH, open_beneath},
 };
 
@@ -41,7 +41,7 @@ impl Roots {
     ///
     /// Recovery and undo open directories by path, so a commit to a directory that was moved could not be
     /// completed.
-    pub fn in_place<'c>(
+    pub fn check_in_place<'c>(
         &self,
         changes: impl IntoIterator<Item = &'c Change>,
     ) -> Result<(), ApplyError> {
@@ -55,7 +55,7 @@ impl Roots {
             let there = there.ok().map(Stat::of);
             match (held, there) {
                 (Some(Ok(held)), Some(Ok(there))) if held.id == there.id => {}
-                _ => return Err(ApplyError::Elsewhere(path.clone())),
+                _ => return Err(ApplyError::RootMoved(path.clone())),
             }
         }
         Ok(())
@@ -94,13 +94,13 @@ impl Roots {
     }
 
     /// The parent directory of a path and its last name, or `None` if the parent does not exist.
-    pub(super) fn parent(&self, at: &Location) -> Result<Option<Spot>, ApplyError> {
+    pub(super) fn parent(&self, at: &Location) -> Result<Option<EntryRef>, ApplyError> {
         let root = self.root(at)?;
         let (parent, name) = split(at)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let resolve = BENEATH | ResolveFlags::NO_SYMLINKS;
         match open_beneath(root, parent, flags, Mode::empty(), resolve) {
-            Ok(dir) => Ok(Some(Spot {
+            Ok(dir) => Ok(Some(EntryRef {
                 dir,
                 name: name.to_owned(),
                 at: at.clone(),
@@ -115,7 +115,7 @@ impl Roots {
     }
 
     /// Like [`Self::parent`], but the parent must exist.
-    pub(super) fn spot(&self, at: &Location) -> Result<Spot, ApplyError> {
+    pub(super) fn entry(&self, at: &Location) -> Result<EntryRef, ApplyError> {
         self.parent(at)?.ok_or_else(|| ApplyError::Io {
             what: "reach",
             at: at.clone(),
@@ -125,20 +125,20 @@ impl Roots {
 
     /// Reads the current state of a path. If its metadata equals `base`, the content is assumed to match
     /// `expected`.
-    pub(super) fn look(
+    pub(super) fn observe(
         &self,
         at: &Location,
-        expected: Option<(&Image, &BaseStat)>,
-    ) -> Result<Seen, ApplyError> {
+        expected: Option<(&PathState, &BaseStat)>,
+    ) -> Result<Observation, ApplyError> {
         match self.parent(at)? {
-            Some(spot) => spot.look(expected),
-            None => Ok(Seen::absent()),
+            Some(spot) => spot.observe(expected),
+            None => Ok(Observation::absent()),
         }
     }
 }
 
 /// A name in a directory that is held open.
-pub(super) struct Spot {
+pub(super) struct EntryRef {
     pub dir: OwnedFd,
     pub name: String,
     pub at: Location,
@@ -146,28 +146,28 @@ pub(super) struct Spot {
 
 /// The state observed at a path.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct Observation {
     /// `None` if it is not a file, directory or link.
-    pub image: Option<Image>,
+    pub image: Option<PathState>,
     pub stat: Option<BaseStat>,
 }
 
-impl Seen {
+impl Observation {
     fn absent() -> Self {
         Self {
-            image: Some(Image::Absent),
+            image: Some(PathState::Absent),
             stat: None,
         }
     }
 
-    pub(super) fn is(&self, expected: &Image) -> bool {
+    pub(super) fn is(&self, expected: &PathState) -> bool {
         self.image
             .as_ref()
-            .is_some_and(|image| same(image, expected))
+            .is_some_and(|image| is_same(image, expected))
     }
 
     pub(super) fn is_absent(&self) -> bool {
-        self.image == Some(Image::Absent)
+        self.image == Some(PathState::Absent)
     }
 }
 
@@ -175,63 +175,76 @@ impl Seen {
 /// them on the first write, and new directories inherit them.
 pub(super) const PERMISSIONS: u32 = 0o777;
 
-pub(super) fn same(one: &Image, other: &Image) -> bool {
+pub(super) fn is_same(one: &PathState, other: &PathState) -> bool {
     match (one, other) {
-        (Image::Absent, Image::Absent) => true,
-        (Image::File(one), Image::File(other)) => {
+        (PathState::Absent, PathState::Absent) => true,
+        (PathState::File(one), PathState::File(other)) => {
             one.hash == other.hash
                 && one.size == other.size
                 && (one.mode ^ other.mode) & PERMISSIONS == 0
         }
-        (Image::Dir { mode: one }, Image::Dir { mode: other }) => (one ^ other) & PERMISSIONS == 0,
-        (Image::Link { target: one }, Image::Link { target: other }) => one == other,
-        (Image::Absent | Image::File(_) | Image::Dir { .. } | Image::Link { .. }, _) => false,
+        (PathState::Dir { mode: one }, PathState::Dir { mode: other }) => {
+            (one ^ other) & PERMISSIONS == 0
+        }
+        (PathState::Link { target: one }, PathState::Link { target: other }) => one == other,
+        (
+            PathState::Absent | PathState::File(_) | PathState::Dir { .. } | PathState::Link { .. },
+            _,
+        ) => false,
     }
 }
 
-impl Spot {
-    pub(super) fn look(&self, expected: Option<(&Image, &BaseStat)>) -> Result<Seen, ApplyError> {
+impl EntryRef {
+    pub(super) fn observe(
+        &self,
+        expected: Option<(&PathState, &BaseStat)>,
+    ) -> Result<Observation, ApplyError> {
         let raw = match rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(raw) => raw,
-            Err(Errno::NOENT) => return Ok(Seen::absent()),
+            Err(Errno::NOENT) => return Ok(Observation::absent()),
             Err(errno) => return Err(self.failed("look at")(errno)),
         };
         let mode = raw.st_mode & 0o7777;
         let stat = Stat::from(raw);
         let image = match stat.kind {
-            Kind::Directory => Some(Image::Dir { mode }),
-            Kind::Symlink => {
+            EntryKind::Directory => Some(PathState::Dir { mode }),
+            EntryKind::Symlink => {
                 let target = rustix::fs::readlinkat(&self.dir, &self.name, Vec::new())
                     .map_err(self.failed("look at"))?;
                 let target = OsString::from_vec(target.into_bytes()).into();
-                Some(Image::Link { target })
+                Some(PathState::Link { target })
             }
-            Kind::File => return self.look_inside(expected),
-            Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice | Kind::Unknown => {
-                None
-            }
+            EntryKind::File => return self.observe_file(expected),
+            EntryKind::Fifo
+            | EntryKind::Socket
+            | EntryKind::CharDevice
+            | EntryKind::BlockDevice
+            | EntryKind::Unknown => None,
         };
-        Ok(Seen {
+        Ok(Observation {
             image,
             stat: Some(BaseStat::from(&stat)),
         })
     }
 
-    fn look_inside(&self, expected: Option<(&Image, &BaseStat)>) -> Result<Seen, ApplyError> {
+    fn observe_file(
+        &self,
+        expected: Option<(&PathState, &BaseStat)>,
+    ) -> Result<Observation, ApplyError> {
         let file = self.open_file()?;
         let raw = rustix::fs::fstat(&file).map_err(self.failed("look at"))?;
         let stat = Stat::from(raw);
         let base = BaseStat::from(&stat);
         let hash = match expected {
-            Some((Image::File(known), seen)) if *seen == base => known.hash,
+            Some((PathState::File(known), seen)) if *seen == base => known.hash,
             _ => ContentHash::of_reader(&file).map_err(|source| self.io("read", source))?,
         };
-        let image = (stat.kind == Kind::File).then_some(Image::File(FileImage {
+        let image = (stat.kind == EntryKind::File).then_some(PathState::File(FileState {
             hash,
             size: stat.size,
             mode: raw.st_mode & 0o7777,
         }));
-        Ok(Seen {
+        Ok(Observation {
             image,
             stat: Some(base),
         })

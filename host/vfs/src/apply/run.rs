@@ -13,27 +13,27 @@ use rustix::{
 };
 
 use super::{
-    ApplyError, Conflict, Op, Roots, Source,
-    moves::{exchange, remove, rename_new, take_away},
+    ApplyError, Conflict, ContentSource, FileOp, Roots,
     plan::{Plan, Planned, Step},
-    prepare::{self, Ready, inherit_group},
-    roots::{PERMISSIONS, Seen, Spot, same},
+    prepare::{self, PreparedContent, inherit_group},
+    renames::{exchange, move_aside, remove, rename_new},
+    roots::{EntryRef, Observation, PERMISSIONS, is_same},
 };
-use crate::{BaseStat, Blobs, FileImage, Image, Location, blobs::MADE};
+use crate::{BaseStat, BlobStore, FileState, Location, PathState, blob_store::APPLIED_PREFIX};
 
 /// Above this number of files, one `syncfs` is faster than one `fsync` per file.
 const FEW: usize = 32;
 
 /// Name of the marker of an applied list of changes.
-pub(super) fn made(id: &str) -> String {
-    format!("{MADE}{id}")
+pub(super) fn applied_marker(id: &str) -> String {
+    format!("{APPLIED_PREFIX}{id}")
 }
 
 pub(super) struct Run<'a> {
     pub roots: &'a Roots,
     pub plan: &'a Plan,
     pub id: &'a str,
-    pub blobs: &'a Blobs,
+    pub blobs: &'a BlobStore,
     pub step: &'a mut dyn FnMut(&str),
     /// Number of steps that may have run.
     pub begun: usize,
@@ -44,7 +44,7 @@ impl<'a> Run<'a> {
         roots: &'a Roots,
         plan: &'a Plan,
         id: &'a str,
-        blobs: &'a Blobs,
+        blobs: &'a BlobStore,
         step: &'a mut dyn FnMut(&str),
     ) -> Self {
         Self {
@@ -57,15 +57,15 @@ impl<'a> Run<'a> {
         }
     }
 
-    pub(super) fn apply(&mut self, ops: &[Op]) -> Result<(), ApplyError> {
+    pub(super) fn apply(&mut self, ops: &[FileOp]) -> Result<(), ApplyError> {
         let mut ready = self.prepare(ops)?;
         for (n, planned) in self.plan.steps.iter().enumerate() {
             let base = ops.get(planned.change).and_then(|op| op.base.as_ref());
-            let done = self.carry_out(n, planned, base, ready.remove(&n));
-            match done.map_err(named(planned.step.place())) {
+            let done = self.run_step(n, planned, base, ready.remove(&n));
+            match done.map_err(with_target_path(planned.step.place())) {
                 Ok(()) => self.begun = n + 1,
                 // The step found a conflict and changed nothing, so it needs no rollback.
-                Err(error @ ApplyError::Changed(_)) => return Err(error),
+                Err(error @ ApplyError::Conflicts(_)) => return Err(error),
                 Err(error) => {
                     self.begun = n + 1;
                     return Err(error);
@@ -76,7 +76,7 @@ impl<'a> Run<'a> {
         // From here on the changes count as applied, whatever happens to this process or to the files.
         (self.step)("mark as applied");
         self.blobs
-            .mark(&made(self.id))
+            .mark(&applied_marker(self.id))
             .map_err(ApplyError::Journal)?;
         // Leftovers do not make the changes unapplied; recovery removes them.
         if self.clean_up().is_ok() {
@@ -86,13 +86,13 @@ impl<'a> Run<'a> {
     }
 
     /// Prepared files are not visible, so a full disk is detected before the first change.
-    fn prepare(&mut self, ops: &[Op]) -> Result<HashMap<usize, Ready>, ApplyError> {
+    fn prepare(&mut self, ops: &[FileOp]) -> Result<HashMap<usize, PreparedContent>, ApplyError> {
         let mut all = HashMap::new();
         for (n, planned) in self.plan.steps.iter().enumerate() {
             let ready = self.prepare_one(planned, ops);
             all.extend(
                 ready
-                    .map_err(named(planned.step.place()))?
+                    .map_err(with_target_path(planned.step.place()))?
                     .map(|ready| (n, ready)),
             );
         }
@@ -100,64 +100,68 @@ impl<'a> Run<'a> {
         Ok(all)
     }
 
-    fn prepare_one(&mut self, planned: &Planned, ops: &[Op]) -> Result<Option<Ready>, ApplyError> {
+    fn prepare_one(
+        &mut self,
+        planned: &Planned,
+        ops: &[FileOp],
+    ) -> Result<Option<PreparedContent>, ApplyError> {
         let Step::Put {
             at, before, after, ..
         } = &planned.step
         else {
             return Ok(None);
         };
-        let aside = self.roots.spot(&planned.aside)?;
+        let aside = self.roots.entry(&planned.aside)?;
         match after {
-            Image::Link { target } => {
+            PathState::Link { target } => {
                 (self.step)("make a link aside");
                 rustix::fs::symlinkat(target.as_os_str(), &aside.dir, &aside.name)
                     .map_err(aside.failed("write"))?;
                 Ok(None)
             }
-            Image::File(image) => {
+            PathState::File(image) => {
                 let op = ops.get(planned.change);
                 let place = self.roots.parent(at)?;
-                let replaces = matches!(before, Image::File(_));
+                let replaces = matches!(before, PathState::File(_));
                 match op.and_then(|op| op.source.as_ref()) {
                     Some(source) => {
                         (self.step)("prepare a file");
                         prepare::file(source, image, place.as_ref(), &aside, replaces)
                     }
-                    None => self.prepare_kept(at, image, place.as_ref(), &aside, replaces),
+                    None => self.prepare_from_blob(at, image, place.as_ref(), &aside, replaces),
                 }
                 .map(Some)
             }
-            Image::Absent | Image::Dir { .. } => Ok(None),
+            PathState::Absent | PathState::Dir { .. } => Ok(None),
         }
     }
 
     /// Prepares a file from the blob store.
-    pub(super) fn prepare_kept(
+    pub(super) fn prepare_from_blob(
         &mut self,
         at: &Location,
-        image: &FileImage,
-        place: Option<&Spot>,
-        aside: &Spot,
+        image: &FileState,
+        place: Option<&EntryRef>,
+        aside: &EntryRef,
         replaces: bool,
-    ) -> Result<Ready, ApplyError> {
+    ) -> Result<PreparedContent, ApplyError> {
         if !self.blobs.has(image.hash, image.size) {
-            return Err(ApplyError::NotKept(at.clone()));
+            return Err(ApplyError::ContentNotSaved(at.clone()));
         }
-        let source = Source::Keep(self.blobs.path(image.hash));
+        let source = ContentSource::Copy(self.blobs.path(image.hash));
         (self.step)("prepare a file");
         match prepare::file(&source, image, place, aside, replaces) {
             // The blob was damaged after it was saved.
-            Err(ApplyError::Content(_)) => Err(ApplyError::NotKept(at.clone())),
+            Err(ApplyError::ContentMismatch(_)) => Err(ApplyError::ContentNotSaved(at.clone())),
             prepared => prepared,
         }
     }
 
-    fn sync_files(&mut self, all: &HashMap<usize, Ready>) -> Result<(), ApplyError> {
+    fn sync_files(&mut self, all: &HashMap<usize, PreparedContent>) -> Result<(), ApplyError> {
         let at = |n: &usize| self.plan.steps[*n].step.place();
         if all.len() <= FEW {
             for (n, ready) in all {
-                if let Ready::Aside(file) = ready {
+                if let PreparedContent::Aside(file) = ready {
                     file.sync_all().map_err(|source| ApplyError::Io {
                         what: "write",
                         at: at(n).clone(),
@@ -177,56 +181,58 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn carry_out(
+    fn run_step(
         &mut self,
         n: usize,
         planned: &Planned,
         base: Option<&BaseStat>,
-        ready: Option<Ready>,
+        ready: Option<PreparedContent>,
     ) -> Result<(), ApplyError> {
         match &planned.step {
             Step::Remove { at, was, .. } => {
                 let (spot, seen) = self.expect(at, was, base)?;
-                let aside = self.roots.spot(&planned.aside)?;
+                let aside = self.roots.entry(&planned.aside)?;
                 (self.step)("move aside");
-                if !take_away(&spot, &aside, &seen)? {
+                if !move_aside(&spot, &aside, &seen)? {
                     return Err(self.conflict(at, was));
                 }
-                if matches!(was, Image::Dir { .. })
+                if matches!(was, PathState::Dir { .. })
                     && let Some(name) = first_name(&aside)?
                 {
                     (self.step)("restore a directory");
                     rename_new(&aside, &spot)?;
-                    return Err(self.conflict(&inside(at, &name), &Image::Absent));
+                    return Err(self.conflict(&child_location(at, &name), &PathState::Absent));
                 }
             }
             Step::Move { from, to, what, .. } => {
                 let (old, _) = self.expect(from, what, base)?;
-                let new = self.roots.spot(to)?;
+                let new = self.roots.entry(to)?;
                 (self.step)("move");
                 if !rename_new(&old, &new)? {
-                    return Err(self.conflict(to, &Image::Absent));
+                    return Err(self.conflict(to, &PathState::Absent));
                 }
             }
             Step::MakeDir { at, mode, .. } => {
-                let spot = self.roots.spot(at)?;
-                let aside = self.roots.spot(&planned.aside)?;
+                let spot = self.roots.entry(at)?;
+                let aside = self.roots.entry(&planned.aside)?;
                 self.make_dir(&aside, &spot, *mode)?;
                 (self.step)("make a directory");
                 if !rename_new(&aside, &spot)? {
-                    return Err(self.conflict(at, &Image::Absent));
+                    return Err(self.conflict(at, &PathState::Absent));
                 }
             }
             Step::Put {
                 at, before, after, ..
             } => {
-                if let (Some(Ready::InPlace(content)), Image::File(image)) = (ready, after) {
+                if let (Some(PreparedContent::InPlace(content)), PathState::File(image)) =
+                    (ready, after)
+                {
                     let (spot, _) = self.expect(at, before, base)?;
                     return self.write_in_place(n, &spot, content, image);
                 }
-                let aside = self.roots.spot(&planned.aside)?;
-                let done = if *before == Image::Absent {
-                    let spot = self.roots.spot(at)?;
+                let aside = self.roots.entry(&planned.aside)?;
+                let done = if *before == PathState::Absent {
+                    let spot = self.roots.entry(at)?;
                     (self.step)("put");
                     rename_new(&aside, &spot)?
                 } else {
@@ -234,7 +240,9 @@ impl<'a> Run<'a> {
                     (self.step)("replace");
                     match (exchange(&aside, &spot, &seen), before, after) {
                         // For example another user's file in `/tmp`, which has the sticky bit.
-                        (Err(error), Image::File(_), Image::File(image)) if is_denied(&error) => {
+                        (Err(error), PathState::File(_), PathState::File(image))
+                            if is_denied(&error) =>
+                        {
                             let content = aside.open_file()?;
                             return self.write_in_place(n, &spot, content, image);
                         }
@@ -248,7 +256,7 @@ impl<'a> Run<'a> {
             Step::Mode {
                 at, before, after, ..
             } => {
-                let (spot, _) = self.expect(at, &Image::Dir { mode: *before }, None)?;
+                let (spot, _) = self.expect(at, &PathState::Dir { mode: *before }, None)?;
                 self.set_mode(&spot, *after)?;
             }
         }
@@ -257,8 +265,8 @@ impl<'a> Run<'a> {
 
     pub(super) fn make_dir(
         &mut self,
-        aside: &Spot,
-        place: &Spot,
+        aside: &EntryRef,
+        place: &EntryRef,
         mode: u32,
     ) -> Result<(), ApplyError> {
         (self.step)("make a directory aside");
@@ -277,7 +285,7 @@ impl<'a> Run<'a> {
     }
 
     /// Sets the permissions of a directory and keeps its other mode bits.
-    pub(super) fn set_mode(&mut self, spot: &Spot, mode: u32) -> Result<(), ApplyError> {
+    pub(super) fn set_mode(&mut self, spot: &EntryRef, mode: u32) -> Result<(), ApplyError> {
         (self.step)("set the mode");
         let failed = spot.failed("set the mode of");
         let dir = spot
@@ -291,13 +299,13 @@ impl<'a> Run<'a> {
     pub(super) fn write_in_place(
         &mut self,
         n: usize,
-        spot: &Spot,
+        spot: &EntryRef,
         content: File,
-        image: &FileImage,
+        image: &FileState,
     ) -> Result<(), ApplyError> {
         let marker = self.marker(n);
         (self.step)("mark a file written in place");
-        self.blobs.mark(&marker).map_err(keep_failed(&spot.at))?;
+        self.blobs.mark(&marker).map_err(save_error(&spot.at))?;
         let failed = |source: io::Error| spot.io("write", source);
         let mut file = spot.open(OFlags::WRONLY).map_err(spot.failed("write"))?;
         (self.step)("write in place");
@@ -317,17 +325,17 @@ impl<'a> Run<'a> {
     fn expect(
         &self,
         at: &Location,
-        image: &Image,
+        image: &PathState,
         base: Option<&BaseStat>,
-    ) -> Result<(Spot, Seen), ApplyError> {
+    ) -> Result<(EntryRef, Observation), ApplyError> {
         let Some(spot) = self.roots.parent(at)? else {
             return Err(self.conflict(at, image));
         };
-        let seen = spot.look(base.map(|base| (image, base)))?;
+        let seen = spot.observe(base.map(|base| (image, base)))?;
         if seen.is(image) {
             Ok((spot, seen))
         } else {
-            Err(ApplyError::Changed(vec![Conflict {
+            Err(ApplyError::Conflicts(vec![Conflict {
                 at: at.clone(),
                 expected: image.clone(),
                 found: seen.image,
@@ -335,9 +343,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    pub(super) fn conflict(&self, at: &Location, expected: &Image) -> ApplyError {
-        match self.roots.look(at, None) {
-            Ok(seen) => ApplyError::Changed(vec![Conflict {
+    pub(super) fn conflict(&self, at: &Location, expected: &PathState) -> ApplyError {
+        match self.roots.observe(at, None) {
+            Ok(seen) => ApplyError::Conflicts(vec![Conflict {
                 at: at.clone(),
                 expected: expected.clone(),
                 found: seen.image,
@@ -350,7 +358,7 @@ impl<'a> Run<'a> {
     fn clean_up(&mut self) -> Result<(), ApplyError> {
         for planned in &self.plan.steps {
             if let Step::Remove { .. } | Step::Put { .. } = planned.step {
-                let aside = self.roots.spot(&planned.aside)?;
+                let aside = self.roots.entry(&planned.aside)?;
                 (self.step)("remove what was replaced");
                 remove(&aside)?;
             }
@@ -362,13 +370,13 @@ impl<'a> Run<'a> {
         for (n, planned) in self.plan.steps.iter().enumerate() {
             let place = planned.step.place();
             if let Step::Put {
-                before: Image::File(_),
+                before: PathState::File(_),
                 ..
             } = planned.step
             {
                 self.blobs
                     .unmark(&self.marker(n))
-                    .map_err(keep_failed(place))?;
+                    .map_err(save_error(place))?;
             }
         }
         Ok(())
@@ -424,17 +432,17 @@ pub(super) fn is_denied(error: &ApplyError) -> bool {
     }
 }
 
-fn open_dir(spot: &Spot) -> Result<OwnedFd, Errno> {
+fn open_dir(spot: &EntryRef) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::openat(&spot.dir, ".", flags, Mode::empty())
 }
 
 /// Name of any entry of a directory.
-pub(super) fn first_name(dir: &Spot) -> Result<Option<String>, ApplyError> {
+pub(super) fn first_name(dir: &EntryRef) -> Result<Option<String>, ApplyError> {
     Ok(names(dir)?.into_iter().next())
 }
 
-pub(super) fn names(dir: &Spot) -> Result<Vec<String>, ApplyError> {
+pub(super) fn names(dir: &EntryRef) -> Result<Vec<String>, ApplyError> {
     let failed = dir.failed("list");
     let opened = dir
         .open(OFlags::RDONLY | OFlags::DIRECTORY)
@@ -450,7 +458,7 @@ pub(super) fn names(dir: &Spot) -> Result<Vec<String>, ApplyError> {
     Ok(names)
 }
 
-pub(super) fn inside(dir: &Location, name: &str) -> Location {
+pub(super) fn child_location(dir: &Location, name: &str) -> Location {
     Location {
         root: dir.root.clone(),
         path: format!("{}/{name}", dir.path),
@@ -465,32 +473,36 @@ fn io_at<'a>(what: &'static str, at: &'a Location) -> impl Fn(Errno) -> ApplyErr
     }
 }
 
-pub(super) fn keep_failed(at: &Location) -> impl Fn(io::Error) -> ApplyError + '_ {
-    move |source| ApplyError::Keep {
+pub(super) fn save_error(at: &Location) -> impl Fn(io::Error) -> ApplyError + '_ {
+    move |source| ApplyError::SaveContent {
         at: at.clone(),
         source,
     }
 }
 
 /// Reports errors under the user's file name instead of the temporary one.
-pub(super) fn named(place: &Location) -> impl Fn(ApplyError) -> ApplyError + '_ {
+pub(super) fn with_target_path(place: &Location) -> impl Fn(ApplyError) -> ApplyError + '_ {
     move |error| match error {
         ApplyError::Io { what, source, .. } => ApplyError::Io {
             what,
             at: place.clone(),
             source,
         },
-        ApplyError::Content(_) => ApplyError::Content(place.clone()),
+        ApplyError::ContentMismatch(_) => ApplyError::ContentMismatch(place.clone()),
         other => other,
     }
 }
 
 /// Compares the observed state with the expected one, for checks that collect all conflicts.
-pub(super) fn differs(at: &Location, expected: &Image, seen: Seen) -> Option<Conflict> {
+pub(super) fn conflict_if_changed(
+    at: &Location,
+    expected: &PathState,
+    seen: Observation,
+) -> Option<Conflict> {
     let equal = seen
         .image
         .as_ref()
-        .is_some_and(|image| same(image, expected));
+        .is_some_and(|image| is_same(image, expected));
     (!equal).then(|| Conflict {
         at: at.clone(),
         expected: expected.clone(),

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt as _;
 
-use crate::{Kind, LinkTarget, Refusal, Stat};
+use crate::{EntryKind, LinkTarget, PathError, Stat};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Base {
@@ -17,16 +17,16 @@ pub(crate) struct Base {
 
 impl Base {
     /// Fails for sockets and devices, which a [`crate::Change`] cannot represent.
-    pub(crate) fn of(fd: impl AsFd) -> Result<Self, Refusal> {
+    pub(crate) fn of(fd: impl AsFd) -> Result<Self, PathError> {
         let raw = rustix::fs::fstat(&fd)?;
         let stat = Stat::from(raw);
         let target = match stat.kind {
-            Kind::File | Kind::Directory => None,
-            Kind::Symlink => {
+            EntryKind::File | EntryKind::Directory => None,
+            EntryKind::Symlink => {
                 let target = rustix::fs::readlinkat(fd, "", Vec::new())?;
                 Some(OsString::from_vec(target.into_bytes()).into())
             }
-            _ => return Err(Refusal::Unsupported),
+            _ => return Err(PathError::Unsupported),
         };
         Ok(Self {
             stat,
@@ -36,7 +36,7 @@ impl Base {
     }
 
     /// Whether its metadata shows no write since. Not for directories, whose timestamps depend on their entries.
-    pub(crate) fn is_still(&self, now: &Stat) -> bool {
+    pub(crate) fn is_unchanged(&self, now: &Stat) -> bool {
         let stat = &self.stat;
         (stat.id, stat.kind, stat.size, stat.modified, stat.changed)
             == (now.id, now.kind, now.size, now.modified, now.changed)

@@ -12,16 +12,17 @@ use super::{
     base::Base,
     difference::After,
     layers::Layers,
-    pool::{Item, refusal_of},
-    real::Real,
+    pool::{PoolItem, path_error},
+    real::RealEntry,
 };
 use crate::{
-    BaseStat, Change, ContentHash, FileImage, Image, Kind, Location, Refusal, Scope, Stat,
+    BaseStat, Change, ContentHash, EntryKind, FileState, Location, PathError, PathState, Scope,
+    Stat,
 };
 
 /// One change, with its new content and the state it is based on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Staged {
+pub struct StagedChange {
     pub change: Change,
     /// A file in the pool that may be renamed to its target. `None` for entries without content, or only moved.
     pub content: Option<PathBuf>,
@@ -33,18 +34,18 @@ pub struct Staged {
 /// Why the changes of a call cannot be determined, and so not committed.
 #[derive(Debug, thiserror::Error)]
 pub enum StageError {
-    #[error("`{path}` was changed by another process while the call ran; run the call again", path = shown(.0))]
+    #[error("`{path}` was changed by another process while the call ran; run the call again", path = escaped(.0))]
     Changed(PathBuf),
-    #[error("`{path}` has a name that is not valid UTF-8; rename it first", path = shown(.0))]
+    #[error("`{path}` has a name that is not valid UTF-8; rename it first", path = escaped(.0))]
     NotUtf8(PathBuf),
-    #[error("`{path}` is a socket, a FIFO or a device and cannot be moved; leave it where it is", path = shown(.0))]
+    #[error("`{path}` is a socket, a FIFO or a device and cannot be moved; leave it where it is", path = escaped(.0))]
     Special(PathBuf),
     /// The path is not shown to the guest.
     #[error(
         "the call would create or change a file under a name that a grant excludes; its changes were discarded"
     )]
-    LeftOut,
-    #[error("`{path}` is no longer below a granted directory; run the call again", path = shown(.0))]
+    Excluded,
+    #[error("`{path}` is no longer below a granted directory; run the call again", path = escaped(.0))]
     Outside(PathBuf),
     #[error(
         "the call wrote {bytes} bytes, and the limit is {limit}; write less or raise the limit"
@@ -52,21 +53,21 @@ pub enum StageError {
     TooManyBytes { bytes: u64, limit: u64 },
     #[error("the call changed more than {0} files; change fewer or raise the limit")]
     TooManyFiles(usize),
-    #[error("cannot determine the changes of `{path}`: {source}", path = shown(.path))]
+    #[error("cannot determine the changes of `{path}`: {source}", path = escaped(.path))]
     Failed {
         path: PathBuf,
         #[source]
-        source: Refusal,
+        source: PathError,
     },
 }
 
 /// Escapes control characters: the guest chose the name, and it may be printed to a terminal.
-fn shown(path: &Path) -> String {
+fn escaped(path: &Path) -> String {
     path.to_string_lossy().escape_debug().to_string()
 }
 
 impl Layers {
-    pub(super) fn changes(&mut self, scope: &Scope) -> Result<Vec<Staged>, StageError> {
+    pub(super) fn changes(&mut self, scope: &Scope) -> Result<Vec<StagedChange>, StageError> {
         self.check_bytes()?;
         let difference = self.difference()?;
         let mut staged = Vec::new();
@@ -82,11 +83,11 @@ impl Layers {
             let there = difference.before.get(path);
             let before = match there {
                 Some(there) => there.image(path)?,
-                None => Image::Absent,
+                None => PathState::Absent,
             };
             let (after, content) = match difference.after.get(path) {
                 Some(after) => self.image(path, after)?,
-                None => (Image::Absent, None),
+                None => (PathState::Absent, None),
             };
             if before == after {
                 continue;
@@ -98,14 +99,14 @@ impl Layers {
                 moved_from: None,
             };
             let base = there.map(|there| BaseStat::from(&there.base.stat));
-            staged.push(Staged {
+            staged.push(StagedChange {
                 change,
                 content,
                 base,
             });
         }
         if scope.hides_names() {
-            nothing_left_out(scope, &staged)?;
+            check_not_excluded(scope, &staged)?;
         }
         staged.sort_by(|one, other| one.change.at.cmp(&other.change.at));
         // Copies made for moved files that are reported as new count too.
@@ -119,7 +120,7 @@ impl Layers {
         };
         let bytes = pool.bytes().map_err(|error| StageError::Failed {
             path: self.parent.clone(),
-            source: refusal_of(&error),
+            source: path_error(&error),
         })?;
         let limit = self.limits.bytes;
         if bytes > limit {
@@ -129,7 +130,11 @@ impl Layers {
     }
 
     /// The content of a moved file that is reported as new. The copy is reused on later calls.
-    pub(super) fn copy_of(&mut self, path: &Path, there: &Real) -> Result<Item, StageError> {
+    pub(super) fn copy_of(
+        &mut self,
+        path: &Path,
+        there: &RealEntry,
+    ) -> Result<PoolItem, StageError> {
         let failed = |source| StageError::Failed {
             path: path.to_owned(),
             source,
@@ -144,7 +149,7 @@ impl Layers {
         {
             return Ok(item);
         }
-        let left = pool.left(limit).map_err(failed)?;
+        let left = pool.remaining_bytes(limit).map_err(failed)?;
         if there.base.stat.size > left {
             let bytes = pool
                 .bytes()
@@ -164,31 +169,31 @@ impl Layers {
         &mut self,
         path: &Path,
         after: &After,
-    ) -> Result<(Image, Option<PathBuf>), StageError> {
+    ) -> Result<(PathState, Option<PathBuf>), StageError> {
         let failed = |source| StageError::Failed {
             path: path.to_owned(),
             source,
         };
         let item = match after {
             After::Item(item) => *item,
-            After::Moved(there) if there.base.stat.kind == Kind::File => {
+            After::Moved(there) if there.base.stat.kind == EntryKind::File => {
                 self.copy_of(path, there)?
             }
             After::Moved(there) => return Ok((there.image(path)?, None)),
         };
         let pool = self.pool().map_err(failed)?;
         let content = pool.path_of(item);
-        if item.kind != Kind::File {
+        if item.kind != EntryKind::File {
             let fd = pool.name(item).map_err(|errno| failed(errno.into()))?;
             let base = Base::of(fd).map_err(failed)?;
-            return Ok((base.image(|| Err(failed(Refusal::Invalid)))?, None));
+            return Ok((base.image(|| Err(failed(PathError::Invalid)))?, None));
         }
         let fd = pool
             .open_with(item, OFlags::RDONLY | OFlags::CLOEXEC)
             .map_err(failed)?;
         let base = Base::of(&fd).map_err(failed)?;
         let image = base.image(|| {
-            ContentHash::of_reader(File::from(fd)).map_err(|error| failed(refusal_of(&error)))
+            ContentHash::of_reader(File::from(fd)).map_err(|error| failed(path_error(&error)))
         })?;
         Ok((image, Some(content)))
     }
@@ -198,13 +203,13 @@ impl Base {
     fn image(
         &self,
         hash: impl FnOnce() -> Result<ContentHash, StageError>,
-    ) -> Result<Image, StageError> {
+    ) -> Result<PathState, StageError> {
         Ok(match (&self.target, self.stat.kind) {
-            (Some(target), _) => Image::Link {
+            (Some(target), _) => PathState::Link {
                 target: target.clone(),
             },
-            (None, Kind::Directory) => Image::Dir { mode: self.mode },
-            (None, _) => Image::File(FileImage {
+            (None, EntryKind::Directory) => PathState::Dir { mode: self.mode },
+            (None, _) => PathState::File(FileState {
                 hash: hash()?,
                 size: self.stat.size,
                 mode: self.mode,
@@ -213,13 +218,13 @@ impl Base {
     }
 }
 
-impl Real {
-    fn image(&self, path: &Path) -> Result<Image, StageError> {
+impl RealEntry {
+    fn image(&self, path: &Path) -> Result<PathState, StageError> {
         self.base.image(|| {
             let file = self.file(path)?;
             let hash = ContentHash::of_reader(&file).map_err(|error| StageError::Failed {
                 path: path.to_owned(),
-                source: refusal_of(&error),
+                source: path_error(&error),
             })?;
             self.check(path, &file)?;
             Ok(hash)
@@ -228,7 +233,7 @@ impl Real {
 
     fn file(&self, path: &Path) -> Result<File, StageError> {
         let file = self.open(OFlags::RDONLY).map_err(|refusal| match refusal {
-            Refusal::NotFound | Refusal::NotDirectory | Refusal::Loop => {
+            PathError::NotFound | PathError::NotDirectory | PathError::Loop => {
                 StageError::Changed(path.to_owned())
             }
             source => StageError::Failed {
@@ -243,29 +248,29 @@ impl Real {
 
     fn check(&self, path: &Path, file: &File) -> Result<(), StageError> {
         match Stat::of(file) {
-            Ok(stat) if self.base.is_still(&stat) => Ok(()),
+            Ok(stat) if self.base.is_unchanged(&stat) => Ok(()),
             _ => Err(StageError::Changed(path.to_owned())),
         }
     }
 }
 
 /// A directory that the call created and then moved has given its entries paths that no walk has checked.
-fn nothing_left_out(scope: &Scope, staged: &[Staged]) -> Result<(), StageError> {
+fn check_not_excluded(scope: &Scope, staged: &[StagedChange]) -> Result<(), StageError> {
     for one in staged {
         let Change { at, after, .. } = &one.change;
         let path = at.root.join(&at.path);
-        if scope.leaves_out_path(&path, matches!(after, Image::Dir { .. })) {
-            return Err(StageError::LeftOut);
+        if scope.is_path_excluded(&path, matches!(after, PathState::Dir { .. })) {
+            return Err(StageError::Excluded);
         }
     }
     Ok(())
 }
 
-fn moved(scope: &Scope, path: &Path, real: &Real) -> Result<Staged, StageError> {
-    Ok(Staged {
+fn moved(scope: &Scope, path: &Path, real: &RealEntry) -> Result<StagedChange, StageError> {
+    Ok(StagedChange {
         change: Change {
             at: location(scope, path)?,
-            before: Image::Absent,
+            before: PathState::Absent,
             after: real.image(path)?,
             moved_from: Some(location(scope, &real.path())?),
         },
@@ -276,7 +281,7 @@ fn moved(scope: &Scope, path: &Path, real: &Real) -> Result<Staged, StageError> 
 
 fn location(scope: &Scope, path: &Path) -> Result<Location, StageError> {
     // The innermost grant's location, so that each file has one name.
-    let site = scope.site_of(path);
+    let site = scope.location_of(path);
     let site = site.ok_or_else(|| StageError::Outside(path.to_owned()))?;
     let below = site.below.to_str();
     let below = below.ok_or_else(|| StageError::NotUtf8(path.to_owned()))?;

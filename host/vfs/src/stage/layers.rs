@@ -16,13 +16,13 @@ use rustix::io::Errno;
 use super::{
     StageLimits,
     base::Base,
-    pool::{Item, Pool},
-    real::{Real, RealDir, may_write, open_name},
+    pool::{Pool, PoolItem},
+    real::{RealDir, RealEntry, check_writable, open_name},
 };
 use crate::{
-    FileId, Kind, Refusal, Scope,
+    EntryKind, FileId, PathError, Scope,
     sys::PATH_MAX,
-    walk::{MAX_DEPTH, Place},
+    walk::{MAX_DEPTH, ResolvedPath},
 };
 
 /// Source of an entry found by a walk.
@@ -30,17 +30,17 @@ use crate::{
 pub(crate) enum Origin {
     /// The real entry.
     Real,
-    Item(Item),
+    Item(PoolItem),
     /// A real entry that was moved here.
-    Elsewhere(Arc<Real>),
+    Moved(Arc<RealEntry>),
 }
 
 #[derive(Debug)]
 pub(super) enum Node {
     /// The real entry is hidden.
-    Gone,
-    Item(Item),
-    Elsewhere(Arc<Real>),
+    Removed,
+    Item(PoolItem),
+    Moved(Arc<RealEntry>),
 }
 
 /// The staged entry at a name, and the real entry that it replaces.
@@ -71,14 +71,14 @@ pub(crate) struct Layers {
     pub(super) pool: Option<Pool>,
     pub(super) dirs: HashMap<FileId, Layer>,
     /// Current parent directory and name of each pool directory or moved directory.
-    pub(super) placed: HashMap<FileId, (FileId, Vec<u8>)>,
+    pub(super) current_parent: HashMap<FileId, (FileId, Vec<u8>)>,
     /// Moved directories by their real path.
     pub(super) moved: HashMap<PathBuf, FileId>,
     /// Real directories that were removed; a guest can still hold a handle.
-    pub(super) dead: HashSet<FileId>,
+    pub(super) removed: HashSet<FileId>,
     pub(super) slots: usize,
     /// Pool copies of moved files that had to be reported as new, by current path.
-    pub(super) copies: HashMap<PathBuf, (FileId, Item)>,
+    pub(super) copies: HashMap<PathBuf, (FileId, PoolItem)>,
 }
 
 impl Layers {
@@ -88,9 +88,9 @@ impl Layers {
             parent,
             pool: None,
             dirs: HashMap::new(),
-            placed: HashMap::new(),
+            current_parent: HashMap::new(),
             moved: HashMap::new(),
-            dead: HashSet::new(),
+            removed: HashSet::new(),
             slots: 0,
             copies: HashMap::new(),
         }
@@ -98,31 +98,31 @@ impl Layers {
 
     /// The staged view equals the real tree.
     pub(super) fn is_untouched(&self) -> bool {
-        self.dirs.is_empty() && self.dead.is_empty()
+        self.dirs.is_empty() && self.removed.is_empty()
     }
 
-    pub(crate) fn look_up(
+    pub(crate) fn lookup(
         &self,
         dir: BorrowedFd<'_>,
         id: FileId,
         name: &[u8],
     ) -> Result<(OwnedFd, Origin), Errno> {
-        if self.dead.contains(&id) {
+        if self.removed.contains(&id) {
             return Err(Errno::NOENT);
         }
         match self.slot(id, name).map(|slot| &slot.node) {
             None => Ok((open_name(dir, name)?, Origin::Real)),
-            Some(Node::Gone) => Err(Errno::NOENT),
+            Some(Node::Removed) => Err(Errno::NOENT),
             Some(Node::Item(item)) => {
                 let pool = self.pool.as_ref().ok_or(Errno::NOENT)?;
                 Ok((pool.name(*item)?, Origin::Item(*item)))
             }
-            Some(Node::Elsewhere(real)) => Ok((real.name()?, Origin::Elsewhere(Arc::clone(real)))),
+            Some(Node::Moved(real)) => Ok((real.name()?, Origin::Moved(Arc::clone(real)))),
         }
     }
 
     /// Whether the call changed the entry at this name.
-    pub(crate) fn covers(&self, dir: FileId, name: &[u8]) -> bool {
+    pub(crate) fn is_changed(&self, dir: FileId, name: &[u8]) -> bool {
         self.slot(dir, name).is_some()
     }
 
@@ -130,41 +130,46 @@ impl Layers {
         self.dirs.get(&dir)?.slots.get(name)
     }
 
-    pub(super) fn pool(&mut self) -> Result<&mut Pool, Refusal> {
+    pub(super) fn pool(&mut self) -> Result<&mut Pool, PathError> {
         if self.pool.is_none() {
-            let pool = Pool::make(&self.parent).map_err(|error| super::pool::refusal_of(&error))?;
+            let pool =
+                Pool::create(&self.parent).map_err(|error| super::pool::path_error(&error))?;
             self.pool = Some(pool);
         }
-        self.pool.as_mut().ok_or(Refusal::Io(Errno::IO))
+        self.pool.as_mut().ok_or(PathError::Io(Errno::IO))
     }
 
     /// Creates the layer of the place's directory, and checks that the host's user may write to it.
-    pub(super) fn hold(&mut self, scope: &Scope, place: &Place<'_>) -> Result<(), Refusal> {
-        self.hold_for_file(scope, place)?;
+    pub(super) fn ensure_layer(
+        &mut self,
+        scope: &Scope,
+        place: &ResolvedPath<'_>,
+    ) -> Result<(), PathError> {
+        self.ensure_layer_for_file(scope, place)?;
         match self.dirs.get(&place.parent_id).map(|layer| &layer.home) {
             Some(Home::Pool) => Ok(()),
-            _ => may_write(place.parent(), b"."),
+            _ => check_writable(place.parent(), b"."),
         }
     }
 
-    pub(super) fn hold_for_file(
+    pub(super) fn ensure_layer_for_file(
         &mut self,
         scope: &Scope,
-        place: &Place<'_>,
-    ) -> Result<(), Refusal> {
+        place: &ResolvedPath<'_>,
+    ) -> Result<(), PathError> {
         let id = place.parent_id;
         // Directories created through each other's handles can nest without bound, and could not be committed.
-        if let Some(dir) = self.path_now(id)
+        if let Some(dir) = self.current_path(id)
             && (dir.as_os_str().len() + place.name.len() >= PATH_MAX
                 || dir.components().count() > 2 * MAX_DEPTH)
         {
-            return Err(Refusal::NameTooLong);
+            return Err(PathError::NameTooLong);
         }
-        if self.dead.contains(&id) {
-            return Err(Refusal::NotFound);
+        if self.removed.contains(&id) {
+            return Err(PathError::NotFound);
         }
         if let hash_map::Entry::Vacant(entry) = self.dirs.entry(id) {
-            let dir = RealDir::of(scope, place.parent(), id).ok_or(Refusal::NotFound)?;
+            let dir = RealDir::of(scope, place.parent(), id).ok_or(PathError::NotFound)?;
             entry.insert(Layer {
                 home: Home::Real(Arc::new(dir)),
                 dev: id.dev(),
@@ -175,19 +180,19 @@ impl Layers {
     }
 
     /// Checks the limit for changing these names. Names that were changed before do not count again.
-    pub(super) fn room(&self, places: &[&Place<'_>]) -> Result<(), Refusal> {
+    pub(super) fn check_name_limit(&self, places: &[&ResolvedPath<'_>]) -> Result<(), PathError> {
         let new = places
             .iter()
             .filter(|place| self.slot(place.parent_id, &place.name).is_none());
         if self.slots + new.count() > self.limits.files {
-            Err(Refusal::NoSpace)
+            Err(PathError::NoSpace)
         } else {
             Ok(())
         }
     }
 
     /// Sets the entry at a name of a directory with a layer. `under` is the real entry, if it was just read.
-    pub(super) fn put(
+    pub(super) fn set_entry(
         &mut self,
         dir: FileId,
         name: &[u8],
@@ -196,25 +201,25 @@ impl Layers {
         under: Option<Base>,
     ) {
         match &node {
-            Node::Gone => {}
+            Node::Removed => {}
             Node::Item(item) => {
-                if item.kind == Kind::Directory {
-                    self.placed.insert(id, (dir, name.to_vec()));
+                if item.kind == EntryKind::Directory {
+                    self.current_parent.insert(id, (dir, name.to_vec()));
                 }
             }
-            Node::Elsewhere(real) => {
-                let is_dir = real.base.stat.kind == Kind::Directory;
+            Node::Moved(real) => {
+                let is_dir = real.base.stat.kind == EntryKind::Directory;
                 if real.dir.id == dir && real.name == name {
                     // Moved back to its original path: no change remains.
                     if is_dir {
-                        self.placed.remove(&id);
+                        self.current_parent.remove(&id);
                         self.moved.remove(&real.path());
                     }
                     self.forget(dir, name);
                     return;
                 }
                 if is_dir {
-                    self.placed.insert(id, (dir, name.to_vec()));
+                    self.current_parent.insert(id, (dir, name.to_vec()));
                     self.moved.insert(real.path(), id);
                 }
             }
@@ -231,15 +236,15 @@ impl Layers {
     }
 
     /// Removes the entry at a name; `under` as in `put`.
-    pub(super) fn vacate(&mut self, dir: FileId, name: &[u8], under: Option<Base>) {
+    pub(super) fn remove_entry(&mut self, dir: FileId, name: &[u8], under: Option<Base>) {
         let Some(layer) = self.dirs.get_mut(&dir) else {
             return;
         };
         match layer.slots.get_mut(name) {
-            Some(slot) if slot.under.is_some() => slot.node = Node::Gone,
+            Some(slot) if slot.under.is_some() => slot.node = Node::Removed,
             Some(_) => self.forget(dir, name),
             None => {
-                let node = Node::Gone;
+                let node = Node::Removed;
                 layer.slots.insert(name.to_vec(), Slot { node, under });
                 self.slots += 1;
             }
@@ -255,15 +260,15 @@ impl Layers {
     }
 
     /// Current path of a directory with a layer, or of a moved one. `None` if it was removed.
-    pub(super) fn path_now(&self, id: FileId) -> Option<PathBuf> {
+    pub(super) fn current_path(&self, id: FileId) -> Option<PathBuf> {
         let mut below: Vec<OsString> = Vec::new();
         let mut id = id;
         // A loop instead of recursion: guests can nest directories deeper than the stack allows.
         let mut path = loop {
-            if self.dead.contains(&id) {
+            if self.removed.contains(&id) {
                 return None;
             }
-            if let Some((parent, name)) = self.placed.get(&id) {
+            if let Some((parent, name)) = self.current_parent.get(&id) {
                 below.push(OsStr::from_bytes(name).to_owned());
                 id = *parent;
                 continue;
@@ -275,7 +280,7 @@ impl Layers {
             else {
                 return None;
             };
-            match self.moved_above(&dir.path) {
+            match self.nearest_moved(&dir.path) {
                 None => break dir.path.clone(),
                 Some((moved, from)) => {
                     let rest = dir.path.strip_prefix(from).ok()?;
@@ -289,23 +294,26 @@ impl Layers {
     }
 
     /// Path of a directory that the call created.
-    pub(crate) fn path_of_made(&self, id: FileId) -> Option<PathBuf> {
+    pub(crate) fn created_path(&self, id: FileId) -> Option<PathBuf> {
         match self.dirs.get(&id)?.home {
-            Home::Pool => self.path_now(id),
+            Home::Pool => self.current_path(id),
             Home::Real(_) => None,
         }
     }
 
     /// The path of a real entry in the staged view.
-    pub(super) fn real_path_now(&self, path: &Path) -> Option<PathBuf> {
-        match self.moved_above(path) {
+    pub(super) fn current_path_of(&self, path: &Path) -> Option<PathBuf> {
+        match self.nearest_moved(path) {
             None => Some(path.to_owned()),
-            Some((moved, from)) => Some(self.path_now(moved)?.join(path.strip_prefix(from).ok()?)),
+            Some((moved, from)) => Some(
+                self.current_path(moved)?
+                    .join(path.strip_prefix(from).ok()?),
+            ),
         }
     }
 
     /// The nearest moved directory at or above a real path.
-    pub(super) fn moved_above<'p>(&self, path: &'p Path) -> Option<(FileId, &'p Path)> {
+    pub(super) fn nearest_moved<'p>(&self, path: &'p Path) -> Option<(FileId, &'p Path)> {
         path.ancestors()
             .find_map(|above| Some((*self.moved.get(above)?, above)))
     }

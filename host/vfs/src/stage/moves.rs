@@ -5,32 +5,32 @@ use std::sync::Arc;
 use super::{
     base::Base,
     layers::{Home, Layer, Layers, Node, Origin},
-    real::Real,
-    write::At,
+    real::RealEntry,
+    write::DirHandle,
 };
 use crate::{
-    Kind, Refusal, Scope,
-    walk::{Found, Last, Place},
+    EntryKind, PathError, Scope,
+    walk::{FinalLink, ResolvedEntry, ResolvedPath},
 };
 
 impl Layers {
     pub(super) fn rename(
         &mut self,
         scope: &Scope,
-        (from, path): (At<'_>, &str),
-        (to, new_path): (At<'_>, &str),
-    ) -> Result<(), Refusal> {
-        let from = self.walk(scope, from, path, Last::Exact)?;
-        let to = self.walk(scope, to, new_path, Last::Exact)?;
-        let moved = scope.may_rename(&from, &to)?;
-        self.hold_both(scope, moved, &from, &to)?;
-        self.is_no_knot(&from, &to)?;
-        if moved.stat.kind == Kind::Directory {
-            self.stays_reachable(moved, &from, &to)?;
-            scope.stays_left_out(Some(self), moved, &from, &to)?;
+        (from, path): (DirHandle<'_>, &str),
+        (to, new_path): (DirHandle<'_>, &str),
+    ) -> Result<(), PathError> {
+        let from = self.walk(scope, from, path, FinalLink::Exact)?;
+        let to = self.walk(scope, to, new_path, FinalLink::Exact)?;
+        let moved = scope.check_rename(&from, &to)?;
+        self.ensure_both_layers(scope, moved, &from, &to)?;
+        self.check_no_cycle(&from, &to)?;
+        if moved.stat.kind == EntryKind::Directory {
+            self.check_depth(moved, &from, &to)?;
+            scope.check_excluded_after_move(Some(self), moved, &from, &to)?;
             if let (Some(reads), Some(path)) = (&scope.reads, from.host_path(scope)) {
                 // The content moves along, and may have to be reported entry by entry.
-                reads.tree(path);
+                reads.record_tree(path);
             }
         }
         if let Some(replaced) = &to.found {
@@ -39,47 +39,51 @@ impl Layers {
                 return Ok(());
             }
             match (moved.stat.kind, replaced.stat.kind) {
-                (Kind::Directory, Kind::Directory) => {}
-                (Kind::Directory, _) => return Err(Refusal::NotDirectory),
-                (_, Kind::Directory) => return Err(Refusal::IsDirectory),
+                (EntryKind::Directory, EntryKind::Directory) => {}
+                (EntryKind::Directory, _) => return Err(PathError::NotDirectory),
+                (_, EntryKind::Directory) => return Err(PathError::IsDirectory),
                 _ => {}
             }
         }
-        let (node, base) = self.lift(&from, moved)?;
+        let (node, base) = self.take_entry(&from, moved)?;
         if let Some(replaced) = &to.found {
             self.discard(scope, &to, replaced)?;
         }
-        self.vacate(from.parent_id, &from.name, base);
-        self.put(to.parent_id, &to.name, node, moved.stat.id, None);
+        self.remove_entry(from.parent_id, &from.name, base);
+        self.set_entry(to.parent_id, &to.name, node, moved.stat.id, None);
         Ok(())
     }
 
     /// Creates the layers of both directories, which must be on one file system.
-    fn hold_both(
+    fn ensure_both_layers(
         &mut self,
         scope: &Scope,
-        found: &Found,
-        from: &Place<'_>,
-        to: &Place<'_>,
-    ) -> Result<(), Refusal> {
-        self.may_point_from(found, from, to)?;
-        self.hold(scope, from)?;
-        self.hold(scope, to)?;
-        self.room(&[from, to])?;
+        found: &ResolvedEntry,
+        from: &ResolvedPath<'_>,
+        to: &ResolvedPath<'_>,
+    ) -> Result<(), PathError> {
+        self.check_moved_links(found, from, to)?;
+        self.ensure_layer(scope, from)?;
+        self.ensure_layer(scope, to)?;
+        self.check_name_limit(&[from, to])?;
         if self.dev(from) == self.dev(to) {
             Ok(())
         } else {
-            Err(Refusal::CrossDevice)
+            Err(PathError::CrossDevice)
         }
     }
 
     /// The entry for the new name, and the real entry at the old one.
-    fn lift(&mut self, from: &Place<'_>, moved: &Found) -> Result<(Node, Option<Base>), Refusal> {
+    fn take_entry(
+        &mut self,
+        from: &ResolvedPath<'_>,
+        moved: &ResolvedEntry,
+    ) -> Result<(Node, Option<Base>), PathError> {
         match &moved.origin {
             Origin::Item(item) => Ok((Node::Item(*item), None)),
-            Origin::Elsewhere(real) => Ok((Node::Elsewhere(Arc::clone(real)), None)),
+            Origin::Moved(real) => Ok((Node::Moved(Arc::clone(real)), None)),
             // A copied link is equivalent to the original.
-            Origin::Real if moved.stat.kind == Kind::Symlink => {
+            Origin::Real if moved.stat.kind == EntryKind::Symlink => {
                 let (item, base) = self.copy_link(moved)?;
                 Ok((Node::Item(item), Some(base)))
             }
@@ -90,27 +94,34 @@ impl Layers {
                     ..
                 }) = self.dirs.get(&from.parent_id)
                 else {
-                    return Err(Refusal::NotFound);
+                    return Err(PathError::NotFound);
                 };
-                let real = Real {
+                let real = RealEntry {
                     dir: Arc::clone(dir),
                     name: from.name.clone(),
                     base: base.clone(),
                 };
-                Ok((Node::Elsewhere(Arc::new(real)), Some(base)))
+                Ok((Node::Moved(Arc::new(real)), Some(base)))
             }
         }
     }
 
     /// Rejects moving a directory into itself, and moving an entry over a directory that contains it.
-    fn is_no_knot(&self, from: &Place<'_>, to: &Place<'_>) -> Result<(), Refusal> {
-        let path = |place: &Place<'_>| self.path_now(place.parent_id).ok_or(Refusal::NotFound);
+    fn check_no_cycle(
+        &self,
+        from: &ResolvedPath<'_>,
+        to: &ResolvedPath<'_>,
+    ) -> Result<(), PathError> {
+        let path = |place: &ResolvedPath<'_>| {
+            self.current_path(place.parent_id)
+                .ok_or(PathError::NotFound)
+        };
         let (old, new) = (path(from)?, path(to)?);
         if new.starts_with(old.join(from.os_name())) {
-            return Err(Refusal::Invalid);
+            return Err(PathError::Invalid);
         }
         if old.starts_with(new.join(to.os_name())) {
-            return Err(Refusal::NotEmpty);
+            return Err(PathError::NotEmpty);
         }
         Ok(())
     }
@@ -118,15 +129,15 @@ impl Layers {
     pub(super) fn link(
         &mut self,
         scope: &Scope,
-        (from, path): (At<'_>, &str),
-        (to, new_path): (At<'_>, &str),
-    ) -> Result<(), Refusal> {
-        let from = self.walk(scope, from, path, Last::Exact)?;
-        let to = self.walk(scope, to, new_path, Last::Exact)?;
-        let linked = scope.may_link(&from, &to)?;
-        self.hold_both(scope, linked, &from, &to)?;
+        (from, path): (DirHandle<'_>, &str),
+        (to, new_path): (DirHandle<'_>, &str),
+    ) -> Result<(), PathError> {
+        let from = self.walk(scope, from, path, FinalLink::Exact)?;
+        let to = self.walk(scope, to, new_path, FinalLink::Exact)?;
+        let linked = scope.check_link(&from, &to)?;
+        self.ensure_both_layers(scope, linked, &from, &to)?;
         let old = self.copy_up(scope, &from, linked, false)?;
         let item = self.pool()?.link(old)?;
-        self.set(&to, Node::Item(item), None)
+        self.set_pool_entry(&to, Node::Item(item), None)
     }
 }

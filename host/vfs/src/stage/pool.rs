@@ -23,18 +23,18 @@ use rustix::{
 
 use super::base::Base;
 use crate::{
-    Kind, OpenHow, Refusal,
-    sys::{BENEATH, NAME_ONLY, open_beneath, open_refused},
+    EntryKind, OpenHow, PathError,
+    sys::{BENEATH, NAME_ONLY, open_beneath, open_error},
 };
 
 /// One object in the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Item {
+pub(crate) struct PoolItem {
     number: u64,
-    pub kind: Kind,
+    pub kind: EntryKind,
 }
 
-impl Item {
+impl PoolItem {
     fn name(self) -> String {
         self.number.to_string()
     }
@@ -46,14 +46,14 @@ pub(super) struct Pool {
     dir: OwnedFd,
     next: u64,
     /// Total size of the pool's files at the last count, plus what was copied since.
-    about: u64,
+    estimated_bytes: u64,
     /// Number of objects at which the next count happens.
     count_at: u64,
 }
 
 impl Pool {
     /// Creates a directory in `parent` that only this user can access.
-    pub(super) fn make(parent: &Path) -> io::Result<Self> {
+    pub(super) fn create(parent: &Path) -> io::Result<Self> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -70,17 +70,17 @@ impl Pool {
             path,
             dir,
             next: 0,
-            about: 0,
+            estimated_bytes: 0,
             count_at: 64,
         })
     }
 
-    pub(super) fn path_of(&self, item: Item) -> PathBuf {
+    pub(super) fn path_of(&self, item: PoolItem) -> PathBuf {
         self.path.join(item.name())
     }
 
     /// An `O_PATH` descriptor of the object.
-    pub(super) fn name(&self, item: Item) -> Result<OwnedFd, Errno> {
+    pub(super) fn name(&self, item: PoolItem) -> Result<OwnedFd, Errno> {
         open_beneath(
             self.dir.as_fd(),
             &item.name(),
@@ -90,12 +90,12 @@ impl Pool {
         )
     }
 
-    pub(super) fn open(&self, item: Item, how: OpenHow) -> Result<OwnedFd, Refusal> {
+    pub(super) fn open(&self, item: PoolItem, how: OpenHow) -> Result<OwnedFd, PathError> {
         let flags = how.flags().difference(OFlags::CREATE | OFlags::EXCL) | OFlags::NOFOLLOW;
         self.open_with(item, flags)
     }
 
-    pub(super) fn open_with(&self, item: Item, flags: OFlags) -> Result<OwnedFd, Refusal> {
+    pub(super) fn open_with(&self, item: PoolItem, flags: OFlags) -> Result<OwnedFd, PathError> {
         let resolve = BENEATH | ResolveFlags::NO_SYMLINKS;
         open_beneath(
             self.dir.as_fd(),
@@ -104,31 +104,31 @@ impl Pool {
             Mode::empty(),
             resolve,
         )
-        .map_err(open_refused)
+        .map_err(open_error)
     }
 
-    pub(super) fn make_file(&mut self, how: OpenHow) -> Result<(OwnedFd, Item), Refusal> {
-        let item = self.number(Kind::File);
+    pub(super) fn create_file(&mut self, how: OpenHow) -> Result<(OwnedFd, PoolItem), PathError> {
+        let item = self.number(EntryKind::File);
         let flags = how.flags() | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let mode = Mode::from_raw_mode(0o666);
         let fd = open_beneath(self.dir.as_fd(), &item.name(), flags, mode, BENEATH)?;
         Ok((fd, item))
     }
 
-    pub(super) fn make_dir(&mut self) -> Result<Item, Refusal> {
-        let item = self.number(Kind::Directory);
+    pub(super) fn create_dir(&mut self) -> Result<PoolItem, PathError> {
+        let item = self.number(EntryKind::Directory);
         rustix::fs::mkdirat(&self.dir, item.name(), Mode::from_raw_mode(0o777))?;
         Ok(item)
     }
 
-    pub(super) fn make_link(&mut self, target: &OsStr) -> Result<Item, Refusal> {
-        let item = self.number(Kind::Symlink);
+    pub(super) fn create_link(&mut self, target: &OsStr) -> Result<PoolItem, PathError> {
+        let item = self.number(EntryKind::Symlink);
         rustix::fs::symlinkat(target, &self.dir, item.name())?;
         Ok(item)
     }
 
     /// Creates a hard link to a file or link of the pool.
-    pub(super) fn link(&mut self, old: Item) -> Result<Item, Refusal> {
+    pub(super) fn link(&mut self, old: PoolItem) -> Result<PoolItem, PathError> {
         let item = self.number(old.kind);
         let none = AtFlags::empty();
         rustix::fs::linkat(&self.dir, old.name(), &self.dir, item.name(), none)?;
@@ -137,16 +137,21 @@ impl Pool {
 
     /// Copies a real file with its mode and times, as a reflink if the file system supports it. `limit` bounds a
     /// file that grows during the copy.
-    pub(super) fn copy(&mut self, from: &File, base: &Base, limit: u64) -> Result<Item, Refusal> {
-        let (item, to) = self.make_like(base)?;
+    pub(super) fn copy(
+        &mut self,
+        from: &File,
+        base: &Base,
+        limit: u64,
+    ) -> Result<PoolItem, PathError> {
+        let (item, to) = self.create_like(base)?;
         let copied = io::copy(&mut from.take(limit.saturating_add(1)), &mut File::from(to));
         let refusal = match copied {
             Ok(bytes) if bytes <= limit => {
-                self.about = self.about.saturating_add(bytes);
+                self.estimated_bytes = self.estimated_bytes.saturating_add(bytes);
                 self.copy_times(item, base).err()
             }
-            Ok(_) => Some(Refusal::NoSpace),
-            Err(error) => Some(refusal_of(&error)),
+            Ok(_) => Some(PathError::NoSpace),
+            Err(error) => Some(path_error(&error)),
         };
         match refusal {
             None => Ok(item),
@@ -158,8 +163,8 @@ impl Pool {
     }
 
     /// Creates an empty file with the mode of a real one that is about to be truncated.
-    pub(super) fn make_like(&mut self, base: &Base) -> Result<(Item, OwnedFd), Refusal> {
-        let item = self.number(Kind::File);
+    pub(super) fn create_like(&mut self, base: &Base) -> Result<(PoolItem, OwnedFd), PathError> {
+        let item = self.number(EntryKind::File);
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = open_beneath(self.dir.as_fd(), &item.name(), flags, Mode::RUSR, BENEATH)?;
@@ -167,9 +172,9 @@ impl Pool {
         Ok((item, fd))
     }
 
-    fn copy_times(&self, item: Item, base: &Base) -> Result<(), Refusal> {
+    fn copy_times(&self, item: PoolItem, base: &Base) -> Result<(), PathError> {
         use crate::{NewTime, mutate::timespec};
-        let spec = |time: Option<std::time::SystemTime>| -> Result<Timespec, Refusal> {
+        let spec = |time: Option<std::time::SystemTime>| -> Result<Timespec, PathError> {
             timespec(time.map_or(NewTime::Keep, NewTime::At))
         };
         let times = Timestamps {
@@ -179,14 +184,14 @@ impl Pool {
         self.set_times(item, &times)
     }
 
-    pub(super) fn set_times(&self, item: Item, times: &Timestamps) -> Result<(), Refusal> {
+    pub(super) fn set_times(&self, item: PoolItem, times: &Timestamps) -> Result<(), PathError> {
         let flags = AtFlags::SYMLINK_NOFOLLOW;
         Ok(rustix::fs::utimensat(&self.dir, item.name(), times, flags)?)
     }
 
-    pub(super) fn remove(&self, item: Item) -> Result<(), Refusal> {
+    pub(super) fn remove(&self, item: PoolItem) -> Result<(), PathError> {
         let flags = match item.kind {
-            Kind::Directory => AtFlags::REMOVEDIR,
+            EntryKind::Directory => AtFlags::REMOVEDIR,
             _ => AtFlags::empty(),
         };
         match rustix::fs::unlinkat(&self.dir, item.name(), flags) {
@@ -197,12 +202,12 @@ impl Pool {
     }
 
     /// Bytes left for another copy. Not recounted each time, which would make many copies slow.
-    pub(super) fn left(&mut self, limit: u64) -> Result<u64, Refusal> {
-        if self.next >= self.count_at || self.about >= limit {
-            self.about = self.bytes().map_err(|error| refusal_of(&error))?;
+    pub(super) fn remaining_bytes(&mut self, limit: u64) -> Result<u64, PathError> {
+        if self.next >= self.count_at || self.estimated_bytes >= limit {
+            self.estimated_bytes = self.bytes().map_err(|error| path_error(&error))?;
             self.count_at = self.next.saturating_mul(2);
         }
-        Ok(limit.saturating_sub(self.about))
+        Ok(limit.saturating_sub(self.estimated_bytes))
     }
 
     /// Total size of all files; hard links count again.
@@ -215,17 +220,17 @@ impl Pool {
                 Err(Errno::NOENT) => continue,
                 stat => crate::Stat::from(stat?),
             };
-            if stat.kind == Kind::File {
+            if stat.kind == EntryKind::File {
                 bytes = bytes.saturating_add(stat.size);
             }
         }
         Ok(bytes)
     }
 
-    fn number(&mut self, kind: Kind) -> Item {
+    fn number(&mut self, kind: EntryKind) -> PoolItem {
         let number = self.next;
         self.next += 1;
-        Item { number, kind }
+        PoolItem { number, kind }
     }
 }
 
@@ -236,6 +241,6 @@ impl Drop for Pool {
     }
 }
 
-pub(super) fn refusal_of(error: &io::Error) -> Refusal {
-    Errno::from_io_error(error).map_or(Refusal::Io(Errno::IO), Refusal::from)
+pub(super) fn path_error(error: &io::Error) -> PathError {
+    Errno::from_io_error(error).map_or(PathError::Io(Errno::IO), PathError::from)
 }

@@ -21,8 +21,8 @@ use rustix::{
 
 use super::base::Base;
 use crate::{
-    FileId, Kind, Refusal, Scope, Stat,
-    sys::{BENEATH, NAME_ONLY, open_beneath, open_refused},
+    EntryKind, FileId, PathError, Scope, Stat,
+    sys::{BENEATH, NAME_ONLY, open_beneath, open_error},
 };
 
 /// A real directory, by its path when it was first accessed.
@@ -39,7 +39,7 @@ impl RealDir {
     /// `None` if it is no longer below a root.
     pub(super) fn of(scope: &Scope, dir: BorrowedFd<'_>, id: FileId) -> Option<Self> {
         let path = path_of(dir, id)?;
-        let site = scope.site_of(&path)?;
+        let site = scope.location_of(&path)?;
         Some(Self {
             root: Arc::clone(scope.roots()[site.root].dir()),
             below: site.below,
@@ -78,13 +78,13 @@ impl RealDir {
 
 /// A real file or directory at its real path.
 #[derive(Debug, Clone)]
-pub(crate) struct Real {
+pub(crate) struct RealEntry {
     pub dir: Arc<RealDir>,
     pub name: Vec<u8>,
     pub base: Base,
 }
 
-impl Real {
+impl RealEntry {
     pub(crate) fn path(&self) -> PathBuf {
         self.dir.path.join(OsStr::from_bytes(&self.name))
     }
@@ -96,13 +96,13 @@ impl Real {
         // are reused, so they are not sufficient.
         let (was, now) = (&self.base.stat, Stat::from(rustix::fs::fstat(&fd)?));
         let same = match was.kind {
-            Kind::Directory => (was.id, was.kind) == (now.id, now.kind),
-            _ => self.base.is_still(&now),
+            EntryKind::Directory => (was.id, was.kind) == (now.id, now.kind),
+            _ => self.base.is_unchanged(&now),
         };
         if same { Ok(fd) } else { Err(Errno::NOENT) }
     }
 
-    pub(super) fn open(&self, flags: OFlags) -> Result<OwnedFd, Refusal> {
+    pub(super) fn open(&self, flags: OFlags) -> Result<OwnedFd, PathError> {
         open_real(self.dir.open()?.as_fd(), &self.name, flags)
     }
 }
@@ -116,25 +116,25 @@ pub(super) fn open_real(
     dir: BorrowedFd<'_>,
     name: &[u8],
     flags: OFlags,
-) -> Result<OwnedFd, Refusal> {
+) -> Result<OwnedFd, PathError> {
     let flags = flags.difference(OFlags::CREATE | OFlags::EXCL)
         | OFlags::NOFOLLOW
         | OFlags::NONBLOCK
         | OFlags::NOCTTY
         | OFlags::CLOEXEC;
     let resolve = BENEATH | ResolveFlags::NO_SYMLINKS;
-    open_beneath(dir, name, flags, Mode::empty(), resolve).map_err(open_refused)
+    open_beneath(dir, name, flags, Mode::empty(), resolve).map_err(open_error)
 }
 
 /// A stage must not accept a change that the commit could not apply.
-pub(super) fn may_write(dir: BorrowedFd<'_>, name: &[u8]) -> Result<(), Refusal> {
+pub(super) fn check_writable(dir: BorrowedFd<'_>, name: &[u8]) -> Result<(), PathError> {
     let access = rustix::fs::Access::WRITE_OK;
     Ok(rustix::fs::accessat(dir, name, access, AtFlags::EACCESS)?)
 }
 
 /// The kernel's path of a directory, if it still leads to it.
 fn path_of(dir: BorrowedFd<'_>, id: FileId) -> Option<PathBuf> {
-    name_of(dir).filter(|path| is_there(path, id))
+    name_of(dir).filter(|path| leads_to(path, id))
 }
 
 /// The kernel's path of a directory. For a removed directory the path leads nowhere, or elsewhere.
@@ -144,7 +144,7 @@ pub(crate) fn name_of(dir: BorrowedFd<'_>) -> Option<PathBuf> {
     Some(PathBuf::from(OsString::from_vec(path.into_bytes())))
 }
 
-pub(crate) fn is_there(path: &Path, id: FileId) -> bool {
+pub(crate) fn leads_to(path: &Path, id: FileId) -> bool {
     let there = rustix::fs::openat(CWD, path, NAME_ONLY, Mode::empty());
     there.is_ok_and(|there| Stat::of(&there).is_ok_and(|stat| stat.id == id))
 }

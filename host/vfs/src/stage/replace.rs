@@ -9,9 +9,9 @@ use super::{
     base::Base,
     difference::After,
     layers::Layers,
-    pool::{Item, Pool, refusal_of},
+    pool::{Pool, PoolItem, path_error},
 };
-use crate::{Kind, Location, Refusal};
+use crate::{EntryKind, Location, PathError};
 
 impl Stage {
     /// Replaces the content of a regular file in [`Stage::changes`]. Its permission bits stay. Call
@@ -37,11 +37,13 @@ impl Layers {
         };
         let difference = self.difference()?;
         let item = match difference.after.get(path) {
-            Some(After::Item(item)) if item.kind == Kind::File => *item,
-            Some(After::Moved(there)) if there.base.stat.kind == Kind::File => {
+            Some(After::Item(item)) if item.kind == EntryKind::File => *item,
+            Some(After::Moved(there)) if there.base.stat.kind == EntryKind::File => {
                 self.copy_of(path, there)?
             }
-            Some(After::Item(_) | After::Moved(_)) | None => return Err(failed(Refusal::NotFound)),
+            Some(After::Item(_) | After::Moved(_)) | None => {
+                return Err(failed(PathError::NotFound));
+            }
         };
         let pool = self.pool().map_err(failed)?;
         pool.rewrite(item, content).map_err(failed)
@@ -53,7 +55,7 @@ impl Layers {
             return Ok(false);
         };
         let item = *item;
-        if item.kind != Kind::File {
+        if item.kind != EntryKind::File {
             return Ok(false);
         }
         let set = self.pool().and_then(|pool| pool.set_executable(item, on));
@@ -68,7 +70,7 @@ impl Layers {
 impl Pool {
     /// Sets the bits of `chmod +x` under any umask: a class without read permission gets no execute permission.
     /// Other bits stay.
-    fn set_executable(&self, item: Item, on: bool) -> Result<(), Refusal> {
+    fn set_executable(&self, item: PoolItem, on: bool) -> Result<(), PathError> {
         const READ: u32 = 0o444;
         const EXECUTE: u32 = 0o111;
         let mode = Base::of(self.name(item)?)?.mode;
@@ -84,15 +86,15 @@ impl Pool {
 
     /// Writes a new file instead of overwriting: hard links must keep the old content, and a guest with an open
     /// handle must not change content that the user has reviewed.
-    fn rewrite(&mut self, item: Item, content: &[u8]) -> Result<(), Refusal> {
-        let (new, file) = self.make_like(&Base::of(self.name(item)?)?)?;
+    fn rewrite(&mut self, item: PoolItem, content: &[u8]) -> Result<(), PathError> {
+        let (new, file) = self.create_like(&Base::of(self.name(item)?)?)?;
         let written = File::from(file)
             .write_all(content)
             .and_then(|()| fs::rename(self.path_of(new), self.path_of(item)));
         written.map_err(|error| {
             // The pool removes leftovers; the first error is the one to report.
             let _ = self.remove(new);
-            refusal_of(&error)
+            path_error(&error)
         })
     }
 }

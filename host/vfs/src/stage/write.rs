@@ -11,19 +11,19 @@ use rustix::fs::{OFlags, Timestamps};
 use super::{
     base::Base,
     layers::{Home, Layer, Layers, Node, Origin},
-    pool::Item,
-    real::{may_write, open_real},
+    pool::PoolItem,
+    real::{check_writable, open_real},
 };
 use crate::{
-    Access, Kind, NewTime, OpenHow, Opened, Refusal, Scope,
-    mutate::{may_link_symbolically, may_make_new, may_set_times, timespec},
-    sys::{BENEATH, check_path, open_beneath, open_refused},
-    walk::{Found, Last, Place},
+    Access, EntryKind, NewTime, OpenHow, Opened, PathError, Scope,
+    mutate::{check_create, check_set_times, check_symlink, timespec},
+    sys::{BENEATH, check_path, open_beneath, open_error},
+    walk::{FinalLink, ResolvedEntry, ResolvedPath},
 };
 
 /// A directory handle and the access that it was opened with.
 #[derive(Clone, Copy)]
-pub(super) struct At<'a> {
+pub(super) struct DirHandle<'a> {
     pub dir: BorrowedFd<'a>,
     pub access: Access,
 }
@@ -32,49 +32,47 @@ impl Layers {
     pub(super) fn walk<'a>(
         &self,
         scope: &'a Scope,
-        at: At<'a>,
+        at: DirHandle<'a>,
         path: &str,
-        last: Last,
-    ) -> Result<Place<'a>, Refusal> {
+        last: FinalLink,
+    ) -> Result<ResolvedPath<'a>, PathError> {
         scope.walk_over(Some(self), at.dir, at.access, path, last)
     }
 
     pub(super) fn open(
         &mut self,
         scope: &Scope,
-        at: At<'_>,
+        at: DirHandle<'_>,
         path: &str,
         how: OpenHow,
-    ) -> Result<Opened, Refusal> {
+    ) -> Result<Opened, PathError> {
         how.check()?;
         check_path(path)?;
         let access = at.access.min(scope.cap);
         // As without a stage: if nothing can become writable, the path is not even looked up.
-        if how.changes() && access == Access::ReadOnly && !scope.rules.tangled {
-            return Err(Refusal::NotPermitted);
+        if how.needs_write() && access == Access::ReadOnly && !scope.rules.needs_walk {
+            return Err(PathError::NotPermitted);
         }
-        let place = self.walk(scope, at, path, how.last())?;
-        let access = how.may_open(&place)?;
+        let place = self.walk(scope, at, path, how.final_link())?;
+        let access = how.check_open(&place)?;
         let Some(found) = &place.found else {
             return self.create(scope, &place, how);
         };
         if how.create && how.exclusive {
-            return Err(Refusal::Exists);
+            return Err(PathError::Exists);
         }
         match found.stat.kind {
-            Kind::Directory if how.changes() => return Err(Refusal::IsDirectory),
-            Kind::File if how.directory => return Err(Refusal::NotDirectory),
+            EntryKind::Directory if how.needs_write() => return Err(PathError::IsDirectory),
+            EntryKind::File if how.directory => return Err(PathError::NotDirectory),
             _ => {}
         }
         let writes = how.write || how.append || how.truncate;
-        if !writes || found.stat.kind == Kind::Directory {
-            return self.open_as_it_is(scope, &place, found, how);
+        if !writes || found.stat.kind == EntryKind::Directory {
+            return self.open_existing(scope, &place, found, how);
         }
         let item = match found.origin {
             Origin::Item(item) => item,
-            Origin::Real | Origin::Elsewhere(_) => {
-                self.copy_up(scope, &place, found, how.truncate)?
-            }
+            Origin::Real | Origin::Moved(_) => self.copy_up(scope, &place, found, how.truncate)?,
         };
         let fd = self.pool()?.open(item, how)?;
         if how.truncate {
@@ -83,27 +81,27 @@ impl Layers {
         Ok(Opened {
             fd,
             access,
-            kind: Kind::File,
+            kind: EntryKind::File,
         })
     }
 
-    fn open_as_it_is(
+    fn open_existing(
         &mut self,
         scope: &Scope,
-        place: &Place<'_>,
-        found: &Found,
+        place: &ResolvedPath<'_>,
+        found: &ResolvedEntry,
         how: OpenHow,
-    ) -> Result<Opened, Refusal> {
+    ) -> Result<Opened, PathError> {
         let fd = match &found.origin {
             Origin::Item(item) => self.pool()?.open(*item, how)?,
             Origin::Real => {
                 let fd = open_real(place.parent(), &place.name, how.flags())?;
-                scope.saw_content(place, fd.as_fd())?;
+                scope.record_content_read(place, fd.as_fd())?;
                 fd
             }
-            Origin::Elsewhere(real) => real.open(how.flags())?,
+            Origin::Moved(real) => real.open(how.flags())?,
         };
-        let opened = scope.admit(
+        let opened = scope.check_opened(
             fd,
             found.access,
             OpenHow {
@@ -114,7 +112,7 @@ impl Layers {
         // A readable descriptor allows setting a file's timestamps, and this one refers to the user's real file.
         let real = !matches!(found.origin, Origin::Item(_));
         Ok(if real {
-            super::for_looking(opened)
+            super::read_only_handle(opened)
         } else {
             opened
         })
@@ -123,17 +121,17 @@ impl Layers {
     fn create(
         &mut self,
         scope: &Scope,
-        place: &Place<'_>,
+        place: &ResolvedPath<'_>,
         how: OpenHow,
-    ) -> Result<Opened, Refusal> {
-        self.hold(scope, place)?;
-        self.room(&[place])?;
-        let (fd, item) = self.pool()?.make_file(how)?;
-        self.set(place, Node::Item(item), None)?;
+    ) -> Result<Opened, PathError> {
+        self.ensure_layer(scope, place)?;
+        self.check_name_limit(&[place])?;
+        let (fd, item) = self.pool()?.create_file(how)?;
+        self.set_pool_entry(place, Node::Item(item), None)?;
         Ok(Opened {
             fd,
             access: place.access,
-            kind: Kind::File,
+            kind: EntryKind::File,
         })
     }
 
@@ -141,14 +139,14 @@ impl Layers {
     pub(super) fn copy_up(
         &mut self,
         scope: &Scope,
-        place: &Place<'_>,
-        found: &Found,
+        place: &ResolvedPath<'_>,
+        found: &ResolvedEntry,
         empty: bool,
-    ) -> Result<Item, Refusal> {
+    ) -> Result<PoolItem, PathError> {
         // Does not require directory write permission, because a commit can write the file in place.
-        self.hold_for_file(scope, place)?;
-        self.room(&[place])?;
-        let (item, base) = if found.stat.kind == Kind::Symlink {
+        self.ensure_layer_for_file(scope, place)?;
+        self.check_name_limit(&[place])?;
+        let (item, base) = if found.stat.kind == EntryKind::Symlink {
             self.copy_link(found)?
         } else {
             let file = match &found.origin {
@@ -156,104 +154,112 @@ impl Layers {
                 Origin::Real => {
                     let file = open_to_copy(place.parent(), &place.name)?;
                     if !empty {
-                        scope.saw_content(place, file.as_fd())?;
+                        scope.record_content_read(place, file.as_fd())?;
                     }
                     file
                 }
-                Origin::Elsewhere(real) => open_to_copy(real.dir.open()?.as_fd(), &real.name)?,
+                Origin::Moved(real) => open_to_copy(real.dir.open()?.as_fd(), &real.name)?,
             };
             self.copy_file(file, found, empty)?
         };
-        self.set(place, Node::Item(item), Some(base))?;
+        self.set_pool_entry(place, Node::Item(item), Some(base))?;
         Ok(item)
     }
 
-    pub(super) fn copy_link(&mut self, found: &Found) -> Result<(Item, Base), Refusal> {
+    pub(super) fn copy_link(
+        &mut self,
+        found: &ResolvedEntry,
+    ) -> Result<(PoolItem, Base), PathError> {
         let base = Base::of(&found.fd)?;
-        let target = base.target.as_ref().ok_or(Refusal::Invalid)?;
-        let item = self.pool()?.make_link(target.as_os_str())?;
+        let target = base.target.as_ref().ok_or(PathError::Invalid)?;
+        let item = self.pool()?.create_link(target.as_os_str())?;
         Ok((item, base))
     }
 
     fn copy_file(
         &mut self,
         file: File,
-        found: &Found,
+        found: &ResolvedEntry,
         empty: bool,
-    ) -> Result<(Item, Base), Refusal> {
+    ) -> Result<(PoolItem, Base), PathError> {
         let base = Base::of(&file)?;
         if base.stat.id != found.stat.id {
-            return Err(Refusal::Busy);
+            return Err(PathError::Busy);
         }
         if empty {
-            return Ok((self.pool()?.make_like(&base)?.0, base));
+            return Ok((self.pool()?.create_like(&base)?.0, base));
         }
         let limit = self.limits.bytes;
         let pool = self.pool()?;
-        let left = pool.left(limit)?;
+        let left = pool.remaining_bytes(limit)?;
         if base.stat.size > left {
-            return Err(Refusal::NoSpace);
+            return Err(PathError::NoSpace);
         }
         let item = pool.copy(&file, &base, left)?;
         // The file changed during the copy: a mix of old and new content is worse than an error.
-        if base.is_still(&crate::Stat::of(&file)?) {
+        if base.is_unchanged(&crate::Stat::of(&file)?) {
             Ok((item, base))
         } else {
             pool.remove(item)?;
-            Err(Refusal::Busy)
+            Err(PathError::Busy)
         }
     }
 
     pub(super) fn create_dir(
         &mut self,
         scope: &Scope,
-        at: At<'_>,
+        at: DirHandle<'_>,
         path: &str,
-    ) -> Result<(), Refusal> {
-        let place = self.walk(scope, at, path, Last::Exact)?;
-        may_make_new(&place)?;
-        self.hold(scope, &place)?;
-        self.room(&[&place])?;
-        let item = self.pool()?.make_dir()?;
-        self.set(&place, Node::Item(item), None)
+    ) -> Result<(), PathError> {
+        let place = self.walk(scope, at, path, FinalLink::Exact)?;
+        check_create(&place)?;
+        self.ensure_layer(scope, &place)?;
+        self.check_name_limit(&[&place])?;
+        let item = self.pool()?.create_dir()?;
+        self.set_pool_entry(&place, Node::Item(item), None)
     }
 
     pub(super) fn symlink(
         &mut self,
         scope: &Scope,
-        at: At<'_>,
+        at: DirHandle<'_>,
         target: &str,
         path: &str,
-    ) -> Result<(), Refusal> {
-        let place = self.walk(scope, at, path, Last::Exact)?;
-        may_link_symbolically(&place, target)?;
-        self.hold(scope, &place)?;
-        self.room(&[&place])?;
-        let item = self.pool()?.make_link(OsStr::new(target))?;
-        self.set(&place, Node::Item(item), None)
+    ) -> Result<(), PathError> {
+        let place = self.walk(scope, at, path, FinalLink::Exact)?;
+        check_symlink(&place, target)?;
+        self.ensure_layer(scope, &place)?;
+        self.check_name_limit(&[&place])?;
+        let item = self.pool()?.create_link(OsStr::new(target))?;
+        self.set_pool_entry(&place, Node::Item(item), None)
     }
 
     pub(super) fn remove_dir(
         &mut self,
         scope: &Scope,
-        at: At<'_>,
+        at: DirHandle<'_>,
         path: &str,
-    ) -> Result<(), Refusal> {
-        let place = self.walk(scope, at, path, Last::Exact)?;
-        let found = scope.may_take_away(&place)?;
-        if found.stat.kind != Kind::Directory {
-            return Err(Refusal::NotDirectory);
+    ) -> Result<(), PathError> {
+        let place = self.walk(scope, at, path, FinalLink::Exact)?;
+        let found = scope.check_removable(&place)?;
+        if found.stat.kind != EntryKind::Directory {
+            return Err(PathError::NotDirectory);
         }
-        self.hold(scope, &place)?;
-        self.room(&[&place])?;
+        self.ensure_layer(scope, &place)?;
+        self.check_name_limit(&[&place])?;
         self.discard(scope, &place, found)
     }
 
-    pub(super) fn unlink(&mut self, scope: &Scope, at: At<'_>, path: &str) -> Result<(), Refusal> {
-        let place = self.walk(scope, at, path, Last::Exact)?;
-        let found = scope.may_unlink(&place)?;
-        self.hold(scope, &place)?;
-        self.room(&[&place])?;
+    pub(super) fn unlink(
+        &mut self,
+        scope: &Scope,
+        at: DirHandle<'_>,
+        path: &str,
+    ) -> Result<(), PathError> {
+        let place = self.walk(scope, at, path, FinalLink::Exact)?;
+        let found = scope.check_unlink(&place)?;
+        self.ensure_layer(scope, &place)?;
+        self.check_name_limit(&[&place])?;
         self.discard(scope, &place, found)
     }
 
@@ -261,116 +267,116 @@ impl Layers {
     pub(super) fn discard(
         &mut self,
         scope: &Scope,
-        place: &Place<'_>,
-        found: &Found,
-    ) -> Result<(), Refusal> {
+        place: &ResolvedPath<'_>,
+        found: &ResolvedEntry,
+    ) -> Result<(), PathError> {
         let id = found.stat.id;
-        let is_dir = found.stat.kind == Kind::Directory;
+        let is_dir = found.stat.kind == EntryKind::Directory;
         if let (true, Some(reads), Some(path)) = (is_dir, &scope.reads, place.host_path(scope)) {
             // The result depends on whether it is empty.
-            reads.tree(path);
+            reads.record_tree(path);
         }
         if is_dir && !self.is_empty_dir(found)? {
-            return Err(Refusal::NotEmpty);
+            return Err(PathError::NotEmpty);
         }
         let base = match &found.origin {
             Origin::Item(item) => {
                 self.pool()?.remove(*item)?;
                 if is_dir {
                     self.dirs.remove(&id);
-                    self.placed.remove(&id);
+                    self.current_parent.remove(&id);
                 }
                 None
             }
             Origin::Real => {
                 let base = Base::of(&found.fd)?;
                 if is_dir {
-                    self.dead.insert(id);
+                    self.removed.insert(id);
                 }
                 Some(base)
             }
-            Origin::Elsewhere(real) => {
+            Origin::Moved(real) => {
                 if is_dir {
-                    self.dead.insert(id);
-                    self.placed.remove(&id);
+                    self.removed.insert(id);
+                    self.current_parent.remove(&id);
                     self.moved.remove(&real.path());
                 }
                 None
             }
         };
-        self.vacate(place.parent_id, &place.name, base);
+        self.remove_entry(place.parent_id, &place.name, base);
         Ok(())
     }
 
     pub(super) fn set_times(
         &mut self,
         scope: &Scope,
-        at: At<'_>,
+        at: DirHandle<'_>,
         path: &str,
         follow: bool,
         (accessed, modified): (NewTime, NewTime),
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), PathError> {
         let last = if follow {
-            Last::Follow
+            FinalLink::Follow
         } else {
-            Last::FollowIfSlash
+            FinalLink::FollowIfSlash
         };
         let place = self.walk(scope, at, path, last)?;
-        let found = may_set_times(&place)?;
+        let found = check_set_times(&place)?;
         let times = Timestamps {
             last_access: timespec(accessed)?,
             last_modification: timespec(modified)?,
         };
         match found.stat.kind {
             // A directory's timestamps are not part of any change; setting them succeeds without effect.
-            Kind::Directory => return Ok(()),
-            Kind::File | Kind::Symlink => {}
-            _ => return Err(Refusal::Unsupported),
+            EntryKind::Directory => return Ok(()),
+            EntryKind::File | EntryKind::Symlink => {}
+            _ => return Err(PathError::Unsupported),
         }
         let item = self.copy_up(scope, &place, found, false)?;
         self.pool()?.set_times(item, &times)
     }
 
-    pub(super) fn dev(&self, place: &Place<'_>) -> Option<u64> {
+    pub(super) fn dev(&self, place: &ResolvedPath<'_>) -> Option<u64> {
         Some(self.dirs.get(&place.parent_id)?.dev)
     }
 
     /// Like `put`, for an object of the pool.
-    pub(super) fn set(
+    pub(super) fn set_pool_entry(
         &mut self,
-        place: &Place<'_>,
+        place: &ResolvedPath<'_>,
         node: Node,
         under: Option<Base>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), PathError> {
         let id = match &node {
-            Node::Item(item) if item.kind == Kind::Directory => {
+            Node::Item(item) if item.kind == EntryKind::Directory => {
                 let dir = self.pool()?.name(*item)?;
                 let id = crate::Stat::of(&dir)?.id;
                 let layer = Layer {
                     home: Home::Pool,
-                    dev: self.dev(place).ok_or(Refusal::NotFound)?,
+                    dev: self.dev(place).ok_or(PathError::NotFound)?,
                     slots: std::collections::BTreeMap::new(),
                 };
                 self.dirs.insert(id, layer);
                 // The inode number can be that of a removed directory.
-                self.dead.remove(&id);
+                self.removed.remove(&id);
                 id
             }
             _ => place.parent_id,
         };
-        self.put(place.parent_id, &place.name, node, id, under);
+        self.set_entry(place.parent_id, &place.name, node, id, under);
         Ok(())
     }
 }
 
-fn open_to_copy(dir: BorrowedFd<'_>, name: &[u8]) -> Result<File, Refusal> {
-    may_write(dir, name)?;
+fn open_to_copy(dir: BorrowedFd<'_>, name: &[u8]) -> Result<File, PathError> {
+    check_writable(dir, name)?;
     Ok(open_real(dir, name, OFlags::RDONLY)?.into())
 }
 
 /// Reopens a directory to read its entries, because a read position is shared by all holders of the descriptor.
-pub(crate) fn list(dir: BorrowedFd<'_>) -> Result<rustix::fs::Dir, Refusal> {
+pub(crate) fn list(dir: BorrowedFd<'_>) -> Result<rustix::fs::Dir, PathError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let own = open_beneath(dir, ".", flags, rustix::fs::Mode::empty(), BENEATH);
-    Ok(rustix::fs::Dir::new(own.map_err(open_refused)?)?)
+    Ok(rustix::fs::Dir::new(own.map_err(open_error)?)?)
 }

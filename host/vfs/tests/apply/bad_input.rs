@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use toolhost_vfs::{ApplyError, ContentHash, keep_before};
+use toolhost_vfs::{ApplyError, ContentHash, save_before_images};
 
 use crate::support::{World, tree};
 
@@ -14,9 +14,9 @@ fn check(spoil: fn(&World), why: &str) {
     let ops = world.ops(&changes, &after);
     spoil(&world);
     let spoilt = world.tree();
-    let error = keep_before(&world.roots(), &ops, &world.blobs).expect_err(why);
+    let error = save_before_images(&world.roots(), &ops, &world.blobs).expect_err(why);
     assert!(
-        matches!(&error, ApplyError::Keep { at, .. } if at.path == "b"),
+        matches!(&error, ApplyError::SaveContent { at, .. } if at.path == "b"),
         "{error}"
     );
     assert!(error.to_string().contains(why), "{error}");
@@ -33,7 +33,7 @@ fn names(dir: &Path, start: &str) -> usize {
 }
 
 #[test]
-fn what_was_written_beside_something_that_cannot_be_read_goes() {
+fn unpublished_blobs_are_removed_after_a_read_error() {
     check(
         |world| {
             fs::remove_file(world.path("b")).expect("remove");
@@ -44,7 +44,7 @@ fn what_was_written_beside_something_that_cannot_be_read_goes() {
 }
 
 #[test]
-fn what_cannot_get_its_name_goes() {
+fn unpublished_blobs_are_removed_after_a_rename_error() {
     check(
         |world| {
             let kept = world.blobs.path(ContentHash::of(b"2"));

@@ -8,9 +8,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use toolhost_vfs::{Blobs, ContentHash, Swept};
+use toolhost_vfs::{BlobStore, ContentHash, SweepStats};
 
-fn put(blobs: &Blobs, content: &[u8]) -> ContentHash {
+fn put(blobs: &BlobStore, content: &[u8]) -> ContentHash {
     let mut file = tempfile::tempfile().expect("file");
     file.write_all(content).expect("write");
     let (hash, size) = blobs.put(&file).expect("put");
@@ -22,10 +22,10 @@ fn put(blobs: &Blobs, content: &[u8]) -> ContentHash {
 }
 
 #[test]
-fn a_content_is_kept_once_under_its_hash_for_its_owner_only() {
+fn content_is_stored_once_and_privately() {
     let tmp = tempfile::tempdir().expect("temporary directory");
     let dir = tmp.path().join("blobs");
-    let blobs = Blobs::open(&dir).expect("open");
+    let blobs = BlobStore::open(&dir).expect("open");
     let big = vec![7; 1_000_000];
     for content in [&b""[..], b"one", b"one", &big] {
         let hash = put(&blobs, content);
@@ -50,9 +50,9 @@ fn a_content_is_kept_once_under_its_hash_for_its_owner_only() {
 }
 
 #[test]
-fn the_whole_file_is_kept_wherever_its_descriptor_is() {
+fn the_whole_file_is_stored_whatever_the_descriptor_position() {
     let tmp = tempfile::tempdir().expect("temporary directory");
-    let blobs = Blobs::open(tmp.path()).expect("open");
+    let blobs = BlobStore::open(tmp.path()).expect("open");
     let mut file = tempfile::tempfile().expect("file");
     file.write_all(b"all of it").expect("write");
     file.seek(SeekFrom::Start(4)).expect("seek");
@@ -64,7 +64,7 @@ fn the_whole_file_is_kept_wherever_its_descriptor_is() {
 }
 
 #[test]
-fn a_sweep_removes_the_old_and_the_too_much_and_never_what_is_needed() {
+fn a_sweep_enforces_age_and_size_and_keeps_needed_blobs() {
     // Ten bytes each, one hour apart, oldest first: the number that stays.
     for (max_bytes, max_hours, needed, kept) in [
         (1000, 100, None, &[0, 1, 2, 3, 4][..]),
@@ -76,7 +76,7 @@ fn a_sweep_removes_the_old_and_the_too_much_and_never_what_is_needed() {
         (20, 100, Some(1), &[1, 4]),
     ] {
         let tmp = tempfile::tempdir().expect("temporary directory");
-        let blobs = Blobs::open(tmp.path()).expect("open");
+        let blobs = BlobStore::open(tmp.path()).expect("open");
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
         let hour = Duration::from_secs(3600);
         let hashes: Vec<ContentHash> = (0..5_u32)
@@ -98,7 +98,7 @@ fn a_sweep_removes_the_old_and_the_too_much_and_never_what_is_needed() {
         let left: Vec<usize> = (0..5).filter(|n| blobs.has(hashes[*n], 10)).collect();
         assert_eq!(left, kept);
         let removed = 5 - kept.len();
-        let expected = Swept {
+        let expected = SweepStats {
             removed,
             freed: removed as u64 * 10,
             kept: kept.len() as u64 * 10,

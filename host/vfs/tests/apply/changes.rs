@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use toolhost_vfs::{Change, Image, check_undo, inverted, recover, undo};
+use toolhost_vfs::{Change, PathState, check_undo, inverted, recover, undo};
 
 use crate::support::{Random, Tree, World, quick_place, random_changes, random_tree, silent, tree};
 
@@ -34,7 +34,7 @@ fn check_trees(place: &Path, before: &Tree, moves: &[(&str, &str)], after: &Tree
 }
 
 #[test]
-fn a_file_comes_changes_and_goes() {
+fn files_are_created_changed_and_removed() {
     check("", &[], "a = new");
     check("a = old", &[], "a = new");
     check("a = old", &[], "");
@@ -45,7 +45,7 @@ fn a_file_comes_changes_and_goes() {
 }
 
 #[test]
-fn directories_come_and_go_with_what_is_in_them() {
+fn directories_are_created_and_removed_with_their_content() {
     check("", &[], "d/");
     check("d/", &[], "");
     check("", &[], "d/e/f = deep");
@@ -55,7 +55,7 @@ fn directories_come_and_go_with_what_is_in_them() {
 }
 
 #[test]
-fn links_come_change_and_go_and_are_never_followed() {
+fn links_are_created_changed_and_removed_but_not_followed() {
     check("f = kept", &[], "f = kept\n l -> f");
     check("f = kept\n l -> f", &[], "f = kept\n l -> g");
     check("f = kept\n l -> f", &[], "f = kept");
@@ -64,14 +64,14 @@ fn links_come_change_and_go_and_are_never_followed() {
 }
 
 #[test]
-fn a_14_a_link_whose_target_is_not_utf8_comes_back_as_it_was() {
+fn a_14_a_link_with_a_non_utf8_target_is_restored() {
     let target = OsStr::from_bytes(b"caf\xe9/\xff");
-    for after in [Image::Absent, Image::Link { target: "f".into() }] {
+    for after in [PathState::Absent, PathState::Link { target: "f".into() }] {
         let world = World::new(&tree("f = kept"));
         symlink(target, world.path("l")).expect("link");
         let changes = vec![Change {
             at: world.at("l"),
-            before: Image::Link {
+            before: PathState::Link {
                 target: target.into(),
             },
             after,
@@ -95,7 +95,7 @@ fn a_14_a_link_whose_target_is_not_utf8_comes_back_as_it_was() {
 }
 
 #[test]
-fn one_kind_takes_the_place_of_another() {
+fn an_entry_is_replaced_by_another_type() {
     check("x = file", &[], "x/y = in a directory");
     check("x/y/z = deep\n x/w = more", &[], "x = file");
     check("x -> nowhere", &[], "x/");
@@ -103,7 +103,7 @@ fn one_kind_takes_the_place_of_another() {
 }
 
 #[test]
-fn moves_keep_what_is_inside() {
+fn moves_keep_the_content() {
     check("a = file", &[("a", "b")], "b = file");
     check("a 700 = file", &[("a", "d/b")], "d/b 700 = file");
     check("d/a = 1\n d/e/b = 2", &[("d", "n")], "n/a = 1\n n/e/b = 2");
@@ -118,7 +118,7 @@ fn moves_keep_what_is_inside() {
 }
 
 #[test]
-fn what_is_inside_of_a_moved_directory_may_change_too() {
+fn the_content_of_a_moved_directory_can_change() {
     check(
         "d/a = 1\n d/b = 2\n d/c/x = 3\n d/keep = 4",
         &[("d", "n")],
@@ -128,7 +128,7 @@ fn what_is_inside_of_a_moved_directory_may_change_too() {
 }
 
 #[test]
-fn a_place_that_was_left_may_be_used_anew() {
+fn the_source_of_a_move_can_be_reused() {
     check("a = old", &[("a", "b")], "a = new\n b = old");
     check("d/a = 1", &[("d", "n")], "d = a file now\n n/a = 1");
     check(
@@ -158,7 +158,7 @@ fn names_that_differ_only_in_case_or_in_unicode_form_stay_apart() {
 }
 
 #[test]
-fn five_thousand_small_files_come_change_and_go() {
+fn five_thousand_small_files_are_created_changed_and_removed() {
     let many = |content: &str| -> Tree {
         let line = |n| format!("d{}/f{n} = {content} {n}\n", n % 50);
         tree(&(0..5000).map(line).collect::<String>())
@@ -180,7 +180,7 @@ fn five_thousand_small_files_come_change_and_go() {
 }
 
 #[test]
-fn random_trees_become_each_other_and_back() {
+fn random_trees_are_converted_and_restored() {
     for seed in 0..600 {
         let mut random = Random::new(seed);
         let before = random_tree(&mut random);

@@ -8,7 +8,8 @@ use std::{
 };
 
 use toolhost_vfs::{
-    ApplyError, Image, Op, Roots, apply, check, check_undo, keep_before, recover, undo,
+    ApplyError, FileOp, PathState, Roots, apply, check, check_undo, recover, save_before_images,
+    undo,
 };
 
 use crate::support::{
@@ -39,7 +40,7 @@ fn check_conflicts(disturb: impl Fn(&Path), expected: &[&str]) {
 }
 
 #[test]
-fn every_kind_of_change_by_others_is_found() {
+fn every_kind_of_concurrent_change_is_detected() {
     type Disturb = fn(&Path);
     let table: &[(Disturb, &[&str])] = &[
         (|_| {}, &[]),
@@ -108,7 +109,7 @@ fn pipe_instead(path: &Path) {
 }
 
 #[test]
-fn a_new_file_needs_the_directory_that_was_seen() {
+fn a_new_file_requires_its_parent_directory() {
     let (before, after) = (tree("d/e/f = 1"), tree("d/e/f = 1\n d/e/g = 2"));
     for (disturb, expected) in [("gone", "d/e"), ("link", "d"), ("file", "d/e")] {
         let world = World::new(&before);
@@ -134,7 +135,7 @@ fn a_new_file_needs_the_directory_that_was_seen() {
 }
 
 #[test]
-fn nothing_is_written_through_a_link_that_leads_out() {
+fn links_out_of_the_root_are_not_written_through() {
     let (before, after) = (tree("d/f = 1"), tree("d/f = 2"));
     let world = World::new(&before);
     let outside = world.tmp.path().join("outside");
@@ -150,7 +151,7 @@ fn nothing_is_written_through_a_link_that_leads_out() {
 }
 
 #[test]
-fn a_root_that_is_gone_or_unknown_is_an_error_that_names_it() {
+fn a_missing_or_unknown_root_is_named_in_the_error() {
     let (before, after) = (tree(""), tree("f = 1"));
     let world = World::new(&before);
     let changes = world.changes(&before, &[], &after);
@@ -168,7 +169,7 @@ fn a_root_that_is_gone_or_unknown_is_an_error_that_names_it() {
 }
 
 #[test]
-fn paths_that_lead_out_and_names_that_steer_terminals_are_refused_and_escaped() {
+fn paths_outside_are_refused_and_control_characters_escaped() {
     let world = World::new(&tree("f = 1"));
     for path in [
         "",
@@ -181,11 +182,11 @@ fn paths_that_lead_out_and_names_that_steer_terminals_are_refused_and_escaped() 
         "a\0b",
         "a//b",
     ] {
-        let op = Op {
+        let op = FileOp {
             change: toolhost_vfs::Change {
                 at: world.at(path),
-                before: Image::Absent,
-                after: Image::Dir { mode: 0o755 },
+                before: PathState::Absent,
+                after: PathState::Dir { mode: 0o755 },
                 moved_from: None,
             },
             source: None,
@@ -198,7 +199,7 @@ fn paths_that_lead_out_and_names_that_steer_terminals_are_refused_and_escaped() 
     }
     let conflict = toolhost_vfs::Conflict {
         at: world.at("a\u{1b}[2J\u{202e}b"),
-        expected: Image::Absent,
+        expected: PathState::Absent,
         found: None,
     };
     let text = conflict.to_string();
@@ -206,7 +207,7 @@ fn paths_that_lead_out_and_names_that_steer_terminals_are_refused_and_escaped() 
 }
 
 #[test]
-fn an_undo_finds_what_others_did_since_and_then_does_nothing() {
+fn an_undo_with_conflicts_changes_nothing() {
     let (before, after) = (tree(BEFORE), tree(AFTER));
     for (path, is_conflict) in [
         ("a", true),
@@ -229,7 +230,7 @@ fn an_undo_finds_what_others_did_since_and_then_does_nothing() {
         if is_conflict {
             assert_eq!(found.len(), 1, "{path}: {found:?}");
             assert_eq!(found[0].at.path, path);
-            assert!(matches!(undone, Err(ApplyError::Changed(_))));
+            assert!(matches!(undone, Err(ApplyError::Conflicts(_))));
             assert_eq!(world.tree(), disturbed);
         } else {
             assert_eq!(found, []);
@@ -239,7 +240,7 @@ fn an_undo_finds_what_others_did_since_and_then_does_nothing() {
 }
 
 #[test]
-fn recovery_leaves_what_others_did_and_names_it() {
+fn recovery_reports_and_keeps_concurrent_changes() {
     let (before, after) = (tree(BEFORE), tree(AFTER));
     let world = World::new(&before);
     let changes = world.changes(&before, &MOVES, &after);
@@ -261,7 +262,7 @@ fn recovery_leaves_what_others_did_and_names_it() {
 
 /// Saves a file at any point of a commit: the commit fails or was finished, and the saved text remains.
 #[test]
-fn a_file_that_is_saved_in_the_middle_is_not_lost() {
+fn a_file_saved_during_a_commit_is_not_lost() {
     let (before, after) = (
         tree("a = 1\n b = 2\n d/c = 3"),
         tree("a = x\n b = y\n n = z"),
@@ -272,7 +273,7 @@ fn a_file_that_is_saved_in_the_middle_is_not_lost() {
             let changes = world.changes(&before, &[], &after);
             let ops = world.ops(&changes, &after);
             let roots = world.roots();
-            keep_before(&roots, &ops, &world.blobs).expect("keep");
+            save_before_images(&roots, &ops, &world.blobs).expect("keep");
             let (mut steps, mut saved) = (0, false);
             let path = world.path(victim);
             let mut save = |_: &str| {
@@ -303,47 +304,48 @@ fn a_file_that_is_saved_in_the_middle_is_not_lost() {
 }
 
 #[test]
-fn lists_that_cannot_be_carried_out_are_refused_before_anything_happens() {
+fn invalid_lists_are_refused_before_any_change() {
     let before = tree("d/f = 1\n e/g = 2");
     let world = World::new(&before);
-    let change =
-        |path: &str, before: Image, after: Image, from: Option<&str>| toolhost_vfs::Change {
+    let change = |path: &str, before: PathState, after: PathState, from: Option<&str>| {
+        toolhost_vfs::Change {
             at: world.at(path),
             before,
             after,
             moved_from: from.map(|from| world.at(from)),
-        };
-    let dir = || Image::Dir { mode: 0o755 };
+        }
+    };
+    let dir = || PathState::Dir { mode: 0o755 };
     let lists = [
         vec![
-            change("n", Image::Absent, dir(), None),
-            change("n", Image::Absent, dir(), None),
+            change("n", PathState::Absent, dir(), None),
+            change("n", PathState::Absent, dir(), None),
         ],
         vec![
             change("d", dir(), dir(), Some("e")),
             change("e", dir(), dir(), Some("d")),
         ],
         vec![
-            change("d/x", Image::Absent, dir(), None),
-            change("m", Image::Absent, dir(), Some("d")),
+            change("d/x", PathState::Absent, dir(), None),
+            change("m", PathState::Absent, dir(), Some("d")),
         ],
-        vec![change("n", Image::Absent, Image::Absent, Some("d"))],
+        vec![change("n", PathState::Absent, PathState::Absent, Some("d"))],
         vec![
-            change("m", Image::Absent, dir(), Some("d")),
-            change("n", Image::Absent, dir(), Some("d")),
+            change("m", PathState::Absent, dir(), Some("d")),
+            change("n", PathState::Absent, dir(), Some("d")),
         ],
         // A file whose content is not available.
         vec![change(
             "n",
-            Image::Absent,
+            PathState::Absent,
             file_image("nowhere", 0o644),
             None,
         )],
     ];
     for list in lists {
-        let ops: Vec<Op> = list
+        let ops: Vec<FileOp> = list
             .into_iter()
-            .map(|change| Op {
+            .map(|change| FileOp {
                 change,
                 source: None,
                 base: None,
@@ -351,7 +353,10 @@ fn lists_that_cannot_be_carried_out_are_refused_before_anything_happens() {
             .collect();
         let error = apply(&world.roots(), ops, "c1", &world.blobs, &mut silent).expect_err("list");
         assert!(
-            matches!(error, ApplyError::List { .. } | ApplyError::NotKept(_)),
+            matches!(
+                error,
+                ApplyError::InvalidChanges { .. } | ApplyError::ContentNotSaved(_)
+            ),
             "{error}"
         );
         assert_eq!(world.tree(), before);
@@ -359,7 +364,7 @@ fn lists_that_cannot_be_carried_out_are_refused_before_anything_happens() {
 }
 
 #[test]
-fn content_that_is_not_what_was_shown_is_refused() {
+fn content_that_differs_from_the_approved_is_refused() {
     let (before, after) = (tree("a = 1"), tree("a = 2\n b = 3"));
     let world = World::new(&before);
     let changes = world.changes(&before, &[], &after);
@@ -367,21 +372,21 @@ fn content_that_is_not_what_was_shown_is_refused() {
     fs::write(world.tmp.path().join("pool/1"), "swapped").expect("swap");
     let error = world.commit(ops, &mut silent).expect_err("swapped");
     assert!(
-        matches!(&error, ApplyError::Content(at) if at.path == "b"),
+        matches!(&error, ApplyError::ContentMismatch(at) if at.path == "b"),
         "{error}"
     );
     assert_eq!(world.tree(), before);
 }
 
 #[test]
-fn a_file_that_changes_while_it_is_kept_is_a_conflict_and_is_not_kept() {
+fn a_file_that_changes_while_it_is_saved_is_a_conflict() {
     let (before, after) = (tree("a = 1\n b = 2"), tree(""));
     let world = World::new(&before);
     let changes = world.changes(&before, &[], &after);
     let ops = world.ops(&changes, &after);
     fs::write(world.path("b"), "other").expect("write");
-    let error = keep_before(&world.roots(), &ops, &world.blobs).expect_err("changed");
-    let ApplyError::Changed(conflicts) = &error else {
+    let error = save_before_images(&world.roots(), &ops, &world.blobs).expect_err("changed");
+    let ApplyError::Conflicts(conflicts) = &error else {
         panic!("{error}");
     };
     assert_eq!(conflicts[0].at.path, "b");
@@ -391,7 +396,7 @@ fn a_file_that_changes_while_it_is_kept_is_a_conflict_and_is_not_kept() {
 
 /// If any operation fails midway, the tree is unchanged.
 #[test]
-fn a_failure_in_the_middle_leaves_the_tree_as_it_was() {
+fn a_failure_midway_leaves_the_tree_unchanged() {
     for seed in 3000..3060 {
         let mut random = Random::new(seed);
         let before = random_tree(&mut random);
@@ -406,18 +411,18 @@ fn a_failure_in_the_middle_leaves_the_tree_as_it_was() {
         // One extra change, whose directory does not exist.
         let missing = toolhost_vfs::Change {
             at: world.at("zzz/missing"),
-            before: Image::Absent,
-            after: Image::Dir { mode: 0o755 },
+            before: PathState::Absent,
+            after: PathState::Dir { mode: 0o755 },
             moved_from: None,
         };
         changes.push(missing.clone());
-        ops.push(Op {
+        ops.push(FileOp {
             change: missing,
             source: None,
             base: None,
         });
         let roots = world.roots();
-        keep_before(&roots, &ops, &world.blobs).expect("keep");
+        save_before_images(&roots, &ops, &world.blobs).expect("keep");
         apply(&roots, ops, "c1", &world.blobs, &mut silent).expect_err("missing");
         assert_eq!(
             world.tree(),

@@ -10,7 +10,10 @@ use std::{
 };
 
 use rustix::process::{Signal, getpid, kill_process};
-use toolhost_vfs::{Blobs, Change, Op, Roots, Source, apply, inverted, keep_before, recover, undo};
+use toolhost_vfs::{
+    BlobStore, Change, ContentSource, FileOp, Roots, apply, inverted, recover, save_before_images,
+    undo,
+};
 
 use crate::support::{Random, Tree, World, quick_place, silent, tree};
 
@@ -142,18 +145,18 @@ fn child(role: &str) {
     let list = fs::read(place.join("changes")).expect("journal");
     let changes: Vec<Change> = serde_json::from_slice(&list).expect("list");
     let roots = Roots::open([place.join("w")]).expect("root");
-    let blobs = Blobs::open(&place.join("blobs")).expect("blobs");
+    let blobs = BlobStore::open(&place.join("blobs")).expect("blobs");
     match role {
         "apply" => {
-            let op = |(n, change): (usize, Change)| Op {
+            let op = |(n, change): (usize, Change)| FileOp {
                 source: Some(place.join("pool").join(n.to_string()))
                     .filter(|path| path.exists())
-                    .map(Source::Take),
+                    .map(ContentSource::Move),
                 change,
                 base: None,
             };
-            let ops: Vec<Op> = changes.into_iter().enumerate().map(op).collect();
-            keep_before(&roots, &ops, &blobs).expect("keep");
+            let ops: Vec<FileOp> = changes.into_iter().enumerate().map(op).collect();
+            save_before_images(&roots, &ops, &blobs).expect("keep");
             apply(&roots, ops, "c1", &blobs, &mut step).expect("apply");
         }
         "undo" => undo(&roots, &changes, "c1", &blobs, &mut step).expect("undo"),

@@ -12,7 +12,8 @@ use std::{
 
 use tempfile::TempDir;
 use toolhost_vfs::{
-    ApplyError, BaseStat, Blobs, Op, Roots, Source, apply, keep_before, recover, undo,
+    ApplyError, BaseStat, BlobStore, ContentSource, FileOp, Roots, apply, recover,
+    save_before_images, undo,
 };
 
 use crate::support::{World, file_image, image, quick_place, silent, tree};
@@ -104,7 +105,7 @@ fn fill_up(role: &str, place: &Path) {
     }
     let mut ops = world.ops(&changes, &after);
     for op in ops.iter_mut().filter(|op| op.change.at.path == "b") {
-        op.source = Some(Source::Keep(place.with_file_name("big")));
+        op.source = Some(ContentSource::Copy(place.with_file_name("big")));
     }
     if role == "disk" {
         fs::write(place.join("filler"), "y".repeat(600_000)).expect("filler");
@@ -123,7 +124,7 @@ fn a_file_in_a_directory_that_may_not_be_written_is_written_in_place() {
     if let Some((_, place)) = role() {
         return in_place(&place);
     }
-    as_somebody(test, "in place");
+    as_other_user(test, "in place");
 }
 
 #[test]
@@ -132,14 +133,14 @@ fn a_file_of_another_user_in_a_shared_directory_is_written_in_place() {
     let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
     if let Some((_, place)) = role() {
         let (before, after) = (tree("w 777\n w/f 666 = old"), tree("w 777\n w/f 666 = new"));
-        let blobs = Blobs::open(&place.join("blobs")).expect("blobs");
+        let blobs = BlobStore::open(&place.join("blobs")).expect("blobs");
         fs::create_dir(place.join("pool")).expect("pool");
         let roots = Roots::open([place.clone()]).expect("root");
         let world = World::inside(&place, &tree(""));
         let mut changes = world.changes(&before, &[], &after);
         changes[0].at.root.clone_from(&place);
         let ops = world.ops(&changes, &after);
-        keep_before(&roots, &ops, &blobs).expect("keep");
+        save_before_images(&roots, &ops, &blobs).expect("keep");
         apply(&roots, ops, "c1", &blobs, &mut silent).expect("apply");
         assert_eq!(fs::read_to_string(place.join("w/f")).expect("read"), "new");
         undo(&roots, &changes, "u1", &blobs, &mut silent).expect("undo");
@@ -156,7 +157,7 @@ fn a_file_of_another_user_in_a_shared_directory_is_written_in_place() {
     fs::write(tmp.path().join("w/f"), "old").expect("write");
     mode(&tmp.path().join("w"), 0o1777).expect("mode");
     mode(&tmp.path().join("w/f"), 0o666).expect("mode");
-    start_as_somebody(test, "shared", &tmp);
+    start_as_other_user(test, "shared", &tmp);
 }
 
 #[test]
@@ -165,16 +166,16 @@ fn what_may_not_be_done_is_not_done_by_half() {
     if let Some((_, place)) = role() {
         return forbidden(&place);
     }
-    as_somebody(test, "forbidden");
+    as_other_user(test, "forbidden");
 }
 
 /// Permissions do not apply to root, so the test continues as another user.
-fn as_somebody(test: &str, role: &str) {
+fn as_other_user(test: &str, role: &str) {
     let tmp = tempfile::tempdir().expect("temporary directory");
-    start_as_somebody(test, role, &tmp);
+    start_as_other_user(test, role, &tmp);
 }
 
-fn start_as_somebody(test: &str, role: &str, tmp: &TempDir) {
+fn start_as_other_user(test: &str, role: &str, tmp: &TempDir) {
     fs::set_permissions(tmp.path(), fs::Permissions::from_mode(0o777)).expect("mode");
     let mut command = child(test, role, tmp.path());
     if is_root() {
@@ -298,7 +299,7 @@ fn extended_attributes_of_a_replaced_file_stay() {
 }
 
 #[test]
-fn a_revert_gives_the_same_files_back() {
+fn a_rollback_restores_the_same_inodes() {
     let (before, after) = (tree("a = 1\n b = 2"), tree("a = x"));
     let world = World::new(&before);
     let identity = |path: &str| {
@@ -316,8 +317,8 @@ fn a_revert_gives_the_same_files_back() {
         after: image(tree("c/").get("c")),
         moved_from: None,
     });
-    let mut ops: Vec<Op> = ops;
-    ops.push(Op {
+    let mut ops: Vec<FileOp> = ops;
+    ops.push(FileOp {
         change: changes[2].clone(),
         source: None,
         base: None,
@@ -331,14 +332,14 @@ fn a_revert_gives_the_same_files_back() {
         }
     };
     let error = world.commit(ops, &mut interfere).expect_err("saved");
-    assert!(matches!(error, ApplyError::Changed(_)), "{error}");
+    assert!(matches!(error, ApplyError::Conflicts(_)), "{error}");
     assert_eq!(identity("b"), was.1);
     assert!(!path.exists());
     assert_eq!(world.tree(), tree("a = saved\n b = 2"));
 }
 
 #[test]
-fn a_file_that_looks_the_same_is_not_read_again() {
+fn a_file_with_matching_metadata_is_not_read_again() {
     let (before, after) = (tree("f = old"), tree("f = new"));
     let world = World::new(&before);
     let changes = world.changes(&before, &[], &after);
@@ -383,12 +384,12 @@ fn new_content_may_come_from_another_file_system_but_a_move_may_not_go_there() {
     for (n, op) in ops.iter_mut().enumerate() {
         let path = other.tmp.path().join("pool").join(n.to_string());
         fs::write(&path, if n == 0 { "new" } else { "new too" }).expect("pool");
-        op.source = Some(Source::Take(path));
+        op.source = Some(ContentSource::Move(path));
     }
     world.commit(ops, &mut silent).expect("commit");
     assert_eq!(world.tree(), after);
 
-    let moved = Op {
+    let moved = FileOp {
         change: toolhost_vfs::Change {
             at: world.at("moved"),
             before: image(None),
@@ -424,7 +425,7 @@ fn a_move_between_two_roots_is_undone_too() {
         after: image(before.get("d")),
         moved_from: Some(one.at("d")),
     };
-    let op = Op {
+    let op = FileOp {
         change: change.clone(),
         source: None,
         base: None,
@@ -436,7 +437,7 @@ fn a_move_between_two_roots_is_undone_too() {
 }
 
 #[test]
-fn an_undo_without_what_was_kept_says_so_and_does_nothing() {
+fn an_undo_with_a_missing_blob_changes_nothing() {
     let (before, after) = (tree("a = 1\n b = 2"), tree("a = x\n c = y"));
     for spoilt in [None, Some("3")] {
         let world = World::new(&before);
@@ -452,14 +453,14 @@ fn an_undo_without_what_was_kept_says_so_and_does_nothing() {
         let roots = world.roots();
         let error = undo(&roots, &changes, "u1", &world.blobs, &mut silent).expect_err("gone");
         assert!(
-            matches!(&error, ApplyError::NotKept(at) if at.path == "b"),
+            matches!(&error, ApplyError::ContentNotSaved(at) if at.path == "b"),
             "{error}"
         );
         assert_eq!(world.tree(), after);
         // Recovery restores what it can.
         let error = recover(&roots, &changes, "c1", &world.blobs, &mut silent).expect_err("gone");
         assert!(
-            matches!(&error, ApplyError::NotKept(at) if at.path == "b"),
+            matches!(&error, ApplyError::ContentNotSaved(at) if at.path == "b"),
             "{error}"
         );
         assert_eq!(world.tree(), tree("a = 1"));
@@ -467,7 +468,7 @@ fn an_undo_without_what_was_kept_says_so_and_does_nothing() {
 }
 
 #[test]
-fn one_file_may_become_two() {
+fn one_source_can_have_two_targets() {
     let (before, after) = (tree(""), tree("a = same\n b = same"));
     let world = World::new(&before);
     let changes = world.changes(&before, &[], &after);

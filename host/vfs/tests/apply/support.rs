@@ -10,8 +10,8 @@ use std::{
 
 use tempfile::TempDir;
 use toolhost_vfs::{
-    ApplyError, Blobs, Change, ContentHash, FileImage, Image, Location, Op, Roots, Source, apply,
-    check, keep_before,
+    ApplyError, BlobStore, Change, ContentHash, ContentSource, FileOp, FileState, Location,
+    PathState, Roots, apply, check, save_before_images,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,19 +53,19 @@ pub fn tree(text: &str) -> Tree {
     tree
 }
 
-pub fn image(node: Option<&Node>) -> Image {
+pub fn image(node: Option<&Node>) -> PathState {
     match node {
-        None => Image::Absent,
+        None => PathState::Absent,
         Some(Node::File(content, mode)) => file_image(content, *mode),
-        Some(Node::Dir(mode)) => Image::Dir { mode: *mode },
-        Some(Node::Link(target)) => Image::Link {
+        Some(Node::Dir(mode)) => PathState::Dir { mode: *mode },
+        Some(Node::Link(target)) => PathState::Link {
             target: target.into(),
         },
     }
 }
 
-pub fn file_image(content: &str, mode: u32) -> Image {
-    Image::File(FileImage {
+pub fn file_image(content: &str, mode: u32) -> PathState {
+    PathState::File(FileState {
         hash: ContentHash::of(content.as_bytes()),
         size: content.len() as u64,
         mode,
@@ -97,7 +97,7 @@ pub fn moved(before: &Tree, moves: &[(&str, &str)]) -> Tree {
 /// A directory, the host's directories next to it, and the list of changes.
 pub struct World {
     pub tmp: TempDir,
-    pub blobs: Blobs,
+    pub blobs: BlobStore,
 }
 
 impl World {
@@ -110,7 +110,7 @@ impl World {
         for dir in ["w", "pool"] {
             fs::create_dir(tmp.path().join(dir)).expect("directory");
         }
-        let blobs = Blobs::open(&tmp.path().join("blobs")).expect("blobs");
+        let blobs = BlobStore::open(&tmp.path().join("blobs")).expect("blobs");
         let world = Self { tmp, blobs };
         world.fill(before);
         world
@@ -181,17 +181,19 @@ impl World {
     }
 
     /// Writes new content to the pool, like a stage.
-    pub fn ops(&self, changes: &[Change], after: &Tree) -> Vec<Op> {
+    pub fn ops(&self, changes: &[Change], after: &Tree) -> Vec<FileOp> {
         let op = |(n, change): (usize, &Change)| {
             let source = match (&change.after, after.get(&change.at.path)) {
-                (Image::File(_), Some(Node::File(content, _))) if change.moved_from.is_none() => {
+                (PathState::File(_), Some(Node::File(content, _)))
+                    if change.moved_from.is_none() =>
+                {
                     let path = self.tmp.path().join("pool").join(n.to_string());
                     fs::write(&path, content).expect("pool");
-                    Some(Source::Take(path))
+                    Some(ContentSource::Move(path))
                 }
                 _ => None,
             };
-            Op {
+            FileOp {
                 change: change.clone(),
                 source,
                 base: None,
@@ -201,13 +203,13 @@ impl World {
     }
 
     /// All steps of a commit.
-    pub fn commit(&self, ops: Vec<Op>, step: &mut dyn FnMut(&str)) -> Result<(), ApplyError> {
+    pub fn commit(&self, ops: Vec<FileOp>, step: &mut dyn FnMut(&str)) -> Result<(), ApplyError> {
         let roots = self.roots();
         let conflicts = check(&roots, &ops)?;
         if !conflicts.is_empty() {
-            return Err(ApplyError::Changed(conflicts));
+            return Err(ApplyError::Conflicts(conflicts));
         }
-        keep_before(&roots, &ops, &self.blobs)?;
+        save_before_images(&roots, &ops, &self.blobs)?;
         apply(&roots, ops, "c1", &self.blobs, step)
     }
 }

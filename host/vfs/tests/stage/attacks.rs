@@ -5,14 +5,16 @@ use std::{
     os::{fd::AsFd, unix::fs::symlink},
 };
 
-use toolhost_vfs::{Access, Kind, NewTime, PathGrant, Protected, Refusal, Scope, Shield, Stage};
+use toolhost_vfs::{
+    Access, EntryKind, NewTime, PathError, PathGrant, ProtectedPath, Protection, Scope, Stage,
+};
 
-use crate::support::{Door, Held, World, how};
+use crate::support::{FileView, Held, World, how};
 
-const NO: Result<(), Refusal> = Err(Refusal::NotPermitted);
+const NO: Result<(), PathError> = Err(PathError::NotPermitted);
 
 /// All operations that change a name.
-type Way = (&'static str, fn(Held<'_>, &str) -> Result<(), Refusal>);
+type Way = (&'static str, fn(Held<'_>, &str) -> Result<(), PathError>);
 
 const WAYS: &[Way] = &[
     ("create", |w, p| w.open(p, "wc", "x")),
@@ -31,14 +33,14 @@ const WAYS: &[Way] = &[
     ("symlink", |w, p| w.symlink("a", p)),
 ];
 
-fn scope(world: &World, grants: &[PathGrant], keep: &[Protected]) -> Stage {
+fn scope(world: &World, grants: &[PathGrant], keep: &[ProtectedPath]) -> Stage {
     world.stage(Scope::open(grants, keep).expect("scope"))
 }
 
 /// Checks that every operation is refused and leaves no staged change.
 fn refused_each_way(stage: &Stage, path: &str) {
     for (way, act) in WAYS {
-        let w = Held::root(Door::Staged(stage));
+        let w = Held::root(FileView::Staged(stage));
         let before = stage.changes().expect("changes");
         let result = act(w, path);
         assert!(result.is_err(), "{way} {path}: {result:?}");
@@ -53,7 +55,7 @@ fn paths_that_lead_out_are_refused_each_way() {
     let traces = world.traces();
     for touched in [false, true] {
         let stage = world.stage(world.scope());
-        let w = Held::root(Door::Staged(&stage));
+        let w = Held::root(FileView::Staged(&stage));
         if touched {
             w.mkdir("n").expect("mkdir");
             w.rename("d", w, "t").expect("rename");
@@ -77,7 +79,7 @@ fn paths_that_lead_out_are_refused_each_way() {
             assert!(w.read(path).is_err(), "{path}");
         }
         for link in ["out", "abs"] {
-            assert_eq!(w.read(link), Err(Refusal::NotPermitted));
+            assert_eq!(w.read(link), Err(PathError::NotPermitted));
             assert_eq!(w.open(link, "wc", "x"), NO);
             assert_eq!(w.open(&format!("{link}/"), "rd", ""), NO);
         }
@@ -90,7 +92,7 @@ fn paths_that_lead_out_are_refused_each_way() {
 fn a_staged_link_cannot_lead_out() {
     let world = World::new();
     let stage = world.stage(world.scope());
-    let w = Held::root(Door::Staged(&stage));
+    let w = Held::root(FileView::Staged(&stage));
     w.mkdir("n").expect("mkdir");
     w.mkdir("n/m").expect("mkdir");
     for (target, path) in [
@@ -114,13 +116,13 @@ fn a_staged_link_cannot_lead_out() {
 }
 
 #[test]
-fn nothing_can_be_staged_over_what_the_host_keeps() {
+fn protected_paths_cannot_be_staged_over() {
     let world = World::new();
     world.file("w/kept/policy", "theirs");
     let keep = [
-        world.keep("w/kept/policy", Shield::ReadOnly),
-        world.keep("w/later/key", Shield::Hidden),
-        world.keep("w/d/hidden", Shield::Hidden),
+        world.keep("w/kept/policy", Protection::ReadOnly),
+        world.keep("w/later/key", Protection::Hidden),
+        world.keep("w/d/hidden", Protection::Hidden),
     ];
     let stage = scope(&world, &[world.grant("w", Access::ReadWrite)], &keep);
     for path in [
@@ -139,14 +141,14 @@ fn nothing_can_be_staged_over_what_the_host_keeps() {
         // `d` itself can be reported as writable, but only its own name is tested here.
         refused_each_way(&stage, path);
     }
-    let w = Held::root(Door::Staged(&stage));
+    let w = Held::root(FileView::Staged(&stage));
     w.mkdir("n").expect("mkdir");
     w.open("n/hidden", "wc", "free here").expect("create");
     assert_eq!(w.rename("n", w, "later"), NO);
     assert_eq!(w.rename("n/hidden", w, "d/hidden"), NO);
     assert_eq!(w.rename("kept", w, "n/kept"), NO);
     assert_eq!(w.read("kept/policy"), Ok("theirs".to_owned()));
-    assert_eq!(w.stat("later", false), Err(Refusal::NotPermitted));
+    assert_eq!(w.stat("later", false), Err(PathError::NotPermitted));
     // Its siblings are accessible, also in a listing.
     w.open("d/beside", "wc", "text").expect("create");
     fs::write(world.path("w/d/hidden"), "host's own").expect("write");
@@ -157,14 +159,16 @@ fn nothing_can_be_staged_over_what_the_host_keeps() {
 }
 
 #[test]
-fn another_name_of_a_protected_file_is_as_protected() {
+fn other_names_of_a_protected_file_are_protected() {
     let world = World::new();
     world.file("host/policy", "theirs");
     fs::hard_link(world.path("host/policy"), world.path("w/other")).expect("link");
-    let keep = [world.keep("host/policy", Shield::ReadOnly)];
+    let keep = [world.keep("host/policy", Protection::ReadOnly)];
     let stage = scope(&world, &[world.grant("w", Access::ReadWrite)], &keep);
     refused_each_way(&stage, "other");
-    Held::root(Door::Staged(&stage)).mkdir("n").expect("mkdir");
+    Held::root(FileView::Staged(&stage))
+        .mkdir("n")
+        .expect("mkdir");
     refused_each_way(&stage, "other");
     assert_eq!(world.read("host/policy"), "theirs");
 }
@@ -177,7 +181,7 @@ fn a_pinned_directory_stays_and_keeps_its_access() {
         world.grant("w/d/e", Access::ReadOnly),
     ];
     let stage = scope(&world, &grants, &[]);
-    let w = Held::root(Door::Staged(&stage));
+    let w = Held::root(FileView::Staged(&stage));
     for (from, to) in [
         ("d", "t"),
         ("d/e", "t"),
@@ -194,7 +198,7 @@ fn a_pinned_directory_stays_and_keeps_its_access() {
 }
 
 #[test]
-fn a_staged_thing_has_the_access_of_its_place() {
+fn a_staged_entry_has_the_access_of_its_path() {
     let world = World::new();
     fs::create_dir(world.path("r")).expect("directory");
     let grants = [
@@ -203,8 +207,8 @@ fn a_staged_thing_has_the_access_of_its_place() {
     ];
     let stage = scope(&world, &grants, &[]);
     let (w, r) = (
-        Held::root_at(Door::Staged(&stage), 0),
-        Held::root_at(Door::Staged(&stage), 1),
+        Held::root_at(FileView::Staged(&stage), 0),
+        Held::root_at(FileView::Staged(&stage), 1),
     );
     w.open("n", "wc", "text").expect("create");
     assert_eq!(w.rename("n", r, "n"), NO);
@@ -215,7 +219,7 @@ fn a_staged_thing_has_the_access_of_its_place() {
     let narrow = world.stage(Scope::open(&grants, &[]).expect("scope").read_only());
     let claims = Held {
         access: Access::ReadWrite,
-        ..Held::root(Door::Staged(&narrow))
+        ..Held::root(FileView::Staged(&narrow))
     };
     for (way, act) in WAYS {
         assert_eq!(act(claims, "a"), NO, "{way}");
@@ -224,7 +228,7 @@ fn a_staged_thing_has_the_access_of_its_place() {
 }
 
 #[test]
-fn moves_between_roots_are_told_with_both() {
+fn moves_between_roots_are_reported_with_both() {
     let world = World::new();
     fs::create_dir(world.path("v")).expect("directory");
     let grants = [
@@ -233,8 +237,8 @@ fn moves_between_roots_are_told_with_both() {
     ];
     let stage = scope(&world, &grants, &[]);
     let (w, v) = (
-        Held::root_at(Door::Staged(&stage), 0),
-        Held::root_at(Door::Staged(&stage), 1),
+        Held::root_at(FileView::Staged(&stage), 0),
+        Held::root_at(FileView::Staged(&stage), 1),
     );
     w.rename("d/e", v, "e").expect("rename");
     v.open("e/a", "w", "changed").expect("write");
@@ -274,18 +278,18 @@ fn special_files_can_be_seen_and_are_left_alone() {
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).expect("fifo");
     let stage = world.stage(world.scope());
     refused_each_way(&stage, "fifo");
-    let w = Held::root(Door::Staged(&stage));
+    let w = Held::root(FileView::Staged(&stage));
     w.mkdir("n").expect("mkdir");
     refused_each_way(&stage, "fifo");
     assert_eq!(w.stat("fifo", false), Ok("Fifo Some(0)".to_owned()));
-    assert_eq!(w.read("fifo"), Err(Refusal::NotPermitted));
+    assert_eq!(w.read("fifo"), Err(PathError::NotPermitted));
 }
 
 #[test]
-fn a_name_that_became_something_else_meanwhile_is_never_written_through() {
+fn a_replaced_name_is_not_written_through() {
     let world = World::new();
     let stage = world.stage(world.scope());
-    let w = Held::root(Door::Staged(&stage));
+    let w = Held::root(FileView::Staged(&stage));
     w.open("a", "w", "staged").expect("write");
     w.rename("b", w, "c").expect("rename");
     w.rename("d", w, "t").expect("rename");
@@ -297,15 +301,15 @@ fn a_name_that_became_something_else_meanwhile_is_never_written_through() {
     symlink("..", world.path("w/d")).expect("link");
     // The staged content is kept; the moved entry is reported as gone and not replaced by another.
     assert!(w.read("a").is_ok_and(|text| text.starts_with("staged")));
-    assert_eq!(w.read("c"), Err(Refusal::NotFound));
-    assert_eq!(w.open("c", "w", "x"), Err(Refusal::NotFound));
-    assert_eq!(w.read("t/secret"), Err(Refusal::NotFound));
+    assert_eq!(w.read("c"), Err(PathError::NotFound));
+    assert_eq!(w.open("c", "w", "x"), Err(PathError::NotFound));
+    assert_eq!(w.read("t/secret"), Err(PathError::NotFound));
     assert_eq!(world.read("secret"), "canary");
     assert!(stage.changes().is_err());
 }
 
 #[test]
-fn what_is_opened_for_reading_can_change_nothing_of_the_persons() {
+fn a_read_only_open_cannot_change_user_files() {
     let world = World::new();
     let traces = world.traces();
     let stage = world.stage(world.scope());
@@ -319,7 +323,10 @@ fn what_is_opened_for_reading_can_change_nothing_of_the_persons() {
         let opened = stage
             .open_at(root.as_fd(), Access::ReadWrite, "a", &how("r"))
             .expect("open");
-        assert_eq!((opened.kind, opened.access), (Kind::File, Access::ReadOnly));
+        assert_eq!(
+            (opened.kind, opened.access),
+            (EntryKind::File, Access::ReadOnly)
+        );
     }
     let epoch = NewTime::At(std::time::SystemTime::UNIX_EPOCH);
     for path in ["a", "k", "d", ".", "n"] {
@@ -337,7 +344,7 @@ fn what_is_opened_for_reading_can_change_nothing_of_the_persons() {
 }
 
 #[test]
-fn what_is_left_out_stays_out_of_sight_whatever_is_staged_first() {
+fn excluded_paths_stay_hidden_whatever_is_staged() {
     let world = World::new();
     for path in [
         "w/.env",
@@ -357,7 +364,7 @@ fn what_is_left_out_stays_out_of_sight_whatever_is_staged_first() {
     let traces = world.traces();
     for touched in [false, true] {
         let stage = scope(&world, std::slice::from_ref(&grant), &[]);
-        let w = Held::root(Door::Staged(&stage));
+        let w = Held::root(FileView::Staged(&stage));
         if touched {
             w.mkdir("made").expect("mkdir");
             w.mkdir("made/deeper").expect("mkdir");
@@ -385,10 +392,10 @@ fn what_is_left_out_stays_out_of_sight_whatever_is_staged_first() {
             NO,
             "its secret would be in sight there"
         );
-        assert_eq!(w.rmdir("locked"), Err(Refusal::NotEmpty));
+        assert_eq!(w.rmdir("locked"), Err(PathError::NotEmpty));
         w.rename("locked", w, "closed")
             .expect("left out there as here");
-        assert_eq!(w.read("closed/.env"), Err(Refusal::NotPermitted));
+        assert_eq!(w.read("closed/.env"), Err(PathError::NotPermitted));
         w.rename("closed", w, "locked").expect("back");
         if touched {
             assert_eq!(w.list("made/deeper").as_deref(), Ok("f File"));
@@ -412,7 +419,7 @@ fn what_is_left_out_stays_out_of_sight_whatever_is_staged_first() {
 fn a_file_that_was_granted_alone_is_staged_alone() {
     let world = World::new();
     let stage = scope(&world, &[world.grant("w/a", Access::ReadWrite)], &[]);
-    let w = Held::root(Door::Staged(&stage));
+    let w = Held::root(FileView::Staged(&stage));
     w.open("a", "wt", "new").expect("its own");
     for path in ["new", "empty", "d", "d/x"] {
         refused_each_way(&stage, path);
@@ -426,7 +433,7 @@ fn a_file_that_was_granted_alone_is_staged_alone() {
 
 /// A directory that the call created can contain one of the user's after a move.
 #[test]
-fn what_was_moved_into_a_new_directory_stays_left_out_with_it() {
+fn entries_moved_into_a_new_directory_stay_excluded() {
     let world = World::new();
     world.file("w/vault/x/k.txt", "secret");
     let grant = PathGrant {
@@ -434,7 +441,7 @@ fn what_was_moved_into_a_new_directory_stays_left_out_with_it() {
         ..world.grant("w", Access::ReadWrite)
     };
     let stage = scope(&world, &[grant], &[]);
-    let w = Held::root(Door::Staged(&stage));
+    let w = Held::root(FileView::Staged(&stage));
     w.mkdir("vault/m").expect("mkdir");
     w.rename("vault/x", w, "vault/m/x")
         .expect("left out as before");

@@ -7,15 +7,15 @@ use std::{
     os::unix::{ffi::OsStrExt, fs::symlink},
 };
 
-use toolhost_vfs::{Refusal, Stage, StageError, StageLimits};
+use toolhost_vfs::{PathError, Stage, StageError, StageLimits};
 
-use crate::support::{Door, Held, World};
+use crate::support::{FileView, Held, World};
 
 fn check(make: fn(&World), act: fn(Held<'_>), told: &[&str]) {
     let world = World::new();
     make(&world);
     let stage = world.stage(world.scope());
-    act(Held::root(Door::Staged(&stage)));
+    act(Held::root(FileView::Staged(&stage)));
     let changes = stage.changes().expect("changes");
     let paths: Vec<&str> = changes.iter().map(|s| s.change.at.path.as_str()).collect();
     assert_eq!(paths, told);
@@ -29,22 +29,22 @@ fn names_that_differ_in_case_or_in_unicode_form_are_different_names() {
             world.file("w/README", "upper");
         },
         |w| {
-            assert_eq!(w.read("cafe\u{301}"), Err(Refusal::NotFound));
-            assert_eq!(w.read("readme"), Err(Refusal::NotFound));
+            assert_eq!(w.read("cafe\u{301}"), Err(PathError::NotFound));
+            assert_eq!(w.read("readme"), Err(PathError::NotFound));
             w.open("cafe\u{301}", "wc", "decomposed").expect("create");
             w.open("readme", "wc", "lower").expect("create");
             w.rename("d", w, "D").expect("rename");
             assert_eq!(w.read("caf\u{e9}"), Ok("composed".to_owned()));
             assert_eq!(w.read("README"), Ok("upper".to_owned()));
             assert_eq!(w.read("D/a"), Ok("alpha in d".to_owned()));
-            assert_eq!(w.read("d/a"), Err(Refusal::NotFound));
+            assert_eq!(w.read("d/a"), Err(PathError::NotFound));
         },
         &["D", "cafe\u{301}", "readme"],
     );
 }
 
 #[test]
-fn a_folder_that_holds_a_name_that_is_no_text_is_not_empty() {
+fn a_directory_with_a_non_utf8_name_is_not_empty() {
     check(
         |world| {
             let name = OsStr::from_bytes(b"\xff\xfe");
@@ -52,12 +52,12 @@ fn a_folder_that_holds_a_name_that_is_no_text_is_not_empty() {
         },
         |w| {
             assert_eq!(w.list("empty"), Ok(String::new()));
-            assert_eq!(w.rmdir("empty"), Err(Refusal::NotEmpty));
+            assert_eq!(w.rmdir("empty"), Err(PathError::NotEmpty));
             w.open("empty/beside", "wc", "text").expect("create");
             w.unlink("empty/beside").expect("unlink");
-            assert_eq!(w.rmdir("empty"), Err(Refusal::NotEmpty));
+            assert_eq!(w.rmdir("empty"), Err(PathError::NotEmpty));
             w.mkdir("n").expect("mkdir");
-            assert_eq!(w.rename("n", w, "empty"), Err(Refusal::NotEmpty));
+            assert_eq!(w.rename("n", w, "empty"), Err(PathError::NotEmpty));
         },
         &["n"],
     );
@@ -75,9 +75,13 @@ fn a_loop_of_links_ends() {
             w.symlink("m", "n/l").expect("link");
             w.symlink("l", "n/m").expect("link");
             for path in ["one", "n/l"] {
-                assert_eq!(w.read(path), Err(Refusal::Loop), "{path}");
-                assert_eq!(w.open(path, "wc", "x"), Err(Refusal::Loop), "{path}");
-                assert_eq!(w.mkdir(&format!("{path}/d")), Err(Refusal::Loop), "{path}");
+                assert_eq!(w.read(path), Err(PathError::Loop), "{path}");
+                assert_eq!(w.open(path, "wc", "x"), Err(PathError::Loop), "{path}");
+                assert_eq!(
+                    w.mkdir(&format!("{path}/d")),
+                    Err(PathError::Loop),
+                    "{path}"
+                );
             }
             w.unlink("one").expect("a link can be removed all the same");
         },
@@ -87,11 +91,11 @@ fn a_loop_of_links_ends() {
 
 /// Paths are limited in length, but nesting through handles would not be.
 #[test]
-fn nesting_through_handles_ends_where_it_could_not_be_committed() {
+fn nesting_through_handles_is_limited() {
     for name in ["m", &"n".repeat(200)] {
         let world = World::new();
         let stage = world.stage(world.scope());
-        let root = Held::root(Door::Staged(&stage));
+        let root = Held::root(FileView::Staged(&stage));
         let mut made = 0;
         let mut held = root.hold(".").expect("the root");
         let refusal = loop {
@@ -102,7 +106,7 @@ fn nesting_through_handles_ends_where_it_could_not_be_committed() {
             held = root.with(&held).hold(name).expect("what was made");
             assert!(made < 1000, "the nesting is unbounded");
         };
-        assert_eq!(refusal, Refusal::NameTooLong);
+        assert_eq!(refusal, PathError::NameTooLong);
         assert_eq!(root.with(&held).open(name, "wc", "text"), Err(refusal));
         let changes = stage.changes().expect("changes");
         assert_eq!(changes.len(), made);
@@ -112,7 +116,7 @@ fn nesting_through_handles_ends_where_it_could_not_be_committed() {
 }
 
 #[test]
-fn so_many_files_and_no_more() {
+fn the_number_of_files_is_limited() {
     const FILES: usize = 10_000;
     let world = World::new();
     let limits = StageLimits {
@@ -120,11 +124,11 @@ fn so_many_files_and_no_more() {
         files: FILES,
     };
     let stage = Stage::new(world.scope(), world.path("pool"), limits);
-    let w = Held::root(Door::Staged(&stage));
+    let w = Held::root(FileView::Staged(&stage));
     for number in 0..FILES {
         w.open(&format!("empty/{number}"), "wc", "").expect("room");
     }
-    assert_eq!(w.open("empty/more", "wc", ""), Err(Refusal::NoSpace));
+    assert_eq!(w.open("empty/more", "wc", ""), Err(PathError::NoSpace));
     assert_eq!(stage.changes().expect("changes").len(), FILES);
     drop(stage);
     assert_eq!(fs::read_dir(world.path("pool")).expect("list").count(), 0);
@@ -135,7 +139,7 @@ fn so_many_files_and_no_more() {
 }
 
 #[test]
-fn a_root_that_goes_takes_what_was_staged_with_it() {
+fn a_removed_root_discards_its_staged_changes() {
     type Disturb = fn(&World);
     let cases: [(&str, Disturb); 3] = [
         ("removed", |world| {
@@ -154,11 +158,11 @@ fn a_root_that_goes_takes_what_was_staged_with_it() {
     for (what, disturb) in cases {
         let world = World::new();
         let stage = world.stage(world.scope());
-        let w = Held::root(Door::Staged(&stage));
+        let w = Held::root(FileView::Staged(&stage));
         w.open("a", "w", "changed").expect("write");
         disturb(&world);
         let error = stage.changes().expect_err(what);
         assert!(matches!(error, StageError::Changed(_)), "{what}: {error}");
-        assert_eq!(w.read("b"), Err(Refusal::NotFound), "{what}");
+        assert_eq!(w.read("b"), Err(PathError::NotFound), "{what}");
     }
 }

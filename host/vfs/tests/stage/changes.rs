@@ -2,19 +2,19 @@
 
 use std::{fmt::Write as _, fs};
 
-use toolhost_vfs::{Image, Stage, StageError, Staged};
+use toolhost_vfs::{PathState, Stage, StageError, StagedChange};
 
-use crate::support::{Door, Held, World};
+use crate::support::{FileView, Held, World};
 
-fn show(changes: &[Staged]) -> String {
-    let image = |image: &Image| match image {
-        Image::Absent => "-".to_owned(),
-        Image::File(file) => format!("file {} {:o}", file.size, file.mode),
-        Image::Dir { mode } => format!("dir {mode:o}"),
-        Image::Link { target } => format!("link {target}"),
+fn show(changes: &[StagedChange]) -> String {
+    let image = |image: &PathState| match image {
+        PathState::Absent => "-".to_owned(),
+        PathState::File(file) => format!("file {} {:o}", file.size, file.mode),
+        PathState::Dir { mode } => format!("dir {mode:o}"),
+        PathState::Link { target } => format!("link {target}"),
     };
     let mut text = String::new();
-    for Staged { change, .. } in changes {
+    for StagedChange { change, .. } in changes {
         let (before, after) = (image(&change.before), image(&change.after));
         write!(text, "{}: {before} > {after}", change.at.path).expect("text");
         if let Some(from) = &change.moved_from {
@@ -32,7 +32,7 @@ type Meanwhile = fn(&World);
 fn check(act: Act, expected: &[&str]) {
     let world = World::new();
     let stage = world.stage(world.scope());
-    act(Held::root(Door::Staged(&stage)));
+    act(Held::root(FileView::Staged(&stage)));
     let changes = stage.changes().expect("changes");
     let shown = show(&changes);
     assert_eq!(shown.lines().collect::<Vec<_>>(), expected);
@@ -41,12 +41,12 @@ fn check(act: Act, expected: &[&str]) {
     }
 }
 
-fn done<T: std::fmt::Debug>(result: Result<T, toolhost_vfs::Refusal>) {
+fn done<T: std::fmt::Debug>(result: Result<T, toolhost_vfs::PathError>) {
     result.expect("done");
 }
 
 #[test]
-fn each_kind_of_change_is_told_once() {
+fn each_kind_of_change_is_reported_once() {
     check(
         |w| {
             done(w.open("a", "w", "ALPHABET"));
@@ -73,7 +73,7 @@ fn each_kind_of_change_is_told_once() {
 }
 
 #[test]
-fn what_ends_as_it_was_is_not_told() {
+fn unchanged_results_are_not_reported() {
     check(
         |w| {
             done(w.open("a", "w", "alpha"));
@@ -93,7 +93,7 @@ fn what_ends_as_it_was_is_not_told() {
 }
 
 #[test]
-fn a_moved_directory_is_one_change_and_what_changed_inside_is_told_under_its_new_name() {
+fn changes_in_a_moved_directory_use_its_new_path() {
     check(
         |w| {
             done(w.mkdir("n"));
@@ -113,7 +113,7 @@ fn a_moved_directory_is_one_change_and_what_changed_inside_is_told_under_its_new
 }
 
 #[test]
-fn a_move_onto_something_is_told_as_what_became_of_each_file() {
+fn a_move_over_an_entry_is_reported_per_file() {
     check(
         |w| {
             done(w.rename("a", w, "b"));
@@ -137,7 +137,7 @@ fn modes_are_kept_as_a_real_write_keeps_them() {
     let world = World::new();
     fs::set_permissions(world.path("w/a"), fs::Permissions::from_mode(0o750)).expect("mode");
     let stage = world.stage(world.scope());
-    let w = Held::root(Door::Staged(&stage));
+    let w = Held::root(FileView::Staged(&stage));
     done(w.open("a", "wt", "script"));
     let changes = stage.changes().expect("changes");
     assert_eq!(show(&changes), "a: file 5 750 > file 6 750\n");
@@ -160,7 +160,7 @@ fn modes_are_kept_as_a_real_write_keeps_them() {
 }
 
 #[test]
-fn what_somebody_else_changed_meanwhile_is_not_told_as_ours() {
+fn concurrent_changes_are_not_reported_as_ours() {
     let rewrite: Meanwhile = |world| world.file("w/a", "another process's");
     let replace: Meanwhile = |world| {
         fs::remove_file(world.path("w/a")).expect("remove");
@@ -195,7 +195,7 @@ fn what_somebody_else_changed_meanwhile_is_not_told_as_ours() {
         for (how, act) in acts {
             let world = World::new();
             let stage = world.stage(world.scope());
-            act(Held::root(Door::Staged(&stage)));
+            act(Held::root(FileView::Staged(&stage)));
             meanwhile(&world);
             let error = stage.changes().expect_err(what);
             assert!(
@@ -207,7 +207,7 @@ fn what_somebody_else_changed_meanwhile_is_not_told_as_ours() {
 }
 
 #[test]
-fn the_innermost_root_tells_a_path() {
+fn paths_are_reported_by_the_innermost_root() {
     use toolhost_vfs::{Access, Scope};
     let world = World::new();
     let grants = [
@@ -215,9 +215,9 @@ fn the_innermost_root_tells_a_path() {
         world.grant("w/d", Access::ReadWrite),
     ];
     let stage: Stage = world.stage(Scope::open(&grants, &[]).expect("scope"));
-    let w = Held::root(Door::Staged(&stage));
+    let w = Held::root(FileView::Staged(&stage));
     done(w.open("d/e/a", "w", "new"));
-    let inner = Held::root_at(Door::Staged(&stage), 1);
+    let inner = Held::root_at(FileView::Staged(&stage), 1);
     done(inner.open("b", "wc", "new"));
     assert_eq!(w.read("d/b"), Ok("new".to_owned()));
     let changes = stage.changes().expect("changes");
@@ -231,7 +231,7 @@ fn the_innermost_root_tells_a_path() {
 }
 
 #[test]
-fn names_that_no_message_should_show_as_they_are_are_escaped() {
+fn control_characters_in_names_are_escaped() {
     let error = StageError::Changed("/w/\u{1b}[2Ja".into());
     assert_eq!(
         error.to_string(),
@@ -240,7 +240,7 @@ fn names_that_no_message_should_show_as_they_are_are_escaped() {
 }
 
 #[test]
-fn a_moved_tree_may_hold_anything_while_it_can_be_told_as_moved() {
+fn a_moved_tree_can_contain_special_files() {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
     let odd: [(Meanwhile, Meant); 2] = [
         (
@@ -263,7 +263,7 @@ fn a_moved_tree_may_hold_anything_while_it_can_be_told_as_moved() {
         let world = World::new();
         make(&world);
         let stage = world.stage(world.scope());
-        let w = Held::root(Door::Staged(&stage));
+        let w = Held::root(FileView::Staged(&stage));
         done(w.rename("d", w, "t"));
         let changes = stage.changes().expect("changes");
         assert_eq!(show(&changes), "t: - > dir 755 (was d)\n");

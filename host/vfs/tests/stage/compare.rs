@@ -7,9 +7,9 @@ use std::{
     path::Path,
 };
 
-use toolhost_vfs::{Access, Change, Image, Location, Refusal, Staged};
+use toolhost_vfs::{Access, Change, Location, PathError, PathState, StagedChange};
 
-use crate::support::{Door, Held, World, file_image};
+use crate::support::{FileView, Held, World, file_image};
 
 /// One operation of a guest; the number selects the directory handle.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ pub struct Guest<'a> {
 }
 
 impl<'a> Guest<'a> {
-    pub fn new(door: Door<'a>) -> Self {
+    pub fn new(door: FileView<'a>) -> Self {
         let root = Held::root(door);
         let held = [".", "d", "d/e", "."]
             .map(|path| root.hold(path).expect("directory"))
@@ -45,7 +45,7 @@ impl<'a> Guest<'a> {
         Self { root, held }
     }
 
-    pub fn act(&mut self, step: &Step) -> Result<String, Refusal> {
+    pub fn act(&mut self, step: &Step) -> Result<String, PathError> {
         let at = |number: &usize| self.root.with(&self.held[*number]);
         let done = match step {
             Step::Open(dir, path, words, text) => at(dir).open(path, words, text),
@@ -80,15 +80,15 @@ pub fn compare(steps: &[Step], walking: bool) {
     let stage = staged.stage(open(&staged));
     let (before, traces) = (staged.images(), staged.traces());
     {
-        let mut one = Guest::new(Door::Real(&scope));
-        let mut other = Guest::new(Door::Staged(&stage));
+        let mut one = Guest::new(FileView::Real(&scope));
+        let mut other = Guest::new(FileView::Staged(&stage));
         for (number, step) in steps.iter().enumerate() {
             let (one, other) = (one.act(step), other.act(step));
             assert_eq!(other, one, "step {number} of {steps:#?}");
         }
         let trees = [
-            Held::root(Door::Staged(&stage)).tree(),
-            Held::root(Door::Real(&scope)).tree(),
+            Held::root(FileView::Staged(&stage)).tree(),
+            Held::root(FileView::Real(&scope)).tree(),
         ];
         assert_eq!(trees[0], trees[1], "after {steps:#?}");
         assert_eq!(staged.traces(), traces, "the real tree changed");
@@ -101,7 +101,7 @@ pub fn compare(steps: &[Step], walking: bool) {
         "{changes:#?} after {steps:#?}"
     );
     let again = stage.changes().expect("changes");
-    let plain = |list: &[Staged]| -> Vec<Change> {
+    let plain = |list: &[StagedChange]| -> Vec<Change> {
         list.iter().map(|staged| staged.change.clone()).collect()
     };
     assert_eq!(plain(&again), plain(&changes), "asked twice");
@@ -115,9 +115,9 @@ pub fn compare(steps: &[Step], walking: bool) {
 /// Applies a list of changes to a tree, and checks that the list is consistent.
 fn after(
     top: &Path,
-    before: &BTreeMap<String, Image>,
-    changes: &[Staged],
-) -> BTreeMap<String, Image> {
+    before: &BTreeMap<String, PathState>,
+    changes: &[StagedChange],
+) -> BTreeMap<String, PathState> {
     let mut tree = before.clone();
     let mut moving = Vec::new();
     for staged in changes {
@@ -125,22 +125,22 @@ fn after(
         assert_ne!(change.before, change.after, "{change:?}");
         assert_eq!(
             staged.base.is_none(),
-            change.before == Image::Absent && change.moved_from.is_none(),
+            change.before == PathState::Absent && change.moved_from.is_none(),
             "{staged:?}"
         );
         match (&change.after, &staged.content) {
-            (Image::File(image), Some(content)) => {
+            (PathState::File(image), Some(content)) => {
                 let bytes = fs::read(content).expect("content");
                 let mode = fs::metadata(content).expect("metadata").mode() & 0o7777;
                 assert_eq!(*image, file_image(&bytes, mode), "{change:?}");
             }
-            (Image::File(_), None) => assert!(change.moved_from.is_some(), "{change:?}"),
+            (PathState::File(_), None) => assert!(change.moved_from.is_some(), "{change:?}"),
             (_, content) => assert_eq!(*content, None, "{change:?}"),
         }
         let Some(from) = &change.moved_from else {
             continue;
         };
-        assert_eq!(change.before, Image::Absent, "{change:?}");
+        assert_eq!(change.before, PathState::Absent, "{change:?}");
         let from = path_in(top, from);
         let below = format!("{from}/");
         assert_eq!(tree.get(&from), Some(&change.after), "{change:?}");
@@ -165,14 +165,21 @@ fn after(
             continue;
         }
         let known = match &change.after {
-            Image::Absent => tree.remove(&path_in(top, &change.at)),
+            PathState::Absent => tree.remove(&path_in(top, &change.at)),
             image => tree.insert(path_in(top, &change.at), image.clone()),
         };
-        assert_eq!(known.unwrap_or(Image::Absent), change.before, "{change:?}");
+        assert_eq!(
+            known.unwrap_or(PathState::Absent),
+            change.before,
+            "{change:?}"
+        );
     }
     for path in tree.keys() {
         if let Some((dir, _)) = path.rsplit_once('/') {
-            assert!(matches!(tree.get(dir), Some(Image::Dir { .. })), "{path}");
+            assert!(
+                matches!(tree.get(dir), Some(PathState::Dir { .. })),
+                "{path}"
+            );
         }
     }
     tree

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use toolhost_vfs::{Refusal, Stage, StageError, StageLimits};
+use toolhost_vfs::{PathError, Stage, StageError, StageLimits};
 
-use crate::support::{Door, Held, World};
+use crate::support::{FileView, Held, World};
 
 fn limited(world: &World, bytes: u64, files: usize) -> Stage {
     Stage::new(
@@ -19,8 +19,8 @@ fn a_copy_over_the_limit_is_refused_and_emptying_needs_no_copy() {
     let world = World::new();
     world.file("w/big", &"x".repeat(1000));
     let stage = limited(&world, 500, 10);
-    let w = Held::root(Door::Staged(&stage));
-    assert_eq!(w.open("big", "w", "y"), Err(Refusal::NoSpace));
+    let w = Held::root(FileView::Staged(&stage));
+    assert_eq!(w.open("big", "w", "y"), Err(PathError::NoSpace));
     assert_eq!(w.open("big", "wt", "y"), Ok(()));
     assert_eq!(w.read("big"), Ok("y".to_owned()));
     assert_eq!(w.unlink("big"), Ok(()));
@@ -34,7 +34,7 @@ fn copies_together_are_counted() {
         world.file(&format!("w/f{number}"), &"x".repeat(200));
     }
     let stage = limited(&world, 500, 10);
-    let w = Held::root(Door::Staged(&stage));
+    let w = Held::root(FileView::Staged(&stage));
     let opened: Vec<bool> = (0..5)
         .map(|number| w.open(&format!("f{number}"), "a", "").is_ok())
         .collect();
@@ -43,10 +43,10 @@ fn copies_together_are_counted() {
 }
 
 #[test]
-fn written_bytes_are_counted_when_the_changes_are_told() {
+fn written_bytes_are_counted_with_the_changes() {
     let world = World::new();
     let stage = limited(&world, 500, 10);
-    let w = Held::root(Door::Staged(&stage));
+    let w = Held::root(FileView::Staged(&stage));
     w.open("new", "wc", &"x".repeat(501)).expect("write");
     assert_eq!(stage.bytes().expect("bytes"), 501);
     let error = stage.changes().expect_err("too many");
@@ -57,10 +57,10 @@ fn written_bytes_are_counted_when_the_changes_are_told() {
 }
 
 #[test]
-fn names_are_counted_and_those_that_are_gone_count_no_more() {
+fn removed_names_are_not_counted() {
     let world = World::new();
     let stage = limited(&world, 500, 3);
-    let w = Held::root(Door::Staged(&stage));
+    let w = Held::root(FileView::Staged(&stage));
     for _ in 0..10 {
         w.open("new", "wc", "text").expect("write");
         w.unlink("new").expect("unlink");
@@ -68,9 +68,9 @@ fn names_are_counted_and_those_that_are_gone_count_no_more() {
     w.mkdir("one").expect("first");
     w.unlink("a").expect("second");
     w.open("one/two", "wc", "text").expect("third");
-    assert_eq!(w.mkdir("four"), Err(Refusal::NoSpace));
-    assert_eq!(w.unlink("b"), Err(Refusal::NoSpace));
-    assert_eq!(w.rename("b", w, "c"), Err(Refusal::NoSpace));
+    assert_eq!(w.mkdir("four"), Err(PathError::NoSpace));
+    assert_eq!(w.unlink("b"), Err(PathError::NoSpace));
+    assert_eq!(w.rename("b", w, "c"), Err(PathError::NoSpace));
     // Names that were changed before can be changed again; otherwise the call could not even clean up.
     w.open("a", "wc", "text").expect("touched");
     w.unlink("one/two").expect("touched");
@@ -84,12 +84,12 @@ fn a_moved_tree_that_must_be_copied_is_bounded() {
         world.file(&format!("w/many/f{number}"), "x");
     }
     let stage = limited(&world, 500, 10);
-    let w = Held::root(Door::Staged(&stage));
+    let w = Held::root(FileView::Staged(&stage));
     w.rename("many", w, "empty").expect("rename");
     let error = stage.changes().expect_err("too many");
     assert!(matches!(error, StageError::TooManyFiles(10)), "{error}");
     let stage = limited(&world, 10, 100);
-    let w = Held::root(Door::Staged(&stage));
+    let w = Held::root(FileView::Staged(&stage));
     w.rename("many", w, "empty").expect("rename");
     let error = stage.changes().expect_err("too much");
     assert!(
@@ -99,11 +99,11 @@ fn a_moved_tree_that_must_be_copied_is_bounded() {
 }
 
 #[test]
-fn a_pool_is_made_at_the_first_change_and_goes_with_the_last_clone() {
+fn a_pool_is_created_lazily_and_removed_with_the_last_clone() {
     let world = World::new();
     let stage = limited(&world, 500, 10);
     let other = stage.clone();
-    let w = Held::root(Door::Staged(&stage));
+    let w = Held::root(FileView::Staged(&stage));
     w.read("a").expect("read");
     w.list("d").expect("list");
     assert!(stage.is_empty());
@@ -111,7 +111,7 @@ fn a_pool_is_made_at_the_first_change_and_goes_with_the_last_clone() {
     w.mkdir("n").expect("mkdir");
     assert!(!other.is_empty());
     assert_eq!(
-        Held::root(Door::Staged(&other)).stat("n", true),
+        Held::root(FileView::Staged(&other)).stat("n", true),
         Ok("Directory None".to_owned())
     );
     let count = || fs::read_dir(world.path("pool")).expect("list").count();
@@ -130,7 +130,7 @@ fn threads_share_a_stage() {
         for thread in 0..4 {
             let stage = stage.clone();
             scope.spawn(move || {
-                let w = Held::root(Door::Staged(&stage));
+                let w = Held::root(FileView::Staged(&stage));
                 w.mkdir(&format!("n{thread}")).expect("mkdir");
                 for number in 0..50 {
                     let path = format!("n{thread}/f{number}");
@@ -153,7 +153,7 @@ fn a_removed_tree_of_many_directories_holds_no_descriptors() {
     let descriptors = || fs::read_dir("/proc/self/fd").expect("list").count();
     let before = descriptors();
     let stage = limited(&world, 500, 1000);
-    let w = Held::root(Door::Staged(&stage));
+    let w = Held::root(FileView::Staged(&stage));
     for number in 0..300 {
         w.unlink(&format!("{}/f", path(number))).expect("unlink");
         w.rmdir(&path(number)).expect("rmdir");
@@ -166,10 +166,10 @@ fn a_removed_tree_of_many_directories_holds_no_descriptors() {
 
 /// Each move is short, but together they could nest too deeply to be reached.
 #[test]
-fn moves_of_moves_do_not_nest_without_end() {
+fn repeated_moves_do_not_nest_without_bound() {
     let world = World::new();
     let stage = world.stage(world.scope());
-    let w = Held::root(Door::Staged(&stage));
+    let w = Held::root(FileView::Staged(&stage));
     let chain = |name: &str| {
         let mut path = name.to_owned();
         w.mkdir(&path).expect("mkdir");
@@ -185,7 +185,7 @@ fn moves_of_moves_do_not_nest_without_end() {
         .expect("two hundred deep");
     let third = chain("three");
     let knot = w.rename("two", w, &format!("{third}/two"));
-    assert_eq!(knot, Err(Refusal::NameTooLong));
+    assert_eq!(knot, Err(PathError::NameTooLong));
     let real = w.rename("d", w, &format!("{third}/d"));
     assert_eq!(real, Ok(()), "what is shallow may move");
     w.rename("two", w, "one").expect("not deeper than before");

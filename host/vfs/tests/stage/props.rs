@@ -110,7 +110,7 @@ proptest! {
     })]
 
     #[test]
-    fn a_staged_script_is_seen_and_told_as_it_would_have_happened(
+    fn a_staged_script_matches_the_real_one(
         steps in prop::collection::vec(step(), 1..40),
         walking in any::<bool>(),
     ) {
@@ -118,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn directories_that_move_and_meet_are_told_as_what_became_of_them(
+    fn interacting_directory_moves_are_reported_correctly(
         steps in prop::collection::vec(moving_step(), 1..40),
     ) {
         compare(&steps, false);

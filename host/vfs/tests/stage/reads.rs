@@ -8,20 +8,20 @@ use std::{
 };
 
 use proptest::prelude::*;
-use toolhost_vfs::{Access, Change, Image, Reads, Refusal, Scope, Stage};
+use toolhost_vfs::{Access, Change, PathError, PathState, ReadTracker, Scope, Stage};
 
 use crate::{
     compare::{Guest, Step},
     props,
-    support::{Door, Held, World},
+    support::{FileView, Held, World},
 };
 
 /// Results of a guest's steps, and its changes.
-type Run = (Vec<Result<String, Refusal>>, Option<Vec<Change>>);
+type Run = (Vec<Result<String, PathError>>, Option<Vec<Change>>);
 
-fn watched(world: &World) -> (Scope, Arc<Reads>) {
-    let reads = Arc::<Reads>::default();
-    (world.scope().watched(Arc::clone(&reads)), reads)
+fn watched(world: &World) -> (Scope, Arc<ReadTracker>) {
+    let reads = Arc::<ReadTracker>::default();
+    (world.scope().recording_reads(Arc::clone(&reads)), reads)
 }
 
 fn changes(stage: &Stage) -> Option<Vec<Change>> {
@@ -36,21 +36,21 @@ fn run(world: &World, scope: Scope, steps: &[Step]) -> Option<Run> {
         return None;
     }
     let stage = world.stage(scope);
-    let mut guest = Guest::new(Door::Staged(&stage));
+    let mut guest = Guest::new(FileView::Staged(&stage));
     let seen = steps.iter().map(|step| guest.act(step)).collect();
     Some((seen, changes(&stage)))
 }
 
-fn touched(reads: &Reads, changes: &[Change]) -> bool {
+fn touched(reads: &ReadTracker, changes: &[Change]) -> bool {
     changes.iter().any(|change| {
         let path = change.at.root.join(&change.at.path);
         let in_place = matches!(
             (&change.before, &change.after),
-            (Image::File(_), Image::File(_))
+            (PathState::File(_), PathState::File(_))
         );
         let from = change.moved_from.as_ref();
-        reads.touched_by(&path, in_place)
-            || from.is_some_and(|at| reads.touched_by(&at.root.join(&at.path), false))
+        reads.is_affected_by(&path, in_place)
+            || from.is_some_and(|at| reads.is_affected_by(&at.root.join(&at.path), false))
     })
 }
 
@@ -61,7 +61,7 @@ proptest! {
     })]
 
     #[test]
-    fn what_would_have_gone_otherwise_was_touched(
+    fn changes_that_affect_a_call_are_in_its_read_set(
         first in prop::collection::vec(props::step(), 1..6),
         second in prop::collection::vec(props::step(), 1..12),
     ) {
@@ -71,7 +71,7 @@ proptest! {
         // The other call's changes, staged first and then applied.
         let stage = world.stage(world.scope());
         {
-            let mut guest = Guest::new(Door::Staged(&stage));
+            let mut guest = Guest::new(FileView::Staged(&stage));
             for step in &first {
                 let _ = guest.act(step);
             }
@@ -80,7 +80,7 @@ proptest! {
         drop(stage);
         {
             let scope = world.scope();
-            let mut guest = Guest::new(Door::Real(&scope));
+            let mut guest = Guest::new(FileView::Real(&scope));
             for step in &first {
                 let _ = guest.act(step);
             }
@@ -96,14 +96,14 @@ proptest! {
 fn check(look: impl Fn(Held<'_>), change: &[(&str, bool)]) {
     let world = World::new();
     let (scope, reads) = watched(&world);
-    look(Held::root(Door::Real(&scope)));
+    look(Held::root(FileView::Real(&scope)));
     for (path, matters) in change {
         let (path, in_place) = match path.strip_prefix('=') {
             Some(path) => (path, true),
             None => (*path, false),
         };
         assert_eq!(
-            reads.touched_by(&world.path("w").join(path), in_place),
+            reads.is_affected_by(&world.path("w").join(path), in_place),
             *matters,
             "{path}"
         );
@@ -111,7 +111,7 @@ fn check(look: impl Fn(Held<'_>), change: &[(&str, bool)]) {
 }
 
 #[test]
-fn a_change_matters_to_whoever_looked_there() {
+fn changes_affect_calls_that_read_the_path() {
     check(
         |w| {
             w.read("d/a").expect("read");
@@ -164,7 +164,7 @@ fn look(w: Held<'_>) {
 }
 
 #[test]
-fn reads_hold_until_something_is_otherwise() {
+fn a_read_set_is_current_until_something_changes() {
     let cases: &[(&str, Act, bool)] = &[
         ("nothing", |_| {}, true),
         ("another file", |w| w.file("w/b", "new"), true),
@@ -236,11 +236,11 @@ fn reads_hold_until_something_is_otherwise() {
     for (what, change, holds) in cases {
         let world = World::new();
         let (scope, reads) = watched(&world);
-        look(Held::root(Door::Real(&scope)));
+        look(Held::root(FileView::Real(&scope)));
         let plain = world.scope();
         reads.hash_contents(&plain);
         change(&world);
-        assert_eq!(reads.still_hold(&plain), *holds, "{what}");
+        assert_eq!(reads.is_unchanged(&plain), *holds, "{what}");
     }
 }
 
@@ -248,54 +248,54 @@ fn reads_hold_until_something_is_otherwise() {
 fn a_change_between_reading_and_hashing_is_noticed() {
     let world = World::new();
     let (scope, reads) = watched(&world);
-    look(Held::root(Door::Real(&scope)));
+    look(Held::root(FileView::Real(&scope)));
     world.file("w/a", "omega");
     reads.hash_contents(&world.scope());
-    assert!(!reads.still_hold(&world.scope()));
+    assert!(!reads.is_unchanged(&world.scope()));
     assert!(
-        reads.touched_by(&world.path("w/b"), true),
+        reads.is_affected_by(&world.path("w/b"), true),
         "the result is unknown"
     );
 }
 
 #[test]
-fn what_is_not_regular_is_compared_by_its_times() {
+fn special_files_are_compared_by_timestamps() {
     let world = World::new();
     let (scope, reads) = watched(&world);
-    let w = Held::root(Door::Real(&scope));
+    let w = Held::root(FileView::Real(&scope));
     w.stat("b", true).expect("stat");
     let plain = world.scope();
     reads.hash_contents(&plain);
-    assert!(reads.still_hold(&plain));
+    assert!(reads.is_unchanged(&plain));
     let file = fs::File::options()
         .write(true)
         .open(world.path("w/b"))
         .expect("open");
     file.set_modified(SystemTime::now() - Duration::from_secs(100))
         .expect("time");
-    assert!(!reads.still_hold(&plain), "its time was shown");
+    assert!(!reads.is_unchanged(&plain), "its time was shown");
 }
 
 #[test]
-fn a_read_only_view_of_a_watched_scope_is_watched() {
+fn a_read_only_view_records_reads_too() {
     let world = World::new();
     let (scope, reads) = watched(&world);
     let scope = scope.read_only();
-    Held::root(Door::Real(&scope)).read("a").expect("read");
+    Held::root(FileView::Real(&scope)).read("a").expect("read");
     assert_eq!(scope.roots()[0].access(), Access::ReadOnly);
-    assert!(reads.touched_by(&world.path("w/a"), true));
+    assert!(reads.is_affected_by(&world.path("w/a"), true));
 }
 
 #[test]
-fn more_than_can_be_kept_is_as_good_as_everything() {
+fn a_read_set_over_the_limit_counts_as_changed() {
     let world = World::new();
     let (scope, reads) = watched(&world);
-    let w = Held::root(Door::Real(&scope));
+    let w = Held::root(FileView::Real(&scope));
     let long = "x".repeat(200);
     for number in 0..19_000 {
         let _ = w.stat(&format!("{long}{number}"), false);
     }
-    assert!(reads.weight() < 1 << 20, "{}", reads.weight());
-    assert!(reads.touched_by(&world.path("w/a"), true));
-    assert!(!reads.still_hold(&world.scope()));
+    assert!(reads.memory_size() < 1 << 20, "{}", reads.memory_size());
+    assert!(reads.is_affected_by(&world.path("w/a"), true));
+    assert!(!reads.is_unchanged(&world.scope()));
 }

@@ -2,9 +2,9 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
-use toolhost_vfs::{Image, Location, Refusal, Stage, StageError};
+use toolhost_vfs::{Location, PathError, PathState, Stage, StageError};
 
-use crate::support::{Door, Held, World, file_image};
+use crate::support::{FileView, Held, World, file_image};
 
 fn at(world: &World, path: &str) -> Location {
     Location {
@@ -19,16 +19,16 @@ fn contents(stage: &Stage) -> Vec<String> {
     let shown = changes.iter().map(|staged| {
         let path = &staged.change.at.path;
         match (&staged.change.after, &staged.content) {
-            (Image::File(image), Some(content)) => {
+            (PathState::File(image), Some(content)) => {
                 let bytes = fs::read(content).expect("content");
                 assert_eq!(*image, file_image(&bytes, image.mode), "{path}");
                 let text = String::from_utf8_lossy(&bytes).into_owned();
                 format!("{path} {:o} {text}", image.mode)
             }
-            (Image::File(_), None) => format!("{path} as it was"),
-            (Image::Absent, _) => format!("{path} gone"),
-            (Image::Dir { .. }, _) => format!("{path}/"),
-            (Image::Link { target }, _) => format!("{path} > {target}"),
+            (PathState::File(_), None) => format!("{path} as it was"),
+            (PathState::Absent, _) => format!("{path} gone"),
+            (PathState::Dir { .. }, _) => format!("{path}/"),
+            (PathState::Link { target }, _) => format!("{path} > {target}"),
         }
     });
     shown.collect()
@@ -36,13 +36,13 @@ fn contents(stage: &Stage) -> Vec<String> {
 
 type Act = fn(Held<'_>, &World);
 
-fn check(act: Act, path: &str, text: &str, expected: Result<&[&str], Refusal>) {
+fn check(act: Act, path: &str, text: &str, expected: Result<&[&str], PathError>) {
     let world = World::new();
     let mode = fs::Permissions::from_mode(0o751);
     fs::set_permissions(world.path("w/a"), mode).expect("mode");
     let stage = world.stage(world.scope());
     let before = world.traces();
-    act(Held::root(Door::Staged(&stage)), &world);
+    act(Held::root(FileView::Staged(&stage)), &world);
     let proposed = contents(&stage);
     let replaced = stage.replace(&at(&world, path), text.as_bytes());
     match (replaced, expected) {
@@ -56,12 +56,12 @@ fn check(act: Act, path: &str, text: &str, expected: Result<&[&str], Refusal>) {
     assert_eq!(world.traces(), before, "{path}: something became real");
 }
 
-fn done<T: std::fmt::Debug>(result: Result<T, Refusal>) {
+fn done<T: std::fmt::Debug>(result: Result<T, PathError>) {
     result.expect("done");
 }
 
 #[test]
-fn r_047_a_content_takes_the_place_of_the_one_that_a_call_wrote() {
+fn r_047_staged_content_is_replaced() {
     let writes: Act = |w, _| {
         done(w.open("a", "wt", "proposed"));
         done(w.mkdir("n"));
@@ -75,7 +75,7 @@ fn r_047_a_content_takes_the_place_of_the_one_that_a_call_wrote() {
 }
 
 #[test]
-fn what_has_no_content_of_its_own_is_refused() {
+fn entries_without_staged_content_are_refused() {
     let acts: Act = |w, _| {
         done(w.mkdir("n"));
         done(w.symlink("a", "s"));
@@ -83,9 +83,9 @@ fn what_has_no_content_of_its_own_is_refused() {
         done(w.rename("a", w, "moved"));
     };
     for path in ["n", "s", "b", "moved", "d/a", "nowhere"] {
-        check(acts, path, "saved", Err(Refusal::NotFound));
+        check(acts, path, "saved", Err(PathError::NotFound));
     }
-    check(|_, _| {}, "a", "saved", Err(Refusal::NotFound));
+    check(|_, _| {}, "a", "saved", Err(PathError::NotFound));
 }
 
 #[test]
@@ -102,11 +102,11 @@ fn a_second_name_for_a_file_keeps_its_content() {
 }
 
 #[test]
-fn whoever_still_holds_the_file_open_writes_into_the_old_one() {
+fn an_open_handle_writes_to_the_old_content() {
     use std::io::Write as _;
     let world = World::new();
     let stage = world.stage(world.scope());
-    let w = Held::root(Door::Staged(&stage));
+    let w = Held::root(FileView::Staged(&stage));
     let opened = stage.open_at(w.fd, w.access, "f", &crate::support::how("wc"));
     let mut file = fs::File::from(opened.expect("open").fd);
     stage.replace(&at(&world, "f"), b"saved").expect("replaced");
@@ -116,7 +116,7 @@ fn whoever_still_holds_the_file_open_writes_into_the_old_one() {
 }
 
 #[test]
-fn a_file_that_moved_and_is_told_as_new_can_be_replaced_too() {
+fn a_moved_file_reported_as_new_can_be_replaced() {
     check(
         |w, _| {
             // A new file at the source of the move: reported as a removal and an addition.

@@ -62,7 +62,7 @@ fn a_call_reads_its_own_writes() {
 }
 
 #[test]
-fn what_is_taken_away_is_gone_and_can_come_again() {
+fn removed_names_can_be_created_again() {
     check(
         "unlink a
          read a
@@ -81,7 +81,7 @@ fn what_is_taken_away_is_gone_and_can_come_again() {
 }
 
 #[test]
-fn directories_come_and_go() {
+fn directories_are_created_and_removed() {
     check(
         "mkdir n
          mkdir n/n
@@ -103,7 +103,7 @@ fn directories_come_and_go() {
 }
 
 #[test]
-fn a_removed_directory_that_is_still_held_takes_nothing_in() {
+fn a_removed_open_directory_accepts_no_entries() {
     check(
         "hold empty
          rmdir empty
@@ -122,7 +122,7 @@ fn a_removed_directory_that_is_still_held_takes_nothing_in() {
 }
 
 #[test]
-fn a_file_is_replaced_the_careful_way() {
+fn a_file_is_replaced_by_rename() {
     check(
         "make d/a.tmp better
          rename d/a.tmp d/a
@@ -138,7 +138,7 @@ fn a_file_is_replaced_the_careful_way() {
 }
 
 #[test]
-fn moved_directories_keep_what_is_in_them() {
+fn moved_directories_keep_their_content() {
     check(
         "create d/e/c new
          rename d t
@@ -187,7 +187,7 @@ fn moves_end_where_a_real_move_would() {
 }
 
 #[test]
-fn two_directories_change_places() {
+fn two_directories_are_swapped() {
     check(
         "rename d t
          rename empty d
@@ -199,7 +199,7 @@ fn two_directories_change_places() {
 }
 
 #[test]
-fn a_directory_comes_home() {
+fn a_directory_is_moved_back() {
     check(
         "rename d t
          rename t d

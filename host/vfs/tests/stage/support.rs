@@ -14,8 +14,8 @@ use std::{
 
 use tempfile::TempDir;
 use toolhost_vfs::{
-    Access, ContentHash, FileImage, Image, Kind, OpenHow, PathGrant, Protected, Refusal, Scope,
-    Shield, Stage, StageLimits,
+    Access, ContentHash, EntryKind, FileState, OpenHow, PathError, PathGrant, PathState,
+    ProtectedPath, Protection, Scope, Stage, StageLimits,
 };
 
 pub const LIMITS: StageLimits = StageLimits {
@@ -83,10 +83,10 @@ impl World {
         }
     }
 
-    pub fn keep(&self, path: &str, shield: Shield) -> Protected {
-        Protected {
+    pub fn keep(&self, path: &str, shield: Protection) -> ProtectedPath {
+        ProtectedPath {
             path: self.path(path),
-            shield,
+            protection: shield,
         }
     }
 
@@ -102,9 +102,9 @@ impl World {
             self.grant("w/inner", Access::ReadOnly),
         ];
         let keep = [
-            self.keep("w/kept/policy", Shield::ReadOnly),
-            self.keep("w/kept/later", Shield::Hidden),
-            self.keep("w/secret/key", Shield::Hidden),
+            self.keep("w/kept/policy", Protection::ReadOnly),
+            self.keep("w/kept/later", Protection::Hidden),
+            self.keep("w/secret/key", Protection::Hidden),
         ];
         Scope::open(&grants, &keep).expect("scope")
     }
@@ -113,7 +113,7 @@ impl World {
         Stage::new(scope, self.path("pool"), LIMITS)
     }
 
-    pub fn images(&self) -> BTreeMap<String, Image> {
+    pub fn images(&self) -> BTreeMap<String, PathState> {
         let mut images = BTreeMap::new();
         images_into(&self.path("w"), "", &mut images);
         images
@@ -127,7 +127,7 @@ impl World {
     }
 }
 
-fn images_into(dir: &Path, below: &str, images: &mut BTreeMap<String, Image>) {
+fn images_into(dir: &Path, below: &str, images: &mut BTreeMap<String, PathState>) {
     for entry in fs::read_dir(dir).expect("list") {
         let entry = entry.expect("entry");
         let path = format!("{below}{}", entry.file_name().to_string_lossy());
@@ -135,21 +135,21 @@ fn images_into(dir: &Path, below: &str, images: &mut BTreeMap<String, Image>) {
         let mode = metadata.mode() & 0o7777;
         let image = if metadata.is_dir() {
             images_into(&entry.path(), &format!("{path}/"), images);
-            Image::Dir { mode }
+            PathState::Dir { mode }
         } else if metadata.is_symlink() {
             let target = fs::read_link(entry.path()).expect("link");
-            Image::Link {
+            PathState::Link {
                 target: target.into_os_string().into(),
             }
         } else {
-            Image::File(file_image(&fs::read(entry.path()).expect("read"), mode))
+            PathState::File(file_image(&fs::read(entry.path()).expect("read"), mode))
         };
         images.insert(path, image);
     }
 }
 
-pub fn file_image(bytes: &[u8], mode: u32) -> FileImage {
-    FileImage {
+pub fn file_image(bytes: &[u8], mode: u32) -> FileState {
+    FileState {
         hash: ContentHash::of(bytes),
         size: bytes.len() as u64,
         mode,
@@ -180,7 +180,7 @@ fn traces_into(path: &Path, traces: &mut BTreeMap<PathBuf, String>) {
 
 /// Operations on a scope, real or staged.
 #[derive(Clone, Copy)]
-pub enum Door<'a> {
+pub enum FileView<'a> {
     Real(&'a Scope),
     Staged(&'a Stage),
 }
@@ -188,7 +188,7 @@ pub enum Door<'a> {
 /// A directory handle of a guest.
 #[derive(Clone, Copy)]
 pub struct Held<'a> {
-    pub door: Door<'a>,
+    pub door: FileView<'a>,
     pub fd: BorrowedFd<'a>,
     pub access: Access,
 }
@@ -196,8 +196,8 @@ pub struct Held<'a> {
 macro_rules! through {
     ($held:expr, $name:ident ( $($arg:expr),* )) => {
         match $held.door {
-            Door::Real(scope) => scope.$name($($arg),*),
-            Door::Staged(stage) => stage.$name($($arg),*),
+            FileView::Real(scope) => scope.$name($($arg),*),
+            FileView::Staged(stage) => stage.$name($($arg),*),
         }
     };
 }
@@ -216,14 +216,14 @@ pub fn how(words: &str) -> OpenHow {
 }
 
 impl<'a> Held<'a> {
-    pub fn root(door: Door<'a>) -> Self {
+    pub fn root(door: FileView<'a>) -> Self {
         Self::root_at(door, 0)
     }
 
-    pub fn root_at(door: Door<'a>, index: usize) -> Self {
+    pub fn root_at(door: FileView<'a>, index: usize) -> Self {
         let scope = match door {
-            Door::Real(scope) => scope,
-            Door::Staged(stage) => stage.scope(),
+            FileView::Real(scope) => scope,
+            FileView::Staged(stage) => stage.scope(),
         };
         let root = &scope.roots()[index];
         Self {
@@ -242,17 +242,17 @@ impl<'a> Held<'a> {
     }
 
     /// Opens a directory and returns its access too.
-    pub fn hold(self, path: &str) -> Result<(OwnedFd, Access), Refusal> {
+    pub fn hold(self, path: &str) -> Result<(OwnedFd, Access), PathError> {
         let opened = through!(self, open_at(self.fd, self.access, path, &how("rd")))?;
         Ok((opened.fd, opened.access))
     }
 
-    pub fn dir(self, path: &str) -> Result<OwnedFd, Refusal> {
+    pub fn dir(self, path: &str) -> Result<OwnedFd, PathError> {
         Ok(self.hold(path)?.0)
     }
 
     /// Opens and, if requested, writes.
-    pub fn open(self, path: &str, words: &str, text: &str) -> Result<(), Refusal> {
+    pub fn open(self, path: &str, words: &str, text: &str) -> Result<(), PathError> {
         let how = how(words);
         let opened = through!(self, open_at(self.fd, self.access, path, &how))?;
         if how.write || how.append || how.truncate {
@@ -264,19 +264,19 @@ impl<'a> Held<'a> {
         Ok(())
     }
 
-    pub fn read(self, path: &str) -> Result<String, Refusal> {
+    pub fn read(self, path: &str) -> Result<String, PathError> {
         let opened = through!(self, open_at(self.fd, self.access, path, &how("r")))?;
         let mut text = String::new();
         match opened.kind {
-            Kind::File => File::from(opened.fd)
+            EntryKind::File => File::from(opened.fd)
                 .read_to_string(&mut text)
                 .map(|_| text)
-                .map_err(|_| Refusal::NotUtf8),
-            _ => Err(Refusal::IsDirectory),
+                .map_err(|_| PathError::NotUtf8),
+            _ => Err(PathError::IsDirectory),
         }
     }
 
-    pub fn list(self, path: &str) -> Result<String, Refusal> {
+    pub fn list(self, path: &str) -> Result<String, PathError> {
         let dir = self.dir(path)?;
         let mut names: Vec<String> = through!(self, read_dir(dir.as_fd(), 1000))?
             .entries
@@ -287,43 +287,43 @@ impl<'a> Held<'a> {
         Ok(names.join(", "))
     }
 
-    pub fn stat(self, path: &str, follow: bool) -> Result<String, Refusal> {
+    pub fn stat(self, path: &str, follow: bool) -> Result<String, PathError> {
         let stat = through!(self, stat_at(self.fd, path, follow))?;
-        let size = (stat.kind != Kind::Directory).then_some(stat.size);
+        let size = (stat.kind != EntryKind::Directory).then_some(stat.size);
         Ok(format!("{:?} {size:?}", stat.kind))
     }
 
-    pub fn read_link(self, path: &str) -> Result<String, Refusal> {
+    pub fn read_link(self, path: &str) -> Result<String, PathError> {
         through!(self, read_link_at(self.fd, path))
     }
 
-    pub fn mkdir(self, path: &str) -> Result<(), Refusal> {
+    pub fn mkdir(self, path: &str) -> Result<(), PathError> {
         through!(self, create_dir_at(self.fd, self.access, path))
     }
 
-    pub fn rmdir(self, path: &str) -> Result<(), Refusal> {
+    pub fn rmdir(self, path: &str) -> Result<(), PathError> {
         through!(self, remove_dir_at(self.fd, self.access, path))
     }
 
-    pub fn unlink(self, path: &str) -> Result<(), Refusal> {
+    pub fn unlink(self, path: &str) -> Result<(), PathError> {
         through!(self, unlink_at(self.fd, self.access, path))
     }
 
-    pub fn rename(self, path: &str, to: Held<'_>, new_path: &str) -> Result<(), Refusal> {
+    pub fn rename(self, path: &str, to: Held<'_>, new_path: &str) -> Result<(), PathError> {
         through!(
             self,
             rename_at(self.fd, self.access, path, to.fd, to.access, new_path)
         )
     }
 
-    pub fn link(self, path: &str, to: Held<'_>, new_path: &str) -> Result<(), Refusal> {
+    pub fn link(self, path: &str, to: Held<'_>, new_path: &str) -> Result<(), PathError> {
         through!(
             self,
             link_at(self.fd, self.access, path, to.fd, to.access, new_path)
         )
     }
 
-    pub fn symlink(self, target: &str, path: &str) -> Result<(), Refusal> {
+    pub fn symlink(self, target: &str, path: &str) -> Result<(), PathError> {
         through!(self, symlink_at(self.fd, self.access, target, path))
     }
 

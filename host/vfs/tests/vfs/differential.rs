@@ -17,7 +17,7 @@ use rustix::{
     fs::{CWD, FileType, Mode, OFlags, ResolveFlags},
     io::Errno,
 };
-use toolhost_vfs::{Access, Kind, OpenHow, Refusal, Scope, Stat};
+use toolhost_vfs::{Access, EntryKind, OpenHow, PathError, Scope, Stat};
 
 use crate::support::{
     APPEND, CREATE, CREATE_NEW, DIRECTORY, READ, READ_LINK, WRITE, World, handle,
@@ -127,23 +127,23 @@ fn flags(how: OpenHow) -> OFlags {
 }
 
 /// The error that corresponds to the kernel's.
-fn refusal(errno: Errno) -> Refusal {
+fn refusal(errno: Errno) -> PathError {
     match errno {
         // Outside the root; or a FIFO without a reader.
-        Errno::XDEV | Errno::NXIO => Refusal::NotPermitted,
-        Errno::NOENT => Refusal::NotFound,
-        Errno::NOTDIR => Refusal::NotDirectory,
-        Errno::ISDIR => Refusal::IsDirectory,
-        Errno::LOOP => Refusal::Loop,
-        Errno::EXIST => Refusal::Exists,
-        Errno::INVAL => Refusal::Invalid,
-        Errno::NAMETOOLONG => Refusal::NameTooLong,
-        other => Refusal::Io(other),
+        Errno::XDEV | Errno::NXIO => PathError::NotPermitted,
+        Errno::NOENT => PathError::NotFound,
+        Errno::NOTDIR => PathError::NotDirectory,
+        Errno::ISDIR => PathError::IsDirectory,
+        Errno::LOOP => PathError::Loop,
+        Errno::EXIST => PathError::Exists,
+        Errno::INVAL => PathError::Invalid,
+        Errno::NAMETOOLONG => PathError::NameTooLong,
+        other => PathError::Io(other),
     }
 }
 
 /// Inode and type, or the error.
-type Seen = Result<Stat, Refusal>;
+type Seen = Result<Stat, PathError>;
 
 fn seen(fd: Result<OwnedFd, Errno>) -> Seen {
     fd.map_err(refusal)
@@ -154,8 +154,8 @@ fn seen(fd: Result<OwnedFd, Errno>) -> Seen {
 fn intended(what: &str, kernel: &Seen, ours: &Seen) -> Option<&'static str> {
     let opens = !what.starts_with("stat");
     match (kernel, ours) {
-        (Ok(stat), Err(Refusal::NotPermitted))
-            if opens && !matches!(stat.kind, Kind::File | Kind::Directory) =>
+        (Ok(stat), Err(PathError::NotPermitted))
+            if opens && !matches!(stat.kind, EntryKind::File | EntryKind::Directory) =>
         {
             Some("a special file is not opened, though the kernel would open it")
         }
@@ -210,7 +210,7 @@ fn compare(nodes: &[Node], paths: &[String]) {
                 };
                 let kernel = seen(openat2(ours.root.as_fd(), path, flags, Mode::empty()));
                 let found = scope.stat_at(handle.fd, path, follow);
-                judge(&what, &kernel, &found, true);
+                check_result(&what, &kernel, &found, true);
             }
             for (mode, how) in MODES {
                 let what = format!("{mode} {path:?}, {resolver}");
@@ -221,7 +221,7 @@ fn compare(nodes: &[Node], paths: &[String]) {
                 let found = scope
                     .open_at(handle.fd, handle.access, path, &how)
                     .map(|opened| Stat::of(&opened.fd).expect("of an open file"));
-                judge(&what, &kernel, &found, !how.create);
+                check_result(&what, &kernel, &found, !how.create);
                 if how.create && found.is_ok() {
                     changed += 1;
                     assert_eq!(theirs.shape(), ours.shape(), "{what}");
@@ -234,7 +234,7 @@ fn compare(nodes: &[Node], paths: &[String]) {
     }
 }
 
-fn judge(what: &str, kernel: &Seen, ours: &Seen, same_tree: bool) {
+fn check_result(what: &str, kernel: &Seen, ours: &Seen, same_tree: bool) {
     let agree = match (kernel, ours) {
         (Ok(kernel), Ok(ours)) if same_tree => kernel.id == ours.id,
         (Ok(kernel), Ok(ours)) => kernel.kind == ours.kind,
@@ -319,7 +319,7 @@ proptest! {
     })]
 
     #[test]
-    fn a_path_leads_where_openat2_says(
+    fn paths_resolve_like_openat2(
         nodes in prop::collection::vec(node(), 0..14),
         paths in prop::collection::vec(path(), 1..10),
     ) {

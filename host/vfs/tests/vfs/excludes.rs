@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::symlink};
 
-use toolhost_vfs::{Access, DEFAULT_EXCLUDES, PathGrant, Refusal, Scope, ScopeError, Shield};
+use toolhost_vfs::{Access, DEFAULT_EXCLUDES, PathError, PathGrant, Protection, Scope, ScopeError};
 
 use crate::support::{Act, CHANGING, LOOKING, World, handle};
 
@@ -88,12 +88,12 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn what_is_left_out_cannot_be_reached_by_any_operation() {
+fn excluded_paths_cannot_be_reached_by_any_operation() {
     for (patterns, hidden, seen) in CASES {
         let world = world();
         let before = world.snapshot("");
         // Also where every path is walked.
-        let keep = world.keep("w/kept/nothing-here", Shield::Hidden);
+        let keep = world.keep("w/kept/nothing-here", Protection::Hidden);
         for keep in [vec![], vec![keep]] {
             let scope = Scope::open(&[grant(&world, patterns)], &keep).expect("scope");
             let w = handle(&scope, "/w");
@@ -107,7 +107,7 @@ fn what_is_left_out_cannot_be_reached_by_any_operation() {
                     }
                     assert_eq!(
                         operation(w, path),
-                        Err(Refusal::NotPermitted),
+                        Err(PathError::NotPermitted),
                         "{name} {path}"
                     );
                 }
@@ -121,7 +121,7 @@ fn what_is_left_out_cannot_be_reached_by_any_operation() {
 }
 
 #[test]
-fn a_listing_tells_nothing_of_what_is_left_out() {
+fn a_listing_omits_excluded_names() {
     let world = world();
     let scope = Scope::open(&[grant(&world, DEFAULT_EXCLUDES)], &[]).expect("scope");
     let w = handle(&scope, "/w");
@@ -141,7 +141,7 @@ fn a_listing_tells_nothing_of_what_is_left_out() {
 
 /// Otherwise a pattern with a path would no longer match.
 #[test]
-fn a_directory_does_not_move_away_with_what_is_left_out_in_it() {
+fn a_directory_with_excluded_content_cannot_move() {
     let world = world();
     let scope = Scope::open(&[grant(&world, &["app/keys/*", "sub/build/"])], &[]).expect("scope");
     let w = handle(&scope, "/w");
@@ -163,7 +163,7 @@ fn a_directory_does_not_move_away_with_what_is_left_out_in_it() {
 }
 
 #[test]
-fn the_inner_grant_says_what_it_leaves_out() {
+fn the_inner_grants_excludes_apply() {
     let world = world();
     let inner = PathGrant {
         exclude: vec!["token".to_owned()],
@@ -176,20 +176,20 @@ fn the_inner_grant_says_what_it_leaves_out() {
         handle(&scope, "/config"),
         handle(&scope, "/keys"),
     );
-    assert_eq!(config.read("gcloud/token"), Err(Refusal::NotPermitted));
-    assert_eq!(w.read(".config/gcloud/token"), Err(Refusal::NotPermitted));
+    assert_eq!(config.read("gcloud/token"), Err(PathError::NotPermitted));
+    assert_eq!(w.read(".config/gcloud/token"), Err(PathError::NotPermitted));
     assert_eq!(config.stat("gcloud").as_deref(), Ok("Directory"));
     assert_eq!(
         keys.read("config").as_deref(),
         Ok("text"),
         "granted by its own name"
     );
-    assert_eq!(keys.write("config"), Err(Refusal::NotPermitted));
-    assert_eq!(w.read(".env"), Err(Refusal::NotPermitted));
+    assert_eq!(keys.write("config"), Err(PathError::NotPermitted));
+    assert_eq!(w.read(".env"), Err(PathError::NotPermitted));
 }
 
 #[test]
-fn a_directory_granted_twice_leaves_out_what_either_does() {
+fn a_directory_granted_twice_has_both_excludes() {
     let world = world();
     let again = PathGrant {
         guest: "/again".to_owned(),
@@ -198,14 +198,14 @@ fn a_directory_granted_twice_leaves_out_what_either_does() {
     let scope = Scope::open(&[grant(&world, &[".env"]), again], &[]).expect("scope");
     for name in ["/w", "/again"] {
         let w = handle(&scope, name);
-        assert_eq!(w.read(".env"), Err(Refusal::NotPermitted));
-        assert_eq!(w.read("app/server.pem"), Err(Refusal::NotPermitted));
+        assert_eq!(w.read(".env"), Err(PathError::NotPermitted));
+        assert_eq!(w.read("app/server.pem"), Err(PathError::NotPermitted));
         assert_eq!(w.read("notes.txt").as_deref(), Ok("text"));
     }
 }
 
 #[test]
-fn a_pattern_that_would_leave_nothing_out_is_an_error() {
+fn a_pattern_that_excludes_nothing_is_an_error() {
     let world = world();
     let host = world.path("w/secrets").display().to_string();
     for pattern in [
@@ -254,7 +254,7 @@ fn a_file_is_granted_without_its_directory() {
     ] {
         for (name, operation) in LOOKING.iter().chain(CHANGING) {
             let answer = operation(notes, path);
-            assert_eq!(answer, Err(Refusal::NotPermitted), "{name} {path}");
+            assert_eq!(answer, Err(PathError::NotPermitted), "{name} {path}");
         }
     }
     assert_eq!(before, world.snapshot("w/nothing"));
@@ -284,38 +284,46 @@ fn a_granted_file_has_its_own_access_wherever_it_lies() {
         assert_eq!(w.read(".env").as_deref(), Ok("text"), "{name}");
         assert_eq!(
             w.open(".env", crate::support::WRITE),
-            Err(Refusal::NotPermitted)
+            Err(PathError::NotPermitted)
         );
-        assert_eq!(w.write("f.txt"), Err(Refusal::NotPermitted), "{name}");
-        assert_eq!(w.read(".ssh/config"), Err(Refusal::NotPermitted), "{name}");
+        assert_eq!(w.write("f.txt"), Err(PathError::NotPermitted), "{name}");
+        assert_eq!(
+            w.read(".ssh/config"),
+            Err(PathError::NotPermitted),
+            "{name}"
+        );
         assert_eq!(w.write("notes.txt").as_deref(), Ok(""), "{name}");
         // The directory is read-only.
-        assert_eq!(w.unlink("notes.txt"), Err(Refusal::NotPermitted), "{name}");
+        assert_eq!(
+            w.unlink("notes.txt"),
+            Err(PathError::NotPermitted),
+            "{name}"
+        );
     }
     let read_only = scope.read_only();
     let w = handle(&read_only, "/notes");
-    assert_eq!(w.write("notes.txt"), Err(Refusal::NotPermitted));
+    assert_eq!(w.write("notes.txt"), Err(PathError::NotPermitted));
 }
 
 #[test]
-fn what_the_host_keeps_is_not_granted_as_a_file() {
+fn protected_files_cannot_be_granted() {
     let world = world();
     let keep = [
-        world.keep("w/notes.txt", Shield::Hidden),
-        world.keep("w/.env", Shield::ReadOnly),
+        world.keep("w/notes.txt", Protection::Hidden),
+        world.keep("w/.env", Protection::ReadOnly),
     ];
     let notes = world.grant("w/notes.txt", "/notes", Access::ReadWrite);
     let error = Scope::open(&[notes], &keep).expect_err("the host's own");
-    assert!(matches!(error, ScopeError::HostsOwn { .. }), "{error}");
+    assert!(matches!(error, ScopeError::Reserved { .. }), "{error}");
     let settings = world.grant("w/.env", "/settings", Access::ReadWrite);
     let scope = Scope::open(&[settings], &keep).expect("scope");
     let w = handle(&scope, "/settings");
     assert_eq!(w.read(".env").as_deref(), Ok("text"));
-    assert_eq!(w.write(".env"), Err(Refusal::NotPermitted));
+    assert_eq!(w.write(".env"), Err(PathError::NotPermitted));
 }
 
 #[test]
-fn only_regular_files_are_granted_by_themselves() {
+fn only_regular_files_are_granted_individually() {
     let world = world();
     let fifo = world.path("w/fifo");
     rustix::fs::mknodat(
@@ -339,7 +347,7 @@ fn only_regular_files_are_granted_by_themselves() {
 
 /// The file is visible, and its siblings are not, whatever the outer grant allows.
 #[test]
-fn a_file_out_of_a_directory_that_is_left_out_comes_alone() {
+fn a_file_granted_from_an_excluded_directory_is_visible_alone() {
     let world = world();
     world.file("w/.aws/config", "region");
     world.file("w/.aws/credentials", "secret");
@@ -356,17 +364,20 @@ fn a_file_out_of_a_directory_that_is_left_out_comes_alone() {
         for (name, operation) in LOOKING.iter().chain(CHANGING) {
             for path in ["credentials", "sub/x"] {
                 let answer = operation(config, path);
-                assert_eq!(answer, Err(Refusal::NotPermitted), "{name} {path}");
+                assert_eq!(answer, Err(PathError::NotPermitted), "{name} {path}");
             }
         }
         let around = handle(&scope, "/w");
-        assert_eq!(around.read(".aws/credentials"), Err(Refusal::NotPermitted));
+        assert_eq!(
+            around.read(".aws/credentials"),
+            Err(PathError::NotPermitted)
+        );
     }
 }
 
 /// The next start of a host would follow a link at the granted path.
 #[test]
-fn nothing_but_a_file_takes_the_place_of_a_granted_file() {
+fn a_granted_file_is_replaced_only_by_a_file() {
     let world = world();
     let grants = [
         grant(&world, DEFAULT_EXCLUDES),
@@ -387,7 +398,7 @@ fn nothing_but_a_file_takes_the_place_of_a_granted_file() {
         ];
         symlink("g.txt", world.path("w/sub/to-g")).expect("link");
         for (what, act) in acts {
-            assert_eq!(act(notes), Err(Refusal::NotPermitted), "{what}");
+            assert_eq!(act(notes), Err(PathError::NotPermitted), "{what}");
         }
         fs::remove_file(world.path("w/sub/to-g")).expect("remove");
         notes.write("notes.txt").expect("a file");
@@ -395,7 +406,7 @@ fn nothing_but_a_file_takes_the_place_of_a_granted_file() {
 }
 
 #[test]
-fn what_is_left_out_cannot_be_counted() {
+fn excluded_names_cannot_be_counted() {
     let world = world();
     let scope = Scope::open(&[grant(&world, &["secret-*"])], &[]).expect("scope");
     let w = handle(&scope, "/w");
@@ -426,14 +437,14 @@ fn a_07_a_denied_path_is_refused_wherever_a_link_or_a_grant_of_its_own_leads_to_
     // A grant of the file itself does not override a rule.
     let own = world.grant("w/secrets/k.txt", "/k", Access::ReadWrite);
     let whole = world.grant("w", "/w", Access::ReadWrite);
-    let keep = world.keep("w/kept/nothing-here", Shield::Hidden);
+    let keep = world.keep("w/kept/nothing-here", Protection::Hidden);
     for (grants, keep) in [
         (vec![whole.clone()], vec![]),
         (vec![whole.clone()], vec![keep]),
         (vec![whole, own], vec![]),
     ] {
         let scope = Scope::open(&grants, &keep).expect("scope");
-        let scope = scope.denying(denied.clone());
+        let scope = scope.with_denied_paths(denied.clone());
         let w = handle(&scope, "/w");
         for path in [
             "secrets",
@@ -446,13 +457,13 @@ fn a_07_a_denied_path_is_refused_wherever_a_link_or_a_grant_of_its_own_leads_to_
             for (name, operation) in LOOKING.iter().chain(CHANGING) {
                 assert_eq!(
                     operation(w, path),
-                    Err(Refusal::NotPermitted),
+                    Err(PathError::NotPermitted),
                     "{name} {path}"
                 );
             }
         }
         for path in ["notes/k", "link"] {
-            assert_eq!(w.stat(path), Err(Refusal::NotPermitted), "{path}");
+            assert_eq!(w.stat(path), Err(PathError::NotPermitted), "{path}");
         }
         assert!(w.stat("notes/a.txt").is_ok());
         assert_eq!(before, world.snapshot(""));

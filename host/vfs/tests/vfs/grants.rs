@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use toolhost_vfs::{Access, PathGrant, Refusal, Scope, ScopeError};
+use toolhost_vfs::{Access, PathError, PathGrant, Scope, ScopeError};
 
 use crate::support::{CANARY, World, handle};
 
@@ -22,7 +22,7 @@ fn open(host: impl Into<PathBuf>, dangerous: bool) -> Result<Scope, ScopeError> 
 }
 
 #[test]
-fn directories_that_are_more_than_files_need_a_dangerous_grant_or_are_never_granted() {
+fn special_directories_need_a_dangerous_grant_or_are_refused() {
     let home = std::env::home_dir().expect("home directory");
     let home = home.to_str().expect("home directory");
     for (path, even_if_dangerous) in [
@@ -62,13 +62,13 @@ fn a_link_to_a_refused_directory_is_refused_too() {
 fn a_dangerous_grant_of_everything_still_has_no_proc() {
     let scope = open("/", true).expect("scope");
     let root = handle(&scope, "/w");
-    assert_eq!(root.read("proc/self/environ"), Err(Refusal::NotPermitted));
-    assert_eq!(root.list("proc"), Err(Refusal::NotPermitted));
-    assert_eq!(root.stat("proc/1"), Err(Refusal::NotPermitted));
+    assert_eq!(root.read("proc/self/environ"), Err(PathError::NotPermitted));
+    assert_eq!(root.list("proc"), Err(PathError::NotPermitted));
+    assert_eq!(root.stat("proc/1"), Err(PathError::NotPermitted));
 }
 
 #[test]
-fn mistakes_in_grants_are_named() {
+fn invalid_grants_are_explained() {
     let world = World::new();
     for (path, expected) in [
         (world.path("w/not-there"), "does not exist; create it"),
@@ -109,7 +109,7 @@ fn a_grant_stays_on_its_inode_when_its_path_becomes_a_link() {
 }
 
 #[test]
-fn a_grant_through_a_link_stays_where_the_link_led() {
+fn a_grant_through_a_link_stays_on_the_target() {
     let world = World::new();
     world.file("other/f.txt", CANARY);
     symlink("w", world.path("link")).expect("link");
@@ -166,7 +166,7 @@ fn a_common_beginning_of_names_grants_nothing() {
     ] {
         let answer = root.read(path);
         assert!(
-            matches!(answer, Err(Refusal::NotPermitted | Refusal::NotFound)),
+            matches!(answer, Err(PathError::NotPermitted | PathError::NotFound)),
             "{path}: {answer:?}"
         );
     }
@@ -190,5 +190,5 @@ fn an_empty_scope_has_nothing_and_is_local() {
         scope.roots()[0].id().ino(),
         fs::metadata(world.path("w")).expect("metadata").ino()
     );
-    assert_eq!(scope.all_local(), scope.roots()[0].local());
+    assert_eq!(scope.all_local(), scope.roots()[0].is_local());
 }

@@ -1,6 +1,6 @@
 //! FS-01 to FS-07, FS-13, FS-14, FS-20, FS-23: paths that lead outside, with all operations and both resolvers.
 
-use toolhost_vfs::{Access, Refusal};
+use toolhost_vfs::{Access, PathError};
 
 use crate::support::{Act, CANARY, CHANGING, LOOKING, OpenScope, World, handle};
 
@@ -10,7 +10,7 @@ const SCOPES: &[(&str, OpenScope)] = &[
 ];
 
 /// Whatever each operation returns, nothing outside `w` changes and no secret is returned.
-fn check(paths: &[&str], expect: fn(&str, &Result<String, Refusal>) -> bool) {
+fn check(paths: &[&str], expect: fn(&str, &Result<String, PathError>) -> bool) {
     for (resolver, open) in SCOPES {
         let new_world = || {
             let world = World::new().with_links();
@@ -41,7 +41,7 @@ fn check(paths: &[&str], expect: fn(&str, &Result<String, Refusal>) -> bool) {
 }
 
 #[test]
-fn paths_that_lead_out_are_refused_by_every_operation() {
+fn paths_outside_are_refused_by_every_operation() {
     check(
         &[
             "../secret",
@@ -82,18 +82,18 @@ fn paths_that_lead_out_are_refused_by_every_operation() {
         |_, answer| {
             matches!(
                 answer,
-                Err(Refusal::NotPermitted
-                    | Refusal::Loop
-                    | Refusal::Invalid
-                    | Refusal::NotFound
-                    | Refusal::NotDirectory)
+                Err(PathError::NotPermitted
+                    | PathError::Loop
+                    | PathError::Invalid
+                    | PathError::NotFound
+                    | PathError::NotDirectory)
             )
         },
     );
 }
 
 #[test]
-fn links_that_lead_out_are_never_followed() {
+fn links_to_outside_are_never_followed() {
     check(
         &[
             "abs",
@@ -137,7 +137,7 @@ fn a_slash_or_dots_after_a_link_lead_nowhere_either() {
 }
 
 #[test]
-fn names_that_mean_something_elsewhere_are_only_names_here() {
+fn special_names_of_other_systems_are_plain_names() {
     check(
         &[
             "~",
@@ -166,49 +166,49 @@ fn names_that_mean_something_elsewhere_are_only_names_here() {
             | "rename directory to"
             | "link to"
             | "symlink at" => answer.is_ok(),
-            _ => *answer == Err(Refusal::NotFound),
+            _ => *answer == Err(PathError::NotFound),
         },
     );
 }
 
 #[test]
 fn ordinary_paths_work() {
-    let table: &[(&str, Act, Result<&str, Refusal>)] = &[
+    let table: &[(&str, Act, Result<&str, PathError>)] = &[
         ("read", |h| h.read("f.txt"), Ok("inside")),
         ("read below", |h| h.read("sub/../sub/./g.txt"), Ok("inside")),
         ("write", |h| h.write("sub/new"), Ok("")),
         ("mkdir", |h| h.mkdir("d/"), Ok("done")),
-        ("mkdir again", |h| h.mkdir("sub"), Err(Refusal::Exists)),
-        ("mkdir here", |h| h.mkdir("."), Err(Refusal::Exists)),
+        ("mkdir again", |h| h.mkdir("sub"), Err(PathError::Exists)),
+        ("mkdir here", |h| h.mkdir("."), Err(PathError::Exists)),
         ("list", |h| h.list("sub"), Ok("g.txt")),
-        ("rmdir full", |h| h.rmdir("sub"), Err(Refusal::NotEmpty)),
+        ("rmdir full", |h| h.rmdir("sub"), Err(PathError::NotEmpty)),
         (
             "rmdir file",
             |h| h.rmdir("f.txt"),
-            Err(Refusal::NotDirectory),
+            Err(PathError::NotDirectory),
         ),
-        ("rmdir here", |h| h.rmdir("."), Err(Refusal::Invalid)),
-        ("rmdir dot", |h| h.rmdir("sub/."), Err(Refusal::Invalid)),
+        ("rmdir here", |h| h.rmdir("."), Err(PathError::Invalid)),
+        ("rmdir dot", |h| h.rmdir("sub/."), Err(PathError::Invalid)),
         ("unlink", |h| h.unlink("f.txt"), Ok("done")),
         (
             "unlink directory",
             |h| h.unlink("sub"),
-            Err(Refusal::IsDirectory),
+            Err(PathError::IsDirectory),
         ),
         (
             "unlink slash",
             |h| h.unlink("f.txt/"),
-            Err(Refusal::NotDirectory),
+            Err(PathError::NotDirectory),
         ),
         (
             "file as directory",
             |h| h.read("f.txt/x"),
-            Err(Refusal::NotDirectory),
+            Err(PathError::NotDirectory),
         ),
         (
             "file with slash",
             |h| h.stat("f.txt/"),
-            Err(Refusal::NotDirectory),
+            Err(PathError::NotDirectory),
         ),
         ("rename", |h| h.rename("f.txt", h, "sub/f.txt"), Ok("done")),
         (
@@ -219,12 +219,12 @@ fn ordinary_paths_work() {
         (
             "rename file to slash",
             |h| h.rename("f.txt", h, "x/"),
-            Err(Refusal::NotFound),
+            Err(PathError::NotFound),
         ),
         (
             "rename into itself",
             |h| h.rename("sub", h, "sub/x"),
-            Err(Refusal::Invalid),
+            Err(PathError::Invalid),
         ),
         (
             "link",
@@ -248,17 +248,17 @@ fn ordinary_paths_work() {
         (
             "write a directory",
             |h| h.write("sub"),
-            Err(Refusal::IsDirectory),
+            Err(PathError::IsDirectory),
         ),
         (
             "long name",
             |h| h.read(&"x".repeat(300)),
-            Err(Refusal::NameTooLong),
+            Err(PathError::NameTooLong),
         ),
         (
             "long path",
             |h| h.read(&"x/".repeat(3000)),
-            Err(Refusal::NameTooLong),
+            Err(PathError::NameTooLong),
         ),
     ];
     for (name, operation, expected) in table {

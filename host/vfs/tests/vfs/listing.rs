@@ -2,11 +2,11 @@
 
 use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt};
 
-use toolhost_vfs::{Access, Kind, Refusal, Scope};
+use toolhost_vfs::{Access, EntryKind, PathError, Scope};
 
 use crate::support::{World, handle};
 
-fn names(scope: &Scope, limit: usize) -> Result<usize, Refusal> {
+fn names(scope: &Scope, limit: usize) -> Result<usize, PathError> {
     scope
         .read_dir(handle(scope, "/w").fd, limit)
         .map(|listed| listed.entries.len())
@@ -23,14 +23,14 @@ fn a_directory_over_the_limit_is_refused_and_one_at_the_limit_is_listed() {
         world.scope(Access::ReadOnly),
         world.walking_scope(Access::ReadOnly),
     ] {
-        assert_eq!(names(&scope, 10_000), Err(Refusal::TooManyEntries));
-        assert_eq!(names(&scope, 19_999), Err(Refusal::TooManyEntries));
+        assert_eq!(names(&scope, 10_000), Err(PathError::TooManyEntries));
+        assert_eq!(names(&scope, 19_999), Err(PathError::TooManyEntries));
         assert_eq!(names(&scope, 20_000), Ok(20_000));
     }
 }
 
 #[test]
-fn every_listing_starts_at_the_beginning_and_tells_kinds() {
+fn every_listing_starts_at_the_beginning_and_has_types() {
     let world = World::new();
     std::os::unix::fs::symlink("f.txt", world.path("w/link")).expect("link");
     let scope = world.scope(Access::ReadOnly);
@@ -45,21 +45,21 @@ fn every_listing_starts_at_the_beginning_and_tells_kinds() {
         assert_eq!(
             entries,
             [
-                ("f.txt", Kind::File),
-                ("link", Kind::Symlink),
-                ("sub", Kind::Directory)
+                ("f.txt", EntryKind::File),
+                ("link", EntryKind::Symlink),
+                ("sub", EntryKind::Directory)
             ]
         );
     }
 }
 
 #[test]
-fn names_that_are_not_utf8_are_left_out_and_counted() {
+fn non_utf8_names_are_omitted_and_counted() {
     let world = World::new();
     fs::write(world.path("w").join(OsStr::from_bytes(b"\xff\xfe")), "").expect("write");
     let scope = world.scope(Access::ReadOnly);
     assert_eq!(names(&scope, 3), Ok(2));
-    assert_eq!(names(&scope, 2), Err(Refusal::TooManyEntries));
+    assert_eq!(names(&scope, 2), Err(PathError::TooManyEntries));
     let listed = scope.read_dir(handle(&scope, "/w").fd, 3).expect("list");
-    assert_eq!(listed.unnamed, 1);
+    assert_eq!(listed.non_utf8, 1);
 }

@@ -1,6 +1,6 @@
 //! FS-18: where grants overlap the most specific one applies, for all handles.
 
-use toolhost_vfs::{Access, Refusal, Scope};
+use toolhost_vfs::{Access, PathError, Scope};
 
 use crate::support::{Act, DIRECTORY, Handle, World, handle};
 
@@ -21,7 +21,7 @@ fn check(grants: &[(&str, &str, Access)], writes: &[(&str, &str, bool)]) {
         let expected = if *allowed {
             Ok(String::new())
         } else {
-            Err(Refusal::NotPermitted)
+            Err(PathError::NotPermitted)
         };
         assert_eq!(
             handle.write(path),
@@ -31,7 +31,7 @@ fn check(grants: &[(&str, &str, Access)], writes: &[(&str, &str, bool)]) {
         let expected = if *allowed {
             Ok("done".to_owned())
         } else {
-            Err(Refusal::NotPermitted)
+            Err(PathError::NotPermitted)
         };
         assert_eq!(
             handle.mkdir(&format!("{path}-d")),
@@ -42,7 +42,7 @@ fn check(grants: &[(&str, &str, Access)], writes: &[(&str, &str, bool)]) {
         let narrowed = scope.read_only();
         assert_eq!(
             crate::support::handle(&narrowed, guest).write(path),
-            Err(Refusal::NotPermitted),
+            Err(PathError::NotPermitted),
             "{guest} {path}"
         );
     }
@@ -158,7 +158,7 @@ fn a_granted_directory_and_those_above_it_stay_where_they_are() {
             let scope = Scope::open(&grants, &[]).expect("scope");
             assert_eq!(
                 operation(handle(&scope, "/w")),
-                Err(Refusal::NotPermitted),
+                Err(PathError::NotPermitted),
                 "row {number}, {access:?}"
             );
         }
@@ -172,18 +172,18 @@ fn a_link_into_a_read_only_child_is_as_read_only_as_the_child() {
     let grants = [world.grant("w", "/w", RW), world.grant("w/sub", "/s", RO)];
     let scope = Scope::open(&grants, &[]).expect("scope");
     let root = handle(&scope, "/w");
-    assert_eq!(root.write("shortcut"), Err(Refusal::NotPermitted));
+    assert_eq!(root.write("shortcut"), Err(PathError::NotPermitted));
     assert_eq!(
         root.link("sub/g.txt", root, "mine"),
-        Err(Refusal::NotPermitted)
+        Err(PathError::NotPermitted)
     );
     assert_eq!(
         root.rename("sub/g.txt", root, "mine"),
-        Err(Refusal::NotPermitted)
+        Err(PathError::NotPermitted)
     );
     assert_eq!(
         root.rename("f.txt", root, "sub/f.txt"),
-        Err(Refusal::NotPermitted)
+        Err(PathError::NotPermitted)
     );
     assert_eq!(root.read("shortcut").as_deref(), Ok("inside"));
 }

@@ -2,12 +2,12 @@
 
 use std::{fs, os::unix::fs::symlink};
 
-use toolhost_vfs::{Access, Refusal, Scope, ScopeError, Shield};
+use toolhost_vfs::{Access, PathError, Protection, Scope, ScopeError};
 
 use crate::support::{Act, CHANGING, LOOKING, World, handle};
 
 /// A protected path and its protection.
-type Kept = (&'static str, Shield);
+type ProtectedEntry = (&'static str, Protection);
 
 /// A tree in which `w/data` belongs to the host and contains a policy.
 fn world() -> World {
@@ -17,7 +17,7 @@ fn world() -> World {
     world
 }
 
-fn scope(world: &World, kept: &[Kept]) -> Scope {
+fn scope(world: &World, kept: &[ProtectedEntry]) -> Scope {
     let kept: Vec<_> = kept
         .iter()
         .map(|(path, shield)| world.keep(path, *shield))
@@ -26,10 +26,10 @@ fn scope(world: &World, kept: &[Kept]) -> Scope {
 }
 
 #[test]
-fn what_is_hidden_cannot_be_reached_by_any_operation() {
-    let cases: &[(&[Kept], &[&str])] = &[
+fn hidden_paths_cannot_be_reached_by_any_operation() {
+    let cases: &[(&[ProtectedEntry], &[&str])] = &[
         (
-            &[("w/data", Shield::Hidden)],
+            &[("w/data", Protection::Hidden)],
             &[
                 "data",
                 "data/",
@@ -39,7 +39,7 @@ fn what_is_hidden_cannot_be_reached_by_any_operation() {
             ],
         ),
         (
-            &[("w/data/policy.toml", Shield::Hidden)],
+            &[("w/data/policy.toml", Protection::Hidden)],
             &[
                 "data/policy.toml",
                 "data/POLICY.toml",
@@ -48,11 +48,11 @@ fn what_is_hidden_cannot_be_reached_by_any_operation() {
         ),
         // Does not exist yet: the name is protected in its directory.
         (
-            &[("w/data/settings.json", Shield::Hidden)],
+            &[("w/data/settings.json", Protection::Hidden)],
             &["data/settings.json", "data/Settings.json"],
         ),
         (
-            &[("w/later/deep/policy.toml", Shield::Hidden)],
+            &[("w/later/deep/policy.toml", Protection::Hidden)],
             &["later", "later/deep", "later/deep/policy.toml"],
         ),
     ];
@@ -66,7 +66,7 @@ fn what_is_hidden_cannot_be_reached_by_any_operation() {
                 let answer = operation(handle(&scope, "/w"), path);
                 assert_eq!(
                     answer,
-                    Err(Refusal::NotPermitted),
+                    Err(PathError::NotPermitted),
                     "{name} {path} with {kept:?}"
                 );
                 assert_eq!(before, world.snapshot(""), "{name} {path} with {kept:?}");
@@ -76,10 +76,10 @@ fn what_is_hidden_cannot_be_reached_by_any_operation() {
 }
 
 #[test]
-fn what_is_shielded_read_only_can_be_read_and_not_changed() {
+fn read_only_protected_paths_can_be_read() {
     for kept in [
-        &[("w/data", Shield::ReadOnly)][..],
-        &[("w/data/policy.toml", Shield::ReadOnly)],
+        &[("w/data", Protection::ReadOnly)][..],
+        &[("w/data/policy.toml", Protection::ReadOnly)],
     ] {
         let world = world();
         let before = world.snapshot("");
@@ -88,7 +88,7 @@ fn what_is_shielded_read_only_can_be_read_and_not_changed() {
         for (name, operation) in CHANGING {
             assert_eq!(
                 operation(root, "data/policy.toml"),
-                Err(Refusal::NotPermitted),
+                Err(PathError::NotPermitted),
                 "{name} with {kept:?}"
             );
             assert_eq!(before, world.snapshot(""), "{name} with {kept:?}");
@@ -108,8 +108,8 @@ fn hidden_names_are_not_listed() {
     let scope = scope(
         &world,
         &[
-            ("w/data/policy.toml", Shield::Hidden),
-            ("w/sub", Shield::Hidden),
+            ("w/data/policy.toml", Protection::Hidden),
+            ("w/sub", Protection::Hidden),
         ],
     );
     let root = handle(&scope, "/w");
@@ -118,7 +118,7 @@ fn hidden_names_are_not_listed() {
 }
 
 #[test]
-fn the_directories_above_a_protected_thing_stay_where_they_are() {
+fn parents_of_a_protected_path_cannot_move() {
     let table: &[Act] = &[
         |h| h.rename("data", h, "elsewhere"),
         |h| h.rename("data/plugins", h, "elsewhere"),
@@ -133,10 +133,10 @@ fn the_directories_above_a_protected_thing_stay_where_they_are() {
     for (number, operation) in table.iter().enumerate() {
         let world = world();
         let before = world.snapshot("");
-        let scope = scope(&world, &[("w/data/plugins/later", Shield::ReadOnly)]);
+        let scope = scope(&world, &[("w/data/plugins/later", Protection::ReadOnly)]);
         assert_eq!(
             operation(handle(&scope, "/w")),
-            Err(Refusal::NotPermitted),
+            Err(PathError::NotPermitted),
             "row {number}"
         );
         assert_eq!(before, world.snapshot(""), "row {number}");
@@ -146,12 +146,15 @@ fn the_directories_above_a_protected_thing_stay_where_they_are() {
 #[test]
 fn a_file_the_host_replaced_is_still_protected() {
     let world = world();
-    let scope = scope(&world, &[("w/data/policy.toml", Shield::ReadOnly)]);
+    let scope = scope(&world, &[("w/data/policy.toml", Protection::ReadOnly)]);
     world.file("w/data/next", "deny everything");
     fs::rename(world.path("w/data/next"), world.path("w/data/policy.toml")).expect("replace");
     let root = handle(&scope, "/w");
-    assert_eq!(root.write("data/policy.toml"), Err(Refusal::NotPermitted));
-    assert_eq!(root.unlink("data/policy.toml"), Err(Refusal::NotPermitted));
+    assert_eq!(root.write("data/policy.toml"), Err(PathError::NotPermitted));
+    assert_eq!(
+        root.unlink("data/policy.toml"),
+        Err(PathError::NotPermitted)
+    );
     assert_eq!(world.read("w/data/policy.toml"), "deny everything");
 }
 
@@ -162,7 +165,7 @@ fn other_names_of_a_protected_file_are_protected() {
         world.file(within, "deny all");
         fs::hard_link(world.path(within), world.path("w/hard")).expect("hard link");
         symlink("hard", world.path("w/soft")).expect("link");
-        let scope = scope(&world, &[(within, Shield::Hidden)]);
+        let scope = scope(&world, &[(within, Protection::Hidden)]);
         let root = handle(&scope, "/w");
         for path in ["hard", "soft"] {
             for (name, answer) in [
@@ -174,7 +177,7 @@ fn other_names_of_a_protected_file_are_protected() {
             ] {
                 assert_eq!(
                     answer,
-                    Err(Refusal::NotPermitted),
+                    Err(PathError::NotPermitted),
                     "{name} {path} of {within}"
                 );
             }
@@ -187,39 +190,46 @@ fn other_names_of_a_protected_file_are_protected() {
 fn a_link_that_the_hosts_path_goes_through_cannot_be_turned() {
     let world = world();
     symlink("data", world.path("w/config")).expect("link");
-    let scope = scope(&world, &[("w/config/policy.toml", Shield::ReadOnly)]);
+    let scope = scope(&world, &[("w/config/policy.toml", Protection::ReadOnly)]);
     let root = handle(&scope, "/w");
-    assert_eq!(root.unlink("config"), Err(Refusal::NotPermitted));
-    assert_eq!(root.rename("config", root, "x"), Err(Refusal::NotPermitted));
+    assert_eq!(root.unlink("config"), Err(PathError::NotPermitted));
+    assert_eq!(
+        root.rename("config", root, "x"),
+        Err(PathError::NotPermitted)
+    );
     assert_eq!(
         root.rename("f.txt", root, "config"),
-        Err(Refusal::NotPermitted)
+        Err(PathError::NotPermitted)
     );
-    assert_eq!(root.write("config/policy.toml"), Err(Refusal::NotPermitted));
+    assert_eq!(
+        root.write("config/policy.toml"),
+        Err(PathError::NotPermitted)
+    );
     assert_eq!(root.write("config/other"), Ok(String::new()));
 }
 
 #[test]
-fn a_grant_inside_what_the_host_keeps_is_refused_or_narrowed() {
+fn a_grant_inside_a_protected_path_is_refused_or_narrowed() {
     let world = world();
     let grant = [world.grant("w/data/plugins", "/p", Access::ReadWrite)];
-    let hidden = Scope::open(&grant, &[world.keep("w/data", Shield::Hidden)]);
+    let hidden = Scope::open(&grant, &[world.keep("w/data", Protection::Hidden)]);
     assert!(
-        matches!(hidden, Err(ScopeError::HostsOwn { .. })),
+        matches!(hidden, Err(ScopeError::Reserved { .. })),
         "{hidden:?}"
     );
-    let narrowed = Scope::open(&grant, &[world.keep("w/data", Shield::ReadOnly)]).expect("scope");
+    let narrowed =
+        Scope::open(&grant, &[world.keep("w/data", Protection::ReadOnly)]).expect("scope");
     assert_eq!(narrowed.roots()[0].access(), Access::ReadOnly);
     assert_eq!(
         handle(&narrowed, "/p").write("a.wasm"),
-        Err(Refusal::NotPermitted)
+        Err(PathError::NotPermitted)
     );
 }
 
 #[test]
-fn what_lies_beside_is_as_free_as_before() {
+fn siblings_of_protected_paths_are_accessible() {
     let world = world();
-    let scope = scope(&world, &[("w/data/policy.toml", Shield::Hidden)]);
+    let scope = scope(&world, &[("w/data/policy.toml", Protection::Hidden)]);
     let root = handle(&scope, "/w");
     assert_eq!(root.write("data/notes"), Ok(String::new()));
     assert_eq!(

@@ -8,7 +8,7 @@ use std::{
 };
 
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
-use toolhost_vfs::{Access, Refusal};
+use toolhost_vfs::{Access, PathError};
 
 use crate::support::{Act, CANARY, OpenScope, World, handle};
 
@@ -63,10 +63,10 @@ fn reading_through_an_exchanged_directory_never_leaks() {
                 match handle(&scope, "/w").read(path) {
                     Ok(text) => assert_eq!(text, "inside"),
                     Err(
-                        Refusal::NotPermitted
-                        | Refusal::NotFound
-                        | Refusal::Busy
-                        | Refusal::NotDirectory,
+                        PathError::NotPermitted
+                        | PathError::NotFound
+                        | PathError::Busy
+                        | PathError::NotDirectory,
                     ) => {}
                     Err(other) => panic!("{other:?}"),
                 }
@@ -120,7 +120,7 @@ fn a_file_exchanged_for_a_fifo_never_blocks() {
             for _ in 0..OPENS / 4 {
                 match handle(&scope, "/w").read("f.txt") {
                     Ok(text) => assert_eq!(text, "inside"),
-                    Err(refusal) => assert_eq!(refusal, Refusal::NotPermitted),
+                    Err(refusal) => assert_eq!(refusal, PathError::NotPermitted),
                 }
             }
         });

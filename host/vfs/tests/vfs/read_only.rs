@@ -1,10 +1,10 @@
 //! RO-01 to RO-07: a read-only grant can be read, and nothing in it or through it changes.
 
-use toolhost_vfs::{Access, Refusal, Scope};
+use toolhost_vfs::{Access, PathError, Scope};
 
 use crate::support::{CHANGING, Handle, OpenScope, World, handle};
 
-type Between = fn(Handle<'_>, Handle<'_>) -> Result<String, Refusal>;
+type Between = fn(Handle<'_>, Handle<'_>) -> Result<String, PathError>;
 
 #[test]
 fn every_changing_operation_on_a_read_only_grant_is_not_permitted() {
@@ -27,9 +27,9 @@ fn every_changing_operation_on_a_read_only_grant_is_not_permitted() {
                 let answer = operation(handle(&scope, "/w"), path);
                 let what = format!("{name} {path} in a {kind} scope");
                 // Opening a missing path for writing may report that, because reading reveals the same.
-                let missing = path.ends_with("new") && answer == Err(Refusal::NotFound);
+                let missing = path.ends_with("new") && answer == Err(PathError::NotFound);
                 assert!(
-                    missing || answer == Err(Refusal::NotPermitted),
+                    missing || answer == Err(PathError::NotPermitted),
                     "{what}: {answer:?}"
                 );
                 assert_eq!(before, world.snapshot(""), "{what}");
@@ -46,8 +46,8 @@ fn a_handle_claiming_more_than_the_narrowed_scope_gets_no_more() {
         access: Access::ReadWrite,
         ..handle(&scope, "/w")
     };
-    assert_eq!(liar.write("f.txt"), Err(Refusal::NotPermitted));
-    assert_eq!(liar.mkdir("d"), Err(Refusal::NotPermitted));
+    assert_eq!(liar.write("f.txt"), Err(PathError::NotPermitted));
+    assert_eq!(liar.mkdir("d"), Err(PathError::NotPermitted));
     assert_eq!(liar.read("f.txt").as_deref(), Ok("inside"));
 }
 
@@ -57,17 +57,17 @@ fn links_and_renames_between_grants_need_write_access_on_both_sides() {
         (
             Access::ReadOnly,
             Access::ReadOnly,
-            Err(Refusal::NotPermitted),
+            Err(PathError::NotPermitted),
         ),
         (
             Access::ReadOnly,
             Access::ReadWrite,
-            Err(Refusal::NotPermitted),
+            Err(PathError::NotPermitted),
         ),
         (
             Access::ReadWrite,
             Access::ReadOnly,
-            Err(Refusal::NotPermitted),
+            Err(PathError::NotPermitted),
         ),
         (Access::ReadWrite, Access::ReadWrite, Ok("done".to_owned())),
     ] {

@@ -4,7 +4,7 @@
 use std::{fs, os::unix::net::UnixListener, path::Path};
 
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
-use toolhost_vfs::{Access, Refusal};
+use toolhost_vfs::{Access, PathError};
 
 use crate::support::{APPEND, CREATE, READ, TRUNCATE, WRITE, World, handle};
 
@@ -17,14 +17,14 @@ fn check(world: &World, name: &str, kind: &str) {
         for how in [READ, WRITE, APPEND, CREATE, TRUNCATE] {
             assert_eq!(
                 root.open(name, how),
-                Err(Refusal::NotPermitted),
+                Err(PathError::NotPermitted),
                 "{name} {how:?}"
             );
         }
         assert_eq!(root.stat(name).as_deref(), Ok(kind), "{name}");
         assert_eq!(
             root.link(name, root, "second"),
-            Err(Refusal::NotPermitted),
+            Err(PathError::NotPermitted),
             "{name}"
         );
         assert_eq!(

@@ -13,7 +13,8 @@ use std::{
 
 use tempfile::TempDir;
 use toolhost_vfs::{
-    Access, Kind, NewTime, OpenHow, PathGrant, Protected, Refusal, Root, Scope, Shield,
+    Access, EntryKind, NewTime, OpenHow, PathError, PathGrant, ProtectedPath, Protection, Root,
+    Scope,
 };
 
 pub const CANARY: &str = "canary: these bytes must never come back";
@@ -93,10 +94,10 @@ impl World {
         }
     }
 
-    pub fn keep(&self, path: &str, shield: Shield) -> Protected {
-        Protected {
+    pub fn keep(&self, path: &str, shield: Protection) -> ProtectedPath {
+        ProtectedPath {
             path: self.path(path),
-            shield,
+            protection: shield,
         }
     }
 
@@ -107,7 +108,7 @@ impl World {
 
     /// `w` with a deeply nested protected path, so that all paths are walked.
     pub fn walking_scope(&self, access: Access) -> Scope {
-        let keep = self.keep("w/kept/nothing-here", Shield::Hidden);
+        let keep = self.keep("w/kept/nothing-here", Protection::Hidden);
         Scope::open(&[self.grant("w", "/w", access)], &[keep]).expect("scope")
     }
 
@@ -209,86 +210,86 @@ pub const DIRECTORY: OpenHow = OpenHow {
 
 impl Handle<'_> {
     /// Opens, then reads or writes; returns what a guest would learn.
-    pub fn open(&self, path: &str, how: OpenHow) -> Result<String, Refusal> {
+    pub fn open(&self, path: &str, how: OpenHow) -> Result<String, PathError> {
         let opened = self.scope.open_at(self.fd, self.access, path, &how)?;
         assert!(
-            matches!(opened.kind, Kind::File | Kind::Directory),
+            matches!(opened.kind, EntryKind::File | EntryKind::Directory),
             "{path}: {:?}",
             opened.kind
         );
         let kind = opened.kind;
         let mut file = File::from(opened.fd);
-        if how.changes() && kind == Kind::File {
+        if how.needs_write() && kind == EntryKind::File {
             file.write_all(b"written")
                 .expect("write through an open that was granted");
         }
         let mut text = String::new();
-        if how.read && !how.changes() && kind == Kind::File {
+        if how.read && !how.needs_write() && kind == EntryKind::File {
             file.read_to_string(&mut text)
                 .expect("read through an open that was granted");
         }
         Ok(text)
     }
 
-    pub fn read(&self, path: &str) -> Result<String, Refusal> {
+    pub fn read(&self, path: &str) -> Result<String, PathError> {
         self.open(path, READ)
     }
 
-    pub fn write(&self, path: &str) -> Result<String, Refusal> {
+    pub fn write(&self, path: &str) -> Result<String, PathError> {
         self.open(path, CREATE)
     }
 
-    pub fn stat(&self, path: &str) -> Result<String, Refusal> {
+    pub fn stat(&self, path: &str) -> Result<String, PathError> {
         self.scope
             .stat_at(self.fd, path, true)
             .map(|stat| format!("{:?}", stat.kind))
     }
 
-    pub fn lstat(&self, path: &str) -> Result<String, Refusal> {
+    pub fn lstat(&self, path: &str) -> Result<String, PathError> {
         self.scope
             .stat_at(self.fd, path, false)
             .map(|stat| format!("{:?}", stat.kind))
     }
 
-    pub fn read_link(&self, path: &str) -> Result<String, Refusal> {
+    pub fn read_link(&self, path: &str) -> Result<String, PathError> {
         self.scope.read_link_at(self.fd, path)
     }
 
-    pub fn mkdir(&self, path: &str) -> Result<String, Refusal> {
+    pub fn mkdir(&self, path: &str) -> Result<String, PathError> {
         self.scope
             .create_dir_at(self.fd, self.access, path)
             .map(done)
     }
 
-    pub fn rmdir(&self, path: &str) -> Result<String, Refusal> {
+    pub fn rmdir(&self, path: &str) -> Result<String, PathError> {
         self.scope
             .remove_dir_at(self.fd, self.access, path)
             .map(done)
     }
 
-    pub fn unlink(&self, path: &str) -> Result<String, Refusal> {
+    pub fn unlink(&self, path: &str) -> Result<String, PathError> {
         self.scope.unlink_at(self.fd, self.access, path).map(done)
     }
 
-    pub fn rename(&self, path: &str, to: Handle<'_>, new_path: &str) -> Result<String, Refusal> {
+    pub fn rename(&self, path: &str, to: Handle<'_>, new_path: &str) -> Result<String, PathError> {
         self.scope
             .rename_at(self.fd, self.access, path, to.fd, to.access, new_path)
             .map(done)
     }
 
-    pub fn link(&self, path: &str, to: Handle<'_>, new_path: &str) -> Result<String, Refusal> {
+    pub fn link(&self, path: &str, to: Handle<'_>, new_path: &str) -> Result<String, PathError> {
         self.scope
             .link_at(self.fd, self.access, path, to.fd, to.access, new_path)
             .map(done)
     }
 
-    pub fn symlink(&self, target: &str, path: &str) -> Result<String, Refusal> {
+    pub fn symlink(&self, target: &str, path: &str) -> Result<String, PathError> {
         self.scope
             .symlink_at(self.fd, self.access, target, path)
             .map(done)
     }
 
-    pub fn set_times(&self, path: &str, follow: bool) -> Result<String, Refusal> {
+    pub fn set_times(&self, path: &str, follow: bool) -> Result<String, PathError> {
         let (accessed, modified) = (
             NewTime::Keep,
             NewTime::At(std::time::SystemTime::UNIX_EPOCH),
@@ -298,7 +299,7 @@ impl Handle<'_> {
             .map(done)
     }
 
-    pub fn list(&self, path: &str) -> Result<String, Refusal> {
+    pub fn list(&self, path: &str) -> Result<String, PathError> {
         let dir = self.scope.open_at(self.fd, self.access, path, &DIRECTORY)?;
         let entries = self.scope.read_dir(dir.fd.as_fd(), 1000)?.entries;
         let mut names: Vec<_> = entries.into_iter().map(|entry| entry.name).collect();
@@ -312,7 +313,7 @@ fn done((): ()) -> String {
 }
 
 /// An operation of a guest.
-pub type Act = fn(Handle<'_>) -> Result<String, Refusal>;
+pub type Act = fn(Handle<'_>) -> Result<String, PathError>;
 
 /// Opens a scope in a test directory.
 pub type OpenScope = fn(&World) -> Scope;
@@ -320,7 +321,7 @@ pub type OpenScope = fn(&World) -> Scope;
 /// A named operation on one path, for tables of operations.
 pub type Operation = (
     &'static str,
-    fn(Handle<'_>, &str) -> Result<String, Refusal>,
+    fn(Handle<'_>, &str) -> Result<String, PathError>,
 );
 
 pub const LOOKING: &[Operation] = &[

@@ -5,14 +5,14 @@ use super::*;
 fn approval(expires_ms: Option<i64>, uses_left: Option<u32>) -> Approval {
     Approval {
         id: "a-old".to_owned(),
-        identity: Identity {
+        identity: ToolIdentity {
             plugin: PluginName::parse("files").unwrap(),
             tool: ToolName::parse("write_file").unwrap(),
             digest: None,
             definition: None,
         },
         narrowing: Narrowing::default(),
-        scope: Scope::User,
+        scope: ApprovalScope::User,
         user: UserId::Local,
         session: None,
         mode_min: Mode::Default,
@@ -51,7 +51,7 @@ fn narrowing_never_widens() {
 }
 
 #[test]
-fn what_is_covered_is_said_in_words_without_secrets() {
+fn coverage_is_described_without_secrets() {
     for (narrowing, words) in [
         (json!({"tool": true}), "every call"),
         (
@@ -68,22 +68,22 @@ fn what_is_covered_is_said_in_words_without_secrets() {
         ),
     ] {
         let narrowing = serde_json::from_value(narrowing).unwrap();
-        assert_eq!(covers(&narrowing), words);
+        assert_eq!(describe_narrowing(&narrowing), words);
     }
 }
 
 #[test]
-fn c_11_an_approval_of_an_ended_session_does_not_hold() {
+fn c_11_an_approval_of_an_ended_session_is_not_in_effect() {
     let kept = |ended_ms| {
         let approval = Approval {
-            scope: Scope::Session,
+            scope: ApprovalScope::Session,
             session: Some("s-1".to_owned().into()),
             ..approval(None, None)
         };
-        Kept::of(toolhost_kernel::approval_row(&approval, None), ended_ms)
+        StoredApproval::from_row(toolhost_kernel::approval_row(&approval, None), ended_ms)
     };
-    assert!(kept(None).state(None).0);
-    let (holds, state) = kept(Some(0)).state(None);
+    assert!(kept(None).describe_state(None).0);
+    let (holds, state) = kept(Some(0)).describe_state(None);
     assert!(!holds);
     assert!(state.starts_with("its session ended "), "{state}");
 }

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use toolhost_fuzz_input::{assembled, check_message};
 use toolhost_store::{CallRow, Store, TransitionRow, Write};
 
-use super::{NotedHead, hex, pages};
+use super::{SavedHead, hex, write_steps};
 
 const FRAGMENTS: &[&str] = &[
     "\n",
@@ -99,7 +99,7 @@ fn hash(line: &Value, before: &[u8; 32]) -> [u8; 32] {
     let subject = u64::from(line["subject"] == "call");
     let digest = line
         .get("digest")
-        .map(|_| NotedHead::parse(text("digest")).unwrap().0);
+        .map(|_| SavedHead::parse(text("digest")).unwrap().0);
     if subject > 0 || digest.is_some() {
         bytes.extend(subject.to_be_bytes());
         bytes.push(u8::from(digest.is_some()));
@@ -123,8 +123,8 @@ fn fuzz_export() {
     bolero::check!().for_each(|bytes: &[u8]| {
         let (store, runtime, end) = (&*store, &*runtime, &*end);
         let text = assembled(bytes, FRAGMENTS);
-        if let Ok(noted) = NotedHead::parse(&text).map_err(|error| check_message(&error)) {
-            assert_eq!(NotedHead::parse(&hex(&noted.0)), Ok(noted));
+        if let Ok(noted) = SavedHead::parse(&text).map_err(|error| check_message(&error)) {
+            assert_eq!(SavedHead::parse(&hex(&noted.0)), Ok(noted));
         }
         let (mut seq, mut before) = end.get();
         let id = format!("c{seq}");
@@ -136,7 +136,7 @@ fn fuzz_export() {
         };
         runtime.block_on(store.commit(write)).unwrap();
         let mut exported = Vec::new();
-        assert!(pages(store, seq, None, &mut exported).is_ok());
+        assert!(write_steps(store, seq, None, &mut exported).is_ok());
         let exported = String::from_utf8(exported).unwrap();
         let lines: Vec<&str> = exported.strip_suffix('\n').unwrap().split('\n').collect();
         assert_eq!(lines.len(), count, "{exported}");

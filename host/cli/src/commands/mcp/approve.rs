@@ -8,31 +8,33 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use toolhost_contract::{Digest, ToolName, text};
-use toolhost_mcp_client::{Adopted, Change, Earlier, private_file, private_folder};
+use toolhost_mcp_client::{
+    AdoptedTool, ApprovedDefinition, ToolChange, private_file, private_folder,
+};
 
-use super::{ApproveArgs, ask, find, is_discovery, load};
-use crate::exit::{Exit, Failure, OrExit as _};
-use crate::load::servers::{Keep, ground, start};
-use crate::settings::{DiscoverySettings, Settings};
+use super::{ApproveArgs, confirm_unless, find, is_discovery, load};
+use crate::exit::{CliError, Exit, OrExit as _};
+use crate::load::servers::{ServerStorage, discovery_context, start};
+use crate::settings::{CliSettings, DiscoverySettings};
 use crate::terminal::{note, print};
 
 /// Bytes of changes that are shown at the terminal, some hundreds of lines. Longer changes go to a file.
-const ON_TERMINAL: usize = 32 << 10;
+const MAX_TERMINAL_BYTES: usize = 32 << 10;
 const MAX_SHOWN: usize = 16 << 20;
 /// Time limit of all diffs together.
-const PATIENCE: Duration = Duration::from_secs(2);
+const DIFF_TIMEOUT: Duration = Duration::from_secs(2);
 
-pub async fn approve(args: &ApproveArgs) -> Result<Exit, Failure> {
+pub async fn approve(args: &ApproveArgs) -> Result<Exit, CliError> {
     let settings = load(&args.file)?;
-    let keep = Keep::of(&settings);
+    let keep = ServerStorage::from_settings(&settings);
     if is_discovery(&args.name) {
-        return discovery(args, &settings, &keep).await;
+        return approve_discovery(args, &settings, &keep).await;
     }
     let server = find(&settings, &args.name)?;
     let config = server
         .config
         .as_ref()
-        .map_err(|reason| Failure::new(Exit::Config, reason.clone()))?;
+        .map_err(|reason| CliError::new(Exit::Config, reason.clone()))?;
     let digest = config.digest();
     if !keep
         .approvals
@@ -42,9 +44,9 @@ pub async fn approve(args: &ApproveArgs) -> Result<Exit, Failure> {
         note(&format!(
             "server `{}` is not sandboxed: it runs with your privileges\n  {}",
             args.name,
-            config.shown().replace('\n', "\n  ")
+            config.description().replace('\n', "\n  ")
         ));
-        if let Some(exit) = refused("allow it to run?", args)? {
+        if let Some(exit) = confirm_or_exit("allow it to run?", args)? {
             return Ok(exit);
         }
         keep.approvals
@@ -56,12 +58,12 @@ pub async fn approve(args: &ApproveArgs) -> Result<Exit, Failure> {
     let waiting = waiting.or_exit(Exit::Store)?;
     // The current tools, including all that can be served once approved.
     let running = start(config.clone(), &settings, &keep, Arc::new(|_, _| ()));
-    let listing = running.shared().first().await;
+    let listing = running.shared().first_listing().await;
     running.stop().await;
     let listing = match listing {
         Ok(listing) => listing,
         Err(error) => {
-            let reason = text::block(&error.to_string(), 2_000);
+            let reason = text::escape_lines(&error.to_string(), 2_000);
             note(&format!(
                 "warning: approved, but the server does not work: {reason}"
             ));
@@ -69,7 +71,7 @@ pub async fn approve(args: &ApproveArgs) -> Result<Exit, Failure> {
         }
     };
     let mut changed = listing.changed.clone();
-    let name = |one: &Adopted| one.descriptor.name.clone();
+    let name = |one: &AdoptedTool| one.descriptor.name.clone();
     let mut listed: BTreeSet<ToolName> = listing.tools.iter().map(name).collect();
     listed.extend(changed.iter().map(|change| name(&change.now)));
     changed.extend(
@@ -77,12 +79,16 @@ pub async fn approve(args: &ApproveArgs) -> Result<Exit, Failure> {
             .into_iter()
             .filter(|change| !listed.contains(&name(&change.now))),
     );
-    take(args, &keep, digest, &listing.tools, &changed)
+    approve_tools(args, &keep, digest, &listing.tools, &changed)
 }
 
-async fn discovery(args: &ApproveArgs, settings: &Settings, keep: &Keep) -> Result<Exit, Failure> {
+async fn approve_discovery(
+    args: &ApproveArgs,
+    settings: &CliSettings,
+    keep: &ServerStorage,
+) -> Result<Exit, CliError> {
     let Some(wanted) = &settings.discovery else {
-        return Err(Failure::new(
+        return Err(CliError::new(
             Exit::Usage,
             "the configuration has no `tools.discovery_command`",
         ));
@@ -95,35 +101,35 @@ async fn discovery(args: &ApproveArgs, settings: &Settings, keep: &Keep) -> Resu
     {
         note(&format!(
             "the discovery command is not sandboxed: it runs with your privileges\n  {}",
-            wanted.discovery.shown().replace('\n', "\n  ")
+            wanted.discovery.description().replace('\n', "\n  ")
         ));
-        if let Some(exit) = refused("allow it to run?", args)? {
+        if let Some(exit) = confirm_or_exit("allow it to run?", args)? {
             return Ok(exit);
         }
         keep.approvals.approve(name, digest).or_exit(Exit::Store)?;
     }
     let mut found = wanted
         .discovery
-        .discover(&ground())
+        .discover(&discovery_context())
         .await
-        .map_err(|reason| Failure::new(Exit::ToolFailed, text::block(&reason, 2_000)))?;
+        .map_err(|reason| CliError::new(Exit::ToolFailed, text::escape_lines(&reason, 2_000)))?;
     found
-        .hold_against(&keep.approvals, name, digest)
-        .map_err(|reason| Failure::new(Exit::Store, reason))?;
-    take(args, keep, digest, &found.tools, &found.changed)
+        .retain_approved(&keep.approvals, name, digest)
+        .map_err(|reason| CliError::new(Exit::Store, reason))?;
+    approve_tools(args, keep, digest, &found.tools, &found.changed)
 }
 
 /// Shows all changes of tools, and saves an approval of exactly these.
-fn take(
+fn approve_tools(
     args: &ApproveArgs,
-    keep: &Keep,
+    keep: &ServerStorage,
     digest: Digest,
-    same: &[Adopted],
-    changed: &[Change],
-) -> Result<Exit, Failure> {
+    same: &[AdoptedTool],
+    changed: &[ToolChange],
+) -> Result<Exit, CliError> {
     if !changed.is_empty() {
-        show(args, keep, changed)?;
-        if let Some(exit) = refused("approve these tools?", args)? {
+        show_changes(args, keep, changed)?;
+        if let Some(exit) = confirm_or_exit("approve these tools?", args)? {
             return Ok(exit);
         }
         keep.approvals
@@ -131,15 +137,19 @@ fn take(
             .or_exit(Exit::Store)?;
     }
     let tools = same.len() + changed.len();
-    say(&format!("approved {}, {tools} tools", args.name))?;
+    print_line(&format!("approved {}, {tools} tools", args.name))?;
     Ok(Exit::Ok)
 }
 
 /// Shows the changes, in a file if they are too long for a terminal. The prompt waits while the file is read, so that
 /// the approval covers this list even if the server changes it meanwhile.
-fn show(args: &ApproveArgs, keep: &Keep, changed: &[Change]) -> Result<(), Failure> {
-    let Some(shown) = whole(changed, Instant::now() + PATIENCE) else {
-        return Err(Failure::new(
+fn show_changes(
+    args: &ApproveArgs,
+    keep: &ServerStorage,
+    changed: &[ToolChange],
+) -> Result<(), CliError> {
+    let Some(shown) = format_changes(changed, Instant::now() + DIFF_TIMEOUT) else {
+        return Err(CliError::new(
             Exit::Denied,
             format!(
                 "the changes of {} tools exceed {} MiB, which is too much to review; exclude tools with \
@@ -149,7 +159,10 @@ fn show(args: &ApproveArgs, keep: &Keep, changed: &[Change]) -> Result<(), Failu
             ),
         ));
     };
-    let file = keep.changes.as_ref().filter(|_| shown.len() > ON_TERMINAL);
+    let file = keep
+        .changes
+        .as_ref()
+        .filter(|_| shown.len() > MAX_TERMINAL_BYTES);
     match file {
         None => note(&shown),
         Some(folder) => {
@@ -172,7 +185,7 @@ fn show(args: &ApproveArgs, keep: &Keep, changed: &[Change]) -> Result<(), Failu
     }
     if changed
         .iter()
-        .any(|change| change.earlier == Earlier::NoRoom)
+        .any(|change| change.earlier == ApprovedDefinition::NoRoom)
     {
         note(
             "too many tools to store: approving these discards the approvals of tools that are not listed now; such a \
@@ -183,18 +196,18 @@ fn show(args: &ApproveArgs, keep: &Keep, changed: &[Change]) -> Result<(), Failu
 }
 
 /// All changes as text, or `None` if they exceed [`MAX_SHOWN`] bytes.
-fn whole(changed: &[Change], deadline: Instant) -> Option<String> {
+fn format_changes(changed: &[ToolChange], deadline: Instant) -> Option<String> {
     let mut shown = String::new();
     for change in changed {
         let what = match change.earlier {
-            Earlier::Other(_) => "tool",
-            Earlier::Nothing | Earlier::NoRoom => "new tool",
+            ApprovedDefinition::Other(_) => "tool",
+            ApprovedDefinition::Nothing | ApprovedDefinition::NoRoom => "new tool",
         };
         let _ = writeln!(
             shown,
             "{what} {} ({}):\n{}",
             change.now.descriptor.name,
-            text::inline(&change.now.definition.tool, 256),
+            text::escape_line(&change.now.definition.tool, 256),
             change.difference(deadline)
         );
         if shown.len() > MAX_SHOWN {
@@ -205,21 +218,21 @@ fn whole(changed: &[Change], deadline: Instant) -> Option<String> {
 }
 
 /// Asks for approval. Returns the exit code of the command if it was denied.
-fn refused(question: &str, args: &ApproveArgs) -> Result<Option<Exit>, Failure> {
-    match ask(question, args.yes) {
+fn confirm_or_exit(question: &str, args: &ApproveArgs) -> Result<Option<Exit>, CliError> {
+    match confirm_unless(question, args.yes) {
         Some(true) => Ok(None),
         Some(false) => {
             note("not approved");
             Ok(Some(Exit::Denied))
         }
-        None => Err(Failure::new(
+        None => Err(CliError::new(
             Exit::Denied,
             "no terminal to prompt at; run this at a terminal, or with --yes",
         )),
     }
 }
 
-fn say(words: &str) -> Result<(), Failure> {
+fn print_line(words: &str) -> Result<(), CliError> {
     print(words).or_exit(Exit::Internal)
 }
 
@@ -231,11 +244,11 @@ mod tests {
 
     use super::*;
 
-    fn change(text: &str) -> Change {
+    fn change(text: &str) -> ToolChange {
         let name = ToolName::parse("mcp__a__get_sum").unwrap();
-        Change {
-            earlier: Earlier::Other(json!({"description": "Adds."}).to_string()),
-            now: Adopted {
+        ToolChange {
+            earlier: ApprovedDefinition::Other(json!({"description": "Adds."}).to_string()),
+            now: AdoptedTool {
                 descriptor: Descriptor::new(name, "Adds."),
                 definition: Definition {
                     tool: "get-sum\u{1b}".to_owned(),
@@ -247,9 +260,9 @@ mod tests {
     }
 
     #[test]
-    fn all_of_what_is_approved_is_shown_or_nothing() {
+    fn approved_changes_are_shown_completely_or_not_at_all() {
         let deadline = Instant::now() + Duration::from_secs(60);
-        let shown = whole(
+        let shown = format_changes(
             &[change(&"harmless ".repeat(10_000)), change("x")],
             deadline,
         )
@@ -259,6 +272,6 @@ mod tests {
             "{shown}"
         );
         assert_eq!(shown.matches(r#"+    "x": "EVIL""#).count(), 2, "{shown}");
-        assert!(whole(&[change(&"x".repeat(MAX_SHOWN))], deadline).is_none());
+        assert!(format_changes(&[change(&"x".repeat(MAX_SHOWN))], deadline).is_none());
     }
 }

@@ -14,12 +14,12 @@ use super::AddArgs;
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The text of a file that may not exist yet.
-pub struct Text {
+pub struct ConfigText {
     text: String,
     exists: bool,
 }
 
-pub fn read(file: &Path) -> anyhow::Result<Text> {
+pub fn read(file: &Path) -> anyhow::Result<ConfigText> {
     if file.extension().is_none_or(|extension| extension != "toml") {
         bail!(
             "{}: only .toml files can be edited by commands; add the server by hand under `mcpServers`",
@@ -27,8 +27,8 @@ pub fn read(file: &Path) -> anyhow::Result<Text> {
         );
     }
     match read_text(file, MAX_BYTES) {
-        Ok(text) => Ok(Text { text, exists: true }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Text {
+        Ok(text) => Ok(ConfigText { text, exists: true }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ConfigText {
             text: String::new(),
             exists: false,
         }),
@@ -58,16 +58,16 @@ pub fn write(file: &Path, text: &str) -> anyhow::Result<()> {
     written().with_context(|| file.display().to_string())
 }
 
-pub fn put_back(file: &Path, before: &Text) -> anyhow::Result<()> {
+pub fn restore(file: &Path, before: &ConfigText) -> anyhow::Result<()> {
     if before.exists {
         return write(file, &before.text);
     }
     fs::remove_file(file).with_context(|| file.display().to_string())
 }
 
-pub fn with_server(before: &Text, args: &AddArgs) -> anyhow::Result<String> {
+pub fn add_server(before: &ConfigText, args: &AddArgs) -> anyhow::Result<String> {
     let mut file: DocumentMut = before.text.parse()?;
-    let key = key_of(&file);
+    let key = servers_key(&file);
     let servers = file.entry(key).or_insert_with(|| {
         let mut table = Table::new();
         table.set_implicit(true);
@@ -112,9 +112,9 @@ pub fn with_server(before: &Text, args: &AddArgs) -> anyhow::Result<String> {
     Ok(file.to_string())
 }
 
-pub fn without_server(before: &Text, name: &str) -> anyhow::Result<String> {
+pub fn remove_server(before: &ConfigText, name: &str) -> anyhow::Result<String> {
     let mut file: DocumentMut = before.text.parse()?;
-    let key = key_of(&file);
+    let key = servers_key(&file);
     let servers = file.get_mut(key).and_then(Item::as_table_like_mut);
     let Some(servers) = servers else {
         bail!("the servers are not a table `[{key}]`; remove `{name}` by hand");
@@ -129,7 +129,7 @@ pub fn without_server(before: &Text, name: &str) -> anyhow::Result<String> {
 }
 
 /// The key of the servers in the spelling of the file.
-fn key_of(file: &DocumentMut) -> &'static str {
+fn servers_key(file: &DocumentMut) -> &'static str {
     if file.contains_key("mcpServers") {
         "mcpServers"
     } else {
@@ -146,8 +146,8 @@ mod tests {
     use crate::args::{Cli, Command};
     use crate::commands::mcp::McpCommand;
 
-    fn text(text: &str) -> Text {
-        Text {
+    fn text(text: &str) -> ConfigText {
+        ConfigText {
             text: text.to_owned(),
             exists: true,
         }
@@ -161,10 +161,10 @@ mod tests {
         else {
             unreachable!()
         };
-        let shown = match with_server(&text(before), &args) {
+        let shown = match add_server(&text(before), &args) {
             Ok(after) => {
                 // Removing the added server restores the file.
-                let back = without_server(&text(&after), &args.name).unwrap();
+                let back = remove_server(&text(&after), &args.name).unwrap();
                 assert_eq!(back.trim(), before.trim());
                 after
             }
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_added_and_every_comment_stays() {
+    fn adding_a_server_preserves_comments() {
         check(
             "# mine\nplugins = [\"p\"] # here\n",
             &["memory", "--env", "A=b=c", "--", "npx", "-y", "it's"],
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_changed_is_left_to_a_person() {
+    fn files_that_cannot_be_edited_are_errors() {
         check(
             "[mcp_servers.a]\nurl = \"https://a\"\n",
             &["a", "--url", "https://b"],

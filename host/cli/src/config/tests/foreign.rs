@@ -8,13 +8,13 @@ use crate::config::values::OnDuplicate;
 // R-444, R-445, R-446, R-447, R-448, R-449
 #[test]
 fn r_444_to_449_keys_of_kode() {
-    let config = good(
-        Format::Json,
+    let config = parse_ok(
+        FileFormat::Json,
         r#"{"permission": {"mode": "approval", "requireApprovalTools": ["bash_run"], "autoAllowTools": ["fs_read"],
             "autoDenyTools": ["fs_rm"]}, "toolTimeoutMs": 60000, "concurrency": 5}"#,
     );
-    let ours = good(
-        Format::Toml,
+    let ours = parse_ok(
+        FileFormat::Toml,
         r#"timeout = "60s"
 [pools]
 all = 5
@@ -31,8 +31,8 @@ auto_deny_tools = ["fs_rm"]
 // R-450, R-451, R-453, R-454, R-455, R-456, R-457, R-458
 #[test]
 fn r_450_to_458_keys_of_a_yaml_file() {
-    let config = good(
-        Format::Yaml,
+    let config = parse_ok(
+        FileFormat::Yaml,
         r#"
 tools:
   timeout: 30000
@@ -74,8 +74,8 @@ tools:
 // R-452
 #[test]
 fn r_452_the_limit_of_an_agent() {
-    let config = good(
-        Format::Yaml,
+    let config = parse_ok(
+        FileFormat::Yaml,
         "settings:\n  agent:\n    maxConcurrentTools: 7\n",
     );
     assert_eq!(config.pools.all.unwrap().get(), 7);
@@ -84,8 +84,8 @@ fn r_452_the_limit_of_an_agent() {
 // R-440, R-441, R-442, R-443
 #[test]
 fn r_440_to_443_keys_of_gemini() {
-    let config = good(
-        Format::Json,
+    let config = parse_ok(
+        FileFormat::Json,
         r#"{"toolDiscoveryCommand": "npm run list-tools", "toolCallCommand": "npm run call",
             "mcpServers": {"one": {"command": "server", "args": ["-v"], "env": {"A": "b"}, "includeTools": ["x"]},
             "two": {"httpUrl": "http://localhost/mcp", "trust": false, "timeout": 5000}},
@@ -103,51 +103,51 @@ fn r_440_to_443_keys_of_gemini() {
 }
 
 #[test]
-fn a_tool_that_is_called_like_a_setting_of_others_is_still_a_tool() {
-    let config = good(Format::Toml, "[tools.web_search]\nenabled = false\n");
+fn a_tool_can_have_the_name_of_a_foreign_setting() {
+    let config = parse_ok(FileFormat::Toml, "[tools.web_search]\nenabled = false\n");
     assert_eq!(config.tools.len(), 1);
 }
 
 #[test]
 fn a_key_in_two_spellings_is_an_error_that_names_both() {
     check_error(
-        Format::Toml,
+        FileFormat::Toml,
         "timeout = \"1s\"\ntoolTimeoutMs = 1000\n",
         &expect!["toolhost.toml: `timeout` and `toolTimeoutMs` are the same setting; keep one"],
     );
     check_error(
-        Format::Yaml,
+        FileFormat::Yaml,
         "concurrency: 3\nsettings: { agent: { maxConcurrentTools: 3 } }\n",
         &expect![
             "toolhost.yaml: `concurrency` and `settings.agent.maxConcurrentTools` are the same setting; keep one"
         ],
     );
     check_error(
-        Format::Yaml,
+        FileFormat::Yaml,
         "tools:\n  maxConcurrent: 3\n  max_concurrent: 3\n",
         &expect![
             "toolhost.yaml:3: `maxConcurrent` and `max_concurrent` are the same setting; keep one"
         ],
     );
     check_error(
-        Format::Toml,
+        FileFormat::Toml,
         "[tools]\ntimeout = 5\ntimeout_ms = 5\n",
         &expect!["toolhost.toml:3: `timeout` and `timeout_ms` are the same setting; keep one"],
     );
     check_error(
-        Format::Json,
+        FileFormat::Json,
         "{\"useTools\": [],\n\"use_tools\": []}",
         &expect!["toolhost.json:2: `useTools` and `use_tools` are the same setting; keep one"],
     );
     check_error(
-        Format::Toml,
+        FileFormat::Toml,
         "[permission]\nautoAllowTools = []\nauto_allow_tools = []\n",
         &expect![
             "toolhost.toml:3: `autoAllowTools` and `auto_allow_tools` are the same setting; keep one"
         ],
     );
     check_error(
-        Format::Toml,
+        FileFormat::Toml,
         "[policy]\nmode = \"plan\"\n[permission]\nmode = \"auto\"\n",
         &expect![
             "toolhost.toml: `policy.mode` and `permission.mode` are the same setting; keep one"
@@ -156,62 +156,62 @@ fn a_key_in_two_spellings_is_an_error_that_names_both() {
 }
 
 #[test]
-fn a_wrong_value_of_another_system_is_an_error_with_its_line() {
+fn an_invalid_foreign_value_is_an_error_with_its_line() {
     check_error(
-        Format::Toml,
+        FileFormat::Toml,
         "toolTimeoutMs = 0\n",
         &expect!["toolhost.toml:1: 0 ms is too short for a call; use at least 1"],
     );
     check_error(
-        Format::Yaml,
+        FileFormat::Yaml,
         "tools:\n  timeout: -1\n",
         &expect!["toolhost.yaml:2: -1 ms is negative; use at least 1"],
     );
     check_error(
-        Format::Yaml,
+        FileFormat::Yaml,
         "tools:\n  webSearch: { provider: altavista }\n",
         &expect![
             "toolhost.yaml:2: unknown value `altavista`; expected one of: tavily, google, bing, duckduckgo, brave, searxng"
         ],
     );
     check_error(
-        Format::Json,
+        FileFormat::Json,
         "{\"tools\": {\n\"webSearch\": {\"apiKey\": \"x\"}}}",
         &expect!["toolhost.json:2: missing key `provider`"],
     );
     check_error(
-        Format::Toml,
+        FileFormat::Toml,
         "[tools.timeout]\nenabled = true\n",
         &expect![
             "toolhost.toml:1: `timeout` under `tools` is a setting, so a tool of that name cannot be configured here; use `use_tools` and `[plugin.NAME]`"
         ],
     );
     check_error(
-        Format::Yaml,
+        FileFormat::Yaml,
         "mcpServers:\n  one: { trust: true }\n",
         &expect![
             "toolhost.yaml:2: server `one` needs exactly one of `url`, `httpUrl` and `command`"
         ],
     );
     check_error(
-        Format::Yaml,
+        FileFormat::Yaml,
         "tools:\n  mcpServers:\n    - { url: x }\n",
         &expect!["toolhost.yaml:2: missing key `name`"],
     );
     check_error(
-        Format::Yaml,
+        FileFormat::Yaml,
         "mcpServers:\n  - { name: a, url: x }\n  - { name: a, url: y }\n",
         &expect!["toolhost.yaml:2: duplicate server `a`; keep one"],
     );
     check_error(
-        Format::Yaml,
+        FileFormat::Yaml,
         "permission:\n  requireAprovalTools: []\n",
         &expect![
             "toolhost.yaml:2: unknown key `require_aproval_tools`; did you mean `require_approval_tools`?"
         ],
     );
     check_error(
-        Format::Toml,
+        FileFormat::Toml,
         "[pools]\nnetwork = 0\n",
         &expect!["toolhost.toml:2: expected a positive integer, found the number 0"],
     );

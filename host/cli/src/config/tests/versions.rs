@@ -7,9 +7,9 @@ use super::*;
 const TEST: &str = "[[ab_test]]\ntool = \"grep\"\nvariants = [{version=\"1.0.0\", weight=50}, {plugin=\"search-next\", weight=50}]\n";
 
 #[test]
-fn r_495_a_comparison_knows_its_line() {
+fn r_495_an_ab_test_has_its_line() {
     let text = format!("[tools.grep]\nversion = \"^1\"\n\n{TEST}key = \"task\"\n");
-    let config = good(Format::Toml, &text);
+    let config = parse_ok(FileFormat::Toml, &text);
     let test = &config.ab_tests[0];
     assert_eq!(
         (test.line, test.key, test.variants.len()),
@@ -25,9 +25,9 @@ fn r_495_a_comparison_knows_its_line() {
         "^1"
     );
     let camel = TEST.replace("ab_test", "abTest");
-    assert_eq!(good(Format::Toml, &camel).ab_tests[0].line, Some(1));
+    assert_eq!(parse_ok(FileFormat::Toml, &camel).ab_tests[0].line, Some(1));
     let yaml = "ab_test:\n  - tool: grep\n    variants: [{version: 1.0.0, weight: 1}, {plugin: b, version: ^2, weight: 2}]\n";
-    let config = good(Format::Yaml, yaml);
+    let config = parse_ok(FileFormat::Yaml, yaml);
     assert_eq!(
         (config.ab_tests[0].line, config.ab_tests[0].key),
         (None, AbKey::Session)
@@ -35,7 +35,7 @@ fn r_495_a_comparison_knows_its_line() {
 }
 
 #[test]
-fn r_493_r_495_what_is_wrong_is_said_with_its_line() {
+fn r_493_r_495_errors_state_their_line() {
     for (text, expected) in [
         (
             "[tools.grep]\nversion = \"new\"\n".to_owned(),
@@ -72,6 +72,6 @@ fn r_493_r_495_what_is_wrong_is_said_with_its_line() {
             ],
         ),
     ] {
-        check_error(Format::Toml, &text, &expected);
+        check_error(FileFormat::Toml, &text, &expected);
     }
 }

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use super::draft::Draft;
-use super::margin::{self, Look};
+use super::question_draft::QuestionDraft;
+use super::untrusted_text::{self, TerminalLayout};
 
 /// Maximum rows for the diffs of all changes.
-const CHANGED_ROWS: usize = 400;
+const MAX_DIFF_ROWS: usize = 400;
 
 /// Shows all staged changes of a call. Returns the number of diff lines that are not shown.
-pub fn changed(draft: &Draft, look: Look, out: &mut String) -> usize {
+pub fn format_changes(draft: &QuestionDraft, look: TerminalLayout, out: &mut String) -> usize {
     let Some(set) = &draft.question.changes else {
         return 0;
     };
@@ -22,29 +22,29 @@ pub fn changed(draft: &Draft, look: Look, out: &mut String) -> usize {
             "by you, restored to the original content"
         };
         let words = format!("{}  ({words})", edit.path);
-        out.push_str(&margin::fact("edited", &words, look));
+        out.push_str(&untrusted_text::fact("edited", &words, look));
     }
-    let (mut rows, mut hidden) = (CHANGED_ROWS, 0);
+    let (mut rows, mut hidden) = (MAX_DIFF_ROWS, 0);
     for change in &set.changes {
-        out.push_str(&margin::fact(
+        out.push_str(&untrusted_text::fact(
             change.kind.as_str(),
-            &change.described(),
+            &change.describe(),
             look,
         ));
         if let Some(diff) = &change.diff {
             // Without the header, which repeats the line above.
             let body = diff.body();
-            hidden += margin::fenced_diff(body, &mut rows, ", not shown", look, out);
+            hidden += untrusted_text::marked_diff(body, &mut rows, ", not shown", look, out);
         }
     }
     hidden
 }
 
 /// The prompt for the file to edit.
-pub fn files(files: &[String], look: Look) -> String {
+pub fn format_file_list(files: &[String], look: TerminalLayout) -> String {
     let mut out = String::new();
     for (at, file) in files.iter().enumerate() {
-        out.push_str(&margin::fact(&format!("{}.", at + 1), file, look));
+        out.push_str(&untrusted_text::fact(&format!("{}.", at + 1), file, look));
     }
     out.push_str("  file number, or Enter to return to the question: ");
     out

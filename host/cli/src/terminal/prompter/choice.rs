@@ -1,8 +1,8 @@
 //! The possible answers to a question, each with a letter, and the parser for a typed line.
 
-use toolhost_contract::policy::Scope;
+use toolhost_contract::policy::ApprovalScope;
 
-use super::draft::Draft;
+use super::question_draft::QuestionDraft;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
@@ -15,27 +15,27 @@ pub enum Choice {
     All {
         count: usize,
     },
-    No,
-    Tell,
+    Deny,
+    DenyWithMessage,
     /// Edit one of the files that the call would write.
-    Content {
+    EditContent {
         files: usize,
     },
     /// Edit the input.
-    Edit,
+    EditInput,
     Cancel,
     Help,
 }
 
 /// The selected answer, with the text after the letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Pick<'a> {
+pub enum Selection<'a> {
     Offer(usize),
     All,
-    No,
-    Tell(&'a str),
-    Content(&'a str),
-    Edit(&'a str),
+    Deny,
+    DenyWithMessage(&'a str),
+    EditContent(&'a str),
+    EditInput(&'a str),
     Cancel,
     Help,
 }
@@ -45,10 +45,10 @@ impl Choice {
         match self {
             Choice::Offer { letter, .. } => letter,
             Choice::All { .. } => 'a',
-            Choice::No => 'n',
-            Choice::Tell => 't',
-            Choice::Content { .. } => 'm',
-            Choice::Edit => 'e',
+            Choice::Deny => 'n',
+            Choice::DenyWithMessage => 't',
+            Choice::EditContent { .. } => 'm',
+            Choice::EditInput => 'e',
             Choice::Cancel => 'c',
             Choice::Help => '?',
         }
@@ -56,15 +56,15 @@ impl Choice {
 }
 
 /// The offers of the question and the fixed choices. `alike` is the number of calls that can be allowed together.
-pub fn choices(draft: &Draft, alike: usize) -> Vec<Choice> {
+pub fn available_choices(draft: &QuestionDraft, alike: usize) -> Vec<Choice> {
     let mut choices: Vec<Choice> = Vec::new();
     for (at, offer) in draft.question.offers.iter().enumerate() {
         // Narrow offers come first. The wider offer of the same scope gets the capital letter; there is no third.
         let letter = match offer.scope {
-            Scope::Once => 'y',
-            Scope::Session => 's',
-            Scope::Project => 'p',
-            Scope::User => 'u',
+            ApprovalScope::Once => 'y',
+            ApprovalScope::Session => 's',
+            ApprovalScope::Project => 'p',
+            ApprovalScope::User => 'u',
         };
         let taken = |letter: char| choices.iter().any(|choice| choice.letter() == letter);
         let letters = [letter, letter.to_ascii_uppercase()];
@@ -75,14 +75,14 @@ pub fn choices(draft: &Draft, alike: usize) -> Vec<Choice> {
     if alike > 1 {
         choices.push(Choice::All { count: alike });
     }
-    let files = draft.files().len();
+    let files = draft.editable_files().len();
     if files > 0 {
-        choices.push(Choice::Content { files });
+        choices.push(Choice::EditContent { files });
     }
     choices.extend([
-        Choice::No,
-        Choice::Tell,
-        Choice::Edit,
+        Choice::Deny,
+        Choice::DenyWithMessage,
+        Choice::EditInput,
         Choice::Cancel,
         Choice::Help,
     ]);
@@ -90,7 +90,7 @@ pub fn choices(draft: &Draft, alike: usize) -> Vec<Choice> {
 }
 
 /// Parses a line. Returns `None` if it matches no choice.
-pub fn pick<'a>(line: &'a str, choices: &[Choice]) -> Option<Pick<'a>> {
+pub fn parse_selection<'a>(line: &'a str, choices: &[Choice]) -> Option<Selection<'a>> {
     let line = line.trim();
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let rest = rest.trim();
@@ -109,21 +109,21 @@ pub fn pick<'a>(line: &'a str, choices: &[Choice]) -> Option<Pick<'a>> {
     };
     let choice = choices.iter().find(|choice| choice.letter() == letter)?;
     let pick = match choice {
-        Choice::Tell => return Some(Pick::Tell(rest)),
-        Choice::Content { .. } => return Some(Pick::Content(rest)),
-        Choice::Edit => return Some(Pick::Edit(rest)),
-        Choice::Offer { at, .. } => Pick::Offer(*at),
-        Choice::All { .. } => Pick::All,
-        Choice::No => Pick::No,
-        Choice::Cancel => Pick::Cancel,
-        Choice::Help => Pick::Help,
+        Choice::DenyWithMessage => return Some(Selection::DenyWithMessage(rest)),
+        Choice::EditContent { .. } => return Some(Selection::EditContent(rest)),
+        Choice::EditInput => return Some(Selection::EditInput(rest)),
+        Choice::Offer { at, .. } => Selection::Offer(*at),
+        Choice::All { .. } => Selection::All,
+        Choice::Deny => Selection::Deny,
+        Choice::Cancel => Selection::Cancel,
+        Choice::Help => Selection::Help,
     };
     // `y but not that file` is not an approval.
     rest.is_empty().then_some(pick)
 }
 
 /// `y, s, n or ?`
-pub fn letters(choices: &[Choice]) -> String {
+pub fn list_letters(choices: &[Choice]) -> String {
     let letters: Vec<String> = choices
         .iter()
         .map(|choice| choice.letter().to_string())
@@ -137,19 +137,19 @@ pub fn letters(choices: &[Choice]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{changing, command, question, write};
+    use super::super::testing::{command, question, staged_question, write};
     use super::*;
 
     // once, always, modify, cancel
     #[test]
-    fn every_offer_has_a_letter_and_nothing_else_has() {
+    fn every_offer_has_a_letter() {
         let letters = |ask: &str, alike| {
             let (question, _) = if ask == "write" {
                 question(&write("src/a.rs", "x"))
             } else {
                 question(&command(ask))
             };
-            super::letters(&choices(&Draft::new(&question), alike))
+            super::list_letters(&available_choices(&QuestionDraft::new(&question), alike))
         };
         assert_eq!(letters("write", 1), "y, s, p, u, S, P, U, n, t, e, c or ?");
         assert_eq!(
@@ -158,37 +158,37 @@ mod tests {
         );
         assert_eq!(letters("cargo test", 1), "y, s, p, u, n, t, e, c or ?");
         assert_eq!(letters("$(x)", 1), "y, n, t, e, c or ?");
-        let (question, _) = changing(&[("/w/a", None, "x")]);
-        let letters = super::letters(&choices(&Draft::new(&question), 1));
+        let (question, _) = staged_question(&[("/w/a", None, "x")]);
+        let letters = super::list_letters(&available_choices(&QuestionDraft::new(&question), 1));
         assert_eq!(letters, "y, s, p, u, S, P, U, m, n, t, e, c or ?");
     }
 
     #[test]
-    fn a_line_picks_one_choice_or_none() {
+    fn a_line_selects_one_choice_or_none() {
         let (question, _) = question(&command("cargo test"));
-        let narrow = choices(&Draft::new(&question), 1);
-        let alike = [Choice::All { count: 2 }, Choice::No];
-        let files = [Choice::Content { files: 2 }, Choice::No];
+        let narrow = available_choices(&QuestionDraft::new(&question), 1);
+        let alike = [Choice::All { count: 2 }, Choice::Deny];
+        let files = [Choice::EditContent { files: 2 }, Choice::Deny];
         for (line, picked) in [
-            ("y\n", Some(Pick::Offer(0))),
-            (" Y ", Some(Pick::Offer(0))),
-            ("yes", Some(Pick::Offer(0))),
-            ("s", Some(Pick::Offer(1))),
-            ("p", Some(Pick::Offer(2))),
-            ("u", Some(Pick::Offer(3))),
+            ("y\n", Some(Selection::Offer(0))),
+            (" Y ", Some(Selection::Offer(0))),
+            ("yes", Some(Selection::Offer(0))),
+            ("s", Some(Selection::Offer(1))),
+            ("p", Some(Selection::Offer(2))),
+            ("u", Some(Selection::Offer(3))),
             ("S", None),
             ("a", None),
-            ("n", Some(Pick::No)),
-            ("NO", Some(Pick::No)),
-            ("t", Some(Pick::Tell(""))),
+            ("n", Some(Selection::Deny)),
+            ("NO", Some(Selection::Deny)),
+            ("t", Some(Selection::DenyWithMessage(""))),
             (
                 "t  use the other one ",
-                Some(Pick::Tell("use the other one")),
+                Some(Selection::DenyWithMessage("use the other one")),
             ),
-            ("e", Some(Pick::Edit(""))),
-            ("e command=ls", Some(Pick::Edit("command=ls"))),
-            ("c", Some(Pick::Cancel)),
-            ("?", Some(Pick::Help)),
+            ("e", Some(Selection::EditInput(""))),
+            ("e command=ls", Some(Selection::EditInput("command=ls"))),
+            ("c", Some(Selection::Cancel)),
+            ("?", Some(Selection::Help)),
             ("", None),
             ("yy", None),
             ("y n", None),
@@ -196,11 +196,17 @@ mod tests {
             ("ｙ", None),
             ("\u{1b}[A", None),
         ] {
-            assert_eq!(pick(line, &narrow), picked, "{line}");
+            assert_eq!(parse_selection(line, &narrow), picked, "{line}");
         }
-        assert_eq!(pick("m", &narrow), None);
-        assert_eq!(pick("m", &files), Some(Pick::Content("")));
-        assert_eq!(pick("M 2", &files), Some(Pick::Content("2")));
-        assert_eq!(pick("A", &alike), Some(Pick::All));
+        assert_eq!(parse_selection("m", &narrow), None);
+        assert_eq!(
+            parse_selection("m", &files),
+            Some(Selection::EditContent(""))
+        );
+        assert_eq!(
+            parse_selection("M 2", &files),
+            Some(Selection::EditContent("2"))
+        );
+        assert_eq!(parse_selection("A", &alike), Some(Selection::All));
     }
 }

@@ -3,61 +3,61 @@
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use toolhost_contract::{Interview, Query, QueryKind, Reply, text};
+use toolhost_contract::{QuestionForm, UserAnswer, UserQuestion, UserQuestionKind, text};
 
-use super::desk::Waits;
-use super::hear::hear;
-use super::keys::{Heard, Keys};
-use super::margin::{self, Look};
+use super::answer_line::read_answer;
+use super::prompt_queue::PromptState;
+use super::terminal_io::{LineEvent, TerminalIo};
+use super::untrusted_text::{self, TerminalLayout};
 use crate::terminal::screen::SCREEN;
 use crate::terminal::style::Paint;
 
 /// Maximum number of attempts to answer one question.
-const PATIENCE: usize = 5;
+const MAX_ATTEMPTS: usize = 5;
 
 /// Tells the asking thread whether the interview is still pending.
 #[derive(Default)]
-pub struct Ticket(AtomicBool);
+pub struct InterviewState(AtomicBool);
 
-impl Ticket {
-    pub fn leave(&self) {
+impl InterviewState {
+    pub fn cancel(&self) {
         self.0.store(true, Relaxed);
     }
 }
 
-impl Waits for Ticket {
-    fn waits(&self) -> bool {
+impl PromptState for InterviewState {
+    fn is_pending(&self) -> bool {
         !self.0.load(Relaxed)
     }
 }
 
 /// Asks all questions. Returns `None` if the user declines or the terminal is gone.
 pub fn interview(
-    keys: &mut impl Keys,
-    interview: &Interview,
-    ticket: &Ticket,
-) -> Option<Vec<Reply>> {
-    let _asking = SCREEN.ask();
-    let queries = interview.queries.iter().enumerate();
+    keys: &mut impl TerminalIo,
+    interview: &QuestionForm,
+    ticket: &InterviewState,
+) -> Option<Vec<UserAnswer>> {
+    let _asking = SCREEN.begin_question();
+    let queries = interview.questions.iter().enumerate();
     queries
-        .map(|(at, query)| one(keys, interview, at, query, ticket))
+        .map(|(at, query)| ask_query(keys, interview, at, query, ticket))
         .collect()
 }
 
-fn one(
-    keys: &mut impl Keys,
-    interview: &Interview,
+fn ask_query(
+    keys: &mut impl TerminalIo,
+    interview: &QuestionForm,
     at: usize,
-    query: &Query,
-    ticket: &Ticket,
-) -> Option<Reply> {
+    query: &UserQuestion,
+    ticket: &InterviewState,
+) -> Option<UserAnswer> {
     let mut remark = None;
-    for _ in 0..PATIENCE {
-        let heard = hear(keys, ticket, |look| match &remark {
-            None => question(interview, at, query, look),
+    for _ in 0..MAX_ATTEMPTS {
+        let heard = read_answer(keys, ticket, |look| match &remark {
+            None => format_query(interview, at, query, look),
             Some(remark) => format!("  {remark}\n  answer: "),
         })?;
-        let Heard::Line(line) = heard else {
+        let LineEvent::Line(line) = heard else {
             remark = None;
             continue;
         };
@@ -65,7 +65,7 @@ fn one(
         if line.is_empty() {
             return None;
         }
-        match read(query, line) {
+        match parse_reply(query, line) {
             Ok(reply) => return Some(reply),
             Err(error) => remark = Some(error),
         }
@@ -73,9 +73,14 @@ fn one(
     None
 }
 
-fn question(interview: &Interview, at: usize, query: &Query, look: Look) -> String {
+fn format_query(
+    interview: &QuestionForm,
+    at: usize,
+    query: &UserQuestion,
+    look: TerminalLayout,
+) -> String {
     let mut out = String::new();
-    let of = interview.queries.len();
+    let of = interview.questions.len();
     let title = look.style.paint(Paint::Bold, "Question from a tool");
     let count = if of > 1 {
         format!("  ({} of {of})", at + 1)
@@ -83,38 +88,38 @@ fn question(interview: &Interview, at: usize, query: &Query, look: Look) -> Stri
         String::new()
     };
     let _ = writeln!(out, "\n  {title}{count}");
-    out += &margin::fact("plugin", &interview.plugin, look);
-    out += &margin::fact("tool", &interview.tool, look);
+    out += &untrusted_text::fact("plugin", &interview.plugin, look);
+    out += &untrusted_text::fact("tool", &interview.tool, look);
     if let Some(agent) = &interview.agent {
-        out += &margin::fact("agent", agent, look);
+        out += &untrusted_text::fact("agent", agent, look);
     }
     if !query.header.is_empty() {
-        out += &margin::fact("about", &query.header, look);
+        out += &untrusted_text::fact("about", &query.header, look);
     }
-    out += &margin::fenced(&query.question, look);
+    out += &untrusted_text::marked(&query.question, look);
     for (number, option) in query.options.iter().enumerate() {
         let words = if option.description.is_empty() {
             option.label.clone()
         } else {
             format!("{}: {}", option.label, option.description)
         };
-        out += &margin::broken(&format!("[{}]", number + 1), &words, look);
+        out += &untrusted_text::wrapped(&format!("[{}]", number + 1), &words, look);
         if let Some(preview) = &option.preview {
-            out += &margin::fenced(preview, look);
+            out += &untrusted_text::marked(preview, look);
         }
     }
     let how = match (query.kind, query.multi_select) {
-        (QueryKind::YesNo, _) => "y or n",
-        (QueryKind::Text, _) => "text",
-        (QueryKind::Choice, false) => "a number or text",
-        (QueryKind::Choice, true) => "comma-separated numbers or text",
+        (UserQuestionKind::YesNo, _) => "y or n",
+        (UserQuestionKind::Text, _) => "text",
+        (UserQuestionKind::Choice, false) => "a number or text",
+        (UserQuestionKind::Choice, true) => "comma-separated numbers or text",
     };
     let _ = writeln!(out, "  {how}; Enter alone declines");
     out + "  answer: "
 }
 
 /// Parses an answer. The error is shown to the user.
-fn read(query: &Query, line: &str) -> Result<Reply, String> {
+fn parse_reply(query: &UserQuestion, line: &str) -> Result<UserAnswer, String> {
     let count = query.options.len();
     let label = |word: &str| -> Result<Option<String>, String> {
         let by_name = query
@@ -133,23 +138,23 @@ fn read(query: &Query, line: &str) -> Result<Reply, String> {
         }
     };
     match query.kind {
-        QueryKind::YesNo => match line.to_ascii_lowercase().as_str() {
-            "y" | "yes" => Ok(Reply::YesNo(true)),
-            "n" | "no" => Ok(Reply::YesNo(false)),
+        UserQuestionKind::YesNo => match line.to_ascii_lowercase().as_str() {
+            "y" | "yes" => Ok(UserAnswer::YesNo(true)),
+            "n" | "no" => Ok(UserAnswer::YesNo(false)),
             _ => Err("answer with y or n".to_owned()),
         },
-        QueryKind::Text => Ok(Reply::Text(line.to_owned())),
-        QueryKind::Choice if query.multi_select => {
+        UserQuestionKind::Text => Ok(UserAnswer::Text(line.to_owned())),
+        UserQuestionKind::Choice if query.multi_select => {
             let words: Vec<&str> = line.split(',').map(str::trim).collect();
             let labels = words
                 .into_iter()
                 .map(label)
                 .collect::<Result<Option<Vec<_>>, _>>()?;
-            Ok(labels.map_or_else(|| Reply::Text(line.to_owned()), Reply::Labels))
+            Ok(labels.map_or_else(|| UserAnswer::Text(line.to_owned()), UserAnswer::Labels))
         }
-        QueryKind::Choice => {
+        UserQuestionKind::Choice => {
             let label = label(line)?;
-            Ok(Reply::Text(
+            Ok(UserAnswer::Text(
                 label.unwrap_or_else(|| text::head(line, 4_000).to_owned()),
             ))
         }
@@ -163,19 +168,19 @@ mod tests {
     use super::*;
     use crate::terminal::style::Style;
 
-    fn query(json: &str) -> Query {
-        Query::parse(&format!("[{json}]")).unwrap().remove(0)
+    fn query(json: &str) -> UserQuestion {
+        UserQuestion::parse(&format!("[{json}]")).unwrap().remove(0)
     }
 
     const COLOURS: &str = r#"{"question": "Which?\u001b[2J", "header": "colour",
         "options": [{"label": "red", "description": "warm"}, {"label": "blue"}]}"#;
 
     fn check(json: &str, line: &str, expected: Expect) {
-        expected.assert_eq(&format!("{:?}", read(&query(json), line)));
+        expected.assert_eq(&format!("{:?}", parse_reply(&query(json), line)));
     }
 
     #[test]
-    fn a_line_is_a_number_a_label_or_words() {
+    fn a_reply_is_a_number_a_label_or_text() {
         check(COLOURS, "2", expect![[r#"Ok(Text("blue"))"#]]);
         check(COLOURS, "RED", expect![[r#"Ok(Text("red"))"#]]);
         check(
@@ -201,15 +206,15 @@ mod tests {
     }
 
     #[test]
-    fn the_tools_words_stand_behind_a_mark_and_are_escaped() {
-        let interview = Interview {
+    fn text_of_the_tool_is_marked_and_escaped() {
+        let interview = QuestionForm {
             call: toolhost_contract::CallId("1".to_owned()),
             plugin: "agent".to_owned(),
             tool: "ask_user".to_owned(),
             agent: None,
-            queries: vec![query(COLOURS)],
+            questions: vec![query(COLOURS)],
         };
-        let look = Look {
+        let look = TerminalLayout {
             width: 60,
             height: 24,
             style: Style::PLAIN,
@@ -228,7 +233,7 @@ mod tests {
               answer: "#]]
         .assert_eq(&format!(
             "screen:\n{}",
-            question(&interview, 0, &interview.queries[0], look)
+            format_query(&interview, 0, &interview.questions[0], look)
         ));
     }
 }

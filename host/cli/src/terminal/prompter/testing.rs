@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolhost_contract::policy::{AskKind, HookAsk, HookSaid, Mount, Places, Request};
+use toolhost_contract::policy::{
+    HookAsk, HookDecisions, Mount, PathContext, PolicyRequest, PromptKind,
+};
 use toolhost_contract::{
     Annotations, Call, CallId, ChangeKind, ChangeSet, Descriptor, FileChange, FileDiff, FileKind,
     PluginName, Policy, PolicySpec, Principal, Question, Subject, ToolName, Verdict,
@@ -11,7 +13,7 @@ use toolhost_contract::{
 use toolhost_runtime::file_diff;
 
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct QuestionSpec {
     pub plugin: &'static str,
     pub tool: &'static str,
     pub kind: &'static str,
@@ -21,8 +23,8 @@ pub struct Asked {
     pub agent: Option<&'static str>,
 }
 
-pub fn tool(plugin: &'static str, tool: &'static str, input: Value) -> Asked {
-    Asked {
+pub fn tool(plugin: &'static str, tool: &'static str, input: Value) -> QuestionSpec {
+    QuestionSpec {
         plugin,
         tool,
         kind: "other",
@@ -33,9 +35,9 @@ pub fn tool(plugin: &'static str, tool: &'static str, input: Value) -> Asked {
     }
 }
 
-pub fn write(path: &str, content: &str) -> Asked {
+pub fn write(path: &str, content: &str) -> QuestionSpec {
     let input = json!({"path": path, "content": content});
-    Asked {
+    QuestionSpec {
         kind: "edit",
         hints: Annotations {
             destructive: Some(false),
@@ -45,22 +47,22 @@ pub fn write(path: &str, content: &str) -> Asked {
     }
 }
 
-pub fn delete(path: &str) -> Asked {
-    Asked {
+pub fn delete(path: &str) -> QuestionSpec {
+    QuestionSpec {
         kind: "delete",
         ..tool("files", "delete_file", json!({ "path": path }))
     }
 }
 
-pub fn command(command: &str) -> Asked {
-    Asked {
+pub fn command(command: &str) -> QuestionSpec {
+    QuestionSpec {
         kind: "execute",
         ..tool("system", "bash", json!({ "command": command }))
     }
 }
 
 /// The question about a call in /w, which guests see as /workspace, without rules.
-pub fn question(asked: &Asked) -> (Question, Call) {
+pub fn question(asked: &QuestionSpec) -> (Question, Call) {
     let name = ToolName::parse(asked.tool).unwrap();
     let mut tool = Descriptor::new(name.clone(), "");
     asked.kind.clone_into(&mut tool.kind);
@@ -72,7 +74,7 @@ pub fn question(asked: &Asked) -> (Question, Call) {
         caller.parent_agent = Some(caller.agent);
         caller.agent = agent.to_owned();
     }
-    let request = Request {
+    let request = PolicyRequest {
         plugin: &plugin,
         name: &name,
         tool: &tool,
@@ -83,17 +85,17 @@ pub fn question(asked: &Asked) -> (Question, Call) {
         timeout: None,
         caller: &caller,
         mode: None,
-        narrow: None,
+        restriction: None,
         aliases: &[],
-        executes: asked.kind == "execute",
+        runs_commands: asked.kind == "execute",
         shell: None,
         variables: &toolhost_contract::variables::NO_VARIABLES,
-        job: None,
+        background_job: None,
         delegates: false,
-        tail: false,
-        known: false,
+        is_tail_call: false,
+        effects_known: false,
     };
-    let places = Places {
+    let places = PathContext {
         cwd: "/w".to_owned(),
         home: Some("/home/me".to_owned()),
         root: None,
@@ -103,16 +105,16 @@ pub fn question(asked: &Asked) -> (Question, Call) {
         }],
     };
     let policy = Policy::new(PolicySpec {
-        places,
+        path_context: places,
         ..PolicySpec::default()
     })
     .unwrap();
-    let said = HookSaid {
+    let said = HookDecisions {
         ask: asked.meta.clone().map(|meta| HookAsk {
             reason: None,
             meta: Some(meta),
         }),
-        ..HookSaid::default()
+        ..HookDecisions::default()
     };
     let Verdict::Ask(question) = policy.decide(request, &said, &[], 0) else {
         panic!("not asked about {asked:?}")
@@ -128,7 +130,7 @@ pub fn question(asked: &Asked) -> (Question, Call) {
 }
 
 /// A question about staged changes: path, original text, proposed text.
-pub fn changing(files: &[(&str, Option<&str>, &str)]) -> (Question, Call) {
+pub fn staged_question(files: &[(&str, Option<&str>, &str)]) -> (Question, Call) {
     let (mut question, call) = question(&write("/w/a.rs", "x"));
     let change = |(path, before, after): &(&str, Option<&str>, &str)| FileChange {
         path: (*path).to_owned(),
@@ -136,7 +138,7 @@ pub fn changing(files: &[(&str, Option<&str>, &str)]) -> (Question, Call) {
             Some(_) => ChangeKind::Modified,
             None => ChangeKind::Created,
         },
-        what: FileKind::File,
+        file_kind: FileKind::File,
         sizes: (
             before.map(|text| text.len() as u64),
             Some(after.len() as u64),
@@ -144,9 +146,9 @@ pub fn changing(files: &[(&str, Option<&str>, &str)]) -> (Question, Call) {
         modes: None,
         executable: false,
         diff: Some(file_diff(path, before.map(ToOwned::to_owned), Some(after))),
-        undiffed: None,
+        no_diff_reason: None,
     };
-    question.kind = AskKind::Edit;
+    question.kind = PromptKind::Edit;
     question.changes = Some(Arc::new(ChangeSet {
         changes: files.iter().map(change).collect(),
     }));
@@ -154,7 +156,7 @@ pub fn changing(files: &[(&str, Option<&str>, &str)]) -> (Question, Call) {
 }
 
 /// Each change with its size and added lines.
-pub fn changes(set: &ChangeSet) -> String {
+pub fn format_changes(set: &ChangeSet) -> String {
     let shown = set.changes.iter().map(|change| {
         let body = change.diff.as_ref().map_or("", FileDiff::body);
         let added: Vec<&str> = body.lines().filter(|line| line.starts_with('+')).collect();
@@ -165,6 +167,6 @@ pub fn changes(set: &ChangeSet) -> String {
 }
 
 /// Prefixes a line in the first column, because `expect!` removes the common indentation.
-pub fn framed(screen: &str) -> String {
+pub fn with_header(screen: &str) -> String {
     format!("screen:\n{screen}")
 }

@@ -13,46 +13,46 @@ use toolhost_contract::{Annotations, Answer, Call, Question};
 use toolhost_kernel::Prompter;
 
 use super::TerminalPrompter;
-use super::desk::{Desk, Waits};
-use super::keys::{Heard, Keys, Screen};
-use super::margin::Look;
-use super::testing::{Asked, changing, command, framed, question, tool, write};
+use super::prompt_queue::{PromptQueue, PromptState};
+use super::terminal_io::{LineEvent, TerminalIo, TerminalWriter};
+use super::testing::{QuestionSpec, command, question, staged_question, tool, with_header, write};
+use super::untrusted_text::TerminalLayout;
 use crate::terminal::style::Style;
 
 /// Enters the next line on each read. `^D` is the end of input; `!…` is an event instead of a key.
 #[derive(Default)]
-struct Fake {
+struct FakeTerminal {
     lines: VecDeque<&'static str>,
     /// The texts saved in the editor, in order.
     edits: VecDeque<Result<&'static str, &'static str>>,
     screen: Arc<Mutex<String>>,
-    desk: Arc<Desk>,
+    desk: Arc<PromptQueue>,
     /// Number of concurrent questions.
     asking: usize,
 }
 
-impl Keys for Fake {
-    fn is_there() -> bool {
+impl TerminalIo for FakeTerminal {
+    fn is_available() -> bool {
         true
     }
 
-    fn look(&self) -> Look {
-        Look {
+    fn layout(&self) -> TerminalLayout {
+        TerminalLayout {
             width: 100,
             height: 100,
             style: Style::PLAIN,
         }
     }
 
-    fn still(&mut self, _: Duration) -> Option<()> {
+    fn discard_input(&mut self, _: Duration) -> Option<()> {
         // At a terminal, other questions arrive while input is discarded.
-        while self.desk.count().1 < self.asking {
+        while self.desk.position().1 < self.asking {
             std::thread::yield_now();
         }
         Some(())
     }
 
-    fn screen(&self) -> Screen {
+    fn writer(&self) -> TerminalWriter {
         let screen = Arc::clone(&self.screen);
         Arc::new(move |text| {
             screen.lock().unwrap().push_str(text);
@@ -60,32 +60,37 @@ impl Keys for Fake {
         })
     }
 
-    fn line(&mut self, ask: &impl Waits) -> Option<Heard> {
+    fn read_line(&mut self, ask: &impl PromptState) -> Option<LineEvent> {
         let line = match self.lines.pop_front()? {
             "^D" => None,
             "!elsewhere" => {
                 let told = self
                     .desk
                     .answered_elsewhere(&self.desk.first(), "web\u{1b}");
-                self.say(&told.unwrap());
+                self.write(&told.unwrap());
                 return None;
             }
             "!arrives" => {
                 let (question, call) = question(&write("late", "x"));
                 // Never leaves the queue.
-                std::mem::forget(self.desk.enter(question, call));
+                std::mem::forget(self.desk.push(question, call));
                 self.lines.pop_front().map(ToOwned::to_owned)
             }
             line => Some(line.to_owned()),
         };
-        let line = line.filter(|_| ask.waits());
+        let line = line.filter(|_| ask.is_pending());
         let shown = line.as_deref().unwrap_or_default();
         let _ = writeln!(self.screen.lock().unwrap(), "«{shown}»");
-        line.map(Heard::Line)
+        line.map(LineEvent::Line)
     }
 
-    fn edit(&mut self, text: &str, ending: &str, _: &impl Waits) -> Result<String, String> {
-        self.say(&format!("<<editor{ending}\n{text}>>\n"));
+    fn run_editor(
+        &mut self,
+        text: &str,
+        ending: &str,
+        _: &impl PromptState,
+    ) -> Result<String, String> {
+        self.write(&format!("<<editor{ending}\n{text}>>\n"));
         match self.edits.pop_front().unwrap() {
             Ok(text) => Ok(text.to_owned()),
             Err(error) => Err(error.to_owned()),
@@ -93,22 +98,22 @@ impl Keys for Fake {
     }
 }
 
-struct Talked {
+struct DialogResult {
     answers: Vec<Answer>,
     screen: String,
 }
 
 /// Asks all questions concurrently.
-fn talk_with(asked: &[Asked], fake: Fake) -> Talked {
-    talk_about(asked.iter().map(question).collect(), fake)
+fn run_dialogs(asked: &[QuestionSpec], fake: FakeTerminal) -> DialogResult {
+    run_questions(asked.iter().map(question).collect(), fake)
 }
 
-fn talk_about(asked: Vec<(Question, Call)>, mut fake: Fake) -> Talked {
+fn run_questions(asked: Vec<(Question, Call)>, mut fake: FakeTerminal) -> DialogResult {
     fake.asking = asked.len();
     let screen = Arc::clone(&fake.screen);
     let desk = Arc::clone(&fake.desk);
     let mut prompter = TerminalPrompter::new(fake);
-    prompter.desk = desk;
+    prompter.queue = desk;
     let prompter = Arc::new(prompter);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
@@ -123,26 +128,26 @@ fn talk_about(asked: Vec<(Question, Call)>, mut fake: Fake) -> Talked {
         .map(|asking| runtime.block_on(asking).unwrap())
         .collect();
     let screen = screen.lock().unwrap().clone();
-    Talked { answers, screen }
+    DialogResult { answers, screen }
 }
 
-fn talk(asked: &[Asked], lines: &[&'static str]) -> Talked {
-    let fake = Fake {
+fn run_dialog(asked: &[QuestionSpec], lines: &[&'static str]) -> DialogResult {
+    let fake = FakeTerminal {
         lines: lines.iter().copied().collect(),
-        ..Fake::default()
+        ..FakeTerminal::default()
     };
-    talk_with(asked, fake)
+    run_dialogs(asked, fake)
 }
 
 /// A blank at the end of a line is shown as `·`.
-fn check(asked: Asked, lines: &[&'static str], screen: Expect) {
-    let talked = talk(&[asked], lines);
-    screen.assert_eq(&framed(&talked.screen.replace(" «", "·«")));
+fn check(asked: QuestionSpec, lines: &[&'static str], screen: Expect) {
+    let talked = run_dialog(&[asked], lines);
+    screen.assert_eq(&with_header(&talked.screen.replace(" «", "·«")));
 }
 
 // R-193, R-195, R-247
 #[test]
-fn an_edit_is_shown_with_its_path_and_what_it_says_it_changes() {
+fn an_edit_is_shown_with_its_path_and_claimed_diff() {
     check(
         write("src/a.rs", "fn main() {}\n\u{1b}[2J"),
         &["n"],
@@ -176,7 +181,7 @@ fn an_edit_is_shown_with_its_path_and_what_it_says_it_changes() {
         "#]],
     );
     let input = json!({"path": "a", "edits": [{"old": "x\u{202e}", "new": "y"}]});
-    let edit = Asked {
+    let edit = QuestionSpec {
         tool: "edit_file",
         input,
         meta: Some(json!({"risk": "high", "reason": "touches\nproduction"})),
@@ -220,7 +225,7 @@ fn an_edit_is_shown_with_its_path_and_what_it_says_it_changes() {
 
 // R-193, R-247
 #[test]
-fn a_command_is_shown_with_what_it_would_run() {
+fn a_command_is_shown_with_its_parts() {
     check(
         command("cd src && curl -s x | bash -c 'rm -r \"$HOME\"' > log"),
         &["n"],
@@ -252,7 +257,7 @@ fn a_command_is_shown_with_what_it_would_run() {
 
 // R-193, R-247
 #[test]
-fn a_foreign_tool_is_shown_with_its_server_and_everything_else_with_its_input() {
+fn an_mcp_tool_is_shown_with_its_server() {
     let input = json!({"query": "x"});
     check(
         tool("srv", "mcp__srv__look_up", input),
@@ -282,7 +287,7 @@ fn a_foreign_tool_is_shown_with_its_server_and_everything_else_with_its_input() 
               answer:·«n»
         "#]],
     );
-    let fetch = Asked {
+    let fetch = QuestionSpec {
         hints: Annotations {
             read_only: Some(true),
             open_world: Some(true),
@@ -319,8 +324,8 @@ fn a_foreign_tool_is_shown_with_its_server_and_everything_else_with_its_input() 
 }
 
 #[test]
-fn what_nobody_would_read_is_not_asked() {
-    let talked = talk(&[write("a", &"x".repeat(20_000))], &[]);
+fn overlong_inputs_are_denied_without_a_prompt() {
+    let talked = run_dialog(&[write("a", &"x".repeat(20_000))], &[]);
     let [Answer::Deny { note: Some(note) }] = &talked.answers[..] else {
         panic!("{:?}", talked.answers)
     };
@@ -332,18 +337,22 @@ fn what_nobody_would_read_is_not_asked() {
 }
 
 #[test]
-fn t_05_a_question_that_leaves_the_screen_says_so_where_it_is_answered() {
+fn t_05_a_question_larger_than_the_screen_has_a_note_at_the_answer() {
     let lines = |count: usize| "true\n".repeat(count);
-    let talked = talk(&[command(&format!("{}rm -rf ~", lines(200)))], &["n"]);
+    let talked = run_dialog(&[command(&format!("{}rm -rf ~", lines(200)))], &["n"]);
     let (above, choices) = talked.screen.rsplit_once("  [y] once").unwrap();
     let remark = above.lines().last().unwrap();
     assert!(
         remark.contains("rows and the window 100; scroll up") && choices.len() < 1_000,
         "{remark}"
     );
-    assert!(!talk(&[command("ls")], &["n"]).screen.contains("scroll up"));
+    assert!(
+        !run_dialog(&[command("ls")], &["n"])
+            .screen
+            .contains("scroll up")
+    );
 
-    let talked = talk(&[command(&lines(1_500))], &[]);
+    let talked = run_dialog(&[command(&lines(1_500))], &[]);
     let [Answer::Deny { note: Some(note) }] = &talked.answers[..] else {
         panic!("{:?}", talked.answers)
     };
@@ -351,11 +360,14 @@ fn t_05_a_question_that_leaves_the_screen_says_so_where_it_is_answered() {
     assert_eq!(talked.screen, "");
 
     let new = "x\n".repeat(450);
-    let talked = talk_about(
-        vec![changing(&[("/w/a", None, &new), ("/w/b", None, "evil\n")])],
-        Fake {
+    let talked = run_questions(
+        vec![staged_question(&[
+            ("/w/a", None, &new),
+            ("/w/b", None, "evil\n"),
+        ])],
+        FakeTerminal {
             lines: ["n"].into(),
-            ..Fake::default()
+            ..FakeTerminal::default()
         },
     );
     assert!(!talked.screen.contains("evil"));
@@ -370,7 +382,7 @@ fn t_05_a_question_that_leaves_the_screen_says_so_where_it_is_answered() {
 
 // R-194, R-202
 #[test]
-fn a_line_becomes_an_answer_and_whatever_is_odd_a_no() {
+fn lines_become_answers_and_unexpected_input_denies() {
     let offer = |offer| Answer::Allow { offer, note: None };
     let no = |note: Option<&str>| Answer::Deny {
         note: note.map(ToOwned::to_owned),
@@ -402,16 +414,16 @@ fn a_line_becomes_an_answer_and_whatever_is_odd_a_no() {
         (&["e path=a", "y"], offer(0)),
         (&["!elsewhere", "y"], no(None)),
     ] {
-        let talked = talk(&[write("a", "x")], lines);
+        let talked = run_dialog(&[write("a", "x")], lines);
         assert_eq!(talked.answers, [answer], "{lines:?}\n{}", talked.screen);
     }
-    let questions = talk(&[write("a", "x")], &["?"; 1_000]);
+    let questions = run_dialog(&[write("a", "x")], &["?"; 1_000]);
     assert_eq!(questions.answers, [no(None)]);
 }
 
 #[test]
 fn an_answer_from_elsewhere_ends_the_question_on_its_own_line() {
-    let talked = talk(&[write("a", "x")], &["!elsewhere"]);
+    let talked = run_dialog(&[write("a", "x")], &["!elsewhere"]);
     let end = talked.screen.lines().last().unwrap();
     assert_eq!(end, "  answer: answered elsewhere, by web\\u{1b}");
 }
@@ -420,12 +432,12 @@ fn an_answer_from_elsewhere_ends_the_question_on_its_own_line() {
 #[test]
 fn an_edited_input_is_read_back_and_its_errors_are_shown() {
     let edit = |lines: &[&'static str], edits: &[Result<&'static str, &'static str>]| {
-        let fake = Fake {
+        let fake = FakeTerminal {
             lines: lines.iter().copied().collect(),
             edits: edits.iter().copied().collect(),
-            ..Fake::default()
+            ..FakeTerminal::default()
         };
-        let talked = talk_with(&[write("a", "x")], fake);
+        let talked = run_dialogs(&[write("a", "x")], fake);
         let remarks: Vec<&str> = talked
             .screen
             .split_once(">>\n")
@@ -465,14 +477,14 @@ fn an_edited_input_is_read_back_and_its_errors_are_shown() {
 
 // R-190, R-194: each call of a wave is asked about, and one approval can cover several
 #[test]
-fn one_yes_covers_what_was_listed_and_nothing_else() {
+fn allowing_a_group_covers_only_listed_calls() {
     let asked = [
         write("a", "1\n"),
         command("ls"),
         write("b b", "1\n2\n"),
         write("c\u{202e}", ""),
     ];
-    let talked = talk(&asked, &["a", "y", "n"]);
+    let talked = run_dialog(&asked, &["a", "y", "n"]);
     let once = Answer::once;
     assert_eq!(
         talked.answers,
@@ -487,28 +499,28 @@ fn one_yes_covers_what_was_listed_and_nothing_else() {
             2.       b b  (+2 −0 lines)
             3.       c\u{202e}
           Allow these 3 calls once each? [y] yes, anything else returns to the question: "#]]
-    .assert_eq(&framed(list));
+    .assert_eq(&with_header(list));
     // The allowed questions have left the queue or are about to.
     assert!(rest.contains("of 4 waiting)"), "{rest}");
 
-    let talked = talk(&asked, &["a", "n", "n", "y", "a", "y"]);
+    let talked = run_dialog(&asked, &["a", "n", "n", "y", "a", "y"]);
     let no = Answer::Deny { note: None };
     assert_eq!(talked.answers, [no, once(), once(), once()]);
 }
 
 #[test]
-fn one_yes_does_not_cover_what_came_after_the_list() {
-    let fake = Fake {
+fn allowing_a_group_excludes_later_calls() {
+    let fake = FakeTerminal {
         lines: ["a", "!arrives", "y"].into(),
-        ..Fake::default()
+        ..FakeTerminal::default()
     };
     let desk = Arc::clone(&fake.desk);
-    let talked = talk_with(&[write("a", "x"), write("b", "x")], fake);
+    let talked = run_dialogs(&[write("a", "x"), write("b", "x")], fake);
     assert_eq!(talked.answers, [Answer::once(), Answer::once()]);
     let (question, call) = question(&write("c", "x"));
-    let place = desk.enter(question, call);
+    let place = desk.push(question, call);
     let waiting: Vec<String> = desk
-        .alike(&place.ask)
+        .similar(&place.ask)
         .iter()
         .map(|ask| ask.call.id.0.clone())
         .collect();

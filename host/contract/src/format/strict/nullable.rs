@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::format::keywords::{kind, schemas, strings, target};
+use crate::format::keywords::{resolve_reference, schemas, single_type, strings};
 
 /// Maximum number of schemas visited per check. Few checks need more than three.
-const STEPS: usize = 500;
+const MAX_STEPS: usize = 500;
 
 /// Returns the strict schema extended by null.
 pub(super) fn nullable(schema: Value) -> Value {
@@ -19,7 +19,7 @@ pub(super) fn nullable(schema: Value) -> Value {
         alternatives.push(json!({"type": "null"}));
         return Value::Object(schema);
     }
-    let mut kinds: Vec<Value> = match kind(&schema) {
+    let mut kinds: Vec<Value> = match single_type(&schema) {
         Some(kind) => vec![json!(kind)],
         None => strings(schema.get("type"))
             .map(|kind| json!(kind))
@@ -42,30 +42,30 @@ pub(super) fn nullable(schema: Value) -> Value {
 }
 
 /// Returns whether the schema accepts null. True if the limit is reached, so that a null is not removed by mistake.
-pub(crate) fn takes_null(document: &Value, schema: &Value) -> bool {
-    let mut steps = STEPS;
-    takes_null_within(document, schema, &mut steps)
+pub(crate) fn accepts_null(document: &Value, schema: &Value) -> bool {
+    let mut steps = MAX_STEPS;
+    accepts_null_within(document, schema, &mut steps)
 }
 
 /// Like [`takes_null`], and deducts the visited schemas from `left`.
-pub(crate) fn takes_null_within(document: &Value, schema: &Value, left: &mut usize) -> bool {
-    let steps = STEPS.min(*left);
-    let mut look = Look {
+pub(crate) fn accepts_null_within(document: &Value, schema: &Value, left: &mut usize) -> bool {
+    let steps = MAX_STEPS.min(*left);
+    let mut look = NullCheck {
         document,
         left: steps,
     };
-    let takes = look.takes(schema);
+    let takes = look.accepts_null(schema);
     *left -= steps - look.left;
     takes
 }
 
-struct Look<'a> {
+struct NullCheck<'a> {
     document: &'a Value,
     left: usize,
 }
 
-impl Look<'_> {
-    fn takes(&mut self, schema: &Value) -> bool {
+impl NullCheck<'_> {
+    fn accepts_null(&mut self, schema: &Value) -> bool {
         let schema = match schema {
             Value::Bool(all) => return *all,
             Value::Object(schema) => schema,
@@ -85,21 +85,21 @@ impl Look<'_> {
             (None, Some(Value::Array(values))) => values.contains(&Value::Null),
             (None, _) => true,
         };
-        if !by_kind || !by_value || denied(schema) {
+        if !by_kind || !by_value || excludes_null(schema) {
             return false;
         }
         let reference = schema.get("$ref").and_then(Value::as_str);
-        let found = reference.and_then(|reference| target(self.document, reference));
-        found.is_none_or(|found| self.takes(found))
-            && schemas(schema.get("allOf")).all(|one| self.takes(one))
+        let found = reference.and_then(|reference| resolve_reference(self.document, reference));
+        found.is_none_or(|found| self.accepts_null(found))
+            && schemas(schema.get("allOf")).all(|one| self.accepts_null(one))
             && ["anyOf", "oneOf"].iter().all(|keyword| {
                 !schema.contains_key(*keyword)
-                    || schemas(schema.get(*keyword)).any(|one| self.takes(one))
+                    || schemas(schema.get(*keyword)).any(|one| self.accepts_null(one))
             })
     }
 }
 
 /// Returns whether `not` excludes null.
-fn denied(schema: &Map<String, Value>) -> bool {
+fn excludes_null(schema: &Map<String, Value>) -> bool {
     schema.get("not").is_some_and(|not| not["type"] == "null")
 }

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::format::{Answered, Format, Tool};
-use crate::profile::Rendered;
-use crate::{Descriptor, Hints, Part, Reach, ToolName};
+use crate::format::{AnsweredCall, Format, ListedTool};
+use crate::profile::RenderedResult;
+use crate::{Descriptor, EffectBounds, Part, ToolHints, ToolName};
 
 pub(super) fn tool(name: &str, schema: Value) -> Descriptor {
     let mut tool = Descriptor::new(ToolName::parse(name).unwrap(), format!("Does {name}."));
@@ -16,39 +16,39 @@ pub(super) fn tool(name: &str, schema: Value) -> Descriptor {
 /// Returns the list of a single tool.
 pub(super) fn listed(format: Format, schema: Value, strict: bool) -> (Value, Vec<String>) {
     let tool = tool("look", schema);
-    let reach = Reach {
+    let reach = EffectBounds {
         sandboxed: true,
-        files: true,
-        world: false,
+        can_change_files: true,
+        can_reach_network: false,
     };
-    let listed = format.tools(
-        &[Tool {
+    let listed = format.tool_list(
+        &[ListedTool {
             name: "look",
             tool: &tool,
-            hints: Hints::of(&tool, reach),
+            hints: ToolHints::new(&tool, reach),
         }],
         strict,
     );
     (listed.tools, listed.notes)
 }
 
-pub(super) fn said(text: &str) -> Rendered {
-    Rendered {
+pub(super) fn text_result(text: &str) -> RenderedResult {
+    RenderedResult {
         parts: vec![Part::Text(text.to_owned())],
         structured: None,
         is_error: false,
     }
 }
 
-pub(super) fn failed(text: &str) -> Rendered {
-    Rendered {
+pub(super) fn failed(text: &str) -> RenderedResult {
+    RenderedResult {
         is_error: true,
-        ..said(text)
+        ..text_result(text)
     }
 }
 
-pub(super) fn with(parts: Vec<Part>) -> Rendered {
-    Rendered {
+pub(super) fn with(parts: Vec<Part>) -> RenderedResult {
+    RenderedResult {
         parts,
         structured: None,
         is_error: false,
@@ -63,13 +63,13 @@ pub(super) fn image() -> Part {
 }
 
 /// Returns the response to a turn whose calls had these results.
-pub(super) fn answer(format: Format, turn: &Value, results: &[Rendered]) -> Value {
+pub(super) fn answer(format: Format, turn: &Value, results: &[RenderedResult]) -> Value {
     let calls = format.read_turn(turn).unwrap();
     assert_eq!(calls.len(), results.len(), "{calls:?}");
-    let answered: Vec<Answered> = calls
+    let answered: Vec<AnsweredCall> = calls
         .iter()
         .zip(results)
-        .map(|(call, result)| Answered { call, result })
+        .map(|(call, result)| AnsweredCall { call, result })
         .collect();
-    format.answer(&answered)
+    format.format_results(&answered)
 }

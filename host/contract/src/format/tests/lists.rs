@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::fixture::{listed, tool};
 use crate::format::Format;
-use crate::{Hints, Reach};
+use crate::{EffectBounds, ToolHints};
 
 fn schema() -> Value {
     json!({
@@ -38,7 +38,7 @@ fn plain() -> Value {
 }
 
 #[test]
-fn anthropic_gets_name_description_and_input_schema() {
+fn anthropic_lists_name_description_and_input_schema() {
     check(
         Format::Anthropic,
         false,
@@ -47,7 +47,7 @@ fn anthropic_gets_name_description_and_input_schema() {
 }
 
 #[test]
-fn openai_gets_functions_and_is_told_whether_they_are_strict() {
+fn openai_lists_functions_with_a_strict_flag() {
     check(
         Format::OpenAi,
         false,
@@ -66,7 +66,7 @@ fn openai_gets_functions_and_is_told_whether_they_are_strict() {
 }
 
 #[test]
-fn a_strict_schema_is_closed_and_what_may_be_left_out_may_be_null() {
+fn strict_schemas_are_closed_and_optional_members_nullable() {
     check(
         Format::OpenAi,
         true,
@@ -86,7 +86,7 @@ fn a_strict_schema_is_closed_and_what_may_be_left_out_may_be_null() {
 }
 
 #[test]
-fn gemini_gets_function_declarations_in_one_tool() {
+fn gemini_lists_function_declarations_in_one_tool() {
     check(
         Format::Gemini,
         false,
@@ -105,7 +105,7 @@ fn gemini_gets_function_declarations_in_one_tool() {
 }
 
 #[test]
-fn mcp_gets_what_tools_list_has() {
+fn mcp_lists_tools_like_tools_list() {
     check(
         Format::Mcp,
         false,
@@ -119,7 +119,7 @@ fn mcp_gets_what_tools_list_has() {
 }
 
 #[test]
-fn a_tool_without_parameters_is_listed_as_each_api_wants_it() {
+fn a_tool_without_parameters_is_listed_as_each_api_requires() {
     let none = json!({"type": "object", "additionalProperties": false});
     let parameters = |format, strict, path: &str| {
         let (tools, _) = listed(format, none.clone(), strict);
@@ -150,14 +150,14 @@ fn a_tool_without_parameters_is_listed_as_each_api_wants_it() {
 }
 
 #[test]
-fn no_tools_are_an_empty_list() {
+fn an_empty_registry_is_an_empty_list() {
     for format in Format::ALL {
-        assert_eq!(format.tools(&[], true).tools, json!([]), "{format}");
+        assert_eq!(format.tool_list(&[], true).tools, json!([]), "{format}");
     }
 }
 
 #[test]
-fn what_cannot_be_strict_says_why_and_stays_as_it_is() {
+fn schemas_without_strict_form_are_unchanged_with_a_note() {
     for (property, reason) in [
         (json!({}), "`p` accepts any value"),
         (json!(true), "`p` accepts any value or none"),
@@ -214,7 +214,7 @@ fn what_cannot_be_strict_says_why_and_stays_as_it_is() {
 }
 
 #[test]
-fn alternatives_at_the_root_become_properties_that_may_be_left_out() {
+fn root_alternatives_become_optional_properties() {
     let (tools, _) = listed(
         Format::Anthropic,
         json!({
@@ -236,7 +236,7 @@ fn alternatives_at_the_root_become_properties_that_may_be_left_out() {
 }
 
 #[test]
-fn a_schema_that_is_none_is_listed_as_that_of_an_object() {
+fn an_invalid_schema_is_listed_as_an_object_schema() {
     for schema in [
         json!(true),
         json!(null),
@@ -245,12 +245,12 @@ fn a_schema_that_is_none_is_listed_as_that_of_an_object() {
     ] {
         for format in Format::ALL {
             let tool = tool("look", schema.clone());
-            let tools = [crate::format::Tool {
+            let tools = [crate::format::ListedTool {
                 name: "look",
                 tool: &tool,
-                hints: Hints::of(&tool, Reach::ANYTHING),
+                hints: ToolHints::new(&tool, EffectBounds::UNBOUNDED),
             }];
-            let listed = format.tools(&tools, true).tools.to_string();
+            let listed = format.tool_list(&tools, true).tools.to_string();
             let has_schema = listed.contains(r#""type":"object""#);
             assert!(has_schema || format == Format::Gemini, "{listed}");
         }

@@ -1,9 +1,9 @@
 //! Tests of unsupported tool names and of format names.
 
-use crate::format::{Format, Names};
+use crate::format::{Format, NameMap};
 
 #[test]
-fn a_name_that_fits_stays_and_others_are_changed_and_found_again() {
+fn unsupported_names_are_changed_and_mapped_back() {
     let long = format!("mcp__{}__read", "x".repeat(70));
     let other = format!("mcp__{}__write", "x".repeat(70));
     let all = [
@@ -26,10 +26,10 @@ fn a_name_that_fits_stays_and_others_are_changed_and_found_again() {
         Format::OpenAiResponses,
         Format::Gemini,
     ] {
-        let names = Names::new(format, all);
+        let names = NameMap::new(format, all);
         let mut seen = std::collections::HashSet::new();
         for name in all {
-            let shown = names.shown(name).to_owned();
+            let shown = names.to_listed(name).to_owned();
             let fits = !shown.is_empty()
                 && shown.len() <= 64
                 && shown
@@ -37,33 +37,33 @@ fn a_name_that_fits_stays_and_others_are_changed_and_found_again() {
                     .all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
             assert!(fits, "{name} {shown}");
             assert!(seen.insert(shown.clone()), "{shown} twice");
-            assert_eq!(names.own(&shown), name);
+            assert_eq!(names.to_tool(&shown), name);
         }
         for name in ["read_file", "Read", "get-time", "files_read"] {
-            assert_eq!(names.shown(name), name);
+            assert_eq!(names.to_listed(name), name);
         }
-        assert_eq!(names.shown("2nd"), "_2nd");
-        assert_eq!(names.shown("héllo"), "h_llo");
+        assert_eq!(names.to_listed("2nd"), "_2nd");
+        assert_eq!(names.to_listed("héllo"), "h_llo");
         // The order of tools does not matter.
-        let turned = Names::new(format, all.into_iter().rev());
+        let turned = NameMap::new(format, all.into_iter().rev());
         for name in all {
-            assert_eq!(names.shown(name), turned.shown(name));
+            assert_eq!(names.to_listed(name), turned.to_listed(name));
         }
-        assert_eq!(names.own("unknown"), "unknown");
+        assert_eq!(names.to_tool("unknown"), "unknown");
     }
 }
 
 #[test]
-fn two_names_that_are_alike_both_get_a_mark() {
-    let names = Names::new(Format::OpenAi, ["a.b", "a:b"]);
-    let (one, other) = (names.shown("a.b"), names.shown("a:b"));
+fn conflicting_names_both_get_a_suffix() {
+    let names = NameMap::new(Format::OpenAi, ["a.b", "a:b"]);
+    let (one, other) = (names.to_listed("a.b"), names.to_listed("a:b"));
     assert!(one.starts_with("a_b_") && other.starts_with("a_b_"));
     assert_ne!(one, other);
-    assert_eq!(Names::new(Format::Mcp, ["a.b"]).shown("a.b"), "a.b");
+    assert_eq!(NameMap::new(Format::Mcp, ["a.b"]).to_listed("a.b"), "a.b");
 }
 
 #[test]
-fn a_format_is_named_and_a_slip_gets_a_hint() {
+fn unknown_format_names_have_a_hint() {
     for format in Format::ALL {
         assert_eq!(format.as_str().parse(), Ok(format));
     }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::format::{Format, gemini, restore, root, strict};
 
 /// Arbitrary JSON, mostly not a useful schema.
-fn anything() -> impl Strategy<Value = Value> {
+fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!(null)),
         any::<bool>().prop_map(Value::from),
@@ -250,7 +250,7 @@ fn is_strict(schema: &Value) {
 }
 
 /// Invariants for any value that a plugin declares as a schema.
-fn survives(own: &Value) {
+fn check_invariants(own: &Value) {
     if let Some(once) = gemini::parameters(own) {
         is_gemini(&once);
         assert_eq!(gemini::parameters(&once).as_ref(), Some(&once), "{own}");
@@ -269,8 +269,8 @@ proptest! {
 
     //
     #[test]
-    fn r_093_any_schema_is_put_into_form_once_and_for_all(schema in anything(), value in anything()) {
-        survives(&schema);
+    fn r_093_conversion_of_any_schema_is_valid(schema in any_json(), value in any_json()) {
+        check_invariants(&schema);
         let mut restored = value;
         restore(&schema, &mut restored);
         let once = restored.clone();
@@ -279,12 +279,12 @@ proptest! {
     }
 
     #[test]
-    fn any_sensible_schema_is_put_into_form_once_and_for_all(schema in whole()) {
-        survives(&schema);
+    fn conversion_of_a_useful_schema_is_valid(schema in whole()) {
+        check_invariants(&schema);
     }
 
     #[test]
-    fn what_fits_the_strict_schema_fits_the_tools_own(own in whole(), seed in 1_u64..) {
+    fn values_of_the_strict_schema_satisfy_the_original(own in whole(), seed in 1_u64..) {
         let Ok(strict) = strict::schema(&own) else {
             return Ok(());
         };
@@ -306,7 +306,7 @@ proptest! {
     }
 
     #[test]
-    fn any_turn_is_read_or_refused(turn in anything()) {
+    fn any_turn_is_read_or_refused(turn in any_json()) {
         for format in Format::ALL {
             let _ = format.read_turn(&turn);
             for body in [

@@ -77,9 +77,9 @@ fn turns() -> Vec<(Format, Value)> {
 }
 
 #[test]
-fn a_turn_of_one_api_is_none_of_another_and_the_right_format_is_named() {
+fn a_turn_in_another_format_is_refused_with_the_detected_format() {
     for (own, turn) in turns() {
-        assert_eq!(Format::guess(&turn), Some(own), "{turn}");
+        assert_eq!(Format::detect(&turn), Some(own), "{turn}");
         for format in Format::ALL {
             let read = format.read_turn(&turn);
             if format == own {
@@ -94,7 +94,7 @@ fn a_turn_of_one_api_is_none_of_another_and_the_right_format_is_named() {
 }
 
 #[test]
-fn calls_that_were_answered_long_ago_are_not_read_again() {
+fn conversations_are_refused() {
     let call =
         json!({"type": "function_call", "call_id": "c", "name": "write_file", "arguments": "{}"});
     let output =
@@ -134,7 +134,7 @@ fn calls_that_were_answered_long_ago_are_not_read_again() {
 }
 
 #[test]
-fn what_is_no_turn_is_refused_with_the_reason() {
+fn values_that_are_not_turns_are_refused_with_a_reason() {
     let own = json!([{"id": "1", "name": "read_file", "input": {}}]);
     let is_own = "; it looks like `host batch` input without a format";
     for (format, turn, reason) in [
@@ -273,7 +273,7 @@ fn what_is_no_turn_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_piece_of_a_stream_is_no_turn() {
+fn stream_events_are_refused() {
     let reason = "this is a stream event; request a complete response, or assemble the events";
     for (format, event) in [
         (
@@ -298,7 +298,7 @@ fn a_piece_of_a_stream_is_no_turn() {
 }
 
 #[test]
-fn an_error_of_the_api_is_told_and_no_turn() {
+fn api_errors_are_reported() {
     for (format, body, message) in [
         (
             Format::Anthropic,
@@ -327,7 +327,7 @@ fn an_error_of_the_api_is_told_and_no_turn() {
 }
 
 #[test]
-fn pieces_of_a_call_are_no_call() {
+fn partial_calls_are_refused() {
     let reason =
         "this is a partial call, which is not supported; disable `streamFunctionCallArguments`";
     for piece in [

@@ -28,7 +28,7 @@ fn r_090_a_default_beside_any_of_is_dropped() {
 
 //
 #[test]
-fn r_091_what_is_listed_is_text() {
+fn r_091_enum_values_are_strings() {
     gemini(
         &json!({"type": "integer", "enum": [1, 2], "default": 2}),
         &json!({"type": "string", "enum": ["1", "2"], "default": "2"}),
@@ -45,7 +45,7 @@ fn r_091_what_is_listed_is_text() {
 
 //
 #[test]
-fn r_092_formats_of_texts_are_enum_and_date_time_alone() {
+fn r_092_string_formats_are_only_enum_and_date_time() {
     for (format, stays) in [
         ("enum", true),
         ("date-time", true),
@@ -67,7 +67,7 @@ fn r_092_formats_of_texts_are_enum_and_date_time_alone() {
 
 //
 #[test]
-fn r_093_everything_within_is_put_right_too() {
+fn r_093_nested_schemas_are_converted() {
     gemini(
         &json!({
             "type": "array", "uniqueItems": true,
@@ -90,7 +90,7 @@ fn r_093_everything_within_is_put_right_too() {
 
 //
 #[test]
-fn r_093_a_schema_that_contains_itself_ends_where_it_begins_again() {
+fn r_093_recursive_schemas_end_at_the_first_repetition() {
     let defs = json!({"node": {
         "type": "object", "description": "a node",
         "properties": {"next": {"$ref": "#/$defs/node"}, "value": {"type": "integer"}},
@@ -114,7 +114,7 @@ fn r_093_a_schema_that_contains_itself_ends_where_it_begins_again() {
 }
 
 #[test]
-fn references_that_double_at_each_step_are_not_followed_to_the_end() {
+fn exponential_references_are_bounded() {
     let mut defs = serde_json::Map::new();
     for level in 0..60 {
         let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});
@@ -138,7 +138,7 @@ fn references_that_double_at_each_step_are_not_followed_to_the_end() {
 }
 
 #[test]
-fn schemas_that_lead_to_each_other_in_many_ways_come_to_an_end() {
+fn mutually_recursive_schemas_terminate() {
     let level = |level: usize| {
         let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});
         let list: Vec<Value> = (0..40).map(|_| next.clone()).collect();
@@ -175,7 +175,7 @@ fn schemas_that_lead_to_each_other_in_many_ways_come_to_an_end() {
 }
 
 #[test]
-fn lists_of_types_are_alternatives_or_may_be_null() {
+fn type_lists_become_alternatives_or_nullable() {
     gemini(
         &json!({"type": ["string", "null"], "maxLength": 3}),
         &json!({"type": "string", "maxLength": 3, "nullable": true}),
@@ -210,7 +210,7 @@ fn strict(property: &Value, expected: &Value) {
 }
 
 #[test]
-fn in_strict_mode_what_may_be_left_out_takes_null() {
+fn optional_members_are_nullable_in_strict_mode() {
     for (property, expected) in [
         (
             json!({"type": "string", "maxLength": 5}),
@@ -255,7 +255,7 @@ fn in_strict_mode_what_may_be_left_out_takes_null() {
 }
 
 #[test]
-fn strict_mode_keeps_references_also_to_itself_and_drops_unused_definitions() {
+fn strict_mode_keeps_used_references_and_drops_unused_definitions() {
     let (tools, notes) = listed(
         Format::OpenAi,
         json!({
@@ -301,7 +301,7 @@ fn back(schema: &Value, written: &Value, expected: &Value) {
 }
 
 #[test]
-fn nulls_that_say_nothing_are_taken_out_and_others_stay() {
+fn only_nulls_of_omitted_members_are_removed() {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -349,7 +349,7 @@ fn nulls_that_say_nothing_are_taken_out_and_others_stay() {
 }
 
 #[test]
-fn the_text_of_a_listed_value_is_that_value_again() {
+fn text_of_enum_values_is_restored() {
     let schema = json!({"properties": {
         "n": {"enum": [1, 2]}, "s": {"enum": ["1", 1]}, "b": {"const": true},
     }});

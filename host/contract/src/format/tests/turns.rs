@@ -14,7 +14,7 @@ fn check(format: Format, turn: &Value, expected: &[&str]) {
         .map(|call| {
             let id = call.id.as_ref().map_or("-".to_owned(), Value::to_string);
             let wrong = call
-                .wrong
+                .error
                 .as_ref()
                 .map(|wrong| format!(" ({})", &wrong[..20]));
             format!(
@@ -186,7 +186,7 @@ fn a_turn_without_calls_has_none() {
 }
 
 #[test]
-fn the_last_call_of_a_turn_that_was_cut_off_does_not_run() {
+fn the_last_call_of_a_truncated_turn_does_not_run() {
     let block = |id: &str| json!({"type": "tool_use", "id": id, "name": "w", "input": {}});
     check(
         Format::Anthropic,
@@ -209,7 +209,7 @@ fn the_last_call_of_a_turn_that_was_cut_off_does_not_run() {
 }
 
 #[test]
-fn a_call_without_its_parts_is_a_call_nevertheless() {
+fn incomplete_calls_are_returned_with_an_error() {
     check(
         Format::OpenAi,
         &json!({"role": "assistant", "tool_calls": [
@@ -256,12 +256,12 @@ fn a_call_without_its_parts_is_a_call_nevertheless() {
 }
 
 #[test]
-fn a_made_up_name_is_none_that_another_call_has() {
+fn generated_call_ids_are_unique() {
     fn labels(ids: &[Option<&str>]) -> Vec<String> {
         let block = |id: Option<&str>| json!({"type": "tool_use", "id": id, "name": "look"});
         let turn: Vec<Value> = ids.iter().copied().map(block).collect();
         let calls = Format::Anthropic.read_turn(&json!(turn)).unwrap();
-        calls.iter().map(crate::format::Wanted::label).collect()
+        calls.iter().map(crate::format::ModelCall::label).collect()
     }
     for (ids, expected) in [
         (&[None, Some("call_1")][..], &["call_2", "call_1"][..]),
@@ -277,7 +277,7 @@ fn a_made_up_name_is_none_that_another_call_has() {
 }
 
 #[test]
-fn an_end_that_is_no_usual_one_is_told_in_the_words_of_the_api() {
+fn abnormal_stop_reasons_are_reported() {
     let gemini = |reason: &str| json!({"candidates": [{"finishReason": reason}]});
     let openai = |reason: &str| json!({"choices": [{"message": {"role": "assistant", "content": ""}, "finish_reason": reason}]});
     let anthropic =
@@ -330,7 +330,11 @@ fn an_end_that_is_no_usual_one_is_told_in_the_words_of_the_api() {
         ),
         (Format::Mcp, json!([]), None),
     ] {
-        assert_eq!(format.ended(&turn).as_deref(), expected, "{turn}");
+        assert_eq!(
+            format.abnormal_stop_reason(&turn).as_deref(),
+            expected,
+            "{turn}"
+        );
         check(format, &turn, &[]);
     }
 }

@@ -3,14 +3,14 @@
 
 use serde_json::{Map, Value, json};
 
-use super::looks::{is_set, only, wrong};
-use super::{Kind, Wanted};
+use super::detect::{check_format, invalid_turn, non_null};
+use super::{CallForm, ModelCall};
+use crate::exact_integers::check_integers;
 use crate::format::{Format, FormatError};
-use crate::numbers::check_integers;
 use crate::text;
 
 /// Returns the call in a part, if any. `part` is a block, call, item, part or request, depending on the format.
-pub(super) fn call(format: Format, part: &Value) -> Result<Option<Wanted>, FormatError> {
+pub(super) fn call(format: Format, part: &Value) -> Result<Option<ModelCall>, FormatError> {
     match format {
         Format::Anthropic => anthropic(part),
         Format::OpenAi => openai(part).map(Some),
@@ -20,98 +20,106 @@ pub(super) fn call(format: Format, part: &Value) -> Result<Option<Wanted>, Forma
     }
 }
 
-fn anthropic(block: &Value) -> Result<Option<Wanted>, FormatError> {
+fn anthropic(block: &Value) -> Result<Option<ModelCall>, FormatError> {
     let format = Format::Anthropic;
     match block["type"].as_str() {
         Some("tool_use") => {
-            let input = given(block.get("input"));
-            Ok(Some(Wanted::new(block.get("id"), block.get("name"), input)))
+            let input = input_or_empty(block.get("input"));
+            Ok(Some(ModelCall::new(
+                block.get("id"),
+                block.get("name"),
+                input,
+            )))
         }
-        Some("tool_result") => Err(wrong(
+        Some("tool_result") => Err(invalid_turn(
             format,
             block,
             "these are tool results; pass the model's turn",
         )),
         // `server_tool_use` and `mcp_tool_use` run on other servers.
-        Some(_) => only(format, block).map(|()| None),
-        None => Err(wrong(format, block, "a block must have a `type`")),
+        Some(_) => check_format(format, block).map(|()| None),
+        None => Err(invalid_turn(format, block, "a block must have a `type`")),
     }
 }
 
-fn openai(call: &Value) -> Result<Wanted, FormatError> {
-    only(Format::OpenAi, call)?;
+fn openai(call: &Value) -> Result<ModelCall, FormatError> {
+    check_format(Format::OpenAi, call)?;
     if !call.is_object() {
-        return Err(wrong(Format::OpenAi, call, "a call must be an object"));
+        return Err(invalid_turn(
+            Format::OpenAi,
+            call,
+            "a call must be an object",
+        ));
     }
     // A call of a custom tool, whose input is free text. The host's tools take objects.
     if let Some(custom) = call.get("custom").filter(|custom| custom.is_object()) {
         let input = custom.get("input").cloned().unwrap_or_default();
-        return Ok(Wanted::new(call.get("id"), custom.get("name"), input));
+        return Ok(ModelCall::new(call.get("id"), custom.get("name"), input));
     }
     // Returned also without `function`, because the API requires a response to each identifier.
     let function = &call["function"];
     let input = arguments(function.get("arguments"));
-    Ok(Wanted::new(call.get("id"), function.get("name"), input))
+    Ok(ModelCall::new(call.get("id"), function.get("name"), input))
 }
 
 /// Reads the legacy form, which is a member of the message and has no identifier.
-pub(super) fn older(call: &Value) -> Wanted {
+pub(super) fn legacy(call: &Value) -> ModelCall {
     let input = arguments(call.get("arguments"));
-    Wanted {
-        kind: Kind::Older,
-        ..Wanted::new(None, call.get("name"), input)
+    ModelCall {
+        kind: CallForm::Legacy,
+        ..ModelCall::new(None, call.get("name"), input)
     }
 }
 
 /// Item types that occur in conversations but not in responses.
-const ANSWERED: [&str; 3] = [
+const CONVERSATION_ITEMS: [&str; 3] = [
     "function_call_output",
     "custom_tool_call_output",
     "item_reference",
 ];
 
-fn responses(item: &Value) -> Result<Option<Wanted>, FormatError> {
+fn responses(item: &Value) -> Result<Option<ModelCall>, FormatError> {
     let format = Format::OpenAiResponses;
     let kind = item["type"].as_str();
-    let is_answered = kind.is_some_and(|kind| ANSWERED.contains(&kind));
+    let is_answered = kind.is_some_and(|kind| CONVERSATION_ITEMS.contains(&kind));
     // Model output has a role and a type.
-    let is_said = is_set(item, "role").is_none_or(|role| role == "assistant" && kind.is_some());
+    let is_said = non_null(item, "role").is_none_or(|role| role == "assistant" && kind.is_some());
     if is_answered || !is_said {
         // Calls in a conversation were already answered and must not run again.
         let reason = "this is a conversation; pass only the `output` of the last response";
-        return Err(wrong(format, item, reason));
+        return Err(invalid_turn(format, item, reason));
     }
     let Some(kind) = kind else {
-        return Err(wrong(format, item, "an item must have a `type`"));
+        return Err(invalid_turn(format, item, "an item must have a `type`"));
     };
     match kind {
         "function_call" => {}
         "custom_tool_call" => {
             let input = item.get("input").cloned().unwrap_or_default();
-            return Ok(Some(Wanted::new(
+            return Ok(Some(ModelCall::new(
                 item.get("call_id"),
                 item.get("name"),
                 input,
             )));
         }
         _ => {
-            return only(format, item).map(|()| None);
+            return check_format(format, item).map(|()| None);
         }
     }
     let id = item.get("call_id").or_else(|| item.get("id"));
     let input = arguments(item.get("arguments"));
-    let mut wanted = Wanted::new(id, item.get("name"), input);
-    if item["status"] == "incomplete" && wanted.wrong.is_none() {
-        wanted.wrong = Some(
+    let mut wanted = ModelCall::new(id, item.get("name"), input);
+    if item["status"] == "incomplete" && wanted.error.is_none() {
+        wanted.error = Some(
             "this call was truncated and was not run; call again with a shorter input".to_owned(),
         );
     }
     Ok(Some(wanted))
 }
 
-fn gemini(part: &Value) -> Result<Option<Wanted>, FormatError> {
+fn gemini(part: &Value) -> Result<Option<ModelCall>, FormatError> {
     let format = Format::Gemini;
-    let member = |names: [&str; 2]| names.into_iter().find_map(|name| is_set(part, name));
+    let member = |names: [&str; 2]| names.into_iter().find_map(|name| non_null(part, name));
     if let Some(call) = member(["functionCall", "function_call"]) {
         // Missing members of a partial call must not be replaced by defaults.
         if [
@@ -124,30 +132,34 @@ fn gemini(part: &Value) -> Result<Option<Wanted>, FormatError> {
         .any(|word| call.get(word).is_some_and(|value| *value != json!(false)))
         {
             let reason = "this is a partial call, which is not supported; disable `streamFunctionCallArguments`";
-            return Err(wrong(format, part, reason));
+            return Err(invalid_turn(format, part, reason));
         }
-        let input = given(call.get("args"));
-        return Ok(Some(Wanted::new(call.get("id"), call.get("name"), input)));
+        let input = input_or_empty(call.get("args"));
+        return Ok(Some(ModelCall::new(
+            call.get("id"),
+            call.get("name"),
+            input,
+        )));
     }
     if member(["functionResponse", "function_response"]).is_some() {
         let reason = "these are tool results; pass the model's turn";
-        return Err(wrong(format, part, reason));
+        return Err(invalid_turn(format, part, reason));
     }
     if !part.is_object() || part.get("name").is_some() {
         let reason = "a part must be an object, with a call in `functionCall`";
-        return Err(wrong(format, part, reason));
+        return Err(invalid_turn(format, part, reason));
     }
-    only(format, part).map(|()| None)
+    check_format(format, part).map(|()| None)
 }
 
 /// JSON-RPC error codes.
-const NO_SUCH_METHOD: i64 = -32601;
-const WRONG_PARAMS: i64 = -32602;
+const METHOD_NOT_FOUND: i64 = -32601;
+const INVALID_PARAMS: i64 = -32602;
 
-fn mcp(request: &Value) -> Result<Option<Wanted>, FormatError> {
+fn mcp(request: &Value) -> Result<Option<ModelCall>, FormatError> {
     let format = Format::Mcp;
     let Some(method) = request["method"].as_str() else {
-        return Err(wrong(
+        return Err(invalid_turn(
             format,
             request,
             "a request must have a `method` and an `id`",
@@ -158,35 +170,39 @@ fn mcp(request: &Value) -> Result<Option<Wanted>, FormatError> {
         // A notification, which has no response.
         None if method != "tools/call" => return Ok(None),
         _ => {
-            let method = text::inline(method, 80);
+            let method = text::escape_line(method, 80);
             let reason = format!("the `{method}` request has no `id`; add a string or a number");
-            return Err(wrong(format, request, &reason));
+            return Err(invalid_turn(format, request, &reason));
         }
     };
-    let refused = |code: i64, reason: String| Wanted {
+    let refused = |code: i64, reason: String| ModelCall {
         id: Some(id.clone()),
-        wrong: Some(reason),
-        kind: Kind::Refused(code),
-        ..Wanted::new(None, None, given(None))
+        error: Some(reason),
+        kind: CallForm::Invalid(code),
+        ..ModelCall::new(None, None, input_or_empty(None))
     };
     let params = &request["params"];
     Ok(Some(if method != "tools/call" {
-        let method = text::inline(method, 80);
+        let method = text::escape_line(method, 80);
         let reason = format!("the method `{method}` is not supported; use `tools/call`");
-        refused(NO_SUCH_METHOD, reason)
+        refused(METHOD_NOT_FOUND, reason)
     } else if params["name"].as_str().is_none_or(str::is_empty) {
         let reason = "`params` names no tool; use {\"name\": …, \"arguments\": {…}}";
-        refused(WRONG_PARAMS, reason.to_owned())
+        refused(INVALID_PARAMS, reason.to_owned())
     } else {
-        Wanted {
+        ModelCall {
             // An empty string is a valid identifier.
             id: Some(id.clone()),
-            ..Wanted::new(None, params.get("name"), given(params.get("arguments")))
+            ..ModelCall::new(
+                None,
+                params.get("name"),
+                input_or_empty(params.get("arguments")),
+            )
         }
     }))
 }
 
-fn given(input: Option<&Value>) -> Value {
+fn input_or_empty(input: Option<&Value>) -> Value {
     match input {
         None | Some(Value::Null) => Value::Object(Map::new()),
         Some(input) => input.clone(),
@@ -206,6 +222,6 @@ fn arguments(arguments: Option<&Value>) -> Value {
             Ok(Value::String(inner)) => Value::String(inner),
             Ok(_) | Err(_) => json!(text),
         },
-        other => given(other),
+        other => input_or_empty(other),
     }
 }

@@ -2,18 +2,18 @@
 
 use serde_json::Value;
 
-use super::{Imported, Reader};
-use crate::policy::diagnostic::{Diagnostic, Source};
+use super::{Imported, MemberReader};
+use crate::policy::diagnostic::{Diagnostic, RuleSource};
 use crate::policy::{Decision, Tier};
 
 /// Imports `permissions` from a settings object; other members are ignored.
-pub fn claude(value: &Value, tier: Tier, source: &Source) -> Result<Imported, Diagnostic> {
-    Reader::new(value, "", source)?;
+pub fn claude(value: &Value, tier: Tier, source: &RuleSource) -> Result<Imported, Diagnostic> {
+    MemberReader::new(value, "", source)?;
     let Some(permissions) = value.get("permissions") else {
         return Ok(Imported::default());
     };
-    let reader = Reader::new(permissions, "permissions.", source)?;
-    reader.only(&[
+    let reader = MemberReader::new(permissions, "permissions.", source)?;
+    reader.reject_unknown(&[
         "allow",
         "ask",
         "deny",
@@ -28,7 +28,7 @@ pub fn claude(value: &Value, tier: Tier, source: &Source) -> Result<Imported, Di
         None => false,
         Some("disable") => true,
         Some(_) => {
-            return Err(reader.wrong("disableBypassPermissionsMode", "can only be `disable`"));
+            return Err(reader.error("disableBypassPermissionsMode", "can only be `disable`"));
         }
     };
     Ok(Imported {

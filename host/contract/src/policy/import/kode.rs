@@ -2,23 +2,23 @@
 
 use serde_json::Value;
 
-use super::{Imported, Reader, rule};
-use crate::policy::diagnostic::{Diagnostic, Source};
+use super::{Imported, MemberReader, rule};
+use crate::policy::diagnostic::{Diagnostic, RuleSource};
 use crate::policy::{Decision, Tier};
 
 /// Imports the configuration itself, or an agent template that contains it as `permission`.
 ///
 /// Kode checks the lists in the order deny, allow, ask. A tool in both of the last two runs without a prompt, so it
 /// is omitted from the ask rules, which would take precedence here.
-pub fn kode(value: &Value, tier: Tier, source: &Source) -> Result<Imported, Diagnostic> {
+pub fn kode(value: &Value, tier: Tier, source: &RuleSource) -> Result<Imported, Diagnostic> {
     let template = value.get("id").is_some() || value.get("permission").is_some();
     let (value, prefix) = match (template, value.get("permission")) {
         (true, Some(permission)) => (permission, "permission."),
         (true, None) => return Ok(Imported::default()),
         (false, _) => (value, ""),
     };
-    let reader = Reader::new(value, prefix, source)?;
-    reader.only(&[
+    let reader = MemberReader::new(value, prefix, source)?;
+    reader.reject_unknown(&[
         "mode",
         "requireApprovalTools",
         "autoAllowTools",

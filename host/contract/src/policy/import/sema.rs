@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::{Imported, Reader, rule};
-use crate::policy::diagnostic::{Diagnostic, Source};
+use super::{Imported, MemberReader, rule};
+use crate::policy::diagnostic::{Diagnostic, RuleSource};
 use crate::policy::{Decision, Tier};
 
 /// The tools that each switch allows.
@@ -17,8 +17,8 @@ const SWITCHES: [(&str, &str); 4] = [
 /// Imports the members for permissions; the configuration contains many others, which are ignored.
 ///
 /// `allowedTools` contains names without digests, so its entries become rules, not approvals.
-pub fn sema(value: &Value, tier: Tier, source: &Source) -> Result<Imported, Diagnostic> {
-    let reader = Reader::new(value, "", source)?;
+pub fn sema(value: &Value, tier: Tier, source: &RuleSource) -> Result<Imported, Diagnostic> {
+    let reader = MemberReader::new(value, "", source)?;
     let mut rules = reader.rules("allowedTools", Decision::Allow, tier)?;
     for (switch, form) in SWITCHES {
         if reader.flag(switch)? {

@@ -12,22 +12,26 @@ fn approve(rules: &str, call: &str, words: &str) -> Approval {
     let offer = question
         .offers
         .iter()
-        .position(|offer| offer.words.contains(words));
+        .position(|offer| offer.text.contains(words));
     let offer = offer.unwrap_or_else(|| panic!("{words}: {:#?}", question.offers));
-    match settle(question, Answer::Allow { offer, note: None }) {
-        Ok(Settled::Granted {
+    match apply_answer(question, Answer::Allow { offer, note: None }) {
+        Ok(AnswerOutcome::Granted {
             approval: Some(approval),
             ..
-        }) => approval.stored("a1", "user", NOW - 10),
+        }) => approval.into_approval("a1", "user", NOW - 10),
         other => panic!("{other:?}"),
     }
 }
 
-fn holds(approval: &Approval, rules: &str, call: &str) -> bool {
-    match World::of(call).decide(&policy(rules), std::slice::from_ref(approval)) {
+fn is_valid(approval: &Approval, rules: &str, call: &str) -> bool {
+    match Fixture::of(call).decide(&policy(rules), std::slice::from_ref(approval)) {
         Verdict::Allow(grant) => {
             assert_eq!(grant.approvals(), ["a1"]);
-            assert!(grant.by().contains("approval:a1"), "{}", grant.by());
+            assert!(
+                grant.authorizer().contains("approval:a1"),
+                "{}",
+                grant.authorizer()
+            );
             true
         }
         Verdict::Ask(_) => false,
@@ -40,7 +44,7 @@ const RUN: &str = "system/bash kind=execute command=";
 
 /// Another user was not prompted and must not benefit from the answer, whatever the scope.
 #[test]
-fn a_02_an_approval_speaks_only_for_the_user_who_was_asked_about() {
+fn a_02_an_approval_applies_only_to_the_user_who_gave_it() {
     for words in ["in this project", "for the rest of this session"] {
         let asked = format!("{WRITE}src/a.rs user:ann");
         let approval = approve("", &asked, words);
@@ -50,10 +54,10 @@ fn a_02_an_approval_speaks_only_for_the_user_who_was_asked_about() {
         );
         for (user, expected) in [("user:ann", true), ("user:bob", false), ("", false)] {
             let call = format!("{WRITE}src/a.rs {user}");
-            assert_eq!(holds(&approval, "", &call), expected, "{words} {user}");
+            assert_eq!(is_valid(&approval, "", &call), expected, "{words} {user}");
         }
         let local = approve("", &format!("{WRITE}src/a.rs"), words);
-        assert!(!holds(&local, "", &asked), "{words}");
+        assert!(!is_valid(&local, "", &asked), "{words}");
         assert!(
             local.to_value().get("user").is_none(),
             "as it was stored before"
@@ -62,7 +66,7 @@ fn a_02_an_approval_speaks_only_for_the_user_who_was_asked_about() {
 }
 
 #[test]
-fn an_approved_directory_covers_what_lies_below_it() {
+fn an_approved_directory_covers_its_contents() {
     let approval = approve(
         "",
         &format!("{WRITE}src/a.rs"),
@@ -81,7 +85,7 @@ fn an_approved_directory_covers_what_lies_below_it() {
         ("SRC/a.rs", false),
     ] {
         assert_eq!(
-            holds(&approval, "", &format!("{WRITE}{path}")),
+            is_valid(&approval, "", &format!("{WRITE}{path}")),
             expected,
             "{path}"
         );
@@ -91,12 +95,12 @@ fn an_approved_directory_covers_what_lies_below_it() {
         &format!("{WRITE}src/a.rs"),
         "on `/w/src/a.rs` in this project",
     );
-    assert!(holds(&one, "", &format!("{WRITE}src/a.rs")));
-    assert!(!holds(&one, "", &format!("{WRITE}src/b.rs")));
+    assert!(is_valid(&one, "", &format!("{WRITE}src/a.rs")));
+    assert!(!is_valid(&one, "", &format!("{WRITE}src/b.rs")));
 }
 
 #[test]
-fn an_approved_command_covers_its_first_words_and_nothing_around_it() {
+fn an_approved_command_covers_only_its_prefix() {
     let approval = approve(
         "",
         &format!("{RUN}\"git status -s\""),
@@ -116,7 +120,7 @@ fn an_approved_command_covers_its_first_words_and_nothing_around_it() {
         ("./git status", false),
     ] {
         assert_eq!(
-            holds(&approval, "", &format!("{RUN}\"{command}\"")),
+            is_valid(&approval, "", &format!("{RUN}\"{command}\"")),
             expected,
             "{command}"
         );
@@ -137,18 +141,18 @@ fn several_approvals_may_cover_a_call_together() {
     );
     two.id = "a2".to_owned();
     let call = format!("{RUN}\"git status && cargo test\"");
-    let Verdict::Allow(grant) = World::of(&call).decide(&policy(""), &[one, two]) else {
+    let Verdict::Allow(grant) = Fixture::of(&call).decide(&policy(""), &[one, two]) else {
         panic!("allowed")
     };
     assert_eq!(grant.approvals(), ["a1", "a2"]);
-    assert_eq!(grant.by(), "approval:a1, approval:a2");
+    assert_eq!(grant.authorizer(), "approval:a1, approval:a2");
 }
 
 #[test]
-fn an_approved_host_covers_that_host() {
+fn an_approved_host_covers_only_that_host() {
     let call = "web/http_get reads network kind=fetch url=https://";
     let approval = approve("", &format!("{call}api.example.com/x"), "in this project");
-    assert!(holds(
+    assert!(is_valid(
         &approval,
         "",
         &format!("{call}API.example.com/other")
@@ -159,34 +163,37 @@ fn an_approved_host_covers_that_host() {
         "api.example.com.evil.net",
         "api.example.com@evil.net",
     ] {
-        assert!(!holds(&approval, "", &format!("{call}{host}/")), "{host}");
+        assert!(
+            !is_valid(&approval, "", &format!("{call}{host}/")),
+            "{host}"
+        );
     }
 }
 
 #[test]
 fn an_approval_of_a_plain_call_covers_its_input_or_every_call() {
     let same = approve("", "x/unknown n=1", "exactly this input in this project");
-    assert!(holds(&same, "", "x/unknown n=1"));
-    assert!(!holds(&same, "", "x/unknown n=2"));
+    assert!(is_valid(&same, "", "x/unknown n=1"));
+    assert!(!is_valid(&same, "", "x/unknown n=2"));
     let every = approve(
         "",
         "x/unknown n=1",
         "every call of `unknown` in this project",
     );
-    assert!(holds(&every, "", "x/unknown n=2"));
+    assert!(is_valid(&every, "", "x/unknown n=2"));
     // It does not cover paths or commands that the tool may name later.
-    assert!(!holds(&every, "", "x/unknown path=a"));
+    assert!(!is_valid(&every, "", "x/unknown path=a"));
 }
 
 #[test]
-fn an_approval_holds_for_its_tool_session_and_mode_only() {
+fn an_approval_is_valid_only_for_its_tool_session_and_mode() {
     let approval = approve(
         "",
         "x/unknown in:default session:s1",
         "every call of `unknown` for the rest",
     );
-    assert!(holds(&approval, "", "x/unknown session:s1"));
-    assert!(holds(
+    assert!(is_valid(&approval, "", "x/unknown session:s1"));
+    assert!(is_valid(
         &approval,
         "mode accept_edits",
         "x/unknown session:s1"
@@ -200,11 +207,11 @@ fn an_approval_holds_for_its_tool_session_and_mode_only() {
         ("ask unknown remember=no", "x/unknown session:s1"),
         ("", "x/unknown session:s1 hook:risk"),
     ] {
-        assert!(!holds(&approval, rules, call), "{rules} {call}");
+        assert!(!is_valid(&approval, rules, call), "{rules} {call}");
     }
     // Approvals override neither a mode's deny nor a deny rule.
     for rules in ["mode plan", "deny unknown"] {
-        let verdict = World::of("x/unknown session:s1")
+        let verdict = Fixture::of("x/unknown session:s1")
             .decide(&policy(rules), std::slice::from_ref(&approval));
         assert!(matches!(verdict, Verdict::Deny(_)), "{rules}");
     }
@@ -213,26 +220,26 @@ fn an_approval_holds_for_its_tool_session_and_mode_only() {
         "x/unknown",
         "every call of `unknown` in this project",
     );
-    assert!(!holds(&freer, "", "x/unknown"));
-    assert!(holds(&freer, "mode accept_edits", "x/unknown"));
+    assert!(!is_valid(&freer, "", "x/unknown"));
+    assert!(is_valid(&freer, "mode accept_edits", "x/unknown"));
     // It answers an ask rule and a hook that only asks.
     let asked = approve(
         "admin ask unknown",
         "x/unknown",
         "every call of `unknown` in this project",
     );
-    assert!(holds(&asked, "admin ask unknown", "x/unknown"));
-    assert!(holds(&asked, "allow *", "x/unknown hook:ask"));
+    assert!(is_valid(&asked, "admin ask unknown", "x/unknown"));
+    assert!(is_valid(&asked, "allow *", "x/unknown hook:ask"));
 }
 
 #[test]
-fn an_approval_for_other_bytes_is_void_and_says_so() {
+fn an_approval_for_other_bytes_is_void() {
     let mut approval = approve("", "x/unknown", "every call of `unknown` in this project");
-    let world = World::of("x/unknown");
-    let now = Identity::of(&world.request());
+    let world = Fixture::of("x/unknown");
+    let now = ToolIdentity::of(&world.request());
     assert_eq!(approval.state(&now, NOW), ApprovalState::Live);
     approval.identity.digest = Some(Digest([8; 32]));
-    assert!(!holds(&approval, "", "x/unknown"));
+    assert!(!is_valid(&approval, "", "x/unknown"));
     let told = policy("").explain(
         world.request(),
         &world.hooks,
@@ -256,9 +263,9 @@ fn an_approval_for_other_bytes_is_void_and_says_so() {
 }
 
 #[test]
-fn an_approval_ends() {
+fn an_approval_expires() {
     let fresh = || approve("", "x/unknown", "every call of `unknown` in this project");
-    let now = Identity::of(&World::of("x/unknown").request());
+    let now = ToolIdentity::of(&Fixture::of("x/unknown").request());
     let expiring = Approval {
         expires_ms: Some(NOW),
         ..fresh()
@@ -286,7 +293,7 @@ fn an_approval_ends() {
     // An approval for one call is never stored; if one is found, it is not valid.
     assert_eq!(
         Approval {
-            scope: Scope::Once,
+            scope: ApprovalScope::Once,
             ..fresh()
         }
         .state(&now, NOW),
@@ -296,7 +303,7 @@ fn an_approval_ends() {
 
 //
 #[test]
-fn an_approval_survives_its_form_on_disk() {
+fn an_approval_round_trips_through_json() {
     for (call, words) in [
         ("x/unknown n=1", "exactly"),
         ("x/unknown", "every call of `unknown` for the rest"),

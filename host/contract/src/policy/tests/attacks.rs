@@ -11,7 +11,7 @@ fn decisions(rows: &[(&str, &str, Decision)]) {
 }
 
 #[test]
-fn a_tool_that_names_no_file_it_writes_is_never_let_through_by_a_mode() {
+fn a_mode_never_allows_unnamed_writes() {
     for call in [
         "x/t kind=edit interactive file=a content=b",
         "x/t kind=delete interactive writes file=a",
@@ -44,7 +44,7 @@ fn a_tool_that_names_no_file_it_writes_is_never_let_through_by_a_mode() {
 }
 
 #[test]
-fn a_rule_that_guards_files_speaks_of_a_tool_that_does_not_say_what_it_writes() {
+fn a_rule_for_files_applies_to_unnamed_writes() {
     let copy = "x/t kind=edit writes from=x dest=.git/hooks/pre-commit";
     decisions(&[
         ("mode yolo\ndeny Edit(.git/**)", copy, Decision::Deny),
@@ -156,7 +156,7 @@ fn a_path_is_found_at_any_depth() {
 }
 
 #[test]
-fn what_an_offer_does_not_show_it_does_not_cover() {
+fn an_offer_covers_only_what_it_shows() {
     let paths = |names: &[&str]| {
         let items: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
         format!("x/t kind=edit writes paths=[{}]", items.join(","))
@@ -175,13 +175,13 @@ fn what_an_offer_does_not_show_it_does_not_cover() {
         let question = question("", &call);
         assert_eq!(question.offers.len(), offers, "{call}");
         for offer in &question.offers {
-            assert!(!offer.words.contains(" more"), "{}", offer.words);
+            assert!(!offer.text.contains(" more"), "{}", offer.text);
         }
     }
 }
 
 #[test]
-fn a_tool_that_only_says_that_it_runs_commands_is_not_allowed_like_a_shell() {
+fn a_claimed_command_is_not_allowed_like_a_shell_command() {
     let claims = "x/t kind=execute claims writes command=\"git status\"";
     for rules in [
         "allow Bash(git status)",
@@ -231,7 +231,7 @@ fn a_tool_that_only_says_that_it_runs_commands_is_not_allowed_like_a_shell() {
         ),
     ]);
     let offers = question("", claims).offers;
-    let words: Vec<&str> = offers.iter().map(|offer| offer.words.as_str()).collect();
+    let words: Vec<&str> = offers.iter().map(|offer| offer.text.as_str()).collect();
     assert_eq!(
         words,
         [
@@ -244,22 +244,22 @@ fn a_tool_that_only_says_that_it_runs_commands_is_not_allowed_like_a_shell() {
 }
 
 #[test]
-fn a_yes_for_a_command_is_no_yes_for_a_tool_that_does_not_run_it() {
+fn an_approved_command_does_not_cover_a_tool_that_does_not_run_it() {
     let kept = |call: &str| {
         let answer = Answer::Allow {
             offer: 1,
             note: None,
         };
-        match settle(question("", call), answer) {
-            Ok(Settled::Granted {
+        match apply_answer(question("", call), answer) {
+            Ok(AnswerOutcome::Granted {
                 approval: Some(approval),
                 ..
-            }) => approval.stored("a1", "user", NOW),
+            }) => approval.into_approval("a1", "user", NOW),
             other => panic!("{other:?}"),
         }
     };
     let holds = |approval: &Approval, call: &str| {
-        let verdict = World::of(call).decide(&policy(""), std::slice::from_ref(approval));
+        let verdict = Fixture::of(call).decide(&policy(""), std::slice::from_ref(approval));
         matches!(verdict, Verdict::Allow(_))
     };
     let runs = "x/t kind=execute command=\"git status\"";
@@ -279,7 +279,7 @@ fn a_yes_for_a_command_is_no_yes_for_a_tool_that_does_not_run_it() {
 }
 
 #[test]
-fn a_name_that_a_plugin_chose_is_no_other_tools_name() {
+fn a_name_chosen_by_a_plugin_does_not_match_another_tool() {
     let qualified = "evil/evil__write_file own=write_file destroys";
     decisions(&[
         ("allow write_file", qualified, Decision::Ask),
@@ -353,7 +353,7 @@ fn a_name_that_a_plugin_chose_is_no_other_tools_name() {
 }
 
 #[test]
-fn what_a_tools_result_asks_for_is_not_done_unasked() {
+fn calls_requested_by_a_result_require_approval() {
     let write = "files/write_file writes kind=edit path=src/a.rs";
     let read = "files/read_file reads kind=read path=a";
     for rules in ["mode accept_edits", "mode yolo", "allow *", "allow Edit"] {
@@ -378,20 +378,20 @@ fn what_a_tools_result_asks_for_is_not_done_unasked() {
             offer: 1,
             note: None,
         };
-        match settle(question(rules, call), answer) {
-            Ok(Settled::Granted {
+        match apply_answer(question(rules, call), answer) {
+            Ok(AnswerOutcome::Granted {
                 approval: Some(approval),
                 ..
-            }) => approval.stored("a1", "user", NOW),
+            }) => approval.into_approval("a1", "user", NOW),
             other => panic!("{other:?}"),
         }
     };
     for (call, rules, expected) in [(write, "", false), (read, "ask Read", true)] {
         let approval = kept(call, rules);
-        let verdict = World::of(&tail(call)).decide(&policy(rules), &[approval]);
+        let verdict = Fixture::of(&tail(call)).decide(&policy(rules), &[approval]);
         assert_eq!(matches!(verdict, Verdict::Allow(_)), expected, "{call}");
     }
-    let world = World::of(&tail(write));
+    let world = Fixture::of(&tail(write));
     let told = policy("allow *").explain(world.request(), &world.hooks, &[], NOW);
     assert!(
         told.to_string()
@@ -401,35 +401,42 @@ fn what_a_tools_result_asks_for_is_not_done_unasked() {
 }
 
 #[test]
-fn a_yes_to_a_tool_that_cannot_be_told_from_another_ends_with_its_session() {
+fn an_approval_without_digest_ends_with_its_session() {
     let call = "x/unknown bytes=unknown session:s1";
     let question = question("", call);
-    let scopes: Vec<Scope> = question.offers.iter().map(|offer| offer.scope).collect();
-    assert_eq!(scopes, [Scope::Once, Scope::Session, Scope::Session]);
+    let scopes: Vec<ApprovalScope> = question.offers.iter().map(|offer| offer.scope).collect();
+    assert_eq!(
+        scopes,
+        [
+            ApprovalScope::Once,
+            ApprovalScope::Session,
+            ApprovalScope::Session
+        ]
+    );
     let answer = Answer::Allow {
         offer: 1,
         note: None,
     };
-    let Ok(Settled::Granted {
+    let Ok(AnswerOutcome::Granted {
         approval: Some(approval),
         ..
-    }) = settle(question, answer)
+    }) = apply_answer(question, answer)
     else {
         panic!("granted")
     };
-    let approval = approval.stored("a1", "user", NOW);
-    let now = Identity::of(&World::of(call).request());
+    let approval = approval.into_approval("a1", "user", NOW);
+    let now = ToolIdentity::of(&Fixture::of(call).request());
     for (scope, expected) in [
-        (Scope::Session, ApprovalState::Live),
+        (ApprovalScope::Session, ApprovalState::Live),
         (
-            Scope::Project,
+            ApprovalScope::Project,
             ApprovalState::Void {
                 was: "unknown".to_owned(),
                 is: "unknown".to_owned(),
             },
         ),
         (
-            Scope::User,
+            ApprovalScope::User,
             ApprovalState::Void {
                 was: "unknown".to_owned(),
                 is: "unknown".to_owned(),
@@ -441,7 +448,7 @@ fn a_yes_to_a_tool_that_cannot_be_told_from_another_ends_with_its_session() {
             ..approval.clone()
         };
         assert_eq!(approval.state(&now, NOW), expected);
-        let verdict = World::of(call).decide(&policy(""), &[approval]);
+        let verdict = Fixture::of(call).decide(&policy(""), &[approval]);
         let live = expected == ApprovalState::Live;
         assert_eq!(matches!(verdict, Verdict::Allow(_)), live, "{scope:?}");
     }

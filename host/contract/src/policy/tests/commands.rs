@@ -8,10 +8,10 @@ use super::*;
 const RUN: &str = "shell/shell destroys kind=execute";
 
 fn grant(rules: &str, call: &str) -> Grant {
-    match World::of(call).decide(&policy(rules), &[]) {
+    match Fixture::of(call).decide(&policy(rules), &[]) {
         Verdict::Allow(grant) => grant,
-        Verdict::Ask(question) => match settle(*question, Answer::once()) {
-            Ok(Settled::Granted { grant, .. }) => grant,
+        Verdict::Ask(question) => match apply_answer(*question, Answer::once()) {
+            Ok(AnswerOutcome::Granted { grant, .. }) => grant,
             other => panic!("{other:?}"),
         },
         Verdict::Deny(denial) => panic!("{}", denial.reason),
@@ -19,7 +19,7 @@ fn grant(rules: &str, call: &str) -> Grant {
 }
 
 #[test]
-fn a_05_a_rule_for_commands_covers_none_whose_variables_steer_it() {
+fn a_05_a_rule_for_commands_does_not_cover_modifying_variables() {
     table(
         "allow Bash
          allow Bash(make *)
@@ -62,18 +62,18 @@ fn a_05_a_rule_for_commands_covers_none_whose_variables_steer_it() {
 }
 
 #[test]
-fn a_05_the_refusal_names_the_variable_and_the_remedy() {
+fn a_05_the_denial_names_the_variable_and_the_remedy() {
     let call = format!("{RUN} command=\"make test\" session.MAKEFILES=evil.mk env={{'CC':'x'}}");
     let question = question("allow Bash(make *)", &call);
     assert_eq!(
         question.variables,
         [("MAKEFILES".to_owned(), "evil.mk".to_owned())]
     );
-    let denial = settle(question, Answer::NobodyToAsk).unwrap_err();
+    let denial = apply_answer(question, Answer::NoPrompter).unwrap_err();
     expect!["`shell` requires approval (it runs a command; the variable `MAKEFILES` (set for the session) and the variable `CC` (in its input) can change what it runs, so rules and approvals for commands do not cover it), and no terminal is available to ask for it"].assert_eq(&denial.reason);
     expect![[r#"to allow it: remove the variable `MAKEFILES` with `set_env` without a value and remove the variables from its input, or to allow it with any variables run host with --allow-tool shell/shell, or put `allow = ["shell/shell"]` under [policy] in toolhost.toml"#]].assert_eq(&denial.remedy.unwrap());
     let policy = policy("allow Bash(make *)");
-    let world = World::of(&call);
+    let world = Fixture::of(&call);
     expect![[r#"
         shell/shell: ask, it runs a command; the variable `MAKEFILES` (set for the session) and the variable `CC` (in its input) can change what it runs, so rules and approvals for commands do not cover it
         policy in mode default
@@ -86,7 +86,7 @@ fn a_05_the_refusal_names_the_variable_and_the_remedy() {
             .explain(world.request(), &world.hooks, &[], NOW)
             .to_string(),
     );
-    let denied = World::of(&format!("{call} in:plan"));
+    let denied = Fixture::of(&format!("{call} in:plan"));
     let Verdict::Deny(denial) = denied.decide(&policy, &[]) else {
         panic!("denied")
     };
@@ -94,11 +94,15 @@ fn a_05_the_refusal_names_the_variable_and_the_remedy() {
 }
 
 #[test]
-fn a_05_no_approval_is_kept_for_a_command_under_variables_of_the_session() {
+fn a_05_no_approval_is_saved_for_a_command_with_session_variables() {
     let steered = format!("{RUN} command=\"make test\" session.MAKEFILES=evil.mk");
     let offers = question("", &steered).offers;
     assert_eq!(offers.len(), 1, "once alone: {offers:?}");
-    assert!(question("", &steered).in_advance(Scope::Session).is_none());
+    assert!(
+        question("", &steered)
+            .advance_approval(ApprovalScope::Session)
+            .is_none()
+    );
     // An approval of the plain command or of exactly this input does not cover it either.
     let plain = format!("{RUN} command=\"make test\"");
     let own = format!("{RUN} command=\"make test\" env={{'CC':'x'}}");
@@ -109,21 +113,21 @@ fn a_05_no_approval_is_kept_for_a_command_under_variables_of_the_session() {
             offer: 1,
             note: None,
         };
-        let Ok(Settled::Granted {
+        let Ok(AnswerOutcome::Granted {
             approval: Some(approval),
             ..
-        }) = settle(asked, answer)
+        }) = apply_answer(asked, answer)
         else {
             panic!("kept")
         };
-        let approval = approval.stored("a1", "user", NOW - 10);
+        let approval = approval.into_approval("a1", "user", NOW - 10);
         for (variables, covers) in [
             ("", true),
             (" session.LANG=C", true),
             (" session.MAKEFILES=x", false),
         ] {
             let call = format!("{given}{variables}");
-            let world = World::of(&call);
+            let world = Fixture::of(&call);
             let verdict = world.decide(&policy(""), std::slice::from_ref(&approval));
             assert_eq!(matches!(verdict, Verdict::Allow(_)), covers, "{call}");
         }
@@ -131,7 +135,7 @@ fn a_05_no_approval_is_kept_for_a_command_under_variables_of_the_session() {
 }
 
 #[test]
-fn a_05_an_approval_for_exactly_one_input_covers_no_other_variables() {
+fn a_05_an_approval_for_one_input_does_not_cover_other_variables() {
     let call = |rest: &str| format!("{RUN} command=\"make test\"{rest}");
     for (given, cases) in [
         (
@@ -162,16 +166,16 @@ fn a_05_an_approval_for_exactly_one_input_covers_no_other_variables() {
         assert!(!lasting.is_empty(), "{given}");
         for offer in lasting {
             let answer = Answer::Allow { offer, note: None };
-            let Ok(Settled::Granted {
+            let Ok(AnswerOutcome::Granted {
                 approval: Some(approval),
                 ..
-            }) = settle(question("", &call(given)), answer)
+            }) = apply_answer(question("", &call(given)), answer)
             else {
                 panic!("kept")
             };
-            let approval = [approval.stored("a1", "user", NOW - 10)];
+            let approval = [approval.into_approval("a1", "user", NOW - 10)];
             for &(variables, covers) in cases {
-                let verdict = World::of(&call(variables)).decide(&policy(""), &approval);
+                let verdict = Fixture::of(&call(variables)).decide(&policy(""), &approval);
                 let allowed = matches!(verdict, Verdict::Allow(_));
                 assert_eq!(allowed, covers, "{given}, offer {offer}: {variables}");
             }
@@ -180,7 +184,7 @@ fn a_05_an_approval_for_exactly_one_input_covers_no_other_variables() {
 }
 
 #[test]
-fn a_05_setting_a_variable_that_steers_programs_is_asked_about() {
+fn a_05_setting_a_variable_that_modifies_programs_requires_approval() {
     table(
         "",
         "system/set_env writes kind=other key=RUST_LOG value=debug nothing
@@ -243,7 +247,7 @@ fn a_01_the_grant_holds_the_command_and_its_variables() {
         )
     "#]]
     .assert_debug_eq(&held.command());
-    expect![[r#"{"argv":["sh","-c","git status"],"cwd":"src","stdin":"closed","variables":{"HOME":".","LANG":"D","TOKEN":"***"}}"#]].assert_eq(&held.command().unwrap().recorded().to_string());
+    expect![[r#"{"argv":["sh","-c","git status"],"cwd":"src","stdin":"closed","variables":{"HOME":".","LANG":"D","TOKEN":"***"}}"#]].assert_eq(&held.command().unwrap().to_record().to_string());
     // A secret that crosses the truncation limit.
     let held = grant(
         "",
@@ -253,17 +257,17 @@ fn a_01_the_grant_holds_the_command_and_its_variables() {
             "a".repeat(36)
         ),
     );
-    let recorded = held.command().unwrap().recorded()["argv"][2].to_string();
+    let recorded = held.command().unwrap().to_record()["argv"][2].to_string();
     assert!(recorded.ends_with("x ***\""), "{recorded}");
     // The input requests a login shell, which no rule for commands covers.
-    let mut world = World::of(&format!("{RUN} command=\"git status\""));
+    let mut world = Fixture::of(&format!("{RUN} command=\"git status\""));
     world.input["login"] = json!(true);
     let verdict = world.decide(&policy("allow Bash(git *)"), &[]);
     expect!["ask: it runs a command; a login shell runs profile files first, so rules and approvals for commands do not cover it"].assert_eq(&show(&verdict));
     let Verdict::Ask(question) = verdict else {
         panic!("asked")
     };
-    let Ok(Settled::Granted { grant, .. }) = settle(*question, Answer::once()) else {
+    let Ok(AnswerOutcome::Granted { grant, .. }) = apply_answer(*question, Answer::once()) else {
         panic!("granted")
     };
     assert_eq!(grant.command().unwrap().argv[1], "-lc");
@@ -288,7 +292,7 @@ fn the_record_of_a_command_has_the_first_4000_bytes_of_each_argument() {
         ),
     ] {
         let held = grant("", &format!("{RUN} command={command} cwd={command}"));
-        let recorded = held.command().unwrap().recorded();
+        let recorded = held.command().unwrap().to_record();
         let expected = kept.map_or(command, |kept| kept + "…");
         assert_eq!(recorded["argv"], json!(["sh", "-c", expected]));
         assert_eq!(recorded["cwd"], json!(expected));

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use expect_test::expect;
 
 use super::*;
-use crate::{Edit, FileDiff};
+use crate::{FileDiff, UserEdit};
 
 /// `has_run`: the question has changes that create `new` and remove `gone`.
 fn check(has_run: bool, edits: &[(&str, &str)], expected: Expect) {
     let change = |path: &str, kind| FileChange {
         path: path.to_owned(),
         kind,
-        what: FileKind::File,
+        file_kind: FileKind::File,
         sizes: (None, None),
         modes: None,
         executable: false,
@@ -22,7 +22,7 @@ fn check(has_run: bool, edits: &[(&str, &str)], expected: Expect) {
             original: None,
             new: "proposed".to_owned(),
         }),
-        undiffed: None,
+        no_diff_reason: None,
     };
     let changes = vec![
         change("gone", ChangeKind::Deleted),
@@ -30,27 +30,31 @@ fn check(has_run: bool, edits: &[(&str, &str)], expected: Expect) {
     ];
     let mut question = question("", "files/write_file writes kind=edit path=new");
     question.changes = has_run.then(|| Arc::new(ChangeSet { changes }));
-    let edit = |(path, text): &(&str, &str)| Edit {
+    let edit = |(path, text): &(&str, &str)| UserEdit {
         path: (*path).to_owned(),
         text: (*text).to_owned(),
     };
     let edits = edits.iter().map(edit).collect();
-    let shown = match settle(question, Answer::Edit { edits }) {
-        Ok(Settled::Edited { grant, edits }) => {
+    let shown = match apply_answer(question, Answer::Edit { edits }) {
+        Ok(AnswerOutcome::Edited { grant, edits }) => {
             let paths: Vec<&str> = edits.iter().map(|edit| edit.path.as_str()).collect();
-            format!("granted by {} to {paths:?}", grant.by())
+            format!("granted by {} to {paths:?}", grant.authorizer())
         }
-        Ok(Settled::Granted { grant, approval }) => {
-            format!("granted by {}, kept: {}", grant.by(), approval.is_some())
+        Ok(AnswerOutcome::Granted { grant, approval }) => {
+            format!(
+                "granted by {}, kept: {}",
+                grant.authorizer(),
+                approval.is_some()
+            )
         }
-        Ok(Settled::Modified { input }) => format!("modified {input}"),
+        Ok(AnswerOutcome::Modified { input }) => format!("modified {input}"),
         Err(denial) => format!("{}: {}", denial.code, denial.reason),
     };
     expected.assert_eq(&shown);
 }
 
 #[test]
-fn r_195_a_yes_with_other_contents_is_for_one_call_and_for_files_that_were_shown() {
+fn r_195_edited_changes_apply_once_and_only_to_shown_files() {
     check(
         true,
         &[("new", "saved")],

@@ -11,7 +11,7 @@ fn compile(text: &str) -> Result<Policy, Vec<Diagnostic>> {
     Policy::new(PolicySpec { rules, ..spec("") })
 }
 
-fn wrong(text: &str) -> String {
+fn errors(text: &str) -> String {
     let Err(wrong) = compile(text) else {
         return "fine".to_owned();
     };
@@ -148,12 +148,12 @@ fn a_file_of_rules_takes_every_key_of_the_grammar() {
         rules.toml:37:7 workspace:4 mcp__github__*"#]]
     .assert_eq(&ids.join("\n"));
     let verdict =
-        World::of("files/write_file writes kind=edit path=src/frozen/x").decide(&policy, &[]);
+        Fixture::of("files/write_file writes kind=edit path=src/frozen/x").decide(&policy, &[]);
     expect!["deny: frozen until the release"].assert_eq(&show(&verdict));
 }
 
 #[test]
-fn what_is_wrong_in_a_file_is_told_with_line_and_column() {
+fn errors_in_a_file_have_line_and_column() {
     let mut out = String::new();
     for text in [
         "[[rule]]\ntool = \"x\"\ndecison = \"deny\"",
@@ -174,7 +174,7 @@ fn what_is_wrong_in_a_file_is_told_with_line_and_column() {
         "[[rules]]\ntool = \"x\"",
         "[[rule]\n",
     ] {
-        let _ = writeln!(out, "{}", wrong(text));
+        let _ = writeln!(out, "{}", errors(text));
     }
     expect![[r#"
         rules.toml:3:1: error: unknown key `decison`; did you mean `decision`?
@@ -196,9 +196,9 @@ fn what_is_wrong_in_a_file_is_told_with_line_and_column() {
         rules.toml:1:8: error: unclosed array table, expected `]`
     "#]].assert_eq(&out);
     let three = "[[rule]]\ntool=\"a b\"\ndecision=\"deny\"\n[[rule]]\ntool=\"ok\"\ndecision=\"deny\"\n[[rule]]\ntool=\"c d\"\ndecision=\"ask\"";
-    assert_eq!(wrong(three).lines().count(), 2);
-    assert!(wrong(&"#".repeat(2 << 20)).contains("the limit is"));
-    assert_eq!(wrong(""), "fine");
+    assert_eq!(errors(three).lines().count(), 2);
+    assert!(errors(&"#".repeat(2 << 20)).contains("the limit is"));
+    assert_eq!(errors(""), "fine");
 }
 
 fn tools() -> Vec<Descriptor> {
@@ -227,7 +227,7 @@ fn tools() -> Vec<Descriptor> {
 }
 
 /// Warnings about rules, one rule per line.
-fn odd(rules: &str) -> String {
+fn warnings(rules: &str) -> String {
     let tools = tools();
     let known: Vec<&Descriptor> = tools.iter().collect();
     let found = policy(rules).check(&known);
@@ -239,7 +239,7 @@ fn odd(rules: &str) -> String {
 }
 
 #[test]
-fn odd_rules_are_told() {
+fn questionable_rules_cause_warnings() {
     let mut out = String::new();
     for rules in [
         "deny read_fil",
@@ -266,7 +266,7 @@ fn odd_rules_are_told() {
             out,
             "{}\n  → {}",
             rules.replace('\n', "; "),
-            odd(rules).replace('\n', "\n  → ")
+            warnings(rules).replace('\n', "\n  → ")
         );
     }
     expect![[r#"
@@ -312,7 +312,7 @@ fn odd_rules_are_told() {
 }
 
 #[test]
-fn a_06_policy_check_tells_what_a_wildcard_leaves_out() {
+fn a_06_policy_check_lists_options_not_covered_by_a_wildcard() {
     let told = |rules: &str| {
         let found = policy(rules).check_wildcards();
         let lines: Vec<String> = found.iter().map(|one| one.message.clone()).collect();
@@ -337,7 +337,7 @@ fn a_06_policy_check_tells_what_a_wildcard_leaves_out() {
 }
 
 #[test]
-fn good_rules_are_left_alone() {
+fn valid_rules_cause_no_warnings() {
     for rules in [
         "allow Read\ndeny Read(secrets/**)",
         "allow Bash(git *)\ndeny Bash(git push *)\nworkspace ask Bash",
@@ -349,6 +349,6 @@ fn good_rules_are_left_alone() {
         "allow read_file(offset:0)",
         "deny *",
     ] {
-        assert_eq!(odd(rules), "", "{rules}");
+        assert_eq!(warnings(rules), "", "{rules}");
     }
 }

@@ -29,8 +29,8 @@ fn shown(imported: &Result<Imported, Diagnostic>) -> String {
     let _ = writeln!(
         out,
         "core {:?} hidden {:?} directories {:?} no_yolo {} once_only {}",
-        imported.core,
-        imported.hidden,
+        imported.visible_tools,
+        imported.hidden_tools,
         imported.directories,
         imported.disable_yolo,
         imported.disable_always_allow
@@ -38,8 +38,8 @@ fn shown(imported: &Result<Imported, Diagnostic>) -> String {
     out
 }
 
-fn source() -> Source {
-    Source::file("settings.json")
+fn source() -> RuleSource {
+    RuleSource::file("settings.json")
 }
 
 fn decided(imported: Imported, call: &str) -> Decision {
@@ -49,7 +49,7 @@ fn decided(imported: Imported, call: &str) -> Decision {
         has_callback: true,
         ..spec("")
     };
-    match World::of(call).decide(&Policy::new(spec).unwrap(), &[]) {
+    match Fixture::of(call).decide(&Policy::new(spec).unwrap(), &[]) {
         Verdict::Allow(_) => Decision::Allow,
         Verdict::Ask(_) => Decision::Ask,
         Verdict::Deny(_) => Decision::Deny,
@@ -162,7 +162,7 @@ fn r_199_an_agent_template_holds_the_configuration() {
 }
 
 #[test]
-fn what_is_not_understood_is_refused_with_its_key() {
+fn unknown_keys_are_rejected_by_name() {
     let mut out = String::new();
     for value in [
         json!([]),
@@ -254,7 +254,7 @@ fn semas_switches_and_allowed_tools_become_rules() {
 }
 
 #[test]
-fn the_claude_form_is_three_lists_and_a_mode() {
+fn claude_permissions_are_three_lists_and_a_mode() {
     let settings = json!({
         "model": "x",
         "permissions": {
@@ -311,7 +311,7 @@ fn the_claude_form_is_three_lists_and_a_mode() {
 }
 
 #[test]
-fn a_gemini_policy_is_read_as_it_is() {
+fn a_gemini_policy_is_imported_unchanged() {
     let text = r#"
         [[rule]]
         toolName = "*"

@@ -32,7 +32,7 @@ const CALLS: [(&str, &str); 12] = [
 ];
 
 #[test]
-fn the_table_of_modes_is_the_one_that_is_documented() {
+fn the_mode_table_matches_the_documentation() {
     let mut out = format!("{:14}", "");
     for mode in Mode::ALL {
         let _ = write!(out, " {mode:>12}");
@@ -42,7 +42,7 @@ fn the_table_of_modes_is_the_one_that_is_documented() {
         let mut line = format!("{name:14}");
         for mode in Mode::ALL {
             let policy = policy(&format!("mode {mode}\nplan_dir docs/plans\ncallback"));
-            let verdict = World::of(call).decide(&policy, &[]);
+            let verdict = Fixture::of(call).decide(&policy, &[]);
             let word = show(&verdict);
             let _ = write!(line, " {:>12}", word.split([' ', ':']).next().unwrap());
         }
@@ -68,7 +68,7 @@ fn the_table_of_modes_is_the_one_that_is_documented() {
 
 // R-197, R-444, C-08
 #[test]
-fn a_mode_is_known_by_the_words_of_every_system_and_by_no_other() {
+fn a_mode_accepts_the_names_of_every_system_and_no_others() {
     for (words, mode) in [
         ("dont_ask dontAsk dont-ask DONT_ASK deny", Mode::DontAsk),
         ("plan Plan PLAN", Mode::Plan),
@@ -95,7 +95,7 @@ fn a_mode_is_known_by_the_words_of_every_system_and_by_no_other() {
 }
 
 #[test]
-fn modes_are_ordered_and_custom_stands_apart() {
+fn modes_are_ordered_except_custom() {
     let ordered = [
         Mode::DontAsk,
         Mode::ReadOnly,
@@ -115,7 +115,7 @@ fn modes_are_ordered_and_custom_stands_apart() {
 }
 
 #[test]
-fn r_191_a_tool_that_only_reads_is_not_asked_about() {
+fn r_191_a_read_only_tool_needs_no_approval() {
     for mode in [
         "plan",
         "readonly",
@@ -167,7 +167,7 @@ fn the_sessions_mode_narrows_and_never_widens() {
 }
 
 #[test]
-fn a_mode_that_is_switched_off_or_has_nobody_to_decide_is_refused_when_it_is_loaded() {
+fn a_disabled_mode_or_a_custom_mode_without_callback_is_rejected() {
     let wrong = |text: &str| Policy::new(spec(text)).unwrap_err()[0].to_string();
     expect!["policy: error: mode yolo is disabled by disable_yolo; choose another mode"]
         .assert_eq(&wrong("mode yolo\nno_yolo"));
@@ -181,7 +181,7 @@ fn a_mode_that_is_switched_off_or_has_nobody_to_decide_is_refused_when_it_is_loa
 }
 
 #[test]
-fn an_allow_rule_lets_through_what_the_mode_would_refuse() {
+fn an_allow_rule_overrides_the_mode() {
     table(
         "mode dont_ask
          allow read_file
@@ -228,7 +228,7 @@ fn plans_are_written_below_the_plan_directory_only() {
 }
 
 #[test]
-fn what_is_not_said_about_a_tool_is_read_the_careful_way() {
+fn missing_annotations_default_to_the_strictest() {
     table(
         "mode accept_edits",
         "x/unknown
@@ -272,7 +272,7 @@ fn timeouts_come_from_the_tool_or_its_kind_and_have_a_maximum() {
         ("x/a writes timeout=5h", 600),
         ("x/a writes", 30),
     ] {
-        let Verdict::Allow(grant) = World::of(call).decide(&policy("allow *"), &[]) else {
+        let Verdict::Allow(grant) = Fixture::of(call).decide(&policy("allow *"), &[]) else {
             panic!("{call}")
         };
         assert_eq!(grant.timeout().as_secs(), seconds, "{call}");
@@ -289,7 +289,7 @@ fn the_sandbox_is_narrowed_to_the_tools_effect_in_every_mode() {
             ("writes", FileAccess::AsGranted, true),
             ("destroys", FileAccess::AsGranted, true),
         ] {
-            let Verdict::Allow(grant) = World::of(&format!("x/a {word}")).decide(&policy, &[])
+            let Verdict::Allow(grant) = Fixture::of(&format!("x/a {word}")).decide(&policy, &[])
             else {
                 panic!("{word}")
             };
@@ -303,11 +303,11 @@ fn the_sandbox_is_narrowed_to_the_tools_effect_in_every_mode() {
 }
 
 #[test]
-fn a_18_files_that_other_programs_run_are_asked_about_in_accept_edits() {
+fn a_18_protected_files_require_approval_in_accept_edits() {
     let accept = policy("mode accept_edits");
     let ask = |path: &str| {
         let call = format!("files/write_file writes kind=edit path={path}");
-        show(&World::of(&call).decide(&accept, &[]))
+        show(&Fixture::of(&call).decide(&accept, &[]))
     };
     for path in [
         "Makefile",
@@ -413,7 +413,7 @@ fn a_18_files_that_other_programs_run_are_asked_about_in_accept_edits() {
         "files/rewrite writes kind=edit changed=run.sh",
     ];
     for call in prefix {
-        let mut world = World::of(call);
+        let mut world = Fixture::of(call);
         for path in &mut world.subject.paths {
             path.executable = true;
         }
@@ -423,11 +423,11 @@ fn a_18_files_that_other_programs_run_are_asked_about_in_accept_edits() {
 }
 
 #[test]
-fn c_06_a_stricter_mode_of_the_session_wins_over_the_rules_of_the_command_line() {
+fn c_06_a_stricter_session_mode_overrides_command_line_rules() {
     let write = "files/write_file writes kind=edit path=a";
     let typed = policy("mode default\nallow write_file yields");
     let written = policy("mode default\nallow write_file");
-    let told = |policy: &Policy, call: &str| show(&World::of(call).decide(policy, &[]));
+    let told = |policy: &Policy, call: &str| show(&Fixture::of(call).decide(policy, &[]));
     expect!["allow by rule user:1 allow `write_file`"].assert_eq(&told(&typed, write));
     for mode in [Mode::Plan, Mode::ReadOnly, Mode::DontAsk] {
         let narrowed = typed.with_mode(mode).unwrap();

@@ -8,14 +8,14 @@ use super::*;
 
 /// Whether the pattern matches the path for an allow rule and for a deny rule.
 fn matches(pattern: &str, path: &str) -> (bool, bool) {
-    let places = spec("").places;
-    let pattern = place::PathPattern::parse(pattern, &places).unwrap();
-    let path_ref = place::Spot::of(path, &places);
-    (pattern.surely(&path_ref), pattern.maybe(&path_ref))
+    let places = spec("").path_context;
+    let pattern = path_pattern::PathPattern::parse(pattern, &places).unwrap();
+    let path_ref = path_pattern::PathRef::parse(path, &places);
+    (pattern.matches_all(&path_ref), pattern.may_match(&path_ref))
 }
 
 #[test]
-fn patterns_are_those_of_a_gitignore_file_with_anchors() {
+fn patterns_follow_gitignore_with_anchors() {
     const BOTH: (bool, bool) = (true, true);
     const NONE: (bool, bool) = (false, false);
     const DENY: (bool, bool) = (false, true);
@@ -102,7 +102,7 @@ fn patterns_are_those_of_a_gitignore_file_with_anchors() {
 }
 
 #[test]
-fn a_path_as_long_as_a_book_is_allowed_by_nothing() {
+fn an_overlong_path_matches_no_allow_rule() {
     assert_eq!(
         matches("//**", &format!("src/{}", "a/".repeat(4_000))),
         (false, true)
@@ -110,14 +110,14 @@ fn a_path_as_long_as_a_book_is_allowed_by_nothing() {
 }
 
 #[test]
-fn a_home_that_holds_wildcards_is_taken_as_it_is() {
-    let places = Places {
+fn wildcards_in_the_home_directory_are_literal() {
+    let places = PathContext {
         home: Some("/home/[a]*".to_owned()),
-        ..Places::default()
+        ..PathContext::default()
     };
-    let pattern = place::PathPattern::parse("~/x*", &places).unwrap();
-    assert!(pattern.surely(&place::Spot::of("/home/[a]*/xy", &places)));
-    assert!(!pattern.surely(&place::Spot::of("/home/ab/xy", &places)));
+    let pattern = path_pattern::PathPattern::parse("~/x*", &places).unwrap();
+    assert!(pattern.matches_all(&path_pattern::PathRef::parse("/home/[a]*/xy", &places)));
+    assert!(!pattern.matches_all(&path_pattern::PathRef::parse("/home/ab/xy", &places)));
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn r_203_a_path_outside_the_allowed_paths_is_refused_before_anything_else() {
 }
 
 #[test]
-fn every_path_needs_its_own_yes_and_one_no_is_enough() {
+fn every_path_must_be_allowed() {
     table(
         "allow Edit(src/**)
          deny Read(secrets/**)
@@ -174,7 +174,7 @@ fn every_path_needs_its_own_yes_and_one_no_is_enough() {
 }
 
 #[test]
-fn what_cannot_be_looked_at_is_allowed_by_no_path_rule_and_denied_by_every_one() {
+fn unknown_paths_match_no_allow_rule_and_every_deny_rule() {
     let many: Vec<String> = (0..300).map(|n| format!("'src/{n}'")).collect();
     let call = format!(
         "files/write_many writes kind=edit paths=[{}]",
@@ -198,7 +198,7 @@ fn what_cannot_be_looked_at_is_allowed_by_no_path_rule_and_denied_by_every_one()
 }
 
 #[test]
-fn what_decides_over_later_runs_is_protected() {
+fn files_that_execute_code_later_are_protected() {
     let mut out = String::new();
     for path in [
         "src/a.rs",
@@ -221,7 +221,7 @@ fn what_decides_over_later_runs_is_protected() {
         "my/own/thing",
     ] {
         let call = format!("files/write_file writes kind=edit path={path}");
-        let verdict = World::of(&call).decide(&policy("mode auto\nprotect my/own"), &[]);
+        let verdict = Fixture::of(&call).decide(&policy("mode auto\nprotect my/own"), &[]);
         let _ = writeln!(out, "{path}: {}", show(&verdict));
     }
     expect![[r#"
@@ -249,7 +249,7 @@ fn what_decides_over_later_runs_is_protected() {
 
 #[test]
 fn a_subject_is_what_the_input_names() {
-    let subject = |call: &str| World::of(call).subject;
+    let subject = |call: &str| Fixture::of(call).subject;
     let paths = |call: &str| {
         let show = |one: &PathUse| format!("{}{}", if one.write { "w:" } else { "r:" }, one.path);
         subject(call)
@@ -292,17 +292,17 @@ fn a_subject_is_what_the_input_names() {
         Some("ls")
     );
     assert_eq!(subject("a/x url=https://a/").urls, ["https://a/"]);
-    assert!(subject("a/x reads path=5").unclear);
-    assert!(!subject("a/x reads path=a").unclear);
+    assert!(subject("a/x reads path=5").has_unknown_paths);
+    assert!(!subject("a/x reads path=a").has_unknown_paths);
 }
 
 /// The paths, with `-` before those that the guard of an allowed call denies.
-fn guarded(rules: &str, call: &str, paths: &[&str]) -> String {
-    let guard = match World::of(call).decide(&policy(rules), &[]) {
+fn show_guarded(rules: &str, call: &str, paths: &[&str]) -> String {
+    let guard = match Fixture::of(call).decide(&policy(rules), &[]) {
         Verdict::Allow(grant) => grant.guard().cloned(),
         other => panic!("{call}: {}", show(&other)),
     };
-    let refused = |path: &str| guard.as_ref().is_some_and(|guard| guard.refuses(path));
+    let refused = |path: &str| guard.as_ref().is_some_and(|guard| guard.denies_read(path));
     let marked = paths.iter().map(|path| {
         if refused(path) {
             format!("-{path}")
@@ -314,7 +314,7 @@ fn guarded(rules: &str, call: &str, paths: &[&str]) -> String {
 }
 
 #[test]
-fn a_07_rules_on_reading_hold_for_what_a_call_really_opens() {
+fn a_07_read_rules_apply_to_the_files_a_call_opens() {
     let paths = [
         "/w/secrets",
         "/w/secrets/k",
@@ -349,21 +349,21 @@ fn a_07_rules_on_reading_hold_for_what_a_call_really_opens() {
             "-/w/secrets /w/secrets/k -/etc/passwd -/w/.env /w/src/a -/w/lib/a /w/a",
         ),
     ] {
-        assert_eq!(guarded(rules, call, &paths), expected, "{call}");
+        assert_eq!(show_guarded(rules, call, &paths), expected, "{call}");
     }
     // The user who was prompted about a named path has answered for it.
     let call = "files/read_file reads kind=read path=lib/a";
     let question = question("ask Read(lib/**)\ndeny Read(secrets/**)", call);
-    let Ok(Settled::Granted { grant, .. }) = settle(question, Answer::once()) else {
+    let Ok(AnswerOutcome::Granted { grant, .. }) = apply_answer(question, Answer::once()) else {
         panic!("an answer is a grant");
     };
     let guard = grant.guard().expect("a rule denies some paths");
-    assert!(!guard.refuses("/w/lib/a"));
-    assert!(guard.refuses("/w/secrets/x"));
+    assert!(!guard.denies_read("/w/lib/a"));
+    assert!(guard.denies_read("/w/secrets/x"));
     assert_eq!(guard.hits(), ["user:2 deny `Read(secrets/**)`"]);
     // Without such rules there is no guard.
     let Verdict::Allow(grant) =
-        World::of(call).decide(&policy("deny Edit(x)\ndeny Bash(git push *)"), &[])
+        Fixture::of(call).decide(&policy("deny Edit(x)\ndeny Bash(git push *)"), &[])
     else {
         panic!("reading is allowed");
     };
@@ -371,20 +371,20 @@ fn a_07_rules_on_reading_hold_for_what_a_call_really_opens() {
 }
 
 #[test]
-fn a_07_the_places_that_programs_may_not_read_are_known_before_they_start() {
+fn a_07_denied_paths_for_programs_are_known_before_they_start() {
     let call = "files/read_file reads kind=read path=a";
     let rules = "deny Read(secrets/**)
          deny Read(./one/file)
          deny Read(.env)
          deny Read(keys/*.pem)
          deny Read(//etc/shadow)";
-    let Verdict::Allow(grant) = World::of(call).decide(&policy(rules), &[]) else {
+    let Verdict::Allow(grant) = Fixture::of(call).decide(&policy(rules), &[]) else {
         panic!("reading is allowed");
     };
-    let tree = |path: &str| DeniedPlace::Tree(path.to_owned());
-    let below = |path: &str| DeniedPlace::Below(path.to_owned());
+    let tree = |path: &str| DeniedPath::Tree(path.to_owned());
+    let below = |path: &str| DeniedPath::Below(path.to_owned());
     assert_eq!(
-        grant.guard().unwrap().places(),
+        grant.guard().unwrap().denied_paths(),
         [
             tree("/w/secrets"),
             tree("/w/one/file"),
@@ -396,34 +396,34 @@ fn a_07_the_places_that_programs_may_not_read_are_known_before_they_start() {
 }
 
 #[test]
-fn of_two_mounts_the_inner_one_is_meant() {
-    let places = Places {
+fn the_innermost_mount_applies() {
+    let places = PathContext {
         mounts: [("/workspace", "/w"), ("/workspace/data", "/srv/data")]
             .map(|(guest, host)| Mount {
                 guest: guest.to_owned(),
                 host: host.to_owned(),
             })
             .into(),
-        ..Places::default()
+        ..PathContext::default()
     };
-    let path_ref = place::Spot::of("/workspace/data/x", &places);
+    let path_ref = path_pattern::PathRef::parse("/workspace/data/x", &places);
     assert_eq!(path_ref.exact(), Some("/srv/data/x"));
     // A deny matches it by either path.
     for pattern in ["//srv/data/**", "//workspace/data/**"] {
         assert!(
-            place::PathPattern::parse(pattern, &places)
+            path_pattern::PathPattern::parse(pattern, &places)
                 .unwrap()
-                .maybe(&path_ref),
+                .may_match(&path_ref),
             "{pattern}"
         );
     }
 }
 
 #[test]
-fn places_may_be_given_by_the_guests_names() {
+fn the_path_context_accepts_guest_paths() {
     let mut spec =
         spec("allow Edit(src/**)\nallowed /workspace\nmode plan\nplan_dir /workspace/plans");
-    spec.places.cwd = "/workspace".to_owned();
+    spec.path_context.cwd = "/workspace".to_owned();
     let policy = Policy::new(spec).unwrap();
     for path in [
         "src/a",
@@ -432,7 +432,7 @@ fn places_may_be_given_by_the_guests_names() {
         "/workspace/plans/a.md",
         "/w/plans/a.md",
     ] {
-        let verdict = World::of(&format!("files/write_file writes kind=edit path={path}"))
+        let verdict = Fixture::of(&format!("files/write_file writes kind=edit path={path}"))
             .decide(&policy, &[]);
         assert!(
             matches!(verdict, Verdict::Allow(_)),

@@ -96,7 +96,7 @@ fn strictness(verdict: &Verdict) -> Decision {
     }
 }
 
-fn decide(policy: &Policy, world: &World) -> Decision {
+fn decide(policy: &Policy, world: &Fixture) -> Decision {
     strictness(&world.decide(policy, &[]))
 }
 
@@ -107,21 +107,21 @@ proptest! {
     fn a_deny_of_the_highest_priority_never_loses(
         rules in any_rules(), mode in any_mode(), call in any_call(), tier in select(&Tier::ALL[..]), at in 0_usize..6,
     ) {
-        let world = World::of(&call);
+        let world = Fixture::of(&call);
         let mut rules = rules;
         let deny = RuleSpec { priority: 999, ..RuleSpec::new(Decision::Deny, "*").tier(tier) };
         rules.insert(at.min(rules.len()), deny);
         let policy = build(mode, &rules);
         prop_assert_eq!(decide(&policy, &world), Decision::Deny);
-        prop_assert!(policy.forbids(world.request()).is_some());
+        prop_assert!(policy.find_denial(world.request()).is_some());
     }
 
     #[test]
-    fn a_deny_or_an_ask_more_never_allows_more(
+    fn an_additional_deny_or_ask_never_allows_more(
         rules in any_rules(), more in any_rule(), mode in any_mode(), call in any_call(),
     ) {
         // An ask of a higher tier may replace a mode's deny; a deny never allows more.
-        let world = World::of(&call);
+        let world = Fixture::of(&call);
         let before = decide(&build(mode, &rules), &world);
         let mut rules = rules;
         rules.push(RuleSpec { decision: Decision::Deny, ..more });
@@ -134,7 +134,7 @@ proptest! {
     ) {
         let parent = build(mode, &rules);
         let limit = build(other, &limits);
-        let mut world = World::of(&call);
+        let mut world = Fixture::of(&call);
         let mut alone = decide(&parent, &world);
         let allow = world.hooks.allow.take();
         alone = alone.max(decide(&limit, &world));
@@ -146,39 +146,39 @@ proptest! {
     #[test]
     fn the_sessions_mode_never_allows_more(rules in any_rules(), mode in any_mode(), session in any_mode(), call in any_call()) {
         let policy = build(mode, &rules);
-        let mut world = World::of(&call);
+        let mut world = Fixture::of(&call);
         let before = decide(&policy, &world);
         world.mode = Some(session);
         prop_assert!(decide(&policy, &world) >= before);
     }
 
     #[test]
-    fn a_freer_mode_never_refuses_more(rules in any_rules(), call in any_call(), a in any_mode(), b in any_mode()) {
+    fn a_more_permissive_mode_never_denies_more(rules in any_rules(), call in any_call(), a in any_mode(), b in any_mode()) {
         let (a, b) = if a.is_at_least(b) { (a, b) } else { (b, a) };
         prop_assume!(a.is_at_least(b));
-        let world = World::of(&call);
+        let world = Fixture::of(&call);
         prop_assert!(decide(&build(a, &rules), &world) <= decide(&build(b, &rules), &world));
     }
 
     #[test]
     fn an_explanation_agrees_with_the_decision(rules in any_rules(), mode in any_mode(), call in any_call()) {
         let policy = build(mode, &rules);
-        let world = World::of(&call);
+        let world = Fixture::of(&call);
         let verdict = world.decide(&policy, &[]);
         let told = policy.explain(world.request(), &world.hooks, &[], NOW);
         prop_assert_eq!(told.decision(), strictness(&verdict));
         let worst = told.to_value()["layers"][0]["parts"].as_array().unwrap().iter()
             .map(|part| part["outcome"].as_str().unwrap().parse::<Decision>().unwrap()).max();
         prop_assert_eq!(worst, Some(told.decision()));
-        if policy.forbids(world.request()).is_some() {
+        if policy.find_denial(world.request()).is_some() {
             prop_assert_eq!(told.decision(), Decision::Deny);
         }
     }
 
     #[test]
-    fn what_a_result_asks_for_is_never_allowed_more(rules in any_rules(), mode in any_mode(), call in any_call()) {
+    fn a_tail_call_is_never_allowed_more(rules in any_rules(), mode in any_mode(), call in any_call()) {
         let policy = build(mode, &rules);
-        let mut world = World::of(&call);
+        let mut world = Fixture::of(&call);
         let before = decide(&policy, &world);
         world.tail = true;
         let after = decide(&policy, &world);
@@ -187,11 +187,11 @@ proptest! {
     }
 
     #[test]
-    fn what_a_tool_asks_for_never_allows_it_more(
+    fn a_requested_alias_never_allows_more(
         rules in any_rules(), mode in any_mode(), call in any_call(), wanted in select(FORMS),
     ) {
         let policy = build(mode, &rules);
-        let mut world = World::of(&call);
+        let mut world = Fixture::of(&call);
         let before = decide(&policy, &world);
         world.tool.aliases.push(wanted.to_owned());
         // An ask rule may replace a mode's deny, also for a requested alias: the user is prompted.
@@ -200,7 +200,7 @@ proptest! {
 
     #[test]
     fn the_order_of_rules_never_changes_a_decision(rules in any_rules(), mode in any_mode(), call in any_call()) {
-        let world = World::of(&call);
+        let world = Fixture::of(&call);
         let mut turned = rules.clone();
         turned.reverse();
         prop_assert_eq!(decide(&build(mode, &rules), &world), decide(&build(mode, &turned), &world));
@@ -209,39 +209,39 @@ proptest! {
     #[test]
     fn every_offer_covers_the_call_that_it_was_made_for(rules in any_rules(), mode in any_mode(), call in any_call()) {
         let policy = build(mode, &rules);
-        let world = World::of(&call);
+        let world = Fixture::of(&call);
         let Verdict::Ask(question) = world.decide(&policy, &[]) else { return Ok(()) };
         for (at, offer) in question.offers.iter().enumerate().skip(1) {
             let answer = Answer::Allow { offer: at, note: None };
-            let Ok(Settled::Granted { approval: Some(approval), .. }) = settle((*question).clone(), answer) else {
+            let Ok(AnswerOutcome::Granted { approval: Some(approval), .. }) = apply_answer((*question).clone(), answer) else {
                 return Err(TestCaseError::fail("an offer is not granted"));
             };
-            let approval = approval.stored("a1", "user", 0);
+            let approval = approval.into_approval("a1", "user", 0);
             let again = world.decide(&policy, std::slice::from_ref(&approval));
-            prop_assert_eq!(strictness(&again), Decision::Allow, "{}", offer.words);
+            prop_assert_eq!(strictness(&again), Decision::Allow, "{}", offer.text);
         }
     }
 
     #[test]
-    fn no_path_and_no_pattern_make_it_stumble(path in ".{0,40}", pattern in ".{0,40}", url in ".{0,40}") {
-        let places = spec("").places;
-        let path_ref = place::Spot::of(&path, &places);
-        if let Ok(pattern) = place::PathPattern::parse(&pattern, &places) {
+    fn no_path_or_pattern_causes_a_panic(path in ".{0,40}", pattern in ".{0,40}", url in ".{0,40}") {
+        let places = spec("").path_context;
+        let path_ref = path_pattern::PathRef::parse(&path, &places);
+        if let Ok(pattern) = path_pattern::PathPattern::parse(&pattern, &places) {
             // Matching every interpretation implies matching any.
-            prop_assert!(!pattern.surely(&path_ref) || pattern.maybe(&path_ref));
+            prop_assert!(!pattern.matches_all(&path_ref) || pattern.may_match(&path_ref));
         }
-        let _ = address::host_of(&url);
+        let _ = domain_pattern::host_of(&url);
         let _ = RuleSpec::new(Decision::Allow, format!("{pattern}({path})")).compile(1, &places);
     }
 
     #[test]
     fn a_path_by_another_spelling_is_the_same_path(path in "[a-c.]{0,3}(/[a-c.]{0,3}){0,5}") {
-        let places = spec("").places;
-        let deny = place::PathPattern::parse("a/b", &places).unwrap();
-        let plain = place::resolve("/w", &path);
-        let path_ref = place::Spot::of(&path, &places);
-        let inside = place::below(&plain.0, "/w/a/b").is_some() && plain.1.is_none();
-        prop_assert_eq!(deny.surely(&path_ref), inside, "{}", path);
-        prop_assert!(!inside || deny.maybe(&path_ref));
+        let places = spec("").path_context;
+        let deny = path_pattern::PathPattern::parse("a/b", &places).unwrap();
+        let plain = path_pattern::normalize("/w", &path);
+        let path_ref = path_pattern::PathRef::parse(&path, &places);
+        let inside = path_pattern::strip_dir(&plain.0, "/w/a/b").is_some() && plain.1.is_none();
+        prop_assert_eq!(deny.matches_all(&path_ref), inside, "{}", path);
+        prop_assert!(!inside || deny.may_match(&path_ref));
     }
 }

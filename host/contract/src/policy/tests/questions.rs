@@ -11,7 +11,7 @@ fn asked(rules: &str, call: &str) -> String {
     let question = question(rules, call);
     let mut out = format!("{} ({})\n", question.reason, question.kind.as_str());
     for offer in &question.offers {
-        let _ = writeln!(out, "  {:7} {}", offer.scope.as_str(), offer.words);
+        let _ = writeln!(out, "  {:7} {}", offer.scope.as_str(), offer.text);
     }
     out
 }
@@ -19,24 +19,24 @@ fn asked(rules: &str, call: &str) -> String {
 #[test]
 fn r_193_a_question_is_of_one_of_four_kinds() {
     for (call, kind) in [
-        ("files/write_file writes kind=edit path=a", AskKind::Edit),
+        ("files/write_file writes kind=edit path=a", PromptKind::Edit),
         (
             "files/delete_file destroys kind=delete path=a",
-            AskKind::Edit,
+            PromptKind::Edit,
         ),
-        ("files/patch writes kind=edit patch=x", AskKind::Edit),
-        ("system/bash kind=execute command=ls", AskKind::Exec),
+        ("files/patch writes kind=edit patch=x", PromptKind::Edit),
+        ("system/bash kind=execute command=ls", PromptKind::Exec),
         (
             "system/bash kind=execute command=\"echo x > a\"",
-            AskKind::Exec,
+            PromptKind::Exec,
         ),
-        ("srv/mcp__srv__look reads", AskKind::Mcp),
-        ("srv/look category=mcp path=a", AskKind::Mcp),
+        ("srv/mcp__srv__look reads", PromptKind::Mcp),
+        ("srv/look category=mcp path=a", PromptKind::Mcp),
         (
             "web/http_get reads network url=https://a.example/",
-            AskKind::Info,
+            PromptKind::Info,
         ),
-        ("x/unknown", AskKind::Info),
+        ("x/unknown", PromptKind::Info),
     ] {
         assert_eq!(question("", call).kind, kind, "{call}");
     }
@@ -44,7 +44,7 @@ fn r_193_a_question_is_of_one_of_four_kinds() {
 
 // R-194
 #[test]
-fn a_yes_that_lasts_is_narrowed_to_what_the_call_touches() {
+fn a_saved_approval_is_limited_to_the_accesses_of_the_call() {
     expect![[r#"
         it changes files (edit)
           once    Allow `write_file` this once
@@ -123,7 +123,7 @@ fn a_yes_that_lasts_is_narrowed_to_what_the_call_touches() {
 }
 
 #[test]
-fn a_yes_to_what_cannot_be_narrowed_is_for_once() {
+fn accesses_that_cannot_be_narrowed_are_approved_once() {
     for call in [
         "system/bash kind=execute command=\"python x.py\"",
         "system/bash kind=execute command=\"rm -rf build\"",
@@ -186,26 +186,26 @@ fn a_hooks_question_carries_its_meta() {
 }
 
 #[test]
-fn of_several_hooks_each_is_heard_and_the_highest_risk_is_kept() {
-    let ask = |reason: &str, meta: Value| hook::Decision::Ask {
+fn decisions_of_several_hooks_are_merged_by_highest_risk() {
+    let ask = |reason: &str, meta: Value| hook::PreHookDecision::Ask {
         reason: Some(reason.to_owned()),
         meta: Some(meta),
     };
-    let mut said = HookSaid::default();
+    let mut said = HookDecisions::default();
     for decision in [
-        hook::Decision::Continue,
+        hook::PreHookDecision::Continue,
         ask("first", json!({})),
-        hook::Decision::Allow {
+        hook::PreHookDecision::Allow {
             reason: Some("known".to_owned()),
         },
         ask("second", json!({"risk": "high"})),
         ask("third", json!({"risk": "high"})),
-        hook::Decision::Deny {
+        hook::PreHookDecision::Deny {
             reason: None,
             outcome: None,
         },
     ] {
-        said.hear(&decision);
+        said.add(&decision);
     }
     assert_eq!(said.allow.as_deref(), Some("known"));
     assert_eq!(
@@ -215,7 +215,7 @@ fn of_several_hooks_each_is_heard_and_the_highest_risk_is_kept() {
 }
 
 #[test]
-fn what_hostile_text_a_call_holds_is_shown_escaped() {
+fn hostile_text_is_escaped_in_questions() {
     let bad = asked(
         "",
         "files/write_file writes kind=edit path=src/\u{1b}[2J\u{202e}a.rs",
@@ -225,21 +225,25 @@ fn what_hostile_text_a_call_holds_is_shown_escaped() {
     assert!(!bad.contains('\u{1b}'), "{bad}");
 }
 
-fn settled(answer: Answer) -> String {
-    match settle(
+fn show_outcome(answer: Answer) -> String {
+    match apply_answer(
         question("", "files/write_file writes kind=edit path=src/a.rs"),
         answer,
     ) {
-        Ok(Settled::Granted { grant, approval }) => {
-            format!("granted by {}; {:?}", grant.by(), approval.map(|a| a.scope))
+        Ok(AnswerOutcome::Granted { grant, approval }) => {
+            format!(
+                "granted by {}; {:?}",
+                grant.authorizer(),
+                approval.map(|a| a.scope)
+            )
         }
-        Ok(Settled::Modified { input }) => format!("modified {input}"),
-        Ok(Settled::Edited { edits, .. }) => format!("edited {edits:?}"),
+        Ok(AnswerOutcome::Modified { input }) => format!("modified {input}"),
+        Ok(AnswerOutcome::Edited { edits, .. }) => format!("edited {edits:?}"),
         Err(denial) => format!(
             "{}: {} | {} | {:?} | {:?}",
             denial.code,
             denial.reason,
-            denial.words(),
+            denial.result_text(),
             denial.note,
             denial.remedy
         ),
@@ -248,46 +252,46 @@ fn settled(answer: Answer) -> String {
 
 // R-194, R-201, R-202, C-21
 #[test]
-fn an_answer_comes_to_a_grant_or_to_words_that_say_who_refused() {
+fn an_answer_becomes_a_grant_or_a_denial() {
     let allow = |offer| Answer::Allow { offer, note: None };
-    expect!["granted by the user, once; None"].assert_eq(&settled(Answer::once()));
+    expect!["granted by the user, once; None"].assert_eq(&show_outcome(Answer::once()));
     expect!["granted by the user, for the rest of this session; Some(Session)"]
-        .assert_eq(&settled(allow(1)));
-    expect!["policy_violation: answer 99 to the prompt for `write_file` was not offered; number of offers: 7 | Permission denied by policy | None | None"].assert_eq(&settled(allow(99)));
+        .assert_eq(&show_outcome(allow(1)));
+    expect!["policy_violation: answer 99 to the prompt for `write_file` was not offered; number of offers: 7 | Permission denied by policy | None | None"].assert_eq(&show_outcome(allow(99)));
     expect![
         "user_denied: the user rejected `write_file` | Permission denied by user | None | None"
     ]
-    .assert_eq(&settled(Answer::Deny { note: None }));
-    expect![[r#"user_denied: the user rejected `write_file`: use the staging copy\u{1b} | Permission denied by user | Some("use the staging copy\\u{1b}") | None"#]].assert_eq(&settled(Answer::Deny {
+    .assert_eq(&show_outcome(Answer::Deny { note: None }));
+    expect![[r#"user_denied: the user rejected `write_file`: use the staging copy\u{1b} | Permission denied by user | Some("use the staging copy\\u{1b}") | None"#]].assert_eq(&show_outcome(Answer::Deny {
         note: Some("use the staging copy\u{1b}".to_owned()),
     }));
-    expect!["cancelled: the user cancelled the prompt for `write_file` | Cancelled by user | None | None"].assert_eq(&settled(Answer::Cancel));
-    expect![[r#"modified {"path":"b"}"#]].assert_eq(&settled(Answer::Modify {
+    expect!["cancelled: the user cancelled the prompt for `write_file` | Cancelled by user | None | None"].assert_eq(&show_outcome(Answer::Cancel));
+    expect![[r#"modified {"path":"b"}"#]].assert_eq(&show_outcome(Answer::Modify {
         input: json!({"path": "b"}),
     }));
-    expect![[r#"policy_violation: the prompt for `write_file` was not answered in time (it changes files) | Permission denied by policy | None | Some("to allow it: run host with --allow-tool 'write_file(src/a.rs)', or put `allow = [\"write_file(src/a.rs)\"]` under [policy] in toolhost.toml")"#]].assert_eq(&settled(Answer::TimedOut));
-    expect![[r#"policy_violation: `write_file` requires approval (it changes files), and no terminal is available to ask for it | Permission denied by policy | None | Some("to allow it: run host with --allow-tool 'write_file(src/a.rs)', or put `allow = [\"write_file(src/a.rs)\"]` under [policy] in toolhost.toml")"#]].assert_eq(&settled(Answer::NobodyToAsk));
+    expect![[r#"policy_violation: the prompt for `write_file` was not answered in time (it changes files) | Permission denied by policy | None | Some("to allow it: run host with --allow-tool 'write_file(src/a.rs)', or put `allow = [\"write_file(src/a.rs)\"]` under [policy] in toolhost.toml")"#]].assert_eq(&show_outcome(Answer::TimedOut));
+    expect![[r#"policy_violation: `write_file` requires approval (it changes files), and no terminal is available to ask for it | Permission denied by policy | None | Some("to allow it: run host with --allow-tool 'write_file(src/a.rs)', or put `allow = [\"write_file(src/a.rs)\"]` under [policy] in toolhost.toml")"#]].assert_eq(&show_outcome(Answer::NoPrompter));
 }
 
 #[test]
-fn r_202_every_refusal_has_the_words_of_the_seed() {
-    let Verdict::Deny(policy_says) = World::of("a/x").decide(&policy("deny x"), &[]) else {
+fn r_202_denials_have_the_texts_of_the_seed() {
+    let Verdict::Deny(policy_says) = Fixture::of("a/x").decide(&policy("deny x"), &[]) else {
         panic!("denied")
     };
-    assert_eq!(policy_says.words(), "Permission denied by policy");
-    assert_eq!(policy_says.record_words(), "Tool denied by policy");
-    let user = settle(question("", "a/x"), Answer::Deny { note: None }).unwrap_err();
+    assert_eq!(policy_says.result_text(), "Permission denied by policy");
+    assert_eq!(policy_says.record_text(), "Tool denied by policy");
+    let user = apply_answer(question("", "a/x"), Answer::Deny { note: None }).unwrap_err();
     assert_eq!(
-        (user.words(), user.record_words()),
+        (user.result_text(), user.record_text()),
         ("Permission denied by user", "Permission denied by user")
     );
-    assert_eq!(Denial::by_hook(None).words(), "Denied by hook");
+    assert_eq!(Denial::by_hook(None).result_text(), "Denied by hook");
     assert_eq!(
-        Denial::by_hook(Some("not on a Friday")).words(),
+        Denial::by_hook(Some("not on a Friday")).result_text(),
         "not on a Friday"
     );
     assert_eq!(
-        Denial::outside("/etc/x").code.as_str(),
+        Denial::outside_allowed_paths("/etc/x").code.as_str(),
         "capability_missing"
     );
     assert_eq!(
@@ -300,7 +304,7 @@ fn r_202_every_refusal_has_the_words_of_the_seed() {
 }
 
 #[test]
-fn where_there_is_nobody_to_ask_the_words_say_what_would_allow_the_call() {
+fn without_a_prompter_the_remedy_allows_the_call() {
     let mut out = String::new();
     for (rules, call) in [
         ("", "files/write_file writes kind=edit path=src/a.rs"),
@@ -321,7 +325,7 @@ fn where_there_is_nobody_to_ask_the_words_say_what_would_allow_the_call() {
         // A hook may still ask about a call that the operator allows.
         ("allow x", "a/x hook:risk"),
     ] {
-        let denial = settle(question(rules, call), Answer::NobodyToAsk).unwrap_err();
+        let denial = apply_answer(question(rules, call), Answer::NoPrompter).unwrap_err();
         let _ = writeln!(out, "{}", denial.remedy.unwrap());
         // The suggested rules must allow the call.
         let said = out.lines().last().unwrap();
@@ -331,7 +335,7 @@ fn where_there_is_nobody_to_ask_the_words_say_what_would_allow_the_call() {
             let forms = list.split(", ").map(|form| form.trim_matches('"'));
             let allow = forms.map(|form| RuleSpec::new(Decision::Allow, form));
             spec.rules.extend(allow);
-            let verdict = World::of(call).decide(&Policy::new(spec).unwrap(), &[]);
+            let verdict = Fixture::of(call).decide(&Policy::new(spec).unwrap(), &[]);
             assert!(matches!(verdict, Verdict::Allow(_)), "{call} with {list}");
         }
     }

@@ -7,7 +7,7 @@ use super::*;
 pub(super) const WRITE: &str = "files/write_file writes kind=edit alias=Write path=src/a.rs";
 
 pub(super) fn decision(rules: &str, call: &str) -> Decision {
-    match World::of(call).decide(&policy(rules), &[]) {
+    match Fixture::of(call).decide(&policy(rules), &[]) {
         Verdict::Allow(_) => Decision::Allow,
         Verdict::Ask(_) => Decision::Ask,
         Verdict::Deny(_) => Decision::Deny,
@@ -49,7 +49,7 @@ fn deny_beats_ask_beats_allow_in_every_combination() {
 }
 
 #[test]
-fn a_deny_counts_from_every_tier_against_every_tier_in_every_mode() {
+fn a_deny_applies_from_every_tier_in_every_mode() {
     for low in Tier::ALL {
         for high in Tier::ALL {
             for mode in Mode::ALL {
@@ -62,7 +62,7 @@ fn a_deny_counts_from_every_tier_against_every_tier_in_every_mode() {
 }
 
 #[test]
-fn otherwise_the_highest_tier_that_speaks_is_heard() {
+fn otherwise_the_highest_matching_tier_decides() {
     for (rules, expected) in [
         ("workspace ask *\nuser allow *", Decision::Allow),
         ("workspace allow *\nuser ask *", Decision::Ask),
@@ -76,7 +76,7 @@ fn otherwise_the_highest_tier_that_speaks_is_heard() {
 }
 
 #[test]
-fn inside_a_tier_priority_decides_and_of_equals_the_strictest() {
+fn within_a_tier_priority_then_strictness_decides() {
     for (rules, expected) in [
         ("deny * @60\nallow write_file @70", Decision::Allow),
         ("deny * @70\nallow write_file @70", Decision::Deny),
@@ -92,7 +92,7 @@ fn inside_a_tier_priority_decides_and_of_equals_the_strictest() {
 }
 
 #[test]
-fn a_rule_finds_a_tool_by_any_of_its_names_in_any_case() {
+fn a_rule_matches_any_name_of_a_tool_ignoring_case() {
     for name in [
         "write_file",
         "WRITE_FILE",
@@ -133,7 +133,7 @@ fn a_rule_finds_a_tool_by_any_of_its_names_in_any_case() {
 
 // R-192, C-03
 #[test]
-fn a_foreign_servers_tool_is_found_with_and_without_the_prefix() {
+fn a_foreign_tool_matches_with_and_without_the_prefix() {
     let call = "srv/mcp__github__create_issue";
     for name in [
         "mcp__github__create_issue",
@@ -305,7 +305,7 @@ fn r_204_a_rule_may_depend_on_the_user_the_agent_the_version_and_the_hints() {
 }
 
 #[test]
-fn what_a_hook_said_counts_where_it_may() {
+fn hook_decisions_apply_within_their_limits() {
     for (rules, hook, expected) in [
         ("", "hook:allow", Decision::Allow),
         ("ask x", "hook:allow", Decision::Ask),
@@ -333,10 +333,10 @@ fn what_a_hook_said_counts_where_it_may() {
 }
 
 #[test]
-fn what_a_rule_forbids_is_known_before_any_hook_runs() {
+fn a_denial_by_rule_is_known_before_hooks_run() {
     let forbids = |rules: &str, call: &str| {
         policy(rules)
-            .forbids(World::of(call).request())
+            .find_denial(Fixture::of(call).request())
             .map(|denial| denial.reason)
     };
     expect!["rule user:1 deny `x` forbids `x`"]
@@ -383,9 +383,9 @@ fn c_12_a_tool_is_never_allowed_where_a_rule_denies_all_its_calls() {
         ("ask shell", shell, false),
         ("deny Read", write, false),
     ] {
-        let world = World::of(call);
+        let world = Fixture::of(call);
         let policy = policy(rules);
-        let found = policy.never_allows(&world.plugin, &world.name, &world.tool, &world.aliases);
+        let found = policy.always_denies(&world.plugin, &world.name, &world.tool, &world.aliases);
         assert_eq!(found, never, "{rules} {call}");
         let verdict = world.decide(&policy, &[]);
         assert!(

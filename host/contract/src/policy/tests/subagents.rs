@@ -7,11 +7,11 @@ use std::fmt::Write as _;
 use super::*;
 
 fn run(parent: &str, limits: &[&str], call: &str, approvals: &[Approval]) -> String {
-    let mut world = World::of(call);
+    let mut world = Fixture::of(call);
     let mut limits = limits.iter().map(|limit| policy(limit));
     world.narrow = limits
         .next()
-        .map(|first| limits.fold(Restriction::new(first), Restriction::and));
+        .map(|first| limits.fold(Restriction::new(first), Restriction::with_policy));
     let policy = policy(parent);
     let told = policy.explain(world.request(), &world.hooks, approvals, NOW);
     let verdict = world.decide(&policy, approvals);
@@ -23,7 +23,7 @@ fn run(parent: &str, limits: &[&str], call: &str, approvals: &[Approval]) -> Str
 }
 
 #[test]
-fn a_sub_agent_gets_what_both_its_parent_and_its_own_limits_allow() {
+fn a_sub_agent_needs_permission_from_its_parent_and_its_limits() {
     let mut out = String::new();
     for (parent, limit, call) in [
         ("mode auto", "mode yolo", "x/unknown agent:helper"),
@@ -91,21 +91,21 @@ fn each_further_limit_narrows() {
 }
 
 #[test]
-fn a_parents_approval_is_inherited_and_a_limits_deny_is_not_lifted_by_it() {
+fn a_parents_approval_is_inherited_but_does_not_override_a_limit() {
     let question = question("", "x/unknown");
     let offer = question
         .offers
         .iter()
         .position(|offer| offer.narrowing.tool)
         .unwrap();
-    let Ok(Settled::Granted {
+    let Ok(AnswerOutcome::Granted {
         approval: Some(approval),
         ..
-    }) = settle(question, Answer::Allow { offer, note: None })
+    }) = apply_answer(question, Answer::Allow { offer, note: None })
     else {
         panic!("granted")
     };
-    let approval = [approval.stored("a1", "user", 0)];
+    let approval = [approval.into_approval("a1", "user", 0)];
     let call = "x/unknown agent:helper";
     expect!["allow by approval:a1"].assert_eq(&run("", &["mode default"], call, &approval));
     expect!["deny: `unknown` may not run in mode readonly: it may have side effects"]
@@ -120,22 +120,22 @@ fn a_parents_approval_is_inherited_and_a_limits_deny_is_not_lifted_by_it() {
 
 #[test]
 fn a_sub_agents_question_names_it() {
-    let world = World::of("x/unknown agent:helper");
+    let world = Fixture::of("x/unknown agent:helper");
     let Verdict::Ask(question) = world.decide(&policy(""), &[]) else {
         panic!("asks")
     };
     assert_eq!(question.agent.as_deref(), Some("helper"));
-    let Verdict::Ask(question) = World::of("x/unknown").decide(&policy(""), &[]) else {
+    let Verdict::Ask(question) = Fixture::of("x/unknown").decide(&policy(""), &[]) else {
         panic!("asks")
     };
     assert_eq!(question.agent, None);
 }
 
 #[test]
-fn a_limit_forbids_before_any_hook_runs() {
-    let mut world = World::of("x/unknown agent:helper");
+fn a_limit_denies_before_hooks_run() {
+    let mut world = Fixture::of("x/unknown agent:helper");
     world.narrow = Some(Restriction::new(policy("mode yolo\ndeny unknown")));
-    assert!(policy("allow *").forbids(world.request()).is_some());
+    assert!(policy("allow *").find_denial(world.request()).is_some());
     // The limit forbids saving, so no lasting approval is offered.
     world.narrow = Some(Restriction::new(policy("mode yolo\nonce_only")));
     let Verdict::Ask(question) = world.decide(&policy(""), &[]) else {

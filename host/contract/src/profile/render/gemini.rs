@@ -4,16 +4,16 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::shape::Facts;
-use super::{Rendered, is_media, lines, plain};
+use super::shape::ShapeContext;
+use super::{RenderedResult, is_media, lines, render_unchanged};
 use crate::{CallError, Outcome, Part};
 
 pub(super) fn render(
     canonical: &str,
-    facts: &Facts,
+    facts: &ShapeContext,
     result: &Result<Outcome, CallError>,
-) -> Rendered {
-    let mut rendered = plain(result);
+) -> RenderedResult {
+    let mut rendered = render_unchanged(result);
     let Ok(outcome) = result else {
         return rendered;
     };
@@ -29,7 +29,7 @@ pub(super) fn render(
         }
         // Gemini CLI puts the note first, so that the model does not assume that it has read the whole file.
         ("read_file", Some(page)) => {
-            if let Some(note) = lines::how_to_go_on(facts.name, "start_line", page) {
+            if let Some(note) = lines::continuation_hint(facts.name, "start_line", page) {
                 rendered.parts.insert(0, Part::Text(note));
             }
         }
@@ -93,7 +93,7 @@ fn grep(input: &Value, found: &Value) -> Option<String> {
         let path = file["path"].as_str().unwrap_or_default();
         // Writing to a String cannot fail.
         let _ = writeln!(text, "File: {path}");
-        for (number, (matched, line)) in lines::lines(file) {
+        for (number, (matched, line)) in lines::numbered_lines(file) {
             let mark = if matched { ':' } else { '-' };
             let _ = writeln!(text, "L{number}{mark} {line}");
         }

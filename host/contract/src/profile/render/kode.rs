@@ -3,16 +3,16 @@
 use serde_json::{Map, Value, json};
 
 use super::lines;
-use super::shape::{Facts, Shape, picked};
+use super::shape::{ResultShape, ShapeContext, select_members};
 use crate::profile::kode::TODO;
 
-pub(super) const SHAPES: &[Shape] = &[
-    Shape::content("read_file", true),
-    Shape::members(
+pub(super) const SHAPES: &[ResultShape] = &[
+    ResultShape::content("read_file", true),
+    ResultShape::members(
         "write_file",
         &[("=ok", ""), ("path", "path"), ("bytes", "bytesWritten")],
     ),
-    Shape::members(
+    ResultShape::members(
         "edit_file",
         &[
             ("=ok", ""),
@@ -20,9 +20,9 @@ pub(super) const SHAPES: &[Shape] = &[
             ("replacements", "replacements"),
         ],
     )
-    .notes(&["created"]),
-    Shape::made("multi_edit", edits).also_failed(),
-    Shape::members(
+    .optional_members(&["created"]),
+    ResultShape::computed("multi_edit", edits).including_failures(),
+    ResultShape::members(
         "glob",
         &[
             ("=ok", ""),
@@ -30,15 +30,15 @@ pub(super) const SHAPES: &[Shape] = &[
             ("truncated", "truncated"),
         ],
     )
-    .notes(&["timed_out"]),
-    Shape::made("grep", grep).notes(&["timed_out"]),
-    Shape::made("shell", shell)
-        .notes(&["signal", "timed_out", "truncated", "output_file"])
-        .also_failed(),
-    Shape::made("shell_output", logs)
-        .notes(&["signal", "truncated"])
-        .also_failed(),
-    Shape::members(
+    .optional_members(&["timed_out"]),
+    ResultShape::computed("grep", grep).optional_members(&["timed_out"]),
+    ResultShape::computed("shell", shell)
+        .optional_members(&["signal", "timed_out", "truncated", "output_file"])
+        .including_failures(),
+    ResultShape::computed("shell_output", logs)
+        .optional_members(&["signal", "truncated"])
+        .including_failures(),
+    ResultShape::members(
         "shell_kill",
         &[
             ("=ok", ""),
@@ -47,20 +47,20 @@ pub(super) const SHAPES: &[Shape] = &[
             ("status", "state|status"),
         ],
     )
-    .notes(&["exitCode", "signal"]),
-    Shape::made("todo_read", todos),
-    Shape::made("todo_write", todos_written),
+    .optional_members(&["exitCode", "signal"]),
+    ResultShape::computed("todo_read", todos),
+    ResultShape::computed("todo_write", todos_written),
 ];
 
 /// The result of each edit.
-fn edits(_: &Facts, ours: &Value) -> Option<Value> {
+fn edits(_: &ShapeContext, ours: &Value) -> Option<Value> {
     let edits = ours["edits"].as_array()?;
     let failed = |edit: &Value| edit["status"] == "error";
     Some(json!({"ok": !edits.iter().any(failed), "results": edits}))
 }
 
 /// A flat list of matching lines.
-fn grep(facts: &Facts, ours: &Value) -> Option<Value> {
+fn grep(facts: &ShapeContext, ours: &Value) -> Option<Value> {
     let files = ours["files"].as_array()?;
     let mut matches = Vec::new();
     for file in files {
@@ -91,7 +91,7 @@ fn grep(facts: &Facts, ours: &Value) -> Option<Value> {
 }
 
 /// Output, or the handle of a background process.
-fn shell(_: &Facts, ours: &Value) -> Option<Value> {
+fn shell(_: &ShapeContext, ours: &Value) -> Option<Value> {
     if ours["background"] == true {
         let mut shown = json!({"pid": ours["pid"], "status": "running"});
         if !ours["task_id"].is_null() {
@@ -99,7 +99,7 @@ fn shell(_: &Facts, ours: &Value) -> Option<Value> {
         }
         return Some(shown);
     }
-    picked(
+    select_members(
         &[
             ("stdout", "stdout"),
             ("stderr", "stderr"),
@@ -110,8 +110,8 @@ fn shell(_: &Facts, ours: &Value) -> Option<Value> {
 }
 
 ///
-fn logs(_: &Facts, ours: &Value) -> Option<Value> {
-    picked(
+fn logs(_: &ShapeContext, ours: &Value) -> Option<Value> {
+    select_members(
         &[
             ("pid", "pid"),
             ("shell_id", "task_id"),
@@ -125,7 +125,7 @@ fn logs(_: &Facts, ours: &Value) -> Option<Value> {
 }
 
 ///
-fn todos(_: &Facts, ours: &Value) -> Option<Value> {
+fn todos(_: &ShapeContext, ours: &Value) -> Option<Value> {
     let todos = ours["todos"].as_array()?;
     let todos: Vec<Value> = todos.iter().map(todo_of).collect();
     let mut shown = json!({"todos": todos});
@@ -136,7 +136,7 @@ fn todos(_: &Facts, ours: &Value) -> Option<Value> {
 }
 
 ///
-fn todos_written(facts: &Facts, ours: &Value) -> Option<Value> {
+fn todos_written(facts: &ShapeContext, ours: &Value) -> Option<Value> {
     let mut shown = todos(facts, ours)?;
     shown["ok"] = true.into();
     Some(shown)
@@ -148,8 +148,8 @@ fn todo_of(todo: &Value) -> Value {
         return todo.clone();
     };
     let shown = members.iter().map(|(name, value)| {
-        let param = TODO.iter().find(|param| param.ours == name);
-        (param.map_or(name.as_str(), |param| param.theirs), value)
+        let param = TODO.iter().find(|param| param.canonical == name);
+        (param.map_or(name.as_str(), |param| param.agent_name), value)
     });
     let shown: Map<String, Value> = shown
         .map(|(name, value)| (name.to_owned(), value.clone()))

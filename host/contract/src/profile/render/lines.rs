@@ -7,16 +7,16 @@ use serde_json::Value;
 
 /// Maximum number of characters of a line, so that minified files do not fill the context. The text with line numbers
 /// uses the same limit.
-const LINE: usize = 2000;
+const MAX_LINE_CHARS: usize = 2000;
 
 /// Returns the lines of a file, with long lines truncated.
-pub(super) fn content(text: &str) -> String {
-    if text.len() <= LINE {
+pub(super) fn truncate_lines(text: &str) -> String {
+    if text.len() <= MAX_LINE_CHARS {
         return text.to_owned();
     }
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
-        match line.char_indices().nth(LINE) {
+        match line.char_indices().nth(MAX_LINE_CHARS) {
             Some((cut, _)) if !line[cut..].trim_end_matches(['\r', '\n']).is_empty() => {
                 let (shown, rest) = line.split_at(cut);
                 let end = if rest.ends_with('\n') { "\n" } else { "" };
@@ -32,7 +32,7 @@ pub(super) fn content(text: &str) -> String {
 }
 
 /// Returns the hint for reading the next page of a file, or `None` if there is no further page.
-pub(super) fn how_to_go_on(name: &str, parameter: &str, page: &Value) -> Option<String> {
+pub(super) fn continuation_hint(name: &str, parameter: &str, page: &Value) -> Option<String> {
     let (start, end) = (page["start_line"].as_u64()?, page["end_line"].as_u64()?);
     let total = page["total_lines"].as_u64()?;
     (page["truncated"] == true && end < total).then(|| {
@@ -44,7 +44,7 @@ pub(super) fn how_to_go_on(name: &str, parameter: &str, page: &Value) -> Option<
 }
 
 /// Returns the lines of one file by number, merging overlapping context. True marks a match.
-pub(super) fn lines(file: &Value) -> BTreeMap<u64, (bool, &str)> {
+pub(super) fn numbered_lines(file: &Value) -> BTreeMap<u64, (bool, &str)> {
     let mut lines = BTreeMap::new();
     for found in list(&file["matches"]) {
         let Some(first) = found["line"].as_u64() else {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::lines;
-use super::shape::{Facts, Shape};
+use super::shape::{ResultShape, ShapeContext};
 
 const RESPONSE: &[(&str, &str)] = &[
     ("status", "status"),
@@ -13,8 +13,8 @@ const RESPONSE: &[(&str, &str)] = &[
 /// Notes about the body that these members cannot express.
 const BODY: &[&str] = &["truncated"];
 
-pub(super) const SHAPES: &[Shape] = &[
-    Shape::members(
+pub(super) const SHAPES: &[ResultShape] = &[
+    ResultShape::members(
         "current_time",
         &[
             ("timestamp", "timestamp"),
@@ -22,25 +22,26 @@ pub(super) const SHAPES: &[Shape] = &[
             ("timezone", "timezone"),
         ],
     ),
-    Shape::members("sleep", &[("slept", "slept")]),
-    Shape::members("get_env", &[("value", "value")]).notes(&["note"]),
-    Shape::members("set_env", &[("previous", "previous")]),
-    Shape::content("read_file", false).notes(&["truncated"]),
-    Shape::members("write_file", &[("bytesWritten", "bytesWritten")]),
-    Shape::made("list_directory", files).notes(&["truncated", "total"]),
-    Shape::members("delete_file", &[("deleted", "deleted")]),
-    Shape::members("move_file", &[("success", "success")]),
-    Shape::made("get_file_info", info),
-    Shape::members("http_get", RESPONSE).notes(BODY),
-    Shape::members("http_post", RESPONSE).notes(BODY),
-    Shape::members("http_request", RESPONSE).notes(BODY),
-    Shape::members("web_search", &[("results", "results")]),
-    Shape::members("json_parse", &[("data", "data")]),
-    Shape::members("json_stringify", &[("text", "text")]),
-    Shape::members("base64_encode", &[("encoded", "encoded")]),
-    Shape::members("base64_decode", &[("decoded", "decoded")]).notes(&["bytes_base64", "binary"]),
+    ResultShape::members("sleep", &[("slept", "slept")]),
+    ResultShape::members("get_env", &[("value", "value")]).optional_members(&["note"]),
+    ResultShape::members("set_env", &[("previous", "previous")]),
+    ResultShape::content("read_file", false).optional_members(&["truncated"]),
+    ResultShape::members("write_file", &[("bytesWritten", "bytesWritten")]),
+    ResultShape::computed("list_directory", files).optional_members(&["truncated", "total"]),
+    ResultShape::members("delete_file", &[("deleted", "deleted")]),
+    ResultShape::members("move_file", &[("success", "success")]),
+    ResultShape::computed("get_file_info", info),
+    ResultShape::members("http_get", RESPONSE).optional_members(BODY),
+    ResultShape::members("http_post", RESPONSE).optional_members(BODY),
+    ResultShape::members("http_request", RESPONSE).optional_members(BODY),
+    ResultShape::members("web_search", &[("results", "results")]),
+    ResultShape::members("json_parse", &[("data", "data")]),
+    ResultShape::members("json_stringify", &[("text", "text")]),
+    ResultShape::members("base64_encode", &[("encoded", "encoded")]),
+    ResultShape::members("base64_decode", &[("decoded", "decoded")])
+        .optional_members(&["bytes_base64", "binary"]),
     // Later versions.
-    Shape::members(
+    ResultShape::members(
         "shell",
         &[
             ("stdout", "stdout"),
@@ -48,7 +49,7 @@ pub(super) const SHAPES: &[Shape] = &[
             ("exitCode", "exitCode|exit_code"),
         ],
     )
-    .notes(&[
+    .optional_members(&[
         "signal",
         "timed_out",
         "truncated",
@@ -56,20 +57,20 @@ pub(super) const SHAPES: &[Shape] = &[
         "task_id",
         "pid",
     ])
-    .also_failed(),
-    Shape::members("glob", &[("files", "matches"), ("truncated", "truncated")])
-        .notes(&["timed_out"]),
+    .including_failures(),
+    ResultShape::members("glob", &[("files", "matches"), ("truncated", "truncated")])
+        .optional_members(&["timed_out"]),
 ];
 
 ///
-fn files(_: &Facts, ours: &Value) -> Option<Value> {
+fn files(_: &ShapeContext, ours: &Value) -> Option<Value> {
     let files = ours["files"].as_array()?;
     let files: Vec<Value> = files.iter().cloned().map(with_milliseconds).collect();
     Some(json!({"files": files}))
 }
 
 /// File information, without size and time if the file does not exist.
-fn info(_: &Facts, ours: &Value) -> Option<Value> {
+fn info(_: &ShapeContext, ours: &Value) -> Option<Value> {
     let exists = ours["exists"].as_bool()?;
     if !exists {
         return Some(json!({"exists": false}));

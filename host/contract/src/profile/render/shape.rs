@@ -6,82 +6,82 @@ use super::lines;
 
 /// The shape of a tool's result.
 #[derive(Debug)]
-pub(super) struct Shape {
+pub(super) struct ResultShape {
     pub tool: &'static str,
-    pub body: Body,
+    pub body: ShapeBody,
     /// Canonical members that are added if they are not empty.
-    pub notes: &'static [&'static str],
+    pub optional_members: &'static [&'static str],
     /// Whether the shape also applies to logical failures. The output of a command matters most if the command failed.
-    pub also_failed: bool,
+    pub includes_failures: bool,
 }
 
 #[derive(Debug)]
-pub(super) enum Body {
+pub(super) enum ShapeBody {
     /// Pairs of agent and canonical names; `a|b` selects the one that the result has.
     Members(&'static [(&'static str, &'static str)]),
     /// A page of a file: bare text, or an object with the size of the file.
     Content { bare: bool },
     /// Any other shape, computed by a function.
-    Made(fn(&Facts, &Value) -> Option<Value>),
+    Computed(fn(&ShapeContext, &Value) -> Option<Value>),
 }
 
 /// Facts about the call that a shape can use.
-pub(super) struct Facts<'a> {
+pub(super) struct ShapeContext<'a> {
     /// The name that the model uses for the tool.
     pub name: &'a str,
     /// The canonical input.
     pub input: &'a Value,
 }
 
-impl Shape {
+impl ResultShape {
     pub(super) const fn members(
         tool: &'static str,
         members: &'static [(&'static str, &'static str)],
     ) -> Self {
-        Self::new(tool, Body::Members(members))
+        Self::new(tool, ShapeBody::Members(members))
     }
 
-    pub(super) const fn made(
+    pub(super) const fn computed(
         tool: &'static str,
-        make: fn(&Facts, &Value) -> Option<Value>,
+        make: fn(&ShapeContext, &Value) -> Option<Value>,
     ) -> Self {
-        Self::new(tool, Body::Made(make))
+        Self::new(tool, ShapeBody::Computed(make))
     }
 
     pub(super) const fn content(tool: &'static str, bare: bool) -> Self {
-        Self::new(tool, Body::Content { bare })
+        Self::new(tool, ShapeBody::Content { bare })
     }
 
-    const fn new(tool: &'static str, body: Body) -> Self {
+    const fn new(tool: &'static str, body: ShapeBody) -> Self {
         Self {
             tool,
             body,
-            notes: &[],
-            also_failed: false,
+            optional_members: &[],
+            includes_failures: false,
         }
     }
 
-    pub(super) const fn notes(mut self, notes: &'static [&'static str]) -> Self {
-        self.notes = notes;
+    pub(super) const fn optional_members(mut self, notes: &'static [&'static str]) -> Self {
+        self.optional_members = notes;
         self
     }
 
-    pub(super) const fn also_failed(mut self) -> Self {
-        self.also_failed = true;
+    pub(super) const fn including_failures(mut self) -> Self {
+        self.includes_failures = true;
         self
     }
 
     /// Returns the shaped value, or `None` if the result has none of the members.
-    pub(super) fn of(&self, facts: &Facts, ours: &Value) -> Option<Value> {
+    pub(super) fn apply(&self, facts: &ShapeContext, ours: &Value) -> Option<Value> {
         let mut shown = match &self.body {
-            Body::Members(members) => picked(members, ours)?,
-            Body::Content { bare } => page(*bare, facts, ours)?,
-            Body::Made(make) => make(facts, ours)?,
+            ShapeBody::Members(members) => select_members(members, ours)?,
+            ShapeBody::Content { bare } => page(*bare, facts, ours)?,
+            ShapeBody::Computed(make) => make(facts, ours)?,
         };
         if let Some(shown) = shown.as_object_mut() {
-            for &name in self.notes {
+            for &name in self.optional_members {
                 let value = &ours[name];
-                if !is_nothing(value) && !shown.contains_key(name) {
+                if !is_empty(value) && !shown.contains_key(name) {
                     shown.insert(name.to_owned(), value.clone());
                 }
             }
@@ -91,7 +91,7 @@ impl Shape {
 }
 
 /// Selects members. A name that starts with `=` is the constant true: `=ok` is `"ok": true`.
-pub(super) fn picked(members: &[(&str, &str)], ours: &Value) -> Option<Value> {
+pub(super) fn select_members(members: &[(&str, &str)], ours: &Value) -> Option<Value> {
     let mut shown = Map::new();
     let mut found = false;
     for (theirs, names) in members {
@@ -107,15 +107,15 @@ pub(super) fn picked(members: &[(&str, &str)], ours: &Value) -> Option<Value> {
     found.then_some(Value::Object(shown))
 }
 
-fn page(bare: bool, facts: &Facts, ours: &Value) -> Option<Value> {
+fn page(bare: bool, facts: &ShapeContext, ours: &Value) -> Option<Value> {
     let content = ours["content"].as_str()?;
     let content = match ours["encoding"].as_str() {
         // Base64 is a single line and useless if truncated.
         Some("base64") => content.to_owned(),
         _ if bare && content.is_empty() => "(file is empty)".to_owned(),
-        _ => lines::content(content),
+        _ => lines::truncate_lines(content),
     };
-    let note = lines::how_to_go_on(facts.name, "offset", ours);
+    let note = lines::continuation_hint(facts.name, "offset", ours);
     Some(match (bare, note) {
         (true, None) => content.into(),
         (true, Some(note)) => format!("{}\n\n({note})", content.trim_end_matches('\n')).into(),
@@ -129,7 +129,7 @@ fn page(bare: bool, facts: &Facts, ours: &Value) -> Option<Value> {
     })
 }
 
-fn is_nothing(value: &Value) -> bool {
+fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
         Value::Array(items) => items.is_empty(),

@@ -21,7 +21,7 @@ fn check(profile: Profile, table: &str) {
 
 // R-300, R-301, R-302, R-303, R-304, R-305, R-306, R-307, R-308, R-309, R-310, R-311
 #[test]
-fn r_300_semas_twelve_tools_are_called_as_its_model_calls_them() {
+fn r_300_calls_of_sema_are_translated() {
     check(
         Profile::Sema,
         r#"
@@ -43,7 +43,7 @@ fn r_300_semas_twelve_tools_are_called_as_its_model_calls_them() {
 }
 
 #[test]
-fn claude_codes_other_tools_and_older_names_are_accepted() {
+fn calls_and_older_names_of_claude_code_are_translated() {
     check(
         Profile::Claude,
         r#"
@@ -64,7 +64,7 @@ fn claude_codes_other_tools_and_older_names_are_accepted() {
 
 // R-320, R-321, R-322, R-323, R-324, R-325, R-326, R-327, R-328, R-329
 #[test]
-fn r_320_geminis_tools_are_called_as_its_model_calls_them() {
+fn r_320_calls_of_gemini_are_translated() {
     check(
         Profile::Gemini,
         r#"
@@ -96,7 +96,7 @@ fn r_320_geminis_tools_are_called_as_its_model_calls_them() {
 
 // R-340, R-341, R-342, R-343, R-344, R-345, R-346, R-347, R-348, R-349, R-350, R-351
 #[test]
-fn r_340_kodes_tools_are_called_as_its_model_calls_them() {
+fn r_340_calls_of_kode_are_translated() {
     check(
         Profile::Kode,
         r#"
@@ -125,7 +125,7 @@ fn r_340_kodes_tools_are_called_as_its_model_calls_them() {
 // R-360, R-361, R-362, R-363, R-364, R-365, R-366, R-367, R-368, R-369
 // R-370, R-371, R-372, R-373, R-374, R-375, R-376, R-377
 #[test]
-fn r_360_pegasus_tools_are_called_as_its_model_calls_them() {
+fn r_360_calls_of_pegasus_are_translated() {
     check(
         Profile::Pegasus,
         r#"
@@ -156,7 +156,7 @@ fn r_360_pegasus_tools_are_called_as_its_model_calls_them() {
 }
 
 #[test]
-fn tools_within_calls_are_translated_too() {
+fn nested_calls_are_translated() {
     check(
         Profile::Pegasus,
         r#"
@@ -171,7 +171,7 @@ fn tools_within_calls_are_translated_too() {
 }
 
 #[test]
-fn canonical_names_and_spellings_work_in_every_profile() {
+fn canonical_names_are_valid_in_every_profile() {
     for profile in Profile::ALL {
         check(
             profile,
@@ -194,7 +194,7 @@ fn canonical_names_and_spellings_work_in_every_profile() {
 
 /// Unknown values are unchanged, so that schema validation sees what the model wrote.
 #[test]
-fn what_makes_no_sense_comes_through_for_the_schema_to_refuse() {
+fn invalid_inputs_are_left_to_schema_validation() {
     check(
         Profile::Gemini,
         r#"
@@ -216,7 +216,7 @@ fn what_makes_no_sense_comes_through_for_the_schema_to_refuse() {
 }
 
 #[test]
-fn parameters_that_a_tool_does_not_have_are_left_alone() {
+fn unknown_parameters_are_unchanged() {
     let tools = [
         fixture::tool("grep", "pattern:s!"),
         fixture::tool("read_file", "path:s!"),
@@ -247,7 +247,7 @@ fn parameters_that_a_tool_does_not_have_are_left_alone() {
 }
 
 #[test]
-fn calls_within_calls_end_somewhere() {
+fn nested_call_translation_is_bounded() {
     let mut input = serde_json::json!({"path": "."});
     let mut name = "list_files";
     for _ in 0..40 {
@@ -271,7 +271,7 @@ proptest! {
     ) {
         let tools = fixture::tools();
         let lens = fixture::lens(profile, &tools);
-        let shown = lens.show();
+        let shown = lens.list();
         let tool = &shown[tool.index(shown.len())];
         let mut input = Map::new();
         for (number, (of, name)) in names.iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::profile::{Lens, Others, Profile};
+use crate::profile::{Profile, ProfiledRegistry, UnmappedTools};
 use crate::{Descriptor, Example, ToolName};
 
 /// `name:type!`, `name:type=default`; `|alias` after the name. Types: s i b n o `[s]`, or the name of one of [`items`].
@@ -195,10 +195,14 @@ pub fn with_example(mut tool: Descriptor, input: Value) -> Descriptor {
     tool
 }
 
-pub fn lens(profile: Profile, tools: &[Descriptor]) -> Lens<'_> {
-    lens_with(profile, Others::Installed, tools)
+pub fn lens(profile: Profile, tools: &[Descriptor]) -> ProfiledRegistry<'_> {
+    lens_with(profile, UnmappedTools::Installed, tools)
 }
 
-pub fn lens_with(profile: Profile, others: Others, tools: &[Descriptor]) -> Lens<'_> {
-    Lens::new(profile, others, tools.iter().map(|tool| (&tool.name, tool)))
+pub fn lens_with(
+    profile: Profile,
+    others: UnmappedTools,
+    tools: &[Descriptor],
+) -> ProfiledRegistry<'_> {
+    ProfiledRegistry::new(profile, others, tools.iter().map(|tool| (&tool.name, tool)))
 }

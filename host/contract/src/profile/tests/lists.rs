@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::fixture;
 use crate::Descriptor;
-use crate::profile::{Others, Profile};
+use crate::profile::{Profile, UnmappedTools};
 
 /// `name(parameters) = canonical`; `!` for required, `=x` for a default, `{…}` for members.
 fn line(name: &str, canonical: &str, schema: &Value) -> String {
@@ -41,8 +41,8 @@ fn signature(schema: &Value) -> String {
     shown.join(" ")
 }
 
-fn check(profile: Profile, others: Others, tools: &[Descriptor], expected: Expect) {
-    let shown = fixture::lens_with(profile, others, tools).show();
+fn check(profile: Profile, others: UnmappedTools, tools: &[Descriptor], expected: Expect) {
+    let shown = fixture::lens_with(profile, others, tools).list();
     let lines: Vec<_> = shown
         .iter()
         .map(|one| {
@@ -60,9 +60,9 @@ fn check(profile: Profile, others: Others, tools: &[Descriptor], expected: Expec
 }
 
 #[test]
-fn native_shows_everything_as_it_is() {
+fn native_lists_all_tools_unchanged() {
     let tools = fixture::tools();
-    let shown = fixture::lens(Profile::Native, &tools).show();
+    let shown = fixture::lens(Profile::Native, &tools).list();
     assert_eq!(shown.len(), tools.len());
     for (shown, tool) in shown.iter().zip(&tools) {
         assert_eq!(shown.name, tool.name.as_str());
@@ -72,10 +72,10 @@ fn native_shows_everything_as_it_is() {
 
 // R-300, R-301, R-302, R-303, R-304, R-305, R-306, R-307, R-308, R-309, R-310, R-311
 #[test]
-fn r_300_semas_list_is_its_twelve_tools() {
+fn r_300_list_of_sema() {
     check(
         Profile::Sema,
-        Others::Installed,
+        UnmappedTools::Installed,
         &fixture::tools(),
         expect![[r#"
             Read(file_path! offset limit) = read_file
@@ -94,10 +94,10 @@ fn r_300_semas_list_is_its_twelve_tools() {
 }
 
 #[test]
-fn claude_codes_list() {
+fn list_of_claude_code() {
     check(
         Profile::Claude,
-        Others::Installed,
+        UnmappedTools::Installed,
         &fixture::tools(),
         expect![[r#"
             Read(file_path! offset limit pages) = read_file
@@ -128,10 +128,10 @@ fn claude_codes_list() {
 
 // R-320, R-321, R-322, R-323, R-324, R-325, R-326, R-327, R-328, R-329
 #[test]
-fn r_320_geminis_list() {
+fn r_320_list_of_gemini() {
     check(
         Profile::Gemini,
-        Others::Installed,
+        UnmappedTools::Installed,
         &fixture::tools(),
         expect![[r#"
             read_file(file_path! start_line end_line)
@@ -160,10 +160,10 @@ fn r_320_geminis_list() {
 
 // R-340, R-341, R-342, R-343, R-344, R-345, R-346, R-347, R-348, R-349, R-350, R-351
 #[test]
-fn r_340_kodes_list() {
+fn r_340_list_of_kode() {
     check(
         Profile::Kode,
-        Others::Installed,
+        UnmappedTools::Installed,
         &fixture::tools(),
         expect![[r#"
             fs_read(path! offset limit encoding="auto") = read_file
@@ -184,10 +184,10 @@ fn r_340_kodes_list() {
 // R-360, R-361, R-362, R-363, R-364, R-365, R-366, R-367, R-368, R-369
 // R-370, R-371, R-372, R-373, R-374, R-375, R-376, R-377
 #[test]
-fn r_360_pegasus_list() {
+fn r_360_list_of_pegasus() {
     check(
         Profile::Pegasus,
-        Others::Installed,
+        UnmappedTools::Installed,
         &fixture::tools(),
         expect![[r#"
             read_file(path! encoding="auto" offset limit)
@@ -228,25 +228,25 @@ fn r_360_pegasus_list() {
 }
 
 #[test]
-fn what_the_system_lacks_is_shown_as_the_operator_wishes() {
+fn unmapped_tools_are_listed_as_configured() {
     let tools = [
         fixture::tool("read_file", "path:s!"),
         fixture::tool("directory_tree", "path:s!"),
         fixture::tool("weather", "city|town:s!"),
     ];
     let names = |others| {
-        let shown = fixture::lens_with(Profile::Claude, others, &tools).show();
+        let shown = fixture::lens_with(Profile::Claude, others, &tools).list();
         let names: Vec<_> = shown.into_iter().map(|one| one.name).collect();
         names.join(" ")
     };
-    assert_eq!(names(Others::Installed), "Read weather");
-    assert_eq!(names(Others::All), "Read directory_tree weather");
-    assert_eq!(names(Others::Hidden), "Read");
+    assert_eq!(names(UnmappedTools::Installed), "Read weather");
+    assert_eq!(names(UnmappedTools::All), "Read directory_tree weather");
+    assert_eq!(names(UnmappedTools::Hidden), "Read");
 }
 
 /// A plugin tool with the name of an agent's tool must not receive the calls for the canonical tool, nor hide it.
 #[test]
-fn a_name_that_another_tool_bears_is_not_taken_from_it() {
+fn mappings_do_not_take_names_of_other_tools() {
     let tools = [
         fixture::tool("edit_file", "path|file_path:s!"),
         fixture::tool("replace", "what:s!"),
@@ -255,7 +255,7 @@ fn a_name_that_another_tool_bears_is_not_taken_from_it() {
     ];
     check(
         Profile::Gemini,
-        Others::Installed,
+        UnmappedTools::Installed,
         &tools[..2],
         expect![[r#"
             edit_file(path!)
@@ -277,10 +277,10 @@ fn a_name_that_another_tool_bears_is_not_taken_from_it() {
 
 /// Shown although the agent does not have it, because calls without it would fail.
 #[test]
-fn a_parameter_that_a_tool_cannot_do_without_is_never_hidden() {
+fn required_parameters_are_always_listed() {
     check(
         Profile::Claude,
-        Others::Installed,
+        UnmappedTools::Installed,
         &[
             fixture::tool("read_file", "path:s! reason|why:s! depth:i"),
             fixture::tool("glob", "path:s"),

@@ -3,14 +3,14 @@
 use crate::profile::Profile;
 
 #[test]
-fn a_profile_is_known_by_its_name() {
+fn profiles_are_parsed_by_name() {
     for profile in Profile::ALL {
         assert_eq!(profile.as_str().parse(), Ok(profile));
     }
 }
 
 #[test]
-fn a_wrong_name_is_told_with_the_nearest_right_one() {
+fn unknown_profile_names_have_a_hint() {
     for (word, error) in [
         (
             "claud",

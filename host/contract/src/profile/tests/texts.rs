@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::fixture;
-use crate::profile::{Others, Profile};
+use crate::profile::{Profile, UnmappedTools};
 use crate::{CallError, ErrorClass, Failure, Outcome, Part};
 
 fn text(parts: &[Part]) -> String {
@@ -37,7 +37,7 @@ fn check(profile: Profile, tool: &str, message: &str, advice: &str, expected: &s
 }
 
 #[test]
-fn tools_and_parameters_bear_the_models_names_in_advice() {
+fn recommendations_use_the_agents_names() {
     check(
         Profile::Claude,
         "read_file",
@@ -62,7 +62,7 @@ fn tools_and_parameters_bear_the_models_names_in_advice() {
 }
 
 #[test]
-fn problems_of_parameters_bear_the_models_names() {
+fn validation_errors_use_the_agents_names() {
     check(
         Profile::Claude,
         "todo_write",
@@ -82,7 +82,7 @@ fn problems_of_parameters_bear_the_models_names() {
 
 /// Paths and quoted values are unchanged.
 #[test]
-fn values_are_left_alone() {
+fn values_are_unchanged() {
     for same in [
         "File not found: src/read_file.rs",
         "File not found: read_file/x",
@@ -97,7 +97,7 @@ fn values_are_left_alone() {
 }
 
 #[test]
-fn descriptions_bear_the_models_names() {
+fn descriptions_use_the_agents_names() {
     let mut tool = fixture::tool("glob", "pattern:s! path:s");
     tool.description = "Find files. For contents use `grep`, then read_file.".to_owned();
     tool.input_schema["properties"]["pattern"]["description"] = "Not for `grep`".into();
@@ -107,7 +107,7 @@ fn descriptions_bear_the_models_names() {
         fixture::tool("grep", "pattern:s!"),
         fixture::tool("read_file", "path:s!"),
     ];
-    let shown = fixture::lens(Profile::Claude, &tools).show();
+    let shown = fixture::lens(Profile::Claude, &tools).list();
     let descriptor = &shown[0].descriptor;
     assert_eq!(
         descriptor.description,
@@ -117,7 +117,7 @@ fn descriptions_bear_the_models_names() {
     assert_eq!(pattern["description"], "Not for `Grep`");
     assert_eq!(pattern["pattern"], "read_file");
     // A tool that is not registered has no other name.
-    let shown = fixture::lens_with(Profile::Claude, Others::All, &tools[..1]).show();
+    let shown = fixture::lens_with(Profile::Claude, UnmappedTools::All, &tools[..1]).list();
     assert_eq!(
         shown[0].descriptor.description,
         "Find files. For contents use `grep`, then read_file."

@@ -70,7 +70,7 @@ const NESTS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn nesting_of_every_kind_ends_in_an_answer_on_a_small_stack() {
+fn nesting_of_every_kind_fits_a_small_stack() {
     for (open, close) in NESTS {
         for levels in [
             1,
@@ -123,7 +123,7 @@ fn the_deepest_mixtures_fit_the_stack() {
 }
 
 #[test]
-fn each_limit_holds_at_its_edge() {
+fn limits_are_exact() {
     let words = |count: usize| "a;".repeat(count);
     assert_eq!(on_a_small_stack(words(MAX_COMMANDS)), Ok(MAX_COMMANDS));
     assert_eq!(
@@ -184,9 +184,9 @@ fn no_text_makes_the_parser_panic() {
         let length = 1 + next() % 14;
         let text: String = (0..length).map(|_| pieces[next() % pieces.len()]).collect();
         if let Ok(script) = parse(&text) {
-            let _ = (reads_only(&script), danger(&script));
+            let _ = (is_read_only(&script), describe_danger(&script));
             for command in &script.commands {
-                let _ = (prefix(command), command.text(), command.program());
+                let _ = (approval_prefix(command), command.text(), command.program());
             }
         }
     }

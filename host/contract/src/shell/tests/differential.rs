@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
 
-use super::super::{Simple, parse};
+use super::super::{SimpleCommand, parse};
 
 /// Programs that log their arguments. Lines use no other programs, and PATH contains no others.
 const PROGRAMS: [&str; 3] = ["aa", "bb", "cc"];
@@ -162,13 +162,13 @@ fn started_by(shell: &str, line: &str, dir: &Path) -> Vec<Started> {
 }
 
 /// Whether the command may be the started program. A dynamic word may be anything; the policy asks about it.
-fn covers(command: &Simple, started: &Started) -> bool {
+fn covers(command: &SimpleCommand, started: &Started) -> bool {
     let Some(program) = command.words.first() else {
         return false;
     };
     program.literal().is_none()
         || program.literal() == Some(&started[0])
-            && (command.has_dynamic()
+            && (command.has_unknown_word()
                 || command
                     .words
                     .iter()
@@ -212,7 +212,7 @@ fn shells() -> Vec<String> {
 }
 
 #[test]
-fn what_bash_and_dash_run_is_what_was_read() {
+fn programs_run_by_bash_and_dash_are_found_by_the_parser() {
     let shells = shells();
     if shells.len() < 2 {
         println!("skipped in part: of bash and dash only {shells:?} are installed");

@@ -4,7 +4,7 @@ use super::*;
 use expect_test::expect;
 
 #[test]
-fn disguises_of_a_program_are_seen_through() {
+fn disguised_programs_are_found() {
     check(
         r##"
             r\m -rf x
@@ -332,7 +332,7 @@ fn disguises_of_a_program_are_seen_through() {
 }
 
 #[test]
-fn characters_that_nobody_sees_are_refused_outside_quotes() {
+fn invisible_characters_are_rejected_outside_quotes() {
     for unseen in [
         '\u{a0}',
         '\u{200b}',

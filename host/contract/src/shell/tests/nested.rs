@@ -4,7 +4,7 @@ use super::*;
 use expect_test::expect;
 
 #[test]
-fn substitutions_are_judged_like_commands() {
+fn substitutions_are_parsed_as_commands() {
     check(
         r##"
             echo $(a b)
@@ -378,7 +378,7 @@ fn wrappers_and_what_they_wrap_are_both_commands() {
 }
 
 #[test]
-fn here_documents_expand_unless_their_end_is_quoted() {
+fn here_documents_expand_unless_their_delimiter_is_quoted() {
     check(
         r##"
             cat <<E⏎rm x⏎E

@@ -2,14 +2,14 @@
 
 use super::*;
 
-fn single(line: &str) -> Simple {
+fn single(line: &str) -> SimpleCommand {
     let script = parse(line).unwrap_or_else(|unparsed| panic!("{line}: {unparsed}"));
     script.commands.last().expect("a command").clone()
 }
 
 /// Checks that the risky option of a command is found, or none in a harmless command.
 fn check_option(line: &str, option: Option<&str>) {
-    let found = risky_options(&single(line));
+    let found = find_risky_options(&single(line));
     let options: Vec<&str> = found.iter().map(|one| one.option.as_str()).collect();
     match option {
         Some(option) => assert!(options.contains(&option), "{line}: {options:?}"),
@@ -162,11 +162,11 @@ fn a_06_an_option_that_runs_programs_or_writes_is_covered_by_no_wildcard() {
     for (line, option) in RISKY {
         check_option(line, Some(option));
         let command = single(line);
-        assert_eq!(prefix(&command), None, "{line}");
+        assert_eq!(approval_prefix(&command), None, "{line}");
         let program = command.program().unwrap();
-        let wide = Pattern::parse(&format!("{program} *")).unwrap();
+        let wide = CommandPattern::parse(&format!("{program} *")).unwrap();
         assert!(!wide.matches(&command) || option == &program, "{line}");
-        assert!(wide.could_match(&command), "{line}");
+        assert!(wide.may_match(&command), "{line}");
     }
     for line in HARMLESS {
         check_option(line, None);
@@ -174,7 +174,7 @@ fn a_06_an_option_that_runs_programs_or_writes_is_covered_by_no_wildcard() {
 }
 
 #[test]
-fn a_06_a_rule_that_spells_the_option_out_covers_it() {
+fn a_06_a_rule_that_names_the_option_covers_it() {
     for (pattern, line, covers) in [
         (
             "git fetch --upload-pack=x *",
@@ -197,7 +197,7 @@ fn a_06_a_rule_that_spells_the_option_out_covers_it() {
         ("python3 -c *", "python3 -c x", true),
         ("*", "git fetch --upload-pack=y", true),
     ] {
-        let pattern = Pattern::parse(pattern).unwrap();
+        let pattern = CommandPattern::parse(pattern).unwrap();
         assert_eq!(pattern.matches(&single(line)), covers, "{pattern:?} {line}");
     }
 }
@@ -231,9 +231,9 @@ fn a_07_a_denied_subcommand_is_found_past_the_options_of_its_program() {
         "/usr/lib/git-core/git-push origin",
         "GIT -C . push",
     ];
-    let deny = Pattern::parse("git push *").unwrap();
+    let deny = CommandPattern::parse("git push *").unwrap();
     for line in push {
-        assert!(deny.could_match(&single(line)), "{line}");
+        assert!(deny.may_match(&single(line)), "{line}");
     }
     for line in [
         "git status",
@@ -244,7 +244,7 @@ fn a_07_a_denied_subcommand_is_found_past_the_options_of_its_program() {
         "ls push",
         "git -C push status",
     ] {
-        assert!(!deny.could_match(&single(line)), "{line}");
+        assert!(!deny.may_match(&single(line)), "{line}");
     }
     for (pattern, line, denied) in [
         ("git push --force *", "git push origin main --force", true),
@@ -267,20 +267,20 @@ fn a_07_a_denied_subcommand_is_found_past_the_options_of_its_program() {
         ("git push", "git --no-pager push -q", true),
         ("git push", "git --no-pager push origin", false),
     ] {
-        let pattern = Pattern::parse(pattern).unwrap();
+        let pattern = CommandPattern::parse(pattern).unwrap();
         let command = single(line);
-        assert_eq!(pattern.could_match(&command), denied, "{pattern:?} {line}");
+        assert_eq!(pattern.may_match(&command), denied, "{pattern:?} {line}");
     }
 }
 
 #[test]
-fn long_lists_of_options_are_judged_in_no_time() {
+fn long_option_lists_are_checked_in_linear_time() {
     let many = format!("foo {} push", "-a b ".repeat(2_000));
     let flags = format!("git {} push", "-a ".repeat(4_000));
-    let deny = Pattern::parse("git push x y z *").unwrap();
+    let deny = CommandPattern::parse("git push x y z *").unwrap();
     for line in [many, flags] {
         let command = single(&line);
-        assert!(risky_options(&command).len() < 3);
-        assert!(!deny.could_match(&command) || command.program() == Some("git"));
+        assert!(find_risky_options(&command).len() < 3);
+        assert!(!deny.may_match(&command) || command.program() == Some("git"));
     }
 }

@@ -7,7 +7,7 @@ use expect_test::expect;
 fn check_rules(rows: &[(&str, &[&str])], expect: Expect) {
     let mut out = String::new();
     for (pattern, commands) in rows {
-        let compiled = match Pattern::parse(pattern) {
+        let compiled = match CommandPattern::parse(pattern) {
             Ok(compiled) => compiled,
             Err(reason) => {
                 let _ = writeln!(out, "{pattern:?}\n    ! {reason}");
@@ -21,7 +21,7 @@ fn check_rules(rows: &[(&str, &[&str])], expect: Expect) {
                 .commands
                 .iter()
                 .map(
-                    |command| match (compiled.matches(command), compiled.could_match(command)) {
+                    |command| match (compiled.matches(command), compiled.may_match(command)) {
                         (true, true) => '+',
                         (false, true) => '?',
                         (false, false) => '-',

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn r_217_the_order_of_members_makes_no_difference_and_everything_else_does() {
+    fn r_217_only_the_order_of_members_is_ignored() {
         let input = |input: Value| of(|call| call.call.input = input);
         let plain = of(|_| {});
         assert_eq!(plain, of(|call| call.call.id.0.push('x')));

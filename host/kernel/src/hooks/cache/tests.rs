@@ -5,16 +5,16 @@ use std::sync::Mutex;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tokio::time::advance;
-use toolhost_contract::{Annotations, CallId, ChangeSet, Failure, Reads, TailCall};
+use toolhost_contract::{Annotations, CallId, ChangeSet, Failure, ReadSet, TailCall};
 
 use super::*;
 use crate::hooks::tests::call;
 
 /// The state that calls read. `None`: reads cannot be tracked.
 #[derive(Debug, Default)]
-struct World(Mutex<Option<u8>>);
+struct SharedState(Mutex<Option<u8>>);
 
-impl World {
+impl SharedState {
     fn set(&self, content: Option<u8>) {
         *self.0.lock().unwrap() = content;
     }
@@ -25,36 +25,36 @@ impl World {
 }
 
 #[derive(Debug)]
-struct Saw(Arc<World>, Option<u8>);
+struct ObservedState(Arc<SharedState>, Option<u8>);
 
-impl Reads for Saw {
-    fn touched_by(&self, _: &ChangeSet) -> bool {
+impl ReadSet for ObservedState {
+    fn is_affected_by(&self, _: &ChangeSet) -> bool {
         true
     }
 
-    fn keep(&self) -> BoxFuture<'_, ()> {
+    fn record_state(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    fn still_hold(&self) -> BoxFuture<'_, bool> {
+    fn is_unchanged(&self) -> BoxFuture<'_, bool> {
         let same = self.1.is_some() && self.0.get() == self.1;
         Box::pin(std::future::ready(same))
     }
 
-    fn weight(&self) -> usize {
+    fn memory_size(&self) -> usize {
         1
     }
 }
 
 struct Bench {
-    world: Arc<World>,
+    world: Arc<SharedState>,
     cache: ReadCache,
     calls: u32,
 }
 
 impl Bench {
     fn new() -> Self {
-        let world = Arc::new(World::default());
+        let world = Arc::new(SharedState::default());
         world.set(Some(0));
         let cache = ReadCache::default();
         Self {
@@ -81,20 +81,20 @@ impl Bench {
 
     async fn run(&mut self, call: &HookCall, fresh: Outcome) -> String {
         match self.cache.before(call).await.unwrap().decision {
-            Decision::Continue => {
-                let saw = Saw(Arc::clone(&self.world), self.world.get());
+            PreHookDecision::Continue => {
+                let saw = ObservedState(Arc::clone(&self.world), self.world.get());
                 let ran = HookCall {
                     reads: Some(Arc::new(saw)),
                     ..call.clone()
                 };
                 let after = self.cache.after(&ran, &fresh).await.unwrap();
-                assert_eq!(after, After::Keep);
+                assert_eq!(after, PostHookResponse::Keep);
                 format!("{} (new)", fresh.model_text())
             }
-            Decision::Result(outcome) => {
+            PreHookDecision::Result(outcome) => {
                 let meta = outcome.meta.clone().unwrap_or_default();
                 let after = self.cache.after(call, &outcome).await.unwrap();
-                assert_eq!(after, After::Keep);
+                assert_eq!(after, PostHookResponse::Keep);
                 format!("{} {meta}", outcome.model_text())
             }
             other => panic!("{other:?}"),
@@ -143,7 +143,7 @@ async fn check(script: &[(&str, Value)], expected: Expect) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r_217_a_repeated_read_is_answered_from_memory_until_its_time_is_up() {
+async fn r_217_a_repeated_read_is_cached_until_it_expires() {
     check(
         &[
             ("read", json!("a")),
@@ -165,7 +165,7 @@ async fn r_217_a_repeated_read_is_answered_from_memory_until_its_time_is_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r_217_a_read_of_something_that_changed_is_made_again() {
+async fn r_217_a_changed_read_set_invalidates_the_entry() {
     check(
         &[
             ("read", json!("a")),
@@ -188,7 +188,7 @@ async fn r_217_a_read_of_something_that_changed_is_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r_217_the_least_recently_used_goes_first() {
+async fn r_217_the_least_recently_used_entry_is_evicted_first() {
     check(
         &[
             ("entries", json!(2)),
@@ -234,7 +234,7 @@ async fn r_217_the_least_recently_used_goes_first() {
 }
 
 #[tokio::test]
-async fn r_217_errors_and_tail_calls_are_not_remembered() {
+async fn r_217_errors_and_tail_calls_are_not_cached() {
     let failed = Outcome {
         error: Some(Failure::new("file_not_found", "no")),
         ..Outcome::default()
@@ -256,7 +256,7 @@ async fn r_217_errors_and_tail_calls_are_not_remembered() {
 }
 
 #[tokio::test]
-async fn r_217_only_tools_that_do_nothing_but_read_are_remembered() {
+async fn r_217_only_read_only_tools_are_cached() {
     let cases: [(&str, Change, bool); 10] = [
         ("a reader", |_| {}, true),
         ("pure", |t| t.annotations = pure(None), false),
@@ -306,7 +306,7 @@ fn pure(open_world: Option<bool>) -> Annotations {
 }
 
 #[tokio::test]
-async fn r_217_what_nobody_watched_is_not_remembered() {
+async fn r_217_a_call_without_a_read_set_is_not_cached() {
     let mut bench = Bench::new();
     let call = bench.call("a");
     bench.cache.after(&call, &Outcome::text("x")).await.unwrap();
@@ -314,7 +314,7 @@ async fn r_217_what_nobody_watched_is_not_remembered() {
 }
 
 #[tokio::test]
-async fn r_217_another_agent_is_not_answered_from_this_ones_memory() {
+async fn r_217_entries_are_not_shared_between_agents() {
     let mut bench = Bench::new();
     let first = bench.call("a");
     bench.run(&first, Outcome::text("x")).await;

@@ -1,7 +1,7 @@
 //! Parsing and validation of the answer of a command hook.
 
 use serde_json::{Map, Value};
-use toolhost_contract::hook::Patch;
+use toolhost_contract::hook::OutcomePatch;
 use toolhost_contract::{Failure, Outcome, Part, nearest, text};
 
 use super::strict;
@@ -52,7 +52,7 @@ pub(super) enum ProtocolError {
 type Result<T> = std::result::Result<T, ProtocolError>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum DecisionKeyword {
     Allow,
     Deny,
     Ask,
@@ -61,12 +61,12 @@ pub(super) enum Word {
 
 /// The typed members of an answer. Which of them may be combined depends on the event.
 pub(super) struct Answer {
-    pub(super) word: Option<Word>,
+    pub(super) word: Option<DecisionKeyword>,
     pub(super) reason: Option<String>,
     pub(super) updated_input: Option<Value>,
-    pub(super) result: Option<Shape>,
-    pub(super) replace: Option<Shape>,
-    pub(super) update: Option<Shape>,
+    pub(super) result: Option<OutcomeValue>,
+    pub(super) replace: Option<OutcomeValue>,
+    pub(super) update: Option<OutcomeValue>,
     pub(super) context: Option<String>,
     pub(super) meta: Option<Value>,
     /// The command returned `continue: false`.
@@ -80,21 +80,21 @@ impl Answer {
             return Ok(None);
         }
         let value = strict::parse(stdout)
-            .map_err(|error| ProtocolError::NotJson(text::inline(&error, 200)))?;
+            .map_err(|error| ProtocolError::NotJson(text::escape_line(&error, 200)))?;
         let mut members =
             Members::of(value, "standard output", "the answer", &ANSWER, "an object")?;
         let word = members.text("decision")?.map(|word| match word.as_str() {
-            "allow" => Ok(Word::Allow),
-            "deny" => Ok(Word::Deny),
-            "ask" | "defer" => Ok(Word::Ask),
-            "continue" => Ok(Word::Continue),
-            _ => Err(ProtocolError::Decision(text::inline(&word, 80))),
+            "allow" => Ok(DecisionKeyword::Allow),
+            "deny" => Ok(DecisionKeyword::Deny),
+            "ask" | "defer" => Ok(DecisionKeyword::Ask),
+            "continue" => Ok(DecisionKeyword::Continue),
+            _ => Err(ProtocolError::Decision(text::escape_line(&word, 80))),
         });
         Ok(Some(Self {
             word: word.transpose()?,
             reason: members
                 .text("reason")?
-                .map(|reason| text::block(&reason, MAX_REASON)),
+                .map(|reason| text::escape_lines(&reason, MAX_REASON)),
             updated_input: members.object("updated_input")?,
             result: members.shape("result")?,
             replace: members.shape("replace")?,
@@ -108,7 +108,7 @@ impl Answer {
 
 /// An outcome, or a part of one, as written by a command. A string is text for the model.
 #[derive(Default)]
-pub(super) struct Shape {
+pub(super) struct OutcomeValue {
     summary: Option<String>,
     text: Option<String>,
     structured: Option<Value>,
@@ -117,7 +117,7 @@ pub(super) struct Shape {
     meta: Option<Value>,
 }
 
-impl Shape {
+impl OutcomeValue {
     fn parse(value: Value, name: &'static str) -> Result<Self> {
         if let Value::String(text) = value {
             return Ok(Self {
@@ -136,7 +136,7 @@ impl Shape {
         };
         let lone = shape.code.is_some() && shape.is_error != Some(true);
         let fix = "set `is_error: true`";
-        misplaced(lone, "code", "on a success", fix)?;
+        reject_misplaced(lone, "code", "on a success", fix)?;
         Ok(shape)
     }
 
@@ -158,10 +158,10 @@ impl Shape {
         }
     }
 
-    pub(super) fn patch(self) -> Result<Patch> {
+    pub(super) fn patch(self) -> Result<OutcomePatch> {
         let fix = "only `replace` can turn an error into a success or a success into an error";
-        misplaced(self.is_error.is_some(), "is_error", "in `update`", fix)?;
-        Ok(Patch {
+        reject_misplaced(self.is_error.is_some(), "is_error", "in `update`", fix)?;
+        Ok(OutcomePatch {
             text_only: self.text.is_some(),
             summary: self.summary,
             llm: self.text.map(|text| vec![Part::Text(text)]),
@@ -192,7 +192,7 @@ impl Members {
                     None => format!("expected one of {}", known.join(", ")),
                 };
                 return Err(ProtocolError::Unknown {
-                    name: text::inline(name, 80),
+                    name: text::escape_line(name, 80),
                     place,
                     fix,
                 });
@@ -229,9 +229,9 @@ impl Members {
         }
     }
 
-    fn shape(&mut self, name: &'static str) -> Result<Option<Shape>> {
+    fn shape(&mut self, name: &'static str) -> Result<Option<OutcomeValue>> {
         self.take(name)
-            .map(|value| Shape::parse(value, name))
+            .map(|value| OutcomeValue::parse(value, name))
             .transpose()
     }
 }
@@ -252,7 +252,7 @@ fn wrong(name: &'static str, value: &Value, expected: &'static str) -> ProtocolE
     }
 }
 
-pub(super) fn misplaced(
+pub(super) fn reject_misplaced(
     is: bool,
     name: &'static str,
     place: &'static str,

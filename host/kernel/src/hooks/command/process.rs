@@ -15,7 +15,7 @@ pub const MAX_STDOUT: usize = 64 << 10;
 pub(super) const MAX_STDERR: usize = 16 << 10;
 const CHUNK: usize = 16 << 10;
 /// Maximum number of chunks left in a pipe: it holds 1 MiB at most, unless an administrator raises the limit.
-const MAX_LEFT_OVER: usize = 64;
+const MAX_DRAIN_CHUNKS: usize = 64;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
@@ -32,7 +32,7 @@ pub enum ProcessError {
 }
 
 #[derive(Debug)]
-pub struct Ran {
+pub struct ProcessOutput {
     pub status: ExitStatus,
     pub stdout: Vec<u8>,
     /// The end of standard error.
@@ -45,7 +45,7 @@ pub async fn run(
     mut command: Command,
     input: &[u8],
     max_stdout: usize,
-) -> Result<Ran, ProcessError> {
+) -> Result<ProcessOutput, ProcessError> {
     let child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -54,14 +54,14 @@ pub async fn run(
         .kill_on_drop(true)
         .spawn()
         .map_err(ProcessError::Start)?;
-    let mut running = Running::new(child);
+    let mut running = RunningProcess::new(child);
     let stdin = running.child.stdin.take();
     let stdout = running.child.stdout.take().expect("it was piped");
     let stderr = running.child.stderr.take().expect("it was piped");
-    let mut stdout = Pipe::new(stdout, max_stdout, Beyond::Refused);
-    let mut stderr = Pipe::new(stderr, MAX_STDERR, Beyond::KeepsTail);
+    let mut stdout = Pipe::new(stdout, max_stdout, Overflow::Reject);
+    let mut stderr = Pipe::new(stderr, MAX_STDERR, Overflow::KeepTail);
     let pumps = async {
-        match tokio::try_join!(feed(stdin, input), stdout.pump(), stderr.pump()) {
+        match tokio::try_join!(write_input(stdin, input), stdout.pump(), stderr.pump()) {
             Ok(_) => std::future::pending().await,
             Err(error) => error,
         }
@@ -73,7 +73,7 @@ pub async fn run(
     let status = running.reap().await.map_err(ProcessError::Wait)?;
     stdout.drain()?;
     stderr.drain()?;
-    Ok(Ran {
+    Ok(ProcessOutput {
         status,
         stdout: stdout.bytes,
         stderr: stderr.bytes,
@@ -81,20 +81,20 @@ pub async fn run(
 }
 
 /// Writes the input. A process may ignore it, so a broken pipe is not an error.
-async fn feed(stdin: Option<ChildStdin>, input: &[u8]) -> Result<(), ProcessError> {
+async fn write_input(stdin: Option<ChildStdin>, input: &[u8]) -> Result<(), ProcessError> {
     if let Some(mut stdin) = stdin {
         let _ = stdin.write_all(input).await;
     }
     Ok(())
 }
 
-struct Running {
+struct RunningProcess {
     child: Child,
     /// `None` once the group has been killed.
     group: Option<Pid>,
 }
 
-impl Running {
+impl RunningProcess {
     fn new(child: Child) -> Self {
         let group = child
             .id()
@@ -131,7 +131,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProcess {
     // Runs before `child` is dropped, and therefore before the process can be reaped.
     fn drop(&mut self) {
         self.kill_group();
@@ -139,20 +139,20 @@ impl Drop for Running {
 }
 
 /// How bytes over the limit are handled.
-enum Beyond {
-    Refused,
-    KeepsTail,
+enum Overflow {
+    Reject,
+    KeepTail,
 }
 
 struct Pipe<R> {
     from: R,
     bytes: Vec<u8>,
     max: usize,
-    beyond: Beyond,
+    beyond: Overflow,
 }
 
 impl<R: AsyncRead + AsFd + Unpin> Pipe<R> {
-    fn new(from: R, max: usize, beyond: Beyond) -> Self {
+    fn new(from: R, max: usize, beyond: Overflow) -> Self {
         Self {
             from,
             bytes: Vec::new(),
@@ -176,7 +176,7 @@ impl<R: AsyncRead + AsFd + Unpin> Pipe<R> {
     /// Reads what is in the pipe without waiting for more.
     fn drain(&mut self) -> Result<(), ProcessError> {
         let mut chunk = vec![0; CHUNK];
-        for _ in 0..MAX_LEFT_OVER {
+        for _ in 0..MAX_DRAIN_CHUNKS {
             match rustix::io::read(self.from.as_fd(), &mut chunk) {
                 Ok(0) | Err(rustix::io::Errno::AGAIN) => break,
                 Ok(count) => self.keep(&chunk[..count])?,
@@ -190,9 +190,9 @@ impl<R: AsyncRead + AsFd + Unpin> Pipe<R> {
         self.bytes.extend_from_slice(chunk);
         let over = self.bytes.len().saturating_sub(self.max);
         match self.beyond {
-            Beyond::Refused if over > 0 => return Err(ProcessError::TooMuch(self.max)),
-            Beyond::Refused => {}
-            Beyond::KeepsTail => drop(self.bytes.drain(..over)),
+            Overflow::Reject if over > 0 => return Err(ProcessError::TooMuch(self.max)),
+            Overflow::Reject => {}
+            Overflow::KeepTail => drop(self.bytes.drain(..over)),
         }
         Ok(())
     }

@@ -3,17 +3,17 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use toolhost_contract::hook::{After, Before, Decision, Patch};
+use toolhost_contract::hook::{OutcomePatch, PostHookResponse, PreHookDecision, PreHookResponse};
 use toolhost_contract::{Failure, Outcome, Part, text};
 
-use super::answer::{Answer, MAX_REASON, ProtocolError, Word, misplaced};
+use super::answer::{Answer, DecisionKeyword, MAX_REASON, ProtocolError, reject_misplaced};
 use super::{HookEvent, STOP_CODE};
 use crate::hooks::HookCall;
 
 type Result<T> = std::result::Result<T, ProtocolError>;
 
 /// Returns the event for a call that is about to run or has ended with `outcome`.
-pub(super) fn told_of_call(
+pub(super) fn call_event(
     event: HookEvent,
     call: &HookCall,
     outcome: Option<&Outcome>,
@@ -47,7 +47,7 @@ pub(super) fn told_of_call(
     told
 }
 
-pub(super) fn told_of_messages(session: &str, messages: &Value, dir: &Path) -> Value {
+pub(super) fn messages_event(session: &str, messages: &Value, dir: &Path) -> Value {
     json!({
         "event": HookEvent::MessagesChanged.as_str(),
         "session_id": session,
@@ -74,116 +74,123 @@ fn result_of(outcome: &Outcome) -> Value {
 }
 
 /// Parses the answer to the event before a call.
-pub(super) fn before(stdout: &[u8]) -> Result<Before> {
+pub(super) fn before(stdout: &[u8]) -> Result<PreHookResponse> {
     let Some(answer) = Answer::parse(stdout)? else {
-        return Ok(Before::default());
+        return Ok(PreHookResponse::default());
     };
     let place = "before a call";
     let fix = "use `result` to answer instead of the tool";
-    misplaced(answer.replace.is_some(), "replace", place, fix)?;
-    misplaced(answer.update.is_some(), "update", place, fix)?;
+    reject_misplaced(answer.replace.is_some(), "replace", place, fix)?;
+    reject_misplaced(answer.update.is_some(), "update", place, fix)?;
     let fix = "use it in the event PostToolUse";
-    misplaced(answer.context.is_some(), "additional_context", place, fix)?;
-    let asks = answer.word == Some(Word::Ask) && !answer.stop;
+    reject_misplaced(answer.context.is_some(), "additional_context", place, fix)?;
+    let asks = answer.word == Some(DecisionKeyword::Ask) && !answer.stop;
     let fix = "use it with the decision ask or inside `result`";
-    misplaced(answer.meta.is_some() && !asks, "meta", place, fix)?;
+    reject_misplaced(answer.meta.is_some() && !asks, "meta", place, fix)?;
     let fix = "use the decision allow or deny";
-    misplaced(answer.result.is_some() && asks, "result", "with ask", fix)?;
+    reject_misplaced(answer.result.is_some() && asks, "result", "with ask", fix)?;
 
     let reason = answer.reason;
     let decision = if answer.stop {
-        Decision::Deny {
-            outcome: Some(Box::new(stopped(reason.as_deref()))),
+        PreHookDecision::Deny {
+            outcome: Some(Box::new(stop_outcome(reason.as_deref()))),
             reason,
         }
     } else {
         match (answer.word, answer.result) {
-            (Some(Word::Deny), result) => Decision::Deny {
+            (Some(DecisionKeyword::Deny), result) => PreHookDecision::Deny {
                 reason,
                 outcome: result.map(|result| Box::new(result.outcome())),
             },
-            (Some(Word::Ask), _) => Decision::Ask {
+            (Some(DecisionKeyword::Ask), _) => PreHookDecision::Ask {
                 reason,
                 meta: answer.meta,
             },
-            (Some(Word::Allow | Word::Continue) | None, Some(result)) => {
-                Decision::Result(Box::new(result.outcome()))
+            (Some(DecisionKeyword::Allow | DecisionKeyword::Continue) | None, Some(result)) => {
+                PreHookDecision::Result(Box::new(result.outcome()))
             }
-            (Some(Word::Allow), None) => Decision::Allow { reason },
-            (Some(Word::Continue) | None, None) => Decision::Continue,
+            (Some(DecisionKeyword::Allow), None) => PreHookDecision::Allow { reason },
+            (Some(DecisionKeyword::Continue) | None, None) => PreHookDecision::Continue,
         }
     };
-    Ok(Before {
+    Ok(PreHookResponse {
         decision,
         updated_input: answer.updated_input,
     })
 }
 
 /// Parses the answer to the event after a call with `outcome`.
-pub(super) fn after(stdout: &[u8], outcome: &Outcome) -> Result<After> {
+pub(super) fn after(stdout: &[u8], outcome: &Outcome) -> Result<PostHookResponse> {
     let Some(answer) = Answer::parse(stdout)? else {
-        return Ok(After::Keep);
+        return Ok(PostHookResponse::Keep);
     };
     let place = "after a call";
     let fix = "the tool has already run; use it in the event PreToolUse";
-    misplaced(answer.updated_input.is_some(), "updated_input", place, fix)?;
+    reject_misplaced(answer.updated_input.is_some(), "updated_input", place, fix)?;
     let fix = "use `replace` or `update`";
-    misplaced(answer.result.is_some(), "result", place, fix)?;
+    reject_misplaced(answer.result.is_some(), "result", place, fix)?;
     let fix = "the tool has already run; use deny to withhold its result";
-    misplaced(answer.word == Some(Word::Ask), "decision: ask", place, fix)?;
+    reject_misplaced(
+        answer.word == Some(DecisionKeyword::Ask),
+        "decision: ask",
+        place,
+        fix,
+    )?;
 
     let fix = "put it into `replace` or `update`";
-    misplaced(answer.meta.is_some(), "meta", place, fix)?;
+    reject_misplaced(answer.meta.is_some(), "meta", place, fix)?;
     let both = answer.replace.is_some() && answer.update.is_some();
     let fix = "use one of the two";
-    misplaced(both, "update", "with `replace`", fix)?;
+    reject_misplaced(both, "update", "with `replace`", fix)?;
 
     if answer.stop {
-        return Ok(After::Replace(Box::new(stopped(answer.reason.as_deref()))));
+        return Ok(PostHookResponse::Replace(Box::new(stop_outcome(
+            answer.reason.as_deref(),
+        ))));
     }
-    let withholds = answer.word == Some(Word::Deny);
+    let withholds = answer.word == Some(DecisionKeyword::Deny);
     let fix = "no result is left to update; use `replace`";
-    misplaced(
+    reject_misplaced(
         withholds && answer.update.is_some(),
         "update",
         "with deny",
         fix,
     )?;
     let change = match (answer.replace, answer.update) {
-        (Some(result), _) => After::Replace(Box::new(result.outcome())),
-        (None, _) if withholds => withheld(answer.reason.as_deref()),
-        (None, Some(result)) => After::Update(Box::new(result.patch()?)),
-        (None, None) => After::Keep,
+        (Some(result), _) => PostHookResponse::Replace(Box::new(result.outcome())),
+        (None, _) if withholds => withheld_outcome(answer.reason.as_deref()),
+        (None, Some(result)) => PostHookResponse::Update(Box::new(result.patch()?)),
+        (None, None) => PostHookResponse::Keep,
     };
     Ok(match answer.context {
-        Some(context) => with_context(change, context, outcome),
+        Some(context) => add_context(change, context, outcome),
         None => change,
     })
 }
 
 /// Returns the result that replaces a blocked one. It must not contain the original, and must tell the model that the
 /// tool has run.
-pub(super) fn withheld(reason: Option<&str>) -> After {
+pub(super) fn withheld_outcome(reason: Option<&str>) -> PostHookResponse {
     let reason = reason.unwrap_or("no reason given");
     let message = format!("the tool ran, but a hook withheld its result: {reason}");
-    After::Replace(Box::new(failed("hook_denied", message)))
+    PostHookResponse::Replace(Box::new(error_outcome("hook_denied", message)))
 }
 
 /// Returns the end of standard error as a reason for the model.
 pub(super) fn reason(stderr: &[u8]) -> Option<String> {
     let words = String::from_utf8_lossy(stderr);
-    let words = text::block(text::tail(words.trim(), MAX_REASON), MAX_REASON);
+    let words = text::escape_lines(text::tail(words.trim(), MAX_REASON), MAX_REASON);
     (!words.is_empty()).then_some(words)
 }
 
-fn stopped(reason: Option<&str>) -> Outcome {
-    failed(
+fn stop_outcome(reason: Option<&str>) -> Outcome {
+    error_outcome(
         STOP_CODE,
         reason.unwrap_or("a hook stopped the agent").to_owned(),
     )
 }
 
-fn failed(code: &str, message: String) -> Outcome {
+fn error_outcome(code: &str, message: String) -> Outcome {
     Outcome {
         error: Some(Failure::new(code, message)),
         ..Outcome::default()
@@ -191,7 +198,7 @@ fn failed(code: &str, message: String) -> Outcome {
 }
 
 /// Adds a text part with the context to the change.
-fn with_context(change: After, context: String, outcome: &Outcome) -> After {
+fn add_context(change: PostHookResponse, context: String, outcome: &Outcome) -> PostHookResponse {
     let changed = change.clone().apply(outcome.clone());
     let mut parts = changed.llm.clone();
     // Without parts, the model reads another member, which a first part would hide, so it is added first.
@@ -199,19 +206,19 @@ fn with_context(change: After, context: String, outcome: &Outcome) -> After {
         parts.push(Part::Text(changed.model_text()));
     }
     parts.push(Part::Text(context));
-    let longer = Patch {
+    let longer = OutcomePatch {
         llm: Some(parts),
-        ..Patch::default()
+        ..OutcomePatch::default()
     };
     match change {
-        After::Keep => After::Update(Box::new(longer)),
-        After::Update(patch) => After::Update(Box::new(Patch {
+        PostHookResponse::Keep => PostHookResponse::Update(Box::new(longer)),
+        PostHookResponse::Update(patch) => PostHookResponse::Update(Box::new(OutcomePatch {
             llm: longer.llm,
             ..*patch
         })),
-        After::Replace(other) => {
-            let longer = After::Update(Box::new(longer));
-            After::Replace(Box::new(longer.apply(*other)))
+        PostHookResponse::Replace(other) => {
+            let longer = PostHookResponse::Update(Box::new(longer));
+            PostHookResponse::Replace(Box::new(longer.apply(*other)))
         }
     }
 }

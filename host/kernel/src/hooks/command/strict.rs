@@ -7,11 +7,11 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
-use toolhost_contract::{numbers, text};
+use toolhost_contract::{exact_integers, text};
 
 /// Parses one JSON value.
 pub(super) fn parse(json: &[u8]) -> Result<Value, String> {
-    numbers::check_integers(json).map_err(|error| error.to_string())?;
+    exact_integers::check_integers(json).map_err(|error| error.to_string())?;
     serde_json::from_slice::<Strict>(json)
         .map(|strict| strict.0)
         .map_err(|error| error.to_string())
@@ -73,7 +73,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
         while let Some(name) = members.next_key::<String>()? {
             let Strict(member) = members.next_value()?;
             if object.contains_key(&name) {
-                let name = text::inline(&name, 80);
+                let name = text::escape_line(&name, 80);
                 return Err(A::Error::custom(format_args!("duplicate member `{name}`")));
             }
             object.insert(name, member);
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn h_04_what_is_given_once_is_read_as_usual() {
+    fn h_04_json_without_duplicates_parses_as_usual() {
         for json in [
             "null",
             "[true, -1, 18446744073709551615, 1.5, \"a\", {}]",

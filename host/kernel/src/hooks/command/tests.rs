@@ -14,7 +14,7 @@ use toolhost_contract::{Display, Failure};
 
 use super::*;
 use crate::hooks::tests::call;
-use crate::hooks::{HookEntry, Hooks, Said};
+use crate::hooks::{HookDecision, HookEntry, Hooks};
 
 const ALL: [HookEvent; 3] = [
     HookEvent::BeforeTool,
@@ -73,7 +73,7 @@ async fn r_210_a_command_answers_with_json_or_with_its_exit_code() {
 }
 
 #[tokio::test]
-async fn a_command_that_misbehaves_is_an_error_that_says_how() {
+async fn a_misbehaving_command_is_an_error_with_the_cause() {
     check(&[
         ("echo broken >&2; exit 1", expect!["`sh` ended with exit code 1; exit with 0 to answer or 2 to block: broken"]),
         ("exit 127", expect!["`sh` ended with exit code 127; exit with 0 to answer or 2 to block"]),
@@ -89,7 +89,7 @@ async fn a_command_that_misbehaves_is_an_error_that_says_how() {
 
 // A script that builds its answer from text of the call lets that text add a second decision.
 #[tokio::test]
-async fn h_04_what_an_answer_says_twice_or_inexactly_is_no_answer() {
+async fn h_04_an_answer_with_duplicate_members_or_inexact_numbers_is_an_error() {
     check(&[
         (
             r#"echo '{"decision": "deny", "reason": "x", "decision": "allow"}'"#,
@@ -109,7 +109,7 @@ async fn h_04_what_an_answer_says_twice_or_inexactly_is_no_answer() {
 
 // A command gets the text for the model, and nothing of what the user sees.
 #[tokio::test]
-async fn h_05_a_text_of_a_hook_replaces_all_that_shows_the_old_one() {
+async fn h_05_text_from_a_hook_replaces_every_copy_of_the_old_text() {
     let (_dir, hook) = script(r#"echo '{"update": {"text": "masked"}}'"#);
     let secret = || "password=hunter2".to_owned();
     let failure = Failure {
@@ -153,7 +153,7 @@ async fn a_command_that_cannot_be_started_is_an_error() {
 }
 
 #[tokio::test]
-async fn pipes_that_a_command_leaves_alone_do_not_block_it() {
+async fn unread_and_unwritten_pipes_do_not_block_a_command() {
     // Far more than a pipe holds, in both directions.
     let mut big = call();
     big.call.input = json!({"path": "x".repeat(1 << 20)});
@@ -192,7 +192,7 @@ async fn a_child_that_left_the_group_and_holds_the_output_open_is_not_waited_for
 #[tokio::test]
 async fn only_the_end_of_standard_error_is_kept() {
     let (_dir, hook) = script("head -c 100000 /dev/zero | tr '\\0' x >&2; echo end >&2; exit 2");
-    let Decision::Deny {
+    let PreHookDecision::Deny {
         reason: Some(reason),
         ..
     } = hook.before(&call()).await.unwrap().decision
@@ -227,7 +227,7 @@ async fn r_210_a_command_reads_the_call_and_sees_only_what_it_needs() {
 }
 
 #[tokio::test]
-async fn r_211_a_command_changes_what_a_call_brought_or_withholds_it() {
+async fn r_211_a_command_changes_or_withholds_the_result() {
     for (text, expected) in [
         ("exit 0", expect!["long"]),
         (r#"echo '{"update": "short"}'"#, expect!["short"]),
@@ -254,7 +254,7 @@ async fn r_211_a_command_changes_what_a_call_brought_or_withholds_it() {
 }
 
 #[tokio::test]
-async fn r_212_a_command_is_told_that_messages_changed() {
+async fn r_212_a_command_is_notified_of_changed_messages() {
     let (dir, hook) = script("cat >told; echo whatever");
     let messages = json!([{"role": "user"}]);
     hook.messages_changed("s1", &messages).await.unwrap();
@@ -274,15 +274,18 @@ async fn r_212_a_command_is_told_that_messages_changed() {
 async fn a_command_is_not_started_for_other_events() {
     let (dir, mut hook) = script("touch started");
     hook.events = Vec::new();
-    assert_eq!(hook.before(&call()).await.unwrap(), Before::default());
+    assert_eq!(
+        hook.before(&call()).await.unwrap(),
+        PreHookResponse::default()
+    );
     let after = hook.after(&call(), &Outcome::text("x")).await;
-    assert_eq!(after.unwrap(), After::Keep);
+    assert_eq!(after.unwrap(), PostHookResponse::Keep);
     hook.messages_changed("s", &json!([])).await.unwrap();
     assert!(!dir.path().join("started").exists());
 }
 
 #[test]
-fn events_have_the_names_that_people_know() {
+fn events_are_parsed_by_all_known_names() {
     for event in ALL {
         assert_eq!(HookEvent::parse(event.as_str()), Ok(event));
     }
@@ -349,13 +352,13 @@ async fn check_gone(pids: &[Pid]) {
 const HANGS: &str = r#"sleep 1000 & sh -c 'sleep 1000 & echo "$0 $1 $$ $!" >fifo; wait' $$ $!"#;
 
 #[tokio::test(start_paused = true)]
-async fn r_210_a_command_that_hangs_is_killed_with_its_children_when_its_time_is_up() {
+async fn r_210_a_hanging_command_is_killed_with_its_children_at_its_timeout() {
     let (dir, hook) = script(HANGS);
     let fifo = fifo(dir.path());
     let hooks = Hooks::new(vec![HookEntry::new("hangs", Arc::new(hook))]);
     let call = call();
     let (said, pids) = tokio::join!(hooks.before(&call), pids(fifo));
-    let Said::Denied { reason, .. } = said else {
+    let HookDecision::Denied { reason, .. } = said else {
         panic!("not denied")
     };
     expect!["hook `hangs` failed: no answer within 60000 ms"].assert_eq(&reason.unwrap());
@@ -375,10 +378,10 @@ async fn r_210_a_command_dies_with_its_children_when_its_call_is_cancelled() {
 }
 
 #[tokio::test]
-async fn a_command_that_ends_leaves_nobody_behind() {
+async fn a_command_that_exits_leaves_no_process_behind() {
     let (dir, hook) = script(r#"sleep 1000 & echo "$!" >fifo"#);
     let call = call();
     let (said, pids) = tokio::join!(hook.before(&call), pids(fifo(dir.path())));
-    assert_eq!(said, Ok(Before::default()));
+    assert_eq!(said, Ok(PreHookResponse::default()));
     check_gone(&pids).await;
 }

@@ -13,7 +13,7 @@ use toolhost_store::{ApprovalRow, TransitionFilter, Verification};
 
 use super::*;
 use crate::kernel::{CallRequest, Kernel, Report};
-use crate::{Durability, PluginInfo, Settings};
+use crate::{Durability, KernelSettings, PluginInfo};
 
 /// `write` changes a file; `run` runs a command.
 struct Tools(Vec<Descriptor>);
@@ -33,12 +33,12 @@ impl Backend for Tools {
     }
 }
 
-struct Desk {
+struct DeferredFixture {
     dir: TempDir,
     store: Store,
 }
 
-impl Desk {
+impl DeferredFixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();
@@ -48,13 +48,13 @@ impl Desk {
     /// Runs a program that makes one call without a user and exits.
     async fn call(&self, id: &str, tool: &str, input: Value, project: &str) -> Report {
         let policy = Policy::new(PolicySpec {
-            headless: OnHeadlessAsk::Defer,
+            on_headless_ask: OnHeadlessAsk::Defer,
             ..PolicySpec::default()
         });
-        let settings = Settings {
+        let settings = KernelSettings {
             policy: Arc::new(policy.unwrap()),
             project: Some(project.to_owned()),
-            ..Settings::default()
+            ..KernelSettings::default()
         };
         let store = Store::open(self.dir.path()).unwrap();
         let kernel = Kernel::builder(settings).store(store, Durability::Effects);
@@ -118,12 +118,12 @@ fn code(report: &Report) -> String {
     }
 }
 
-const AT: Millis = Millis(0);
+const AT: Timestamp = Timestamp(0);
 
 //
 #[tokio::test]
-async fn a_yes_to_a_deferred_call_is_good_for_one_call_with_this_input_in_this_project() {
-    let desk = Desk::new();
+async fn approving_a_deferred_call_allows_one_call_with_this_input_in_this_project() {
+    let desk = DeferredFixture::new();
     assert_eq!(desk.write("c1", "/a", "/w").await, "approval_pending");
     let row = desk.row("c1");
     assert_eq!(
@@ -172,8 +172,8 @@ async fn a_yes_to_a_deferred_call_is_good_for_one_call_with_this_input_in_this_p
 }
 
 #[tokio::test]
-async fn a_no_to_a_deferred_call_ends_it() {
-    let desk = Desk::new();
+async fn denying_a_deferred_call_ends_it() {
+    let desk = DeferredFixture::new();
     desk.write("c1", "/a", "/w").await;
     deny_deferred(&desk.store, "c1", "cli", Some("use /b"), AT)
         .await
@@ -188,7 +188,7 @@ async fn a_no_to_a_deferred_call_ends_it() {
 
 #[tokio::test]
 async fn a_deferred_call_is_answered_once() {
-    let desk = Desk::new();
+    let desk = DeferredFixture::new();
     desk.write("c1", "/a", "/w").await;
     let told = |error: DeferredError| error.to_string();
     let unknown = deny_deferred(&desk.store, "nobody", "cli", None, AT).await;
@@ -221,8 +221,8 @@ async fn a_deferred_call_is_answered_once() {
 }
 
 #[tokio::test]
-async fn what_has_to_be_asked_each_time_is_not_left_to_wait() {
-    let desk = Desk::new();
+async fn a_call_that_must_be_asked_each_time_is_not_deferred() {
+    let desk = DeferredFixture::new();
     let report = desk
         .call("c1", "run", json!({"command": "$(x)"}), "/w")
         .await;

@@ -7,10 +7,10 @@ use toolhost_contract::policy::{Policy, PolicySpec, Restriction};
 use toolhost_contract::{Answer, Principal};
 
 use super::super::CallRequest;
-use super::world::{Setup, World, request, rules, shown};
+use super::test_world::{TestWorld, TestWorldBuilder, request, rules, shown};
 
-fn always() -> Setup {
-    Setup::answers([Answer::Allow {
+fn always() -> TestWorldBuilder {
+    TestWorldBuilder::answers([Answer::Allow {
         offer: 1,
         note: None,
     }])
@@ -28,11 +28,11 @@ fn child(id: &str, tool: &str, limits: &str, input: serde_json::Value) -> CallRe
         parent_agent: Some("main".to_owned()),
         ..Principal::default()
     };
-    request.within.restriction = Some(Arc::new(Restriction::new(Policy::new(spec).unwrap())));
+    request.context.restriction = Some(Arc::new(Restriction::new(Policy::new(spec).unwrap())));
     request
 }
 
-async fn code(world: &World, request: CallRequest) -> String {
+async fn code(world: &TestWorld, request: CallRequest) -> String {
     match world.request(request).await.result {
         Ok(_) => "ok".to_owned(),
         Err(error) => error.code,
@@ -40,7 +40,7 @@ async fn code(world: &World, request: CallRequest) -> String {
 }
 
 #[tokio::test]
-async fn a_restriction_takes_and_never_gives() {
+async fn a_restriction_only_removes_permissions() {
     let world = always().rules("deny erase\nallow write").build();
     for (tool, limits, expected) in [
         ("look", "allow look", "ok"),
@@ -61,7 +61,7 @@ async fn a_restriction_takes_and_never_gives() {
 
 // A tail call belongs to the same agent, so it cannot bypass the agent's restrictions.
 #[tokio::test]
-async fn a_tail_is_held_to_the_limits_of_the_call_that_named_it() {
+async fn a_tail_call_is_limited_to_what_its_call_may_do() {
     let world = always().rules("allow write").build();
     let tail = json!({"do": "tail", "tool": "write", "input": {}});
     assert_eq!(
@@ -73,7 +73,7 @@ async fn a_tail_is_held_to_the_limits_of_the_call_that_named_it() {
 }
 
 #[tokio::test]
-async fn a_question_names_the_agent_and_the_parents_yes_holds_for_the_child() {
+async fn a_question_names_the_agent_and_an_approval_of_the_parent_applies_to_the_child() {
     let world = always().build();
     let first = child("c1", "write", "allow write", json!({}));
     assert_eq!(code(&world, first).await, "ok");

@@ -5,21 +5,21 @@ use std::sync::Arc;
 use expect_test::expect;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use toolhost_contract::life::CallState;
+use toolhost_contract::lifecycle::CallState;
 use toolhost_contract::policy::{Mode, OnHeadlessAsk};
 use toolhost_contract::{Answer, CallId, NoSink, UserId, UserQuota};
 use toolhost_store::Store;
 
 use super::store_order::answer;
-use super::world::{Setup, World, request, shown};
-use crate::Answered;
+use super::test_world::{TestWorld, TestWorldBuilder, request, shown};
+use crate::AttributedAnswer;
 
 fn id(id: &str) -> CallId {
     CallId(id.to_owned())
 }
 
-fn said(answer: Answer) -> Answered {
-    Answered {
+fn said(answer: Answer) -> AttributedAnswer {
+    AttributedAnswer {
         answer,
         by: "web".to_owned(),
     }
@@ -32,11 +32,11 @@ fn no(note: &str) -> Answer {
 }
 
 /// The user at the prompt never answers.
-fn silent() -> Setup {
-    Setup::says(|_, _, _| None)
+fn silent() -> TestWorldBuilder {
+    TestWorldBuilder::says(|_, _, _| None)
 }
 
-async fn asked(world: &World, call: &str) {
+async fn asked(world: &TestWorld, call: &str) {
     while !world
         .kernel
         .pending()
@@ -77,7 +77,7 @@ async fn r_201_an_answer_by_id_counts_once() {
 
 /// Unanswered questions of one user take no quota from another.
 #[tokio::test]
-async fn a_10_questions_that_wait_are_bounded_for_each_user() {
+async fn a_10_pending_questions_are_limited_per_user() {
     let mut setup = silent();
     setup.settings.quotas.questions = UserQuota { user: 1, all: 2 };
     let world = setup.build();
@@ -115,8 +115,8 @@ async fn a_10_questions_that_wait_are_bounded_for_each_user() {
 
 /// Pending changes count for their own user only: two bytes for each call here.
 #[tokio::test]
-async fn a_10_changes_that_wait_are_bounded_for_each_user() {
-    let mut setup = Setup {
+async fn a_10_pending_changes_are_limited_per_user() {
+    let mut setup = TestWorldBuilder {
         holds: true,
         ..silent()
     };
@@ -156,10 +156,10 @@ async fn a_10_changes_that_wait_are_bounded_for_each_user() {
 
 // An answer from elsewhere closes the prompt, and an answer that was reported as accepted takes effect.
 #[tokio::test]
-async fn r_201_of_two_answers_at_once_the_one_that_was_taken_counts() {
+async fn r_201_of_two_concurrent_answers_the_accepted_one_counts() {
     let cell: Arc<std::sync::OnceLock<Arc<crate::Kernel>>> = Arc::default();
     let inner = Arc::clone(&cell);
-    let world = Setup::says(move |_, _, call| {
+    let world = TestWorldBuilder::says(move |_, _, call| {
         inner
             .get()
             .unwrap()
@@ -215,7 +215,7 @@ async fn r_201_another_process_answers_through_the_store() {
 }
 
 /// Calls `write` and returns for each call whether it asked the user.
-async fn needed(world: &World, calls: &[(&str, Value)]) -> Vec<usize> {
+async fn needed(world: &TestWorld, calls: &[(&str, Value)]) -> Vec<usize> {
     let mut counts = Vec::new();
     for (at, (session, input)) in calls.iter().enumerate() {
         let mut request = request(&format!("{session}-{at}"), "write", input.clone());
@@ -227,30 +227,30 @@ async fn needed(world: &World, calls: &[(&str, Value)]) -> Vec<usize> {
     counts
 }
 
-fn offer(world: &World, offer: usize) -> String {
+fn offer(world: &TestWorld, offer: usize) -> String {
     let registry = world.kernel.registry();
     let entry = registry.get("write").unwrap();
     match world
         .kernel
         .decide(entry, &json!({}), &toolhost_contract::Principal::default())
     {
-        toolhost_contract::Verdict::Ask(question) => question.offers[offer].words.clone(),
+        toolhost_contract::Verdict::Ask(question) => question.offers[offer].text.clone(),
         verdict => panic!("{verdict:?}"),
     }
 }
 
-fn always(offer: usize, dir: &Arc<TempDir>, project: &str, digest: u8) -> World {
-    let mut setup = Setup {
+fn always(offer: usize, dir: &Arc<TempDir>, project: &str, digest: u8) -> TestWorld {
+    let mut setup = TestWorldBuilder {
         dir: Some(Arc::clone(dir)),
         digest,
-        ..Setup::answers([Answer::Allow { offer, note: None }])
+        ..TestWorldBuilder::answers([Answer::Allow { offer, note: None }])
     };
     setup.settings.project = Some(project.to_owned());
     setup.build()
 }
 
 #[tokio::test]
-async fn r_194_a_yes_for_the_session_holds_for_that_session_and_that_input() {
+async fn r_194_a_session_approval_applies_to_that_session_and_input_only() {
     let dir = Arc::new(TempDir::new().unwrap());
     let world = always(1, &dir, "/a", 1);
     expect!["Allow `write` with exactly this input for the rest of this session"]
@@ -271,7 +271,7 @@ async fn r_194_a_yes_for_the_session_holds_for_that_session_and_that_input() {
 }
 
 #[tokio::test]
-async fn r_194_a_yes_for_the_project_ends_at_its_folder_and_with_the_tools_bytes() {
+async fn r_194_a_project_approval_applies_to_its_folder_and_digest_only() {
     let dir = Arc::new(TempDir::new().unwrap());
     let call = [("s", json!({})), ("t", json!({}))];
     assert_eq!(needed(&always(2, &dir, "/a", 1), &call).await, [1, 0]);
@@ -282,7 +282,7 @@ async fn r_194_a_yes_for_the_project_ends_at_its_folder_and_with_the_tools_bytes
 }
 
 #[tokio::test]
-async fn a_yes_for_the_user_holds_everywhere_until_it_is_revoked_even_from_elsewhere() {
+async fn a_user_approval_applies_everywhere_until_it_is_revoked_by_any_process() {
     let dir = Arc::new(TempDir::new().unwrap());
     let world = always(3, &dir, "/a", 1);
     let call = [("s", json!({}))];
@@ -306,7 +306,7 @@ async fn a_yes_for_the_user_holds_everywhere_until_it_is_revoked_even_from_elsew
 }
 
 #[tokio::test]
-async fn a_yes_with_uses_is_used_up_across_processes() {
+async fn uses_of_an_approval_are_counted_across_processes() {
     let dir = Arc::new(TempDir::new().unwrap());
     let (one, two) = (always(0, &dir, "/a", 1), always(0, &dir, "/a", 1));
     let given = always(3, &dir, "/a", 1);
@@ -328,8 +328,8 @@ async fn a_yes_with_uses_is_used_up_across_processes() {
 
 // An approval applies in its mode and in less strict ones.
 #[tokio::test]
-async fn a_yes_does_not_hold_in_a_stricter_mode() {
-    let world = Setup::answers([Answer::Allow {
+async fn an_approval_does_not_apply_in_a_stricter_mode() {
+    let world = TestWorldBuilder::answers([Answer::Allow {
         offer: 1,
         note: None,
     }])
@@ -341,16 +341,16 @@ async fn a_yes_does_not_hold_in_a_stricter_mode() {
     );
     let mut stricter = request("c", "write", json!({}));
     stricter.caller.session = "s".into();
-    stricter.within.mode = Some(Mode::Default);
+    stricter.context.mode = Some(Mode::Default);
     world.request(stricter).await;
     assert_eq!(world.stage.asked.lock().unwrap().len(), 2);
 }
 
 // R-200, R-201: the question stays if no user is available and the operator configured it.
 #[tokio::test]
-async fn r_201_a_deferred_question_waits_on_disk_and_is_no_orphan() {
-    let world = Setup::answers([Answer::NobodyToAsk])
-        .policy(|spec| spec.headless = OnHeadlessAsk::Defer)
+async fn r_201_a_deferred_question_stays_on_disk_and_is_not_an_orphan() {
+    let world = TestWorldBuilder::answers([Answer::NoPrompter])
+        .policy(|spec| spec.on_headless_ask = OnHeadlessAsk::Defer)
         .build();
     let report = world.call("c", "write", json!({"n": 1})).await;
     expect![[r#"
@@ -359,12 +359,12 @@ async fn r_201_a_deferred_question_waits_on_disk_and_is_no_orphan() {
     .assert_eq(&report.result.unwrap_err().to_string());
     let dir = Arc::clone(&world.dir);
     drop(world);
-    let next = Setup {
+    let next = TestWorldBuilder {
         dir: Some(dir),
-        ..Setup::default()
+        ..TestWorldBuilder::default()
     }
     .build();
-    assert_eq!(next.kernel.seal().await.unwrap(), []);
+    assert_eq!(next.kernel.seal_interrupted_calls().await.unwrap(), []);
     let row = next.store().call("c").unwrap().unwrap();
     assert_eq!(
         (
@@ -379,9 +379,9 @@ async fn r_201_a_deferred_question_waits_on_disk_and_is_no_orphan() {
 
 // R-193: with a callback, an unavailable prompter is not a denial.
 #[tokio::test]
-async fn r_201_a_callback_answers_after_the_prompter_gave_up() {
-    let world = Setup::answers([Answer::NobodyToAsk])
-        .policy(|spec| spec.headless = OnHeadlessAsk::Callback)
+async fn r_201_a_callback_answers_without_a_prompter() {
+    let world = TestWorldBuilder::answers([Answer::NoPrompter])
+        .policy(|spec| spec.on_headless_ask = OnHeadlessAsk::Callback)
         .build();
     let call = world.start("c", "write", json!({}));
     world.until("c", CallState::AwaitingApproval).await;

@@ -2,30 +2,30 @@
 
 use expect_test::expect;
 use serde_json::json;
-use toolhost_contract::hook::{After, Before};
-use toolhost_contract::life::CallState;
+use toolhost_contract::hook::{PostHookResponse, PreHookResponse};
+use toolhost_contract::lifecycle::CallState;
 use toolhost_contract::{CallId, Outcome};
 
-use super::world::{Setup, World, batch, shown};
+use super::test_world::{TestWorld, TestWorldBuilder, batch, shown};
 use crate::hooks::CallbackHook;
 
 /// Cancels the call when it is in the state. A second cancel has no effect.
-async fn cancel(world: &World, id: &str, state: CallState) {
+async fn cancel(world: &TestWorld, id: &str, state: CallState) {
     world.until(id, state).await;
     let id = CallId(id.to_owned());
     assert!(world.kernel.cancel(&id));
     world.kernel.cancel(&id);
 }
 
-fn silent() -> Setup {
-    Setup::says(|_, _, _| None)
+fn silent() -> TestWorldBuilder {
+    TestWorldBuilder::says(|_, _, _| None)
 }
 
 #[tokio::test]
-async fn r_177_a_call_that_a_hook_thinks_about_is_cancelled() {
+async fn r_177_a_call_is_cancelled_while_a_hook_runs() {
     let hook = CallbackHook::before(|_| async {
         std::future::pending::<()>().await;
-        Ok(Before::default())
+        Ok(PreHookResponse::default())
     });
     let world = silent().hook("slow", hook).build();
     let call = world.start("c", "look", json!({}));
@@ -38,7 +38,7 @@ async fn r_177_a_call_that_a_hook_thinks_about_is_cancelled() {
 }
 
 #[tokio::test]
-async fn r_177_a_call_that_waits_for_a_person_is_cancelled() {
+async fn r_177_a_call_that_waits_for_the_user_is_cancelled() {
     let world = silent().build();
     let call = world.start("c", "write", json!({}));
     world.until_asked("c").await;
@@ -77,14 +77,14 @@ async fn r_177_a_call_that_waits_for_its_permit_is_cancelled() {
 
 // The tool is notified and may stop cooperatively; otherwise it is dropped.
 #[tokio::test]
-async fn r_177_a_call_that_runs_is_cancelled_whether_it_listens_or_not() {
+async fn r_177_a_running_call_is_cancelled_cooperatively_or_dropped() {
     let mut lines = Vec::new();
     for kind in ["hang", "polite"] {
         let world = silent().build();
         let call = world.start("c", "look", json!({"do": kind}));
         cancel(&world, "c", CallState::Executing).await;
         let report = call.await.unwrap();
-        let heard = world.stage.sinks.lock().unwrap()["c"].cancelled();
+        let heard = world.stage.sinks.lock().unwrap()["c"].is_cancelled();
         assert!(heard && report.stopped, "{kind}");
         lines.push(format!("{}\n{}", shown(&report), world.story().await));
     }
@@ -99,10 +99,10 @@ async fn r_177_a_call_that_runs_is_cancelled_whether_it_listens_or_not() {
 }
 
 #[tokio::test]
-async fn a_call_is_cancelled_while_a_hook_looks_at_its_result() {
+async fn a_call_is_cancelled_while_a_post_hook_runs() {
     let hook = CallbackHook::default().after(|_, _| async {
         std::future::pending::<()>().await;
-        Ok(After::Keep)
+        Ok(PostHookResponse::Keep)
     });
     let world = silent().hook("slow", hook).build();
     let call = world.start("c", "look", json!({}));
@@ -119,10 +119,11 @@ async fn a_call_is_cancelled_while_a_hook_looks_at_its_result() {
 
 // Post hooks have not seen the result that a tool returns after cancellation.
 #[tokio::test]
-async fn h_03_what_a_cancelled_call_says_does_not_pass_the_hooks_unseen() {
+async fn h_03_the_result_of_a_cancelled_call_does_not_bypass_the_hooks() {
     for kind in ["polite", "thorough"] {
-        let hook = CallbackHook::default()
-            .after(|_, _| async { Ok(After::Replace(Box::new(Outcome::text("masked")))) });
+        let hook = CallbackHook::default().after(|_, _| async {
+            Ok(PostHookResponse::Replace(Box::new(Outcome::text("masked"))))
+        });
         let world = silent().hook("mask", hook).build();
         let call = world.start("c", "look", json!({"do": kind}));
         cancel(&world, "c", CallState::Executing).await;
@@ -162,7 +163,7 @@ async fn r_176_a_call_whose_turn_waits_in_the_queue_is_cancelled() {
 
 // A call in a later wave is pending too, and cancelling it ends the running ones.
 #[tokio::test]
-async fn r_162_cancelling_a_call_that_has_not_started_stops_its_turn() {
+async fn r_162_cancelling_a_pending_call_stops_its_turn() {
     let world = silent().build();
     let turn = batch(
         "t",
@@ -186,7 +187,7 @@ async fn r_162_cancelling_a_call_that_has_not_started_stops_its_turn() {
 
 // The call was not cancelled: it failed, which does not affect its siblings.
 #[tokio::test]
-async fn a_guest_that_says_interrupted_and_a_call_that_fails_cancel_nobody() {
+async fn an_interrupted_guest_and_a_failed_call_do_not_cancel_other_calls() {
     let world = silent().rules("deny erase").build();
     let calls = [
         ("a", "step", json!({"do": "interrupted"})),
@@ -214,7 +215,7 @@ async fn r_177_a_tail_is_cancelled_by_the_id_of_its_call() {
 
 // A call that is cancelled before it reaches the tool does not start it.
 #[tokio::test]
-async fn r_162_what_is_cancelled_before_it_runs_does_not_run() {
+async fn r_162_a_call_that_is_cancelled_before_it_runs_does_not_run() {
     let world = silent().build();
     let turn = batch("t", [("a", "look", json!({})), ("b", "look", json!({}))]);
     let kernel = std::sync::Arc::clone(&world.kernel);

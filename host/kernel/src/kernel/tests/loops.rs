@@ -2,18 +2,18 @@
 
 use expect_test::expect;
 use serde_json::json;
-use toolhost_contract::life::CallState;
+use toolhost_contract::lifecycle::CallState;
 use toolhost_contract::{Answer, CallId, NoSink, SessionKey};
 
 use std::sync::Arc;
 
-use super::super::{BatchCall, Run};
-use super::world::{Setup, batch, request, shown};
+use super::super::{BatchCall, RunningCall};
+use super::test_world::{TestWorldBuilder, batch, request, shown};
 use crate::schedule::Strategy;
 
 #[tokio::test(start_paused = true)]
-async fn the_third_failure_brings_advice_and_the_fifth_does_not_run() {
-    let world = Setup::default().build();
+async fn the_third_failure_gives_advice_and_the_fifth_call_is_refused() {
+    let world = TestWorldBuilder::default().build();
     let mut lines = Vec::new();
     for at in 1..=5 {
         let report = world
@@ -38,8 +38,8 @@ async fn the_third_failure_brings_advice_and_the_fifth_does_not_run() {
 
 // A failed test may be run again after each change.
 #[tokio::test(start_paused = true)]
-async fn what_failed_may_be_tried_again_after_a_change() {
-    let world = Setup::default().rules("allow write").build();
+async fn a_failed_call_may_be_repeated_after_a_change() {
+    let world = TestWorldBuilder::default().rules("allow write").build();
     for at in 0..8 {
         let failed = world
             .call(&format!("c{at}"), "look", json!({"do": "fail"}))
@@ -53,7 +53,7 @@ async fn what_failed_may_be_tried_again_after_a_change() {
 // A cancelled call is no evidence about its arguments.
 #[tokio::test]
 async fn a_call_that_was_cancelled_has_not_failed() {
-    let world = Setup::says(|_, _, _| Some(Answer::once())).build();
+    let world = TestWorldBuilder::says(|_, _, _| Some(Answer::once())).build();
     for at in 0..5 {
         let id = format!("c{at}");
         let call = world.start(&id, "look", json!({"do": "polite"}));
@@ -65,8 +65,8 @@ async fn a_call_that_was_cancelled_has_not_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r_175_a_busy_session_refuses_in_the_words_that_programs_look_for() {
-    let world = Setup::default().build();
+async fn r_175_a_busy_session_refuses_with_the_stable_message() {
+    let world = TestWorldBuilder::default().build();
     let first = world.start_batch(batch("t1", [("a", "look", json!({"sleep": 9}))]));
     world.until("a", CallState::Executing).await;
     assert!(
@@ -85,7 +85,7 @@ async fn r_175_a_busy_session_refuses_in_the_words_that_programs_look_for() {
 
 #[tokio::test(start_paused = true)]
 async fn two_calls_of_a_turn_with_one_id_are_refused() {
-    let world = Setup::default().build();
+    let world = TestWorldBuilder::default().build();
     let turn = batch("t", [("a", "look", json!({})), ("a", "look", json!({}))]);
     let error = world
         .kernel
@@ -99,7 +99,10 @@ async fn two_calls_of_a_turn_with_one_id_are_refused() {
 
 /// Returns the second at which each call of a turn ended.
 async fn ends(strategy: Strategy, calls: [(&str, &str, serde_json::Value); 4]) -> Vec<u64> {
-    let world = Setup::default().rules("allow write").stored(false).build();
+    let world = TestWorldBuilder::default()
+        .rules("allow write")
+        .stored(false)
+        .build();
     let mut turn = batch("t", calls);
     turn.strategy = strategy;
     let born = tokio::time::Instant::now();
@@ -109,7 +112,7 @@ async fn ends(strategy: Strategy, calls: [(&str, &str, serde_json::Value); 4]) -
         let mut ends = Vec::new();
         while ends.len() < 4 {
             let event = heard.next().await.unwrap();
-            if event.happening.ends_call() {
+            if event.kind.is_terminal() {
                 ends.push((event.call.clone().unwrap().0, born.elapsed().as_secs()));
             }
         }
@@ -123,7 +126,7 @@ async fn ends(strategy: Strategy, calls: [(&str, &str, serde_json::Value); 4]) -
 }
 
 #[tokio::test(start_paused = true)]
-async fn r_170_r_171_r_172_a_turn_is_cut_as_its_strategy_says() {
+async fn r_170_r_171_r_172_each_strategy_splits_a_turn() {
     let second = || json!({"sleep": 1});
     let reads = || ["a", "b", "c", "d"].map(|id| (id, "look", second()));
     let mixed = || {
@@ -156,10 +159,10 @@ async fn r_170_r_171_r_172_a_turn_is_cut_as_its_strategy_says() {
 // Memory: a waiting call takes its record, its input and little else.
 #[tokio::test]
 async fn ten_thousand_calls_wait_and_end() {
-    let world = Setup {
+    let world = TestWorldBuilder {
         stored: false,
         heard: false,
-        ..Setup::default()
+        ..TestWorldBuilder::default()
     }
     .build();
     let mut turn = batch("t", []);
@@ -177,7 +180,7 @@ async fn ten_thousand_calls_wait_and_end() {
             .enumerate()
             .all(|(at, report)| { report.id.0 == format!("c{at}") && report.result.is_ok() })
     );
-    let size = std::mem::size_of::<Run>();
+    let size = std::mem::size_of::<RunningCall>();
     assert!(size <= 2_048, "a call that waits takes {size} bytes");
     let going = world
         .kernel

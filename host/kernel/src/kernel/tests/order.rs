@@ -2,11 +2,11 @@
 
 use expect_test::expect;
 
-use super::{Settings, house, slots};
+use super::{KernelSettings, slots, test_kernel};
 
 #[tokio::test(start_paused = true)]
-async fn parallel_calls_share_the_slots_in_the_order_they_came() {
-    let house = house(slots(2), []);
+async fn parallel_calls_get_slots_in_order_of_arrival() {
+    let house = test_kernel(slots(2), []);
     house
         .check_order(
             "a look 3\nb look 1\nc look 1\nd look 1",
@@ -26,7 +26,7 @@ async fn parallel_calls_share_the_slots_in_the_order_they_came() {
 
 #[tokio::test(start_paused = true)]
 async fn serial_tools_of_one_plugin_take_turns_and_others_do_not_wait() {
-    let house = house(slots(3), []);
+    let house = test_kernel(slots(3), []);
     house
         .check_order(
             "a step 2\nb step 2\nc walk 1\nd look 1",
@@ -46,7 +46,7 @@ async fn serial_tools_of_one_plugin_take_turns_and_others_do_not_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn an_exclusive_call_runs_alone_and_is_not_overtaken() {
-    let house = house(Settings::default(), []);
+    let house = test_kernel(KernelSettings::default(), []);
     house
         .check_order(
             "a look 2\nb alone 1\nc look 1\nd step 1",
@@ -65,8 +65,8 @@ async fn an_exclusive_call_runs_alone_and_is_not_overtaken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_asks_is_alone_where_there_is_one_person() {
-    let house = house(Settings::default(), []);
+async fn an_interactive_tool_runs_alone_with_one_interactive_slot() {
+    let house = test_kernel(KernelSettings::default(), []);
     house
         .check_order(
             "a question 2\nb question 1\nc look 1",
@@ -83,10 +83,10 @@ async fn a_tool_that_asks_is_alone_where_there_is_one_person() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_many_can_be_asked_nobody_waits_for_the_answer_of_another() {
-    let mut settings = Settings::default();
+async fn with_several_interactive_slots_questions_do_not_block_each_other() {
+    let mut settings = KernelSettings::default();
     settings.pools.interactive = 2;
-    let house = house(settings, []);
+    let house = test_kernel(settings, []);
     house
         .check_order(
             "a question 2\nb question 1\nc look 1",

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use expect_test::expect;
 use serde_json::json;
 use tempfile::TempDir;
-use toolhost_contract::life::CallState;
+use toolhost_contract::lifecycle::CallState;
 use toolhost_store::{CallRow, Store, TransitionRow, Verification, Write};
 
-use super::world::{Setup, World, transitions};
+use super::test_world::{TestWorld, TestWorldBuilder, transitions};
 
 fn row(state: CallState, deferred: bool) -> Write {
     let id = if deferred { "deferred" } else { state.as_str() };
@@ -54,22 +54,22 @@ async fn dead() -> Arc<TempDir> {
     dir
 }
 
-fn next(dir: &Arc<TempDir>) -> World {
-    Setup {
+fn next(dir: &Arc<TempDir>) -> TestWorld {
+    TestWorldBuilder {
         dir: Some(Arc::clone(dir)),
-        ..Setup::default()
+        ..TestWorldBuilder::default()
     }
     .build()
 }
 
 #[tokio::test]
-async fn r_143_every_unfinished_call_of_a_dead_host_is_sealed_with_advice() {
+async fn r_143_every_unfinished_call_of_a_crashed_host_is_sealed_with_advice() {
     let dir = dead().await;
     let world = next(&dir);
-    let sealed = world.kernel.seal().await.unwrap();
+    let sealed = world.kernel.seal_interrupted_calls().await.unwrap();
     let lines: Vec<String> = sealed
         .iter()
-        .map(|seal| format!("{}: {}", seal.was, seal.advice))
+        .map(|seal| format!("{}: {}", seal.previous_state, seal.advice))
         .collect();
     expect![[r#"
         pending: it had not started; it is safe to call again
@@ -90,45 +90,55 @@ async fn r_143_every_unfinished_call_of_a_dead_host_is_sealed_with_advice() {
     assert!(!deferred.finished);
     let events = world.events();
     // R-141, R-234: the event of Kode-SDK for it, on the channel that its front ends read.
-    let mut kode = toolhost_contract::views::named("kode").unwrap();
-    let told = kode.take(&events[0]);
+    let mut kode = toolhost_contract::event_formats::by_name("kode").unwrap();
+    let told = kode.convert(&events[0]);
     assert_eq!(
         (&told[1]["type"], &told[1]["call"]["state"]),
         (&json!("tool:end"), &json!("SEALED"))
     );
-    let ends: Vec<_> = events.iter().map(|event| event.happening.name()).collect();
+    let ends: Vec<_> = events.iter().map(|event| event.kind.name()).collect();
     assert_eq!(ends, ["call.sealed"; 6]);
     let verified = world.store().verify().unwrap();
     assert!(matches!(verified, Verification::Verified { .. }));
 }
 
 #[tokio::test]
-async fn r_143_of_two_hosts_that_start_at_once_one_seals() {
+async fn r_143_only_one_of_two_starting_hosts_seals() {
     let dir = dead().await;
     let (one, two) = (next(&dir), next(&dir));
-    let (a, b) = tokio::join!(one.kernel.seal(), two.kernel.seal());
+    let (a, b) = tokio::join!(
+        one.kernel.seal_interrupted_calls(),
+        two.kernel.seal_interrupted_calls()
+    );
     assert_eq!(a.unwrap().len() + b.unwrap().len(), 6);
-    assert_eq!(one.kernel.seal().await.unwrap(), []);
+    assert_eq!(one.kernel.seal_interrupted_calls().await.unwrap(), []);
     assert_eq!(transitions(one.store(), "executing").len(), 2);
 }
 
 // A running host keeps its calls.
 #[tokio::test]
-async fn a_call_that_runs_elsewhere_is_not_sealed() {
-    let world = Setup::says(|_, _, _| None).build();
+async fn a_call_of_a_running_host_is_not_sealed() {
+    let world = TestWorldBuilder::says(|_, _, _| None).build();
     let call = world.start("c", "write", json!({}));
     world.until("c", CallState::AwaitingApproval).await;
     while world.kernel.pending().is_empty() {
         tokio::task::yield_now().await;
     }
-    assert_eq!(next(&world.dir).kernel.seal().await.unwrap(), []);
+    assert_eq!(
+        next(&world.dir)
+            .kernel
+            .seal_interrupted_calls()
+            .await
+            .unwrap(),
+        []
+    );
     call.abort();
     assert!(call.await.is_err());
     world.story().await;
 }
 
 #[tokio::test]
-async fn c_11_a_call_that_only_read_is_safe_to_call_again() {
+async fn c_11_an_interrupted_read_is_safe_to_repeat() {
     let dir = Arc::new(TempDir::new().unwrap());
     let store = Store::open(&dir.path().join("state")).unwrap();
     let Write::Call {
@@ -144,7 +154,7 @@ async fn c_11_a_call_that_only_read_is_safe_to_call_again() {
         .await
         .unwrap();
     drop(store);
-    let sealed = next(&dir).kernel.seal().await.unwrap();
+    let sealed = next(&dir).kernel.seal_interrupted_calls().await.unwrap();
     assert!(!sealed[0].effectful);
     assert_eq!(
         sealed[0].advice,

@@ -1,13 +1,13 @@
 //! Fixture for the services of calls: scripted tools, a scripted user, and fake sub-agents.
 
 mod background;
-mod delegates;
-mod desk;
-mod memory;
+mod delegating_tools;
+mod delegation;
+mod interviews;
 mod modes;
-mod others;
-mod people;
 mod permissions;
+mod scripted_tools;
+mod session_store;
 mod variables;
 
 use std::collections::VecDeque;
@@ -17,22 +17,22 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use toolhost_contract::{
-    AgentInfo, Answer, BoxFuture, Call, CallId, Failure, Interview, NoSink, PluginName, Policy,
-    PolicySpec, Principal, Question, Reply, UserId,
+    AgentInfo, Answer, BoxFuture, Call, CallId, Failure, NoSink, PluginName, Policy, PolicySpec,
+    Principal, Question, QuestionForm, UserAnswer, UserId,
 };
 
 use super::super::{CallRequest, Kernel, Report};
-use super::world::{rules, shown};
+use super::test_world::{rules, shown};
 use crate::hooks::{CallbackHook, HookEntry};
-use crate::{Agents, PluginInfo, Prompter, Settings, Subscription, Task};
-use desk::{Desk, tool, tools};
+use crate::{AgentTask, Agents, KernelSettings, PluginInfo, Prompter, Subscription};
+use scripted_tools::{ScriptedTools, tool, tools};
 
 /// The result of an interview. The inner `None`: the user dismissed it.
-type Replies = Option<Option<Vec<Reply>>>;
+type Replies = Option<Option<Vec<UserAnswer>>>;
 
 /// A user who takes three seconds for everything.
 #[derive(Default)]
-struct Person {
+struct ScriptedUser {
     /// Answers to questions whether a call may run; no user is available when the list is empty.
     answers: Mutex<VecDeque<Answer>>,
     replies: Mutex<VecDeque<Replies>>,
@@ -40,7 +40,7 @@ struct Person {
     saw: Mutex<Vec<String>>,
 }
 
-impl Person {
+impl ScriptedUser {
     const TIME: Duration = Duration::from_secs(3);
 
     fn saw(&self) -> Vec<String> {
@@ -48,19 +48,19 @@ impl Person {
     }
 }
 
-impl Prompter for Person {
+impl Prompter for ScriptedUser {
     fn ask<'a>(&'a self, question: &'a Question, _: &'a Call) -> BoxFuture<'a, Answer> {
         let line = format!("may {} ({})", question.tool, question.reason);
         self.saw.lock().unwrap().push(line);
         let answer = self.answers.lock().unwrap().pop_front();
         Box::pin(async {
             sleep(Self::TIME).await;
-            answer.unwrap_or(Answer::NobodyToAsk)
+            answer.unwrap_or(Answer::NoPrompter)
         })
     }
 
-    fn interview<'a>(&'a self, interview: &'a Interview) -> BoxFuture<'a, Replies> {
-        let asked = interview.queries.iter().map(|query| {
+    fn interview<'a>(&'a self, interview: &'a QuestionForm) -> BoxFuture<'a, Replies> {
+        let asked = interview.questions.iter().map(|query| {
             let options: Vec<&str> = query.options.iter().map(|one| one.label.as_str()).collect();
             format!("{} {options:?}", query.question)
         });
@@ -82,9 +82,9 @@ impl Prompter for Person {
 }
 
 /// `general` returns the task it was given, `slow` never ends.
-struct Helpers(bool);
+struct FakeAgents(bool);
 
-impl Agents for Helpers {
+impl Agents for FakeAgents {
     fn agents(&self) -> Vec<AgentInfo> {
         let agent = |name: &str| AgentInfo {
             name: name.to_owned(),
@@ -97,14 +97,14 @@ impl Agents for Helpers {
         }
     }
 
-    fn run(&self, task: Task) -> BoxFuture<'_, Result<Value, Failure>> {
+    fn run(&self, task: AgentTask) -> BoxFuture<'_, Result<Value, Failure>> {
         Box::pin(async move {
             if task.agent == "slow" {
                 std::future::pending::<()>().await;
             }
             sleep(Duration::from_secs(60)).await;
-            let held = task.within.restriction.map_or("free", |_| "held");
-            let mode = task.within.mode.unwrap_or_default();
+            let held = task.context.restriction.map_or("free", |_| "held");
+            let mode = task.context.mode.unwrap_or_default();
             let (agent, parent, call) = (task.agent, task.caller.agent, task.call);
             let text = format!("{agent} for {parent} {call}, {mode}, {held}");
             Ok(json!({"text": text, "task": task.task}))
@@ -114,8 +114,8 @@ impl Agents for Helpers {
 
 /// Builds the fixture.
 #[derive(Default)]
-struct Plan {
-    settings: Settings,
+struct ServicesFixtureBuilder {
+    settings: KernelSettings,
     answers: Vec<Answer>,
     replies: Vec<Replies>,
     /// No sub-agents.
@@ -123,7 +123,7 @@ struct Plan {
     hook: Option<CallbackHook>,
 }
 
-impl Plan {
+impl ServicesFixtureBuilder {
     fn rules(text: &str) -> Self {
         Self::policy(|spec| spec.rules = rules(text))
     }
@@ -146,15 +146,15 @@ impl Plan {
         self
     }
 
-    fn build(self) -> House {
-        let person = Arc::new(Person {
+    fn build(self) -> ServicesFixture {
+        let person = Arc::new(ScriptedUser {
             answers: Mutex::new(self.answers.into()),
             replies: Mutex::new(self.replies.into()),
             saw: Mutex::default(),
         });
         let kernel = Kernel::builder(self.settings)
             .prompter(Arc::clone(&person) as Arc<dyn Prompter>)
-            .agents(Arc::new(Helpers(!self.alone)));
+            .agents(Arc::new(FakeAgents(!self.alone)));
         let kernel = match self.hook {
             Some(hook) => kernel.hook(HookEntry::new("hook", Arc::new(hook))),
             None => kernel,
@@ -162,10 +162,10 @@ impl Plan {
         let kernel = kernel.build().unwrap().share();
         let mut draft = tool("draft", false);
         draft.kind = "edit".to_owned();
-        let held = Desk::new(vec![draft], true);
+        let held = ScriptedTools::new(vec![draft], true);
         for (name, desk) in [
-            ("p", Desk::new(tools(), false)),
-            ("q", Desk::new(vec![tool("other", true)], false)),
+            ("p", ScriptedTools::new(tools(), false)),
+            ("q", ScriptedTools::new(vec![tool("other", true)], false)),
             ("h", Arc::clone(&held)),
         ] {
             let plugin = PluginInfo {
@@ -176,7 +176,7 @@ impl Plan {
             };
             kernel.register(plugin, desk).unwrap();
         }
-        House {
+        ServicesFixture {
             heard: Mutex::new(kernel.subscribe(None, None)),
             kernel,
             person,
@@ -186,17 +186,17 @@ impl Plan {
     }
 }
 
-struct House {
+struct ServicesFixture {
     kernel: Arc<Kernel>,
-    person: Arc<Person>,
-    held: Arc<Desk>,
+    person: Arc<ScriptedUser>,
+    held: Arc<ScriptedTools>,
     calls: Mutex<usize>,
     heard: Mutex<Subscription>,
 }
 
-impl House {
+impl ServicesFixture {
     /// `TOOL`, `TOOL@SESSION`, `TOOL@SESSION/AGENT` or `TOOL@USER:SESSION`. The ids are `c1`, `c2`, …
-    fn wish(&self, who: &str, input: Value) -> CallRequest {
+    fn requested_call(&self, who: &str, input: Value) -> CallRequest {
         let (tool, place) = who.split_once('@').unwrap_or((who, "s"));
         let (session, agent) = place.split_once('/').unwrap_or((place, "main"));
         let (user, session) = match session.split_once(':') {
@@ -220,7 +220,7 @@ impl House {
     }
 
     async fn report(&self, who: &str, script: &str) -> Report {
-        let wish = self.wish(who, json!({"do": script}));
+        let wish = self.requested_call(who, json!({"do": script}));
         self.request(wish).await
     }
 
@@ -240,7 +240,7 @@ impl House {
     /// Starts the call in a task.
     fn start(&self, who: &str, script: &str) -> tokio::task::JoinHandle<Report> {
         let kernel = Arc::clone(&self.kernel);
-        let wish = self.wish(who, json!({"do": script}));
+        let wish = self.requested_call(who, json!({"do": script}));
         tokio::spawn(async move { kernel.call(wish, Arc::new(NoSink)).await })
     }
 
@@ -248,7 +248,7 @@ impl House {
     fn records(&self) -> Vec<String> {
         let mut heard = self.heard.lock().unwrap();
         let events = std::iter::from_fn(|| heard.try_next()).map(Result::unwrap);
-        let ends = events.filter(|event| event.happening.ends_call());
+        let ends = events.filter(|event| event.kind.is_terminal());
         let mut lines: Vec<String> = ends
             .map(|event| {
                 let record = event.snapshot.as_ref().unwrap().json();

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use expect_test::expect;
 use serde_json::json;
 use tempfile::TempDir;
-use toolhost_contract::life::Millis;
+use toolhost_contract::lifecycle::Timestamp;
 use toolhost_contract::{Answer, CallId};
 use toolhost_store::Store;
 
-use super::world::{Setup, World, batch, shown, transitions};
+use super::test_world::{TestWorld, TestWorldBuilder, batch, shown, transitions};
 use crate::{Clock, Durability};
 
 /// Returns the steps that a second host sees on disk at this moment.
@@ -25,14 +25,14 @@ fn seen(dir: &TempDir, id: &str) -> String {
 }
 
 /// Reads the store of the world when the user is asked and when the tool starts.
-async fn looks(durability: Durability, tool: &str) -> String {
+async fn snapshots(durability: Durability, tool: &str) -> String {
     let dir = Arc::new(TempDir::new().unwrap());
     let looks = Arc::new(Mutex::new(Vec::new()));
     let (at_question, folder) = (Arc::clone(&looks), Arc::clone(&dir));
-    let setup = Setup {
+    let setup = TestWorldBuilder {
         durability,
         dir: Some(Arc::clone(&dir)),
-        ..Setup::says(move |_, _, call| {
+        ..TestWorldBuilder::says(move |_, _, call| {
             let line = format!("asked: {}", seen(&folder, &call.id.0));
             at_question.lock().unwrap().push(line);
             Some(Answer::once())
@@ -51,25 +51,25 @@ async fn looks(durability: Durability, tool: &str) -> String {
 }
 
 #[tokio::test]
-async fn r_201_a_question_and_an_intent_are_on_disk_before_they_matter() {
+async fn r_201_questions_and_intents_are_on_disk_before_they_take_effect() {
     expect![[r#"
         asked: requested, picked, found, asked (awaiting_approval)
         runs: requested, picked, found, asked, approved, scheduled, started (executing)"#]]
-    .assert_eq(&looks(Durability::Effects, "write").await);
+    .assert_eq(&snapshots(Durability::Effects, "write").await);
 }
 
 #[tokio::test]
-async fn with_every_step_the_disk_knows_all_that_came_before() {
+async fn with_every_step_durability_all_earlier_steps_are_on_disk() {
     expect![[r#"
         asked: requested, picked, found, asked (awaiting_approval)
         runs: requested, picked, found, asked, approved, scheduled, started (executing)"#]]
-    .assert_eq(&looks(Durability::EveryStep, "write").await);
+    .assert_eq(&snapshots(Durability::EveryStep, "write").await);
     expect!["runs: requested, picked, found, scheduled, started (executing)"]
-        .assert_eq(&looks(Durability::EveryStep, "look").await);
+        .assert_eq(&snapshots(Durability::EveryStep, "look").await);
 }
 
 /// Damages the database file in place, because it is mapped, so that writes fail.
-async fn break_store(world: &World) {
+async fn break_store(world: &TestWorld) {
     world.store().flush().await.unwrap();
     for name in ["store.db", "store.db-wal", "store.db-shm"] {
         let path = world.dir.path().join("state").join(name);
@@ -81,8 +81,8 @@ async fn break_store(world: &World) {
 }
 
 #[tokio::test]
-async fn a_store_that_fails_stops_what_changes_something_and_nothing_else() {
-    let world = Setup::answers([Answer::once()])
+async fn a_failing_store_refuses_only_calls_with_effects() {
+    let world = TestWorldBuilder::answers([Answer::once()])
         .rules("allow write")
         .build();
     world.call("before", "write", json!({})).await;
@@ -114,8 +114,8 @@ async fn a_store_that_fails_stops_what_changes_something_and_nothing_else() {
 
 // An approval whose use cannot be counted does not apply, and the search for another one ends.
 #[tokio::test]
-async fn a_kept_yes_does_not_hold_when_the_store_fails() {
-    let world = Setup::answers([Answer::Allow {
+async fn a_saved_approval_does_not_apply_when_the_store_fails() {
+    let world = TestWorldBuilder::answers([Answer::Allow {
         offer: 1,
         note: None,
     }])
@@ -132,14 +132,14 @@ async fn a_kept_yes_does_not_hold_when_the_store_fails() {
 
 // An answer identifies its question by its time; two questions in the same millisecond must differ.
 #[tokio::test(start_paused = true)]
-async fn an_answer_to_the_first_question_is_none_to_the_second() {
-    let clock = Some(Clock::new(|| Millis(5)));
+async fn an_answer_to_the_first_question_does_not_answer_the_second() {
+    let clock = Some(Clock::new(|| Timestamp(5)));
     let dir = Arc::new(TempDir::new().unwrap());
     let folder = Arc::clone(&dir);
-    let setup = Setup {
+    let setup = TestWorldBuilder {
         clock,
         dir: Some(dir),
-        ..Setup::says(move |at, _, call| {
+        ..TestWorldBuilder::says(move |at, _, call| {
             if at > 0 {
                 // The user decides, and in the meantime the old answer would be found.
                 return None;
@@ -170,7 +170,7 @@ async fn an_answer_to_the_first_question_is_none_to_the_second() {
     .await
     .unwrap_err();
     assert!(world.stage.started.lock().unwrap().is_empty());
-    let no = crate::Answered {
+    let no = crate::AttributedAnswer {
         answer: Answer::Deny { note: None },
         by: "me".to_owned(),
     };
@@ -192,8 +192,8 @@ pub(super) fn answer(call: &str, decision: &str) -> toolhost_store::AnswerRow {
 
 // R-163: a turn has its row, with its end.
 #[tokio::test]
-async fn r_163_a_turn_is_kept_with_its_calls() {
-    let world = Setup::default().build();
+async fn r_163_a_turn_is_recorded_with_its_calls() {
+    let world = TestWorldBuilder::default().build();
     let turn = batch("t", [("a", "look", json!({})), ("b", "step", json!({}))]);
     world.start_batch(turn).await.unwrap();
     world.kernel.flush().await.unwrap();
@@ -207,7 +207,7 @@ async fn r_163_a_turn_is_kept_with_its_calls() {
 // R-144, R-145, R-147: the record of an ended call has everything but the input itself.
 #[tokio::test]
 async fn r_144_the_record_on_disk_has_no_raw_input() {
-    let world = Setup::answers([Answer::once()]).build();
+    let world = TestWorldBuilder::answers([Answer::once()]).build();
     world
         .call("c", "write", json!({"n": 1, "token": "hush"}))
         .await;

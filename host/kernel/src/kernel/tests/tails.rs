@@ -4,10 +4,10 @@ use std::future::ready;
 
 use expect_test::expect;
 use serde_json::{Value, json};
-use toolhost_contract::hook::{After, Before, Decision};
+use toolhost_contract::hook::{PostHookResponse, PreHookDecision, PreHookResponse};
 use toolhost_contract::{Outcome, TailCall};
 
-use super::world::{Setup, shown};
+use super::test_world::{TestWorldBuilder, shown};
 use crate::hooks::CallbackHook;
 
 /// A tail call that requests a tail call, and so on.
@@ -20,8 +20,8 @@ fn tails(depth: usize) -> Value {
 
 //
 #[tokio::test(start_paused = true)]
-async fn r_491_tails_follow_each_other_eight_deep_and_no_deeper() {
-    let world = Setup::default().build();
+async fn r_491_at_most_eight_tail_calls_follow_each_other() {
+    let world = TestWorldBuilder::default().build();
     let report = world.call("c", "look", tails(8)).await;
     assert_eq!(shown(&report), "ok: done");
     let report = world.call("d", "look", tails(9)).await;
@@ -37,7 +37,7 @@ async fn r_491_tails_follow_each_other_eight_deep_and_no_deeper() {
 
 //
 #[tokio::test(start_paused = true)]
-async fn r_491_a_tail_is_looked_up_and_judged_like_any_call() {
+async fn r_491_a_tail_call_is_resolved_and_evaluated_like_any_call() {
     for (tail, expected) in [
         (
             json!({"do": "tail", "tool": "lok", "input": {}}),
@@ -58,7 +58,7 @@ async fn r_491_a_tail_is_looked_up_and_judged_like_any_call() {
             ],
         ),
     ] {
-        let world = Setup::default().rules("deny erase").build();
+        let world = TestWorldBuilder::default().rules("deny erase").build();
         let report = world.call("c", "look", tail).await;
         expected.assert_eq(&shown(&report));
         world.story().await;
@@ -66,7 +66,7 @@ async fn r_491_a_tail_is_looked_up_and_judged_like_any_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_outcome_of_a_hook_names_no_further_call() {
+async fn the_outcome_of_a_hook_cannot_request_a_tail_call() {
     let outcome = || {
         Box::new(Outcome {
             tail: Some(TailCall {
@@ -76,22 +76,23 @@ async fn the_outcome_of_a_hook_names_no_further_call() {
             ..Outcome::text("of the hook")
         })
     };
-    let says = |decision: Decision| {
+    let says = |decision: PreHookDecision| {
         CallbackHook::before(move |_| {
-            ready(Ok(Before {
+            ready(Ok(PreHookResponse {
                 decision: decision.clone(),
                 updated_input: None,
             }))
         })
     };
-    let denies = says(Decision::Deny {
+    let denies = says(PreHookDecision::Deny {
         reason: None,
         outcome: Some(outcome()),
     });
-    let answers = says(Decision::Result(outcome()));
-    let replaces = CallbackHook::default().after(move |_, _| ready(Ok(After::Replace(outcome()))));
+    let answers = says(PreHookDecision::Result(outcome()));
+    let replaces =
+        CallbackHook::default().after(move |_, _| ready(Ok(PostHookResponse::Replace(outcome()))));
     for (hook, started) in [(denies, &[][..]), (answers, &[]), (replaces, &["c"])] {
-        let world = Setup::default().hook("h", hook).build();
+        let world = TestWorldBuilder::default().hook("h", hook).build();
         let report = world.call("c", "look", json!({})).await;
         assert_eq!(shown(&report), "ok: of the hook");
         assert_eq!(*world.stage.started.lock().unwrap(), started);

@@ -5,10 +5,10 @@ use super::*;
 use crate::{AbKey, AbTest, Variant};
 
 /// `grep: 1.0.0 search-next search-next@2`
-pub(super) fn compared(text: &str) -> Settings {
+pub(super) fn compared(text: &str) -> KernelSettings {
     let (tool, variants) = text.split_once(':').unwrap();
     let variants = variants.split_whitespace().map(|word| {
-        let (plugin, version) = match split(word) {
+        let (plugin, version) = match split_version(word) {
             (version, None) if version.starts_with(|c: char| c.is_ascii_digit()) => {
                 ("", Some(version))
             }
@@ -26,9 +26,9 @@ pub(super) fn compared(text: &str) -> Settings {
         key: AbKey::Session,
         at: "t.toml:7".to_owned(),
     };
-    Settings {
+    KernelSettings {
         ab_tests: vec![test],
-        ..Settings::default()
+        ..KernelSettings::default()
     }
 }
 
@@ -64,7 +64,7 @@ fn r_495_versions_and_plugins_are_compared_in_any_order() {
 }
 
 #[test]
-fn r_495_nobody_else_gets_in_by_a_comparison() {
+fn r_495_only_named_plugins_take_part_in_an_ab_test() {
     check(
         compared("grep: 1.0.0 next"),
         "s 1.0.0: grep
@@ -89,7 +89,7 @@ fn r_495_nobody_else_gets_in_by_a_comparison() {
 }
 
 #[test]
-fn r_495_what_cannot_be_compared_is_said_with_its_line() {
+fn r_495_an_invalid_ab_test_is_reported_with_its_line() {
     for (test, plugins, expected) in [
         (
             "grep: 1.0.0 2.0.0",
@@ -126,14 +126,14 @@ fn r_495_what_cannot_be_compared_is_said_with_its_line() {
         ),
     ] {
         let (kernel, _) = kernel(compared(test), plugins);
-        expected.assert_eq(&kernel.registry().problems().join("\n"));
+        expected.assert_eq(&kernel.registry().ab_test_problems().join("\n"));
         assert!(kernel.registry().trials.is_empty());
     }
 }
 
 #[test]
 fn r_495_a_variant_with_another_schema_is_refused() {
-    let kernel = Kernel::new(compared("grep: 1.0.0 next"), Arc::new(Nobody)).unwrap();
+    let kernel = Kernel::new(compared("grep: 1.0.0 next"), Arc::new(NoPrompter)).unwrap();
     for (line, schema) in [
         (
             "s 1.0.0: grep",
@@ -147,14 +147,16 @@ fn r_495_a_variant_with_another_schema_is_refused() {
         let (info, backend) = plugin(line);
         let mut tool = backend.tools()[0].clone();
         tool.input_schema = schema;
-        kernel.register(info, Arc::new(Still(vec![tool]))).unwrap();
+        kernel
+            .register(info, Arc::new(StaticBackend(vec![tool])))
+            .unwrap();
     }
     expect![[r#"t.toml:7: ab_test of `grep`: variant 2 (plugin next): callers see `grep` 1.0.0 of plugin `s`, but its input schema differs at /properties/pattern: {"type":"string"} there, nothing here"#]]
-        .assert_eq(&kernel.registry().problems().join("\n"));
+        .assert_eq(&kernel.registry().ab_test_problems().join("\n"));
 }
 
 #[test]
-fn r_495_a_stand_in_has_the_names_of_what_it_stands_in_for() {
+fn r_495_a_variant_has_the_names_of_the_listed_tool() {
     let (kernel, _) = kernel(
         compared("grep: 1.0.0 next"),
         "s 1.0.0: grep=Find\nnext 7.0.0: grep=Own",

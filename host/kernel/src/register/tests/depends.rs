@@ -4,9 +4,9 @@ use super::versions::{check, kernel};
 use super::*;
 
 #[test]
-fn r_492_a_tool_comes_with_what_it_depends_on_in_any_order() {
+fn r_492_dependencies_may_be_registered_in_any_order() {
     check(
-        Settings::default(),
+        KernelSettings::default(),
         "a: one>two
          b: two>three
          c: three",
@@ -19,9 +19,9 @@ fn r_492_a_tool_comes_with_what_it_depends_on_in_any_order() {
 }
 
 #[test]
-fn r_492_what_is_missing_is_named_with_the_way_to_it() {
+fn r_492_a_missing_dependency_is_named_with_its_chain() {
     check(
-        Settings::default(),
+        KernelSettings::default(),
         "a: one>two
          b: two>three
          c: four",
@@ -32,7 +32,7 @@ fn r_492_what_is_missing_is_named_with_the_way_to_it() {
         "#]],
     );
     check(
-        Settings::default(),
+        KernelSettings::default(),
         "a: one>x/two two>\u{1b}[2J three>two@maybe",
         expect![[r#"
             tool `one` 1.0.0 of plugin `a` is left out: one → x/two, and no loaded plugin has `x/two`; load one that has
@@ -43,9 +43,9 @@ fn r_492_what_is_missing_is_named_with_the_way_to_it() {
 }
 
 #[test]
-fn r_492_a_circle_is_left_out_with_whoever_depends_on_it() {
+fn r_492_a_cycle_and_its_dependents_are_unavailable() {
     check(
-        Settings::default(),
+        KernelSettings::default(),
         "a: one>two self>self
          b: two>one
          c: three>one four",
@@ -60,9 +60,9 @@ fn r_492_a_circle_is_left_out_with_whoever_depends_on_it() {
 }
 
 #[test]
-fn r_492_a_version_has_to_fit() {
+fn r_492_a_dependency_must_match_the_version() {
     check(
-        Settings::default(),
+        KernelSettings::default(),
         "a: one>grep@^2 two>grep@^1 three>GREP
          s 1.4.0: grep=Grep",
         expect![[r#"
@@ -74,7 +74,7 @@ fn r_492_a_version_has_to_fit() {
     );
     // A version that is not served under the name counts too; one with unmet dependencies does not.
     check(
-        Settings::default(),
+        KernelSettings::default(),
         "a: one>grep@1.0.0 two>grep@2
          s 1.0.0: grep
          s 1.5.0: grep
@@ -90,10 +90,10 @@ fn r_492_a_version_has_to_fit() {
 }
 
 #[test]
-fn r_492_what_is_disabled_is_not_there() {
-    let settings = Settings {
+fn r_492_a_disabled_tool_does_not_satisfy_a_dependency() {
+    let settings = KernelSettings {
         disabled_tools: ["two".to_owned()].into(),
-        ..Settings::default()
+        ..KernelSettings::default()
     };
     let (kernel, shown) = kernel(settings, "a: one>two\nb: two>none three");
     expect![[r#"
@@ -120,10 +120,13 @@ fn r_492_what_is_disabled_is_not_there() {
 }
 
 #[test]
-fn r_492_a_long_way_is_cut() {
+fn r_492_a_long_chain_is_shortened() {
     let mut tools: Vec<String> = (0..40).map(|n| format!("t{n}>t{}", n + 1)).collect();
     tools.reverse();
-    let (_, shown) = kernel(Settings::default(), &format!("a: {}", tools.join(" ")));
+    let (_, shown) = kernel(
+        KernelSettings::default(),
+        &format!("a: {}", tools.join(" ")),
+    );
     let first = shown.lines().next().unwrap();
     expect![["tool `t0` 1.0.0 of plugin `a` is unavailable: t0 → t1 → t2 → t3 → t4 → … → t36 → t37 → t38 → t39 → t40: no loaded plugin provides `t40`; load one that does"]].assert_eq(first);
 }

@@ -13,11 +13,14 @@ fn shown(kernel: &Kernel, results: &[Result<Vec<ToolName>, RegisterError>]) -> S
         .iter()
         .map(|warning| format!("warning: {warning}\n"));
     let registry = kernel.registry();
-    let left_out = registry.left_out().iter().map(|one| format!("{one}\n"));
-    let problems = registry.problems().iter().map(|one| format!("{one}\n"));
+    let left_out = registry.unavailable().iter().map(|one| format!("{one}\n"));
+    let problems = registry
+        .ab_test_problems()
+        .iter()
+        .map(|one| format!("{one}\n"));
     let entries = registry.list_all().map(|entry| {
         let versions = registry.versions(&entry.name).map(|one| {
-            let served = if registry.serves(one) { "*" } else { "" };
+            let served = if registry.is_served(one) { "*" } else { "" };
             let off = if one.enabled { "" } else { "-" };
             format!("{off}{}:{}{served}", one.plugin.name, one.version)
         });
@@ -32,8 +35,8 @@ fn shown(kernel: &Kernel, results: &[Result<Vec<ToolName>, RegisterError>]) -> S
         .collect()
 }
 
-pub(super) fn kernel(settings: Settings, plugins: &str) -> (Kernel, String) {
-    let kernel = Kernel::new(settings, Arc::new(Nobody)).unwrap();
+pub(super) fn kernel(settings: KernelSettings, plugins: &str) -> (Kernel, String) {
+    let kernel = Kernel::new(settings, Arc::new(NoPrompter)).unwrap();
     let lines = plugins
         .lines()
         .map(str::trim)
@@ -49,7 +52,7 @@ pub(super) fn kernel(settings: Settings, plugins: &str) -> (Kernel, String) {
 }
 
 /// Checks every order of registration. Only the warnings may differ.
-pub(super) fn check(settings: Settings, plugins: &str, expected: Expect) {
+pub(super) fn check(settings: KernelSettings, plugins: &str, expected: Expect) {
     let without = |shown: &str| -> String {
         let lines = shown.lines().filter(|line| !line.starts_with("warning"));
         lines.map(|line| line.to_owned() + "\n").collect()
@@ -70,17 +73,17 @@ pub(super) fn check(settings: Settings, plugins: &str, expected: Expect) {
     }
 }
 
-fn pinned(tool: &str, version: &str) -> Settings {
-    Settings {
+fn pinned(tool: &str, version: &str) -> KernelSettings {
+    KernelSettings {
         tool_versions: [(tool.to_owned(), VersionReq::parse(version).unwrap())].into(),
-        ..Settings::default()
+        ..KernelSettings::default()
     }
 }
 
 #[test]
-fn r_493_the_highest_finished_version_answers() {
+fn r_493_the_highest_stable_version_is_served() {
     check(
-        Settings::default(),
+        KernelSettings::default(),
         "s 1.9.0: grep
          s 1.10.0: grep glob
          s 2.0.0-rc.1: grep",
@@ -91,7 +94,7 @@ fn r_493_the_highest_finished_version_answers() {
         "#]],
     );
     check(
-        Settings::default(),
+        KernelSettings::default(),
         "s 2.0.0-rc.1: grep
          s 2.0.0-rc.2: grep",
         expect![[r#"
@@ -102,7 +105,7 @@ fn r_493_the_highest_finished_version_answers() {
 }
 
 #[test]
-fn r_493_a_pin_chooses_and_nothing_else_takes_its_place() {
+fn r_493_a_pin_selects_a_version_without_fallback() {
     let plugins = "s 1.0.0: grep=Grep\ns 1.5.0: grep\ns 2.0.0: grep";
     for (tool, pin) in [("grep", "1.5.0"), ("S/Grep", "^1"), ("s__grep", "<2")] {
         check(
@@ -123,9 +126,9 @@ fn r_493_a_pin_chooses_and_nothing_else_takes_its_place() {
 }
 
 #[test]
-fn r_493_another_plugin_takes_no_name_by_a_higher_version() {
+fn r_493_a_higher_version_of_another_plugin_takes_no_name() {
     check(
-        Settings::default(),
+        KernelSettings::default(),
         "s 1.0.0: grep\nevil 9.0.0: grep",
         expect![[r#"
             error: plugin `evil` registers the name `grep`, which is already used by tool `grep` of plugin `s`; remove one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is named `evil__grep`)
@@ -133,16 +136,16 @@ fn r_493_another_plugin_takes_no_name_by_a_higher_version() {
         "#]],
     );
     check(
-        Settings::default(),
+        KernelSettings::default(),
         "s 1.0.0: grep\ns 1.0.0: grep@9.0.0",
         expect![[r#"
             error: plugin `s` is already registered; unregister it first, or set on_duplicate to `replace`
             grep = s:1.0.0*
         "#]],
     );
-    let qualify = Settings {
+    let qualify = KernelSettings {
         on_duplicate: Qualify,
-        ..Settings::default()
+        ..KernelSettings::default()
     };
     let (kernel, shown) = kernel(qualify, "s: grep\nt 1.0.0: grep\nt 2.0.0: grep");
     expect![[r#"
@@ -157,7 +160,7 @@ fn r_493_another_plugin_takes_no_name_by_a_higher_version() {
 #[test]
 fn r_493_a_version_is_found_by_name_and_version() {
     let (kernel, _) = kernel(
-        Settings::default(),
+        KernelSettings::default(),
         "s 1.0.0: grep=Grep\ns 1.1.0: grep\ns 2.0.0-rc.1: grep\nodd one: find@one",
     );
     let registry = kernel.registry();
@@ -188,9 +191,9 @@ fn r_493_a_version_is_found_by_name_and_version() {
 }
 
 #[test]
-fn r_493_every_version_has_the_names_that_lead_to_it() {
+fn r_493_every_version_has_the_names_of_all_versions() {
     let (kernel, _) = kernel(
-        Settings::default(),
+        KernelSettings::default(),
         "s 1.0.0: grep=Search\ns 1.1.0: grep=Find",
     );
     let registry = kernel.registry();
@@ -206,7 +209,7 @@ fn r_493_every_version_has_the_names_that_lead_to_it() {
 #[test]
 fn r_493_a_tool_that_was_renamed_keeps_its_new_name() {
     check(
-        Settings::default(),
+        KernelSettings::default(),
         "s 1.0.0: read\ns 2.0.0: read_file=read",
         expect![[r#"
             warning: `read` refers to tool `read` of plugin `s` and is not an alias of `read_file` of plugin `s`
@@ -218,9 +221,9 @@ fn r_493_a_tool_that_was_renamed_keeps_its_new_name() {
 
 #[test]
 fn r_493_a_version_can_be_disabled_by_itself() {
-    let settings = Settings {
+    let settings = KernelSettings {
         disabled_tools: ["grep@2".to_owned()].into(),
-        ..Settings::default()
+        ..KernelSettings::default()
     };
     let (kernel, shown) = kernel(settings, "s 1.0.0: grep\ns 2.0.0: grep");
     expect![[r#"

@@ -11,20 +11,20 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use toolhost_contract::Concurrency;
 
-use super::super::{Limits, Place, Pools};
+use super::super::{PathLock, PoolLimits, Pools};
 use super::*;
-use stage::{Stage, plain};
+use stage::{FakeBatch, plain};
 
 /// Runs the batch to its end and checks what happened at which second.
 async fn check(strategy: Strategy, calls: &str, expected: Expect) {
-    let stage = Stage::new(strategy);
+    let stage = FakeBatch::new(strategy);
     stage.run(stage.batch(calls)).await;
     expected.assert_eq(&stage.transcript());
 }
 
 /// Like [`check`], but cancels the call at the given second.
 async fn check_cancel(second: u64, index: usize, calls: &str, expected: Expect) {
-    let stage = Stage::new(Strategy::Waves);
+    let stage = FakeBatch::new(Strategy::Waves);
     let batch = stage.batch(calls);
     let canceller = batch.canceller();
     let cancel = async {
@@ -133,9 +133,9 @@ async fn r_171_write_then_edit_of_one_file_keep_their_order_in_every_strategy() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn r_172_all_start_at_once_and_three_run() {
-    let mut stage = Stage::new(Strategy::Kode);
-    stage.pools = Some(Pools::new(Limits::default()).unwrap());
+async fn r_172_all_calls_start_and_three_run() {
+    let mut stage = FakeBatch::new(Strategy::Kode);
+    stage.pools = Some(Pools::new(PoolLimits::default()).unwrap());
     let calls = "a 1 completed
         b 2 completed
         c 3 completed serial
@@ -158,7 +158,7 @@ async fn r_172_all_start_at_once_and_three_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_denied_a_failed_and_a_panicking_call_touch_nobody_else() {
+async fn denied_failed_and_panicking_calls_do_not_affect_others() {
     let calls = "a 1 denied
         b 1 failed
         c 1 panics
@@ -199,7 +199,7 @@ async fn an_edit_runs_although_the_write_before_it_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_a_person_cancels_takes_its_siblings_along() {
+async fn cancelling_a_call_cancels_its_siblings() {
     let calls = "a 1 completed
         b 2 cancelled
         c 9 completed
@@ -237,10 +237,10 @@ async fn r_177_cancel_reaches_the_call_while_it_runs_and_the_first_cause_counts(
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waits_for_its_permit_does_not_start_after_a_cancel() {
-    let mut stage = Stage::new(Strategy::Kode);
-    let limits = Limits {
+    let mut stage = FakeBatch::new(Strategy::Kode);
+    let limits = PoolLimits {
         all: 1,
-        ..Limits::default()
+        ..PoolLimits::default()
     };
     stage.pools = Some(Pools::new(limits).unwrap());
     let calls = "a 1 cancelled
@@ -318,7 +318,7 @@ async fn cancelling_before_the_start_runs_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deaf_call_gets_a_grace_and_keeps_its_result_when_it_makes_it() {
+async fn a_call_that_ignores_cancellation_keeps_its_result_within_the_grace_period() {
     let calls = "slow 60 completed deaf
         late 4 completed deaf
         b 9 completed";
@@ -341,22 +341,25 @@ async fn a_deaf_call_gets_a_grace_and_keeps_its_result_when_it_makes_it() {
 type Tokens = Arc<Mutex<Vec<CancellationToken>>>;
 
 /// Calls that pass on their tokens, like a call that starts work elsewhere.
-fn handing_out(tokens: &Tokens, end: fn() -> BoxFuture<'static, End<()>>) -> Batch<'static, ()> {
+fn handing_out(
+    tokens: &Tokens,
+    end: fn() -> BoxFuture<'static, CompletedCall<()>>,
+) -> Batch<'static, ()> {
     let planned = |_| {
         let tokens = Arc::clone(tokens);
-        let run: Run<()> = Box::new(move |stop| {
+        let run: CallFn<()> = Box::new(move |stop| {
             tokens.lock().unwrap().push(stop.token().clone());
             end()
         });
         let places = Vec::new();
-        let shape = Shape {
+        let shape = CallShape {
             concurrency: Concurrency::Parallel,
             read_only: true,
             can_run_early: false,
             wait_for_previous: false,
-            places,
+            path_locks: places,
         };
-        Planned { shape, run }
+        PlannedCall { shape, run }
     };
     Batch::new(Strategy::Waves, (0..3).map(planned).collect())
 }
@@ -380,49 +383,49 @@ async fn dropping_the_batch_cancels_every_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_batch_cancels_nothing_that_goes_on_in_the_background() {
+async fn the_end_of_a_batch_does_not_cancel_background_work() {
     let tokens = Tokens::default();
     let end = || {
-        let fate = Fate::Completed;
-        async move { End { result: (), fate } }.boxed()
+        let status = CallStatus::Completed;
+        async move { CompletedCall { result: (), status } }.boxed()
     };
     handing_out(&tokens, end).run(|_, _| ()).await;
     assert_eq!(count(&tokens), (3, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_thousand_calls_have_only_a_window_of_them_under_way() {
-    let pools = Arc::new(Pools::new(Limits::default()).unwrap());
+async fn only_a_limited_number_of_ten_thousand_calls_are_in_progress() {
+    let pools = Arc::new(Pools::new(PoolLimits::default()).unwrap());
     let (here, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let planned = |index| {
         let (pools, here, most) = (Arc::clone(&pools), Arc::clone(&here), Arc::clone(&most));
-        let run: Run<usize> = Box::new(move |_| {
+        let run: CallFn<usize> = Box::new(move |_| {
             async move {
                 most.fetch_max(here.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
                 let _permit = pools.admit(plain()).await;
                 sleep(Duration::from_secs(1)).await;
                 here.fetch_sub(1, Ordering::Relaxed);
-                End {
+                CompletedCall {
                     result: index,
-                    fate: Fate::Completed,
+                    status: CallStatus::Completed,
                 }
             }
             .boxed()
         });
-        let places = vec![Place::write(&format!("/workspace/{}", index % 500))];
-        let shape = Shape {
+        let path_locks = vec![PathLock::write(&format!("/workspace/{}", index % 500))];
+        let shape = CallShape {
             concurrency: Concurrency::Parallel,
             read_only: false,
             can_run_early: false,
             wait_for_previous: false,
-            places,
+            path_locks,
         };
-        Planned { shape, run }
+        PlannedCall { shape, run }
     };
     let batch = Batch::new(Strategy::Kode, (0..10_000).map(planned).collect());
     let running = batch.run(|_, why| panic!("{why:?}"));
     let results = timeout(Duration::from_secs(100_000), running).await;
     assert!(results.unwrap().into_iter().eq(0..10_000));
-    assert_eq!(most.load(Ordering::Relaxed), WINDOW);
+    assert_eq!(most.load(Ordering::Relaxed), MAX_IN_PROGRESS);
     assert!(size_of::<State<usize>>() <= 64);
 }

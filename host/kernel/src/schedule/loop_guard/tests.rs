@@ -24,10 +24,10 @@ fn call(guard: &LoopGuard, line: &str) -> String {
     let (input, fate) = rest.rsplit_once(' ').unwrap();
     let input = serde_json::from_str(input).unwrap();
     let fate = match fate {
-        "completed" => Fate::Completed,
-        "failed" => Fate::Failed,
-        "denied" => Fate::Denied,
-        "cancelled" => Fate::Cancelled,
+        "completed" => CallStatus::Completed,
+        "failed" => CallStatus::Failed,
+        "denied" => CallStatus::Denied,
+        "cancelled" => CallStatus::Cancelled,
         _ => panic!("{fate}"),
     };
     if guard.check(&tool(name), &input).is_err() {
@@ -40,7 +40,7 @@ fn call(guard: &LoopGuard, line: &str) -> String {
 }
 
 #[test]
-fn the_third_failure_brings_advice_and_the_fifth_call_is_refused() {
+fn the_third_failure_gives_advice_and_the_fifth_call_is_refused() {
     check(
         r#"edit {"a":1} failed
            edit {"a":1} failed
@@ -59,7 +59,7 @@ fn the_third_failure_brings_advice_and_the_fifth_call_is_refused() {
 }
 
 #[test]
-fn other_tools_in_between_do_not_break_the_row() {
+fn other_tools_in_between_do_not_reset_the_count() {
     check(
         r#"edit {} failed
            read {} completed
@@ -76,7 +76,7 @@ fn other_tools_in_between_do_not_break_the_row() {
 }
 
 #[test]
-fn a_success_or_other_arguments_break_the_row() {
+fn a_success_or_other_arguments_reset_the_count() {
     check(
         r#"edit {} failed
            edit {} failed
@@ -103,7 +103,7 @@ fn a_success_or_other_arguments_break_the_row() {
 }
 
 #[test]
-fn what_did_not_run_to_its_end_does_not_count() {
+fn calls_that_did_not_complete_do_not_count() {
     check(
         r#"edit {} failed
            edit {} failed
@@ -120,7 +120,7 @@ fn what_did_not_run_to_its_end_does_not_count() {
 }
 
 #[test]
-fn arguments_that_mean_the_same_are_the_same() {
+fn equivalent_arguments_have_the_same_hash() {
     let same = [
         (json!({"a": 1, "b": [true]}), json!({"b": [true], "a": 1.0})),
         (
@@ -144,10 +144,10 @@ fn arguments_that_mean_the_same_are_the_same() {
 }
 
 #[test]
-fn what_is_remembered_is_bounded_and_the_oldest_goes() {
+fn tracked_tools_are_limited_and_the_oldest_is_dropped() {
     let guard = LoopGuard::default();
     for number in 0..1000 {
-        guard.record(&tool(&format!("t{number}")), &json!({}), Fate::Failed);
+        guard.record(&tool(&format!("t{number}")), &json!({}), CallStatus::Failed);
         assert!(guard.rows().of.len() <= MAX_TOOLS);
     }
     assert!(guard.rows().of.contains_key(&tool("t999")));
@@ -157,9 +157,9 @@ fn what_is_remembered_is_bounded_and_the_oldest_goes() {
 }
 
 #[test]
-fn the_texts_say_what_happened_and_what_to_do() {
+fn the_messages_state_the_problem_and_a_remedy() {
     let guard = LoopGuard::default();
-    let fail = || guard.record(&tool("edit"), &json!({}), Fate::Failed);
+    let fail = || guard.record(&tool("edit"), &json!({}), CallStatus::Failed);
     let advice = std::iter::repeat_with(fail).take(4).nth(2).flatten();
     fail();
     expect!["this call has failed 3 times in a row; do not repeat it: change the arguments or try another approach"]

@@ -15,7 +15,7 @@ fn check(strategy: Strategy, calls: &str, expected: Expect) {
     expected.assert_eq(&lines.join(" "));
 }
 
-fn shape(line: &str) -> Shape {
+fn shape(line: &str) -> CallShape {
     let mut words = line.split_whitespace();
     let concurrency = match words.next() {
         Some("parallel") => Concurrency::Parallel,
@@ -24,17 +24,17 @@ fn shape(line: &str) -> Shape {
         other => panic!("{other:?}"),
     };
     let words: Vec<_> = words.collect();
-    Shape {
+    CallShape {
         concurrency,
         read_only: words.contains(&"read"),
         can_run_early: words.contains(&"early"),
         wait_for_previous: words.contains(&"wait"),
-        places: Vec::new(),
+        path_locks: Vec::new(),
     }
 }
 
 #[test]
-fn r_173_neighbours_that_are_parallel_run_together_and_a_serial_call_alone() {
+fn r_173_adjacent_parallel_calls_run_together_and_a_serial_call_alone() {
     let calls = "parallel
         parallel
         serial
@@ -73,7 +73,7 @@ fn wait_for_previous_is_a_barrier_in_every_strategy() {
 }
 
 #[test]
-fn a_first_call_that_waits_makes_no_empty_wave() {
+fn a_waiting_first_call_creates_no_empty_wave() {
     check(Strategy::Waves, "parallel wait", expect!["[0]"]);
     check(Strategy::Kode, "", expect![""]);
 }
@@ -112,7 +112,7 @@ fn serial_runs_one_after_the_other() {
 }
 
 #[test]
-fn a_strategy_is_read_as_it_is_written_and_an_unknown_word_is_told_the_words() {
+fn strategies_round_trip_and_an_unknown_one_lists_the_valid_names() {
     for word in ["waves", "sema", "kode", "serial", "optimistic"] {
         assert_eq!(word.parse::<Strategy>().unwrap().to_string(), word);
     }
@@ -121,7 +121,7 @@ fn a_strategy_is_read_as_it_is_written_and_an_unknown_word_is_told_the_words() {
 }
 
 #[test]
-fn optimistic_runs_neighbours_at_once_that_touch_nothing_but_files() {
+fn optimistic_runs_adjacent_file_calls_concurrently() {
     let calls = "parallel early
         serial early
         parallel

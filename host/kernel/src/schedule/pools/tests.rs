@@ -12,14 +12,14 @@ use toolhost_contract::UserId;
 use super::*;
 
 /// One line per call in order of arrival: `name seconds` and its requirements. Checks when each call runs.
-async fn check(limits: Limits, calls: &str, expected: Expect) {
+async fn check(limits: PoolLimits, calls: &str, expected: Expect) {
     let pools = Pools::new(limits).unwrap();
     let lanes = [Lane::new(), Lane::new()];
     let start = Instant::now();
     let calls = calls.lines().map(|line| call(&pools, &lanes, start, line));
     let all = timeout(Duration::from_secs(1000), join_all(calls)).await;
     expected.assert_eq(&all.expect("all calls get their turn").join("\n"));
-    assert_eq!(pools.door().room.here(), 0);
+    assert_eq!(pools.state().admission.queued(), 0);
 }
 
 async fn call(pools: &Pools, lanes: &[Lane], start: Instant, line: &str) -> String {
@@ -38,16 +38,16 @@ async fn call(pools: &Pools, lanes: &[Lane], start: Instant, line: &str) -> Stri
             ("@", name) => session.user = UserId::token(name),
             ("#", name) => session.session = name.into(),
             ("L", number) => lane = Some(&lanes[number.parse::<usize>().unwrap()]),
-            ("R", path) => places.push(Place::read(path)),
-            ("W", path) => places.push(Place::write(path)),
+            ("R", path) => places.push(PathLock::read(path)),
+            ("W", path) => places.push(PathLock::write(path)),
             _ => panic!("{word}"),
         }
     }
-    let needs = Needs {
+    let needs = AdmissionRequest {
         session: &session,
         pool,
         lane,
-        places: &places,
+        path_locks: &places,
         exclusive,
     };
     let _permit = pools.admit(needs).await;
@@ -56,14 +56,14 @@ async fn call(pools: &Pools, lanes: &[Lane], start: Instant, line: &str) -> Stri
     format!("{name} {from}-{}", start.elapsed().as_secs())
 }
 
-fn plain() -> Needs<'static> {
-    Needs::plain(crate::schedule::tests::local())
+fn plain() -> AdmissionRequest<'static> {
+    AdmissionRequest::plain(crate::schedule::tests::local())
 }
 
 #[tokio::test(start_paused = true)]
-async fn r_172_r_174_three_run_at_once_and_the_rest_come_in_order() {
+async fn r_172_r_174_three_calls_run_and_the_rest_follow_in_order() {
     check(
-        Limits::default(),
+        PoolLimits::default(),
         "a 3
          b 1
          c 2
@@ -80,11 +80,11 @@ async fn r_172_r_174_three_run_at_once_and_the_rest_come_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pools_do_not_count_in_each_other() {
-    let limits = Limits {
+async fn pools_are_counted_separately() {
+    let limits = PoolLimits {
         all: 1,
         network: 2,
-        ..Limits::default()
+        ..PoolLimits::default()
     };
     check(
         limits,
@@ -113,9 +113,9 @@ async fn pools_do_not_count_in_each_other() {
 
 #[tokio::test(start_paused = true)]
 async fn r_173_a_lane_runs_one_at_a_time_and_holds_no_permit_while_it_waits() {
-    let limits = Limits {
+    let limits = PoolLimits {
         all: 2,
-        ..Limits::default()
+        ..PoolLimits::default()
     };
     check(
         limits,
@@ -133,9 +133,9 @@ async fn r_173_a_lane_runs_one_at_a_time_and_holds_no_permit_while_it_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn writers_of_one_place_take_turns_and_readers_do_not_pass_a_waiting_writer() {
+async fn writers_of_one_path_take_turns_and_readers_do_not_pass_a_waiting_writer() {
     check(
-        Limits::default(),
+        PoolLimits::default(),
         "a 2 R/w
          b 2 W/w/f
          c 2 R/w/f
@@ -150,9 +150,9 @@ async fn writers_of_one_place_take_turns_and_readers_do_not_pass_a_waiting_write
 }
 
 #[tokio::test(start_paused = true)]
-async fn places_are_taken_together_so_crossing_calls_do_not_lock_up() {
+async fn path_locks_are_taken_together_so_calls_do_not_deadlock() {
     check(
-        Limits::default(),
+        PoolLimits::default(),
         "a 1 W/x W/y
          b 1 W/y W/x
          c 1 W/x/1
@@ -167,9 +167,9 @@ async fn places_are_taken_together_so_crossing_calls_do_not_lock_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exclusive_call_waits_for_all_and_holds_all_and_is_not_overtaken() {
+async fn an_exclusive_call_waits_for_all_blocks_all_and_is_not_overtaken() {
     check(
-        Limits::default(),
+        PoolLimits::default(),
         "a 2
          n 3 network
          x 1 exclusive
@@ -188,11 +188,11 @@ async fn an_exclusive_call_waits_for_all_and_holds_all_and_is_not_overtaken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_uses_up_the_numbers_of_another_one() {
+async fn limits_are_counted_per_user() {
     check(
-        Limits {
+        PoolLimits {
             all: 1,
-            ..Limits::default()
+            ..PoolLimits::default()
         },
         "a 9 @ann
          b 9 @ann
@@ -221,7 +221,7 @@ async fn nobody_uses_up_the_numbers_of_another_one() {
 #[tokio::test(start_paused = true)]
 async fn c_02_a_lane_belongs_to_a_session() {
     check(
-        Limits::default(),
+        PoolLimits::default(),
         "a 9 @ann #1 L0
          b 1 @ann #1 L0
          c 1 @ann #2 L0
@@ -241,12 +241,12 @@ async fn c_02_a_lane_belongs_to_a_session() {
 
 #[tokio::test(start_paused = true)]
 async fn the_calls_of_an_agent_run_while_an_exclusive_call_waits() {
-    let pools = Pools::new(Limits::default()).unwrap();
-    let everything = Needs {
+    let pools = Pools::new(PoolLimits::default()).unwrap();
+    let everything = AdmissionRequest {
         exclusive: true,
         ..plain()
     };
-    let agent = Needs {
+    let agent = AdmissionRequest {
         pool: Pool::Agents,
         ..everything
     };
@@ -264,10 +264,10 @@ async fn the_calls_of_an_agent_run_while_an_exclusive_call_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_is_dropped_leaves_no_trace_and_the_next_one_wakes() {
-    let limits = Limits {
+async fn a_dropped_waiter_is_removed_and_the_next_one_wakes() {
+    let limits = PoolLimits {
         all: 1,
-        ..Limits::default()
+        ..PoolLimits::default()
     };
     let pools = Pools::new(limits).unwrap();
     let first = pools.admit(plain()).await;
@@ -283,15 +283,15 @@ async fn a_waiter_that_is_dropped_leaves_no_trace_and_the_next_one_wakes() {
     drop(third);
     let fourth = fourth.now_or_never().expect("nobody else is here");
     drop(fourth);
-    assert_eq!(pools.door().room.here(), 0);
-    assert!(pools.door().bells.is_empty());
+    assert_eq!(pools.state().admission.queued(), 0);
+    assert!(pools.state().waiters.is_empty());
 }
 
 #[tokio::test]
-async fn a_permit_frees_its_place_also_when_the_call_panics() {
-    let limits = Limits {
+async fn a_permit_is_released_when_the_call_panics() {
+    let limits = PoolLimits {
         all: 1,
-        ..Limits::default()
+        ..PoolLimits::default()
     };
     let pools = Arc::new(Pools::new(limits).unwrap());
     let theirs = Arc::clone(&pools);
@@ -304,10 +304,10 @@ async fn a_permit_frees_its_place_also_when_the_call_panics() {
 }
 
 #[test]
-fn a_limit_of_nothing_is_refused() {
-    let limits = Limits {
+fn a_limit_of_zero_is_rejected() {
+    let limits = PoolLimits {
         network: 0,
-        ..Limits::default()
+        ..PoolLimits::default()
     };
     let error = Pools::new(limits).err().unwrap();
     expect!["the limit `network` is 0, so no call in this pool could run; set it to at least 1"]

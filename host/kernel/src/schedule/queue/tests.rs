@@ -11,8 +11,8 @@ use tokio::time::sleep;
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn r_163_batches_run_one_after_the_other_in_the_order_of_their_arrival() {
-    let queue = Queue::default();
+async fn r_163_batches_run_one_at_a_time_in_order_of_arrival() {
+    let queue = BatchQueue::default();
     let log = Mutex::new(Vec::new());
     let (queue, log) = (&queue, &log);
     let note = |word: String| log.lock().unwrap().push(word);
@@ -38,7 +38,7 @@ async fn r_163_batches_run_one_after_the_other_in_the_order_of_their_arrival() {
 
 #[tokio::test(start_paused = true)]
 async fn r_175_try_schedule_while_tools_run_is_refused() {
-    let queue = Queue::default();
+    let queue = BatchQueue::default();
     assert_eq!(queue.try_schedule(1, async { 7 }).await, Ok(7));
     let running = queue.schedule(1, sleep(Duration::from_secs(5)));
     let trial = async {
@@ -51,8 +51,8 @@ async fn r_175_try_schedule_while_tools_run_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r_176_is_running_tells_whether_a_batch_runs() {
-    let queue = Queue::default();
+async fn r_176_is_running_reports_whether_a_batch_runs() {
+    let queue = BatchQueue::default();
     assert!(!queue.is_running());
     let during = queue.schedule(1, async { queue.is_running() }).await;
     assert_eq!(during, Ok(true));
@@ -66,8 +66,8 @@ async fn r_176_is_running_tells_whether_a_batch_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_queue_refuses_and_has_room_again_when_calls_end_or_go() {
-    let queue = Queue::new(10);
+async fn a_full_queue_refuses_until_calls_end_or_are_dropped() {
+    let queue = BatchQueue::new(10);
     let mut running = Box::pin(queue.schedule(4, sleep(Duration::from_secs(1))));
     let mut waiting = Box::pin(queue.schedule(6, async {}));
     assert!(running.as_mut().now_or_never().is_none());

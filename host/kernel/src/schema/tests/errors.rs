@@ -5,7 +5,7 @@ use expect_test::{Expect, expect};
 use super::*;
 
 #[test]
-fn an_error_names_field_and_expectation() {
+fn an_error_names_the_field_and_the_expectation() {
     let one = |schema: Value, value: Value, expected: Expect| {
         check(
             Strict,
@@ -200,7 +200,7 @@ fn an_error_names_field_and_expectation() {
 }
 
 #[test]
-fn five_problems_are_enough_for_one_answer() {
+fn at_most_five_problems_are_reported() {
     let names = ["a", "b", "c", "d", "e", "f"];
     check(
         Strict,
@@ -213,11 +213,11 @@ fn five_problems_are_enough_for_one_answer() {
 }
 
 #[test]
-fn a_recommendation_is_cut() {
+fn a_recommendation_is_shortened() {
     let schema =
         json!({"properties": {"x": {"type": "integer", "description": "long ".repeat(200)}}});
     let tool = tool(Strict, schema);
-    let error = Schema::compile(&tool)
+    let error = ToolSchemas::compile(&tool)
         .unwrap()
         .check(&tool, json!({"x": []}), 100, &mut Vec::new())
         .unwrap_err();
@@ -227,11 +227,11 @@ fn a_recommendation_is_cut() {
 fn refused(input: Value, output: Option<Value>, expected: Expect) {
     let mut tool = tool(Strict, input);
     tool.output_schema = output;
-    expected.assert_eq(&Schema::compile(&tool).err().unwrap().to_string());
+    expected.assert_eq(&ToolSchemas::compile(&tool).err().unwrap().to_string());
 }
 
 #[test]
-fn a_schema_that_makes_no_sense_is_refused_with_its_place() {
+fn an_invalid_schema_is_rejected_with_its_location() {
     refused(
         json!({"properties": {"x": {"type": "int"}}}),
         None,
@@ -289,7 +289,7 @@ fn a_schema_that_makes_no_sense_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_schema_that_makes_endless_work_is_refused() {
+fn a_schema_with_unbounded_cost_is_rejected() {
     refused(
         json!({"$ref": "#"}),
         None,
@@ -344,7 +344,7 @@ fn a_schema_that_makes_endless_work_is_refused() {
 }
 
 #[test]
-fn a_schema_whose_work_doubles_with_every_level_takes_only_flat_values() {
+fn a_schema_with_exponential_cost_accepts_only_flat_values() {
     let twice = json!({"properties": {"x": {"$ref": "#/$defs/t"}}});
     let schema = json!({"$ref": "#/$defs/t", "$defs": {"t": {"allOf": [twice, twice]}}});
     let deep = |levels| (0..levels).fold(json!({}), |value, _| json!({"x": value}));
@@ -370,7 +370,7 @@ fn a_schema_whose_work_doubles_with_every_level_takes_only_flat_values() {
         structured: Some(deep(60)),
         ..Outcome::default()
     };
-    let error = Schema::compile(&tool)
+    let error = ToolSchemas::compile(&tool)
         .unwrap()
         .check_output(&tool, &outcome)
         .unwrap_err();
@@ -378,16 +378,16 @@ fn a_schema_whose_work_doubles_with_every_level_takes_only_flat_values() {
 }
 
 #[test]
-fn a_recursive_schema_takes_values_of_any_depth() {
+fn a_recursive_schema_accepts_values_of_any_depth() {
     let tree = json!({"properties": {"l": {"$ref": "#"}, "r": {"$ref": "#"}}, "additionalProperties": false});
     let tool = tool(Strict, tree);
-    let schema = Schema::compile(&tool).unwrap();
+    let schema = ToolSchemas::compile(&tool).unwrap();
     let deep = (1..MAX_DEPTH).fold(json!({}), |value, _| json!({"l": {}, "r": value}));
     assert!(schema.check(&tool, deep, 1 << 20, &mut Vec::new()).is_ok());
 }
 
 #[test]
-fn the_deepest_value_and_the_longest_chains_fit_the_stack() {
+fn the_deepest_value_and_the_longest_chains_do_not_overflow_the_stack() {
     let mut definitions: Map<_, _> = (0..14)
         .map(|n| {
             (
@@ -405,7 +405,7 @@ fn the_deepest_value_and_the_longest_chains_fit_the_stack() {
         Strict,
         json!({"properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": definitions}),
     );
-    let schema = Schema::compile(&tool).unwrap();
+    let schema = ToolSchemas::compile(&tool).unwrap();
     let deep = |end: Value| (1..MAX_DEPTH).fold(end, |value, _| json!({"x": value}));
     assert!(
         schema
@@ -425,11 +425,11 @@ fn the_deepest_value_and_the_longest_chains_fit_the_stack() {
         Strict,
         json!({"properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": chain}),
     );
-    assert!(Schema::compile(&tool).is_ok());
+    assert!(ToolSchemas::compile(&tool).is_ok());
 }
 
 #[test]
-fn references_may_be_written_as_in_an_address() {
+fn references_may_be_percent_encoded() {
     let schema = json!({"properties": {"x": {"$ref": "#/$defs/a%3Cb%3E"}}, "$defs": {"a<b>": {"type": "integer"}}});
     check(
         Strict,

@@ -7,23 +7,25 @@ use serde_json::{Value, json};
 use super::name_of;
 use crate::dial::Dial;
 use crate::server::Server;
-use crate::testing::{Played, approved, call, config, decent, reply, surroundings, tool};
+use crate::testing::{
+    ScriptedServer, approved, call, config, legacy_response, reply, server_context, tool,
+};
 
 /// Makes one call during which the server asks; returns the questions.
 async fn asks(dial: Box<dyn Dial>) -> Vec<String> {
     let asked = Arc::new(Mutex::new(Vec::new()));
-    let (mut around, _) = surroundings(&approved(&config("one")));
+    let (mut around, _) = server_context(&approved(&config("one")));
     around.ask = {
         let asked = Arc::clone(&asked);
         Some(Arc::new(move |queries| {
             let mut asked = asked.lock().unwrap();
             asked.extend(queries.iter().map(|query| query.question.clone()));
-            let replies = vec![toolhost_contract::Reply::Text("Ann".to_owned())];
+            let replies = vec![toolhost_contract::UserAnswer::Text("Ann".to_owned())];
             Box::pin(async move { Ok(replies) })
         }))
     };
     let server = Server::start(config("one"), dial, around);
-    server.shared().first().await.unwrap();
+    server.shared().first_listing().await.unwrap();
     let outcome = call(&server, "mcp__one__greet", json!({})).await.unwrap();
     assert_eq!(outcome.model_text(), "Hello Ann");
     server.stop().await;
@@ -38,8 +40,8 @@ fn question() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_of_the_older_era_asks_through_the_call() {
-    let dial = Played::script(|message| {
+async fn a_legacy_server_asks_during_a_call() {
+    let dial = ScriptedServer::script(|message| {
         if message["id"] == "q" {
             let name = message["result"]["content"]["name"].as_str().unwrap();
             let content = json!({"content": [{"type": "text", "text": format!("Hello {name}")}]});
@@ -54,15 +56,15 @@ async fn a_server_of_the_older_era_asks_through_the_call() {
                 question["id"] = json!("q");
                 vec![question.to_string()]
             }
-            None => decent(message, &json!([tool("greet")])),
+            None => legacy_response(message, &json!([tool("greet")])),
         }
     });
     assert_eq!(asks(dial).await, ["The server one asks: Who?\nname"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_of_the_new_era_asks_by_its_result_and_gets_its_state_back() {
-    let dial = Played::script(|message| {
+async fn a_modern_server_asks_by_its_result_and_gets_its_state_back() {
+    let dial = ScriptedServer::script(|message| {
         let result = match (
             message["method"].as_str(),
             message["params"].get("inputResponses"),
@@ -95,7 +97,7 @@ async fn a_server_of_the_new_era_asks_by_its_result_and_gets_its_state_back() {
 fn side_by_side(free: usize) -> Box<dyn Dial> {
     let waiting: Mutex<Vec<Value>> = Mutex::default();
     let came = std::sync::atomic::AtomicUsize::new(0);
-    Played::script(move |message| {
+    ScriptedServer::script(move |message| {
         let content = |words: &str| json!({"content": [{"type": "text", "text": words}]});
         if let Some(call) = message["id"].as_str().and_then(|id| id.strip_prefix("q-")) {
             let said = match message["result"]["content"]["name"].as_str() {
@@ -109,7 +111,7 @@ fn side_by_side(free: usize) -> Box<dyn Dial> {
             return vec![json!({"jsonrpc": "2.0", "id": id, "result": content(&said)}).to_string()];
         }
         let Some(name) = name_of(message) else {
-            return decent(message, &json!([tool("asks"), tool("waits")]));
+            return legacy_response(message, &json!([tool("asks"), tool("waits")]));
         };
         let mut out = Vec::new();
         if name == "asks" {
@@ -130,12 +132,12 @@ fn side_by_side(free: usize) -> Box<dyn Dial> {
 
 /// Starts a server; the user's name is Ann.
 async fn started(dial: Box<dyn Dial>) -> Server {
-    let (mut around, _) = surroundings(&approved(&config("one")));
+    let (mut around, _) = server_context(&approved(&config("one")));
     around.ask = Some(Arc::new(|_| {
-        Box::pin(async { Ok(vec![toolhost_contract::Reply::Text("Ann".to_owned())]) })
+        Box::pin(async { Ok(vec![toolhost_contract::UserAnswer::Text("Ann".to_owned())]) })
     }));
     let server = Server::start(config("one"), dial, around);
-    server.shared().first().await.unwrap();
+    server.shared().first_listing().await.unwrap();
     server
 }
 
@@ -145,7 +147,7 @@ async fn called(server: &Server, tool: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c_03_a_question_beside_other_calls_waits_for_them_and_is_asked() {
+async fn c_03_a_question_waits_for_concurrent_calls() {
     let server = started(side_by_side(4)).await;
     let (asks, a, b, c) = tokio::join!(
         called(&server, "mcp__one__asks"),
@@ -157,7 +159,7 @@ async fn c_03_a_question_beside_other_calls_waits_for_them_and_is_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c_03_questions_that_cannot_be_told_apart_are_refused_and_later_calls_run_alone() {
+async fn c_03_ambiguous_questions_are_refused_and_later_calls_run_alone() {
     let server = started(side_by_side(1)).await;
     let (one, two) = tokio::join!(
         called(&server, "mcp__one__asks"),
@@ -176,9 +178,10 @@ async fn c_03_questions_that_cannot_be_told_apart_are_refused_and_later_calls_ru
 }
 
 #[test]
-fn c_03_calls_of_a_server_that_is_not_trusted_may_run_side_by_side() {
+fn c_03_calls_of_an_untrusted_server_can_run_concurrently() {
     let one = serde_json::from_value(tool("t")).unwrap();
-    let (adopted, _) = crate::adopt::adopt(&config("one"), vec![one], &|_| Ok(()));
+    let (adopted, _) =
+        crate::tool_conversion::convert_tools(&config("one"), vec![one], &|_| Ok(()));
     let found = adopted[0].descriptor.concurrency;
     assert_eq!(found, toolhost_contract::Concurrency::Parallel);
 }

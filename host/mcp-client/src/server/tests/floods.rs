@@ -5,14 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolhost_contract::Event;
+use toolhost_contract::CallEvent;
 
-use super::{name_of, told, until};
-use crate::testing::{Heard, Played, call, call_for, decent, reply, speak, start, tool};
+use super::{events, name_of, until};
+use crate::testing::{
+    RecordingSink, ScriptedServer, call, call_for, legacy_response, reply, respond, start, tool,
+};
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_is_read_slowly_and_the_answer_still_comes() {
-    let dial = Played::script(|message| match name_of(message) {
+async fn floods_are_throttled_and_the_response_arrives() {
+    let dial = ScriptedServer::script(|message| match name_of(message) {
         Some(_) => {
             let token = &message["params"]["_meta"]["progressToken"];
             let mut lines: Vec<String> = (0..5_000)
@@ -25,14 +27,14 @@ async fn a_flood_is_read_slowly_and_the_answer_still_comes() {
             lines.push(reply(message, &json!({"content": []})));
             lines
         }
-        None => decent(message, &json!([tool("floods")])),
+        None => legacy_response(message, &json!([tool("floods")])),
     });
     let (server, _) = start(dial);
-    server.shared().first().await.unwrap();
-    let heard = Arc::new(Heard::default());
+    server.shared().first_listing().await.unwrap();
+    let heard = Arc::new(RecordingSink::default());
     let begun = tokio::time::Instant::now();
     let limit = Duration::from_secs(60);
-    let sink: Arc<Heard> = Arc::clone(&heard);
+    let sink: Arc<RecordingSink> = Arc::clone(&heard);
     let outcome = call_for(&server, "mcp__one__floods", json!({}), limit, sink).await;
     assert!(outcome.is_ok(), "{outcome:?}");
     // 5 000 at 500 per second, after a burst of 1 000.
@@ -45,36 +47,36 @@ async fn a_flood_is_read_slowly_and_the_answer_still_comes() {
     assert!(
         progress
             .iter()
-            .all(|event| matches!(event, Event::Progress { .. }))
+            .all(|event| matches!(event, CallEvent::Progress { .. }))
     );
     assert!(!progress.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_asks_without_listening_is_read_no_further() {
-    let dial = Played::by(|_, pipes| {
+async fn a_server_that_does_not_read_is_no_longer_read() {
+    let dial = ScriptedServer::new(|_, pipes| {
         tokio::spawn(async move {
-            speak(pipes, |message| match message["method"].as_str() {
+            respond(pipes, |message| match message["method"].as_str() {
                 Some("notifications/initialized") => (0..100_000)
                     .map(|id| {
                         json!({"jsonrpc": "2.0", "id": format!("p{id}"), "method": "ping"})
                             .to_string()
                     })
                     .collect(),
-                _ => decent(message, &json!([tool("t")])),
+                _ => legacy_response(message, &json!([tool("t")])),
             })
             .await;
         });
     });
     let (server, _) = start(dial);
     // Both sides write and neither reads: listing fails, and the host continues.
-    let error = server.shared().first().await.unwrap_err();
+    let error = server.shared().first_listing().await.unwrap_err();
     assert!(error.to_string().contains("server `one`"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_with_too_many_values_costs_only_its_call() {
-    let dial = Played::script(move |message| match name_of(message) {
+async fn a_result_with_too_many_values_fails_only_its_call() {
+    let dial = ScriptedServer::script(move |message| match name_of(message) {
         Some("many") => {
             let many = vec![json!([]); 110_000];
             vec![reply(
@@ -83,10 +85,10 @@ async fn a_result_with_too_many_values_costs_only_its_call() {
             )]
         }
         Some(_) => vec![reply(message, &json!({"content": []}))],
-        None => decent(message, &json!([tool("many"), tool("works")])),
+        None => legacy_response(message, &json!([tool("many"), tool("works")])),
     });
     let (server, _) = start(dial);
-    server.shared().first().await.unwrap();
+    server.shared().first_listing().await.unwrap();
     let error = call(&server, "mcp__one__many", json!({})).await;
     assert_eq!(error.unwrap_err().code, "timeout");
     let said = server.shared().log.tail().unwrap();
@@ -95,13 +97,13 @@ async fn a_result_with_too_many_values_costs_only_its_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_is_bounded_by_what_it_takes_and_nothing_of_it_is_kept() {
+async fn lists_are_bounded_in_bytes_and_not_cached() {
     let pages = Arc::new(AtomicUsize::new(0));
     let dial = {
         let pages = Arc::clone(&pages);
-        Played::script(move |message| {
+        ScriptedServer::script(move |message| {
             if message["method"] != "tools/list" {
-                return decent(message, &json!([]));
+                return legacy_response(message, &json!([]));
             }
             let page = pages.fetch_add(1, Ordering::SeqCst);
             let much = "x".repeat(5 << 20);
@@ -113,13 +115,13 @@ async fn a_list_is_bounded_by_what_it_takes_and_nothing_of_it_is_kept() {
         })
     };
     let (server, _) = start(dial);
-    let listing = server.shared().first().await.unwrap();
+    let listing = server.shared().first_listing().await.unwrap();
     assert!(
         (5..8).contains(&listing.tools.len()),
         "{}",
         listing.tools.len()
     );
-    assert!(listing.left_out[0].reason.contains("33554432 bytes"));
+    assert!(listing.excluded[0].reason.contains("33554432 bytes"));
     let before = pages.load(Ordering::SeqCst);
     server.shared().list_again();
     // Listed again, although the server allowed caching.
@@ -127,10 +129,10 @@ async fn a_list_is_bounded_by_what_it_takes_and_nothing_of_it_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_without_end_is_cut() {
-    let dial = Played::script(|message| {
+async fn endless_lists_are_cut() {
+    let dial = ScriptedServer::script(|message| {
         if message["method"] != "tools/list" {
-            return decent(message, &json!([]));
+            return legacy_response(message, &json!([]));
         }
         let page: u64 = message["params"]["cursor"]
             .as_str()
@@ -140,18 +142,18 @@ async fn a_list_without_end_is_cut() {
         vec![reply(message, &json!({"tools": tools, "nextCursor": next}))]
     });
     let (server, _) = start(dial);
-    let listing = server.shared().first().await.unwrap();
+    let listing = server.shared().first_listing().await.unwrap();
     assert_eq!(listing.tools.len(), 2_000);
     assert!(
-        listing.left_out[0].reason.contains("does not end"),
+        listing.excluded[0].reason.contains("does not end"),
         "{:?}",
-        listing.left_out
+        listing.excluded
     );
 
     // The same page again and again.
-    let dial = Played::script(|message| {
+    let dial = ScriptedServer::script(|message| {
         if message["method"] != "tools/list" {
-            return decent(message, &json!([]));
+            return legacy_response(message, &json!([]));
         }
         vec![reply(
             message,
@@ -159,14 +161,14 @@ async fn a_list_without_end_is_cut() {
         )]
     });
     let (server, _) = start(dial);
-    let listing = server.shared().first().await.unwrap();
+    let listing = server.shared().first_listing().await.unwrap();
     assert_eq!(listing.tools.len(), 1);
 }
 
 /// A server that announces a change when it is first called, and does not answer the following list request.
 fn lists_once(then: &'static [&'static str]) -> Box<dyn crate::dial::Dial> {
     let lists = AtomicUsize::new(0);
-    Played::script(move |message| match message["method"].as_str() {
+    ScriptedServer::script(move |message| match message["method"].as_str() {
         Some("tools/call") => vec![
             reply(message, &json!({"content": []})),
             json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}).to_string(),
@@ -174,14 +176,14 @@ fn lists_once(then: &'static [&'static str]) -> Box<dyn crate::dial::Dial> {
         Some("tools/list") if lists.fetch_add(1, Ordering::SeqCst) > 0 => {
             then.iter().map(ToString::to_string).collect()
         }
-        _ => decent(message, &json!([tool("t")])),
+        _ => legacy_response(message, &json!([tool("t")])),
     })
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_silent_while_it_is_listed_again_holds_nobody_up() {
+async fn a_silent_relisting_does_not_block() {
     let (server, _) = start(lists_once(&[]));
-    server.shared().first().await.unwrap();
+    server.shared().first_listing().await.unwrap();
     call(&server, "mcp__one__t", json!({})).await.unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
     let begun = tokio::time::Instant::now();
@@ -193,10 +195,10 @@ async fn a_server_that_is_silent_while_it_is_listed_again_holds_nobody_up() {
     );
     // A server that ends at that moment is noticed immediately.
     let (server, heard) = start(lists_once(&["EOF"]));
-    server.shared().first().await.unwrap();
+    server.shared().first_listing().await.unwrap();
     call(&server, "mcp__one__t", json!({})).await.unwrap();
     let begun = tokio::time::Instant::now();
-    until(|| told(&heard).len() > 1).await;
+    until(|| events(&heard).len() > 1).await;
     assert!(
         begun.elapsed() < Duration::from_secs(2),
         "{:?}",
@@ -209,45 +211,45 @@ async fn listed_in_an_hour(other: bool) -> (usize, usize) {
     let lists = Arc::new(AtomicUsize::new(0));
     let dial = {
         let lists = Arc::clone(&lists);
-        Played::script(move |message| {
+        ScriptedServer::script(move |message| {
             if message["method"] != "tools/list" {
-                return decent(message, &json!([]));
+                return legacy_response(message, &json!([]));
             }
             let list = lists.fetch_add(1, Ordering::SeqCst);
             let name = if other && list % 2 == 1 { "b" } else { "a" };
-            let mut out = decent(message, &json!([tool(name)]));
+            let mut out = legacy_response(message, &json!([tool(name)]));
             let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
             out.extend(vec![changed.to_string(); 100]);
             out
         })
     };
     let (server, heard) = start(dial);
-    server.shared().first().await.unwrap();
+    server.shared().first_listing().await.unwrap();
     tokio::time::sleep(Duration::from_secs(3_600)).await;
     server.stop().await;
-    (lists.load(Ordering::SeqCst), told(&heard).len())
+    (lists.load(Ordering::SeqCst), events(&heard).len())
 }
 
 #[tokio::test(start_paused = true)]
-async fn w_11_a_server_that_always_says_that_its_tools_changed_is_listed_more_and_more_seldom() {
+async fn w_11_constant_change_notifications_increase_the_pause() {
     let (lists, told) = listed_in_an_hour(true).await;
     assert!((10..100).contains(&lists), "{lists}");
     assert!(told <= lists, "{told}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn w_12_nobody_hears_of_a_list_that_is_what_it_was() {
+async fn w_12_an_unchanged_list_sends_no_event() {
     let (lists, told) = listed_in_an_hour(false).await;
     assert!((10..100).contains(&lists), "{lists}");
     assert_eq!(told, 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn w_14_a_server_is_lent_neither_a_model_nor_folders() {
+async fn w_14_sampling_and_roots_are_refused() {
     let said: Arc<std::sync::Mutex<Vec<Value>>> = Arc::default();
     let dial = {
         let said = Arc::clone(&said);
-        Played::script(move |message| {
+        ScriptedServer::script(move |message| {
             if message.get("method").is_none() {
                 let mut said = said.lock().unwrap();
                 said.push(message.clone());
@@ -259,7 +261,7 @@ async fn w_14_a_server_is_lent_neither_a_model_nor_folders() {
                 ];
             }
             let Some(_) = name_of(message) else {
-                return decent(message, &json!([tool("wants")]));
+                return legacy_response(message, &json!([tool("wants")]));
             };
             assert_eq!(message["id"], 3);
             let content = json!({"type": "text", "text": "hi"});
@@ -279,7 +281,7 @@ async fn w_14_a_server_is_lent_neither_a_model_nor_folders() {
         })
     };
     let (server, _) = start(dial);
-    server.shared().first().await.unwrap();
+    server.shared().first_listing().await.unwrap();
     call(&server, "mcp__one__wants", json!({})).await.unwrap();
     let mut said = said.lock().unwrap().clone();
     said.sort_by_key(|one| one["id"].to_string());

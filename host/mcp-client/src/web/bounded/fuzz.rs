@@ -12,9 +12,9 @@ use sse_stream::SseStream;
 use toolhost_fuzz_input::{assembled, check_message};
 use url::Url;
 
-use super::super::may_follow;
-use super::{Bounded, Event, MAX_ID, RECONNECT, failed, wants_login};
-use crate::log::Log;
+use super::super::check_redirect;
+use super::{BoundedClient, EventSize, MAX_ID, RECONNECT_MILLIS, read_error, wants_login};
+use crate::log::ServerLogger;
 
 const ANSWERS: &[&str] = &[
     "\n",
@@ -79,11 +79,13 @@ fn message(value: serde_json::Value) -> ClientJsonRpcMessage {
     serde_json::from_value(value).unwrap()
 }
 
-fn bounded() -> Bounded {
-    crate::web::use_ring();
-    Bounded {
+fn bounded() -> BoundedClient {
+    crate::web::install_crypto_provider();
+    BoundedClient {
         client: reqwest::Client::new(),
-        log: Arc::new(Log::new(Arc::new(|line: &str| check_message(line)))),
+        log: Arc::new(ServerLogger::new(Arc::new(|line: &str| {
+            check_message(line)
+        }))),
     }
 }
 
@@ -105,7 +107,7 @@ fn fuzz_answer() {
             let status = response.status();
             let location = response.headers().get("location");
             if let Some(to) = location.and_then(|location| location.to_str().ok()) {
-                check_redirect(to);
+                check_redirect_target(to);
             }
             if let Some(error) = wants_login(status, &response) {
                 check_message(&error.to_string());
@@ -113,9 +115,9 @@ fn fuzz_answer() {
             }
             // The body is in memory, so reading it never waits.
             let read = if status.is_success() {
-                bounded.answered(asked, response, 512).now_or_never()
+                bounded.read_response(asked, response, 512).now_or_never()
             } else {
-                failed(asked, false, response).now_or_never()
+                read_error(asked, false, response).now_or_never()
             };
             match read.expect("a body in memory") {
                 Err(error) => check_message(&error.to_string()),
@@ -139,10 +141,10 @@ fn fuzz_answer() {
 }
 
 /// The operator's headers are sent only to the operator's host.
-fn check_redirect(location: &str) {
+fn check_redirect_target(location: &str) {
     let from = Url::parse("https://a.example/mcp").unwrap();
     let Ok(to) = from.join(location) else { return };
-    if let Err(words) = may_follow(&[from], &to) {
+    if let Err(words) = check_redirect(&[from], &to) {
         check_message(&words);
     } else {
         let place = (to.scheme(), to.host_str(), to.port_or_known_default());
@@ -182,13 +184,13 @@ const EVENTS: &[&str] = &[
 type Read = (Option<String>, Option<String>, Option<String>, Option<u64>);
 
 /// The events of a stream that arrives in chunks of this size; the last value is false if it ends with an error.
-fn read(bounded: &Bounded, text: &str, size: usize) -> (Vec<Read>, bool) {
+fn read(bounded: &BoundedClient, text: &str, size: usize) -> (Vec<Read>, bool) {
     let pieces: Vec<_> = text
         .as_bytes()
         .chunks(size)
         .map(|piece| Ok::<_, io::Error>(bytes::Bytes::copy_from_slice(piece)))
         .collect();
-    let events = bounded.sifted(SseStream::from_bytes_stream(stream::iter(pieces)));
+    let events = bounded.limit_events(SseStream::from_bytes_stream(stream::iter(pieces)));
     let events: Vec<_> = events.collect().now_or_never().expect("no read is pending");
     let whole = events.iter().all(Result::is_ok);
     let read = events.into_iter().flatten();
@@ -204,11 +206,11 @@ fn fuzz_events() {
         let text = assembled(bytes, EVENTS);
         let whole = read(bounded, &text, text.len().max(1));
         for (_, data, id, retry) in &whole.0 {
-            let fits = |data: &String| crate::shape::fits(data.as_bytes());
+            let fits = |data: &String| crate::value_counter::is_within_limit(data.as_bytes());
             assert!(data.as_ref().is_none_or(fits), "{text:?}");
             assert!(id.as_ref().is_none_or(|id| id.len() <= MAX_ID), "{text:?}");
             assert!(
-                retry.is_none_or(|wait| RECONNECT.contains(&wait)),
+                retry.is_none_or(|wait| RECONNECT_MILLIS.contains(&wait)),
                 "{text:?}"
             );
         }
@@ -220,7 +222,7 @@ fn fuzz_events() {
             if whole.1 {
                 assert_eq!(cut.0, whole.0, "{text:?} by {size}");
             }
-            let mut event = Event::default();
+            let mut event = EventSize::default();
             let mut pieces = text.as_bytes().chunks(size);
             let fits = pieces.all(|piece| event.take(piece, 100).is_ok());
             assert_eq!(fits, longest(&text) <= 100, "{text:?} by {size}");

@@ -8,14 +8,14 @@ use crate::error::ServerError;
 
 /// The responses of a local authorization server.
 #[derive(Clone)]
-struct Says {
+struct AuthorizationServer {
     /// Members of its metadata that replace the defaults; null omits one.
     metadata: Value,
     registration: (u16, String),
     token: (u16, String),
 }
 
-impl Default for Says {
+impl Default for AuthorizationServer {
     fn default() -> Self {
         let token = json!({"access_token": "new", "token_type": "bearer", "refresh_token": "r"});
         Self {
@@ -30,7 +30,7 @@ impl Default for Says {
 }
 
 /// Starts a server that is its own authorization server. Returns its URL and the requests that it received.
-async fn start_issuer(says: Says) -> (String, Arc<Mutex<Vec<String>>>) {
+async fn start_issuer(says: AuthorizationServer) -> (String, Arc<Mutex<Vec<String>>>) {
     let heard: Arc<Mutex<Vec<String>>> = Arc::default();
     let at: Arc<Mutex<String>> = Arc::default();
     let url = {
@@ -83,7 +83,7 @@ async fn start_issuer(says: Says) -> (String, Arc<Mutex<Vec<String>>>) {
 
 /// A login by a user who accepts everything. Returns its result and the URLs that were opened.
 async fn login(url: &str, folder: &std::path::Path) -> (Result<(), ServerError>, Vec<String>) {
-    let mut address = Address::parse("one", url, BTreeMap::new(), false).unwrap();
+    let mut address = ServerAddress::parse("one", url, BTreeMap::new(), false).unwrap();
     address.oauth.scopes = vec!["read".to_owned()];
     let opened = Arc::new(Mutex::new(Vec::new()));
     let show = |page: &crate::login::LoginPage<'_>| {
@@ -104,7 +104,7 @@ async fn login(url: &str, folder: &std::path::Path) -> (Result<(), ServerError>,
             let _ = reqwest::get(back).await;
         });
     };
-    let ended = Logins::at(folder.to_owned())
+    let ended = LoginStore::in_folder(folder.to_owned())
         .login("one", &address, None, show)
         .await;
     let opened = opened.lock().unwrap().clone();
@@ -112,9 +112,9 @@ async fn login(url: &str, folder: &std::path::Path) -> (Result<(), ServerError>,
 }
 
 #[tokio::test]
-async fn a_login_with_an_honest_server_is_kept() {
+async fn a_successful_login_is_stored() {
     let dir = tempfile::tempdir().unwrap();
-    let (url, _) = start_issuer(Says::default()).await;
+    let (url, _) = start_issuer(AuthorizationServer::default()).await;
     let (ended, opened) = login(&url, dir.path()).await;
     ended.unwrap();
     assert_eq!(opened.len(), 1);
@@ -122,8 +122,7 @@ async fn a_login_with_an_honest_server_is_kept() {
 }
 
 #[tokio::test]
-async fn w_01_w_02_w_06_what_an_authorization_server_says_of_itself_is_checked_before_anything_is_opened()
- {
+async fn w_01_w_02_w_06_metadata_is_checked_before_a_page_is_opened() {
     for (metadata, refused) in [
         (
             json!({"authorization_endpoint": "http://localhost:9/a"}),
@@ -149,14 +148,14 @@ async fn w_01_w_02_w_06_what_an_authorization_server_says_of_itself_is_checked_b
         (json!({"x": "y".repeat(2 << 20)}), "discovery failed"),
     ] {
         let dir = tempfile::tempdir().unwrap();
-        let says = Says {
+        let says = AuthorizationServer {
             metadata: metadata.clone(),
-            ..Says::default()
+            ..AuthorizationServer::default()
         };
         let (url, heard) = start_issuer(says).await;
         let (ended, opened) = login(&url, dir.path()).await;
         let error = ended.unwrap_err().to_string();
-        let shown = text::inline(&metadata.to_string(), 100);
+        let shown = text::escape_line(&metadata.to_string(), 100);
         assert!(error.contains(refused), "{shown}: {error}");
         assert!(opened.is_empty(), "{shown}: {opened:?}");
         let heard = heard.lock().unwrap();
@@ -168,38 +167,38 @@ async fn w_01_w_02_w_06_what_an_authorization_server_says_of_itself_is_checked_b
 }
 
 #[tokio::test]
-async fn w_07_what_a_hostile_authorization_server_answers_is_bounded_and_escaped() {
+async fn w_07_authorization_responses_are_bounded_and_escaped() {
     let long = "x".repeat(100_000);
     for (says, refused) in [
         (
-            Says {
+            AuthorizationServer {
                 registration: (201, json!({"client_id": long, "redirect_uris": []}).to_string()),
-                ..Says::default()
+                ..AuthorizationServer::default()
             },
             "the limit is 8000",
         ),
         (
-            Says {
+            AuthorizationServer {
                 registration: (400, "\u{1b}[2J\u{202e}no".repeat(10_000)),
-                ..Says::default()
+                ..AuthorizationServer::default()
             },
             "\\u{1b}[2J\\u{202e}no",
         ),
         (
-            Says {
+            AuthorizationServer {
                 token: (
                     400,
                     json!({"error": "invalid_grant", "error_description": "\u{1b}]0;x\u{7}client_secret=abcdefgh"})
                         .to_string(),
                 ),
-                ..Says::default()
+                ..AuthorizationServer::default()
             },
             "logging in:",
         ),
         (
-            Says {
+            AuthorizationServer {
                 token: (200, "x".repeat(8 << 20)),
-                ..Says::default()
+                ..AuthorizationServer::default()
             },
             "logging in:",
         ),
@@ -217,7 +216,7 @@ async fn w_07_what_a_hostile_authorization_server_answers_is_bounded_and_escaped
 }
 
 #[tokio::test]
-async fn w_05_a_refresh_token_goes_to_no_server_that_does_not_name_its_issuer() {
+async fn w_05_a_refresh_token_is_sent_only_to_its_issuer() {
     // The server no longer publishes metadata; without metadata, its own `/token` would be used for the renewal.
     let heard = Arc::new(Mutex::new(Vec::new()));
     let url = {
@@ -243,15 +242,15 @@ async fn w_05_a_refresh_token_goes_to_no_server_that_does_not_name_its_issuer() 
         },
     }});
     std::fs::write(dir.path().join("one.json"), kept.to_string()).unwrap();
-    let address = Address::parse("one", url.as_str(), BTreeMap::new(), false).unwrap();
+    let address = ServerAddress::parse("one", url.as_str(), BTreeMap::new(), false).unwrap();
     let mut config = config("one");
-    config.way = Way::Http(address.clone());
-    let dial = Box::new(Web {
+    config.transport = TransportConfig::Http(address.clone());
+    let dial = Box::new(HttpDialer {
         server: "one".to_owned(),
         address,
-        logins: Some(Arc::new(Logins::at(dir.path().to_owned()))),
+        logins: Some(Arc::new(LoginStore::in_folder(dir.path().to_owned()))),
     });
-    let (around, _) = surroundings(&approved(&config));
+    let (around, _) = server_context(&approved(&config));
     let server = Server::start(config, dial, around);
     let error = first_failure(&server).await;
     assert!(error.contains("requires a login"), "{error}");

@@ -1,34 +1,34 @@
 //! Tests that idle and evicted sessions end in the kernel, which then ends the session's programs.
 
 use tokio::time::{advance, sleep};
-use toolhost_kernel::Settings;
+use toolhost_kernel::KernelSettings;
 
 use super::*;
-use crate::http::limits::Limits;
-use crate::http::share::{Current, TokenShares};
+use crate::http::limits::HttpLimits;
 use crate::http::token::Tokens;
+use crate::http::token_quota::{CurrentRequest, TokenQuotas};
 
-type Ended = Arc<Mutex<HashSet<SessionKey>>>;
+type EndedSessions = Arc<Mutex<HashSet<SessionKey>>>;
 
 /// Returns sessions, limited to one per token, and the keys of those that the kernel has ended.
-fn sessions() -> (Arc<Sessions>, Ended) {
-    let ended = Ended::default();
+fn sessions() -> (Arc<HttpSessions>, EndedSessions) {
+    let ended = EndedSessions::default();
     let heard = Arc::clone(&ended);
-    let kernel = Kernel::builder(Settings::default())
+    let kernel = Kernel::builder(KernelSettings::default())
         .on_session_end(Arc::new(move |key| {
             lock(&heard).insert(key.clone());
         }))
         .build()
         .unwrap()
         .share();
-    let sessions = Sessions::new(kernel, 1, Duration::from_mins(30));
+    let sessions = HttpSessions::new(kernel, 1, Duration::from_mins(30));
     (Arc::new(sessions), ended)
 }
 
-fn owners() -> [Arc<TokenShare>; 2] {
+fn owners() -> [Arc<TokenQuota>; 2] {
     let (ann, bob) = ("a".repeat(30), "b".repeat(30));
     let tokens = Tokens::parse(&format!("ann {ann}\nbob {bob}"), "tokens").unwrap();
-    let TokenShares::Known { named, .. } = TokenShares::new(Some(tokens), &Limits::default())
+    let TokenQuotas::ByToken { named, .. } = TokenQuotas::new(Some(tokens), &HttpLimits::default())
     else {
         panic!("tokens are known")
     };
@@ -37,21 +37,26 @@ fn owners() -> [Arc<TokenShare>; 2] {
 
 /// Creates a session. Its worker runs as long as the transport exists.
 async fn begin(
-    sessions: &Sessions,
-    owner: &Arc<TokenShare>,
-) -> Result<(SessionKey, <Sessions as SessionManager>::Transport), SessionsError> {
-    let created = CURRENT.scope(Current::new(owner), sessions.create_session());
+    sessions: &HttpSessions,
+    owner: &Arc<TokenQuota>,
+) -> Result<(SessionKey, <HttpSessions as SessionManager>::Transport), SessionsError> {
+    let created = CURRENT_REQUEST.scope(CurrentRequest::new(owner), sessions.create_session());
     let (id, transport) = created.await?;
     Ok((lock(&sessions.open)[&id].key.clone(), transport))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_newer_session_of_the_same_token_ends_the_one_that_was_unused_longest() {
+async fn a_new_session_evicts_the_longest_idle_one_of_the_same_token() {
     let (sessions, ended) = sessions();
     let [ann, bob] = owners();
     let _of_bob = begin(&sessions, &bob).await.unwrap();
     let (first, _transport) = begin(&sessions, &ann).await.unwrap();
-    advance(FRESH.checked_sub(Duration::from_millis(1)).unwrap()).await;
+    advance(
+        MIN_IDLE_FOR_EVICTION
+            .checked_sub(Duration::from_millis(1))
+            .unwrap(),
+    )
+    .await;
     let refused = begin(&sessions, &ann).await.err();
     assert!(matches!(refused, Some(SessionsError::TooMany)));
     assert!(lock(&ended).is_empty());
@@ -63,7 +68,7 @@ async fn a_newer_session_of_the_same_token_ends_the_one_that_was_unused_longest(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_idle_ends() {
+async fn an_idle_session_ends() {
     let (sessions, ended) = sessions();
     let [ann, bob] = owners();
     let (first, _transport) = begin(&sessions, &ann).await.unwrap();

@@ -60,7 +60,7 @@ fn run(program: &BpfProgram, arch: u32, number: u32, arguments: [u64; 6]) -> u32
 fn verdict(network: bool, local: bool, arch: u32, number: u32, arguments: &[u64]) -> u32 {
     let mut all = [0; 6];
     all[..arguments.len()].copy_from_slice(arguments);
-    let verdicts = programs(network, local, OWN).unwrap();
+    let verdicts = build_programs(network, local, OWN).unwrap();
     let verdicts = verdicts
         .iter()
         .map(|program| run(program, arch, number, all));
@@ -76,7 +76,7 @@ fn check(number: c_long, arguments: &[u64], expected: u32) {
 }
 
 #[test]
-fn what_programs_need_every_day_is_allowed() {
+fn common_calls_are_allowed() {
     for number in [
         libc::SYS_read,
         libc::SYS_write,
@@ -113,7 +113,7 @@ fn what_programs_need_every_day_is_allowed() {
 }
 
 #[test]
-fn what_reaches_past_the_fence_is_refused() {
+fn calls_that_escape_the_sandbox_are_refused() {
     for &number in REFUSED.iter().chain(REFUSED_HERE) {
         check(number, &[0; 6], errno(libc::EPERM));
         check(number, &[u64::MAX; 6], errno(libc::EPERM));
@@ -137,7 +137,7 @@ fn what_reaches_past_the_fence_is_refused() {
 }
 
 #[test]
-fn a_08_only_connected_kinds_of_socket_pairs_are_made() {
+fn a_08_only_connected_socket_pairs_are_allowed() {
     let local = u64::from(libc::AF_UNIX.cast_unsigned());
     let flags = u64::from((libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK).cast_unsigned());
     for kind in 0..16_u64 {
@@ -281,7 +281,7 @@ fn another_architecture_is_killed() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn the_second_numbering_is_killed() {
+fn x32_calls_are_killed() {
     for number in [0, libc::SYS_socket, libc::SYS_ptrace, 521, 0x3fff_ffff] {
         let number = u32::try_from(number).unwrap() | 0x4000_0000;
         assert_eq!(verdict(true, true, ARCH, number, &[]), KILL, "{number:#x}");

@@ -239,7 +239,7 @@ fn check_descriptor(mut tool: toolhost_contract::Descriptor) {
     assert!(tool.description.len() <= MAX_TEXT && tool.aliases.len() <= MAX_LIST);
     assert_eq!(tool.input_schema["type"], "object");
     assert_ne!(tool.timeout, Some(Duration::MAX));
-    tool.clean();
+    tool.remove_invisible();
     let visible = |text: &str| {
         let plain = text.replace(['\u{200c}', '\u{200d}'], "");
         check_message(toolhost_contract::text::head(&plain, 60_000));
@@ -255,7 +255,7 @@ fn check_descriptor(mut tool: toolhost_contract::Descriptor) {
         }
     }
     let once = tool.clone();
-    tool.clean();
+    tool.remove_invisible();
     assert_eq!(tool, once);
 }
 

@@ -1,10 +1,10 @@
 //! Bindings of the interface `hooks`, and conversion of hook results to host types.
 
 use serde_json::Value;
-use toolhost_contract::hook::{After, Before, Decision, Patch};
+use toolhost_contract::hook::{OutcomePatch, PostHookResponse, PreHookDecision, PreHookResponse};
 use toolhost_contract::{
     CallError, Display, ErrorClass, Failure, FileDiff, Outcome, Part, TailCall, Truncation,
-    numbers, text,
+    exact_integers, text,
 };
 
 use super::{outcome, outcome_size, types};
@@ -28,7 +28,7 @@ const MAX_META: usize = 64 << 10;
 
 /// Size limits of a hook's results, in bytes.
 #[derive(Debug, Clone, Copy)]
-pub struct Room {
+pub struct HookLimits {
     /// Limit of an input that replaces the call's input.
     pub input: u64,
     /// Limit of an outcome.
@@ -36,7 +36,7 @@ pub struct Room {
 }
 
 /// Converts the verdict of a pre-call hook.
-pub fn before(raw: Verdict, room: Room) -> Result<Before, CallError> {
+pub fn before(raw: Verdict, room: HookLimits) -> Result<PreHookResponse, CallError> {
     let Verdict {
         decision: word,
         reason,
@@ -55,59 +55,66 @@ pub fn before(raw: Verdict, room: Room) -> Result<Before, CallError> {
         .map(|raw| outcome(raw, room.output).map(Box::new))
         .transpose()?;
     let decision = match (word.as_str(), stands) {
-        ("continue", None) => Decision::Continue,
-        ("ask", None) => Decision::Ask { reason, meta },
-        ("deny", outcome) => Decision::Deny { reason, outcome },
-        ("result", Some(outcome)) => Decision::Result(outcome),
-        ("result", None) => return Err(broken("the decision `result` requires an outcome")),
+        ("continue", None) => PreHookDecision::Continue,
+        ("ask", None) => PreHookDecision::Ask { reason, meta },
+        ("deny", outcome) => PreHookDecision::Deny { reason, outcome },
+        ("result", Some(outcome)) => PreHookDecision::Result(outcome),
+        ("result", None) => {
+            return Err(invalid_result("the decision `result` requires an outcome"));
+        }
         ("continue" | "ask", Some(_)) => {
-            return Err(broken(&format!(
+            return Err(invalid_result(&format!(
                 "the decision `{word}` has an outcome; only `result` and `deny` may have one"
             )));
         }
         // The operator's own hook commands may return `allow`, but components may not: third-party code can only
         // make the host stricter.
         ("allow", _) => {
-            return Err(broken(
+            return Err(invalid_result(
                 "a component may not return `allow`; write an allow rule, or return `continue`",
             ));
         }
         (other, _) => {
-            return Err(broken(&format!(
+            return Err(invalid_result(&format!(
                 "`{}` is not a decision; use continue, ask, deny or result",
-                text::inline(other, 40)
+                text::escape_line(other, 40)
             )));
         }
     };
-    Ok(Before {
+    Ok(PreHookResponse {
         decision,
         updated_input,
     })
 }
 
 /// Converts the revision of a post-call hook.
-pub fn after(raw: Revision, room: Room) -> Result<After, CallError> {
+pub fn after(raw: Revision, room: HookLimits) -> Result<PostHookResponse, CallError> {
     let Revision {
         action,
         patch,
         outcome: replacement,
     } = raw;
     match (action.as_str(), patch, replacement) {
-        ("keep", None, None) => Ok(After::Keep),
-        ("update", Some(patch), None) => Ok(After::Update(Box::new(update(patch, room)?))),
-        ("replace", None, Some(raw)) => Ok(After::Replace(Box::new(outcome(raw, room.output)?))),
-        ("keep" | "update" | "replace", _, _) => Err(broken(&format!(
+        ("keep", None, None) => Ok(PostHookResponse::Keep),
+        ("update", Some(patch), None) => {
+            Ok(PostHookResponse::Update(Box::new(update(patch, room)?)))
+        }
+        ("replace", None, Some(raw)) => Ok(PostHookResponse::Replace(Box::new(outcome(
+            raw,
+            room.output,
+        )?))),
+        ("keep" | "update" | "replace", _, _) => Err(invalid_result(&format!(
             "the action `{action}` has the wrong fields: `update` takes a patch, `replace` an outcome, `keep` neither"
         ))),
-        (other, _, _) => Err(broken(&format!(
+        (other, _, _) => Err(invalid_result(&format!(
             "`{}` is not an action; use keep, update or replace",
-            text::inline(other, 40)
+            text::escape_line(other, 40)
         ))),
     }
 }
 
 /// A patch is a partial outcome, so it is validated as one.
-fn update(raw: RawPatch, room: Room) -> Result<Patch, CallError> {
+fn update(raw: RawPatch, room: HookLimits) -> Result<OutcomePatch, CallError> {
     let has_llm = raw.llm.is_some();
     let part = types::Outcome {
         summary: raw.summary,
@@ -120,7 +127,7 @@ fn update(raw: RawPatch, room: Room) -> Result<Patch, CallError> {
         meta: raw.meta,
     };
     let part = outcome(part, room.output)?;
-    Ok(Patch {
+    Ok(OutcomePatch {
         summary: part.summary,
         llm: has_llm.then_some(part.llm),
         structured: part.structured,
@@ -139,14 +146,16 @@ fn object(what: &str, text: &str, limit: u64) -> Result<Value, CallError> {
             ),
         ));
     }
-    match numbers::parse_exact::<Value>(text) {
+    match exact_integers::parse_exact::<Value>(text) {
         Ok(value) if value.is_object() => Ok(value),
-        Ok(_) => Err(broken(&format!("the {what} is not a JSON object"))),
-        Err(error) => Err(broken(&format!("the {what} is not valid JSON: {error}"))),
+        Ok(_) => Err(invalid_result(&format!("the {what} is not a JSON object"))),
+        Err(error) => Err(invalid_result(&format!(
+            "the {what} is not valid JSON: {error}"
+        ))),
     }
 }
 
-fn broken(why: &str) -> CallError {
+fn invalid_result(why: &str) -> CallError {
     CallError::new(
         ErrorClass::Failed,
         format!("the hook returned an invalid result: {why}"),
@@ -156,15 +165,15 @@ fn broken(why: &str) -> CallError {
 
 /// Converts an outcome for a hook. An outcome larger than `limit` is an error, because a hook must not decide on a
 /// part of it.
-pub fn show(outcome: &Outcome, limit: u64) -> Result<types::Outcome, CallError> {
+pub fn outcome_to_wit(outcome: &Outcome, limit: u64) -> Result<types::Outcome, CallError> {
     let shown = types::Outcome {
         summary: outcome.summary.clone(),
-        llm: outcome.llm.iter().map(show_part).collect(),
+        llm: outcome.llm.iter().map(part_to_wit).collect(),
         structured: outcome.structured.as_ref().map(Value::to_string),
-        display: outcome.display.as_ref().map(show_display),
-        error: outcome.error.as_ref().map(show_failure),
-        truncated: outcome.truncated.as_ref().map(show_truncation),
-        tail: outcome.tail.as_ref().map(show_tail),
+        display: outcome.display.as_ref().map(display_to_wit),
+        error: outcome.error.as_ref().map(failure_to_wit),
+        truncated: outcome.truncated.as_ref().map(truncation_to_wit),
+        tail: outcome.tail.as_ref().map(tail_to_wit),
         meta: outcome.meta.as_ref().map(Value::to_string),
     };
     let size = outcome_size(&shown);
@@ -178,7 +187,7 @@ pub fn show(outcome: &Outcome, limit: u64) -> Result<types::Outcome, CallError> 
     Ok(shown)
 }
 
-fn show_part(part: &Part) -> types::Part {
+fn part_to_wit(part: &Part) -> types::Part {
     let mut shown = types::Part {
         kind: String::new(),
         text: None,
@@ -237,16 +246,16 @@ fn show_part(part: &Part) -> types::Part {
     shown
 }
 
-fn show_display(display: &Display) -> types::Display {
+fn display_to_wit(display: &Display) -> types::Display {
     types::Display {
         kind: display.kind.clone(),
         text: display.text.clone(),
-        diff: display.diff.as_ref().map(show_diff),
+        diff: display.diff.as_ref().map(diff_to_wit),
         data: display.data.as_ref().map(Value::to_string),
     }
 }
 
-fn show_diff(diff: &FileDiff) -> types::FileDiff {
+fn diff_to_wit(diff: &FileDiff) -> types::FileDiff {
     types::FileDiff {
         file_name: diff.file_name.clone(),
         diff: diff.diff.clone(),
@@ -255,7 +264,7 @@ fn show_diff(diff: &FileDiff) -> types::FileDiff {
     }
 }
 
-fn show_failure(failure: &Failure) -> types::Failure {
+fn failure_to_wit(failure: &Failure) -> types::Failure {
     types::Failure {
         code: failure.code.clone(),
         message: failure.message.clone(),
@@ -265,7 +274,7 @@ fn show_failure(failure: &Failure) -> types::Failure {
     }
 }
 
-fn show_truncation(truncated: &Truncation) -> types::Truncation {
+fn truncation_to_wit(truncated: &Truncation) -> types::Truncation {
     types::Truncation {
         original_bytes: truncated.original_bytes,
         shown_bytes: truncated.shown_bytes,
@@ -273,7 +282,7 @@ fn show_truncation(truncated: &Truncation) -> types::Truncation {
     }
 }
 
-fn show_tail(tail: &TailCall) -> types::TailCall {
+fn tail_to_wit(tail: &TailCall) -> types::TailCall {
     types::TailCall {
         tool: tail.tool.clone(),
         input: tail.input.to_string(),

@@ -6,11 +6,11 @@ mod process;
 use std::sync::Arc;
 
 use serde_json::Value;
-use toolhost_contract::numbers::check_integers;
-use toolhost_contract::{Failure, Query, Services, Sight, text};
+use toolhost_contract::exact_integers::check_integers;
+use toolhost_contract::{Failure, FileObservation, Services, UserQuestion, text};
 use wasmtime::component::HasSelf;
 
-use self::convert::{background, broken_json, failure, outcome, parts, refused, tool_error};
+use self::convert::{background, failure, invalid_json, outcome, parts, refused, tool_error};
 use super::types;
 use crate::state::State;
 
@@ -67,12 +67,12 @@ pub fn add_to_linker(linker: &mut wasmtime::component::Linker<State>) -> wasmtim
 
 impl State {
     /// Like [`Self::services`], for results that depend on state outside the read set.
-    fn telling(
+    fn untracked_services(
         &self,
         allowed: bool,
         capability: &str,
     ) -> Result<Arc<dyn Services>, types::Failure> {
-        self.sink.depends_on_more();
+        self.sink.mark_untracked_dependency();
         self.services(allowed, capability)
     }
 
@@ -100,57 +100,59 @@ impl State {
 
 impl session::Host for State {
     fn get(&mut self, key: String) -> Result<Option<String>, types::Failure> {
-        let services = self.telling(self.allowed.session, "session")?;
-        let value = services.recall(&key).map_err(failure)?;
+        let services = self.untracked_services(self.allowed.session, "session")?;
+        let value = services.session_get(&key).map_err(failure)?;
         Ok(value.map(|value| value.to_string()))
     }
 
     fn set(&mut self, key: String, value: Option<String>) -> Result<(), types::Failure> {
-        let services = self.telling(self.allowed.session, "session")?;
+        let services = self.untracked_services(self.allowed.session, "session")?;
         let value = value.as_deref().map(json).transpose()?;
-        services.remember(&key, value).map_err(failure)
+        services.session_set(&key, value).map_err(failure)
     }
 
     fn saw(&mut self, sight: session::Sight) -> Result<(), types::Failure> {
         let services = self.services(self.allowed.session, "session")?;
-        let sight = Sight {
+        let sight = FileObservation {
             path: sight.path,
             sha256: sight.sha256,
             lines: sight.lines,
         };
-        services.saw(sight).map_err(failure)
+        services.record_observation(sight).map_err(failure)
     }
 
     fn last_seen(&mut self, path: String) -> Result<Option<session::Sight>, types::Failure> {
-        let services = self.telling(self.allowed.session, "session")?;
-        Ok(services.last_seen(&path).map(|sight| session::Sight {
-            path: sight.path,
-            sha256: sight.sha256,
-            lines: sight.lines,
-        }))
+        let services = self.untracked_services(self.allowed.session, "session")?;
+        Ok(services
+            .last_observation(&path)
+            .map(|sight| session::Sight {
+                path: sight.path,
+                sha256: sight.sha256,
+                lines: sight.lines,
+            }))
     }
 }
 
 impl people::Host for State {
     async fn ask(&mut self, questions: String) -> Result<String, types::Failure> {
-        let services = self.telling(self.allowed.people, "people")?;
-        let queries = Query::parse(&questions).map_err(failure)?;
-        let _stopped = self.deadline.stop();
-        let replies = services.ask(queries).await.map_err(failure)?;
-        serde_json::to_string(&replies).map_err(|error| broken_json(&error))
+        let services = self.untracked_services(self.allowed.people, "people")?;
+        let queries = UserQuestion::parse(&questions).map_err(failure)?;
+        let _stopped = self.deadline.pause();
+        let replies = services.ask_user(queries).await.map_err(failure)?;
+        serde_json::to_string(&replies).map_err(|error| invalid_json(&error))
     }
 
     async fn change_mode(&mut self, to: String, reason: String) -> Result<String, types::Failure> {
-        let services = self.telling(self.allowed.people, "people")?;
+        let services = self.untracked_services(self.allowed.people, "people")?;
         let reason = text::head(&reason, MAX_REASON).to_owned();
-        let _stopped = self.deadline.stop();
+        let _stopped = self.deadline.pause();
         services.change_mode(to, reason).await.map_err(failure)
     }
 
     async fn request_permissions(&mut self, wish: String) -> Result<String, types::Failure> {
-        let services = self.telling(self.allowed.people, "people")?;
+        let services = self.untracked_services(self.allowed.people, "people")?;
         let wish = json(&wish)?;
-        let _stopped = self.deadline.stop();
+        let _stopped = self.deadline.pause();
         let given = services.request_permissions(wish).await.map_err(failure)?;
         Ok(given.to_string())
     }
@@ -158,7 +160,7 @@ impl people::Host for State {
 
 impl agents::Host for State {
     fn agents(&mut self) -> Result<Vec<agents::Agent>, types::Failure> {
-        let services = self.telling(self.allowed.agents, "agents")?;
+        let services = self.untracked_services(self.allowed.agents, "agents")?;
         let agent = |agent: toolhost_contract::AgentInfo| agents::Agent {
             name: agent.name,
             description: agent.description,
@@ -167,9 +169,9 @@ impl agents::Host for State {
     }
 
     async fn run(&mut self, task: String) -> Result<String, types::Failure> {
-        let services = self.telling(self.allowed.agents, "agents")?;
+        let services = self.untracked_services(self.allowed.agents, "agents")?;
         let task = json(&task)?;
-        let _stopped = self.deadline.stop();
+        let _stopped = self.deadline.pause();
         let result = services.run_agent(task).await.map_err(failure)?;
         Ok(result.to_string())
     }
@@ -177,8 +179,8 @@ impl agents::Host for State {
 
 impl tools::Host for State {
     fn tools(&mut self) -> Result<Vec<tools::Summary>, types::Failure> {
-        let services = self.telling(self.allowed.list_tools, "tools")?;
-        let summary = |tool: toolhost_contract::ToolFacts| tools::Summary {
+        let services = self.untracked_services(self.allowed.list_tools, "tools")?;
+        let summary = |tool: toolhost_contract::VisibleTool| tools::Summary {
             name: tool.name,
             plugin: tool.plugin,
             description: tool.description,
@@ -195,9 +197,11 @@ impl tools::Host for State {
         tool: String,
         input: String,
     ) -> Result<types::Outcome, types::ToolError> {
-        let services = self.other_tools(&tool).map_err(types::ToolError::Denied)?;
+        let services = self
+            .tool_services(&tool)
+            .map_err(types::ToolError::Denied)?;
         let input = json(&input).map_err(types::ToolError::InvalidInput)?;
-        let _stopped = self.deadline.stop();
+        let _stopped = self.deadline.pause();
         match services.call_tool(tool, input).await {
             Ok(done) => outcome(done).map_err(types::ToolError::Failed),
             Err(error) => Err(tool_error(error)),
@@ -210,14 +214,14 @@ impl tools::Host for State {
         input: String,
         timeout_ms: Option<u32>,
     ) -> Result<tools::Background, types::Failure> {
-        let services = self.other_tools(&tool)?;
+        let services = self.tool_services(&tool)?;
         let input = json(&input)?;
         let started = services.start_tool(tool, input, timeout_ms);
         started.map(background).map_err(failure)
     }
 
     fn running(&mut self) -> Result<Vec<tools::Background>, types::Failure> {
-        let services = self.telling(self.allowed.list_tools, "tools")?;
+        let services = self.untracked_services(self.allowed.list_tools, "tools")?;
         Ok(services
             .running_tools()
             .into_iter()
@@ -230,7 +234,7 @@ impl tools::Host for State {
         id: String,
         wait_ms: u32,
     ) -> Result<Option<Result<types::Outcome, types::ToolError>>, types::Failure> {
-        let services = self.telling(self.allowed.list_tools, "tools")?;
+        let services = self.untracked_services(self.allowed.list_tools, "tools")?;
         let end = services.wait_tool(id, wait_ms).await.map_err(failure)?;
         Ok(end.map(|end| match end {
             Ok(done) => outcome(done).map_err(types::ToolError::Failed),
@@ -240,18 +244,18 @@ impl tools::Host for State {
 
     fn stop(&mut self, id: String) -> Result<tools::Background, types::Failure> {
         let allowed = !self.allowed.tools.is_empty();
-        let services = self.telling(allowed, "tools")?;
+        let services = self.untracked_services(allowed, "tools")?;
         services.stop_tool(&id).map(background).map_err(failure)
     }
 }
 
 impl State {
-    fn other_tools(&self, tool: &str) -> Result<Arc<dyn Services>, types::Failure> {
-        let services = self.telling(!self.allowed.tools.is_empty(), "tools")?;
+    fn tool_services(&self, tool: &str) -> Result<Arc<dyn Services>, types::Failure> {
+        let services = self.untracked_services(!self.allowed.tools.is_empty(), "tools")?;
         if self.allowed.may_call(tool) {
             return Ok(services);
         }
-        let shown = text::inline(tool, 80);
+        let shown = text::escape_line(tool, 80);
         Err(refused(format!(
             "the plugin's manifest does not list `{shown}` as a tool that it calls"
         )))
@@ -260,7 +264,7 @@ impl State {
 
 impl resources::Host for State {
     async fn resources(&mut self, server: Option<String>) -> Result<String, types::Failure> {
-        let services = self.telling(self.allowed.resources, "resources")?;
+        let services = self.untracked_services(self.allowed.resources, "resources")?;
         let list = services.resources(server).await.map_err(failure)?;
         Ok(list.to_string())
     }
@@ -270,7 +274,7 @@ impl resources::Host for State {
         uri: String,
         server: Option<String>,
     ) -> Result<Vec<types::Part>, types::Failure> {
-        let services = self.telling(self.allowed.resources, "resources")?;
+        let services = self.untracked_services(self.allowed.resources, "resources")?;
         let found = services.read_resource(uri, server).await.map_err(failure)?;
         parts(found)
     }
@@ -286,5 +290,5 @@ fn json(text: &str) -> Result<Value, types::Failure> {
     }
     check_integers(text.as_bytes())
         .map_err(|error| failure(Failure::new("invalid_json", error.to_string())))?;
-    serde_json::from_str(text).map_err(|error| broken_json(&error))
+    serde_json::from_str(text).map_err(|error| invalid_json(&error))
 }

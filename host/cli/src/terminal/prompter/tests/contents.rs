@@ -3,25 +3,25 @@
 use expect_test::{Expect, expect};
 use toolhost_contract::Answer;
 
-use super::super::testing::{changing, framed};
-use super::{Fake, Talked, talk_about};
+use super::super::testing::{staged_question, with_header};
+use super::{DialogResult, FakeTerminal, run_questions};
 
 type Files<'a> = &'a [(&'a str, Option<&'a str>, &'a str)];
-type Left = Result<&'static str, &'static str>;
+type EditorResult = Result<&'static str, &'static str>;
 
 const ONE: Files<'_> = &[("/w/a.rs", Some("old\n"), "new\n")];
 const TWO: Files<'_> = &[("/w/a.rs", Some("old\n"), "new\n"), ("/w/b", None, "b\n")];
 
-fn talk(files: Files<'_>, lines: &[&'static str], left: &[Left]) -> Talked {
-    let fake = Fake {
+fn talk(files: Files<'_>, lines: &[&'static str], left: &[EditorResult]) -> DialogResult {
+    let fake = FakeTerminal {
         lines: lines.iter().copied().collect(),
         edits: left.iter().copied().collect(),
-        ..Fake::default()
+        ..FakeTerminal::default()
     };
-    talk_about(vec![changing(files)], fake)
+    run_questions(vec![staged_question(files)], fake)
 }
 
-fn said(answer: &Answer) -> String {
+fn format_answer(answer: &Answer) -> String {
     match answer {
         Answer::Edit { edits } => {
             let saved = edits
@@ -34,19 +34,19 @@ fn said(answer: &Answer) -> String {
 }
 
 /// The answer, and the screen from the editor up to the input of the next question.
-fn check(files: Files<'_>, lines: &[&'static str], left: &[Left], expected: Expect) {
+fn check(files: Files<'_>, lines: &[&'static str], left: &[EditorResult], expected: Expect) {
     let talked = talk(files, lines, left);
     let from = talked.screen.find("<<editor").unwrap_or_default();
     let screen = &talked.screen[from..];
     let to = screen.find("    input").unwrap_or(screen.len());
-    let answers: Vec<String> = talked.answers.iter().map(said).collect();
+    let answers: Vec<String> = talked.answers.iter().map(format_answer).collect();
     let shown = format!("{}\n{}", answers.join("\n"), &screen[..to]);
-    expected.assert_eq(&framed(&shown));
+    expected.assert_eq(&with_header(&shown));
 }
 
 // R-194, R-247
 #[test]
-fn r_047_what_was_saved_is_shown_before_it_is_allowed() {
+fn r_047_edits_are_shown_before_approval() {
     check(
         ONE,
         &["m", "y"],
@@ -144,7 +144,7 @@ fn r_047_what_was_saved_is_shown_before_it_is_allowed() {
 }
 
 #[test]
-fn r_195_one_of_several_files_is_edited_by_its_number() {
+fn r_195_a_file_is_selected_by_number() {
     check(
         TWO,
         &["m 2", "y"],
@@ -214,13 +214,16 @@ fn r_195_one_of_several_files_is_edited_by_its_number() {
             1.       /w/a.rs
             2.       /w/b
           file number, or Enter to return to the question: "#]]
-    .assert_eq(&framed(list));
+    .assert_eq(&with_header(list));
 }
 
 #[test]
-fn what_was_edited_is_allowed_once_and_by_itself() {
+fn edited_changes_can_only_be_allowed_once() {
     let talked = talk(ONE, &["m", "s", "y"], &[Ok("mine\n")]);
-    assert_eq!(said(&talked.answers[0]), "saved /w/a.rs \"mine\\n\"");
+    assert_eq!(
+        format_answer(&talked.answers[0]),
+        "saved /w/a.rs \"mine\\n\""
+    );
     let end = talked.screen.rsplit_once("    input").unwrap().1;
     expect![[r#"
         screen:
@@ -236,11 +239,11 @@ fn what_was_edited_is_allowed_once_and_by_itself() {
           answer with y, m, n, t, e, c or ?
           answer:·«y»
     "#]]
-    .assert_eq(&framed(&end.replace(" «", "·«")));
+    .assert_eq(&with_header(&end.replace(" «", "·«")));
 }
 
 #[test]
-fn what_goes_wrong_is_said_and_nothing_that_was_saved_is_lost() {
+fn errors_are_shown_and_saved_edits_are_kept() {
     let failed = Err("the editor ended with exit status: 1");
     check(
         ONE,
@@ -367,7 +370,7 @@ fn what_goes_wrong_is_said_and_nothing_that_was_saved_is_lost() {
     );
     // Invalid text is opened again as saved.
     let talked = talk(ONE, &["m", "e", "y"], &[Ok("a\0b"), Ok("ab")]);
-    assert_eq!(said(&talked.answers[0]), "saved /w/a.rs \"ab\"");
+    assert_eq!(format_answer(&talked.answers[0]), "saved /w/a.rs \"ab\"");
     let words = "the new text of `/w/a.rs` contains a NUL character; remove it";
     assert!(talked.screen.contains(words) && talked.screen.contains("\na\0b>>"));
     let long = &*Box::leak("x".repeat(600 << 10).into_boxed_str());
@@ -378,16 +381,16 @@ fn what_goes_wrong_is_said_and_nothing_that_was_saved_is_lost() {
 }
 
 #[test]
-fn where_there_is_no_text_there_is_nothing_to_edit() {
-    let (mut question, call) = changing(ONE);
+fn binary_changes_cannot_be_edited() {
+    let (mut question, call) = staged_question(ONE);
     let mut changes = question.changes.as_deref().unwrap().clone();
     changes.changes[0].diff = None;
     question.changes = Some(changes.into());
-    let fake = Fake {
+    let fake = FakeTerminal {
         lines: ["m", "y"].into(),
-        ..Fake::default()
+        ..FakeTerminal::default()
     };
-    let talked = talk_about(vec![(question, call)], fake);
+    let talked = run_questions(vec![(question, call)], fake);
     assert_eq!(talked.answers, [Answer::once()]);
     assert!(!talked.screen.contains("[m]"), "{}", talked.screen);
     assert!(talked.screen.contains("answer with"));

@@ -8,7 +8,7 @@ use crate::profile::Profile;
 
 //
 #[test]
-fn r_320_files_as_geminis_model_reads_them() {
+fn r_320_file_results_of_gemini() {
     let lines = [
         ("edit_file", json!({"path": "/w/a.rs", "created": false})),
         ("edit_file", json!({"path": "/w/a.rs", "created": true})),

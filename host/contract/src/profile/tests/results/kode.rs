@@ -8,7 +8,7 @@ use crate::profile::Profile;
 
 //
 #[test]
-fn r_340_files_as_kodes_model_reads_them() {
+fn r_340_file_results_of_kode() {
     let edits = json!([{"path": "a", "replacements": 1, "status": "ok"}]);
     let mixed = json!([{"path": "a", "status": "skipped"}, {"path": "b", "status": "error", "error": "0 matches"}]);
     check(
@@ -66,7 +66,7 @@ fn r_340_files_as_kodes_model_reads_them() {
 
 //
 #[test]
-fn r_346_commands_and_todos_as_kodes_model_reads_them() {
+fn r_346_command_and_todo_results_of_kode() {
     let todos = json!([{"id": "1", "content": "a", "status": "pending", "notes": "n"}]);
     check(
         Profile::Kode,

@@ -8,7 +8,7 @@ use crate::profile::Profile;
 
 //
 #[test]
-fn r_360_system_and_files_as_pegasus_model_reads_them() {
+fn r_360_system_and_file_results_of_pegasus() {
     let entry = json!({
         "name": "a", "path": "/w/a", "isDir": false, "size": 1, "modified": "2024-02-29T23:59:59Z", "isSymlink": false,
     });
@@ -84,7 +84,7 @@ fn r_360_system_and_files_as_pegasus_model_reads_them() {
 
 //
 #[test]
-fn r_370_network_and_data_as_pegasus_model_reads_them() {
+fn r_370_network_and_data_results_of_pegasus() {
     let response = json!({
         "url": "https://a.example/", "status": 404, "statusText": "Not Found", "headers": {"a": "b"}, "body": "no",
         "truncated": false, "duration_ms": 3,

@@ -9,7 +9,7 @@ fn check_before(cases: &[(&str, Expect)]) {
     for (stdout, expected) in cases {
         let said = before(stdout.as_bytes());
         expected.assert_eq(&match said {
-            Ok(Before {
+            Ok(PreHookResponse {
                 decision,
                 updated_input,
             }) => match updated_input {
@@ -41,7 +41,7 @@ fn check_after(outcome: &Outcome, cases: &[(&str, Expect)]) {
 }
 
 #[test]
-fn r_210_every_decision_before_a_call_has_its_word() {
+fn r_210_every_decision_has_a_keyword() {
     check_before(&[
         ("", expect!["Continue"]),
         (" \n", expect!["Continue"]),
@@ -102,7 +102,7 @@ fn r_210_every_decision_before_a_call_has_its_word() {
 }
 
 #[test]
-fn an_answer_that_cannot_be_meant_is_an_error_that_says_what_can() {
+fn an_invalid_answer_is_an_error_with_a_remedy() {
     check_before(&[
         (
             "hello",
@@ -297,7 +297,7 @@ fn r_211_an_answer_after_a_call_keeps_updates_or_replaces() {
 }
 
 #[test]
-fn r_211_a_context_hides_nothing_that_has_no_parts() {
+fn r_211_added_context_does_not_hide_a_result_without_parts() {
     let context = r#"{"additional_context": "c"}"#;
     let structured = Outcome {
         structured: Some(json!({"a": 1})),
@@ -311,7 +311,7 @@ fn r_211_a_context_hides_nothing_that_has_no_parts() {
         )],
     );
     check_after(
-        &failed("no", "it failed".to_owned()),
+        &error_outcome("no", "it failed".to_owned()),
         &[(
             context,
             expect![[r#"{"text":"it failed\nc","is_error":true,"code":"no"}"#]],
@@ -324,7 +324,7 @@ fn r_211_a_context_hides_nothing_that_has_no_parts() {
 }
 
 #[test]
-fn what_belongs_before_a_call_is_an_error_after_it() {
+fn members_for_the_event_before_a_call_are_errors_after_it() {
     check_after(
         &tool_said(),
         &[
@@ -373,10 +373,10 @@ fn what_belongs_before_a_call_is_an_error_after_it() {
 }
 
 #[test]
-fn r_210_a_command_is_told_the_call_by_every_name_of_its_tool() {
+fn r_210_the_event_contains_every_name_of_the_tool() {
     let told = |call: &HookCall, outcome| {
         let event = HookEvent::AfterTool;
-        told_of_call(event, call, outcome, Path::new("/work"))
+        call_event(event, call, outcome, Path::new("/work"))
     };
     let (mut call, said) = (call(), tool_said());
     let plain = told(&call, Some(&said));
@@ -391,7 +391,7 @@ fn r_210_a_command_is_told_the_call_by_every_name_of_its_tool() {
 }
 
 #[test]
-fn a_reason_is_the_end_of_standard_error_escaped_and_cut() {
+fn a_reason_is_the_escaped_and_shortened_end_of_standard_error() {
     for (stderr, expected) in [
         (&b""[..], None),
         (b" \n", None),

@@ -5,13 +5,13 @@ use std::time::Duration;
 use expect_test::expect;
 use toolhost_contract::SessionKey;
 
-use super::Plan;
+use super::ServicesFixtureBuilder;
 
 const LONG: &str = r#"start peek {"do": "sleep 20"}"#;
 
 #[tokio::test(start_paused = true)]
-async fn a_call_goes_on_in_the_background_and_is_waited_for_later() {
-    let house = Plan::default().build();
+async fn a_background_call_continues_and_can_be_awaited_later() {
+    let house = ServicesFixtureBuilder::default().build();
     house
         .check(&[
             ("relay", LONG, "peek running"),
@@ -52,8 +52,8 @@ async fn a_call_goes_on_in_the_background_and_is_waited_for_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_tools_that_can_go_on_in_the_background_do() {
-    let house = Plan::rules("deny peek").build();
+async fn only_background_capable_tools_run_in_the_background() {
+    let house = ServicesFixtureBuilder::rules("deny peek").build();
     house
         .check(&[
             ("relay", "start look {}", "! invalid_tool"),
@@ -69,8 +69,8 @@ async fn only_tools_that_can_go_on_in_the_background_do() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_background_call_is_stopped_by_its_id_or_by_its_time() {
-    let house = Plan::default().build();
+async fn a_background_call_is_stopped_by_its_id_or_its_timeout() {
+    let house = ServicesFixtureBuilder::default().build();
     house
         .check(&[
             (
@@ -89,8 +89,8 @@ async fn a_background_call_is_stopped_by_its_id_or_by_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_is_room_for_so_many_and_the_ended_make_way() {
-    let house = Plan::default().build();
+async fn background_calls_are_limited_and_ended_ones_are_dropped_first() {
+    let house = ServicesFixtureBuilder::default().build();
     let long = r#"start peek {"do": "hang"}"#;
     let told = house.call("relay", &format!("{long}\n").repeat(33)).await;
     assert_eq!(told.matches("peek running").count(), 32);
@@ -113,8 +113,8 @@ async fn there_is_room_for_so_many_and_the_ended_make_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_large_results_the_last_are_kept() {
-    let house = Plan::default().build();
+async fn the_most_recent_large_results_are_kept() {
+    let house = ServicesFixtureBuilder::default().build();
     let large = r#"start peek {"do": "large 7000000"}"#;
     for _ in 0..4 {
         house.call("relay", &format!("{large}\nsleep 1")).await;
@@ -132,7 +132,7 @@ async fn of_large_results_the_last_are_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn background_calls_end_with_their_session() {
-    let house = Plan::default().build();
+    let house = ServicesFixtureBuilder::default().build();
     house.call("relay", r#"start peek {"do": "hang"}"#).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     house.kernel.close_session(&SessionKey::local("s"), "test");

@@ -4,11 +4,11 @@ use expect_test::{Expect, expect};
 use toolhost_contract::policy::Mode;
 use toolhost_contract::{Answer, SessionKey};
 
-use super::people::text;
-use super::{Plan, Replies};
+use super::interviews::text;
+use super::{Replies, ServicesFixtureBuilder};
 
-fn in_mode(mode: Mode) -> Plan {
-    Plan::policy(|spec| spec.mode = mode)
+fn in_mode(mode: Mode) -> ServicesFixtureBuilder {
+    ServicesFixtureBuilder::policy(|spec| spec.mode = mode)
 }
 
 /// Checks the result of the tool, the mode of the next call, and the questions.
@@ -21,7 +21,7 @@ async fn check(from: Mode, to: &str, reply: Replies, expected: Expect) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn narrowing_needs_nobody() {
+async fn a_stricter_mode_needs_no_approval() {
     check(Mode::Default, "plan", None, expect!["plan, now plan: "]).await;
     check(
         Mode::Yolo,
@@ -48,7 +48,7 @@ async fn narrowing_needs_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn widening_asks_a_person_who_may_choose_another_one() {
+async fn a_less_strict_mode_asks_the_user_who_may_choose_another() {
     check(
         Mode::Plan,
         "default",
@@ -96,7 +96,7 @@ async fn widening_asks_a_person_who_may_choose_another_one() {
 
 /// Plan mode allows notes and asks about commands; readonly does neither.
 #[tokio::test(start_paused = true)]
-async fn from_readonly_to_plan_is_wider() {
+async fn plan_mode_is_less_strict_than_readonly() {
     check(Mode::ReadOnly, "plan", None, expect![[r#"! nobody_to_ask, now readonly: - p/look: the plan  Leave readonly mode? ["plan", "stay"]"#]]).await;
     check(
         Mode::ReadOnly,
@@ -108,7 +108,7 @@ async fn from_readonly_to_plan_is_wider() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_chosen_mode_holds_for_the_later_calls_of_its_session_and_no_other() {
+async fn a_chosen_mode_applies_to_later_calls_of_its_session_only() {
     let house = in_mode(Mode::AcceptEdits).build();
     house
         .check(&[
@@ -127,8 +127,8 @@ async fn a_chosen_mode_holds_for_the_later_calls_of_its_session_and_no_other() {
 
 /// Choosing a less strict mode approves what it allows.
 #[tokio::test(start_paused = true)]
-async fn a_wider_mode_spares_the_questions_that_it_spares() {
-    let house = Plan::default()
+async fn a_less_strict_mode_avoids_the_questions_it_allows() {
+    let house = ServicesFixtureBuilder::default()
         .replies([text("accept_edits")])
         .answers([Answer::Deny { note: None }])
         .build();
@@ -146,8 +146,8 @@ async fn a_wider_mode_spares_the_questions_that_it_spares() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mode_that_is_switched_off_is_not_even_asked_about() {
-    let plan = Plan::policy(|spec| spec.disable_yolo = true);
+async fn the_user_is_not_asked_about_a_disabled_mode() {
+    let plan = ServicesFixtureBuilder::policy(|spec| spec.disable_yolo = true);
     let house = plan.replies([text("yolo"), text("custom")]).build();
     house
         .check(&[
@@ -168,13 +168,13 @@ async fn a_mode_that_is_switched_off_is_not_even_asked_about() {
 
 /// The mode that a caller set for one call does not become the mode of the session.
 #[tokio::test(start_paused = true)]
-async fn a_mode_of_one_call_is_not_widened_into_the_session() {
-    let house = Plan::default().build();
-    let mut wish = house.wish(
+async fn the_mode_of_one_call_does_not_change_the_session() {
+    let house = ServicesFixtureBuilder::default().build();
+    let mut wish = house.requested_call(
         "look",
         serde_json::json!({"do": "mode\nchange accept_edits x"}),
     );
-    wish.within.mode = Some(Mode::Yolo);
+    wish.context.mode = Some(Mode::Yolo);
     let report = house.request(wish).await;
     assert_eq!(super::shown(&report), "ok: yolo\n! nobody_to_ask");
     house.check(&[("look", "mode", "default")]).await;

@@ -2,21 +2,21 @@
 
 use expect_test::expect;
 use serde_json::json;
-use toolhost_contract::{Answer, Reply};
+use toolhost_contract::{Answer, UserAnswer};
 
-use super::{House, Plan, Replies, shown};
+use super::{Replies, ServicesFixture, ServicesFixtureBuilder, shown};
 
 #[expect(
     clippy::unnecessary_wraps,
     reason = "the shape that an interview ends with"
 )]
 fn yes() -> Replies {
-    Some(Some(vec![Reply::YesNo(true)]))
+    Some(Some(vec![UserAnswer::YesNo(true)]))
 }
 
-fn house(reply: Replies) -> House {
+fn house(reply: Replies) -> ServicesFixture {
     let no = std::iter::repeat_n(Answer::Deny { note: None }, 20);
-    Plan::default()
+    ServicesFixtureBuilder::default()
         .replies([reply])
         .answers(no.collect::<Vec<_>>())
         .build()
@@ -26,15 +26,15 @@ const WISH: &str =
     r#"wish {"reason": "to tidy up", "write": ["/workspace/docs"], "hosts": ["Example.org"]}"#;
 
 /// Whether the call runs without a question.
-async fn runs(house: &House, who: &str, input: serde_json::Value) -> bool {
-    let report = house.request(house.wish(who, input)).await;
+async fn runs(house: &ServicesFixture, who: &str, input: serde_json::Value) -> bool {
+    let report = house.request(house.requested_call(who, input)).await;
     let ran = report.result.is_ok();
     assert_eq!(ran, house.person.saw().is_empty(), "{}", shown(&report));
     ran
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_wished_for_runs_without_a_question_and_nothing_else_does() {
+async fn only_granted_calls_run_without_a_question() {
     let house = house(yes());
     let told = house.call("look", WISH).await;
     expect![[
@@ -79,9 +79,9 @@ async fn what_was_wished_for_runs_without_a_question_and_nothing_else_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_no_gives_nothing() {
+async fn a_denial_grants_nothing() {
     for (reply, code) in [
-        (Some(Some(vec![Reply::YesNo(false)])), "! user_denied"),
+        (Some(Some(vec![UserAnswer::YesNo(false)])), "! user_denied"),
         (Some(None), "! dismissed"),
         (None, "! nobody_to_ask"),
     ] {
@@ -108,8 +108,8 @@ async fn a_no_gives_nothing() {
 
 /// A granted permission does not override a rule.
 #[tokio::test(start_paused = true)]
-async fn what_a_rule_forbids_stays_forbidden() {
-    let plan = Plan::rules("deny Edit(docs/secret/**)").replies([yes()]);
+async fn a_granted_permission_does_not_override_a_deny_rule() {
+    let plan = ServicesFixtureBuilder::rules("deny Edit(docs/secret/**)").replies([yes()]);
     let house = plan.build();
     house.call("look", WISH).await;
     for (path, expected) in [
@@ -117,7 +117,7 @@ async fn what_a_rule_forbids_stays_forbidden() {
         ("docs/secret/a", "Denied [policy_violation]"),
     ] {
         let report = house
-            .request(house.wish("edit", json!({"path": path})))
+            .request(house.requested_call("edit", json!({"path": path})))
             .await;
         assert!(shown(&report).starts_with(expected), "{}", shown(&report));
     }

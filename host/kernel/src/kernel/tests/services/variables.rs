@@ -4,15 +4,17 @@ use std::time::Duration;
 
 use toolhost_contract::Answer;
 
-use super::Plan;
+use super::ServicesFixtureBuilder;
 
 const INERT: &str = r#"remember shared/env {"LANG":"C"}"#;
 const STEERS: &str = r#"remember shared/env {"LANG":"C","MAKEFILES":"x"}"#;
 
 #[tokio::test(start_paused = true)]
-async fn a_05_a_call_that_sets_a_variable_that_steers_programs_is_asked_about() {
+async fn a_05_setting_a_variable_that_affects_programs_needs_approval() {
     let answers = [Answer::Deny { note: None }, Answer::once()];
-    let house = Plan::rules("allow Edit").answers(answers).build();
+    let house = ServicesFixtureBuilder::rules("allow Edit")
+        .answers(answers)
+        .build();
     let denied = "Denied [user_denied]: Permission denied: the user rejected `draft`";
     house
         .check(&[
@@ -37,8 +39,8 @@ async fn a_05_a_call_that_sets_a_variable_that_steers_programs_is_asked_about() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_01_a_call_that_is_judged_before_it_runs_sets_no_such_variable() {
-    let house = Plan::rules("allow act").build();
+async fn a_01_an_unstaged_call_cannot_set_variables_that_affect_programs() {
+    let house = ServicesFixtureBuilder::rules("allow act").build();
     house
         .check(&[
             ("act", STEERS, "! not_writable"),
@@ -61,8 +63,8 @@ async fn a_01_a_call_that_is_judged_before_it_runs_sets_no_such_variable() {
 
 /// A call saves what it set, not what it found, because that may have been removed in the meantime.
 #[tokio::test(start_paused = true)]
-async fn a_05_a_variable_that_was_removed_meanwhile_does_not_come_back() {
-    let house = Plan::rules("allow act")
+async fn a_05_a_concurrently_removed_variable_is_not_restored() {
+    let house = ServicesFixtureBuilder::rules("allow act")
         .answers([Answer::once(), Answer::once()])
         .build();
     house.check(&[("draft", STEERS, "done")]).await;

@@ -7,13 +7,13 @@ use futures::FutureExt;
 use tokio::time::{Instant, sleep, timeout};
 use toolhost_contract::Concurrency;
 
-use super::super::{Batch, End, Fate, Missing, Planned, Stop};
-use crate::schedule::{Needs, Place, Pools, Shape, Strategy};
+use super::super::{Batch, CallStatus, CompletedCall, MissingResult, PlannedCall, StopSignal};
+use crate::schedule::{AdmissionRequest, CallShape, PathLock, Pools, Strategy};
 
 type Log = Arc<Mutex<Vec<String>>>;
 
 /// A batch of fake calls and their log.
-pub(super) struct Stage {
+pub(super) struct FakeBatch {
     start: Instant,
     log: Log,
     /// Without pools, calls run at once.
@@ -21,7 +21,7 @@ pub(super) struct Stage {
     strategy: Strategy,
 }
 
-impl Stage {
+impl FakeBatch {
     pub(super) fn new(strategy: Strategy) -> Self {
         Self {
             start: Instant::now(),
@@ -41,19 +41,19 @@ impl Stage {
         Batch::new(self.strategy, planned.collect())
     }
 
-    fn planned<'a>(&'a self, line: &'a str) -> Planned<'a, String> {
+    fn planned<'a>(&'a self, line: &'a str) -> PlannedCall<'a, String> {
         let words: Vec<_> = line.split_whitespace().collect();
         let seconds = words[1].parse().unwrap();
         let fate = match words[2] {
-            "completed" => Some(Fate::Completed),
-            "failed" => Some(Fate::Failed),
-            "denied" => Some(Fate::Denied),
-            "cancelled" => Some(Fate::Cancelled),
+            "completed" => Some(CallStatus::Completed),
+            "failed" => Some(CallStatus::Failed),
+            "denied" => Some(CallStatus::Denied),
+            "cancelled" => Some(CallStatus::Cancelled),
             "panics" => None,
             word => panic!("{word}"),
         };
         let is = |word: &str| words[3..].contains(&word);
-        let shape = Shape {
+        let shape = CallShape {
             concurrency: match () {
                 () if is("serial") => Concurrency::Serial,
                 () if is("exclusive") => Concurrency::Exclusive,
@@ -62,17 +62,17 @@ impl Stage {
             read_only: is("read"),
             can_run_early: false,
             wait_for_previous: is("wait"),
-            places: words[3..]
+            path_locks: words[3..]
                 .iter()
                 .filter_map(|word| word.strip_prefix("W"))
-                .map(Place::write)
+                .map(PathLock::write)
                 .collect(),
         };
         let (name, deaf) = (words[0], is("deaf"));
-        let run = move |stop: Stop| {
+        let run = move |stop: StopSignal| {
             async move {
                 let _permit = match &self.pools {
-                    Some(pools) => match stop.unless(pools.admit(plain())).await {
+                    Some(pools) => match stop.unless_cancelled(pools.admit(plain())).await {
                         Some(permit) => Some(permit),
                         None => return unstarted(name, &stop),
                     },
@@ -81,16 +81,19 @@ impl Stage {
                 self.note(format!("{name} starts"));
                 let ends = tokio::select! {
                     () = sleep(Duration::from_secs(seconds)) => fate.expect("a panic"),
-                    () = stop.token().cancelled(), if !deaf => Fate::Cancelled,
+                    () = stop.token().cancelled(), if !deaf => CallStatus::Cancelled,
                 };
                 self.note(format!("{name} {ends:?}"));
                 let result = format!("{name} {ends:?}");
-                End { result, fate: ends }
+                CompletedCall {
+                    result,
+                    status: ends,
+                }
             }
             .boxed()
         };
         let run = Box::new(run);
-        Planned { shape, run }
+        PlannedCall { shape, run }
     }
 
     pub(super) async fn run(&self, batch: Batch<'_, String>) {
@@ -109,17 +112,17 @@ fn note(log: &Log, start: Instant, words: String) {
     log.lock().unwrap().push(line);
 }
 
-fn missing(index: usize, why: Missing) -> String {
+fn missing(index: usize, why: MissingResult) -> String {
     format!("{index} {why:?}")
 }
 
-fn unstarted(name: &str, stop: &Stop) -> End<String> {
-    End {
-        result: format!("{name} never ran because of {}", stop.because().unwrap()),
-        fate: Fate::Cancelled,
+fn unstarted(name: &str, stop: &StopSignal) -> CompletedCall<String> {
+    CompletedCall {
+        result: format!("{name} never ran because of {}", stop.cause().unwrap()),
+        status: CallStatus::Cancelled,
     }
 }
 
-pub(super) fn plain() -> Needs<'static> {
-    Needs::plain(crate::schedule::tests::local())
+pub(super) fn plain() -> AdmissionRequest<'static> {
+    AdmissionRequest::plain(crate::schedule::tests::local())
 }

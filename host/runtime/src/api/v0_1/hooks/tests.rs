@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 
-const ROOM: Room = Room {
+const ROOM: HookLimits = HookLimits {
     input: 100,
     output: 1_000,
 };
@@ -46,12 +46,12 @@ fn check_after(raw: Revision, expected: Expect) {
 }
 
 fn text(text: &str) -> types::Outcome {
-    show(&Outcome::text(text), 1_000_000).unwrap()
+    outcome_to_wit(&Outcome::text(text), 1_000_000).unwrap()
 }
 
 // R-210
 #[test]
-fn r_210_what_may_be_said_before_a_call() {
+fn r_210_verdicts_before_a_call() {
     check(
         Verdict {
             updated_input: Some(r#"{"a": 1}"#.to_owned()),
@@ -153,7 +153,7 @@ fn a_reason_is_cut_and_an_outcome_is_not() {
         reason: Some("ä".repeat(20_000)),
         ..verdict("deny")
     };
-    let Decision::Deny { reason, .. } = before(long, ROOM).unwrap().decision else {
+    let PreHookDecision::Deny { reason, .. } = before(long, ROOM).unwrap().decision else {
         panic!("not a denial");
     };
     assert_eq!(reason.map(|reason| reason.len()), Some(16 << 10));
@@ -168,11 +168,11 @@ fn a_reason_is_cut_and_an_outcome_is_not() {
 
 // R-211
 #[test]
-fn r_211_what_may_be_said_after_a_call() {
+fn r_211_revisions_after_a_call() {
     check_after(revision("keep"), expect!["Keep"]);
     let patch = RawPatch {
         summary: None,
-        llm: Some(vec![show_part(&Part::Text("short".to_owned()))]),
+        llm: Some(vec![part_to_wit(&Part::Text("short".to_owned()))]),
         structured: None,
         meta: Some(r#"{"cut": true}"#.to_owned()),
     };
@@ -230,7 +230,7 @@ fn r_211_what_may_be_said_after_a_call() {
 }
 
 #[test]
-fn an_outcome_that_a_hook_gives_back_is_the_one_it_was_shown() {
+fn an_outcome_round_trips_through_a_hook() {
     let parts = vec![
         Part::Text("a".to_owned()),
         Part::Json(json!({"b": [1, null]})),
@@ -290,14 +290,17 @@ fn an_outcome_that_a_hook_gives_back_is_the_one_it_was_shown() {
         }),
         meta: Some(json!({"e": 1})),
     };
-    assert_eq!(outcome(show(&whole, 10_000).unwrap(), 10_000), Ok(whole));
+    assert_eq!(
+        outcome(outcome_to_wit(&whole, 10_000).unwrap(), 10_000),
+        Ok(whole)
+    );
 }
 
 #[test]
 fn a_19_a_result_with_an_integer_that_would_lose_digits_is_broken() {
     let long = "123456789012345678901234567890";
     for (structured, meta) in [(Some(long), None), (None, Some(long))] {
-        let mut raw = show(&Outcome::text("x"), 10_000).unwrap();
+        let mut raw = outcome_to_wit(&Outcome::text("x"), 10_000).unwrap();
         raw.structured = structured.map(|number| format!("{{\"id\": {number}}}"));
         raw.meta = meta.map(|number| format!("[{number}]"));
         let error = outcome(raw, 10_000).unwrap_err();

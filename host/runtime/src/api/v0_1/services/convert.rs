@@ -23,7 +23,7 @@ pub(super) fn refused(reason: String) -> types::Failure {
     failure(Failure::new("service_not_granted", reason))
 }
 
-pub(super) fn broken_json(error: &serde_json::Error) -> types::Failure {
+pub(super) fn invalid_json(error: &serde_json::Error) -> types::Failure {
     failure(Failure::new(
         "invalid_json",
         format!("invalid JSON: {error}"),
@@ -41,7 +41,7 @@ pub(super) fn background(call: BackgroundCall) -> tools::Background {
 }
 
 pub(super) fn outcome(outcome: Outcome) -> Result<types::Outcome, types::Failure> {
-    hooks::show(&outcome, MAX_OUTCOME).map_err(|_| {
+    hooks::outcome_to_wit(&outcome, MAX_OUTCOME).map_err(|_| {
         failure(Failure::new(
             "output_limit",
             format!("the result of the other tool exceeds {MAX_OUTCOME} bytes"),

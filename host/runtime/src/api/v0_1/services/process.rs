@@ -3,30 +3,30 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use toolhost_contract::{Event, Failure, Sink, text};
+use toolhost_contract::{CallEvent, Failure, Sink, text};
 use toolhost_process::{
-    Chunk, Command, Exit, Finished, Input, Job, Kept, Leftovers, ProcessError, Signal,
-    State as Life, Stop, Stream,
+    CapturedOutput, Chunk, Command, ExitReason, Input, Job, JobState as Life, LeftoverProcesses,
+    ProcessError, RunResult, Signal, StopAction, Stream,
 };
 use toolhost_vfs::Scope;
 
 use super::bindings::toolhost::plugin::process::{self, Ending};
 use super::convert::failure;
 use super::types;
-use crate::denied::denied_below;
-use crate::programs::{Programs, Wanted, job_name};
+use crate::denied_paths::denied_below;
+use crate::programs::{CallPrograms, ProgramRequest, job_name};
 use crate::state::State;
 
 /// Maximum live output of one program, in bytes; the result contains the rest.
 const MAX_LIVE: usize = 1 << 20;
 /// Interval at which a running program's call is polled for cancellation.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const MAX_WAIT: Duration = Duration::from_mins(5);
 const MAX_CHUNK: u32 = 1 << 20;
 
 impl State {
-    fn programs(&self) -> Result<Programs, types::Failure> {
-        self.sink.depends_on_more();
+    fn programs(&self) -> Result<CallPrograms, types::Failure> {
+        self.sink.mark_untracked_dependency();
         self.allowed.programs.clone().ok_or_else(|| {
             failure(Failure {
                 recommendations: vec![
@@ -40,9 +40,9 @@ impl State {
     }
 
     /// The programs of a call that may start or change them.
-    fn acting(&self) -> Result<Programs, types::Failure> {
+    fn programs_for_changes(&self) -> Result<CallPrograms, types::Failure> {
         let programs = self.programs()?;
-        if programs.acts {
+        if programs.may_change {
             return Ok(programs);
         }
         Err(failure(Failure::new(
@@ -55,11 +55,11 @@ impl State {
     fn command(
         &self,
         wanted: process::Command,
-        ground: Ground,
-    ) -> Result<(Programs, Command), types::Failure> {
-        let programs = self.acting()?;
+        ground: LaunchKind,
+    ) -> Result<(CallPrograms, Command), types::Failure> {
+        let programs = self.programs_for_changes()?;
         let started = programs
-            .authorize(Wanted {
+            .authorize(ProgramRequest {
                 program: wanted.program,
                 arguments: wanted.arguments,
                 cwd: wanted.cwd,
@@ -69,18 +69,18 @@ impl State {
             })
             .map_err(failure)?;
         let (cwd, mut fence) = programs
-            .place(
+            .confinement(
                 started.cwd.as_deref(),
                 self.files.scope(),
-                &self.allowed.folders,
+                &self.allowed.directories,
             )
             .map_err(failure)?;
         let granted: Vec<_> = fence.read.iter().chain(&fence.write).collect();
-        let guard = self.allowed.guard.as_deref();
+        let guard = self.allowed.read_guard.as_deref();
         let denied = denied_below(guard, &granted).map_err(failure)?;
         fence.except.extend(denied);
         let input = match (ground, started.stdin) {
-            (Ground::Background, _) if programs.opens_input() => Input::Open,
+            (LaunchKind::Background, _) if programs.opens_input() => Input::Open,
             (_, Some(bytes)) => Input::Bytes(bytes),
             (_, None) => Input::Closed,
         };
@@ -94,10 +94,10 @@ impl State {
             timeout: wanted.timeout_ms.map(millis),
             inactivity: wanted.inactivity_timeout_ms.map(millis),
             tty: started.tty,
-            fence,
-            leftovers: Leftovers::Keep,
+            sandbox: fence,
+            leftovers: LeftoverProcesses::Keep,
             owner: programs.owner.clone(),
-            label: text::inline(&wanted.label, 200),
+            label: text::escape_line(&wanted.label, 200),
         };
         Ok((programs, command))
     }
@@ -105,7 +105,7 @@ impl State {
 
 /// How a program runs.
 #[derive(Clone, Copy)]
-enum Ground {
+enum LaunchKind {
     Foreground,
     Background,
 }
@@ -115,7 +115,7 @@ impl process::Host for State {
         &mut self,
         command: process::Command,
     ) -> Result<process::Finished, types::Failure> {
-        let (programs, command) = self.command(command, Ground::Foreground)?;
+        let (programs, command) = self.command(command, LaunchKind::Foreground)?;
         let sink = Arc::clone(&self.sink);
         let mut left = MAX_LIVE;
         let mut live = |stream: Stream, bytes: &[u8]| {
@@ -126,7 +126,7 @@ impl process::Host for State {
                     Stream::Stdout => "stdout",
                     Stream::Stderr => "stderr",
                 };
-                sink.event(Event::Output {
+                sink.event(CallEvent::Output {
                     stream: stream.to_owned(),
                     bytes: shown.to_owned(),
                 });
@@ -138,22 +138,22 @@ impl process::Host for State {
             .run(command, &mut live, stop)
             .await
             .map_err(|error| refused(&error))?;
-        programs.done();
-        Ok(shown(finished, &programs, self.files.scope()))
+        programs.mark_used();
+        Ok(finished_to_wit(finished, &programs, self.files.scope()))
     }
 
     async fn start(&mut self, command: process::Command) -> Result<process::Job, types::Failure> {
-        let (programs, command) = self.command(command, Ground::Background)?;
+        let (programs, command) = self.command(command, LaunchKind::Background)?;
         let job = programs.grant.processes.start(command).await;
         let job = job.map_err(|error| refused(&error))?;
-        programs.done();
-        Ok(listed(&job, &programs))
+        programs.mark_used();
+        Ok(job_to_wit(&job, &programs))
     }
 
     async fn jobs(&mut self) -> Result<Vec<process::Job>, types::Failure> {
         let programs = self.programs()?;
         let jobs = programs.grant.processes.jobs(&programs.owner);
-        Ok(jobs.iter().map(|job| listed(job, &programs)).collect())
+        Ok(jobs.iter().map(|job| job_to_wit(job, &programs)).collect())
     }
 
     async fn read(
@@ -169,7 +169,7 @@ impl process::Host for State {
         let wait = Duration::from_millis(wait_ms.into()).min(MAX_WAIT);
         let max = max.min(MAX_CHUNK) as usize;
         let chunk = processes
-            .read(owner, id, Some(whole(after)), max, wait)
+            .read(owner, id, Some(to_u64(after)), max, wait)
             .await;
         let Chunk {
             bytes,
@@ -181,16 +181,16 @@ impl process::Host for State {
         let job = job.ok_or_else(|| unknown(id))?;
         Ok(process::Chunk {
             bytes,
-            next: count(next),
-            dropped: count(dropped),
-            job: listed(&job, &programs),
+            next: to_f64(next),
+            dropped: to_f64(dropped),
+            job: job_to_wit(&job, &programs),
         })
     }
 
     async fn write(&mut self, id: String, bytes: Vec<u8>) -> Result<(), types::Failure> {
-        let programs = self.acting()?;
+        let programs = self.programs_for_changes()?;
         programs.authorize_input(&id, &bytes).map_err(failure)?;
-        programs.done();
+        programs.mark_used();
         let id = number(&id)?;
         let written = programs
             .grant
@@ -201,11 +201,11 @@ impl process::Host for State {
     }
 
     async fn kill(&mut self, id: String, signal: String) -> Result<process::Job, types::Failure> {
-        let programs = self.acting()?;
+        let programs = self.programs_for_changes()?;
         programs.authorize_signal(&id).map_err(failure)?;
         let id = number(&id)?;
         let signal = Signal::parse(&signal).ok_or_else(|| {
-            let shown = text::inline(&signal, 40);
+            let shown = text::escape_line(&signal, 40);
             failure(Failure::new(
                 "invalid_signal",
                 format!("`{shown}` is not a signal; use TERM, INT, HUP, QUIT, USR1, USR2 or KILL"),
@@ -216,24 +216,24 @@ impl process::Host for State {
             .processes
             .kill(&programs.owner, id, signal)
             .await;
-        job.map(|job| listed(&job, &programs))
+        job.map(|job| job_to_wit(&job, &programs))
             .map_err(|error| refused(&error))
     }
 }
 
-async fn cancelled(sink: Arc<dyn Sink>) -> Stop {
-    while !sink.cancelled() {
-        tokio::time::sleep(LOOK).await;
+async fn cancelled(sink: Arc<dyn Sink>) -> StopAction {
+    while !sink.is_cancelled() {
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
-    Stop::End
+    StopAction::End
 }
 
-const FRONT: &str = "job-";
+const JOB_PREFIX: &str = "job-";
 
 fn number(id: &str) -> Result<u64, types::Failure> {
-    let number = id.strip_prefix(FRONT).and_then(|id| id.parse().ok());
+    let number = id.strip_prefix(JOB_PREFIX).and_then(|id| id.parse().ok());
     number.ok_or_else(|| {
-        let shown = text::inline(id, 80);
+        let shown = text::escape_line(id, 80);
         failure(Failure::new(
             "task_not_found",
             format!("no job `{shown}` in this session; job ids have the form `job-1`"),
@@ -244,7 +244,7 @@ fn number(id: &str) -> Result<u64, types::Failure> {
 fn unknown(id: u64) -> types::Failure {
     failure(Failure::new(
         "task_not_found",
-        format!("no job `{FRONT}{id}` in this session"),
+        format!("no job `{JOB_PREFIX}{id}` in this session"),
     ))
 }
 
@@ -276,19 +276,27 @@ fn refused(error: &ProcessError) -> types::Failure {
     };
     failure(Failure {
         recommendations,
-        ..Failure::new(code, text::block(&error.to_string(), 2_000))
+        ..Failure::new(code, text::escape_lines(&error.to_string(), 2_000))
     })
 }
 
-fn shown(finished: Finished, programs: &Programs, scope: &Scope) -> process::Finished {
+fn finished_to_wit(
+    finished: RunResult,
+    programs: &CallPrograms,
+    scope: &Scope,
+) -> process::Finished {
     let hints = finished.hints.iter();
     let mut hints: Vec<String> = hints
-        .map(|hint| Programs::in_guest_names(hint, scope))
+        .map(|hint| CallPrograms::in_guest_names(hint, scope))
         .collect();
     if finished.job.is_some() {
-        let pids: Vec<String> = finished.left.iter().map(ToString::to_string).collect();
+        let pids: Vec<String> = finished
+            .leftover_pids
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         hints.push(format!(
-            "background: processes {1} continue as `{FRONT}{0}`",
+            "background: processes {1} continue as `{JOB_PREFIX}{0}`",
             finished.job.unwrap_or_default(),
             pids.join(", ")
         ));
@@ -296,18 +304,18 @@ fn shown(finished: Finished, programs: &Programs, scope: &Scope) -> process::Fin
     hints.extend(finished.dropped.iter().map(|dropped| {
         format!(
             "the variable {} was not passed on: {:?}",
-            text::inline(&dropped.name, 80),
+            text::escape_line(&dropped.name, 80),
             dropped.reason
         )
     }));
     process::Finished {
-        stdout_total: count(finished.stdout.total),
-        stderr_total: count(finished.stderr.total),
-        stdout: bytes(finished.stdout),
-        stderr: bytes(finished.stderr),
-        combined: bytes(finished.combined),
+        stdout_total: to_f64(finished.stdout.total),
+        stderr_total: to_f64(finished.stderr.total),
+        stdout: output_bytes(finished.stdout),
+        stderr: output_bytes(finished.stderr),
+        combined: output_bytes(finished.combined),
         pid: u32::try_from(finished.pid).unwrap_or_default(),
-        ending: ending(finished.exit, finished.duration),
+        ending: ending_to_wit(finished.exit, finished.duration),
         output_file: finished
             .output_file
             .and_then(|path| programs.guest_name(&path)),
@@ -316,9 +324,9 @@ fn shown(finished: Finished, programs: &Programs, scope: &Scope) -> process::Fin
 }
 
 /// Head and tail, separated by a line that states how much is omitted.
-fn bytes(kept: Kept) -> Vec<u8> {
+fn output_bytes(kept: CapturedOutput) -> Vec<u8> {
     let omitted = kept.omitted();
-    let Kept { mut head, tail, .. } = kept;
+    let CapturedOutput { mut head, tail, .. } = kept;
     if omitted > 0 {
         head.extend_from_slice(format!("\n[… {omitted} bytes …]\n").as_bytes());
     }
@@ -326,8 +334,8 @@ fn bytes(kept: Kept) -> Vec<u8> {
     head
 }
 
-fn listed(job: &Job, programs: &Programs) -> process::Job {
-    let state = if job.state.is_over() {
+fn job_to_wit(job: &Job, programs: &CallPrograms) -> process::Job {
+    let state = if job.state.has_ended() {
         "ended"
     } else {
         "running"
@@ -335,7 +343,7 @@ fn listed(job: &Job, programs: &Programs) -> process::Job {
     let started = job.started.duration_since(UNIX_EPOCH).unwrap_or_default();
     let exit = match job.state {
         Life::Ended { exit, .. } => Some(exit),
-        Life::Running | Life::Left { .. } => None,
+        Life::Running | Life::ProgramExited { .. } => None,
     };
     process::Job {
         id: job_name(job.id),
@@ -343,8 +351,8 @@ fn listed(job: &Job, programs: &Programs) -> process::Job {
         label: job.label.clone(),
         state: state.to_owned(),
         started_ms: started.as_secs_f64() * 1000.0,
-        output_bytes: count(job.bytes),
-        ending: exit.map(|exit| ending(exit, job.duration)),
+        output_bytes: to_f64(job.bytes),
+        ending: exit.map(|exit| ending_to_wit(exit, job.duration)),
         output_file: job
             .output_file
             .as_ref()
@@ -353,17 +361,17 @@ fn listed(job: &Job, programs: &Programs) -> process::Job {
     }
 }
 
-fn ending(exit: Exit, duration: Duration) -> Ending {
+fn ending_to_wit(exit: ExitReason, duration: Duration) -> Ending {
     let (kind, code, signal) = match exit {
-        Exit::Code(code) => ("exited", Some(code), None),
-        Exit::Signal(number) => ("signalled", None, Some(name(number))),
-        Exit::TimedOut => ("timed-out", None, None),
-        Exit::Inactive => ("inactive", None, None),
-        Exit::Cancelled => ("cancelled", None, None),
-        Exit::Flooded => ("flooded", None, None),
-        Exit::Crowded => ("crowded", None, None),
-        Exit::Backgrounded => ("backgrounded", None, None),
-        Exit::Lost => ("killed", None, None),
+        ExitReason::Code(code) => ("exited", Some(code), None),
+        ExitReason::Signal(number) => ("signalled", None, Some(signal_name(number))),
+        ExitReason::TimedOut => ("timed-out", None, None),
+        ExitReason::Inactive => ("inactive", None, None),
+        ExitReason::Cancelled => ("cancelled", None, None),
+        ExitReason::TooMuchOutput => ("flooded", None, None),
+        ExitReason::TooManyProcesses => ("crowded", None, None),
+        ExitReason::Backgrounded => ("backgrounded", None, None),
+        ExitReason::Lost => ("killed", None, None),
     };
     Ending {
         kind: kind.to_owned(),
@@ -373,7 +381,7 @@ fn ending(exit: Exit, duration: Duration) -> Ending {
     }
 }
 
-fn name(signal: i32) -> String {
+fn signal_name(signal: i32) -> String {
     let known = [
         (1, "HUP"),
         (2, "INT"),
@@ -403,7 +411,7 @@ fn name(signal: i32) -> String {
     clippy::cast_precision_loss,
     reason = "the contract counts in f64, exact up to 8 petabytes"
 )]
-fn count(number: u64) -> f64 {
+fn to_f64(number: u64) -> f64 {
     number as f64
 }
 
@@ -412,6 +420,6 @@ fn count(number: u64) -> f64 {
     clippy::cast_sign_loss,
     reason = "a cast of this kind saturates"
 )]
-fn whole(number: f64) -> u64 {
+fn to_u64(number: f64) -> u64 {
     number as u64
 }

@@ -1,0 +1,364 @@
+//! Text of a question as shown at the terminal, with its choices and help.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use serde_json::Value;
+use toolhost_contract::policy::PromptKind;
+use toolhost_contract::units::format_size;
+use toolhost_contract::{Call, Question, shell, text};
+
+use super::choice::{Choice, available_choices};
+use super::prompt_queue::PendingPrompt;
+use super::question_draft::QuestionDraft;
+use super::untrusted_text::{self, TerminalLayout};
+use super::{changes, claimed_diff};
+use crate::terminal::style::Paint;
+
+/// Maximum size of an input in bytes that can be reviewed at a terminal.
+const MAX_INPUT: usize = 10 << 10;
+/// Maximum rows of a question that can be reviewed at a terminal.
+const MAX_ROWS: usize = 1_000;
+/// Maximum rows of a claimed diff; the input below contains all of it.
+const DIFF_ROWS: usize = 120;
+
+/// Maximum number of staged changes that can be reviewed at a terminal.
+const MAX_CHANGES: usize = 200;
+
+pub const PROMPT: &str = "  answer: ";
+
+/// The reason if the question is too long for any terminal.
+pub fn size_problem(question: &Question, call: &Call) -> Option<String> {
+    let size = call.input.to_string().len() + question.variable_bytes();
+    let changes = question.changes.as_ref().map_or(0, |set| set.changes.len());
+    if changes > MAX_CHANGES {
+        return Some(format!(
+            "{changes} changes are too many to review at a terminal; start with --allow-tool {} to allow them without \
+             review",
+            question.tool
+        ));
+    }
+    (size > MAX_INPUT).then(|| {
+        format!(
+            "the input is {}, too long to review at a terminal; start with --allow-tool {} to allow it without review",
+            format_size(size as u64),
+            question.tool
+        )
+    })
+}
+
+/// The reason if the question cannot be asked at a terminal of this size.
+pub fn layout_problem(asked: &Question, call: &Call, look: TerminalLayout) -> Option<String> {
+    if look.width < untrusted_text::MIN_WIDTH {
+        return Some(format!(
+            "the terminal has {} columns, too few to show the question; make it wider",
+            look.width
+        ));
+    }
+    let shown = format_question(&QuestionDraft::new(asked), call, (1, 1), 1, look);
+    let rows = shown.lines().count();
+    (rows > MAX_ROWS).then(|| {
+        format!(
+            "the question takes {rows} rows, too long to review at a terminal; start with --allow-tool {} to allow it \
+             without review",
+            asked.tool
+        )
+    })
+}
+
+/// The question with its choices as one text, so that it is written at once.
+pub fn format_question(
+    draft: &QuestionDraft,
+    call: &Call,
+    (at, of): (usize, usize),
+    alike: usize,
+    look: TerminalLayout,
+) -> String {
+    let question = &draft.question;
+    let title = match question.changes {
+        Some(_) => "Make these changes?",
+        None => "Allow this call?",
+    };
+    let title = look.style.paint(Paint::Bold, title);
+    let mut out = format!("\n  {title}");
+    if of > 1 {
+        let _ = write!(out, "  ({at} of {of} waiting)");
+    }
+    out.push('\n');
+    let network = if question.network {
+        ", with network access"
+    } else {
+        ""
+    };
+    let mut fact =
+        |label: &str, words: &str| out.push_str(&untrusted_text::fact(label, words, look));
+    fact("plugin", question.plugin.as_str());
+    fact("tool", question.tool.as_str());
+    fact("effect", &format!("{}{network}", question.effect.as_str()));
+    fact("reason", &question.reason);
+    if let Some(agent) = &question.agent {
+        fact("agent", &format!("{agent}, a sub-agent"));
+    }
+    if let Some(meta) = &question.meta {
+        add_risk(meta, look, &mut out);
+    }
+    for (name, value) in &question.variables {
+        out.push_str(&untrusted_text::fact(
+            "variable",
+            &format!("{name}={value}"),
+            look,
+        ));
+    }
+    let mut hidden = 0;
+    match question.kind {
+        PromptKind::Edit if question.changes.is_some() => {
+            hidden = changes::format_changes(draft, look, &mut out);
+        }
+        PromptKind::Exec => add_command(question, look, &mut out),
+        PromptKind::Edit => add_edit(question, call, look, &mut out),
+        PromptKind::Mcp => add_mcp(question, look, &mut out),
+        PromptKind::Info => add_paths(question, look, &mut out),
+    }
+    out.push_str("    input\n");
+    out.push_str(&untrusted_text::marked(
+        &untrusted_text::format_json(&call.input),
+        look,
+    ));
+    let offered = format_choices(draft, alike, look);
+    let shown_rows = out.lines().count();
+    // Next to the answer prompt, because the rest may have scrolled off the screen.
+    let mut remark = |words: &str| {
+        let words = look.style.paint(Paint::Yellow, words);
+        let _ = writeln!(out, "  {words}");
+    };
+    if hidden > 0 {
+        remark(&format!("{hidden} lines of the diffs are not shown"));
+    }
+    let rows = shown_rows + offered.lines().count();
+    if rows > look.height {
+        remark(&format!(
+            "the question has {rows} rows and the window {}; scroll up to read all of it",
+            look.height
+        ));
+    }
+    out.push_str(&offered);
+    out
+}
+
+/// The choices and the answer prompt.
+pub fn format_choices(draft: &QuestionDraft, alike: usize, look: TerminalLayout) -> String {
+    let mut out = String::new();
+    let mut always = Vec::new();
+    let letter = |choice: Choice| {
+        look.style
+            .paint(Paint::Bold, &format!("[{}]", choice.letter()))
+    };
+    for choice in available_choices(draft, alike) {
+        let words = match choice {
+            Choice::Offer { letter, at } => {
+                let Some(offer) = draft.question.offers.get(at) else {
+                    continue;
+                };
+                let wider = if letter.is_ascii_uppercase() {
+                    ", wider"
+                } else {
+                    ""
+                };
+                format!("{}{wider}: {}", offer.scope.as_str(), offer.text)
+            }
+            Choice::All { count } => format!(
+                "once: Allow all {count} similar waiting calls (same plugin, tool and effect)"
+            ),
+            Choice::EditContent { files: 1 } => "edit the new file content, then decide".to_owned(),
+            Choice::EditContent { files } => {
+                format!("edit the new content of one of {files} files, then decide")
+            }
+            Choice::Deny => {
+                always.push(format!("{} deny", letter(choice)));
+                continue;
+            }
+            Choice::DenyWithMessage => {
+                always.push(format!("{} deny with a message", letter(choice)));
+                continue;
+            }
+            Choice::EditInput => {
+                always.push(format!("{} edit input", letter(choice)));
+                continue;
+            }
+            Choice::Cancel => {
+                always.push(format!("{} cancel turn", letter(choice)));
+                continue;
+            }
+            Choice::Help => {
+                always.push(format!("{} help", letter(choice)));
+                continue;
+            }
+        };
+        // Painted after wrapping, because escape codes have no width.
+        let line = untrusted_text::wrapped(&format!("[{}]", choice.letter()), &words, look);
+        out.push_str(&line.replacen(&format!("[{}]", choice.letter()), &letter(choice), 1));
+    }
+    let _ = writeln!(out, "  {}", always.join("  "));
+    out.push_str(PROMPT);
+    out
+}
+
+/// The list of calls that would be allowed together, each with its target.
+pub fn format_group(alike: &[Arc<PendingPrompt>], look: TerminalLayout) -> String {
+    let mut out = String::new();
+    for (at, ask) in alike.iter().enumerate() {
+        let label = format!("{}.", at + 1);
+        out.push_str(&untrusted_text::fact(&label, &describe_target(ask), look));
+    }
+    let _ = write!(
+        out,
+        "  Allow these {} calls once each? [y] yes, anything else returns to the question: ",
+        alike.len()
+    );
+    out
+}
+
+/// The target of the call on one line.
+fn describe_target(ask: &PendingPrompt) -> String {
+    let PendingPrompt { question, call, .. } = ask;
+    let subject = &question.subject;
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(subject.command.clone());
+    parts.extend(subject.paths.iter().map(|path| path.path.clone()));
+    parts.extend(subject.urls.iter().cloned());
+    if let Some(changes) = &question.changes {
+        let paths = changes.paths().join("  ");
+        return format!("{paths}  ({changes})");
+    }
+    let claim = claimed_diff::claimed_diff(&call.input);
+    if parts.is_empty() {
+        parts.push(call.input.to_string());
+    } else if let Some(claim) = claim {
+        let (added, removed) = claimed_diff::count_lines(&claim);
+        parts.push(format!("(+{added} −{removed} lines)"));
+    }
+    parts.join("  ")
+}
+
+pub fn format_help(draft: &QuestionDraft, alike: usize, look: TerminalLayout) -> String {
+    let mut out = String::from(
+        "\n\
+         \x20 y          allow this call\n\
+         \x20 s p u      allow for this session, this project or every project, as described\n\
+         \x20            next to the letter\n\
+         \x20 S P U      the same with a wider scope\n\
+         \x20 a          list similar waiting calls, then allow all of them at once\n\
+         \x20 n          deny this call and continue the turn\n\
+         \x20 t          deny with a message to the model: t, or t use the other directory\n\
+         \x20 m          edit the new file content in $VISUAL or $EDITOR: m, or m 2 for the second\n\
+         \x20            file; an approval then applies your version, and the model is told\n\
+         \x20 e          edit the input in $VISUAL or $EDITOR, or inline: e path=other.txt, or\n\
+         \x20            e {\"path\": …}; the call runs again, and you are asked about its new\n\
+         \x20            effects\n\
+         \x20 c          deny this call and all calls of this turn that have not run yet\n\
+         \n",
+    );
+    out.push_str(&format_choices(draft, alike, look));
+    out
+}
+
+fn add_risk(meta: &Value, look: TerminalLayout, out: &mut String) {
+    let text = |name: &str| meta.get(name).and_then(Value::as_str);
+    let known = meta.as_object().is_some_and(|members| {
+        let mut names = members.iter();
+        names.all(|(name, value)| matches!(name.as_str(), "risk" | "reason") && value.is_string())
+    });
+    let words = match (text("risk"), text("reason")) {
+        (Some(risk), Some(reason)) if known => format!("{risk}: {reason}"),
+        (Some(risk), None) if known => risk.to_owned(),
+        (None, Some(reason)) if known => reason.to_owned(),
+        _ => text::escape_line(&meta.to_string(), 500),
+    };
+    let label = if text("risk").is_some() {
+        "risk"
+    } else {
+        "note"
+    };
+    let shown = untrusted_text::fact(label, &words, look);
+    let high = text("risk").is_some_and(|risk| !matches!(risk, "none" | "low" | "medium"));
+    if high {
+        for line in shown.lines() {
+            let _ = writeln!(out, "{}", look.style.paint(Paint::Red, line));
+        }
+    } else {
+        out.push_str(&shown);
+    }
+}
+
+fn add_command(question: &Question, look: TerminalLayout, out: &mut String) {
+    let Some(command) = &question.subject.command else {
+        return;
+    };
+    out.push_str("    command\n");
+    out.push_str(&untrusted_text::marked(command, look));
+    match shell::parse(command) {
+        // A single command needs no breakdown.
+        Ok(script) if script.is_single() && script.writes.is_empty() => {}
+        Ok(script) => {
+            for (at, simple) in script.commands.iter().enumerate() {
+                let via = match simple.via.as_slice() {
+                    [] => String::new(),
+                    via => format!("   (in {})", via.join(", in ")),
+                };
+                let label = if at == 0 { "runs" } else { "" };
+                out.push_str(&untrusted_text::fact(
+                    label,
+                    &format!("{}{via}", simple.text()),
+                    look,
+                ));
+            }
+            for write in &script.writes {
+                let path = match &write.path {
+                    shell::Word::Literal(path) | shell::Word::Dynamic(path) => path,
+                };
+                let label = if write.append { "appends" } else { "writes" };
+                out.push_str(&untrusted_text::fact(label, path, look));
+            }
+        }
+        Err(unparsed) => out.push_str(&untrusted_text::fact("runs", &unparsed.to_string(), look)),
+    }
+}
+
+fn add_edit(question: &Question, call: &Call, look: TerminalLayout, out: &mut String) {
+    add_paths(question, look, out);
+    if let Some(claim) = claimed_diff::claimed_diff(&call.input) {
+        out.push_str("    change as claimed by the tool; the file was not read\n");
+        let (mut rows, rest) = (DIFF_ROWS, "; see the input below");
+        untrusted_text::marked_diff(&claim, &mut rows, rest, look, out);
+    }
+}
+
+/// Splits `mcp__server__tool`, the name of a tool of another server.
+fn add_mcp(question: &Question, look: TerminalLayout, out: &mut String) {
+    let name = question.tool.as_str();
+    let (server, tool) = name
+        .strip_prefix("mcp__")
+        .and_then(|rest| rest.split_once("__"))
+        .unwrap_or((question.plugin.as_str(), name));
+    out.push_str(&untrusted_text::fact("server", server, look));
+    out.push_str(&untrusted_text::fact("its tool", tool, look));
+    add_paths(question, look, out);
+}
+
+fn add_paths(question: &Question, look: TerminalLayout, out: &mut String) {
+    let subject = &question.subject;
+    for path in &subject.paths {
+        let label = if path.write { "changes" } else { "path" };
+        out.push_str(&untrusted_text::fact(label, &path.path, look));
+    }
+    if subject.has_unknown_paths {
+        out.push_str(&untrusted_text::fact(
+            "paths",
+            "cannot be fully determined; see the input",
+            look,
+        ));
+    }
+    for url in &subject.urls {
+        out.push_str(&untrusted_text::fact("address", url, look));
+    }
+}

@@ -1,0 +1,109 @@
+//! Non-canonical terminal mode without echo, for discarding input.
+//!
+//! In canonical mode a partially typed line can neither be seen nor discarded, and would become part of the next
+//! answer.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::process::{Signal, getpgrp, kill_current_process_group};
+use rustix::termios::{
+    LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr,
+    tcgetpgrp, tcsetattr,
+};
+
+use super::terminal_io::is_readable;
+
+pub struct RawMode {
+    before: Termios,
+    /// The signal that the terminal would have sent for a discarded key.
+    signal: Option<Signal>,
+}
+
+impl RawMode {
+    /// Enters the mode. Returns `None` if the terminal is gone or belongs to another program.
+    pub fn enter() -> Option<Self> {
+        let stdin = std::io::stdin();
+        // In the background this stops the process until it is in the foreground, unless the signal is ignored.
+        if in_background() {
+            tcflush(stdin.as_fd(), QueueSelector::IFlush).ok()?;
+            if in_background() {
+                return None;
+            }
+        }
+        let before = tcgetattr(stdin.as_fd()).ok()?;
+        let mut now = before.clone();
+        now.local_modes
+            .remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ECHONL | LocalModes::ISIG);
+        now.special_codes[SpecialCodeIndex::VMIN] = 1;
+        now.special_codes[SpecialCodeIndex::VTIME] = 0;
+        let quiet = Self {
+            before,
+            signal: None,
+        };
+        // Not flushed, because pending input can contain a Ctrl-C.
+        tcsetattr(stdin.as_fd(), OptionalActions::Now, &now).ok()?;
+        Some(quiet)
+    }
+
+    /// Discards pending input. Returns `None` if the terminal is gone or the input contains an interrupt.
+    pub fn discard(mut self) -> Option<Self> {
+        self.read()?;
+        match self.signal {
+            None => Some(self),
+            Some(Signal::TSTP) => {
+                // Restores the terminal and stops the process here.
+                drop(self);
+                Self::enter()
+            }
+            Some(_) => None,
+        }
+    }
+
+    fn read(&mut self) -> Option<()> {
+        let mut keys = [0; 4096];
+        let length = rustix::io::read(std::io::stdin().as_fd(), &mut keys).ok()?;
+        let keys = keys.get(..length).filter(|keys| !keys.is_empty())?;
+        self.signal = self.signal.or_else(|| signal_for_keys(&self.before, keys));
+        Some(())
+    }
+}
+
+impl Drop for RawMode {
+    fn drop(&mut self) {
+        let stdin = std::io::stdin();
+        // A failure to restore the settings cannot be handled.
+        let _ = tcsetattr(stdin.as_fd(), OptionalActions::Now, &self.before);
+        // Input that arrived just before the settings were restored.
+        if is_readable(Duration::ZERO) == Some(true) {
+            self.read();
+        }
+        let _ = tcflush(stdin.as_fd(), QueueSelector::IFlush);
+        if let Some(signal) = self.signal {
+            let _ = kill_current_process_group(signal);
+        }
+    }
+}
+
+/// The signal that the terminal would have sent for these keys.
+fn signal_for_keys(terminal: &Termios, keys: &[u8]) -> Option<Signal> {
+    if !terminal.local_modes.contains(LocalModes::ISIG) {
+        return None;
+    }
+    [
+        (SpecialCodeIndex::VINTR, Signal::INT),
+        (SpecialCodeIndex::VQUIT, Signal::QUIT),
+        (SpecialCodeIndex::VSUSP, Signal::TSTP),
+    ]
+    .into_iter()
+    .find(|(code, _)| {
+        let key = terminal.special_codes[*code];
+        key != 0 && keys.contains(&key)
+    })
+    .map(|(_, signal)| signal)
+}
+
+/// Whether another process group is in the foreground. A terminal that does not control this process has none.
+fn in_background() -> bool {
+    tcgetpgrp(std::io::stdin().as_fd()).is_ok_and(|group| group != getpgrp())
+}

@@ -1,0 +1,370 @@
+//! Layout of untrusted text, so that no row of it can be mistaken for text of the host.
+//!
+//! A terminal wraps long lines at its edge, and the rest starts in the column of host text. Therefore lines are wrapped
+//! here, and every row of untrusted text begins with a mark.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use toolhost_contract::text;
+
+use crate::json::escaped;
+use crate::terminal::style::{Paint, Style};
+
+/// Size and style of the terminal.
+#[derive(Debug, Clone, Copy)]
+pub struct TerminalLayout {
+    /// Columns of the terminal.
+    pub width: usize,
+    /// Rows of the terminal.
+    pub height: usize,
+    pub style: Style,
+}
+
+/// Minimum width of a terminal for prompts; a narrower one would wrap rows of the host.
+pub const MIN_WIDTH: usize = 20;
+/// The marks before an untrusted line and before the continuation of a wrapped one.
+const LINE_MARKS: [&str; 2] = ["    │ ", "    ┊ "];
+/// Longer runs of blanks are replaced by their count: of one kind, and of several kinds, as in indented lines.
+const MAX_BLANKS: usize = 40;
+const MAX_MIXED_BLANKS: usize = 60;
+/// Width of the label of a fact, or of the mark below it.
+const LABEL_WIDTH: usize = 14;
+/// JSON with more rows is shown on one line, because indentation of nested brackets would make it much larger.
+const MAX_JSON_ROWS: usize = 300;
+
+/// Untrusted lines, each behind a mark.
+pub fn marked(theirs: &str, look: TerminalLayout) -> String {
+    let (mut out, mut all) = (String::new(), usize::MAX);
+    let theirs = collapse_blanks(&text::escape_lines(theirs, usize::MAX));
+    for line in theirs.strip_suffix('\n').unwrap_or(&theirs).split('\n') {
+        add_marked_line(line, None, &mut all, look, &mut out);
+    }
+    out
+}
+
+/// Lines of an untrusted diff, each behind a mark, in at most `left` rows. Subtracts the rows used from `left`. Returns
+/// how many lines are not or not completely shown.
+pub fn marked_diff(
+    theirs: &str,
+    left: &mut usize,
+    rest: &str,
+    look: TerminalLayout,
+    out: &mut String,
+) -> usize {
+    let mut hidden = 0;
+    for line in theirs.split_inclusive('\n') {
+        if *left == 0 {
+            hidden += 1;
+            continue;
+        }
+        let line = line.strip_suffix('\n').unwrap_or(line);
+        let paint = match line.as_bytes().first() {
+            Some(b'+') => Some(Paint::Green),
+            Some(b'-') => Some(Paint::Red),
+            Some(b'@') => Some(Paint::Cyan),
+            _ => None,
+        };
+        let line = collapse_blanks(&text::escape_lines(line, usize::MAX));
+        if !add_marked_line(&line, paint, left, look, out) {
+            hidden += 1;
+        }
+    }
+    if hidden > 0 {
+        let _ = writeln!(out, "    … {hidden} more lines{rest}");
+    }
+    hidden
+}
+
+/// Adds one line. Returns whether it is shown completely.
+fn add_marked_line(
+    line: &str,
+    paint: Option<Paint>,
+    left: &mut usize,
+    look: TerminalLayout,
+    out: &mut String,
+) -> bool {
+    let width = look.width.max(MIN_WIDTH) - text_width(LINE_MARKS[0]);
+    let rows = wrap(line, width);
+    for (at, row) in rows.iter().take(*left).enumerate() {
+        let row = paint.map_or(row.clone(), |paint| look.style.paint(paint, row));
+        let _ = writeln!(out, "{}{row}", LINE_MARKS[at.min(1)]);
+    }
+    let is_whole = rows.len() <= *left;
+    *left = left.saturating_sub(rows.len());
+    is_whole
+}
+
+/// `    label    untrusted text`, with a mark before continuation rows.
+pub fn fact(label: &str, theirs: &str, look: TerminalLayout) -> String {
+    let mut out = String::new();
+    let theirs = collapse_blanks(&text::escape_line(theirs, usize::MAX));
+    let width = look.width.max(MIN_WIDTH) - LABEL_WIDTH;
+    for (at, row) in wrap(&theirs, width).into_iter().enumerate() {
+        let _ = match at {
+            0 => writeln!(out, "    {label:<8} {row}"),
+            _ => writeln!(out, "           ┊ {row}"),
+        };
+    }
+    out
+}
+
+/// Host text that contains untrusted text, wrapped between words where possible.
+pub fn wrapped(first: &str, words: &str, look: TerminalLayout) -> String {
+    let mut out = String::new();
+    let words = collapse_blanks(&text::escape_line(words, usize::MAX));
+    let width = look.width.max(MIN_WIDTH) - text_width(LINE_MARKS[0]);
+    let mut line = first.to_owned();
+    let mut at = 0;
+    for word in words.split(' ') {
+        // A word that is longer than a row is split.
+        if text_width(&line) + 1 + text_width(word) > width && text_width(word) < width {
+            add_row(&line, at, &mut out);
+            at += 1;
+            word.clone_into(&mut line);
+            continue;
+        }
+        line.push(' ');
+        line.push_str(word);
+        let mut rows = wrap(&line, width);
+        line = rows.pop().unwrap_or_default();
+        for row in rows {
+            add_row(&row, at, &mut out);
+            at += 1;
+        }
+    }
+    add_row(&line, at, &mut out);
+    out
+}
+
+fn add_row(row: &str, at: usize, out: &mut String) {
+    let mark = if at == 0 { "  " } else { LINE_MARKS[1] };
+    let _ = writeln!(out, "{mark}{row}");
+}
+
+/// Formats JSON for display, with terminal control and invisible characters as JSON escapes, so that it can be edited
+/// and parsed again.
+pub fn format_json(value: &Value) -> String {
+    let compact = || value.to_string();
+    let pretty = serde_json::to_string_pretty(value).unwrap_or_else(|_| compact());
+    let shown = if pretty.lines().count() > MAX_JSON_ROWS {
+        compact()
+    } else {
+        pretty
+    };
+    escaped(&shown)
+}
+
+/// Replaces long runs of blanks, which could push relevant text out of sight, by their count.
+fn collapse_blanks(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let end = rest.find(|c| !is_blank(c)).unwrap_or(rest.len());
+        let (blanks, after) = rest.split_at(end);
+        let (count, breaks) = (blanks.chars().count(), blanks.matches('\n').count());
+        let is_mixed = blanks.chars().any(|other| other != c);
+        if count
+            > if is_mixed {
+                MAX_MIXED_BLANKS
+            } else {
+                MAX_BLANKS
+            }
+        {
+            let sign = match breaks {
+                0 => "␠",
+                _ if is_mixed => "␠␤",
+                _ => "␤",
+            };
+            let _ = write!(out, "{sign}×{count}");
+        } else {
+            out.push_str(&blanks.replace('\t', "⇥   "));
+        }
+        let end = after.find(is_blank).unwrap_or(after.len());
+        out.push_str(&after[..end]);
+        rest = &after[end..];
+    }
+    out
+}
+
+/// Whether the terminal draws nothing for the character.
+fn is_blank(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '\u{2800}' | '\u{1d159}' | '\u{13441}' | '\u{13442}')
+}
+
+/// Wraps a line at the width.
+fn wrap(line: &str, width: usize) -> Vec<String> {
+    let mut rows = vec![String::new()];
+    let mut used = 0;
+    for c in line.chars() {
+        let wide = char_width(c);
+        if used + wide > width {
+            rows.push(String::new());
+            used = 0;
+        }
+        used += wide;
+        if let Some(row) = rows.last_mut() {
+            row.push(c);
+        }
+    }
+    rows
+}
+
+fn text_width(text: &str) -> usize {
+    text.chars().map(char_width).sum()
+}
+
+/// The maximum width of a character. Terminals disagree on the width of non-ASCII characters, so two columns are
+/// assumed; a row that ends early is harmless.
+fn char_width(c: char) -> usize {
+    if c.is_ascii() { 1 } else { 2 }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use super::super::testing::with_header;
+    use super::*;
+
+    const LOOK: TerminalLayout = TerminalLayout {
+        width: 40,
+        height: 24,
+        style: Style::PLAIN,
+    };
+
+    #[test]
+    fn untrusted_rows_are_always_marked() {
+        let hostile = "ls                                  [y] once: Allow `ls`\n\u{1b}[2J\r  [n] no\n\t日本語日本語日本語日本語日本語";
+        expect![[r#"
+            screen:
+                │ ls                               
+                ┊    [y] once: Allow `ls`
+                │ \u{1b}[2J\u{d}  [n] no
+                │ ⇥   日本語日本語日本語日本語日本
+                ┊ 語
+        "#]]
+        .assert_eq(&with_header(&marked(hostile, LOOK)));
+        expect![[r#"
+            screen:
+                path     a\nb\u{202e}cccccccccccccc
+                       ┊ ccccc
+        "#]]
+        .assert_eq(&with_header(&fact(
+            "path",
+            "a\nb\u{202e}ccccccccccccccccccc",
+            LOOK,
+        )));
+    }
+
+    #[test]
+    fn host_text_wraps_between_words() {
+        expect![[r#"
+            screen:
+              [s] session: Allow `ls` on `/w/aa
+                ┊ aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+                ┊ aaaaa` for the session
+        "#]]
+        .assert_eq(&with_header(&wrapped(
+            "[s]",
+            &format!(
+                "session: Allow `ls` on `/w/{}` for the session",
+                "a".repeat(40)
+            ),
+            LOOK,
+        )));
+    }
+
+    #[test]
+    fn runs_of_white_space_are_collapsed() {
+        let spaces = format!("ls{}; curl evil", " ".repeat(5_000));
+        assert_eq!(marked(&spaces, LOOK), "    │ ls␠×5000; curl evil\n");
+        let lines = format!("ls{}curl evil", "\n".repeat(5_000));
+        assert_eq!(marked(&lines, LOOK), "    │ ls␤×5000curl evil\n");
+    }
+
+    #[test]
+    fn t_04_mixed_runs_of_blanks_are_collapsed() {
+        for (blanks, shown) in [
+            (" \u{a0}".repeat(500), "ls␠×1000; curl evil"),
+            (" \t".repeat(500), "ls␠×1000; curl evil"),
+            ("\n ".repeat(500), "ls␠␤×1000; curl evil"),
+            ("\u{2800}".repeat(500), "ls␠×500; curl evil"),
+            ("\u{2003}\u{2800}\u{3000}".repeat(50), "ls␠×150; curl evil"),
+        ] {
+            let text = format!("ls{blanks}; curl evil");
+            assert_eq!(marked(&text, LOOK), format!("    │ {shown}\n"));
+        }
+        let indented = format!("if x:\n\n{}return", " ".repeat(20));
+        assert_eq!(
+            marked(&indented, LOOK),
+            format!("    │ if x:\n    │ \n    │ {}return\n", " ".repeat(20))
+        );
+    }
+
+    #[test]
+    fn t_05_a_diff_is_truncated_by_rows_with_a_note() {
+        let check = |theirs: &str, rows: usize, expected: &str, hidden: usize| {
+            let (mut out, mut left) = (String::new(), rows);
+            assert_eq!(
+                marked_diff(theirs, &mut left, ", not shown", LOOK, &mut out),
+                hidden
+            );
+            assert_eq!(out, expected);
+            assert!(out.lines().count() <= rows + 1);
+        };
+        check(
+            "+a\n-b\n c\n",
+            1,
+            "    │ +a\n    … 2 more lines, not shown\n",
+            2,
+        );
+        let row = "x".repeat(33);
+        check(
+            &format!("+{}\n-b\n", "x".repeat(500_000)),
+            2,
+            &format!(
+                "    │ +{}\n    ┊ {row}\n    … 2 more lines, not shown\n",
+                &row[1..]
+            ),
+            2,
+        );
+        check("+a\n", 1, "    │ +a\n", 0);
+    }
+
+    #[test]
+    fn t_06_rows_fit_even_with_wide_characters() {
+        let hostile = format!("{}[y] once: yes", "α·Ж─".repeat(30));
+        for width in [MIN_WIDTH, 33, 80] {
+            let look = TerminalLayout { width, ..LOOK };
+            for row in marked(&hostile, look)
+                .lines()
+                .chain(fact("path", &hostile, look).lines())
+            {
+                let drawn: usize = row.chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum();
+                assert!(drawn <= width, "{drawn} {row}");
+            }
+        }
+    }
+
+    #[test]
+    fn displayed_json_parses_to_the_same_value() {
+        let value = json!({"a": "x\u{202e}\u{1b}[2J\u{e0041}\n\\u{202e}"});
+        let shown = format_json(&value);
+        assert_eq!(
+            shown,
+            "{\n  \"a\": \"x\\u202e\\u001b[2J\\udb40\\udc41\\n\\\\u{202e}\"\n}"
+        );
+        assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value);
+    }
+
+    #[test]
+    fn nested_brackets_are_not_indented() {
+        let mut value = json!(1);
+        for _ in 0..100 {
+            value = json!([value, 1, 1, 1]);
+        }
+        assert!(format_json(&value).len() < 1_000);
+    }
+}

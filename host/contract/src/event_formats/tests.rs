@@ -1,0 +1,286 @@
+//! Tests of event formats: the same scenarios in all four formats, one snapshot file per format.
+
+mod results;
+mod scenarios;
+
+use std::fmt::Write as _;
+
+use expect_test::{ExpectFile, expect, expect_file};
+use serde_json::{Value, json};
+
+use super::gemini::{ApprovalTarget, ConfirmationOutcome, error_type, parse_outcome};
+use super::{NAMES, by_name, kode, sema};
+use scenarios::{RecordedScenario, Scenario};
+
+/// Converts every scenario; one line per event of the other system.
+fn check(view: &str, expected: ExpectFile) {
+    let mut told = String::new();
+    for story in scenarios::all() {
+        let _ = writeln!(told, "== {}", story.name);
+        for event in events_of(view, story, Some("b1")) {
+            let _ = writeln!(told, "{event}");
+        }
+    }
+    expected.assert_eq(&told);
+}
+
+fn events_of(view: &str, story: Scenario, batch: Option<&str>) -> Vec<Value> {
+    let mut view = by_name(view).unwrap();
+    let events = RecordedScenario::run(story, batch).events;
+    events
+        .iter()
+        .flat_map(|event| view.convert(event))
+        .collect()
+}
+
+/// Counts the events of this type.
+fn count(events: &[Value], kind: &str) -> usize {
+    events.iter().filter(|event| event["type"] == kind).count()
+}
+
+// R-140, R-193, R-195, R-242, R-243, R-244, R-245, R-247, R-409
+#[test]
+fn events_of_gemini() {
+    check("gemini", expect_file!["tests/gemini.txt"]);
+}
+
+// R-141, R-202, R-233, R-234, R-235, R-236, R-237, R-238, R-405
+#[test]
+fn events_of_kode() {
+    check("kode", expect_file!["tests/kode.txt"]);
+}
+
+// R-230, R-231, R-232
+#[test]
+fn events_of_sema() {
+    check("sema", expect_file!["tests/sema.txt"]);
+}
+
+// R-239, R-240, R-241
+#[test]
+fn events_of_pegasus() {
+    check("pegasus", expect_file!["tests/pegasus.txt"]);
+}
+
+#[test]
+fn every_call_ends_once_in_every_format() {
+    for story in 0..scenarios::all().len() {
+        for batch in [None, Some("b1")] {
+            let tell = |view| events_of(view, scenarios::all().swap_remove(story), batch);
+            let gemini = tell("gemini");
+            assert_eq!(count(&gemini, "onAllToolCallsComplete"), 1);
+            let ended = |event: &&Value| {
+                event["type"] == "onToolCallsUpdate"
+                    && event["calls"][0]["responseSubmittedToGemini"] == false
+                    && ["success", "error", "cancelled"]
+                        .contains(&event["calls"][0]["status"].as_str().unwrap())
+            };
+            assert_eq!(gemini.iter().filter(ended).count(), 1);
+            let complete = gemini
+                .iter()
+                .find(|event| event["type"] == "onAllToolCallsComplete");
+            let status = &complete.unwrap()["calls"][0]["status"];
+            assert!(["success", "error", "cancelled"].contains(&status.as_str().unwrap()));
+            let kode = tell("kode");
+            assert_eq!(count(&kode, "tool:start"), 1);
+            assert_eq!(count(&kode, "tool:end"), 1);
+            let sema = tell("sema");
+            let ends =
+                count(&sema, "tool:execution:complete") + count(&sema, "tool:execution:error");
+            assert_eq!(ends, 1);
+            let pegasus = tell("pegasus");
+            let ends = count(&pegasus, "TOOL_CALL_COMPLETED") + count(&pegasus, "TOOL_CALL_FAILED");
+            assert_eq!((count(&pegasus, "TOOL_CALL_REQUESTED"), ends), (1, 1));
+        }
+    }
+}
+
+#[test]
+fn r_147_secrets_are_masked_in_every_format() {
+    for view in NAMES {
+        for story in scenarios::all() {
+            let told = json!(events_of(view, story, None)).to_string();
+            assert!(!told.contains("hunter2"), "{view}: {told}");
+            assert!(!told.contains(r#""api_key":"k""#), "{view}: {told}");
+        }
+    }
+}
+
+// R-143; Kode's own state diagram has no edges for calls that fail, are cancelled or are denied before they run.
+#[test]
+fn r_143_state_sequences_match_kode() {
+    let mut edges: Vec<String> = Vec::new();
+    for story in scenarios::all() {
+        let events = events_of("kode", story, None);
+        let trail = events.last().unwrap()["call"]["auditTrail"].clone();
+        let states: Vec<&str> = trail
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|line| line["state"].as_str().unwrap())
+            .collect();
+        edges.extend(
+            states
+                .windows(2)
+                .filter(|pair| pair[0] != pair[1])
+                .map(|pair| pair.join("→")),
+        );
+    }
+    edges.sort();
+    edges.dedup();
+    expect![[r#"
+        APPROVAL_REQUIRED→APPROVED
+        APPROVAL_REQUIRED→DENIED
+        APPROVAL_REQUIRED→FAILED
+        APPROVAL_REQUIRED→SEALED
+        APPROVED→EXECUTING
+        EXECUTING→COMPLETED
+        EXECUTING→FAILED
+        EXECUTING→SEALED
+        PENDING→APPROVAL_REQUIRED
+        PENDING→COMPLETED
+        PENDING→DENIED
+        PENDING→EXECUTING
+        PENDING→FAILED"#]]
+    .assert_eq(&edges.join("\n"));
+}
+
+// R-246
+#[test]
+fn r_246_cards_are_created_at_start_and_updated_at_end() {
+    let mut told = String::new();
+    for index in [0, 11] {
+        for event in events_of("kode", scenarios::all().swap_remove(index), None) {
+            if let Some(card) = kode::card(&event) {
+                let _ = writeln!(told, "{card}");
+            }
+        }
+    }
+    expect![[r#"
+        {"id":"c1","name":"Read","input":{"path":"a.txt","password":"***"},"state":"PENDING","status":"executing"}
+        {"id":"c1","result":{"content":"hi","size":2},"isError":false,"state":"COMPLETED","status":"success","duration":8,"completedAt":11}
+        {"id":"c1","name":"fetch","input":{},"state":"PENDING","status":"executing"}
+        {"id":"c1","error":"the tool crashed: unreachable","isError":true,"state":"FAILED","status":"failed","duration":3,"completedAt":5}
+    "#]].assert_eq(&told);
+}
+
+#[test]
+fn gemini_prompts_end_when_the_input_changes() {
+    let story = scenarios::all()
+        .into_iter()
+        .find(|story| story.name == "modify");
+    for event in events_of("gemini", story.unwrap(), Some("b1")) {
+        let call = &event["calls"][0];
+        let (args, dialog) = (&call["request"]["args"], &call["confirmationDetails"]);
+        if !dialog.is_null() {
+            let asked = dialog["newContent"].as_str().unwrap().trim_end();
+            assert_eq!(args["new"], asked);
+        }
+    }
+}
+
+// R-194
+#[test]
+fn r_194_gemini_outcomes_are_parsed() {
+    let allow = |scope, width| Some(ConfirmationOutcome::Allow { scope, width });
+    for (outcome, meaning) in [
+        ("ProceedOnce", allow("once", ApprovalTarget::Subject)),
+        ("proceed_once", allow("once", ApprovalTarget::Subject)),
+        ("ProceedAlways", allow("session", ApprovalTarget::Subject)),
+        (
+            "ProceedAlwaysServer",
+            allow("session", ApprovalTarget::Server),
+        ),
+        ("ProceedAlwaysTool", allow("session", ApprovalTarget::Tool)),
+        (
+            "ProceedAlwaysAndSave",
+            allow("project", ApprovalTarget::Subject),
+        ),
+        ("ModifyWithEditor", Some(ConfirmationOutcome::Modify)),
+        ("Cancel", Some(ConfirmationOutcome::Cancel)),
+        ("Whatever", None),
+    ] {
+        assert_eq!(parse_outcome(outcome), meaning, "{outcome}");
+    }
+}
+
+#[test]
+fn error_codes_map_to_gemini_types() {
+    for (code, kind) in [
+        ("policy_violation", "policy_violation"),
+        ("hook_denied", "policy_violation"),
+        ("capability_missing", "policy_violation"),
+        ("path_not_in_workspace", "path_not_in_workspace"),
+        ("invalid_json", "invalid_tool_params"),
+        ("tool_not_registered", "tool_not_registered"),
+        ("edit_no_change", "edit_no_change"),
+        ("timeout", "execution_failed"),
+        ("sealed", "execution_failed"),
+        ("trap", "unhandled_exception"),
+        ("a word of a tool", "execution_failed"),
+    ] {
+        assert_eq!(error_type(code), kind, "{code}");
+    }
+}
+
+#[test]
+fn r_192_sema_permission_keys_have_no_mcp_prefix() {
+    assert_eq!(sema::permission_key("mcp__tracker_add"), "tracker_add");
+    assert_eq!(sema::permission_key("Read"), "Read");
+    assert!(by_name("other").is_none());
+}
+
+// R-243: the list contains every call of the batch, in the order of their first events.
+#[test]
+fn r_243_calls_of_a_batch_share_one_gemini_list() {
+    let mut stories = scenarios::all();
+    let mut view = by_name("gemini").unwrap();
+    let lives: Vec<RecordedScenario> = [stories.swap_remove(12), stories.swap_remove(3)]
+        .into_iter()
+        .zip(["c1", "c2"])
+        .map(|(story, id)| RecordedScenario::run(story, Some("b1")).with_id(id))
+        .collect();
+    let mut lists = String::new();
+    let longest = lives.iter().map(|life| life.events.len()).max().unwrap();
+    // The last two events of each scenario are about its batch and are omitted.
+    for index in 0..longest - 2 {
+        for life in &lives {
+            let events = &life.events[..life.events.len() - 2];
+            for said in events
+                .get(index)
+                .iter()
+                .flat_map(|event| view.convert(event))
+            {
+                let calls = said["calls"].as_array().unwrap().iter();
+                let states: Vec<String> = calls
+                    .map(|call| format!("{}: {}", call["request"]["callId"], call["status"]))
+                    .collect();
+                let _ = writeln!(lists, "{}", states.join(", ").replace('"', ""));
+            }
+        }
+    }
+    expect![[r#"
+        c1: validating
+        c1: validating, c2: validating
+        c1: scheduled, c2: validating
+        c1: scheduled, c2: error
+        c1: executing, c2: error
+        c1: cancelled, c2: error
+    "#]]
+    .assert_eq(&lists);
+}
+
+#[test]
+fn the_gemini_list_is_bounded() {
+    let mut view = by_name("gemini").unwrap();
+    let mut last = Value::Null;
+    for index in 0..300 {
+        let story = scenarios::all().swap_remove(3);
+        let life = RecordedScenario::run(story, Some("b1")).with_id(&format!("c{index}"));
+        let end = life.events.iter().find(|event| event.kind.is_terminal());
+        last = view.convert(end.unwrap()).remove(0);
+    }
+    let calls = last["calls"].as_array().unwrap();
+    assert_eq!(calls.len(), 256);
+    assert_eq!(calls[0]["request"]["callId"], "c44");
+}

@@ -1,0 +1,199 @@
+//! Masking of secrets, and truncation, in values that are logged, shown or saved.
+//!
+//! Secrets are recognized by member names and by patterns in texts. Masking protects logs; it does not replace keeping
+//! secrets away from tools.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+use serde_json::{Map, Value};
+
+use crate::text;
+
+const MASK: &str = "***";
+/// Limits of a preview: characters per text, members per list or object, and nesting depth.
+const MAX_TEXT_CHARS: usize = 200;
+const MAX_MEMBERS: usize = 50;
+const MAX_DEPTH: usize = 8;
+
+static SECRET_NAMES: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"(?ix) pass(word|wd|phrase|code)? $ | secret | token $ | api[_-]?key | private[_-]?key | access[_-]?key
+            | credential | authorization | ^cookie | ^bearer | client[_-]?secret | connection[_-]?string",
+    )
+    .expect("a fixed pattern")
+});
+
+/// Patterns: `name=value`, `Bearer …`, well-known token prefixes, passwords in URLs, private keys.
+static SECRET_TEXTS: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r#"(?xi)
+        (?P<keep>
+            \b (?: [a-z0-9_-]* (?: password | passwd | passphrase | secret | api[_-]?key | access[_-]?key | token ) )
+            ["']? \s* [=:] \s* ["']?
+          | \b (?: bearer | basic ) \s+
+        )
+        (?P<value> [^\s"',;&@]{3,} )
+        | (?P<login> :// [^\s/:@]* : ) [^\s"'@]+ @
+        | (?P<whole>
+            \b gh[pousr]_[a-z0-9]{20,} | \b github_pat_[a-z0-9_]{20,} | \b sk-[a-z0-9_-]{16,} | \b AKIA[0-9A-Z]{16} \b
+          | \b xox[abprs]-[a-z0-9-]{10,} | \b AIza[0-9a-z_-]{30,} | \b eyJ[a-z0-9_-]{10,}\.[a-z0-9_-]{10,}\.[a-z0-9_-]+
+          | -----BEGIN\ [A-Z\ ]*PRIVATE\ KEY----- (?s: .*? ) (?: -----END\ [A-Z\ ]*PRIVATE\ KEY----- | $ )
+        )"#,
+    )
+    .expect("a fixed pattern")
+});
+
+/// Returns the value with secrets masked and long parts truncated.
+pub fn mask_value(value: &Value) -> Value {
+    preview(value, MAX_DEPTH)
+}
+
+/// Returns the text with likely secrets masked.
+pub fn mask_text(text: &str) -> String {
+    // Computing captures is much slower than testing for a match.
+    if !SECRET_TEXTS.is_match(text) {
+        return text.to_owned();
+    }
+    SECRET_TEXTS
+        .replace_all(text, |found: &Captures<'_>| {
+            match (found.name("keep"), found.name("login")) {
+                (Some(keep), _) => format!("{}{MASK}", keep.as_str()),
+                // Without the `@`, the match would be a host with its port.
+                (None, Some(login)) => format!("{}{MASK}@", login.as_str()),
+                (None, None) => MASK.to_owned(),
+            }
+        })
+        .into_owned()
+}
+
+fn preview(value: &Value, depth: usize) -> Value {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        Value::String(words) => Value::String(truncate(words)),
+        Value::Array(_) | Value::Object(_) if depth == 0 => Value::String("…".to_owned()),
+        Value::Array(items) => {
+            let mut shown: Vec<Value> = items
+                .iter()
+                .take(MAX_MEMBERS)
+                .map(|item| preview(item, depth - 1))
+                .collect();
+            if items.len() > MAX_MEMBERS {
+                shown.push(Value::String(format!("… (+{})", items.len() - MAX_MEMBERS)));
+            }
+            Value::Array(shown)
+        }
+        Value::Object(members) => {
+            let mut shown: Map<String, Value> = members
+                .iter()
+                .take(MAX_MEMBERS)
+                .map(|(name, member)| {
+                    let member = if SECRET_NAMES.is_match(text::head(name, MAX_TEXT_CHARS))
+                        && !member.is_null()
+                    {
+                        Value::String(MASK.to_owned())
+                    } else {
+                        preview(member, depth - 1)
+                    };
+                    (text::head(name, MAX_TEXT_CHARS).to_owned(), member)
+                })
+                .collect();
+            if members.len() > MAX_MEMBERS {
+                shown.insert("…".to_owned(), Value::from(members.len() - MAX_MEMBERS));
+            }
+            Value::Object(shown)
+        }
+    }
+}
+
+fn truncate(words: &str) -> String {
+    // Mask before truncating, because otherwise part of a secret could remain. Only the head is masked, to bound the
+    // cost.
+    let head = mask_text(text::head(words, MAX_TEXT_CHARS * 8));
+    let end = head.char_indices().nth(MAX_TEXT_CHARS).map(|(end, _)| end);
+    match end {
+        Some(end) => format!("{}…", &head[..end]),
+        None if head.len() < words.len() && words.len() > MAX_TEXT_CHARS * 8 => format!("{head}…"),
+        None => head,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn r_147_secrets_are_masked_by_name_and_by_pattern() {
+        for (value, shown) in [
+            (
+                json!({"password": "x", "path": "a"}),
+                json!({"password": "***", "path": "a"}),
+            ),
+            (
+                json!({"apiKey": 7, "token": null}),
+                json!({"apiKey": "***", "token": null}),
+            ),
+            (json!({"max_tokens": 7}), json!({"max_tokens": 7})),
+            (json!("PASSWORD=hunter2 ls"), json!("PASSWORD=*** ls")),
+            (json!("db_password: 'abc' x"), json!("db_password: '***' x")),
+            (
+                json!("Authorization: Bearer abc.def"),
+                json!("Authorization: Bearer ***"),
+            ),
+            (
+                json!("https://me:pw12@host/x"),
+                json!("https://me:***@host/x"),
+            ),
+            (json!("key ghp_abcdefghijklmnopqrstuv!"), json!("key ***!")),
+            (json!("AKIAABCDEFGHIJKLMNOP"), json!("***")),
+            (
+                json!("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY----- rest"),
+                json!("*** rest"),
+            ),
+            (json!("src/token.rs"), json!("src/token.rs")),
+            // A host with a port.
+            (
+                json!("at http://127.0.0.1:3000/x: refused"),
+                json!("at http://127.0.0.1:3000/x: refused"),
+            ),
+            (
+                json!("redis://:pw12@host:6379"),
+                json!("redis://:***@host:6379"),
+            ),
+        ] {
+            assert_eq!(mask_value(&value), shown);
+        }
+    }
+
+    #[test]
+    fn r_147_long_inputs_are_truncated() {
+        let long = "ä".repeat(300);
+        assert_eq!(
+            mask_value(&json!(long)),
+            json!(format!("{}…", "ä".repeat(200)))
+        );
+        let huge = "x".repeat(1 << 20);
+        assert!(mask_value(&json!(huge)).to_string().len() < 300);
+        let many: Vec<u32> = (0..60).collect();
+        assert_eq!(mask_value(&json!(many)).as_array().unwrap().len(), 51);
+        let mut deep = json!(1);
+        for _ in 0..100 {
+            deep = json!([deep]);
+        }
+        assert_eq!(mask_value(&deep), json!([[[[[[[["…"]]]]]]]]));
+    }
+
+    #[test]
+    fn masking_is_idempotent() {
+        for words in [
+            "password=abc token: x1y2z3",
+            "Bearer abcdef",
+            "https://a:bcd@c/",
+        ] {
+            let once = mask_text(words);
+            assert_eq!(mask_text(&once), once);
+        }
+    }
+}

@@ -1,0 +1,459 @@
+//! Analysis of a call: the accesses that rules are matched against, computed once per call.
+
+use std::cell::OnceCell;
+
+use serde_json::Value;
+
+use super::authorized_command::CommandModifiers;
+use super::path_pattern::PathRef;
+use super::protected::ProtectedPaths;
+use super::tool_names::{ToolNames, is_foreign};
+use super::{AccessClass, PathContext, PolicyRequest};
+use crate::shell::{self, Word};
+use crate::{Effect, text};
+
+/// One access of a call: a path, a command, an address, a variable or the call as a whole. Each must be allowed.
+#[derive(Debug)]
+pub(super) struct AccessRequest {
+    pub kind: AccessKind,
+    /// Columns of the mode table that apply; the strictest decision counts.
+    pub classes: Vec<AccessClass>,
+    /// Paths among the words of a command. How the command uses them is unknown.
+    pub mentioned_paths: Vec<PathRef>,
+    /// A redirection target or source of a command.
+    pub is_redirection: bool,
+    /// Why a write to this path requires approval where other writes do not.
+    pub protection: Option<&'static str>,
+}
+
+#[derive(Debug)]
+pub(super) enum AccessKind {
+    Path {
+        path_ref: PathRef,
+        shown: String,
+        write: bool,
+    },
+    Command(shell::SimpleCommand),
+    /// A command that cannot be parsed or a redirection to an unknown path, with the reason.
+    Unknown(String),
+    /// `named`: the input contains an address, valid or not.
+    Address {
+        host: Option<String>,
+        named: bool,
+    },
+    /// A variable set for programs of the session. `named`: the input contains its name and its value.
+    Variable {
+        name: String,
+        named: bool,
+    },
+    /// The call as a whole, when it has no other access.
+    Call,
+}
+
+impl AccessRequest {
+    pub(super) fn is_command(&self) -> bool {
+        matches!(self.kind, AccessKind::Command(_) | AccessKind::Unknown(_))
+    }
+
+    /// Text for prompts and messages: "write `src/a.rs`", "run `git status`".
+    pub(super) fn describe(&self) -> String {
+        match &self.kind {
+            AccessKind::Path { shown, write, .. } => {
+                let verb = if *write { "write" } else { "read" };
+                format!("{verb} `{shown}`")
+            }
+            AccessKind::Command(command) => {
+                format!("run `{}`", text::escape_line(&command.text(), 200))
+            }
+            AccessKind::Unknown(reason) => {
+                format!("run a command that cannot be analyzed ({reason})")
+            }
+            AccessKind::Address {
+                host: Some(host), ..
+            } => format!("reach `{host}`"),
+            AccessKind::Address { .. } => "access the network".to_owned(),
+            AccessKind::Variable { name, .. } => format!(
+                "set the variable `{}` for the programs of this session",
+                text::escape_line(name, 80)
+            ),
+            AccessKind::Call => "the call".to_owned(),
+        }
+    }
+}
+
+pub(super) struct CallAnalysis<'a> {
+    pub request: PolicyRequest<'a>,
+    pub names: ToolNames,
+    /// A tool of an MCP server, which runs outside the sandbox; its annotations are only hints.
+    pub is_foreign: bool,
+    /// The input contains a command, or the tool declares that it runs commands.
+    pub runs_command: bool,
+    /// The host runs the command and nothing modifies it, so its words determine what happens.
+    pub host_runs_command: bool,
+    /// Variables and options that change what the command does.
+    pub modifiers: CommandModifiers,
+    /// The tool may change files but its input names none that it writes.
+    pub writes_unnamed: bool,
+    /// `writes_unnamed` for a tool of an editing kind: any file may be affected.
+    pub may_write_any_file: bool,
+    /// The tool may have effects besides the files and commands that its input names.
+    pub has_other_effects: bool,
+    pub accesses: Vec<AccessRequest>,
+    /// The command is read-only according to its words.
+    pub is_read_only: bool,
+    pub danger: Option<&'static str>,
+    sorted: OnceCell<String>,
+}
+
+impl<'a> CallAnalysis<'a> {
+    pub(super) fn analyze(
+        request: PolicyRequest<'a>,
+        places: &PathContext,
+        protected: &ProtectedPaths,
+    ) -> Self {
+        let (tool, subject) = (request.tool, request.subject);
+        let effect = tool.effect();
+        let foreign = is_foreign(request.name.as_str(), tool);
+        let runner = tool.kind == "execute";
+        let runs_command =
+            runner || subject.command.is_some() && (effect > Effect::Reads || foreign);
+        let steering = CommandModifiers::of(&request);
+        let executes = runs_command && request.runs_commands && !steering.has_any();
+        let mut analysis = Self {
+            names: ToolNames::of(&request),
+            request,
+            is_foreign: foreign,
+            runs_command,
+            host_runs_command: executes,
+            modifiers: steering,
+            writes_unnamed: false,
+            may_write_any_file: false,
+            has_other_effects: false,
+            accesses: Vec::new(),
+            is_read_only: false,
+            danger: None,
+            sorted: OnceCell::new(),
+        };
+        match &subject.command {
+            Some(command) if runs_command => analysis.add_command(command, places, protected),
+            // For example a tool that stops a running command.
+            None if runner => analysis.push(AccessKind::Call, AccessClass::Exec),
+            Some(_) | None => {}
+        }
+        // Paths next to a command state where it runs; what it writes follows from the command.
+        let beside = runner && executes;
+        let mut changed: Vec<(PathRef, bool)> = subject
+            .paths
+            .iter()
+            .filter(|one| one.on_host)
+            .map(|one| (PathRef::from_host(&one.path, places), one.executable))
+            .collect();
+        for one in subject.paths.iter().filter(|one| !one.on_host) {
+            let path_ref = PathRef::parse(&one.path, places);
+            // A path that was both named and changed is one access, shown by the name in the input.
+            let same = |changed: &PathRef| {
+                path_ref.exact().is_some() && changed.exact() == path_ref.exact()
+            };
+            let before = changed.len();
+            let executable = changed.iter().any(|(one, runs)| *runs && same(one));
+            changed.retain(|(changed, _)| !same(changed));
+            let write = (one.write || changed.len() < before) && !beside && !request.delegates;
+            analysis.add_path(path_ref, &one.path, write, protected);
+            analysis.mark_executable(executable && write);
+        }
+        for (path_ref, executable) in changed {
+            let shown = path_ref.exact().unwrap_or("a path").to_owned();
+            analysis.add_path(path_ref, &shown, true, protected);
+            analysis.mark_executable(executable);
+        }
+        // Inputs of delegated calls are analyzed when those calls are made.
+        if subject.has_unknown_paths && !request.delegates {
+            let write = effect > Effect::Reads && !beside;
+            analysis.add_path(
+                PathRef::unknown(),
+                "paths that were not examined",
+                write,
+                protected,
+            );
+        }
+        let reaches_out = match tool.annotations.open_world {
+            Some(said) => said,
+            None => !subject.urls.is_empty() && effect > Effect::Pure,
+        };
+        // A command or a foreign tool requires approval anyway, at least as strictly as network access does in every
+        // mode, so only an address that is named is a separate access.
+        let covered =
+            (runs_command || foreign) && subject.urls.is_empty() && !analysis.accesses.is_empty();
+        if (reaches_out || tool.kind == "fetch") && !covered {
+            let mut hosts = Vec::new();
+            for url in &subject.urls {
+                let host = super::domain_pattern::host_of(url);
+                if !hosts.contains(&host) {
+                    hosts.push(host);
+                }
+            }
+            let named = !hosts.is_empty();
+            if !named {
+                hosts.push(None);
+            }
+            for host in hosts {
+                analysis.push(AccessKind::Address { host, named }, AccessClass::Network);
+            }
+        }
+        for (name, value) in &subject.variables {
+            let named =
+                has_member_text(request.input, name) && has_member_text(request.input, value);
+            let name = name.clone();
+            analysis.push(AccessKind::Variable { name, named }, AccessClass::Other);
+        }
+        analysis.add_unnamed_effects();
+        if analysis.accesses.is_empty() {
+            let column = match effect {
+                Effect::Pure | Effect::Reads if tool.annotations.interactive == Some(true) => {
+                    AccessClass::Interactive
+                }
+                Effect::Pure | Effect::Reads => AccessClass::Read,
+                Effect::Writes | Effect::Destroys if request.delegates => AccessClass::Read,
+                Effect::Writes | Effect::Destroys if request.effects_known => AccessClass::Read,
+                Effect::Writes | Effect::Destroys if analysis.may_write_any_file => {
+                    AccessClass::Protected
+                }
+                Effect::Writes | Effect::Destroys => AccessClass::Other,
+            };
+            analysis.push(AccessKind::Call, column);
+        }
+        // Every access also gets the classes of the worst unnamed effect. A tool declares its own kind and hints, and
+        // must not be able to avoid a prompt with them.
+        let besides = [
+            (analysis.may_write_any_file, AccessClass::Protected),
+            (analysis.has_other_effects, AccessClass::Other),
+        ];
+        for (_, column) in besides.into_iter().filter(|(holds, _)| *holds) {
+            for part in &mut analysis.accesses {
+                if !part.classes.contains(&column) {
+                    part.classes.push(column);
+                }
+            }
+        }
+        analysis
+    }
+
+    /// Computes the effects that the accesses do not name.
+    fn add_unnamed_effects(&mut self) {
+        if self.request.effects_known || self.request.delegates {
+            return;
+        }
+        let tool = self.request.tool;
+        let edits = matches!(tool.kind.as_str(), "edit" | "delete" | "move");
+        // If the host does not run the command, its redirections write nothing.
+        let names_a_file = self.accesses.iter().any(|part| {
+            matches!(part.kind, AccessKind::Path { write: true, .. })
+                && (!part.is_redirection || self.host_runs_command)
+        });
+        self.writes_unnamed =
+            tool.effect() > Effect::Reads && !self.host_runs_command && !names_a_file;
+        self.may_write_any_file = self.writes_unnamed && edits;
+        self.has_other_effects = self.is_foreign
+            || self.runs_command && !self.host_runs_command
+            || !self.host_runs_command
+                && match tool.effect() {
+                    Effect::Pure | Effect::Reads => false,
+                    Effect::Writes => !edits && !names_a_file,
+                    Effect::Destroys => !edits,
+                };
+    }
+
+    fn add_command(&mut self, command: &str, places: &PathContext, protected: &ProtectedPaths) {
+        let script = match shell::parse(command) {
+            Ok(script) => script,
+            Err(unparsed) => {
+                self.push(AccessKind::Unknown(unparsed.reason), AccessClass::Exec);
+                return;
+            }
+        };
+        self.is_read_only = self.host_runs_command && shell::is_read_only(&script);
+        self.danger = shell::describe_danger(&script);
+        let moves = script
+            .commands
+            .iter()
+            .any(|command| matches!(command.program(), None | Some("cd" | "pushd" | "popd")))
+            || self.sets_directory();
+        let mut commands = script.commands;
+        if commands
+            .iter()
+            .any(|command| !command.sets_only_shell_variables())
+        {
+            commands.retain(|command| !command.sets_only_shell_variables());
+        }
+        for command in commands {
+            let mentions = mentioned_paths(&command, places);
+            self.push(AccessKind::Command(command), AccessClass::Exec);
+            if let Some(part) = self.accesses.last_mut() {
+                part.mentioned_paths = mentions;
+            }
+        }
+        let targets = [(&script.reads, false), (&script.writes, true)];
+        for (target, write) in targets
+            .into_iter()
+            .flat_map(|(list, write)| list.iter().map(move |one| (one, write)))
+        {
+            match &target.path {
+                Word::Literal(path) if !moves || path.starts_with('/') => {
+                    self.add_path(PathRef::parse(path, places), path, write, protected);
+                }
+                // An unknown path requires approval; the user may know it.
+                Word::Literal(shown) | Word::Dynamic(shown) => {
+                    let shown = text::escape_line(shown, 80);
+                    let reason =
+                        format!("only the running shell determines which file `{shown}` is");
+                    let column = if write {
+                        AccessClass::Protected
+                    } else {
+                        AccessClass::Read
+                    };
+                    self.push(AccessKind::Unknown(reason), column);
+                }
+            }
+            if let Some(part) = self.accesses.last_mut() {
+                part.is_redirection = true;
+            }
+        }
+    }
+
+    /// Whether the input names the directory to run in, to which a redirection's relative path would then refer.
+    fn sets_directory(&self) -> bool {
+        let named = |member: &str| self.request.input.get(member).is_some();
+        !self.request.subject.paths.is_empty()
+            || ["cwd", "workdir", "working_directory"]
+                .into_iter()
+                .any(named)
+    }
+
+    fn add_path(
+        &mut self,
+        path_ref: PathRef,
+        shown: &str,
+        write: bool,
+        protected: &ProtectedPaths,
+    ) {
+        let why = if write {
+            protected.reason(&path_ref)
+        } else {
+            None
+        };
+        let column = match (write, why) {
+            (true, Some(_)) => AccessClass::Protected,
+            (true, None) => AccessClass::Write,
+            (false, _) => AccessClass::Read,
+        };
+        let shown = text::escape_line(shown, 200);
+        self.push(
+            AccessKind::Path {
+                path_ref,
+                shown,
+                write,
+            },
+            column,
+        );
+        if let Some(part) = self.accesses.last_mut() {
+            part.protection = why;
+        }
+    }
+
+    /// Marks the path added last as that of an executable file.
+    fn mark_executable(&mut self, executable: bool) {
+        if let Some(part) = self.accesses.last_mut().filter(|_| executable)
+            && part.protection.is_none()
+        {
+            part.protection = Some(super::protected::EXECUTABLE);
+            part.classes = vec![AccessClass::Protected];
+        }
+    }
+
+    fn push(&mut self, what: AccessKind, column: AccessClass) {
+        self.accesses.push(AccessRequest {
+            kind: what,
+            classes: vec![column],
+            mentioned_paths: Vec::new(),
+            is_redirection: false,
+            protection: None,
+        });
+    }
+
+    /// Whether the access names less than an approval of it would permit.
+    pub(super) fn is_understated(&self, part: &AccessRequest) -> bool {
+        match part.kind {
+            AccessKind::Command(_) => !self.host_runs_command,
+            AccessKind::Path { .. } | AccessKind::Address { .. } => self.may_write_any_file,
+            AccessKind::Call | AccessKind::Unknown(_) | AccessKind::Variable { .. } => false,
+        }
+    }
+
+    /// Describes the program that the call types into; `None` if it types nothing.
+    pub(super) fn typing_target(&self) -> Option<String> {
+        let task = self.request.subject.task.as_ref();
+        task.filter(|task| self.request.runs_commands && !task.text.is_empty())?;
+        Some(match self.request.background_job {
+            Some(job) => format!(
+                "it types into `{}` ({})",
+                text::escape_line(&job.command, 200),
+                text::escape_line(&job.id, 40)
+            ),
+            None => "it types into a program that is not running".to_owned(),
+        })
+    }
+
+    /// The input as JSON with sorted members, for imported rules that match it with a regular expression.
+    pub(super) fn sorted_input(&self) -> &str {
+        self.sorted
+            .get_or_init(|| sort_members(self.request.input).to_string())
+    }
+}
+
+/// Whether a member of the input equals this text.
+fn has_member_text(input: &Value, text: &str) -> bool {
+    let members = input.as_object();
+    members.is_some_and(|members| members.values().any(|value| value == text))
+}
+
+/// Every word that may be a path, up to its first wildcard, including the value after `=` in an option.
+fn mentioned_paths(command: &shell::SimpleCommand, places: &PathContext) -> Vec<PathRef> {
+    let words = command.words.iter().filter_map(|word| {
+        let (text, known) = match word {
+            Word::Literal(text) => (text.as_str(), text.len()),
+            Word::Dynamic(text) => (text.as_str(), text.find(['*', '?', '[', '{', '$', '`'])?),
+        };
+        let known = &text[..known];
+        let known = if known.len() < text.len() {
+            &known[..known.rfind('/')?]
+        } else {
+            known
+        };
+        match known.strip_prefix('-') {
+            Some(option) => option.split_once('=').map(|(_, value)| value),
+            None => Some(known),
+        }
+    });
+    words
+        .filter(|word| !word.is_empty())
+        .map(|word| PathRef::parse(word, places))
+        .collect()
+}
+
+/// Sorts members at every depth. Recursion is bounded by the parser of the input.
+pub(super) fn sort_members(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let mut pairs: Vec<_> = members.iter().collect();
+            pairs.sort_unstable_by_key(|(name, _)| *name);
+            Value::Object(
+                pairs
+                    .into_iter()
+                    .map(|(name, value)| (name.clone(), sort_members(value)))
+                    .collect(),
+            )
+        }
+        Value::Array(items) => Value::Array(items.iter().map(sort_members).collect()),
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,227 @@
+//! Explanations of decisions, as text and JSON.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use super::decide::LayerEvaluation;
+use super::evaluation::Reason;
+use super::{Decision, HookDecisions, Tier, Verdict};
+
+/// The steps of a decision. Built from the evaluation that decides, so it cannot differ from the decision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explanation {
+    tool: String,
+    decision: Decision,
+    reason: String,
+    remedy: Option<String>,
+    value: Value,
+}
+
+impl Explanation {
+    pub fn decision(&self) -> Decision {
+        self.decision
+    }
+
+    /// The explanation as JSON.
+    pub fn to_value(&self) -> &Value {
+        &self.value
+    }
+
+    pub(super) fn of(
+        layers: &[LayerEvaluation<'_>],
+        hooks: &HookDecisions,
+        verdict: &Verdict,
+    ) -> Self {
+        let (decision, words, remedy) = match verdict {
+            Verdict::Allow(grant) => (Decision::Allow, format!("by {}", grant.authorizer()), None),
+            Verdict::Ask(question) => (
+                Decision::Ask,
+                question.reason.clone(),
+                Some(question.remedy.clone()),
+            ),
+            Verdict::Deny(denial) => (Decision::Deny, denial.reason.clone(), denial.remedy.clone()),
+        };
+        let tool = layers.first().map_or_else(String::new, |layer| {
+            let request = &layer.analysis.request;
+            format!("{}/{}", request.plugin, request.name)
+        });
+        let value = json!({
+            "tool": tool,
+            "decision": decision.as_str(),
+            "because": words,
+            "remedy": remedy,
+            "hooks": {
+                "allow": hooks.allow,
+                "ask": hooks.ask.as_ref().map(|ask| json!({"reason": ask.reason, "meta": ask.meta})),
+            },
+            "layers": layers.iter().enumerate().map(|(at, layer)| layer_to_json(at, layer)).collect::<Vec<_>>(),
+        });
+        Self {
+            tool,
+            decision,
+            reason: words,
+            remedy,
+            value,
+        }
+    }
+}
+
+fn layer_to_json(at: usize, layer: &LayerEvaluation<'_>) -> Value {
+    let rules = &layer.policy.inner.rules;
+    let modes: Vec<&str> = layer
+        .policy
+        .modes(layer.analysis.request.mode)
+        .iter()
+        .map(|mode| mode.as_str())
+        .collect();
+    let parts: Vec<Value> = layer
+        .traces
+        .iter()
+        .zip(&layer.analysis.accesses)
+        .map(|(trace, part)| {
+            let tiers: Vec<Value> = Tier::ALL
+                .into_iter()
+                .rev()
+                .filter_map(|tier| {
+                    let speaks = trace.deciding_by_tier[tier as usize]?;
+                    let matched: Vec<Value> = trace
+                        .matched
+                        .iter()
+                        .map(|at| &rules[*at])
+                        .filter(|rule| rule.tier == tier)
+                        .map(|rule| {
+                            json!({
+                                "id": rule.id, "decision": rule.decision.as_str(), "priority": rule.priority,
+                                "tools": rule.tools_text, "source": rule.source.to_string(),
+                            })
+                        })
+                        .collect();
+                    Some(json!({"tier": tier.as_str(), "speaks": rules[speaks].id, "matched": matched}))
+                })
+                .collect();
+            let because = match &trace.reason {
+                Reason::Rule(at) => json!({"rule": rules[*at].id}),
+                Reason::HookAllow(reason) => json!({"hook_allows": reason}),
+                Reason::HookAsk(reason) => json!({"hook_asks": reason}),
+                Reason::Mode(mode, column) => json!({"mode": mode.as_str(), "column": column.as_str()}),
+                Reason::UnknownAccess => json!({"unreadable_command": true}),
+                Reason::UnnamedWrites(at) => json!({"unnamed_files": rules[*at].id}),
+                Reason::TailCall => json!({"tail": true}),
+                Reason::OutsideAllowedPaths(path) => json!({"outside_allowed_paths": path}),
+            };
+            let columns: Vec<&str> = part.classes.iter().map(|column| column.as_str()).collect();
+            let approvals: Vec<Value> =
+                trace.approvals.iter().map(|(id, outcome)| json!({"id": id, "outcome": outcome})).collect();
+            json!({
+                "part": trace.description, "columns": columns, "tiers": tiers,
+                "decision": trace.decision.as_str(), "because": because,
+                "approvals": approvals, "outcome": trace.outcome().as_str(),
+                "steered": layer.analysis.modifiers.reason().filter(|_| part.is_command()),
+            })
+        })
+        .collect();
+    let name = if at == 0 {
+        "policy".to_owned()
+    } else {
+        format!("limit {at} of the sub-agent")
+    };
+    json!({"layer": name, "modes": modes, "parts": parts})
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
+        let list = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
+        writeln!(f, "{}: {}, {}", self.tool, self.decision, self.reason)?;
+        let hooks = &self.value["hooks"];
+        if !hooks["allow"].is_null() {
+            writeln!(
+                f,
+                "a hook allows it: {}",
+                crate::text::escape_line(&text(hooks, "allow"), 200)
+            )?;
+        }
+        if !hooks["ask"].is_null() {
+            let reason = crate::text::escape_line(&text(&hooks["ask"], "reason"), 200);
+            let colon = if reason.is_empty() { "" } else { ": " };
+            writeln!(f, "a hook requires approval{colon}{reason}")?;
+        }
+        for layer in list(&self.value, "layers") {
+            let modes: Vec<String> = list(&layer, "modes")
+                .iter()
+                .filter_map(|mode| mode.as_str().map(str::to_owned))
+                .collect();
+            writeln!(
+                f,
+                "{} in mode {}",
+                text(&layer, "layer"),
+                modes.join(", then ")
+            )?;
+            for part in list(&layer, "parts") {
+                writeln!(f, "  {}: {}", text(&part, "part"), text(&part, "outcome"))?;
+                for tier in list(&part, "tiers") {
+                    let speaks = text(&tier, "speaks");
+                    for rule in list(&tier, "matched") {
+                        let id = text(&rule, "id");
+                        let mark = if id == speaks {
+                            "decides for its tier"
+                        } else {
+                            "matches"
+                        };
+                        writeln!(
+                            f,
+                            "    {}: rule {id} {} `{}` (priority {}, {}) {mark}",
+                            text(&tier, "tier"),
+                            text(&rule, "decision"),
+                            text(&rule, "tools"),
+                            rule["priority"],
+                            text(&rule, "source"),
+                        )?;
+                    }
+                }
+                if let Some(why) = part["steered"].as_str() {
+                    writeln!(f, "    {why}")?;
+                }
+                let because = &part["because"];
+                if let Some(mode) = because["mode"].as_str() {
+                    writeln!(
+                        f,
+                        "    no rule matches; mode {mode}, {}: {}",
+                        text(because, "column"),
+                        text(&part, "decision")
+                    )?;
+                } else if because["unreadable_command"] == true {
+                    writeln!(
+                        f,
+                        "    the command cannot be analyzed, so approval is required"
+                    )?;
+                } else if let Some(id) = because["unnamed_files"].as_str() {
+                    writeln!(
+                        f,
+                        "    it does not name the files it changes, and rule {id} protects some files, so approval is required"
+                    )?;
+                } else if because["tail"] == true {
+                    writeln!(
+                        f,
+                        "    a tool's result requests it, so approval is required"
+                    )?;
+                } else if because["outside_allowed_paths"].is_string() {
+                    writeln!(f, "    outside the allowed paths")?;
+                }
+                for approval in list(&part, "approvals") {
+                    writeln!(
+                        f,
+                        "    approval {}: {}",
+                        text(&approval, "id"),
+                        text(&approval, "outcome")
+                    )?;
+                }
+            }
+        }
+        match &self.remedy {
+            Some(remedy) => writeln!(f, "remedy: {remedy}"),
+            None => Ok(()),
+        }
+    }
+}

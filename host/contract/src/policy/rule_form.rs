@@ -1,0 +1,230 @@
+//! The string form of a rule: `Tool`, `Tool(what)`, `Bash(git *)`, `Read(~/.ssh/**)`, `WebFetch(domain:…)`.
+
+use regex::Regex;
+use serde_json::Value;
+
+use super::call_analysis::{AccessKind, AccessRequest, CallAnalysis};
+use super::domain_pattern::{DomainPattern, matches_wildcard};
+use super::path_pattern::PathPattern;
+use super::rule::member_matches;
+use super::rule_spec::RuleSpec;
+use super::tool_names::{NamePattern, ToolFamily};
+use super::{Decision, PathContext};
+use crate::{shell, text};
+
+/// Input members that name the subject of a tool without paths, command or address, such as a skill or an agent.
+pub(super) const TITLE_MEMBERS: [&str; 5] =
+    ["skill", "name", "subagent_type", "agent", "agent_type"];
+
+/// A tool name with an optional target.
+#[derive(Debug, Clone)]
+pub(super) struct RuleForm {
+    /// As written.
+    pub shown: String,
+    pub name: NamePattern,
+    pub target: Option<RuleTarget>,
+}
+
+/// The target of a rule. An access is compared with the patterns for its kind.
+#[derive(Debug, Clone, Default)]
+pub(super) struct RuleTarget {
+    pub paths: Vec<PathPattern>,
+    pub commands: Vec<shell::CommandPattern>,
+    pub command_regex: Option<Regex>,
+    pub domains: Vec<DomainPattern>,
+    pub titles: Vec<String>,
+    /// An input member and its pattern.
+    pub argument: Option<(String, String)>,
+}
+
+impl RuleForm {
+    pub(super) fn parse(form: &str, places: &PathContext) -> Result<Self, String> {
+        let form = form.trim();
+        if form.len() > 8_192 {
+            return Err("the rule is longer than 8192 bytes".to_owned());
+        }
+        let Some((name, rest)) = form.split_once('(') else {
+            return Ok(Self {
+                shown: text::escape_line(form, 200),
+                name: NamePattern::parse(form)?,
+                target: None,
+            });
+        };
+        let name = NamePattern::parse(name)?;
+        let Some(what) = rest.strip_suffix(')') else {
+            return Err(format!(
+                "`{}` is missing its closing `)`",
+                text::escape_line(form, 120)
+            ));
+        };
+        let what = what.trim();
+        if what.is_empty() {
+            return Err(format!(
+                "`{}` has empty parentheses; omit them to match every call",
+                text::escape_line(form, 120)
+            ));
+        }
+        let target = if what == "*" {
+            None
+        } else {
+            Some(RuleTarget::parse(name.family(), what, places)?)
+        };
+        Ok(Self {
+            shown: text::escape_line(form, 200),
+            name,
+            target,
+        })
+    }
+}
+
+impl RuleTarget {
+    fn parse(family: Option<ToolFamily>, what: &str, places: &PathContext) -> Result<Self, String> {
+        let mut target = Self::default();
+        if let Some(domain) = what.strip_prefix("domain:") {
+            target.domains.push(DomainPattern::parse(domain)?);
+            return Ok(target);
+        }
+        let argument = what.split_once(':').filter(|(name, value)| {
+            let ident =
+                !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            // `git:*` is a command pattern: every command that starts with `git`.
+            ident && (*value != "*" || family.is_some_and(|family| family != ToolFamily::Bash))
+        });
+        if let Some((name, value)) = argument {
+            match name {
+                // A command line is evaluated command by command, never as one text.
+                "command" => target.commands.push(shell::CommandPattern::parse(value)?),
+                name => target.argument = Some((name.to_owned(), value.to_owned())),
+            }
+            return Ok(target);
+        }
+        match family {
+            Some(ToolFamily::Bash) => target.commands.push(shell::CommandPattern::parse(what)?),
+            Some(ToolFamily::Read | ToolFamily::Edit) => {
+                target.paths.push(PathPattern::parse(what, places)?);
+            }
+            Some(ToolFamily::Fetch) => {
+                return Err(format!(
+                    "`{}` is not a target; write `domain:example.com`",
+                    text::escape_line(what, 80)
+                ));
+            }
+            // Which inputs the tool takes is known only when it is called.
+            None => {
+                let path = PathPattern::parse(what, places);
+                let command = shell::CommandPattern::parse(what);
+                if let (Err(error), Err(_)) = (&path, &command) {
+                    return Err(error.clone());
+                }
+                target.paths.extend(path.ok());
+                target.commands.extend(command.ok());
+                target.titles.push(what.to_owned());
+            }
+        }
+        Ok(target)
+    }
+
+    /// Target from the keys `path`, `command_prefix`, `command_regex` and `domain`; `None` if all are empty.
+    pub(super) fn of_keys(spec: &RuleSpec, places: &PathContext) -> Result<Option<Self>, String> {
+        let mut target = Self::default();
+        for path in &spec.path {
+            target.paths.push(PathPattern::parse(path, places)?);
+        }
+        for prefix in &spec.command_prefix {
+            let prefix = prefix.trim();
+            if prefix.is_empty() || prefix.contains('*') {
+                return Err(format!(
+                    "command_prefix `{}` is empty or contains `*`; write the first words of the command",
+                    text::escape_line(prefix, 80)
+                ));
+            }
+            target
+                .commands
+                .push(shell::CommandPattern::parse(&format!("{prefix}:*"))?);
+        }
+        if let Some(regex) = &spec.command_regex {
+            target.command_regex = Some(super::rule::compile_regex(&format!("^(?:{regex})"))?);
+        }
+        for domain in &spec.domain {
+            target.domains.push(DomainPattern::parse(domain)?);
+        }
+        let empty =
+            target.paths.is_empty() && !target.names_commands() && target.domains.is_empty();
+        Ok((!empty).then_some(target))
+    }
+
+    pub(super) fn names_commands(&self) -> bool {
+        !self.commands.is_empty() || self.command_regex.is_some()
+    }
+
+    pub(super) fn matches(
+        &self,
+        part: &AccessRequest,
+        analysis: &CallAnalysis,
+        decision: Decision,
+    ) -> bool {
+        let input = analysis.request.input;
+        let allows = decision == Decision::Allow;
+        // A variable that the input does not name is not covered by an allow rule for the input.
+        if allows && matches!(part.kind, AccessKind::Variable { named: false, .. }) {
+            return false;
+        }
+        if let Some((name, pattern)) = &self.argument {
+            return member_matches(input, name, &Value::String(pattern.clone()));
+        }
+        match &part.kind {
+            AccessKind::Path { path_ref, .. } if allows => {
+                self.paths.iter().any(|path| path.matches_all(path_ref))
+            }
+            AccessKind::Path { path_ref, .. } => {
+                self.paths.iter().any(|path| path.may_match(path_ref))
+            }
+            AccessKind::Command(command) if allows => {
+                let known = || {
+                    command.assignments.is_empty()
+                        && command.words.iter().all(|word| word.literal().is_some())
+                };
+                self.commands.iter().any(|pattern| pattern.matches(command))
+                    || known()
+                        && self.regex_matches(&command.text())
+                        && self.regex_contains_options(command)
+            }
+            AccessKind::Command(command) => {
+                self.commands
+                    .iter()
+                    .any(|pattern| pattern.may_match(command))
+                    || self.command_regex.is_some()
+                        && command
+                            .match_texts()
+                            .iter()
+                            .any(|text| self.regex_matches(text))
+            }
+            AccessKind::Unknown(_) | AccessKind::Variable { .. } => false,
+            AccessKind::Address {
+                host: Some(host), ..
+            } => self.domains.iter().any(|domain| domain.matches(host)),
+            AccessKind::Address { host: None, named } => {
+                *named && !allows && !self.domains.is_empty()
+            }
+            AccessKind::Call => self.titles.iter().any(|title| {
+                TITLE_MEMBERS.iter().any(|member| {
+                    let found = input.get(member).and_then(Value::as_str);
+                    found.is_some_and(|found| matches_wildcard(title, found))
+                })
+            }),
+        }
+    }
+
+    /// Whether the expression contains each option of the command that runs programs or writes files.
+    fn regex_contains_options(&self, command: &shell::SimpleCommand) -> bool {
+        let regex = self.command_regex.as_ref().map_or("", Regex::as_str);
+        let options = shell::find_risky_options(command);
+        options.iter().all(|one| regex.contains(&one.option))
+    }
+
+    fn regex_matches(&self, command: &str) -> bool {
+        self.command_regex
+            .as_ref()
+            .is_some_and(|regex| regex.is_match(command))
+    }
+}

@@ -1,0 +1,258 @@
+//! Warnings about rules, checked against the loaded tools: unknown names, rules that never apply, missing parameters.
+
+use super::diagnostic::Diagnostic;
+use super::rule::Rule;
+use super::rule_form::{RuleForm, RuleTarget};
+use super::tool_names::{NamePattern, ToolNames, has_parameter, is_foreign};
+use super::{Decision, Policy};
+use crate::{Descriptor, nearest, shell, text};
+
+/// Names of single tools that users write when they mean every tool that changes files.
+const WRITE_TOOLS: [&str; 4] = ["write", "multiedit", "notebookedit", "write_file"];
+
+impl Policy {
+    /// Checks the rules against the loaded tools. The warnings affect no decision.
+    pub fn check(&self, tools: &[&Descriptor]) -> Vec<Diagnostic> {
+        let known: Vec<LoadedTool> = tools.iter().map(|tool| LoadedTool::of(tool)).collect();
+        let rules = self.rules();
+        let mut found = Vec::new();
+        for (at, rule) in rules.iter().enumerate() {
+            for form in &rule.forms {
+                check_form(rule, form, &known, &mut found);
+            }
+            let hidden = rules.iter().enumerate().find(|(other, stronger)| {
+                *other != at && shadows(stronger, *other, rule, at, &known)
+            });
+            if let Some((_, stronger)) = hidden {
+                let message = match (rule.decision(), stronger.decision()) {
+                    (Decision::Allow, Decision::Deny) => format!(
+                        "rule {} never allows a call: rule {} ({}) denies it",
+                        rule.label(),
+                        stronger.label(),
+                        stronger.source()
+                    ),
+                    _ => format!(
+                        "rule {} never applies: rule {} ({}) takes precedence",
+                        rule.label(),
+                        stronger.label(),
+                        stronger.source()
+                    ),
+                };
+                found.push(Diagnostic::warning(rule.source(), message));
+            }
+        }
+        found
+    }
+}
+
+/// Maximum number of options named in a warning.
+const MAX_NAMED_OPTIONS: usize = 6;
+
+/// Warns about allow rules whose wildcard would match options that run programs or write files.
+fn warn_about_wildcards(rule: &Rule, found: &mut Vec<Diagnostic>) {
+    if rule.decision != Decision::Allow {
+        return;
+    }
+    let targets = rule.forms.iter().filter_map(|form| form.target.as_ref());
+    for pattern in targets.chain(&rule.target).flat_map(|one| &one.commands) {
+        let Some((program, subcommand)) = pattern.wildcard_command() else {
+            continue;
+        };
+        let mut options = shell::list_risky_options(program, subcommand);
+        if options.is_empty() {
+            continue;
+        }
+        let more = options.len().saturating_sub(MAX_NAMED_OPTIONS);
+        options.truncate(MAX_NAMED_OPTIONS);
+        let and_more = match more {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let message = format!(
+            "the wildcard of rule {} does not cover options that make `{program}` run programs, write files or load other settings ({}{and_more}); such commands require approval; to allow one, write the option in a rule",
+            rule.label(),
+            options.join(", "),
+        );
+        found.push(Diagnostic::warning(rule.source(), message));
+    }
+}
+
+impl Policy {
+    /// Warns about allow rules whose wildcard does not cover risky options.
+    pub fn check_wildcards(&self) -> Vec<Diagnostic> {
+        let mut found = Vec::new();
+        for rule in self.rules() {
+            warn_about_wildcards(rule, &mut found);
+        }
+        found
+    }
+}
+
+struct LoadedTool<'a> {
+    tool: &'a Descriptor,
+    names: ToolNames,
+}
+
+impl<'a> LoadedTool<'a> {
+    fn of(tool: &'a Descriptor) -> Self {
+        Self {
+            tool,
+            names: ToolNames::new("", tool.name.as_str(), tool, &tool.aliases),
+        }
+    }
+
+    fn is_matched_by(&self, name: &NamePattern) -> bool {
+        match name {
+            // The tools are passed without their plugins.
+            NamePattern::Plugin { tool: None, .. } => true,
+            NamePattern::Plugin {
+                tool: Some(tool), ..
+            } => self.names.all.contains(tool),
+            name => {
+                name.matches(&self.names)
+                    || name
+                        .family()
+                        .is_some_and(|family| family.contains(self.tool))
+            }
+        }
+    }
+}
+
+fn check_form(rule: &Rule, form: &RuleForm, known: &[LoadedTool], found: &mut Vec<Diagnostic>) {
+    let meant: Vec<&LoadedTool> = known
+        .iter()
+        .filter(|one| one.is_matched_by(&form.name))
+        .collect();
+    let mut warn = |message: String| found.push(Diagnostic::warning(rule.source(), message));
+    if meant.is_empty() {
+        // A family or `*` may match no tool currently.
+        if form.name.family().is_none() && !matches!(form.name, NamePattern::All) {
+            let written = form.shown.split('(').next().unwrap_or_default();
+            let all = known.iter().flat_map(|one| {
+                std::iter::once(one.tool.name.as_str())
+                    .chain(one.tool.aliases.iter().map(String::as_str))
+            });
+            let near = match nearest(written, all, 1).first() {
+                Some(near) => format!("; did you mean `{}`?", text::escape_line(near, 80)),
+                None => String::new(),
+            };
+            warn(format!("no tool is called `{written}`{near}"));
+        }
+        return;
+    }
+    let has = |parameters: &[&str]| {
+        meant.iter().any(|one| {
+            has_unknown_parameters(one)
+                || parameters.iter().any(|name| has_parameter(one.tool, name))
+        })
+    };
+    // Another tool could do what this rule denies for one tool. An allow rule for one tool is fine.
+    if rule.decision != Decision::Allow
+        && let NamePattern::Name(name) = &form.name
+        && WRITE_TOOLS.contains(&name.as_str())
+        && form
+            .target
+            .as_ref()
+            .is_some_and(|target| !target.paths.is_empty())
+    {
+        let what = form.shown.split_once('(').map_or("", |(_, what)| what);
+        warn(format!(
+            "`{}` applies to one tool; write `Edit({what}` to cover every tool that changes files",
+            form.shown
+        ));
+    }
+    for target in form.target.iter().chain(&rule.target) {
+        if let Some(missing) = missing_input(target, &has) {
+            warn(format!("`{}` matches no call: {missing}", form.shown));
+        }
+        if let Some((name, _)) = &target.argument
+            && !has(&[name])
+        {
+            let name = text::escape_line(name, 40);
+            warn(format!(
+                "`{}` matches no call: the tool has no parameter `{name}`",
+                form.shown
+            ));
+        }
+    }
+    for (name, _) in &rule.args {
+        if !name.starts_with('/') && !has(&[name]) {
+            let name = text::escape_line(name, 40);
+            warn(format!(
+                "`{}` matches no call: the tool has no parameter `{name}`",
+                form.shown
+            ));
+        }
+    }
+}
+
+/// Why the target cannot match any of the tools; `None` if it can.
+fn missing_input(target: &RuleTarget, has: &impl Fn(&[&str]) -> bool) -> Option<&'static str> {
+    let paths = target.paths.is_empty() || has(&super::subject::PATH_MEMBERS);
+    let commands = !target.names_commands() || has(&["command"]);
+    let domains = target.domains.is_empty() || has(&["url"]);
+    let titles = target.titles.is_empty() || has(&super::rule_form::TITLE_MEMBERS);
+    // A form whose target has several interpretations is valid if one of them can match.
+    if !target.titles.is_empty() {
+        return (!paths && !commands && !titles)
+            .then_some("the tool takes no path, command or name");
+    }
+    match (paths, commands, domains) {
+        (false, ..) => Some("the tool takes no path"),
+        (_, false, _) => Some("the tool takes no command"),
+        (.., false) => Some("the tool takes no address"),
+        (true, true, true) => None,
+    }
+}
+
+/// Whether the tool's parameters are unknown.
+fn has_unknown_parameters(known: &LoadedTool) -> bool {
+    let properties = known.tool.input_schema.get("properties");
+    properties.is_none() && is_foreign(known.tool.name.as_str(), known.tool)
+}
+
+/// Whether `rule` never applies because `stronger` takes precedence for the same calls.
+fn shadows(
+    stronger: &Rule,
+    stronger_at: usize,
+    rule: &Rule,
+    at: usize,
+    known: &[LoadedTool],
+) -> bool {
+    if !stronger.is_unconditional() || stronger.allow_redirection != rule.allow_redirection {
+        return false;
+    }
+    let louder = if stronger.tier() == rule.tier() {
+        let strength = |rule: &Rule| (rule.priority(), rule.decision());
+        strength(stronger) > strength(rule)
+            || strength(stronger) == strength(rule) && stronger_at < at
+    } else {
+        let deny = |rule: &Rule| rule.decision() == Decision::Deny;
+        // A deny applies from every tier; of two other rules the higher tier decides.
+        deny(stronger) && !deny(rule) || stronger.tier() > rule.tier() && !deny(rule)
+    };
+    louder
+        && rule.forms.iter().all(|form| {
+            stronger.forms.iter().any(|wide| {
+                let same_target = wide.shown == form.shown
+                    || wide.target.is_none() && covers_same_tools(wide, form, known);
+                same_target && stronger.target.is_none()
+            })
+        })
+}
+
+fn covers_same_tools(wide: &RuleForm, form: &RuleForm, known: &[LoadedTool]) -> bool {
+    match (&wide.name, &form.name) {
+        (NamePattern::All, _) => true,
+        (_, name) if name.family().is_some() => wide.name.family() == name.family(),
+        (_, NamePattern::Name(_)) => {
+            let mut meant = known
+                .iter()
+                .filter(|one| one.is_matched_by(&form.name))
+                .peekable();
+            meant.peek().is_some() && meant.all(|one| wide.name.matches(&one.names))
+        }
+        // A name pattern may match tools that are added later.
+        (_, _) => wide.shown == form.shown,
+    }
+}

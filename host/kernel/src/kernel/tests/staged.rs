@@ -1,0 +1,289 @@
+//! Staged calls: they run, their changes are evaluated, and are then committed or dropped.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+use toolhost_contract::policy::Mode;
+use toolhost_contract::{Answer, Question};
+use toolhost_store::{CommitFilter, CommitState};
+
+use super::test_world::{TestWorld, TestWorldBuilder, shown};
+
+fn holding(setup: TestWorldBuilder) -> TestWorld {
+    let world = TestWorldBuilder {
+        holds: true,
+        ..setup
+    };
+    world.build()
+}
+
+fn no() -> Answer {
+    Answer::Deny { note: None }
+}
+
+/// Checks the result, the story, the committed files, and the commit journal.
+async fn check(world: TestWorld, tool: &str, input: Value, expected: Expect) {
+    let report = world.call("c", tool, input).await;
+    let undo = report.commits.len();
+    let story = world.story().await;
+    let commits = world.store().commits(&CommitFilter::default()).unwrap();
+    let commits: Vec<&str> = commits.iter().map(|row| row.state.as_str()).collect();
+    expected.assert_eq(&format!(
+        "{} by {:?}\n{story}\nreal: {:?}, asked: {}, commits: {commits:?}, undo ids: {undo}",
+        shown(&report),
+        report.allowed_by,
+        world.stage.real.lock().unwrap(),
+        world.stage.asked.lock().unwrap().len(),
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn approval_commits_the_shown_changes_and_denial_none() {
+    let sees = |_: usize, question: &Question, _: &_| {
+        let changes = question.changes.as_ref().expect("it has run");
+        assert_eq!(changes.paths(), ["a", "b"]);
+        Some(Answer::once())
+    };
+    let input = json!({"changes": ["b", "a"]});
+    check(
+        holding(TestWorldBuilder::says(sees)),
+        "write",
+        input.clone(),
+        expect![[r#"
+            ok: done by Some("the user, once")
+            c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, CALL.COMPLETED
+              on disk: requested, picked, found, scheduled, started, asked, approved, released, completed
+            real: ["a", "b"], asked: 1, commits: ["done"], undo ids: 1"#]],
+    )
+    .await;
+    check(
+        holding(TestWorldBuilder::answers([no()])),
+        "write",
+        input.clone(),
+        expect![[r#"
+            Denied [user_denied]: Permission denied: the user rejected `write` by None
+            c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
+              on disk: requested, picked, found, scheduled, started, asked, denied
+            real: [], asked: 1, commits: [], undo ids: 0"#]],
+    )
+    .await;
+    check(
+        holding(TestWorldBuilder::answers([Answer::NoPrompter])),
+        "write",
+        input,
+        expect![[r#"
+            Denied [policy_violation]: Permission denied: `write` requires approval (it changes files), and no terminal is available to ask for it by None
+            c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], CALL.DENIED
+              on disk: requested, picked, found, scheduled, started, asked, denied
+            real: [], asked: 1, commits: [], undo ids: 0"#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn actual_changes_are_evaluated_rather_than_the_input() {
+    let input = json!({"path": "docs/a", "changes": ["src/a"]});
+    let rules = |text| holding(TestWorldBuilder::answers([no()]).rules(text));
+    check(
+        rules("allow write\ndeny Edit(src/**)"),
+        "write",
+        input.clone(),
+        expect![[r#"
+            Denied [policy_violation]: Permission denied: rule user:2 deny `Edit(src/**)` forbids `write` by None
+            c: [created], validating, validating, scheduled, executing, CALL.DENIED
+              on disk: requested, picked, found, scheduled, started, denied
+            real: [], asked: 0, commits: [], undo ids: 0"#]],
+    )
+    .await;
+    check(
+        rules("allow Edit(docs/**)"),
+        "write",
+        input.clone(),
+        expect![[r#"
+            Denied [user_denied]: Permission denied: the user rejected `write` by None
+            c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
+              on disk: requested, picked, found, scheduled, started, asked, denied
+            real: [], asked: 1, commits: [], undo ids: 0"#]],
+    )
+    .await;
+    check(
+        rules("allow Edit(src/**)"),
+        "write",
+        input.clone(),
+        expect![[r#"
+            ok: done by Some("mode default: read, rule user:1 allow `Edit(src/**)`")
+            c: [created], validating, validating, scheduled, executing, executing, CALL.COMPLETED
+              on disk: requested, picked, found, scheduled, started, released, completed
+            real: ["src/a"], asked: 0, commits: ["done"], undo ids: 1"#]],
+    )
+    .await;
+    // A call that is forbidden by name does not run.
+    check(rules("deny write"), "write", input, expect![[r#"
+        Denied [policy_violation]: Permission denied: rule user:1 deny `write` forbids `write` by None
+        c: [created], validating, validating, CALL.DENIED
+          on disk: requested, picked, found, denied
+        real: [], asked: 0, commits: [], undo ids: 0"#]]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_staged_call_without_changes_counts_as_a_read() {
+    check(
+        holding(TestWorldBuilder::answers([no()])),
+        "write",
+        json!({}),
+        expect![[r#"
+            ok: done by Some("mode default: read")
+            c: [created], validating, validating, scheduled, executing, executing, CALL.COMPLETED
+              on disk: requested, picked, found, scheduled, started, released, completed
+            real: [], asked: 0, commits: [], undo ids: 0"#]],
+    )
+    .await;
+    check(
+        holding(TestWorldBuilder::answers([no()]).rules("ask write")),
+        "write",
+        json!({}),
+        expect![[r#"
+            Denied [user_denied]: Permission denied: the user rejected `write` by None
+            c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
+              on disk: requested, picked, found, scheduled, started, asked, denied
+            real: [], asked: 1, commits: [], undo ids: 0"#]],
+    )
+    .await;
+    check(
+        holding(TestWorldBuilder::answers([no()])),
+        "look",
+        json!({}),
+        expect![[r#"
+            ok: done by Some("mode default: read")
+            c: [created], validating, validating, scheduled, executing, CALL.COMPLETED
+              on disk: requested, picked, found, scheduled, started, completed
+            real: [], asked: 0, commits: [], undo ids: 0"#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_call_commits_nothing() {
+    for way in ["fail", "trap", "timeout", "panic"] {
+        let world = holding(TestWorldBuilder::default().rules("allow write"));
+        let input = json!({"do": way, "changes": ["a"]});
+        world.call("c", "write", input).await;
+        assert!(world.stage.real.lock().unwrap().is_empty(), "{way}");
+        assert!(
+            world
+                .store()
+                .commits(&CommitFilter::default())
+                .unwrap()
+                .is_empty()
+        );
+    }
+    let full = json!({"changes": ["full"]});
+    check(
+        holding(TestWorldBuilder::default().rules("allow write")),
+        "write",
+        full,
+        expect![[r#"
+            Failed [commit_failed]: no space left by Some("rule user:1 allow `write`")
+            c: [created], validating, validating, scheduled, executing, executing, CALL.FAILED
+              on disk: requested, picked, found, scheduled, started, released, failed
+            real: [], asked: 0, commits: ["reverted"], undo ids: 0"#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn accept_edits_mode_commits_without_asking() {
+    let world =
+        holding(TestWorldBuilder::answers([no()]).policy(|spec| spec.mode = Mode::AcceptEdits));
+    check(
+        world,
+        "write",
+        json!({"changes": ["a"]}),
+        expect![[r#"
+        ok: done by Some("mode accept_edits: write")
+        c: [created], validating, validating, scheduled, executing, executing, CALL.COMPLETED
+          on disk: requested, picked, found, scheduled, started, released, completed
+        real: ["a"], asked: 0, commits: ["done"], undo ids: 1"#]],
+    )
+    .await;
+    let world =
+        holding(TestWorldBuilder::answers([no()]).policy(|spec| spec.mode = Mode::AcceptEdits));
+    check(
+        world,
+        "write",
+        json!({"changes": [".git/config"]}),
+        expect![[r#"
+            Denied [user_denied]: Permission denied: the user rejected `write` by None
+            c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
+              on disk: requested, picked, found, scheduled, started, asked, denied
+            real: [], asked: 1, commits: [], undo ids: 0"#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_makes_a_call_run_again_up_to_a_limit() {
+    let world = holding(TestWorldBuilder::answers([Answer::once()]));
+    world.stage.conflicts.store(2, Relaxed);
+    check(world, "write", json!({"changes": ["a"]}), expect![[r#"
+        ok: done by Some("the user, once")
+        c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, CALL.COMPLETED
+          on disk: requested, picked, found, scheduled, started, asked, approved, released, picked, scheduled, started, asked, approved, released, picked, scheduled, started, asked, approved, released, completed
+        real: ["a"], asked: 3, commits: ["done"], undo ids: 1"#]]).await;
+    let world = holding(TestWorldBuilder::default().rules("allow write"));
+    world.stage.conflicts.store(100, Relaxed);
+    check(world, "write", json!({"changes": ["a"]}), expect![[r#"
+        Failed [conflict]: the call was run 5 times and no change was kept; the same files are being changed concurrently: a by Some("rule user:1 allow `write`")
+        c: [created], validating, validating, scheduled, executing, executing, validating, scheduled, executing, executing, validating, scheduled, executing, executing, validating, scheduled, executing, executing, validating, scheduled, executing, executing, validating, CALL.FAILED
+          on disk: requested, picked, found, scheduled, started, released, picked, scheduled, started, released, picked, scheduled, started, released, picked, scheduled, started, released, picked, scheduled, started, released, picked, failed
+        real: [], asked: 0, commits: [], undo ids: 0"#]]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_input_changed_by_the_user_is_run_again() {
+    let says = |at: usize, _: &Question, _: &_| {
+        Some(match at {
+            0 => Answer::Modify {
+                input: json!({"changes": ["z"]}),
+            },
+            _ => Answer::once(),
+        })
+    };
+    check(
+        holding(TestWorldBuilder::says(says)),
+        "write",
+        json!({"changes": ["a"]}),
+        expect![[r#"
+            ok: done by Some("the user, once")
+            c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided modify], awaiting_approval, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, CALL.COMPLETED
+              on disk: requested, picked, found, scheduled, started, asked, modified, picked, scheduled, started, asked, approved, released, completed
+            real: ["z"], asked: 2, commits: ["done"], undo ids: 1"#]],
+    )
+    .await;
+}
+
+/// Dropping the caller during a commit does not leave it incomplete.
+#[tokio::test(start_paused = true)]
+async fn a_commit_in_progress_is_completed() {
+    let world = holding(TestWorldBuilder::default().rules("allow write"));
+    let running = world.start("c", "write", json!({"changes": ["a"]}));
+    while world
+        .store()
+        .commits(&CommitFilter::default())
+        .unwrap()
+        .is_empty()
+    {
+        tokio::task::yield_now().await;
+    }
+    running.abort();
+    let _ = running.await;
+    loop {
+        let commits = world.store().commits(&CommitFilter::default()).unwrap();
+        if commits[0].state == CommitState::Done {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(*world.stage.real.lock().unwrap(), ["a"]);
+}

@@ -1,0 +1,234 @@
+//! A transport wrapper that limits a server. A server that floods is read more slowly, and a server that sends requests
+//! without reading the responses is no longer read. Only its own calls are delayed.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rmcp::model::{ClientNotification, JsonRpcMessage, RequestId, ServerNotification};
+use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until, timeout_at};
+use toolhost_contract::{BoxFuture, text};
+
+use crate::log::ServerLogger;
+
+/// Maximum rate of unsolicited messages per second. Short bursts can be larger.
+const PER_SECOND: u32 = 500;
+const BURST: u32 = 1_000;
+/// Maximum number of open requests of a server.
+const MAX_OPEN_REQUESTS: usize = 32;
+/// How long a cancelled request still counts, because work that was started for it takes time to end.
+const CANCELLED_PERIOD: Duration = Duration::from_secs(30);
+
+pub struct ThrottledTransport<T> {
+    inner: T,
+    /// The earliest time for the next message, not considering bursts.
+    due: Instant,
+    open: Arc<OpenRequests>,
+    /// Our own requests without a response.
+    asked: HashSet<RequestId>,
+    /// A message that was read but not passed on yet.
+    held: Option<RxJsonRpcMessage<RoleClient>>,
+    log: Arc<ServerLogger>,
+}
+
+/// Open requests of the server by ID.
+#[derive(Default)]
+struct OpenRequests {
+    requests: Mutex<HashMap<RequestId, RequestState>>,
+    fewer: Notify,
+}
+
+#[derive(Clone, Copy)]
+enum RequestState {
+    Open,
+    /// The response is being sent.
+    Answering,
+    Cancelled(Instant),
+}
+
+impl OpenRequests {
+    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, RequestState>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns false if a request with this ID is open already, which violates the protocol.
+    fn open(&self, id: &RequestId) -> bool {
+        self.lock().insert(id.clone(), RequestState::Open).is_none()
+    }
+
+    fn mark_answering(&self, id: &RequestId) {
+        if let Some(stand) = self.lock().get_mut(id) {
+            *stand = RequestState::Answering;
+        }
+    }
+
+    fn close(&self, id: &RequestId) {
+        self.lock().remove(id);
+        self.fewer.notify_one();
+    }
+
+    /// Marks a request as cancelled. It gets no response. A request whose response is being sent remains open until it
+    /// is sent.
+    fn cancel(&self, id: &RequestId) {
+        if let Some(stand @ RequestState::Open) = self.lock().get_mut(id) {
+            *stand = RequestState::Cancelled(Instant::now());
+        }
+    }
+
+    /// Waits while the response to a request with this ID is being sent: the server can read the response and reuse the
+    /// ID before the send completes here.
+    async fn wait_answered(&self, id: &RequestId) {
+        while matches!(self.lock().get(id), Some(RequestState::Answering)) {
+            self.fewer.notified().await;
+        }
+    }
+
+    /// Waits until the server may open another request.
+    async fn wait_for_slot(&self) {
+        loop {
+            let mut first: Option<Instant> = None;
+            {
+                let now = Instant::now();
+                let mut requests = self.lock();
+                requests.retain(|_, stand| match stand {
+                    RequestState::Cancelled(at) => {
+                        let end = *at + CANCELLED_PERIOD;
+                        first = Some(first.map_or(end, |first| first.min(end)));
+                        end > now
+                    }
+                    RequestState::Open | RequestState::Answering => true,
+                });
+                if requests.len() < MAX_OPEN_REQUESTS {
+                    return;
+                }
+            }
+            let fewer = self.fewer.notified();
+            match first {
+                Some(end) => drop(timeout_at(end, fewer).await),
+                None => fewer.await,
+            }
+        }
+    }
+}
+
+impl<T> ThrottledTransport<T> {
+    pub fn new(inner: T, log: Arc<ServerLogger>) -> Self {
+        Self {
+            inner,
+            due: Instant::now(),
+            open: Arc::default(),
+            asked: HashSet::new(),
+            held: None,
+            log,
+        }
+    }
+}
+
+impl<T: Transport<RoleClient>> Transport<RoleClient> for ThrottledTransport<T> {
+    type Error = T::Error;
+
+    fn name() -> Cow<'static, str> {
+        T::name()
+    }
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let answers = match &item {
+            JsonRpcMessage::Response(response) => Some(response.id.clone()),
+            JsonRpcMessage::Error(error) => error.id.clone(),
+            JsonRpcMessage::Request(request) => {
+                self.asked.insert(request.id.clone());
+                None
+            }
+            JsonRpcMessage::Notification(said) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &said.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.asked.remove(id);
+                }
+                None
+            }
+        };
+        if let Some(id) = &answers {
+            self.open.mark_answering(id);
+        }
+        let open = Arc::clone(&self.open);
+        let send: BoxFuture<'static, _> = Box::pin(self.inner.send(item));
+        let sent: BoxFuture<'static, _> = Box::pin(async move {
+            let sent = send.await;
+            if let Some(id) = answers {
+                open.close(&id);
+            }
+            sent
+        });
+        sent
+    }
+
+    // Boxed, because the compiler cannot prove the bounds of a nested borrowing future.
+    fn receive(&mut self) -> impl Future<Output = Option<RxJsonRpcMessage<RoleClient>>> + Send {
+        let next: BoxFuture<'_, _> = Box::pin(self.next());
+        next
+    }
+
+    fn close(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        let close: BoxFuture<'_, _> = Box::pin(self.inner.close());
+        close
+    }
+}
+
+impl<T: Transport<RoleClient>> ThrottledTransport<T> {
+    // Cancel safe.
+    async fn next(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        if self.held.is_none() {
+            self.open.wait_for_slot().await;
+            let burst = Duration::from_secs(1) / PER_SECOND * BURST;
+            let at = self.due.checked_sub(burst).unwrap_or(self.due);
+            if at > Instant::now() {
+                sleep_until(at).await;
+            }
+            self.held = self.inner.receive().await;
+        }
+        if let Some(JsonRpcMessage::Request(request)) = &self.held {
+            self.open.wait_answered(&request.id).await;
+        }
+        let message = self.held.take()?;
+        let expected = match &message {
+            JsonRpcMessage::Request(request) => {
+                if !self.open.open(&request.id) {
+                    let id = text::escape_line(&request.id.to_string(), 40);
+                    self.log.line(&format!(
+                        "it sent two open requests with the id {id}; its connection is closed"
+                    ));
+                    return None;
+                }
+                false
+            }
+            JsonRpcMessage::Notification(said) => {
+                if let ServerNotification::CancelledNotification(cancelled) = &said.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.open.cancel(id);
+                }
+                false
+            }
+            JsonRpcMessage::Response(response) => self.asked.remove(&response.id),
+            JsonRpcMessage::Error(error) => {
+                error.id.as_ref().is_some_and(|id| self.asked.remove(id))
+            }
+        };
+        if !expected {
+            self.due = self.due.max(Instant::now()) + Duration::from_secs(1) / PER_SECOND;
+        }
+        Some(message)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! Counts the values of a message before it is parsed. A limit of bytes alone does not bound memory: a value of three
+//! bytes, `[],`, takes more than a hundred bytes when parsed, and a message can contain millions of them.
+
+/// Maximum number of values of one message. Ordinary results have a few thousand.
+pub const MAX_VALUES: usize = 100_000;
+/// Approximate memory of a value, in addition to its text.
+const VALUE_SIZE: usize = 64;
+
+/// Counts the values of one message incrementally; chunk boundaries do not matter.
+#[derive(Debug, Default)]
+pub struct ValueCounter {
+    values: usize,
+    place: ScanState,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+enum ScanState {
+    #[default]
+    Outside,
+    Text,
+    /// After a `\` in a string.
+    Escape,
+}
+
+impl ValueCounter {
+    /// Counts these bytes up to the limit. Returns an error with the number of bytes before the first value above the
+    /// limit.
+    ///
+    /// Each value is the first one, or follows a `[`, a `{` or a `,` outside of strings. So the count is never too low,
+    /// and for JSON it is at most twice too high. Text that is not JSON is counted wrongly after its first error, but
+    /// is not parsed beyond it.
+    pub fn count(&mut self, bytes: &[u8]) -> Result<(), usize> {
+        let mut at = 0;
+        while at < bytes.len() {
+            match self.place {
+                ScanState::Text => {
+                    match bytes[at..].iter().position(|&b| matches!(b, b'"' | b'\\')) {
+                        None => return Ok(()),
+                        Some(more) => {
+                            at += more;
+                            self.place = match bytes[at] {
+                                b'"' => ScanState::Outside,
+                                _ => ScanState::Escape,
+                            };
+                        }
+                    }
+                }
+                ScanState::Escape => self.place = ScanState::Text,
+                ScanState::Outside => match bytes[at] {
+                    b'"' => self.place = ScanState::Text,
+                    b'[' | b'{' | b',' => {
+                        self.values += 1;
+                        if self.values > MAX_VALUES {
+                            return Err(at);
+                        }
+                    }
+                    _ => {}
+                },
+            }
+            at += 1;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a complete message has at most [`MAX_VALUES`] values.
+pub fn is_within_limit(message: &[u8]) -> bool {
+    ValueCounter::default().count(message).is_ok()
+}
+
+/// Approximate memory of a parsed message, in bytes.
+pub fn parsed_size(message: &[u8]) -> usize {
+    let mut shape = ValueCounter::default();
+    let _ = shape.count(message);
+    message.len() + VALUE_SIZE * shape.values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(text: &str) -> usize {
+        let mut shape = ValueCounter::default();
+        shape.count(text.as_bytes()).unwrap();
+        // The count does not depend on chunk boundaries.
+        let mut bytewise = ValueCounter::default();
+        for byte in text.bytes() {
+            bytewise.count(&[byte]).unwrap();
+        }
+        assert_eq!(shape.values, bytewise.values, "{text}");
+        shape.values
+    }
+
+    #[test]
+    fn values_are_counted_outside_of_strings() {
+        for (text, expected) in [
+            ("", 0),
+            ("7", 0),
+            (r#"{"a": 1}"#, 1),
+            ("[[],[],{}]", 6),
+            (r#"{"a":"[[,,{","b":2}"#, 2),
+            (r#"["\"[,", "\\", ",\\\",["]"#, 3),
+            (r#"["é,[", 1]"#, 2),
+        ] {
+            assert_eq!(values(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn long_strings_are_one_value() {
+        assert!(is_within_limit(
+            format!(r#"{{"text":"{}"}}"#, "[,".repeat(1 << 20)).as_bytes()
+        ));
+        let at_most = format!("[{}1]", "1,".repeat(MAX_VALUES - 1));
+        assert!(is_within_limit(at_most.as_bytes()));
+        let above = format!("[{}1]", "1,".repeat(MAX_VALUES));
+        assert!(!is_within_limit(above.as_bytes()));
+        assert_eq!(parsed_size(b"[1,[]]"), 6 + 3 * VALUE_SIZE);
+        // The error contains the number of bytes that can be passed on.
+        assert_eq!(
+            ValueCounter::default().count(above.as_bytes()),
+            Err(2 * MAX_VALUES)
+        );
+    }
+}

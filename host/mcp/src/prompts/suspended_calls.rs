@@ -1,0 +1,282 @@
+//! Suspended calls that wait for a stateless client to send an answer.
+//!
+//! The client's request ends with the question and a sealed request state. The call keeps waiting in a separate task
+//! until the client calls again with the state and the answer. If another host receives the second request, it
+//! restarts the call and reuses the earlier answers for identical questions.
+
+use std::collections::{BTreeMap, HashMap};
+use std::pin::Pin;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rmcp::model::{CallToolRequestParams, ErrorData, InputRequests, InputRequiredResult};
+use serde_json::Value;
+use toolhost_contract::{Principal, SessionKey};
+use toolhost_kernel::Report;
+
+use super::request_state::{self, AnsweredInput, RequestState, StateSealer};
+use super::{ElicitationPrompter, InputRequestBatch, PromptRegistration};
+use crate::abort::AbortOnDrop;
+use crate::event_relay::EventRelay;
+
+/// Maximum number of suspended calls, in total and per user.
+const MAX_SUSPENDED: usize = 512;
+const MAX_SUSPENDED_PER_USER: usize = 32;
+/// How long an abandoned call may take to end after it was told that no answer will come.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How a call ended. `Err`: the call panicked.
+pub(crate) type CallEnd = Result<Report, ()>;
+
+/// The future of a running call.
+pub(crate) enum CallFuture {
+    /// Polled by the task of the request.
+    Inline(Pin<Box<dyn Future<Output = CallEnd> + Send>>),
+    /// Runs in a separate task, because its first request has ended.
+    Spawned(AbortOnDrop<CallEnd>),
+}
+
+impl CallFuture {
+    pub(crate) async fn wait(&mut self) -> CallEnd {
+        match self {
+            CallFuture::Inline(call) => call.await,
+            CallFuture::Spawned(task) => task.wait().await.unwrap_or(Err(())),
+        }
+    }
+
+    fn into_spawned(self) -> Self {
+        match self {
+            CallFuture::Inline(call) => CallFuture::Spawned(AbortOnDrop::spawn(call)),
+            CallFuture::Spawned(task) => CallFuture::Spawned(task),
+        }
+    }
+}
+
+/// A running call and its state, which outlives a single request.
+pub(crate) struct OngoingCall {
+    pub(crate) future: CallFuture,
+    pub(crate) registration: Option<PromptRegistration>,
+    pub(crate) events: Arc<EventRelay>,
+    /// Canonical tool name and input, if the client uses the names of a profile.
+    pub(crate) canonical_call: Option<(String, Value)>,
+    /// Answers so far, for a host that does not have this call.
+    pub(crate) answered: Vec<AnsweredInput>,
+    /// Answers given on another host that have not been used here yet.
+    pub(crate) replayed: Vec<AnsweredInput>,
+}
+
+pub(crate) struct SuspendedCall {
+    ongoing: OngoingCall,
+    requests: InputRequestBatch,
+    key: SessionKey,
+}
+
+/// Session and fingerprint of a call, to which its request state is bound.
+pub(crate) struct CallBinding {
+    key: SessionKey,
+    call: String,
+}
+
+impl CallBinding {
+    pub(crate) fn new(caller: &Principal, params: &CallToolRequestParams) -> Self {
+        Self {
+            key: caller.session_key(),
+            call: request_state::fingerprint(&caller.user, &params.name, params.arguments.as_ref()),
+        }
+    }
+}
+
+/// What to do with a request that carries a request state.
+pub(crate) enum ResumeAction {
+    /// Continue the suspended call, which has its answer.
+    Continue(Box<OngoingCall>),
+    /// Some answers are missing. Return the question again.
+    AskAgain(Box<InputRequiredResult>),
+    /// The call was suspended on another host. Restart it with these answers.
+    Restart(Vec<AnsweredInput>),
+}
+
+impl ElicitationPrompter {
+    /// Suspends a call and returns its question as the result of the request. `Err` if too many calls are suspended;
+    /// the call then continues without an answer.
+    pub(crate) fn suspend(
+        self: &Arc<Self>,
+        going: OngoingCall,
+        wish: InputRequestBatch,
+        bound: &CallBinding,
+    ) -> Result<InputRequiredResult, Box<OngoingCall>> {
+        let Ok(handle) = StateSealer::random_handle() else {
+            return Err(Box::new(going));
+        };
+        let state = RequestState {
+            host: self.sealer.host.clone(),
+            handle: handle.clone(),
+            asked: wish.digest.clone(),
+            said: going.answered.clone(),
+        };
+        let Ok(sealed) = self.sealer.seal(&state, &bound.call) else {
+            return Err(Box::new(going));
+        };
+        let requests: InputRequests = wish.requests.iter().cloned().collect();
+        {
+            let mut parked = self.lock_suspended();
+            let own = parked.values().filter(|one| one.key.user == bound.key.user);
+            if parked.len() >= MAX_SUSPENDED || own.count() >= MAX_SUSPENDED_PER_USER {
+                return Err(Box::new(going));
+            }
+            let one = SuspendedCall {
+                ongoing: going.into_spawned(),
+                requests: wish,
+                key: bound.key.clone(),
+            };
+            parked.insert(handle.clone(), one);
+        }
+        let desk = Arc::downgrade(self);
+        tokio::spawn(async move {
+            tokio::time::sleep(request_state::TTL).await;
+            let Some(desk) = desk.upgrade() else { return };
+            let forgotten = desk.lock_suspended().remove(&handle);
+            drop(desk);
+            if let Some(SuspendedCall {
+                ongoing: mut going,
+                requests: wish,
+                ..
+            }) = forgotten
+            {
+                // Tell the call that no answer will come, so that its record states that.
+                drop(wish);
+                drop(going.registration.take());
+                let _ = tokio::time::timeout(END_TIMEOUT, going.future.wait()).await;
+            }
+        });
+        Ok(InputRequiredResult::new(Some(requests), Some(sealed)))
+    }
+
+    /// Resumes a call. Fails if the state is not valid for this call, was used or has expired.
+    pub(crate) fn resume(
+        self: &Arc<Self>,
+        sealed: &str,
+        responses: Option<BTreeMap<String, Value>>,
+        bound: &CallBinding,
+    ) -> Result<ResumeAction, ErrorData> {
+        let state = self.sealer.open(sealed, &bound.call)?;
+        let responses = responses.unwrap_or_default();
+        if state.host != self.sealer.host {
+            self.sealer.mark_used(&state.handle)?;
+            return Ok(ResumeAction::Restart(answers_from_state(state, responses)));
+        }
+        let parked = self.lock_suspended().remove(&state.handle);
+        let Some(SuspendedCall {
+            ongoing: mut going,
+            requests: wish,
+            ..
+        }) = parked
+        else {
+            return Err(request_state::invalid_state(
+                "was already used, or its call has ended",
+            ));
+        };
+        let Some(answers) = ordered_answers(&wish, &responses) else {
+            return match self.suspend(going, wish, bound) {
+                Ok(again) => Ok(ResumeAction::AskAgain(Box::new(again))),
+                Err(_) => Err(request_state::invalid_state(
+                    "cannot be accepted: too many calls are waiting",
+                )),
+            };
+        };
+        if let Some(digest) = &wish.digest {
+            going.answered.push(AnsweredInput {
+                digest: digest.clone(),
+                answers: retain_requested(&wish, responses),
+            });
+        }
+        // Fails if the question was answered elsewhere and the call has continued.
+        let _ = wish.reply.send(answers);
+        Ok(ResumeAction::Continue(Box::new(going)))
+    }
+
+    /// Drops the suspended calls of all sessions whose name starts with `run`.
+    pub(crate) fn drop_run(&self, run: &str) {
+        let kept = |one: &SuspendedCall| !one.key.session.as_str().starts_with(run);
+        self.lock_suspended().retain(|_, one| kept(one));
+    }
+
+    fn lock_suspended(&self) -> MutexGuard<'_, HashMap<String, SuspendedCall>> {
+        self.suspended
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl OngoingCall {
+    /// Waits for the next input that the call needs (`Ok`) or for its end (`Err`).
+    pub(crate) async fn next_requests(&mut self) -> Result<InputRequestBatch, CallEnd> {
+        let wish = async {
+            match &mut self.registration {
+                Some(opened) => opened.requests.recv().await,
+                None => None,
+            }
+        };
+        tokio::select! {
+            biased;
+            ended = self.future.wait() => Err(ended),
+            Some(wish) = wish => Ok(wish),
+        }
+    }
+
+    /// Moves the call to a separate task, which is aborted on drop.
+    pub(crate) fn into_spawned(self) -> Self {
+        Self {
+            future: self.future.into_spawned(),
+            ..self
+        }
+    }
+
+    /// Answers the input request with an answer from another host. Returns it if there is none.
+    pub(crate) fn answer_from_replay(
+        &mut self,
+        wish: InputRequestBatch,
+    ) -> Option<InputRequestBatch> {
+        let digest = wish.digest.as_ref();
+        let at =
+            digest.and_then(|digest| self.replayed.iter().position(|one| one.digest == *digest));
+        let Some(at) = at else { return Some(wish) };
+        // Each answer is used once: a repeated question needs a new answer.
+        let known = self.replayed.remove(at);
+        let Some(answers) = ordered_answers(&wish, &known.answers) else {
+            return Some(wish);
+        };
+        self.answered.push(known);
+        let _ = wish.reply.send(answers);
+        None
+    }
+}
+
+/// Returns the answers in the order of the requests, or `None` if one is missing.
+fn ordered_answers(
+    wish: &InputRequestBatch,
+    answers: &BTreeMap<String, Value>,
+) -> Option<Vec<Value>> {
+    let names = wish.requests.iter().map(|(name, _)| name);
+    names.map(|name| answers.get(name).cloned()).collect()
+}
+
+/// Removes answers to requests that were not sent.
+fn retain_requested(
+    wish: &InputRequestBatch,
+    mut answers: BTreeMap<String, Value>,
+) -> BTreeMap<String, Value> {
+    answers.retain(|name, _| wish.requests.iter().any(|(asked, _)| asked == name));
+    answers
+}
+
+fn answers_from_state(state: RequestState, answers: BTreeMap<String, Value>) -> Vec<AnsweredInput> {
+    let mut said = state.said;
+    said.extend(
+        state
+            .asked
+            .filter(|_| !answers.is_empty())
+            .map(|digest| AnsweredInput { digest, answers }),
+    );
+    said
+}

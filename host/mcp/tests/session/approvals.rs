@@ -1,0 +1,442 @@
+//! Approval prompts to clients, with sessions and stateless.
+
+use serde_json::{Value, json};
+use toolhost_contract::bus::EventKind;
+
+use crate::harness::{Client, call, request, with_capabilities};
+
+const KEY: &[u8] = b"a key that two hosts have together";
+
+pub fn forms() -> Value {
+    json!({"elicitation": {"form": {}}})
+}
+
+/// Returns the first question of a stateless call.
+pub async fn input_required(client: &mut Client, asked: Value) -> Value {
+    let answer = client.request(&with_capabilities(asked, forms())).await;
+    assert_eq!(
+        answer["result"]["resultType"],
+        json!("input_required"),
+        "{answer}"
+    );
+    answer["result"].clone()
+}
+
+/// Repeats the call with an answer.
+pub fn again(mut asked: Value, question: &Value, answer: &Value) -> Value {
+    asked["params"]["requestState"] = question["requestState"].clone();
+    asked["params"]["inputResponses"] = json!({"permission": answer});
+    with_capabilities(asked, forms())
+}
+
+pub fn accept(content: &Value) -> Value {
+    json!({"action": "accept", "content": content})
+}
+
+/// Returns the error code and first line of a result, or its text.
+pub fn ended(result: &Value) -> String {
+    let code = &result["_meta"]["dev.toolhost/error"]["code"];
+    let text = result["content"][0]["text"].as_str().unwrap_or_default();
+    match code.as_str() {
+        Some(code) => format!("{code}: {}", text.lines().next().unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// Answers and the expected ends of the call.
+fn answers() -> Vec<(Value, &'static str)> {
+    vec![
+        (accept(&json!({"answer": "once"})), "wiped"),
+        (
+            accept(&json!({"answer": "session", "note": "go on"})),
+            "wiped",
+        ),
+        (
+            accept(&json!({"answer": "deny", "note": "not\u{1b} now"})),
+            r"user_denied: Permission denied: the user rejected `wipe`: not\u{1b} now",
+        ),
+        (
+            accept(&json!({"answer": "stop"})),
+            "cancelled: Permission denied: the user cancelled the prompt for `wipe`",
+        ),
+        (
+            json!({"action": "decline"}),
+            "user_denied: Permission denied: the user rejected `wipe`",
+        ),
+        (
+            json!({"action": "cancel"}),
+            "cancelled: Permission denied: the user cancelled the prompt for `wipe`",
+        ),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_client_is_prompted_during_its_call() {
+    for version in ["2025-06-18", "2025-11-25"] {
+        for (answer, becomes) in answers() {
+            let mut client = Client::with_prompts(None)
+                .start_session(version, forms())
+                .await;
+            client.send(&call(1, "wipe", json!({"path": "/a"}))).await;
+            let asked = client.receive().await;
+            assert_eq!(asked["method"], json!("elicitation/create"), "{asked}");
+            client
+                .send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": answer}))
+                .await;
+            let result = client.receive().await["result"].take();
+            assert_eq!(ended(&result), becomes, "{answer}");
+            assert_eq!(client.close().await, [] as [Value; 0]);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stateless_client_returns_with_the_answer() {
+    for (answer, becomes) in answers() {
+        let mut client = Client::with_prompts(None);
+        let asked = call(1, "wipe", json!({"path": "/a", "n": 1}));
+        let question = input_required(&mut client, asked.clone()).await;
+        let asks = &question["inputRequests"]["permission"];
+        assert_eq!(asks["method"], json!("elicitation/create"));
+        let retry = again(
+            call(2, "wipe", json!({"n": 1, "path": "/a"})),
+            &question,
+            &answer,
+        );
+        let result = client.request(&retry).await["result"].take();
+        assert_eq!(ended(&result), becomes, "{answer}");
+        assert_eq!(
+            client.tools.ids.lock().unwrap().len(),
+            usize::from(becomes == "wiped")
+        );
+        assert_eq!(client.close().await, [] as [Value; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_form_shows_the_complete_call_without_control_characters() {
+    let hostile = json!({"path": "/a\u{1b}[2J\nplugin: trusted", "content": "x\u{202e}y"});
+    let mut client = Client::with_prompts(None);
+    let question = input_required(&mut client, call(1, "wipe", hostile)).await;
+    let params = &question["inputRequests"]["permission"]["params"];
+    let message = params["message"].as_str().unwrap();
+    for line in [
+        "Allow this call?",
+        "plugin: fake",
+        "tool: wipe",
+        "effect: destroys",
+        "reason: it may destroy data",
+        r#"  │   "path": "/a\u001b[2J\nplugin: trusted","#,
+        r#"  │   "content": "x\u{202e}y""#,
+    ] {
+        assert!(message.lines().any(|one| one == line), "{line}: {message}");
+    }
+    let schema = &params["requestedSchema"];
+    assert_eq!(schema["required"], json!(["answer"]));
+    let answer = &schema["properties"]["answer"];
+    assert_eq!(answer["default"], json!("deny"));
+    let values: Vec<&str> = answer["oneOf"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["const"].as_str().unwrap())
+        .collect();
+    assert_eq!(values[0], "once");
+    assert_eq!(values[values.len() - 2..], ["deny", "stop"]);
+
+    let mut older = Client::with_prompts(None)
+        .start_session("2025-06-18", forms())
+        .await;
+    older.send(&call(1, "wipe", json!({}))).await;
+    let asked = older.receive().await;
+    let answer = &asked["params"]["requestedSchema"]["properties"]["answer"];
+    assert_eq!(answer["enum"][0], json!("once"), "{asked}");
+    assert_eq!(answer["enumNames"][0], json!("Allow `wipe` this once"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_is_too_long_is_denied_with_a_hint() {
+    let mut client = Client::with_prompts(None);
+    let long = json!({"content": "x".repeat(20_000)});
+    let answer = client
+        .request(&with_capabilities(call(1, "wipe", long), forms()))
+        .await;
+    let said = ended(&answer["result"]);
+    assert!(said.contains("too long to review in a form"), "{said}");
+    assert!(said.contains("--allow-tool wipe"), "{said}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approval_for_the_session_skips_the_next_prompt() {
+    let mut client = Client::with_prompts(None);
+    let asked = call(1, "wipe", json!({"path": "/a"}));
+    let question = input_required(&mut client, asked.clone()).await;
+    let yes = accept(&json!({"answer": "session"}));
+    client.request(&again(asked.clone(), &question, &yes)).await;
+    let result = client.request(&with_capabilities(asked, forms())).await["result"].take();
+    assert_eq!(ended(&result), "wiped");
+}
+
+/// Returns who approved or denied, in order.
+fn deciders(heard: &mut toolhost_kernel::Subscription) -> Vec<String> {
+    let mut by = Vec::new();
+    while let Some(event) = heard.try_next() {
+        if let EventKind::PermissionDecided { by: one, .. } = &event.unwrap().kind {
+            by.push(one.clone());
+        }
+    }
+    by
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_can_only_approve_for_its_session() {
+    let check = |answer: &Value| {
+        let values = answer["oneOf"].as_array().unwrap().iter();
+        let values: Vec<_> = values.map(|one| one["const"].as_str().unwrap()).collect();
+        assert_eq!(values, ["once", "session", "session_wider", "deny", "stop"]);
+    };
+    let yes = |answer: &str| accept(&json!({"answer": answer}));
+
+    let mut newest = Client::with_prompts(None);
+    let mut heard = newest.kernel.subscribe(None, None);
+    let asked = call(1, "wipe", json!({"n": 1}));
+    let mut question = input_required(&mut newest, asked.clone()).await;
+    // Other prompters offer more.
+    let offers = newest.kernel.pending().remove(0).question.offers;
+    assert_eq!(offers.len(), 7, "{offers:?}");
+    for beyond in ["project", "user", "user_wider"] {
+        let form = &question["inputRequests"]["permission"]["params"];
+        check(&form["requestedSchema"]["properties"]["answer"]);
+        let retry = again(asked.clone(), &question, &yes(beyond));
+        question = newest.request(&retry).await["result"].take();
+    }
+    assert!(
+        ended(&question).starts_with("policy_violation"),
+        "{question}"
+    );
+    // `session_wider` selects the wider offer, wherever it stands among the offers.
+    let question = input_required(&mut newest, asked.clone()).await;
+    let retry = again(asked, &question, &yes("session_wider"));
+    assert_eq!(ended(&newest.request(&retry).await["result"]), "wiped");
+    let other = with_capabilities(call(2, "wipe", json!({"n": 2})), forms());
+    assert_eq!(ended(&newest.request(&other).await["result"]), "wiped");
+    assert_eq!(deciders(&mut heard)[..2], ["mcp client"; 2]);
+
+    let name = "c\u{1b}".repeat(100);
+    let mut older = Client::with_prompts(None);
+    let mut heard = older.kernel.subscribe(None, None);
+    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": forms(), "clientInfo": {"name": name, "version": "1"}});
+    older.request(&request(0, "initialize", hello)).await;
+    older
+        .send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+        .await;
+    older.send(&call(1, "wipe", json!({"n": 1}))).await;
+    let mut asked = older.receive().await;
+    check(&asked["params"]["requestedSchema"]["properties"]["answer"]);
+    for answer in ["user_wider", "once"] {
+        older
+            .send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": yes(answer)}))
+            .await;
+        asked = older.receive().await;
+    }
+    assert_eq!(ended(&asked["result"]), "wiped");
+    let by = deciders(&mut heard).remove(0);
+    assert!(by.starts_with(r"mcp client c\u{1b}c"), "{by}");
+    assert!(by.ends_with("… (+140 characters)"), "{by}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_without_forms_gets_a_denial_with_a_hint() {
+    let says = |result: &Value| {
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert_eq!(result["isError"], json!(true));
+        assert!(text.contains("--allow-tool wipe"), "{text}");
+    };
+    for capabilities in [json!({}), json!({"elicitation": {"url": {}}})] {
+        let mut client = Client::with_prompts(None);
+        let answer = client
+            .request(&with_capabilities(
+                call(1, "wipe", json!({})),
+                capabilities.clone(),
+            ))
+            .await;
+        says(&answer["result"]);
+        let mut client = Client::with_prompts(None)
+            .start_session("2025-11-25", capabilities)
+            .await;
+        says(&client.call("wipe", json!({})).await);
+    }
+    // A client with forms, but the host does not use them.
+    let mut client = Client::new();
+    let answer = client
+        .request(&with_capabilities(call(1, "wipe", json!({})), forms()))
+        .await;
+    says(&answer["result"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_elicitation_capability_means_forms() {
+    let mut client = Client::with_prompts(None);
+    let asked = with_capabilities(call(1, "wipe", json!({})), json!({"elicitation": {}}));
+    let answer = client.request(&asked).await;
+    assert_eq!(answer["result"]["resultType"], json!("input_required"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_state_is_valid_once_for_its_call() {
+    let mut client = Client::with_prompts(None);
+    let asked = call(1, "wipe", json!({"path": "/a"}));
+    let yes = accept(&json!({"answer": "once"}));
+    let question = input_required(&mut client, asked.clone()).await;
+    let mut forged = question.clone();
+    let state = forged["requestState"].as_str().unwrap().to_owned();
+    forged["requestState"] = json!(format!("{}AA", &state[..state.len() - 2]));
+    for (retry, why) in [
+        (
+            again(call(2, "wipe", json!({"path": "/b"})), &question, &yes),
+            "was not made for this call",
+        ),
+        (
+            again(call(3, "echo", json!({"path": "/a"})), &question, &yes),
+            "was not made for this call",
+        ),
+        (
+            again(asked.clone(), &forged, &yes),
+            "was not made for this call",
+        ),
+    ] {
+        let answer = client.request(&retry).await;
+        assert_eq!(answer["error"]["code"], json!(-32602), "{answer}");
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.contains(why), "{message}");
+    }
+    let good = again(asked.clone(), &question, &yes);
+    assert_eq!(ended(&client.request(&good).await["result"]), "wiped");
+    let answer = client.request(&good).await;
+    assert!(
+        answer["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("already used"),
+        "{answer}"
+    );
+    assert_eq!(client.tools.ids.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_is_rejected_and_the_call_has_ended() {
+    let mut client = Client::with_prompts(None);
+    let asked = call(1, "wipe", json!({}));
+    let question = input_required(&mut client, asked.clone()).await;
+    assert_eq!(client.kernel.pending().len(), 1);
+    tokio::time::sleep(std::time::Duration::from_secs(301)).await;
+    assert_eq!(client.kernel.pending().len(), 0);
+    let yes = accept(&json!({"answer": "once"}));
+    let answer = client.request(&again(asked, &question, &yes)).await;
+    assert_eq!(answer["error"]["code"], json!(-32602), "{answer}");
+    assert_eq!(client.tools.ids.lock().unwrap().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_or_invalid_answer_repeats_the_question() {
+    let mut client = Client::with_prompts(None);
+    let asked = call(1, "wipe", json!({}));
+    let mut question = input_required(&mut client, asked.clone()).await;
+    let mut retry = again(asked.clone(), &question, &json!(null));
+    retry["params"]["inputResponses"] = json!({"something else": 7});
+    let answer = client.request(&retry).await["result"].take();
+    assert_eq!(answer["resultType"], json!("input_required"));
+    assert_ne!(answer["requestState"], question["requestState"]);
+    question = answer;
+    for odd in [json!(7), accept(&json!({"answer": "always"}))] {
+        let answer = client.request(&again(asked.clone(), &question, &odd)).await["result"].take();
+        assert_eq!(answer["resultType"], json!("input_required"), "{odd}");
+        question = answer;
+    }
+    // Repeated invalid answers are neither an approval nor a denial.
+    let odd = accept(&json!({}));
+    let answer = client.request(&again(asked, &question, &odd)).await["result"].take();
+    assert!(ended(&answer).starts_with("policy_violation"), "{answer}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_host_with_the_same_key_accepts_an_answer_once() {
+    let (mut first, mut second) = (
+        Client::with_prompts(Some(KEY)),
+        Client::with_prompts(Some(KEY)),
+    );
+    let asked = call(1, "wipe", json!({"path": "/a"}));
+    let question = input_required(&mut first, asked.clone()).await;
+    let retry = again(asked, &question, &accept(&json!({"answer": "once"})));
+    let answer = second.request(&retry).await;
+    assert_eq!(ended(&answer["result"]), "wiped", "{answer}");
+    let answer = second.request(&retry).await;
+    assert_eq!(answer["error"]["code"], json!(-32602), "{answer}");
+    let answer = Client::with_prompts(None).request(&retry).await;
+    assert_eq!(answer["error"]["code"], json!(-32602), "{answer}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn suspended_calls_per_client_are_limited() {
+    let mut client = Client::with_prompts(None);
+    for id in 0..32 {
+        input_required(&mut client, call(id, "wipe", json!({"n": id}))).await;
+    }
+    let answer = client
+        .request(&with_capabilities(
+            call(99, "wipe", json!({"n": 99})),
+            forms(),
+        ))
+        .await;
+    let said = ended(&answer["result"]);
+    assert!(said.contains("was not answered in time"), "{said}");
+    assert_eq!(client.close().await, [] as [Value; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prompt_is_cancelled_with_its_call() {
+    let mut client = Client::with_prompts(None)
+        .start_session("2025-11-25", forms())
+        .await;
+    client.send(&call(7, "wipe", json!({}))).await;
+    let asked = client.receive().await;
+    client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})).await;
+    let heard = client.receive().await;
+    assert_eq!(heard["method"], json!("notifications/cancelled"));
+    assert_eq!(heard["params"]["requestId"], asked["id"]);
+    client.request(&request(8, "ping", json!({}))).await;
+    assert_eq!(client.kernel.pending().len(), 0);
+    assert_eq!(client.close().await, [] as [Value; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prompt_is_cancelled_when_answered_elsewhere() {
+    use toolhost_contract::Answer;
+    use toolhost_kernel::AttributedAnswer;
+
+    let answered = || AttributedAnswer {
+        answer: Answer::once(),
+        by: "the dashboard".to_owned(),
+    };
+    let mut client = Client::with_prompts(None)
+        .start_session("2025-11-25", forms())
+        .await;
+    client.send(&call(7, "wipe", json!({}))).await;
+    client.receive().await;
+    let pending = client.kernel.pending().remove(0);
+    client.kernel.answer(&pending.call, answered()).unwrap();
+    let mut heard = [client.receive().await, client.receive().await];
+    heard.sort_by_key(|message| message["method"].is_string());
+    assert_eq!(ended(&heard[0]["result"]), "wiped");
+    assert_eq!(heard[1]["method"], json!("notifications/cancelled"));
+
+    // A stateless client gets the result with its next request.
+    let mut client = Client::with_prompts(None);
+    let asked = call(1, "wipe", json!({}));
+    let question = input_required(&mut client, asked.clone()).await;
+    let pending = client.kernel.pending().remove(0);
+    client.kernel.answer(&pending.call, answered()).unwrap();
+    let no = json!({"action": "decline"});
+    let answer = client.request(&again(asked, &question, &no)).await;
+    assert_eq!(ended(&answer["result"]), "wiped");
+}

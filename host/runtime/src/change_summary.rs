@@ -1,0 +1,177 @@
+//! Summarizes staged changes for the user and for rules: types, sizes and text diffs.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use similar::TextDiff;
+use toolhost_contract::{
+    ChangeKind, FileChange, FileDiff, FileKind, MAX_EDIT_BYTES, MAX_TOTAL_EDIT_BYTES, text,
+};
+use toolhost_vfs::{Access, Change, FileState, Location, OpenHow, PathState, Scope, StagedChange};
+
+/// Limits of text diffs: bytes of one file, bytes of all files of a call, and number of diffs.
+const DIFF_BYTES: u64 = MAX_EDIT_BYTES as u64;
+const ALL_DIFF_BYTES: u64 = MAX_TOTAL_EDIT_BYTES as u64;
+const DIFFS: usize = 200;
+/// After this time a coarser diff is produced.
+const DIFF_TIME: Duration = Duration::from_millis(200);
+
+const EXECUTE: u32 = 0o111;
+
+/// Creates diffs within the limits.
+pub(crate) struct DiffBuilder<'a> {
+    scope: &'a Scope,
+    left: u64,
+    count: usize,
+}
+
+impl<'a> DiffBuilder<'a> {
+    pub(crate) fn below(scope: &'a Scope) -> Self {
+        Self {
+            scope,
+            left: ALL_DIFF_BYTES,
+            count: 0,
+        }
+    }
+
+    pub(crate) fn change(&mut self, staged: &StagedChange) -> FileChange {
+        let Change {
+            at,
+            before,
+            after,
+            moved_from,
+        } = &staged.change;
+        let kind = match (moved_from, before, after) {
+            (Some(from), _, _) => ChangeKind::Moved {
+                from: host_path(from),
+            },
+            (None, PathState::Absent, _) => ChangeKind::Created,
+            (None, _, PathState::Absent) => ChangeKind::Deleted,
+            (None, _, _) => ChangeKind::Modified,
+        };
+        let (old, new) = (file(before), file(after));
+        let (diff, undiffed) = match self.diff(staged) {
+            Ok(diff) => (diff, None),
+            Err(why) => (None, Some(why)),
+        };
+        FileChange {
+            path: host_path(at),
+            kind,
+            file_kind: match (before, after) {
+                (_, PathState::Dir { .. }) | (PathState::Dir { .. }, PathState::Absent) => {
+                    FileKind::Directory
+                }
+                (_, PathState::Link { .. }) | (PathState::Link { .. }, PathState::Absent) => {
+                    FileKind::Link
+                }
+                (_, PathState::File(_) | PathState::Absent) => FileKind::File,
+            },
+            sizes: (old.map(|file| file.size), new.map(|file| file.size)),
+            modes: match (old, new) {
+                (Some(old), Some(new)) if old.mode != new.mode => Some((old.mode, new.mode)),
+                // A new file is executable only if the call requested it.
+                (None, Some(new)) if new.mode & EXECUTE != 0 && moved_from.is_none() => {
+                    Some((new.mode & !EXECUTE, new.mode))
+                }
+                _ => None,
+            },
+            executable: new.is_some_and(|file| file.mode & 0o111 != 0),
+            diff,
+            no_diff_reason: undiffed,
+        }
+    }
+
+    fn diff(&mut self, staged: &StagedChange) -> Result<Option<FileDiff>, &'static str> {
+        let change = &staged.change;
+        let (old, new) = (file(&change.before), file(&change.after));
+        if old.map(|file| file.hash) == new.map(|file| file.hash) || change.moved_from.is_some() {
+            return Ok(None);
+        }
+        let sizes = [old, new].map(|file| file.map_or(0, |file| file.size));
+        if sizes.iter().any(|size| *size > DIFF_BYTES) {
+            return Err("too large to show");
+        }
+        let sum: u64 = sizes.iter().sum();
+        if sum > self.left || self.count >= DIFFS {
+            return Err("too much to show");
+        }
+        self.left -= sum;
+        self.count += 1;
+        let original = match old {
+            Some(_) => Some(read(self.base(&change.at)?)?),
+            None => None,
+        };
+        let new = match (&staged.content, new) {
+            (Some(path), Some(_)) => read(File::open(path).map_err(|_| UNREADABLE)?)?,
+            _ => String::new(),
+        };
+        let is_there = change.after != PathState::Absent;
+        let new = is_there.then_some(new.as_str());
+        Ok(Some(file_diff(&change.at.path, original, new)))
+    }
+
+    /// The real file, opened as the guest would open it.
+    fn base(&self, at: &Location) -> Result<File, &'static str> {
+        let roots = self.scope.roots();
+        let root = roots.iter().find(|root| root.host() == at.root);
+        let root = root.ok_or(UNREADABLE)?;
+        let how = OpenHow {
+            read: true,
+            ..OpenHow::default()
+        };
+        self.scope
+            .open_at(root.dir().as_fd(), Access::ReadOnly, &at.path, &how)
+            .map(|opened| File::from(opened.fd))
+            .map_err(|_| UNREADABLE)
+    }
+}
+
+/// Diff of two texts of a file; `None` if the file does not exist.
+pub fn file_diff(name: &str, original: Option<String>, new: Option<&str>) -> FileDiff {
+    // A single line, because the diff follows on the next line.
+    let shown = &text::escape_line(name, 4_096);
+    let header = |text: Option<&str>| {
+        if text.is_some() { shown } else { "/dev/null" }
+    };
+    let diff = TextDiff::configure()
+        .timeout(DIFF_TIME)
+        .diff_lines(
+            original.as_deref().unwrap_or_default(),
+            new.unwrap_or_default(),
+        )
+        .unified_diff()
+        .header(header(original.as_deref()), header(new))
+        .to_string();
+    FileDiff {
+        file_name: name.to_owned(),
+        diff,
+        original,
+        new: new.unwrap_or_default().to_owned(),
+    }
+}
+
+const UNREADABLE: &str = "cannot be read";
+
+fn read(file: File) -> Result<String, &'static str> {
+    let mut bytes = Vec::new();
+    file.take(DIFF_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|_| UNREADABLE)?;
+    if bytes.contains(&0) {
+        return Err("binary");
+    }
+    String::from_utf8(bytes).map_err(|_| "binary")
+}
+
+fn file(image: &PathState) -> Option<&FileState> {
+    match image {
+        PathState::File(file) => Some(file),
+        PathState::Absent | PathState::Dir { .. } | PathState::Link { .. } => None,
+    }
+}
+
+pub(crate) fn host_path(at: &Location) -> String {
+    at.root.join(&at.path).to_string_lossy().into_owned()
+}

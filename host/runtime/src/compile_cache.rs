@@ -1,0 +1,374 @@
+//! On-disk cache of compiled components.
+//!
+//! An entry is native code that runs in the host process. It is used only with a valid MAC over the component's
+//! digest, the engine's compatibility hash and the code; tools cannot read the key. Entries are read into memory
+//! and verified and deserialized there, because a mapped file could change after the check.
+
+use std::fs::DirBuilder;
+use std::hash::{Hash, Hasher};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::{
+    Dir, File, MetadataExt as _, OpenOptions, OpenOptionsExt as _, Permissions, PermissionsExt as _,
+};
+use rustix::fs::{OFlags, Timespec, Timestamps, UTIME_NOW};
+use toolhost_contract::Digest;
+use wasmtime::Engine;
+
+const MAGIC: &[u8; 8] = b"THCACHE1";
+const MAC_LEN: usize = 32;
+const MAX_ENTRY: u64 = 512 << 20;
+const MAX_TOTAL: u64 = 1 << 30;
+
+pub struct CompileCache {
+    path: PathBuf,
+    /// All access goes through this handle, so it stays in the directory that was checked.
+    dir: Dir,
+    key: [u8; 32],
+    compatibility: [u8; 32],
+}
+
+impl CompileCache {
+    /// Opens the cache. The error states why there is none.
+    pub fn open(path: &Path, engine: &Engine) -> Result<Self, String> {
+        let shown = path.display().to_string();
+        let shown = shown.as_str();
+        let failed =
+            |what: &'static str| move |error: io::Error| format!("cannot {what} {shown}: {error}");
+        if path.is_symlink() {
+            return Err(format!("{shown} is a symbolic link"));
+        }
+        // Created private, independent of the umask.
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(failed("create"))?;
+        let dir = Dir::open_ambient_dir(path, ambient_authority()).map_err(failed("open"))?;
+        let metadata = dir.dir_metadata().map_err(failed("inspect"))?;
+        if metadata.uid() != rustix::process::geteuid().as_raw() {
+            return Err(format!("{shown} belongs to another user"));
+        }
+        if metadata.mode() & 0o022 != 0 {
+            return Err(format!(
+                "{shown} is writable by other users; run `chmod 700 {shown}`"
+            ));
+        }
+        dir.set_permissions(".", Permissions::from_mode(0o700))
+            .map_err(failed("protect"))?;
+        let key = key(&dir).map_err(failed("use the key in"))?;
+        let mut hasher = Blake3Hasher(blake3::Hasher::new());
+        engine.precompile_compatibility_hash().hash(&mut hasher);
+        Ok(Self {
+            path: path.to_owned(),
+            dir,
+            key,
+            compatibility: *hasher.0.finalize().as_bytes(),
+        })
+    }
+
+    /// Verified machine code, or `None`. Removes an invalid entry.
+    pub fn get(&self, digest: Digest) -> Option<Vec<u8>> {
+        let name = self.name(digest);
+        let entry = self.read(&name)?;
+        let code = self.verify(digest, &entry).map(<[u8]>::to_vec);
+        if code.is_none() {
+            let _ = self.dir.remove_file(&name);
+        } else {
+            self.renew(&name);
+        }
+        code
+    }
+
+    /// Updates the entry's timestamp, which records its last use. If that fails, the entry may be removed early.
+    fn renew(&self, name: &str) {
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_NOW,
+        };
+        let times = Timestamps {
+            last_access: now,
+            last_modification: now,
+        };
+        if let Ok(file) = open(&self.dir, name) {
+            let _ = rustix::fs::futimens(&file, &times);
+        }
+    }
+
+    fn read(&self, name: &str) -> Option<Vec<u8>> {
+        let file = open(&self.dir, name).ok()?;
+        let size = file
+            .metadata()
+            .ok()
+            .filter(cap_std::fs::Metadata::is_file)?
+            .len();
+        if size > MAX_ENTRY {
+            return None;
+        }
+        let mut entry = Vec::with_capacity(usize::try_from(size).ok()? + 1);
+        file.take(MAX_ENTRY).read_to_end(&mut entry).ok()?;
+        Some(entry)
+    }
+
+    fn verify<'a>(&self, digest: Digest, entry: &'a [u8]) -> Option<&'a [u8]> {
+        let rest = entry.strip_prefix(MAGIC)?;
+        let (mac, code) = rest.split_at_checked(MAC_LEN)?;
+        // blake3's Hash compares in constant time.
+        (self.mac(digest, code) == blake3::Hash::from_bytes(mac.try_into().ok()?)).then_some(code)
+    }
+
+    fn mac(&self, digest: Digest, code: &[u8]) -> blake3::Hash {
+        blake3::Hasher::new_keyed(&self.key)
+            .update(&digest.0)
+            .update(&self.compatibility)
+            .update(code)
+            .finalize()
+    }
+
+    /// Stores machine code. A failure is reported but not fatal: it only costs a compilation next time.
+    pub fn put(&self, digest: Digest, code: &[u8]) -> Result<(), String> {
+        self.write(
+            &self.name(digest),
+            &[MAGIC, self.mac(digest, code).as_bytes(), code],
+        )
+        .map_err(|error| {
+            format!(
+                "cannot cache compiled code in {}: {error}",
+                self.path.display()
+            )
+        })?;
+        self.evict();
+        Ok(())
+    }
+
+    fn write(&self, name: &str, parts: &[&[u8]]) -> io::Result<()> {
+        write_new(
+            &self.dir,
+            &format!(".{name}.{}", std::process::id()),
+            name,
+            parts,
+        )
+    }
+
+    fn name(&self, digest: Digest) -> String {
+        let engine = blake3::Hash::from_bytes(self.compatibility).to_hex();
+        let digest = digest.to_string();
+        format!(
+            "{}-{}.code",
+            digest.trim_start_matches("sha256:"),
+            &engine[..16]
+        )
+    }
+
+    /// Removes the oldest entries if the total size exceeds the limit.
+    fn evict(&self) {
+        let Ok(entries) = self.dir.entries() else {
+            return;
+        };
+        let mut found: Vec<_> = entries
+            .flatten()
+            .filter(|entry| {
+                Path::new(&entry.file_name())
+                    .extension()
+                    .is_some_and(|extension| extension == "code")
+            })
+            .filter_map(|entry| {
+                let metadata = entry.metadata().ok()?;
+                Some((
+                    metadata.modified().ok()?.into_std(),
+                    metadata.len(),
+                    entry.file_name(),
+                ))
+            })
+            .collect();
+        let mut total: u64 = found.iter().map(|(_, size, _)| size).sum();
+        found.sort();
+        for (_, size, name) in found {
+            if total <= MAX_TOTAL {
+                break;
+            }
+            if self.dir.remove_file(&name).is_ok() {
+                total -= size;
+            }
+        }
+    }
+}
+
+fn open(dir: &Dir, name: &str) -> io::Result<File> {
+    // `NONBLOCK`: a FIFO at this path must not block the host.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    dir.open_with(
+        name,
+        OpenOptions::new()
+            .read(true)
+            .custom_flags(flags.bits().cast_signed()),
+    )
+}
+
+/// The key of this cache, created on first use. A key that is too short or readable by other users is replaced,
+/// which invalidates all entries.
+fn key(dir: &Dir) -> io::Result<[u8; 32]> {
+    if let Ok(file) = open(dir, "key") {
+        let mode = file.metadata()?.mode();
+        let mut bytes = Vec::new();
+        file.take(64).read_to_end(&mut bytes)?;
+        if let Ok(key) = <[u8; 32]>::try_from(bytes)
+            && mode & 0o077 == 0
+        {
+            return Ok(key);
+        }
+    }
+    let mut key = [0; 32];
+    getrandom::fill(&mut key).map_err(io::Error::from)?;
+    write_new(dir, &format!(".key.{}", std::process::id()), "key", &[&key])?;
+    Ok(key)
+}
+
+/// Writes a temporary file, syncs and renames it, so that readers see the old or the new content.
+fn write_new(dir: &Dir, temporary: &str, name: &str, parts: &[&[u8]]) -> io::Result<()> {
+    let _ = dir.remove_file(temporary);
+    let written = dir
+        .open_with(
+            temporary,
+            OpenOptions::new().write(true).create_new(true).mode(0o600),
+        )
+        .and_then(|mut file| {
+            parts.iter().try_for_each(|part| file.write_all(part))?;
+            file.sync_all()
+        })
+        .and_then(|()| dir.rename(temporary, dir, name));
+    if written.is_err() {
+        let _ = dir.remove_file(temporary);
+    }
+    written
+}
+
+struct Blake3Hasher(blake3::Hasher);
+
+impl Hasher for Blake3Hasher {
+    fn finish(&self) -> u64 {
+        self.0.finalize().as_bytes()[..8]
+            .iter()
+            .fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use rustix::fs::Mode;
+
+    use super::*;
+
+    const DIGEST: Digest = Digest([7; 32]);
+
+    fn cache(dir: &Path) -> CompileCache {
+        CompileCache::open(dir, &crate::engine::compiling().unwrap()).unwrap()
+    }
+
+    fn only_entry(dir: &Path) -> PathBuf {
+        let mut entries = fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        entries
+            .find(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "code")
+            })
+            .unwrap()
+    }
+
+    #[test]
+    fn entries_survive_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        cache(dir.path()).put(DIGEST, b"code").unwrap();
+        assert_eq!(cache(dir.path()).get(DIGEST).as_deref(), Some(&b"code"[..]));
+    }
+
+    #[test]
+    fn an_altered_swapped_cut_or_foreign_entry_is_a_miss_and_is_removed() {
+        let alterations: [fn(Vec<u8>) -> Vec<u8>; 5] = [
+            |mut bytes| {
+                *bytes.last_mut().unwrap() ^= 1;
+                bytes
+            },
+            |mut bytes| {
+                bytes[10] ^= 1;
+                bytes
+            },
+            |bytes| bytes[..bytes.len() / 2].to_vec(),
+            |_| Vec::new(),
+            |_| b"\x7fELF and more than forty bytes of something else".to_vec(),
+        ];
+        for alter in alterations {
+            let dir = tempfile::tempdir().unwrap();
+            cache(dir.path()).put(DIGEST, b"code").unwrap();
+            let entry = only_entry(dir.path());
+            fs::write(&entry, alter(fs::read(&entry).unwrap())).unwrap();
+            assert_eq!(cache(dir.path()).get(DIGEST), None);
+            assert!(!entry.exists());
+        }
+        // A valid entry of one component under the name of another.
+        let dir = tempfile::tempdir().unwrap();
+        let cache = cache(dir.path());
+        cache.put(DIGEST, b"code").unwrap();
+        fs::rename(
+            only_entry(dir.path()),
+            dir.path().join(cache.name(Digest([8; 32]))),
+        )
+        .unwrap();
+        assert_eq!(cache.get(Digest([8; 32])), None);
+    }
+
+    #[test]
+    fn a_lost_or_readable_key_is_replaced_and_invalidates_entries() {
+        for damage in [
+            (|key| fs::remove_file(key).unwrap()) as fn(&Path),
+            |key| fs::write(key, b"short").unwrap(),
+            |key| fs::set_permissions(key, fs::Permissions::from_mode(0o644)).unwrap(),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            cache(dir.path()).put(DIGEST, b"code").unwrap();
+            damage(&dir.path().join("key"));
+            assert_eq!(cache(dir.path()).get(DIGEST), None);
+        }
+    }
+
+    #[test]
+    fn a_directory_that_others_can_write_is_not_used() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let error = CompileCache::open(dir.path(), &crate::engine::compiling().unwrap())
+            .err()
+            .unwrap();
+        assert!(error.contains("is writable by other users"), "{error}");
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("/tmp", &link).unwrap();
+        assert!(CompileCache::open(&link, &crate::engine::compiling().unwrap()).is_err());
+    }
+
+    #[test]
+    fn a_fifo_in_the_place_of_an_entry_does_not_block() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = cache(dir.path());
+        let path = dir.path().join(cache.name(DIGEST));
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
+        assert_eq!(cache.get(DIGEST), None);
+    }
+}
