@@ -9,29 +9,27 @@ use toolhost_sdk::text::inline;
 
 use self::answers::Answers;
 
-/// What kind of answer a question wants.
+/// Type of answer.
 #[data]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// One of the options, or several with `multi_select`.
     Choice,
-    /// Free text.
     Text,
-    /// Yes or no.
     Yesno,
 }
 
-/// One answer to choose.
+/// One option.
 #[data]
 #[derive(Debug)]
 pub struct Choice {
-    /// What is chosen, in one to five words.
+    /// One to five words.
     #[arg(min_len = 1, max_len = 60)]
     pub label: String,
-    /// What it means to choose it.
+    /// What this option means.
     #[arg(max_len = 500)]
     pub description: String,
-    /// What it would look like: a piece of code or a sketch.
+    /// A code snippet or sketch of the result.
     #[arg(max_len = 4000)]
     pub preview: Option<String>,
 }
@@ -40,27 +38,27 @@ pub struct Choice {
 #[data]
 #[derive(Debug)]
 pub struct Question {
-    /// The question in full, with a question mark.
+    /// The full question, ending in a question mark.
     #[arg(min_len = 1, max_len = 1000)]
     pub question: String,
-    /// A very short name for it, at most 12 characters.
+    /// Short label, at most 12 characters.
     #[arg(min_len = 1, max_len = 12)]
     pub header: String,
-    /// What kind of answer it wants.
+    /// Type of answer.
     #[arg(rename = "type", default = "choice")]
     pub kind: Kind,
-    /// For a choice: 2 to 4 different answers. "Other" is always offered besides; leave it out.
+    /// For `choice`: 2 to 4 different options. "Other" is added automatically.
     #[arg(max_len = 4)]
     pub options: Option<Vec<Choice>>,
-    /// More than one option may be chosen.
+    /// Allow more than one option.
     #[arg(default = false, aliases = ["multiSelect"])]
     pub multi_select: bool,
-    /// For a text: a hint that is shown while it is empty.
+    /// For `text`: hint shown in the empty field.
     #[arg(max_len = 200)]
     pub placeholder: Option<String>,
 }
 
-/// Where the questions come from.
+/// Origin of the questions.
 #[data]
 pub struct Metadata {
     /// For example the name of a skill.
@@ -68,9 +66,9 @@ pub struct Metadata {
     source: Option<String>,
 }
 
-/// Ask the user one to four questions and wait for the answers. For decisions that are theirs: what is wanted, which
-/// of several good ways to take. Not for what you can find out yourself, nor for permission to use a tool.
-// It changes nothing, but no mode answers in the place of a person.
+/// Ask the user 1 to 4 questions and wait for the answers. Only for decisions that are the user's to make, not for
+/// facts you can look up or permission to use a tool.
+// `reads`: the call changes nothing, but no permission mode may answer in the user's place.
 #[tool(
     reads,
     interactive,
@@ -93,10 +91,10 @@ pub struct Metadata {
 )]
 pub fn ask_user(
     cx: &Context,
-    /// The questions, all shown at once.
+    /// Questions, shown together.
     #[arg(min_len = 1, max_len = 4)]
     questions: Vec<Question>,
-    /// Where the questions come from.
+    /// Origin of the questions.
     metadata: Option<Metadata>,
 ) -> Result<Outcome> {
     check(&questions)?;

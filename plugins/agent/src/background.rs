@@ -9,22 +9,22 @@ use toolhost_sdk::text::inline;
 use crate::chain::is_chain;
 use crate::show::names;
 
-/// A call that was begun.
+/// A call that was started in the background.
 #[data]
 pub struct Started {
-    /// Names the call for `shell_output` and `shell_kill`.
+    /// Id for `shell_output` and `shell_kill`.
     task_id: String,
-    /// The tool.
+    /// Name of the tool.
     tool: String,
     /// `running` or `ended`.
     state: String,
-    /// When it began, in milliseconds since 1970.
+    /// Start time, in milliseconds since 1970.
     started_ms: f64,
 }
 
-/// Begin a call of another tool and go on at once, for work that takes long. Read what it gives with `shell_output`,
-/// and stop it with `shell_kill`, both with the `task_id` you get here. Only for tools that can run in the background.
-// `destroys`: the call that is begun is judged for itself, but it may be anything.
+/// Start a long call of another tool in the background. Use the returned `task_id` with `shell_output` to read the
+/// result and with `shell_kill` to stop it.
+// `destroys`: the started call is authorized separately, but it can be a call of any tool.
 #[tool(
     destroys,
     requires = ["tools"],
@@ -38,13 +38,13 @@ pub struct Started {
 )]
 pub fn background_run(
     cx: &Context,
-    /// Name of the tool.
+    /// Name of a tool that can run in the background.
     #[arg(min_len = 1, max_len = 128, aliases = ["name"])]
     tool: String,
-    /// Its parameters.
+    /// Its input.
     #[arg(aliases = ["args", "arguments", "input"])]
     params: Option<BTreeMap<String, Value>>,
-    /// Stop it after so many milliseconds. At most a day; without it the tool's own limit holds.
+    /// Time limit in milliseconds, at most one day; by default the tool's own.
     #[arg(min = 1, max = 86_400_000)]
     timeout_ms: Option<u32>,
 ) -> Result<Outcome> {

@@ -13,13 +13,13 @@ use self::run::{Chain, Report};
 
 const NAME: &str = "tool_chain";
 
-/// What to do after a step that failed.
+/// What to do after a failed step.
 #[data]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnError {
-    /// Leave the rest undone.
+    /// Skip the remaining steps.
     Stop,
-    /// Go on with the steps that do not need it.
+    /// Run the steps that do not depend on it.
     Continue,
 }
 
@@ -29,19 +29,18 @@ pub struct Step {
     /// Name of the tool.
     #[arg(min_len = 1, max_len = 128, aliases = ["name"])]
     pub tool: String,
-    /// Its parameters, as an object. A text that is `${steps.0.structured.PATH}`, `${steps.0.text}` or
-    /// `${steps.0.summary}` becomes that value of an earlier step; within a longer text it is put in as text.
+    /// Its input. `${steps.N.text}`, `${steps.N.summary}` and `${steps.N.structured.PATH}` insert values of earlier
+    /// steps, counted from 0: as a value if the string is only the reference, otherwise as text.
     #[arg(aliases = ["arguments", "input", "params"])]
     pub args: Option<BTreeMap<String, Value>>,
-    /// A parameter that takes the whole text of the step before: a pipe.
+    /// Parameter that receives the whole text of the previous step.
     #[arg(min_len = 1, max_len = 128)]
     pub with: Option<String>,
 }
 
-/// Call several tools one after the other without coming back in between, and get the result of the last one with a
-/// line about each. Steps count from 0. Each step is judged like a call of its own. For work whose steps you know
-/// beforehand; when you have to think about a result, call the tools one by one. At most 20 steps.
-// `destroys`: each step is judged for itself, but the chain may be made of anything.
+/// Call up to 20 tools in order and get the last result with one line per step. Use it when all steps are known in
+/// advance. Each step is authorized separately.
+// `destroys`: each step is authorized separately, but the chain can contain a call of any tool.
 #[tool(
     destroys,
     requires = ["tools"],
@@ -64,10 +63,10 @@ pub struct Step {
 )]
 pub fn tool_chain(
     cx: &Context,
-    /// The calls in their order.
+    /// Calls in order.
     #[arg(min_len = 1, max_len = 20)]
     steps: Vec<Step>,
-    /// What to do after a step that failed.
+    /// What to do after a failed step.
     #[arg(default = "stop")]
     on_error: OnError,
 ) -> Result<Outcome> {

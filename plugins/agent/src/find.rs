@@ -11,33 +11,32 @@ use crate::show::{count, cut, nearest};
 const MOST_DESCRIPTION_CHARS: usize = 1000;
 const MOST_SCHEMA_BYTES: usize = 8 << 10;
 
-/// A tool that fits.
+/// A matching tool.
 #[data]
 pub struct Hit {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// Its plugin.
     pub plugin: String,
-    /// What it does.
+    /// Description.
     pub description: String,
-    /// The JSON Schema of its parameters; null when it is larger than 8 KiB.
+    /// JSON Schema of the input; null if larger than 8 KiB.
     pub input_schema: Value,
 }
 
-/// The tools that were found, best first.
+/// Matching tools, best first.
 #[data]
 pub struct Found {
-    /// The tools.
+    /// Tools, best first.
     pub tools: Vec<Hit>,
-    /// How many fit, with those that are not shown.
+    /// Number of matches, including those not shown.
     pub total: usize,
-    /// Names that were asked for and do not exist.
+    /// Requested names that do not exist.
     pub missing: Vec<String>,
 }
 
-/// Find tools by what they do, with the schema of their parameters, so that you can call them. For tools that you were
-/// not told about. Search with a few words (`send mail`), with words that must be there (`+mail send`), or take tools
-/// by name (`select:read_file,grep`).
+/// Find tools that you do not know yet and get their input schemas. Query with keywords (`send mail`), required words
+/// (`+mail send`) or names (`select:read_file,grep`).
 #[tool(
     reads,
     idempotent,
@@ -53,13 +52,13 @@ pub struct Found {
 )]
 pub fn tool_search(
     cx: &Context,
-    /// Words of the name or the description, or `select:` and names.
+    /// Keywords, or `select:` and comma-separated names.
     #[arg(min_len = 1, max_len = 500)]
     query: String,
-    /// Show at most this many.
+    /// Maximum number of results.
     #[arg(default = 5, min = 1, max = 50, aliases = ["max_results"])]
     limit: usize,
-    /// The query is one name, or several with commas between.
+    /// Treat the query as comma-separated tool names.
     #[arg(default = false)]
     exact: bool,
 ) -> Result<Outcome> {

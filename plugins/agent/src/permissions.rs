@@ -5,28 +5,28 @@ use toolhost_sdk::text::inline;
 
 use crate::ask::is_no;
 
-/// Files.
+/// File permissions.
 #[data]
 #[derive(Default)]
 pub struct Files {
-    /// Files and folders to read.
+    /// Files and directories to read.
     #[arg(max_len = 16)]
     read: Option<Vec<String>>,
-    /// Files and folders to change.
+    /// Files and directories to change.
     #[arg(max_len = 16)]
     write: Option<Vec<String>>,
 }
 
-/// The network.
+/// Network permissions.
 #[data]
 #[derive(Default)]
 pub struct Network {
-    /// Names of hosts, such as `example.org` or `*.example.org`.
+    /// Host names, such as `example.org` or `*.example.org`.
     #[arg(max_len = 16)]
     hosts: Option<Vec<String>>,
 }
 
-/// How long.
+/// How long a permission lasts.
 #[data]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
@@ -36,26 +36,25 @@ pub enum Lifetime {
     Session,
 }
 
-/// What was given.
+/// Permissions that were granted.
 #[data]
 pub struct Given {
-    /// Everything that was asked for was given.
+    /// Everything requested was granted.
     granted: bool,
-    /// Files and folders that may be read.
+    /// Readable files and directories.
     read: Vec<String>,
-    /// Files and folders that may be changed.
+    /// Writable files and directories.
     write: Vec<String>,
-    /// Hosts that may be reached.
+    /// Reachable hosts.
     hosts: Vec<String>,
     /// How long.
     scope: Lifetime,
-    /// What was asked for and not given.
+    /// Requests that were not granted.
     refused: Vec<String>,
 }
 
-/// Ask the user for permissions that the work ahead needs: files, folders and hosts that you would otherwise be asked
-/// about one by one, or refused. Ask for little, and say why. Nothing can be given that whoever runs this host has
-/// ruled out.
+/// Ask the user to grant file and host permissions for the work ahead. Request as little as possible; the operator's
+/// denials cannot be lifted.
 #[tool(
     reads,
     interactive,
@@ -73,14 +72,14 @@ pub struct Given {
 )]
 pub fn request_permissions(
     cx: &Context,
-    /// What it is needed for, in one sentence; the user reads it.
+    /// Reason in one sentence, shown to the user.
     #[arg(min_len = 1, max_len = 500, aliases = ["justification"])]
     reason: String,
-    /// Files and folders.
+    /// Files and directories.
     file_system: Option<Files>,
     /// Hosts.
     network: Option<Network>,
-    /// How long.
+    /// How long the permission lasts.
     #[arg(default = "turn")]
     scope: Lifetime,
 ) -> Result<Outcome> {

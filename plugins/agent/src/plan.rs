@@ -13,28 +13,28 @@ const PLAN: &str = "plan";
 /// More than anybody reads before saying yes, and what fits into one question of the host.
 const MOST_BYTES: usize = 16_000;
 
-/// The mode of the session.
+/// Mode of the session.
 #[data]
 pub struct Mode {
-    /// The permission mode that holds now.
+    /// Current permission mode.
     mode: String,
 }
 
-/// What became of a plan.
+/// The user's decision on a plan.
 #[data]
 pub struct Verdict {
-    /// The user agreed to it.
+    /// The user approved the plan.
     approved: bool,
-    /// The permission mode that holds now.
+    /// Current permission mode.
     mode: String,
-    /// What the user said about it.
+    /// The user's comment.
     feedback: Option<String>,
-    /// The file with the plan.
+    /// File that contains the plan.
     plan_path: Option<String>,
 }
 
-/// Go into plan mode: changes are refused until the user has agreed to a plan, except where the operator's configuration
-/// allows them. For work that is large or unclear; read what you need, then call `exit_plan_mode` with the plan.
+/// Enter plan mode for large or unclear work: changes are refused until the user approves a plan (`exit_plan_mode`),
+/// unless the configuration allows them.
 #[tool(
     reads,
     interactive,
@@ -77,9 +77,8 @@ pub fn enter_plan_mode(
         .structured(&Mode { mode }))
 }
 
-/// Show the user the plan and ask to carry it out. Give it as text or as the path of a Markdown file in the workspace.
-/// If they say no you stay in plan mode: change the plan and call this again. Only for plans of changes; to answer a
-/// question no plan is needed.
+/// Show the user the plan for approval, as `plan` or `plan_path`. If it is denied, plan mode stays on: revise and call
+/// again. Questions need no plan.
 #[tool(
     reads,
     interactive,
@@ -96,9 +95,9 @@ pub fn enter_plan_mode(
 )]
 pub fn exit_plan_mode(
     cx: &Context,
-    /// The plan in Markdown, at most 16000 bytes.
+    /// Plan in Markdown, at most 16000 bytes.
     plan: Option<String>,
-    /// Path of a `.md` file in the workspace that has the plan.
+    /// `.md` file in the workspace that contains the plan.
     #[arg(min_len = 1, max_len = 4096, aliases = ["planFilePath", "plan_filename"])]
     plan_path: Option<String>,
 ) -> Result<Outcome> {

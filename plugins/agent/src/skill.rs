@@ -8,39 +8,39 @@ use toolhost_sdk::text::inline;
 use self::shelf::{MOST_BROKEN, Shelf, Skill, shown};
 use crate::show::{count, names, nearest};
 
-/// A skill, or the list of them.
+/// A skill, or the list of skills.
 #[data]
 #[derive(Default)]
 pub struct Loaded {
-    /// Its name.
+    /// Name.
     pub name: Option<String>,
     /// What it is for.
     pub description: Option<String>,
-    /// Its version.
+    /// Version.
     pub version: Option<String>,
-    /// Its folder. Paths in its text are relative to it.
+    /// Its directory. Paths in its text are relative to it.
     pub base_dir: Option<String>,
-    /// The tools that its author has in mind; none means all.
+    /// Tools the skill is meant to use; absent for all.
     pub allowed_tools: Option<Vec<String>>,
-    /// The other files of its folder.
+    /// Other files in its directory.
     pub resources: Option<Vec<String>>,
-    /// There are more files than are listed.
+    /// The file list was cut.
     pub truncated: bool,
-    /// The skills there are, when none was named.
+    /// Available skills, if none was named.
     pub skills: Option<Vec<Known>>,
 }
 
 /// A skill that can be loaded.
 #[data]
 pub struct Known {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// What it is for.
     pub description: String,
 }
 
-/// Load a skill: instructions for a kind of work, written by people who know it. Load a skill before you begin such
-/// work, then follow its text. Without `skill` you get the names of all skills and what they are for.
+/// Load a skill, instructions for a kind of work, before you start such work. Without `skill`, list the available
+/// skills.
 #[tool(
     reads,
     idempotent,
@@ -59,7 +59,7 @@ pub fn skill(
     /// Name of the skill.
     #[arg(min_len = 1, max_len = 128, aliases = ["name", "skill_name"])]
     skill: Option<String>,
-    /// What to tell the skill; it takes the place of `$ARGUMENTS` in its text.
+    /// Replaces `$ARGUMENTS` in its text.
     #[arg(max_len = 10000, aliases = ["arguments"])]
     args: Option<String>,
 ) -> Result<Outcome> {

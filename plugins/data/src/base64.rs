@@ -10,28 +10,28 @@ const MOST_BYTES: usize = 10 << 20;
 /// Base64 of as many, with room for line breaks and the beginning of a `data:` URL.
 const MOST_ENCODED_BYTES: usize = 14 << 20;
 
-/// A base64 text.
+/// Base64 text.
 #[data]
 pub struct Encoded {
-    /// The base64 text.
+    /// Base64 text.
     encoded: String,
 }
 
-/// What a base64 text stands for.
+/// Decoded base64.
 #[data]
 pub struct Decoded {
-    /// The text; absent when it is none.
+    /// Decoded text; absent for binary data.
     #[arg(rename = "decoded")]
     text: Option<String>,
-    /// The bytes in plain base64, where they are not text.
+    /// Binary data in standard base64.
     bytes_base64: Option<String>,
-    /// It is not text.
+    /// The data is not UTF-8 text.
     binary: bool,
     /// Number of bytes.
     size: usize,
 }
 
-/// Write a text, or bytes, in base64. At most 10 MiB.
+/// Encode text or bytes as base64, at most 10 MiB.
 #[tool(
     pure,
     category = "data",
@@ -43,14 +43,14 @@ pub struct Decoded {
     example(description = "Bytes for a URL", input = r#"{"bytes": [251, 255], "url_safe": true}"#),
 )]
 pub fn base64_encode(
-    /// The text, stored as UTF-8.
+    /// Text, encoded as UTF-8.
     text: Option<String>,
-    /// The bytes, as numbers from 0 to 255, in place of `text`.
+    /// Byte values, instead of `text`.
     bytes: Option<Vec<u8>>,
-    /// Use `-` and `_` in place of `+` and `/`.
+    /// Use `-` and `_` instead of `+` and `/`.
     #[arg(default = false)]
     url_safe: bool,
-    /// Fill the last group up with `=`.
+    /// Pad with `=`.
     #[arg(default = true)]
     padding: bool,
 ) -> Result<Outcome> {
@@ -69,7 +69,7 @@ pub fn base64_encode(
     Ok(Outcome::text(&*encoded).structured(&Encoded { encoded }))
 }
 
-/// Read base64, plain or for URLs, with or without padding and line breaks. At most 10 MiB of bytes.
+/// Decode base64, standard or URL-safe, with or without padding and line breaks, at most 10 MiB decoded.
 #[tool(
     pure,
     category = "data",
@@ -80,7 +80,7 @@ pub fn base64_encode(
     example(description = "A text", input = r#"{"encoded": "aGVsbG8="}"#),
 )]
 pub fn base64_decode(
-    /// The base64 text; a `data:` URL is fine too.
+    /// Base64 text or a `data:` URL.
     encoded: String,
 ) -> Result<Outcome> {
     within(encoded.len(), MOST_ENCODED_BYTES)?;

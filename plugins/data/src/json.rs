@@ -12,21 +12,21 @@ use crate::lenient::plain;
 /// Parsing more would need more memory than a call has.
 const MOST_BYTES: usize = 10 << 20;
 
-/// A JSON text as a value.
+/// Parsed JSON.
 #[data]
 pub struct Parsed {
-    /// The value that the text stands for.
+    /// Parsed value.
     data: Value,
 }
 
-/// A value as JSON text.
+/// JSON text.
 #[data]
 pub struct Text {
-    /// The JSON text.
+    /// JSON text.
     text: String,
 }
 
-/// Check that a text is JSON and turn it into a value. An error tells line, column and what is there.
+/// Parse JSON text. Errors state line, column and what was found.
 #[tool(
     pure,
     category = "data",
@@ -37,9 +37,9 @@ pub struct Text {
     example(description = "An object", input = r#"{"text": "{\"a\": [1, 2]}"}"#),
 )]
 pub fn json_parse(
-    /// The JSON text.
+    /// JSON text.
     text: String,
-    /// Take JSON alone. Otherwise comments, commas before a closing bracket and a surrounding code fence are fine.
+    /// Accept standard JSON only. `false` allows comments, trailing commas and a code fence.
     #[arg(default = true)]
     strict: bool,
 ) -> Result<Parsed> {
@@ -64,7 +64,7 @@ pub fn json_parse(
     }
 }
 
-/// Write a value as JSON text, on one line or indented.
+/// Serialize a value as JSON text.
 #[tool(
     pure,
     category = "data",
@@ -72,15 +72,15 @@ pub fn json_parse(
     icon = "braces",
     tags = ["json"],
     output = Text,
-    example(description = "For people to read", input = r#"{"data": {"a": [1, 2]}, "pretty": true}"#),
+    example(description = "Indented", input = r#"{"data": {"a": [1, 2]}, "pretty": true}"#),
 )]
 pub fn json_stringify(
     /// Any JSON value.
     data: Value,
-    /// Put every member on a line of its own.
+    /// Indent the output.
     #[arg(default = false)]
     pretty: bool,
-    /// Spaces for each level; more than 0 means `pretty`. 2 when left out.
+    /// Spaces per level, 2 by default; more than 0 implies `pretty`.
     #[arg(max = 8)]
     indent: Option<u8>,
 ) -> Result<Outcome> {

@@ -16,21 +16,20 @@ pub const LIMIT: Limit = Limit {
     advice: "make a smaller copy of it first",
 };
 
-/// What is known of the file.
+/// Metadata of a file.
 #[data]
 pub struct Described {
     /// Absolute path.
     path: String,
-    /// Media type, told from its bytes, such as `image/png`.
+    /// Media type detected from the bytes, such as `image/png`.
     media_type: String,
     /// Size in bytes.
     size: u64,
-    /// SHA-256, in hexadecimal.
+    /// SHA-256 in hexadecimal.
     sha256: String,
 }
 
-/// Look at a picture, hear a sound, or get a PDF or any other file that is not text, up to 20 MB. For text use
-/// read_file.
+/// Read an image, audio file, PDF or other binary file, at most 20 MB. For text use read_file.
 #[tool(
     reads,
     idempotent,
@@ -44,7 +43,7 @@ pub struct Described {
 )]
 pub fn read_media(
     cx: &Context,
-    /// Path of the file, relative to the workspace or absolute, for example `docs/logo.png`.
+    /// File path, relative to the workspace or absolute.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "target_file", "notebook_path", "image_path"])]
     path: String,
 ) -> Result<Outcome> {

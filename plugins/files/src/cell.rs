@@ -27,27 +27,24 @@ const LIMIT: Limit = Limit {
     advice: "clear its outputs first, for example with jupyter nbconvert --clear-output",
 };
 
-/// What to do.
+/// Kind of edit.
 #[data]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EditMode {
-    /// Give a cell another source.
+    /// Change the source of a cell.
     Replace,
     /// Add a cell.
     Insert,
-    /// Take a cell out.
+    /// Remove a cell.
     Delete,
 }
 
-/// What a cell is.
+/// Type of a cell.
 #[data]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CellType {
-    /// It can be run.
     Code,
-    /// Formatted text.
     Markdown,
-    /// Text as it is.
     Raw,
 }
 
@@ -61,35 +58,33 @@ impl CellType {
     }
 }
 
-/// What was done.
+/// Result of the edit.
 #[data]
 pub struct Edited {
     /// Absolute path.
     path: String,
-    /// What was done.
+    /// Kind of edit.
     edit_mode: EditMode,
-    /// Id of the cell, `cell-N` where it has none.
+    /// Id of the cell, or `cell-N`.
     cell_id: String,
-    /// Number of the cell, from 0; of a deleted cell the one it had.
+    /// Number of the cell from 0; for a deleted cell, its former number.
     cell_number: usize,
-    /// What the cell is: `code`, `markdown` or `raw`.
+    /// `code`, `markdown` or `raw`.
     cell_type: String,
-    /// Number of cells, as it is now.
+    /// Number of cells after the edit.
     total_cells: usize,
-    /// The file is not what it was.
+    /// The file changed.
     changed: bool,
-    /// Lines added and removed; absent where the files are too large to compare.
+    /// Lines added and removed; absent if the file is too large to compare.
     diff_stat: Option<DiffStat>,
-    /// SHA-256 of the file, in hexadecimal, as it is now.
+    /// New SHA-256 of the file, in hexadecimal.
     sha256: String,
-    /// What in the source may be a mistake; it was written as it is.
+    /// Possible mistakes in the source, which was written unchanged.
     warnings: Option<Vec<String>>,
 }
 
-/// Replace, insert or delete one cell of a Jupyter notebook (.ipynb).
-///
-/// read_file shows the cells with their ids and numbers. A replaced code cell loses its outputs. A new cell comes
-/// after the cell `cell_id`, at the number `cell_number`, or without both at the start.
+/// Replace, insert or delete one cell of a Jupyter notebook; read_file shows the cell ids and numbers. Replacing a code
+/// cell clears its outputs.
 #[tool(
     writes,
     category = "file",
@@ -99,26 +94,26 @@ pub struct Edited {
     tags = ["file", "notebook"],
     requires = ["fs.read", "fs.write", "session"],
     output = Edited,
-    example(description = "Another source", input = r#"{"path": "a.ipynb", "cell_id": "b2", "new_source": "print(2)"}"#),
-    example(description = "A heading at the start", input = r##"{"path": "a.ipynb", "edit_mode": "insert", "cell_type": "markdown", "new_source": "# Title"}"##),
-    example(description = "Without the first cell", input = r#"{"path": "a.ipynb", "edit_mode": "delete", "cell_number": 0}"#),
+    example(description = "Replace a cell", input = r#"{"path": "a.ipynb", "cell_id": "b2", "new_source": "print(2)"}"#),
+    example(description = "Insert a heading at the start", input = r##"{"path": "a.ipynb", "edit_mode": "insert", "cell_type": "markdown", "new_source": "# Title"}"##),
+    example(description = "Delete the first cell", input = r#"{"path": "a.ipynb", "edit_mode": "delete", "cell_number": 0}"#),
 )]
 pub fn notebook_edit(
     cx: &Context,
-    /// Path of the notebook, relative to the workspace or absolute.
+    /// Notebook path, relative to the workspace or absolute.
     #[arg(aliases = ["notebook_path", "file_path", "filePath", "absolute_path", "target_file"])]
     path: String,
-    /// The cell: its id, `cell-N`, or its number from 0. For `insert`: the cell after which the new one comes.
+    /// Cell id, `cell-N`, or number from 0. For `insert`: the cell before the new one.
     cell_id: Option<String>,
-    /// The cell by its number, from 0. For `insert`: the number that the new cell shall have.
+    /// Cell number from 0. For `insert`: the new cell's number; without `cell_id` and `cell_number` it goes first.
     #[arg(min = 0, aliases = ["cell_index", "index"])]
     cell_number: Option<usize>,
-    /// The whole source of the cell; not needed for `delete`.
+    /// Complete source of the cell; not needed for `delete`.
     #[arg(aliases = ["source", "content"])]
     new_source: Option<String>,
-    /// What the cell is. Needed for `insert`; a replaced cell stays what it is when left out.
+    /// Required for `insert`; otherwise unchanged by default.
     cell_type: Option<CellType>,
-    /// What to do.
+    /// Kind of edit.
     #[arg(default = "replace", aliases = ["mode"])]
     edit_mode: EditMode,
 ) -> Result<Outcome> {

@@ -10,23 +10,21 @@ use crate::guard;
 use crate::path::{Target, resolve};
 use crate::text::size;
 
-/// What was done.
+/// Result of a deletion.
 #[data]
 pub struct Deletion {
     /// Absolute path.
     path: String,
-    /// It was there, and is gone.
+    /// It existed and was deleted.
     deleted: bool,
-    /// Files, links and directories that are gone.
+    /// Number of deleted files, links and directories.
     entries: usize,
-    /// Bytes in the files that are gone.
+    /// Bytes in the deleted files.
     bytes: u64,
 }
 
-/// Delete a file, a link (never what it leads to), or a directory.
-///
-/// A directory that has something in it goes only with `recursive`. The allowed directories themselves and `.git` are
-/// never deleted.
+/// Delete a file, a directory, or a symbolic link (not its target). The allowed directories and `.git` cannot be
+/// deleted.
 #[tool(
     destroys,
     category = "file",
@@ -36,17 +34,17 @@ pub struct Deletion {
     tags = ["file", "directory"],
     output = Deletion,
     example(description = "A file", input = r#"{"path": "notes/old.md"}"#),
-    example(description = "A directory with all in it, if it is there", input = r#"{"path": "build", "recursive": true, "missing_ok": true}"#),
+    example(description = "A directory and its contents, if it exists", input = r#"{"path": "build", "recursive": true, "missing_ok": true}"#),
 )]
 pub fn delete_file(
     cx: &Context,
-    /// Path of the file or directory, relative to the workspace or absolute.
+    /// Path, relative to the workspace or absolute.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "dir_path", "directory", "target_file", "notebook_path"])]
     path: String,
-    /// Delete a directory with everything in it.
+    /// Delete a directory that is not empty.
     #[arg(default = false)]
     recursive: bool,
-    /// It is fine if there is nothing to delete.
+    /// Succeed if the path does not exist.
     #[arg(default = false)]
     missing_ok: bool,
 ) -> Result<Outcome> {

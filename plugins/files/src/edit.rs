@@ -37,16 +37,15 @@ use diff::Difference;
 use draft::{Applied, Draft, Edit};
 use form::{Form, Replacement};
 
-/// What was edited.
+/// Result of an edit.
 #[data]
 pub struct Edited {
     /// Absolute path.
     path: String,
-    /// How many places were replaced.
+    /// Number of replacements.
     replacements: usize,
-    /// How the text was found: `exact`, `create` for a new file, or the reading that was needed: `line_endings`,
-    /// `characters`, `indentation`, `line_numbers`, `escapes`, `whitespace`, `fuzzy`. Several edits have the least
-    /// exact one.
+    /// How the text matched: `exact`, `create` for a new file, or loosely by `line_endings`, `characters`,
+    /// `indentation`, `line_numbers`, `escapes`, `whitespace` or `fuzzy`; the loosest if there are several edits.
     strategy: String,
     /// The file is new.
     created: bool,
@@ -54,17 +53,17 @@ pub struct Edited {
     dry_run: bool,
     /// Lines added and removed.
     diff_stat: DiffStat,
-    /// First and last lines of what changed, as they are now; at most 1000.
+    /// First and last line of each change in the new file; at most 1000 changes.
     ranges: Vec<Vec<usize>>,
-    /// How the file is stored: `utf-8`, `utf-16le` …
+    /// Encoding: `utf-8`, `utf-16le` …
     encoding: String,
     /// `lf`, `crlf`, `mixed` or `none`.
     line_ending: String,
-    /// Size of the file in bytes, as it is now.
+    /// New size in bytes.
     size: usize,
-    /// SHA-256 of the file, in hexadecimal, as it is now.
+    /// New SHA-256 in hexadecimal.
     sha256: String,
-    /// What in the new text may be a mistake; it was written as it is.
+    /// Possible mistakes in the new text, which was written unchanged.
     warnings: Option<Vec<String>>,
 }
 
@@ -74,18 +73,14 @@ const MOST_RANGES: usize = 1000;
 /// Lines added and removed.
 #[data]
 pub struct DiffStat {
-    /// Lines that are new.
+    /// Added lines.
     pub added: usize,
-    /// Lines that are gone.
+    /// Removed lines.
     pub removed: usize,
 }
 
-/// Replace text in a file, or create a file.
-///
-/// Give the text to replace as it is in the file, without line numbers, and enough of it to be there only once; or
-/// set `replace_all`. An empty `old_string` creates a file. Several replacements in one file go into `edits`: each
-/// sees what the ones before it did, and either all are made or none. Encoding and line endings stay. For a notebook
-/// use notebook_edit; for several files multi_edit or apply_patch.
+/// Replace text in a file, keeping its encoding and line endings, or create a file. For notebooks use notebook_edit,
+/// for several files multi_edit or apply_patch.
 #[tool(
     writes,
     category = "file",
@@ -98,7 +93,7 @@ pub struct DiffStat {
     example(description = "Change one place", input = r#"{"path": "src/main.rs", "old_string": "let retries = 3;", "new_string": "let retries = 5;"}"#),
     example(description = "Rename everywhere in a file", input = r#"{"path": "src/main.rs", "old_string": "old_name", "new_string": "new_name", "replace_all": true}"#),
     example(description = "Several places at once", input = r#"{"path": "src/main.rs", "edits": [{"old_string": "let retries = 3;", "new_string": "let retries = 5;"}, {"old_string": "wait(1)", "new_string": "wait(2)"}]}"#),
-    example(description = "A new file", input = r##"{"path": "docs/notes.md", "old_string": "", "new_string": "# Notes\n"}"##),
+    example(description = "Create a file", input = r##"{"path": "docs/notes.md", "old_string": "", "new_string": "# Notes\n"}"##),
 )]
 #[expect(
     clippy::too_many_arguments,
@@ -106,34 +101,35 @@ pub struct DiffStat {
 )]
 pub fn edit_file(
     cx: &Context,
-    /// Path of the file, relative to the workspace or absolute, for example `src/main.rs`.
+    /// File path, relative to the workspace or absolute.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "target_file"])]
     path: String,
-    /// Text to replace, exactly as in the file; empty to create a file.
+    /// Text to replace, exactly as in the file, without line numbers; must occur once unless `replace_all` is set.
+    /// Empty to create the file.
     #[arg(aliases = ["oldText", "old_text", "old", "find", "search"])]
     old_string: Option<String>,
-    /// Text to put in its place; empty to delete it.
+    /// Replacement text; empty to delete.
     #[arg(aliases = ["newText", "new_text", "new", "replace"])]
     new_string: Option<String>,
-    /// Replace every match instead of the only one.
+    /// Replace every match.
     #[arg(default = false, aliases = ["allow_multiple", "replaceAll"])]
     replace_all: bool,
-    /// Replace exactly so many matches, or none.
+    /// Fail unless there are exactly this many matches.
     #[arg(min = 1)]
     expected_replacements: Option<u32>,
-    /// Several replacements, in place of `old_string` and `new_string`. At most 500.
+    /// Several replacements, applied in order, all or none, instead of `old_string` and `new_string`. At most 500.
     #[arg(default = Vec::<Replacement>::new(), max_len = 500)]
     edits: Vec<Replacement>,
-    /// What the edit is for, in a few words, for people.
+    /// Purpose of the edit in a few words, shown to the user.
     #[arg(max_len = 10_000)]
     instruction: Option<String>,
-    /// Show what would change and write nothing.
+    /// Show the changes without writing them.
     #[arg(default = false, aliases = ["dryRun"])]
     dry_run: bool,
-    /// Edit only if this is the SHA-256 of the file as it is.
+    /// Fail unless the file has this SHA-256.
     #[arg(min_len = 64, max_len = 64)]
     expected_sha256: Option<String>,
-    /// How the file is stored, where that cannot be told from its bytes.
+    /// Encoding, if it cannot be detected.
     #[arg(default = "auto")]
     encoding: Encoding,
 ) -> Result<Outcome> {

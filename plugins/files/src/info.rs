@@ -13,42 +13,41 @@ use crate::time::iso;
 /// In a larger file, lines are not counted.
 const MOST_BYTES: u64 = 10_000_000;
 
-/// What is known about a path.
+/// Metadata of a path.
 #[data]
 pub struct FileInfo {
-    /// Something is there.
+    /// The path exists.
     exists: bool,
     /// Absolute path.
     path: String,
     /// Size in bytes.
     size: Option<u64>,
-    /// Time of the last change, such as `2026-01-31T09:30:00Z`.
+    /// Last modification, such as `2026-01-31T09:30:00Z`.
     modified: Option<String>,
-    /// Time of creation, where the system knows it.
+    /// Creation time, if known.
     created: Option<String>,
-    /// Time of the last reading, where the system knows it.
+    /// Last access, if known.
     accessed: Option<String>,
-    /// It is a directory, or a link to one.
+    /// Directory, or link to one.
     #[arg(rename = "isDirectory")]
     is_directory: Option<bool>,
-    /// It is a file, or a link to one.
+    /// File, or link to one.
     #[arg(rename = "isFile")]
     is_file: Option<bool>,
-    /// It is a symbolic link.
+    /// Symbolic link.
     #[arg(rename = "isSymlink")]
     is_symlink: Option<bool>,
-    /// Where the link leads.
+    /// Target of the link.
     target: Option<String>,
     /// Media type, such as `text/plain`.
     mime: Option<String>,
-    /// How the text is stored: `utf-8`, `utf-16le` …; absent for anything but text.
+    /// Text encoding: `utf-8`, `utf-16le` …; absent if not text.
     encoding: Option<String>,
     /// Number of lines of a text.
     lines: Option<usize>,
 }
 
-/// Tell size, times and kind of a file or directory, and whether it exists at all. Of a text up to 10 MB it also tells
-/// the encoding and the number of lines.
+/// Get type, size and times of a path, or whether it exists; for text up to 10 MB also encoding and number of lines.
 #[tool(
     reads,
     idempotent,
@@ -57,11 +56,11 @@ pub struct FileInfo {
     icon = "info",
     tags = ["file"],
     output = FileInfo,
-    example(description = "Is there a README?", input = r#"{"path": "README.md"}"#),
+    example(description = "Check whether a README exists", input = r#"{"path": "README.md"}"#),
 )]
 pub fn get_file_info(
     cx: &Context,
-    /// Path of the file or directory, relative to the workspace or absolute.
+    /// Path, relative to the workspace or absolute.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "notebook_path", "dir_path", "directory", "target_file"])]
     path: String,
 ) -> Result<Outcome> {

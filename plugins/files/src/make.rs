@@ -7,16 +7,16 @@ use toolhost_sdk::prelude::*;
 
 use crate::path::{Target, resolve};
 
-/// What there is now.
+/// Result of the call.
 #[data]
 pub struct Made {
     /// Absolute path.
     path: String,
-    /// It was not there before.
+    /// It did not exist before.
     created: bool,
 }
 
-/// Create a directory, with all directories on the way to it. One that exists is fine.
+/// Create a directory and missing parents. An existing directory is not an error.
 #[tool(
     writes,
     idempotent,
@@ -26,11 +26,11 @@ pub struct Made {
     aliases = ["make_directory", "mkdir"],
     tags = ["file", "directory"],
     output = Made,
-    example(description = "A directory in a directory", input = r#"{"path": "docs/images"}"#),
+    example(description = "A nested directory", input = r#"{"path": "docs/images"}"#),
 )]
 pub fn create_directory(
     cx: &Context,
-    /// Path of the directory, relative to the workspace or absolute, for example `docs/images`.
+    /// Directory path, relative to the workspace or absolute.
     #[arg(aliases = ["dir_path", "directory", "file_path", "filePath", "absolute_path", "target_file"])]
     path: String,
 ) -> Result<Outcome> {

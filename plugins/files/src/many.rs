@@ -32,37 +32,34 @@ const MOST_MEDIA_BYTES: u64 = 15_000_000;
 /// So many skipped files are told with their reasons.
 const MOST_TOLD: usize = 10;
 
-/// What was read.
+/// Result of the call.
 #[data]
 pub struct Report {
-    /// Those that were read and those that were not, in the order of the answer.
+    /// All files, read and skipped, in the order of the output.
     files: Vec<FileRead>,
-    /// How many were read.
+    /// Number of files read.
     read: usize,
-    /// How many were not.
+    /// Number of files skipped.
     skipped: usize,
-    /// Entries left out by ignore files.
+    /// Number of ignored entries.
     ignored: Ignored,
 }
 
 /// One file.
 #[data]
 pub struct FileRead {
-    /// Absolute path; for what was not found as it was asked for.
+    /// Absolute path; as requested if not found.
     path: String,
-    /// Bytes of it that are in the answer.
+    /// Bytes of it in the output.
     bytes: u64,
-    /// There is more of it.
+    /// The text was cut.
     truncated: bool,
     /// Why it was not read.
     error: Option<String>,
 }
 
-/// Read several files at once: names, directories and globs such as `src/**/*.rs`.
-///
-/// The text of each file comes after a line `--- path ---`, without line numbers, at most 2000 lines each and
-/// `max_bytes` in all. Pictures, sounds and PDFs are read only when named, or by a glob with their extension. A file
-/// that cannot be read is told and hinders no other.
+/// Read several files, each after a line `--- path ---`, at most 2000 lines per file and without line numbers. Images,
+/// audio and PDFs are read only if named or matched by extension; unreadable files are reported.
 #[tool(
     reads,
     idempotent,
@@ -74,7 +71,7 @@ pub struct FileRead {
     requires = ["fs.read", "session"],
     output = Report,
     example(description = "Two files", input = r#"{"include": ["README.md", "src/main.rs"]}"#),
-    example(description = "All of src but tests", input = r#"{"include": ["src/**/*.rs"], "exclude": ["**/tests/**"]}"#),
+    example(description = "All of src except tests", input = r#"{"include": ["src/**/*.rs"], "exclude": ["**/tests/**"]}"#),
 )]
 #[expect(
     clippy::too_many_arguments,
@@ -82,25 +79,25 @@ pub struct FileRead {
 )]
 pub fn read_many_files(
     cx: &Context,
-    /// Paths of files, of directories (all files below), or globs. Without a `/` a glob is matched with names at any
-    /// depth.
+    /// Files, directories (with all files below) or globs such as `src/**/*.rs`; without `/` a glob matches names at
+    /// any depth.
     #[arg(min_len = 1, max_len = 500, aliases = ["paths", "files"])]
     include: Vec<String>,
-    /// Globs of files and directories to leave out.
+    /// Globs of files and directories to exclude.
     exclude: Option<Vec<String>>,
-    /// Go into subdirectories.
+    /// Descend into subdirectories.
     #[arg(default = true)]
     recursive: bool,
-    /// Leave out `node_modules`, `.git`, `bower_components`, `.svn` and `.hg`.
+    /// Exclude `node_modules`, `.git`, `bower_components`, `.svn` and `.hg`.
     #[arg(default = true, aliases = ["useDefaultExcludes"])]
     use_default_excludes: bool,
-    /// Leave out what `.gitignore` files name, unless it is named itself.
+    /// Apply `.gitignore`, except to files named explicitly.
     #[arg(default = true)]
     respect_git_ignore: bool,
-    /// Leave out what `.toolignore` files name. They are never read; with `false` they are told as skipped.
+    /// Omit files excluded by `.toolignore`; with `false` they are reported as skipped, never read.
     #[arg(default = true, aliases = ["respect_gemini_ignore"])]
     respect_tool_ignore: bool,
-    /// Show at most this much text of all files together.
+    /// Maximum total bytes of text.
     #[arg(default = 38_000, min = 1, max = 2_000_000)]
     max_bytes: usize,
 ) -> Result<Outcome> {

@@ -9,25 +9,22 @@ use crate::make::make_parent;
 use crate::path::{Target, resolve};
 use crate::relocate::{Way, relocate};
 
-/// What was moved.
+/// Result of a move.
 #[data]
 pub struct Moved {
-    /// Always true: anything else is an error.
+    /// Always true; failures are errors.
     success: bool,
-    /// Absolute path it had.
+    /// Former absolute path.
     from: String,
-    /// Absolute path it has.
+    /// New absolute path.
     to: String,
-    /// A file that was at the new place is gone.
+    /// An existing file was replaced.
     overwritten: bool,
-    /// The places are on two devices, so that its bytes were copied.
+    /// The bytes were copied, because source and destination are on different devices.
     copied: bool,
 }
 
-/// Move or rename a file or a directory.
-///
-/// `to` is the new path itself, not the directory to put it in. A file that is there already is replaced only with
-/// `overwrite`, a directory never.
+/// Move or rename a file or directory. An existing file at `to` is replaced only with `overwrite`, a directory never.
 #[tool(
     writes,
     category = "file",
@@ -36,17 +33,17 @@ pub struct Moved {
     aliases = ["rename_file"],
     tags = ["file", "directory"],
     output = Moved,
-    example(description = "Another name", input = r#"{"from": "notes/old.md", "to": "notes/new.md"}"#),
+    example(description = "Rename a file", input = r#"{"from": "notes/old.md", "to": "notes/new.md"}"#),
 )]
 pub fn move_file(
     cx: &Context,
-    /// Path of what is moved, relative to the workspace or absolute.
+    /// Current path, relative to the workspace or absolute.
     #[arg(aliases = ["source", "src", "old_path", "source_path"])]
     from: String,
-    /// The path it shall have, with its name. Directories that are missing on the way are made.
+    /// New path including the name; missing parent directories are created.
     #[arg(aliases = ["destination", "dest", "dst", "target", "new_path", "destination_path"])]
     to: String,
-    /// Replace a file that is there already.
+    /// Replace an existing file.
     #[arg(default = false)]
     overwrite: bool,
 ) -> Result<Outcome> {

@@ -14,65 +14,63 @@ use crate::read::sha256;
 use crate::seen;
 use crate::text::{Encoding, count};
 
-/// A text to find in a file, and the text that takes its place.
+/// One replacement in a file.
 #[data]
 pub struct FileEdit {
-    /// Path of the file, if it is not the `path` of the call.
+    /// File path; default is the call's `path`.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "target_file"])]
     path: Option<String>,
-    /// Text to replace, exactly as in the file and without line numbers; long enough to be there once. Empty to
-    /// create the file.
+    /// Text to replace, exactly as in the file, without line numbers; must occur once unless `replace_all` is set.
+    /// Empty to create the file.
     #[arg(aliases = ["oldText", "old_text", "old", "find", "search"])]
     old_string: String,
-    /// Text to put in its place; empty to delete it.
+    /// Replacement text; empty to delete.
     #[arg(aliases = ["newText", "new_text", "new", "replace"])]
     new_string: String,
-    /// Replace every match instead of the only one.
+    /// Replace every match.
     #[arg(default = false, aliases = ["allow_multiple", "replaceAll"])]
     replace_all: bool,
 }
 
-/// What became of the edits.
+/// Result of the edits.
 #[data]
 pub struct MultiEdited {
-    /// One for each edit, in the order of the call.
+    /// One result per edit, in order.
     edits: Vec<EditResult>,
-    /// The files that changed.
+    /// Changed files.
     files: Vec<EditedFile>,
     /// Nothing was written.
     dry_run: bool,
-    /// What in the new text may be a mistake; it was written as it is.
+    /// Possible mistakes in the new text, which was written unchanged.
     warnings: Option<Vec<String>>,
 }
 
-/// What became of one edit.
+/// Result of one edit.
 #[data]
 pub struct EditResult {
-    /// As in the call.
+    /// Path as in the call.
     path: String,
-    /// Whether it was made.
+    /// Whether it was applied.
     status: Status,
-    /// How many places were replaced.
+    /// Number of replacements.
     replacements: usize,
-    /// How the text was found: `exact`, or the reading that was needed.
+    /// How the text matched: `exact` or a looser match.
     strategy: Option<String>,
-    /// Why it was not made.
+    /// Why it was not applied.
     error: Option<String>,
 }
 
-/// Whether an edit was made.
+/// Whether an edit was applied.
 #[data]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// It was made.
     Ok,
-    /// It could have been made, and was not because another one failed.
+    /// Not applied because another edit failed.
     Skipped,
-    /// It failed.
     Error,
 }
 
-/// One file as it is now.
+/// One changed file.
 #[data]
 pub struct EditedFile {
     /// Absolute path.
@@ -81,14 +79,11 @@ pub struct EditedFile {
     created: bool,
     /// Lines added and removed.
     diff_stat: DiffStat,
-    /// SHA-256 of the file, in hexadecimal.
+    /// New SHA-256 in hexadecimal.
     sha256: String,
 }
 
-/// Make several replacements at once, in one file or in several.
-///
-/// The edits are made in order, and each sees what those before it did. Either all are made or none; with `atomic`
-/// false those that can be made are, and the others are told.
+/// Make several replacements in one or more files, in order; each edit sees the result of the previous ones.
 #[tool(
     writes,
     category = "file",
@@ -98,21 +93,21 @@ pub struct EditedFile {
     aliases = ["fs_multi_edit"],
     tags = ["file", "text"],
     output = MultiEdited,
-    example(description = "Two places of a file", input = r#"{"path": "src/main.rs", "edits": [{"old_string": "let retries = 3;", "new_string": "let retries = 5;"}, {"old_string": "wait(1)", "new_string": "wait(2)"}]}"#),
+    example(description = "Two places in a file", input = r#"{"path": "src/main.rs", "edits": [{"old_string": "let retries = 3;", "new_string": "let retries = 5;"}, {"old_string": "wait(1)", "new_string": "wait(2)"}]}"#),
     example(description = "A name in two files", input = r#"{"edits": [{"path": "src/main.rs", "old_string": "old_name", "new_string": "new_name", "replace_all": true}, {"path": "src/lib.rs", "old_string": "old_name", "new_string": "new_name"}]}"#),
 )]
 pub fn multi_edit(
     cx: &Context,
-    /// Path of the file for all edits that name none, for example `src/main.rs`.
+    /// File path for edits without their own.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "target_file"])]
     path: Option<String>,
-    /// The replacements, at most 500.
+    /// Replacements, at most 500.
     #[arg(min_len = 1, max_len = 500)]
     edits: Vec<FileEdit>,
-    /// Make all edits or none.
+    /// Apply all edits or none; with `false`, apply those that succeed and report the others.
     #[arg(default = true)]
     atomic: bool,
-    /// Show what would change and write nothing.
+    /// Show the changes without writing them.
     #[arg(default = false, aliases = ["dryRun"])]
     dry_run: bool,
 ) -> Result<Outcome> {

@@ -29,40 +29,37 @@ const LARGE: u64 = 10_000_000;
 const MOST_IMAGE_BYTES: u64 = 15_000_000;
 const MOST_BASE64_BYTES: u64 = 1_000_000;
 
-/// What is known of a file that was read.
+/// Content and metadata of a file.
 #[data]
 pub struct FileContent {
     /// Absolute path.
     path: String,
-    /// The lines shown, as they are in the file; empty for a picture.
+    /// The shown lines as in the file; empty for an image.
     content: String,
     /// Size of the whole file in bytes.
     size: u64,
-    /// How the file is stored: `utf-8`, `utf-16le`, `latin1` …, `base64` when asked for, `binary` for a picture.
+    /// Encoding: `utf-8`, `utf-16le`, `latin1` …, `base64` if requested, `binary` for an image.
     encoding: String,
     /// `lf`, `crlf`, `mixed` or `none`.
     line_ending: String,
-    /// First line shown, from 1; 0 when there is none.
+    /// First shown line, from 1; 0 if none.
     start_line: usize,
-    /// Last line shown; 0 when there is none.
+    /// Last shown line; 0 if none.
     end_line: usize,
     /// Number of lines of the whole file.
     total_lines: usize,
-    /// There is more after what is shown.
+    /// More lines follow.
     truncated: bool,
-    /// SHA-256 of the whole file, in hexadecimal; `write_file` takes it as `expected_sha256`.
+    /// SHA-256 of the whole file in hexadecimal, for `expected_sha256`.
     sha256: String,
-    /// Last change, in milliseconds since 1970.
+    /// Last modification, in milliseconds since 1970.
     mtime_ms: Option<u64>,
-    /// For example `text/plain` or `image/png`.
+    /// Media type, such as `text/plain`.
     media_type: String,
 }
 
-/// Read a text file, a Jupyter notebook, or look at a picture (PNG, JPEG, GIF, WebP).
-///
-/// The text comes with line numbers, `     1→like this`; the number and the arrow are not part of the file. Without
-/// a range it shows the first 2000 lines or 38 000 bytes and says how to go on. Lines longer than 2000 characters are
-/// cut. A notebook comes cell by cell, with ids and outputs; to see its JSON, say encoding `utf-8`. For PDF and sound use read_media.
+/// Read a text file with line numbers (`     1→text`; the prefix is not part of the file), a Jupyter notebook cell by
+/// cell, or an image. Lines are cut at 2000 characters. For PDF and audio use read_media.
 #[tool(
     reads,
     idempotent,
@@ -83,31 +80,31 @@ pub struct FileContent {
 )]
 pub fn read_file(
     cx: &Context,
-    /// Path of the file, relative to the workspace or absolute, for example `src/main.rs`.
+    /// File path, relative to the workspace or absolute.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "notebook_path", "dir_path", "directory", "target_file"])]
     path: String,
-    /// First line to show, from 1.
+    /// First line, from 1.
     #[arg(min = 1, aliases = ["start_line"])]
     offset: Option<u32>,
-    /// Number of lines to show; when left out, up to 2000 that fit 38 000 bytes.
+    /// Number of lines; by default up to 2000 lines or 38 000 bytes.
     #[arg(min = 1)]
     limit: Option<u32>,
-    /// Last line to show, in place of `limit`.
+    /// Last line, instead of `limit`.
     #[arg(min = 1)]
     end_line: Option<u32>,
-    /// Show only the first lines, this many.
+    /// Show only this many lines from the start.
     #[arg(min = 1)]
     head: Option<u32>,
-    /// Show only the last lines, this many.
+    /// Show only this many lines from the end.
     #[arg(min = 1)]
     tail: Option<u32>,
-    /// How the file is stored. `auto` goes by the byte order mark, then tries UTF-8; `base64` shows any bytes.
+    /// `auto` detects by byte order mark, then UTF-8; `utf-8` shows a notebook's JSON; `base64` shows any bytes.
     #[arg(default = "auto")]
     encoding: Encoding,
-    /// Put line numbers before the lines.
+    /// Add line numbers.
     #[arg(default = true)]
     line_numbers: bool,
-    /// Pages of a PDF, which cannot be cut out here: leave it out, and use read_media for a PDF.
+    /// Not supported; use read_media for a PDF.
     pages: Option<String>,
 ) -> Result<Outcome> {
     let range = Wish {

@@ -12,58 +12,53 @@ use crate::seen;
 use crate::store::{load, store};
 use crate::text::{self, Encoding};
 
-/// What to do with a file that exists.
+/// What to do if the file exists.
 #[data]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Replace its content, or create it.
     Overwrite,
-    /// Refuse when it exists.
+    /// Fail if the file exists.
     Create,
-    /// Add to its end, or create it.
     Append,
 }
 
-/// What was written.
+/// Result of a write.
 #[data]
 pub struct Written {
     /// Absolute path.
     path: String,
-    /// Size of the file in bytes, as it is now.
+    /// New size in bytes.
     size: u64,
-    /// Bytes of this call's content, as stored; 0 when nothing had to change.
+    /// Bytes written by this call; 0 if the file did not change.
     #[arg(rename = "bytesWritten")]
     stored: u64,
     /// The file is new.
     created: bool,
-    /// The file is not what it was.
+    /// The file changed.
     changed: bool,
-    /// How the file is stored: `utf-8`, `utf-16le` …, `base64` for bytes.
+    /// Encoding: `utf-8`, `utf-16le` …, `base64` for bytes.
     encoding: String,
     /// `lf`, `crlf`, `mixed` or `none`.
     line_ending: String,
-    /// Lines added and removed; absent where the files are too large to compare.
+    /// Lines added and removed; absent if the file is too large to compare.
     diff_stat: Option<DiffStat>,
-    /// SHA-256 of the file, in hexadecimal, as it is now.
+    /// New SHA-256 in hexadecimal.
     sha256: String,
-    /// What in the content may be a mistake; it was written as it is.
+    /// Possible mistakes in the content, which was written unchanged.
     warnings: Option<Vec<String>>,
 }
 
 /// Lines added and removed.
 #[data]
 pub struct DiffStat {
-    /// Lines that are new.
+    /// Added lines.
     pub added: usize,
-    /// Lines that are gone.
+    /// Removed lines.
     pub removed: usize,
 }
 
-/// Create a file, replace all of its content, or append to it.
-///
-/// Give the whole content: nothing is filled in for phrases such as "rest of the code". An existing file keeps its
-/// encoding, byte order mark and line endings; a new one has those that `.gitattributes` asks for. A file that has
-/// changed since you read it is not written over; to be sure across sessions, hand in the `sha256` that read_file told.
+/// Create, overwrite or append to a file; an existing file keeps its encoding, byte order mark and line endings. Fails
+/// if the file changed since you read it.
 #[tool(
     writes,
     category = "file",
@@ -74,7 +69,7 @@ pub struct DiffStat {
     requires = ["fs.read", "fs.write", "session"],
     output = Written,
     example(description = "A new file", input = r#"{"path": "notes/todo.md", "content": "- water the plants\n"}"#),
-    example(description = "One more line", input = r#"{"path": "log.txt", "content": "done\n", "mode": "append"}"#),
+    example(description = "Append a line", input = r#"{"path": "log.txt", "content": "done\n", "mode": "append"}"#),
 )]
 #[expect(
     clippy::too_many_arguments,
@@ -82,25 +77,24 @@ pub struct DiffStat {
 )]
 pub fn write_file(
     cx: &Context,
-    /// Path of the file, relative to the workspace or absolute, for example `src/main.rs`.
+    /// File path, relative to the workspace or absolute.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "notebook_path", "target_file"])]
     path: String,
-    /// The content, complete and without line numbers.
+    /// Complete content, without line numbers or placeholders such as "rest of the code".
     content: String,
-    /// What to do when the file exists.
+    /// What to do if the file exists.
     #[arg(default = "overwrite")]
     mode: Mode,
-    /// How to store it. `auto` keeps what an existing file has and makes new files UTF-8; with `base64` the content
-    /// stands for bytes.
+    /// `auto` keeps an existing file's encoding and uses UTF-8 for new files; `base64` decodes `content` to bytes.
     #[arg(default = "auto")]
     encoding: Encoding,
-    /// Make directories that are missing on the way.
+    /// Create missing parent directories.
     #[arg(default = true)]
     create_dirs: bool,
-    /// Write only if this is the SHA-256 of the file as it is.
+    /// Fail unless the file has this SHA-256, as reported by read_file.
     #[arg(min_len = 64, max_len = 64)]
     expected_sha256: Option<String>,
-    /// Do it even if it takes all content away from a file.
+    /// Allow emptying a file.
     #[arg(default = false)]
     allow_empty: bool,
 ) -> Result<Outcome> {

@@ -8,37 +8,37 @@ use toolhost_sdk::services::process::{Command, Ending, Finished};
 use crate::output::{Raw, Text, share};
 use crate::show::{field, left_out};
 
-/// What became of a command.
+/// Result of a command.
 #[data]
 pub struct Answer {
-    /// What it wrote to standard output, as shown: without colours, folded and cut.
+    /// Standard output as shown: no colours, repeated lines folded, cut.
     pub stdout: String,
-    /// The same of standard error.
+    /// Standard error, likewise.
     pub stderr: String,
-    /// Its exit code; none when it was killed, or runs on.
+    /// Exit code; absent if it was killed or is running.
     #[arg(rename = "exitCode")]
     pub exit_code: Option<i32>,
-    /// The signal that ended it, for example `KILL`.
+    /// Signal that ended it, such as `KILL`.
     pub signal: Option<String>,
-    /// It was killed because it took too long or was silent for too long.
+    /// It was killed at a time limit.
     pub timed_out: bool,
     /// It was started in the background.
     pub background: bool,
-    /// Names it for shell_output, shell_input and shell_kill.
+    /// Id for shell_output, shell_input and shell_kill.
     pub task_id: Option<String>,
-    /// Its process.
+    /// Process id.
     pub pid: u32,
-    /// Its process group.
+    /// Process group id.
     pub pgid: u32,
     /// `running` or `ended`.
     pub status: String,
-    /// Milliseconds that it took.
+    /// Duration in milliseconds.
     pub duration_ms: f64,
-    /// Where it ran.
+    /// Working directory.
     pub cwd: String,
-    /// Where all of its output is.
+    /// File with the complete output.
     pub output_file: Option<String>,
-    /// Not all of its output is here.
+    /// The output was cut.
     pub truncated: bool,
 }
 

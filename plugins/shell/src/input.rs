@@ -10,26 +10,24 @@ use crate::task::{Task, find, is_running};
 
 const MOST_CHARACTERS: usize = 30_000;
 
-/// What was typed, and what came of it.
+/// Result of the input.
 #[data]
 pub struct Typed {
-    /// Names the task.
+    /// Task id.
     task_id: String,
-    /// Its process.
+    /// Process id.
     pid: u32,
-    /// Bytes that were written to its standard input.
+    /// Bytes written to standard input.
     written: usize,
     /// `running` or `ended`.
     status: String,
-    /// What it has written since you last read it.
+    /// New output since your last read.
     output: String,
-    /// The byte to go on from.
+    /// Byte offset to continue from.
     next_offset: u64,
 }
 
-/// Write to the standard input of a background command that was started with `tty`, and read its answer. Each text is
-/// judged as a call that runs something. End a line with `\n`, or nothing is entered; `\u0003` interrupts the command.
-/// At most 64 KiB at a time.
+/// Write to a background command started with `tty` and read its new output. Each call is authorized like a command.
 #[tool(
     destroys,
     requires = ["process", "session"],
@@ -40,17 +38,17 @@ pub struct Typed {
     aliases = ["write_stdin", "shell_write"],
     tags = ["background", "stdin", "type", "task"],
     output = Typed,
-    example(description = "Answer a question with yes", input = r#"{"task_id": "3", "chars": "y\n"}"#),
+    example(description = "Answer yes to a question", input = r#"{"task_id": "3", "chars": "y\n"}"#),
 )]
 pub fn shell_input(
     cx: &Context,
-    /// The task, as shell named it.
+    /// Task id from shell.
     #[arg(min_len = 1, max_len = 128, aliases = ["shell_id", "bash_id", "session_id", "id"])]
     task_id: String,
-    /// What to type.
+    /// Text, at most 64 KiB; end a line with `\n`, `\u0003` interrupts.
     #[arg(max_len = 65_536, aliases = ["text", "input", "stdin"])]
     chars: String,
-    /// Wait so many milliseconds for its answer.
+    /// Milliseconds to wait for output.
     #[arg(default = 250, max = 20_000, aliases = ["yield_time_ms"])]
     yield_ms: u32,
 ) -> Result<Outcome> {

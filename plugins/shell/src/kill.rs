@@ -21,30 +21,29 @@ const SIGNALS: [(&str, &str); 7] = [
     ("KILL", "9"),
 ];
 
-/// What became of a task.
+/// State of a task after a stop request.
 #[data]
 pub struct Killed {
-    /// Names the task.
+    /// Task id.
     task_id: String,
-    /// Its process; none for a call of a tool.
+    /// Process id; absent for a tool call.
     pid: Option<u32>,
     /// `running` or `ended`.
     status: String,
-    /// Its exit code, when it ended by itself.
+    /// Exit code, if it exited.
     #[arg(rename = "exitCode")]
     exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// Signal that ended it.
     signal: Option<String>,
     /// How it ended: `exited`, `signalled`, `killed` …
     ending: Option<String>,
-    /// Bytes that it has written.
+    /// Bytes of output.
     bytes: u64,
-    /// Where they are.
+    /// File with the output.
     output_file: Option<String>,
 }
 
-/// Stop a background task and everything it has started: a command of shell, or a call that background_run began
-/// (`tool-…`). It is asked with TERM and killed 2 seconds later if it is still there. Its output can still be read with
+/// Stop a background task and its child processes: `signal`, then KILL after 2 seconds. Its output stays readable with
 /// shell_output.
 #[tool(
     destroys,
@@ -64,7 +63,7 @@ pub fn shell_kill(
     /// The task, as shell or background_run named it.
     #[arg(max_len = 128, aliases = ["shell_id", "bash_id", "taskId", "id"])]
     task_id: Option<String>,
-    /// Its process id, in place of `task_id`.
+    /// Process id, instead of `task_id`.
     pid: Option<u32>,
     /// `TERM`, `INT`, `HUP`, `QUIT`, `USR1`, `USR2` or `KILL`.
     #[arg(default = "TERM", min_len = 1, max_len = 32)]

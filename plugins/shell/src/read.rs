@@ -21,40 +21,38 @@ use crate::task::{Task, find, is_running};
 /// Of the text, whatever `lines` says.
 const MOST_CHARACTERS: usize = 40_000;
 
-/// A part of a task's output.
+/// Output of a task.
 #[data]
 pub struct Reading {
-    /// Names the task.
+    /// Task id.
     pub task_id: String,
-    /// Its process; none for a call of a tool.
+    /// Process id; absent for a tool call.
     pub pid: Option<u32>,
     /// `running` or `ended`.
     pub status: String,
-    /// The lines that are shown.
+    /// Shown lines.
     pub output: String,
-    /// Its exit code, once it has ended by itself.
+    /// Exit code, if it exited.
     #[arg(rename = "exitCode")]
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// Signal that ended it.
     pub signal: Option<String>,
     /// How it ended: `exited`, `signalled`, `timed-out`, `killed` …
     pub ending: Option<String>,
-    /// The byte at which this part begins.
+    /// Byte offset of the shown output.
     pub offset: u64,
-    /// The byte to go on from.
+    /// Byte offset to continue from.
     pub next_offset: u64,
-    /// There is more than is shown.
+    /// The output was cut.
     pub truncated: bool,
-    /// Where all of the output is.
+    /// File with the complete output.
     pub output_file: Option<String>,
-    /// What a call of a tool gave.
+    /// Result of a tool call.
     pub result: Option<Value>,
 }
 
-/// Read what a background task has written since you last read it, and whether it has ended. Tasks are commands that
-/// shell started with `run_in_background`, and calls that background_run began (`tool-…`). Shows the last 100 lines of
-/// what is new, at most 64 KiB; with `offset` you can read any part again. Do not call it again and again: set `block`
-/// to wait for the end.
+/// Read new output of a background task and whether it has ended. Shows the last 100 new lines, at most 64 KiB. Do not
+/// poll: set `block` to wait for the end.
 #[tool(
     reads,
     requires = ["process", "session", "tools"],
@@ -66,31 +64,31 @@ pub struct Reading {
     aliases = ["bashoutput", "bash_output", "taskoutput", "read_background_output", "bash_logs", "bg_output"],
     tags = ["background", "log", "task"],
     output = Reading,
-    example(description = "What is new", input = r#"{"task_id": "3"}"#),
+    example(description = "New output", input = r#"{"task_id": "3"}"#),
     example(description = "Wait up to a minute for the end, and show the errors", input = r#"{"task_id": "3", "block": true, "timeout_ms": 60000, "filter": "error|warning"}"#),
 )]
 pub fn shell_output(
     cx: &Context,
-    /// The task, as shell or background_run named it.
+    /// Task id from shell or background_run.
     #[arg(max_len = 128, aliases = ["shell_id", "bash_id", "taskId", "id"])]
     task_id: Option<String>,
-    /// Its process id, in place of `task_id`.
+    /// Process id, instead of `task_id`.
     pid: Option<u32>,
-    /// Show so many lines: the last ones, or from `offset` on the first ones.
+    /// Maximum number of lines: the last ones, or the first ones from `offset`.
     #[arg(default = 100, min = 1, max = 2000)]
     lines: usize,
-    /// Read from this byte on rather than what is new; results name the bytes to go on from.
+    /// Read from this byte offset instead of new output.
     offset: Option<u64>,
-    /// A regular expression; only lines that match are shown.
+    /// Only lines that match this regular expression.
     #[arg(min_len = 1, max_len = 2000)]
     filter: Option<String>,
-    /// Wait for the task to end, at most `timeout_ms`.
+    /// Wait for the task to end.
     #[arg(default = false, aliases = ["wait"])]
     block: bool,
-    /// With `block`: wait so many milliseconds at most. The task itself is not stopped.
+    /// Longest wait of `block` in milliseconds; the task is not stopped.
     #[arg(default = 30_000, max = 590_000, aliases = ["timeout"])]
     timeout_ms: u32,
-    /// Wait so many milliseconds before reading, or until it ends.
+    /// Milliseconds to wait before reading, unless the task ends earlier.
     #[arg(max = 300_000)]
     delay_ms: Option<u32>,
 ) -> Result<Outcome> {

@@ -17,7 +17,7 @@ const MOST_VARIABLES: usize = 64;
 /// Tried in this order; both read the same text in nearly all cases.
 const SHELLS: [&str; 2] = ["bash", "sh"];
 
-/// Files that a command would like to reach.
+/// Requested file permissions.
 #[data]
 pub struct FileWish {
     /// Paths to read.
@@ -26,12 +26,12 @@ pub struct FileWish {
     write: Option<Vec<String>>,
 }
 
-/// What a command would like beyond what it is given.
+/// Requested permissions.
 #[data]
 pub struct Wish {
-    /// Reach the network.
+    /// Network access.
     network: Option<bool>,
-    /// Reach files.
+    /// File access.
     file_system: Option<FileWish>,
 }
 
@@ -47,13 +47,10 @@ impl Wish {
     }
 }
 
-/// Run a shell command and get what it wrote and its exit code. It runs with bash, or sh where there is no bash, in a
-/// sandbox: it changes files of the workspace alone and mostly has no network. Each command starts fresh: `cd` and
-/// variables do not last, so use `cwd` and `env`, or join commands with `&&`. There is nobody to type, so pass what a
-/// program would ask for as options (`-y`). Output above 30000 characters is cut in the middle and kept in a file that
-/// the result names; colours are removed, and repeated lines are folded. After `timeout_ms` (2 minutes, at most 10) the
-/// command is killed. For servers, watchers and long builds set `run_in_background` and read on with shell_output. To
-/// read, search or edit files use read_file, grep, glob and edit_file rather than cat, grep, find and sed.
+/// Run a shell command (bash, else sh) in a sandbox: it can change only workspace files and usually has no network.
+/// Each call starts fresh (`cd` and variables do not persist) and without input, so pass options such as `-y`. Output
+/// is cut in the middle and saved in full to a file. Prefer read_file, grep, glob and edit_file to cat, grep, find and
+/// sed.
 #[tool(
     destroys,
     background,
@@ -66,49 +63,47 @@ impl Wish {
     aliases = ["bash", "run_shell_command", "bash_run", "shell_exec", "exec_command"],
     tags = ["command", "terminal", "program", "run", "build", "test", "git"],
     output = Answer,
-    example(description = "Run the tests, for at most five minutes", input = r#"{"command": "cargo test --quiet", "timeout_ms": 300000, "description": "Run the tests"}"#),
-    example(description = "Start a server and look at its first second", input = r#"{"command": "npm run dev", "cwd": "web", "run_in_background": true, "delay_ms": 1000}"#),
+    example(description = "Run the tests with a limit of five minutes", input = r#"{"command": "cargo test --quiet", "timeout_ms": 300000, "description": "Run the tests"}"#),
+    example(description = "Start a server and read its first second of output", input = r#"{"command": "npm run dev", "cwd": "web", "run_in_background": true, "delay_ms": 1000}"#),
 )]
 pub fn shell(
     cx: &Context,
-    /// The command, as you would type it. Quote paths with spaces.
+    /// The command; quote paths with spaces.
     #[arg(min_len = 1, max_len = 131_071, aliases = ["cmd"])]
     command: String,
-    /// What it is for, in five to ten words, for the person who reads along.
+    /// Purpose in five to ten words, shown to the user.
     #[arg(max_len = 1000)]
     description: Option<String>,
-    /// Directory to run it in; the first folder of the workspace by default.
+    /// Working directory, by default the first workspace directory.
     #[arg(min_len = 1, max_len = 4096, aliases = ["dir_path", "workdir", "directory"])]
     cwd: Option<String>,
-    /// Kill it after so many milliseconds. Without effect in the background.
+    /// Time limit in milliseconds; not used in the background.
     #[arg(default = 120_000, min = 1, max = 600_000, aliases = ["timeout"])]
     timeout_ms: u32,
-    /// Kill it when it has written nothing for so many milliseconds. Without effect in the background.
+    /// Longest time without output in milliseconds; not used in the background.
     #[arg(default = 300_000, min = 1, max = 600_000)]
     inactivity_timeout_ms: u32,
-    /// Start it and go on at once. You get a `task_id` for shell_output, shell_input and shell_kill. It has no time
-    /// limit, and ends with the session. No `&` is needed.
+    /// Start without waiting, for servers, watchers and long builds; needs no `&`. Returns a `task_id` for
+    /// shell_output, shell_input and shell_kill. No time limit; ends with the session.
     #[arg(default = false, aliases = ["background", "is_background"])]
     run_in_background: bool,
-    /// In the background: wait so many milliseconds for its first output, 200 by default.
+    /// In the background: milliseconds to wait for first output, 200 by default.
     #[arg(max = 60_000)]
     delay_ms: Option<u32>,
-    /// Variables for this command, beside those of set_env. The user is asked about a command with variables that can
-    /// change what it runs.
+    /// Variables for this command, in addition to set_env. Variables that can change what runs need approval.
     env: Option<BTreeMap<String, String>>,
-    /// Give it a terminal, for a program that wants one. Both outputs are then one. In the background its standard
-    /// input then stays open, so that shell_input can type into it.
+    /// Run in a terminal: stdout and stderr are combined, and shell_input can type to it in the background.
     #[arg(default = false)]
     tty: bool,
-    /// Run a login shell, which reads the profile files.
+    /// Run a login shell, which reads profile files.
     #[arg(default = false)]
     login: bool,
-    /// Show so many characters of its output.
+    /// Maximum characters of output.
     #[arg(default = 30_000, min = 1000, max = 100_000)]
     max_output_chars: usize,
-    /// What the command needs beyond the sandbox. Nothing is given by this alone: ask with request_permissions.
+    /// Permissions beyond the sandbox. Not granted by this call: use request_permissions.
     additional_permissions: Option<Wish>,
-    /// Why it needs that, for the person who decides.
+    /// Reason for them, shown to the user.
     #[arg(max_len = 2000)]
     justification: Option<String>,
 ) -> Result<Outcome> {

@@ -23,16 +23,16 @@ const SECRET_WORDS: &[&str] = &["KEY", "KEYS", "PASS", "AUTH", "COOKIE", "PAT", 
 /// A variable.
 #[data]
 pub struct Variable {
-    /// Its name.
+    /// Name.
     key: String,
-    /// Its value; null when there is none to show.
+    /// Value, or null.
     value: Value,
-    /// Why there is none.
+    /// Why there is no value.
     note: Option<String>,
 }
 
-/// Read an environment variable: what `set_env` set in this session, else the host's own. Of those only the ones are
-/// there that the operator lets tools see, and secrets never.
+/// Read an environment variable: the value from `set_env` in this session, else the host's if the operator exposes it.
+/// Secrets are never shown.
 #[tool(
     reads,
     requires = ["env", "session"],
@@ -41,11 +41,11 @@ pub struct Variable {
     icon = "terminal",
     tags = ["environment", "variable"],
     output = Variable,
-    example(description = "Which language?", input = r#"{"key": "LANG"}"#),
+    example(description = "The language", input = r#"{"key": "LANG"}"#),
 )]
 pub fn get_env(
     cx: &Context,
-    /// Name of the variable, for example `LANG`.
+    /// Name, such as `LANG`.
     #[arg(min_len = 1, max_len = 128, aliases = ["name"])]
     key: String,
 ) -> Result<Outcome> {

@@ -8,14 +8,14 @@ use toolhost_sdk::prelude::*;
 /// A cancelled call is noticed after at most this long.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// How long it was.
+/// Duration of the pause.
 #[data]
 pub struct Slept {
-    /// Seconds that have passed.
+    /// Seconds waited.
     slept: f64,
 }
 
-/// Wait for some seconds, at most 300.
+/// Wait for a number of seconds.
 #[tool(
     reads,
     requires = [],
@@ -30,7 +30,7 @@ pub struct Slept {
 )]
 pub fn sleep(
     cx: &Context,
-    /// Seconds to wait, more than 0; fractions are fine.
+    /// Seconds, more than 0; fractions allowed.
     #[arg(min = 0, max = 300, aliases = ["seconds"])]
     duration: f64,
 ) -> Result<Outcome> {

@@ -5,18 +5,17 @@ use toolhost_sdk::prelude::*;
 use crate::environment::shown;
 use crate::overlay::{MOST_VALUE_BYTES, Overlay, check_name};
 
-/// What was set before.
+/// Previous value.
 #[data]
 pub struct Previous {
-    /// The variable.
+    /// Name.
     key: String,
-    /// What this session had set before; null when nothing, or when it is not shown.
+    /// Value previously set in this session; null if none or not shown.
     previous: Value,
 }
 
-/// Set an environment variable for the rest of this session: `get_env` answers with it, and programs that are run
-/// later get it. Nothing outside of the session sees it. The user is asked about a variable that can change what
-/// programs run, and about each command that runs with one; `PATH` and the like cannot be set. At most 64 variables.
+/// Set an environment variable for later programs and `get_env` calls of this session, at most 64. Variables that can
+/// change what programs run need approval; `PATH` and similar ones cannot be set.
 #[tool(
     writes,
     idempotent,
@@ -27,15 +26,15 @@ pub struct Previous {
     concurrency = "serial",
     tags = ["environment", "variable"],
     output = Previous,
-    example(description = "Verbose logs", input = r#"{"key": "RUST_LOG", "value": "debug"}"#),
-    example(description = "As it was before", input = r#"{"key": "RUST_LOG"}"#),
+    example(description = "Enable verbose logs", input = r#"{"key": "RUST_LOG", "value": "debug"}"#),
+    example(description = "Unset it", input = r#"{"key": "RUST_LOG"}"#),
 )]
 pub fn set_env(
     cx: &Context,
-    /// Name of the variable: letters, digits and `_`.
+    /// Letters, digits and `_`.
     #[arg(min_len = 1, max_len = 128, aliases = ["name"])]
     key: String,
-    /// Its value, at most 8 KiB. Without it the variable is no longer set by this session.
+    /// Value, at most 8 KiB; omit to unset.
     #[arg(max_len = 8192)]
     value: Option<String>,
 ) -> Result<Outcome> {

@@ -4,22 +4,22 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use toolhost_sdk::prelude::*;
 
-/// A point in time, as somewhere on earth sees it.
+/// A point in time in a time zone.
 #[data]
 pub struct Now {
     /// Milliseconds since 1970 in UTC.
     timestamp: i64,
     /// ISO 8601 with offset, such as `2026-01-31T10:30:00.000+01:00`.
     iso: String,
-    /// The zone's name in the IANA database.
+    /// IANA time zone.
     timezone: String,
-    /// For people, such as `Saturday, 31 January 2026, 10:30:00 CET`.
+    /// Readable form, such as `Saturday, 31 January 2026, 10:30:00 CET`.
     formatted: String,
-    /// Distance from UTC, such as `+01:00`.
+    /// Offset from UTC, such as `+01:00`.
     offset: String,
 }
 
-/// Tell the current date and time in a time zone.
+/// Get the current date and time in a time zone.
 #[tool(
     reads,
     requires = [],
@@ -32,7 +32,7 @@ pub struct Now {
     example(description = "In Vienna", input = r#"{"timezone": "Europe/Vienna"}"#),
 )]
 pub fn current_time(
-    /// IANA name of a time zone, for example `Europe/Vienna` or `UTC`.
+    /// IANA time zone, such as `Europe/Vienna`.
     #[arg(default = "UTC", aliases = ["tz", "time_zone"])]
     timezone: String,
 ) -> Result<Outcome> {

@@ -18,11 +18,11 @@ const KEY: &str = "pages";
 #[data]
 #[derive(Debug)]
 struct Entry {
-    /// Format and address.
+    /// Format and URL.
     key: String,
     /// Milliseconds since 1970.
     at: u64,
-    /// What was read there.
+    /// The cached page.
     page: Page,
 }
 

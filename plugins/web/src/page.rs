@@ -15,23 +15,23 @@ use crate::wrap::{clean, inline};
 const ACCEPT: &str =
     "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8, */*;q=0.5";
 
-/// What was read at one address.
+/// A fetched page.
 #[data]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
-    /// The address that answered, after redirects.
+    /// Final URL, after redirects.
     pub url: String,
-    /// Status code.
+    /// HTTP status.
     pub status: u16,
     /// Media type.
     pub content_type: String,
-    /// Title, if it has one.
+    /// Title, if any.
     pub title: Option<String>,
-    /// All of its text.
+    /// Complete text.
     pub text: String,
-    /// Bytes that were read.
+    /// Bytes read.
     pub bytes: u64,
-    /// What was done to it.
+    /// Conversions that were applied.
     pub notes: Vec<String>,
 }
 

@@ -10,14 +10,14 @@ use super::Question;
 const DISMISSED: &str =
     "the user dismissed the question; continue with your best judgement or ask differently";
 
-/// The answers of a person.
+/// The user's answers.
 #[data]
 pub struct Answers {
-    /// Question to answer: a label, labels with commas between, a text, `yes` or `no`. What was skipped is not in it.
+    /// Answer by question: a label, comma-separated labels, text, `yes` or `no`. Skipped questions are absent.
     pub answers: BTreeMap<String, String>,
-    /// The same in order.
+    /// All questions in order.
     pub list: Vec<Answered>,
-    /// The user answered none of them.
+    /// The user answered no question.
     pub dismissed: bool,
 }
 
@@ -26,9 +26,9 @@ pub struct Answers {
 pub struct Answered {
     /// The question.
     pub question: String,
-    /// Its short name.
+    /// Its header.
     pub header: String,
-    /// A text, a list of labels or a boolean; null when it was skipped.
+    /// Text, a list of labels, or a boolean; null if skipped.
     pub answer: Value,
 }
 

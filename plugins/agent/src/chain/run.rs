@@ -17,11 +17,10 @@ const MOST_LEFT_BYTES: usize = 1 << 20;
 #[data]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It was done.
     Completed,
-    /// It was not done, or its answer is no.
+    /// It was not run, or it returned an error.
     Failed,
-    /// It needed a step that failed.
+    /// It depends on a failed step.
     Skipped,
     /// The chain ended before it.
     NotRun,
@@ -30,26 +29,26 @@ pub enum State {
 /// One step.
 #[data]
 pub struct Done {
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
     /// How it ended.
     pub status: State,
-    /// One line about it.
+    /// One-line summary.
     pub summary: String,
-    /// Its text, at most 4000 characters of it.
+    /// Its text, cut at 4000 characters.
     pub text: Option<String>,
-    /// Its data, unless it is larger than 16 KiB.
+    /// Its structured output, unless larger than 16 KiB.
     pub structured: Value,
 }
 
-/// What became of a chain.
+/// Result of a chain.
 #[data]
 pub struct Report {
-    /// The steps in their order.
+    /// Steps in order.
     pub steps: Vec<Done>,
-    /// How many were done.
+    /// Number of completed steps.
     pub completed: usize,
-    /// How many were not done, or said no.
+    /// Number of failed steps.
     pub failed: usize,
 }
 

@@ -5,16 +5,16 @@ use toolhost_sdk::prelude::*;
 use super::draft::Edit;
 use super::failure;
 
-/// A text to find, and the text that takes its place.
+/// One replacement.
 #[data]
 pub struct Replacement {
-    /// Text to replace, exactly as in the file and without line numbers; long enough to be there once.
+    /// Text to replace, exactly as in the file, without line numbers; must occur once.
     #[arg(aliases = ["oldText", "old_text", "old", "find", "search"])]
     pub old_string: String,
-    /// Text to put in its place.
+    /// Replacement text.
     #[arg(aliases = ["newText", "new_text", "new", "replace"])]
     pub new_string: String,
-    /// Replace every match instead of the only one.
+    /// Replace every match.
     #[arg(default = false, aliases = ["allow_multiple", "replaceAll"])]
     pub replace_all: bool,
 }
