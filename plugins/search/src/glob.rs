@@ -110,7 +110,7 @@ impl Tool for Glob {
     fn descriptor() -> Descriptor {
         Descriptor::new(
             "glob",
-            "Find files by name, newest first. Skips ignored files (.gitignore, .ignore). For the contents of files use \
+            "Find files by name. Skips ignored files (.gitignore, .ignore). To search file contents use \
              `grep`.",
         )
         .reads()

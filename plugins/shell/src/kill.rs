@@ -60,7 +60,7 @@ pub struct Killed {
 )]
 pub fn shell_kill(
     cx: &Context,
-    /// The task, as shell or background_run named it.
+    /// Task id from shell or background_run.
     #[arg(max_len = 128, aliases = ["shell_id", "bash_id", "taskId", "id"])]
     task_id: Option<String>,
     /// Process id, instead of `task_id`.
