@@ -23,13 +23,13 @@ pub enum Kind {
 #[data]
 #[derive(Debug)]
 pub struct Choice {
-    /// One to five words.
+    /// 1 to 5 words.
     #[arg(min_len = 1, max_len = 60)]
     pub label: String,
     /// What this option means.
     #[arg(max_len = 500)]
     pub description: String,
-    /// A code snippet or sketch of the result.
+    /// Code or sketch of the result.
     #[arg(max_len = 4000)]
     pub preview: Option<String>,
 }
@@ -38,22 +38,22 @@ pub struct Choice {
 #[data]
 #[derive(Debug)]
 pub struct Question {
-    /// The full question, ending in a question mark.
+    /// Full question, with a question mark.
     #[arg(min_len = 1, max_len = 1000)]
     pub question: String,
-    /// Short label, at most 12 characters.
+    /// Short label.
     #[arg(min_len = 1, max_len = 12)]
     pub header: String,
     /// Type of answer.
     #[arg(rename = "type", default = "choice")]
     pub kind: Kind,
-    /// For `choice`: 2 to 4 different options. "Other" is added automatically.
+    /// For `choice`: 2 to 4 options; "Other" is added automatically.
     #[arg(max_len = 4)]
     pub options: Option<Vec<Choice>>,
     /// Allow more than one option.
     #[arg(default = false, aliases = ["multiSelect"])]
     pub multi_select: bool,
-    /// For `text`: hint shown in the empty field.
+    /// For `text`: hint.
     #[arg(max_len = 200)]
     pub placeholder: Option<String>,
 }
@@ -66,8 +66,8 @@ pub struct Metadata {
     source: Option<String>,
 }
 
-/// Ask the user 1 to 4 questions and wait for the answers. Only for decisions that are the user's to make, not for
-/// facts you can look up or permission to use a tool.
+/// Ask the user 1 to 4 questions about decisions that are the user's to make. Not for facts you can look up or for
+/// permission to use a tool.
 // `reads`: the call changes nothing, but no permission mode may answer in the user's place.
 #[tool(
     reads,
@@ -91,7 +91,7 @@ pub struct Metadata {
 )]
 pub fn ask_user(
     cx: &Context,
-    /// Questions, shown together.
+    /// Shown together.
     #[arg(min_len = 1, max_len = 4)]
     questions: Vec<Question>,
     /// Origin of the questions.

@@ -22,8 +22,7 @@ pub struct Started {
     started_ms: f64,
 }
 
-/// Start a long call of another tool in the background. Use the returned `task_id` with `shell_output` to read the
-/// result and with `shell_kill` to stop it.
+/// Start a long tool call in the background; pass the returned `task_id` to `shell_output` or `shell_kill`.
 // `destroys`: the started call is authorized separately, but it can be a call of any tool.
 #[tool(
     destroys,
@@ -38,13 +37,13 @@ pub struct Started {
 )]
 pub fn background_run(
     cx: &Context,
-    /// Name of a tool that can run in the background.
+    /// A tool that can run in the background.
     #[arg(min_len = 1, max_len = 128, aliases = ["name"])]
     tool: String,
     /// Its input.
     #[arg(aliases = ["args", "arguments", "input"])]
     params: Option<BTreeMap<String, Value>>,
-    /// Time limit in milliseconds, at most one day; by default the tool's own.
+    /// Time limit in milliseconds; by default the tool's own.
     #[arg(min = 1, max = 86_400_000)]
     timeout_ms: Option<u32>,
 ) -> Result<Outcome> {

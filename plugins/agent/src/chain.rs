@@ -17,9 +17,9 @@ const NAME: &str = "tool_chain";
 #[data]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnError {
-    /// Skip the remaining steps.
+    /// Skip the rest.
     Stop,
-    /// Run the steps that do not depend on it.
+    /// Run steps that do not depend on it.
     Continue,
 }
 
@@ -29,17 +29,16 @@ pub struct Step {
     /// Name of the tool.
     #[arg(min_len = 1, max_len = 128, aliases = ["name"])]
     pub tool: String,
-    /// Its input. `${steps.N.text}`, `${steps.N.summary}` and `${steps.N.structured.PATH}` insert values of earlier
-    /// steps, counted from 0: as a value if the string is only the reference, otherwise as text.
+    /// Input. `${steps.N.text}`, `${steps.N.summary}` and `${steps.N.structured.PATH}` (N from 0) insert results of
+    /// earlier steps: as a value if alone in a string, else as text.
     #[arg(aliases = ["arguments", "input", "params"])]
     pub args: Option<BTreeMap<String, Value>>,
-    /// Parameter that receives the whole text of the previous step.
+    /// Parameter that receives the previous step's text.
     #[arg(min_len = 1, max_len = 128)]
     pub with: Option<String>,
 }
 
-/// Call up to 20 tools in order and get the last result with one line per step. Use it when all steps are known in
-/// advance. Each step is authorized separately.
+/// Call several tools in order and get the last result with one line per step, when all steps are known in advance.
 // `destroys`: each step is authorized separately, but the chain can contain a call of any tool.
 #[tool(
     destroys,

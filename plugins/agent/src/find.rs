@@ -35,8 +35,8 @@ pub struct Found {
     pub missing: Vec<String>,
 }
 
-/// Find tools that you do not know yet and get their input schemas. Query with keywords (`send mail`), required words
-/// (`+mail send`) or names (`select:read_file,grep`).
+/// Find tools and their input schemas by keywords (`send mail`), required words (`+mail send`) or names
+/// (`select:read_file,grep`).
 #[tool(
     reads,
     idempotent,
@@ -52,13 +52,13 @@ pub struct Found {
 )]
 pub fn tool_search(
     cx: &Context,
-    /// Keywords, or `select:` and comma-separated names.
+    /// Keywords or `select:` names.
     #[arg(min_len = 1, max_len = 500)]
     query: String,
     /// Maximum number of results.
     #[arg(default = 5, min = 1, max = 50, aliases = ["max_results"])]
     limit: usize,
-    /// Treat the query as comma-separated tool names.
+    /// The query is comma-separated tool names.
     #[arg(default = false)]
     exact: bool,
 ) -> Result<Outcome> {

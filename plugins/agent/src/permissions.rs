@@ -21,7 +21,7 @@ pub struct Files {
 #[data]
 #[derive(Default)]
 pub struct Network {
-    /// Host names, such as `example.org` or `*.example.org`.
+    /// Such as `example.org` or `*.example.org`.
     #[arg(max_len = 16)]
     hosts: Option<Vec<String>>,
 }
@@ -30,7 +30,7 @@ pub struct Network {
 #[data]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// Until you have answered the user.
+    /// Until your answer to the user.
     Turn,
     /// Until the session ends.
     Session,
@@ -53,8 +53,7 @@ pub struct Given {
     refused: Vec<String>,
 }
 
-/// Ask the user to grant file and host permissions for the work ahead. Request as little as possible; the operator's
-/// denials cannot be lifted.
+/// Ask the user for file and host permissions for the work ahead. Request as little as possible.
 #[tool(
     reads,
     interactive,
@@ -72,14 +71,14 @@ pub struct Given {
 )]
 pub fn request_permissions(
     cx: &Context,
-    /// Reason in one sentence, shown to the user.
+    /// One sentence for the user.
     #[arg(min_len = 1, max_len = 500, aliases = ["justification"])]
     reason: String,
     /// Files and directories.
     file_system: Option<Files>,
     /// Hosts.
     network: Option<Network>,
-    /// How long the permission lasts.
+    /// Duration.
     #[arg(default = "turn")]
     scope: Lifetime,
 ) -> Result<Outcome> {

@@ -33,8 +33,7 @@ pub struct Verdict {
     plan_path: Option<String>,
 }
 
-/// Enter plan mode for large or unclear work: changes are refused until the user approves a plan (`exit_plan_mode`),
-/// unless the configuration allows them.
+/// Enter plan mode for large or unclear work: changes are refused until the user approves a plan with `exit_plan_mode`.
 #[tool(
     reads,
     interactive,
@@ -77,8 +76,7 @@ pub fn enter_plan_mode(
         .structured(&Mode { mode }))
 }
 
-/// Show the user the plan for approval, as `plan` or `plan_path`. If it is denied, plan mode stays on: revise and call
-/// again. Questions need no plan.
+/// Ask the user to approve the plan, given as `plan` or `plan_path`. If denied, revise it and call again.
 #[tool(
     reads,
     interactive,
@@ -95,9 +93,9 @@ pub fn enter_plan_mode(
 )]
 pub fn exit_plan_mode(
     cx: &Context,
-    /// Plan in Markdown, at most 16000 bytes.
+    /// Markdown, at most 16000 bytes.
     plan: Option<String>,
-    /// `.md` file in the workspace that contains the plan.
+    /// `.md` file in the workspace with the plan.
     #[arg(min_len = 1, max_len = 4096, aliases = ["planFilePath", "plan_filename"])]
     plan_path: Option<String>,
 ) -> Result<Outcome> {

@@ -39,8 +39,7 @@ pub struct Known {
     pub description: String,
 }
 
-/// Load a skill, instructions for a kind of work, before you start such work. Without `skill`, list the available
-/// skills.
+/// Load a skill (instructions for a kind of work) before you start such work; without `skill`, list them.
 #[tool(
     reads,
     idempotent,
@@ -59,7 +58,7 @@ pub fn skill(
     /// Name of the skill.
     #[arg(min_len = 1, max_len = 128, aliases = ["name", "skill_name"])]
     skill: Option<String>,
-    /// Replaces `$ARGUMENTS` in its text.
+    /// Replaces `$ARGUMENTS` in the skill.
     #[arg(max_len = 10000, aliases = ["arguments"])]
     args: Option<String>,
 ) -> Result<Outcome> {

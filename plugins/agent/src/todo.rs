@@ -19,7 +19,7 @@ pub enum Status {
     InProgress,
     Completed,
     Cancelled,
-    /// Waiting for something.
+    /// Waiting.
     Blocked,
 }
 
@@ -36,26 +36,26 @@ pub enum Priority {
 #[data]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Todo {
-    /// Id for `depends_on` and `merge`; generated if absent.
+    /// Generated if absent.
     #[arg(max_len = 64)]
     pub id: Option<String>,
-    /// Task as an imperative: "Run the tests". Optional only for a known task in a merge.
+    /// Imperative: "Run the tests". Optional for a known task in a merge.
     #[arg(max_len = 1000, aliases = ["title", "description", "step"])]
     pub content: Option<String>,
     /// Status.
     pub status: Status,
-    /// Task in progressive form: "Running the tests".
+    /// Progressive form: "Running the tests".
     #[arg(max_len = 1000, aliases = ["activeForm"])]
     pub active_form: Option<String>,
     /// Priority.
     pub priority: Option<Priority>,
-    /// Who does it.
+    /// Assignee.
     #[arg(max_len = 100)]
     pub assignee: Option<String>,
     /// Notes.
     #[arg(max_len = 2000)]
     pub notes: Option<String>,
-    /// Ids of tasks that must be completed first.
+    /// Ids of tasks to complete first.
     #[arg(max_len = 50, aliases = ["dependsOn", "dependencies"])]
     pub depends_on: Option<Vec<String>>,
 }
@@ -99,8 +99,8 @@ struct Stored {
     todos: Vec<Todo>,
 }
 
-/// Write the task list of this session, for work of three or more steps: at most 200 tasks, one `in_progress` at a
-/// time. Each call replaces the list unless `merge` is set.
+/// Replace the session's task list, or update it with `merge`; for work of three or more steps. At most one task is
+/// `in_progress`.
 // `reads`: only the session's own state changes, which needs no approval.
 #[tool(
     reads,
@@ -122,7 +122,7 @@ pub fn todo_write(
     /// Tasks in order.
     #[arg(max_len = 200, aliases = ["plan"])]
     todos: Vec<Todo>,
-    /// Update only tasks with the same id or content, append new ones, keep the rest.
+    /// Update tasks with the same id or content, append new ones, keep the rest.
     #[arg(default = false)]
     merge: bool,
 ) -> Result<Outcome> {

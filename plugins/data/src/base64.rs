@@ -43,9 +43,9 @@ pub struct Decoded {
     example(description = "Bytes for a URL", input = r#"{"bytes": [251, 255], "url_safe": true}"#),
 )]
 pub fn base64_encode(
-    /// Text, encoded as UTF-8.
+    /// Encoded as UTF-8.
     text: Option<String>,
-    /// Byte values, instead of `text`.
+    /// Instead of `text`.
     bytes: Option<Vec<u8>>,
     /// Use `-` and `_` instead of `+` and `/`.
     #[arg(default = false)]

@@ -39,7 +39,7 @@ pub struct Text {
 pub fn json_parse(
     /// JSON text.
     text: String,
-    /// Accept standard JSON only. `false` allows comments, trailing commas and a code fence.
+    /// `false` allows comments, trailing commas and a code fence.
     #[arg(default = true)]
     strict: bool,
 ) -> Result<Parsed> {
@@ -80,7 +80,7 @@ pub fn json_stringify(
     /// Indent the output.
     #[arg(default = false)]
     pretty: bool,
-    /// Spaces per level, 2 by default; more than 0 implies `pretty`.
+    /// Spaces per level, default 2; more than 0 implies `pretty`.
     #[arg(max = 8)]
     indent: Option<u8>,
 ) -> Result<Outcome> {

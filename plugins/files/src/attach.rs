@@ -43,7 +43,7 @@ pub struct Described {
 )]
 pub fn read_media(
     cx: &Context,
-    /// File path, relative to the workspace or absolute.
+    /// Workspace-relative or absolute.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "target_file", "notebook_path", "image_path"])]
     path: String,
 ) -> Result<Outcome> {

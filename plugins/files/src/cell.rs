@@ -31,11 +31,8 @@ const LIMIT: Limit = Limit {
 #[data]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EditMode {
-    /// Change the source of a cell.
     Replace,
-    /// Add a cell.
     Insert,
-    /// Remove a cell.
     Delete,
 }
 
@@ -83,8 +80,8 @@ pub struct Edited {
     warnings: Option<Vec<String>>,
 }
 
-/// Replace, insert or delete one cell of a Jupyter notebook; read_file shows the cell ids and numbers. Replacing a code
-/// cell clears its outputs.
+/// Replace, insert or delete a Jupyter notebook cell; read_file shows ids and numbers. Replacing a code cell clears its
+/// outputs.
 #[tool(
     writes,
     category = "file",
@@ -100,18 +97,18 @@ pub struct Edited {
 )]
 pub fn notebook_edit(
     cx: &Context,
-    /// Notebook path, relative to the workspace or absolute.
+    /// Workspace-relative or absolute.
     #[arg(aliases = ["notebook_path", "file_path", "filePath", "absolute_path", "target_file"])]
     path: String,
-    /// Cell id, `cell-N`, or number from 0. For `insert`: the cell before the new one.
+    /// Id, `cell-N`, or number from 0. For `insert`: the cell before the new one.
     cell_id: Option<String>,
-    /// Cell number from 0. For `insert`: the new cell's number; without `cell_id` and `cell_number` it goes first.
+    /// From 0. For `insert`: the new cell's number; by default it goes after `cell_id`, else first.
     #[arg(min = 0, aliases = ["cell_index", "index"])]
     cell_number: Option<usize>,
-    /// Complete source of the cell; not needed for `delete`.
+    /// Complete source; not needed for `delete`.
     #[arg(aliases = ["source", "content"])]
     new_source: Option<String>,
-    /// Required for `insert`; otherwise unchanged by default.
+    /// Required for `insert`, else unchanged by default.
     cell_type: Option<CellType>,
     /// Kind of edit.
     #[arg(default = "replace", aliases = ["mode"])]

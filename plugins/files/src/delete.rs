@@ -23,8 +23,7 @@ pub struct Deletion {
     bytes: u64,
 }
 
-/// Delete a file, a directory, or a symbolic link (not its target). The allowed directories and `.git` cannot be
-/// deleted.
+/// Delete a file, directory or symbolic link (not its target), except allowed directories and `.git`.
 #[tool(
     destroys,
     category = "file",
@@ -38,10 +37,10 @@ pub struct Deletion {
 )]
 pub fn delete_file(
     cx: &Context,
-    /// Path, relative to the workspace or absolute.
+    /// Workspace-relative or absolute.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "dir_path", "directory", "target_file", "notebook_path"])]
     path: String,
-    /// Delete a directory that is not empty.
+    /// Delete a non-empty directory.
     #[arg(default = false)]
     recursive: bool,
     /// Succeed if the path does not exist.

@@ -79,8 +79,8 @@ pub struct DiffStat {
     pub removed: usize,
 }
 
-/// Replace text in a file, keeping its encoding and line endings, or create a file. For notebooks use notebook_edit,
-/// for several files multi_edit or apply_patch.
+/// Replace text in a file or create a file. For notebooks use notebook_edit, for several files multi_edit or
+/// apply_patch.
 #[tool(
     writes,
     category = "file",
@@ -101,32 +101,31 @@ pub struct DiffStat {
 )]
 pub fn edit_file(
     cx: &Context,
-    /// File path, relative to the workspace or absolute.
+    /// Workspace-relative or absolute.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "target_file"])]
     path: String,
-    /// Text to replace, exactly as in the file, without line numbers; must occur once unless `replace_all` is set.
-    /// Empty to create the file.
+    /// Exact text to replace, without line numbers; must be unique unless `replace_all`. Empty to create the file.
     #[arg(aliases = ["oldText", "old_text", "old", "find", "search"])]
     old_string: Option<String>,
-    /// Replacement text; empty to delete.
+    /// Replacement.
     #[arg(aliases = ["newText", "new_text", "new", "replace"])]
     new_string: Option<String>,
     /// Replace every match.
     #[arg(default = false, aliases = ["allow_multiple", "replaceAll"])]
     replace_all: bool,
-    /// Fail unless there are exactly this many matches.
+    /// Required number of matches.
     #[arg(min = 1)]
     expected_replacements: Option<u32>,
-    /// Several replacements, applied in order, all or none, instead of `old_string` and `new_string`. At most 500.
+    /// Several replacements in order, all or none, instead of `old_string` and `new_string`.
     #[arg(default = Vec::<Replacement>::new(), max_len = 500)]
     edits: Vec<Replacement>,
-    /// Purpose of the edit in a few words, shown to the user.
+    /// Purpose, shown to the user.
     #[arg(max_len = 10_000)]
     instruction: Option<String>,
-    /// Show the changes without writing them.
+    /// Write nothing.
     #[arg(default = false, aliases = ["dryRun"])]
     dry_run: bool,
-    /// Fail unless the file has this SHA-256.
+    /// Required SHA-256 of the file.
     #[arg(min_len = 64, max_len = 64)]
     expected_sha256: Option<String>,
     /// Encoding, if it cannot be detected.

@@ -47,7 +47,7 @@ pub struct FileInfo {
     lines: Option<usize>,
 }
 
-/// Get type, size and times of a path, or whether it exists; for text up to 10 MB also encoding and number of lines.
+/// Get type, size and times of a path or whether it exists; for text up to 10 MB also encoding and lines.
 #[tool(
     reads,
     idempotent,
@@ -60,7 +60,7 @@ pub struct FileInfo {
 )]
 pub fn get_file_info(
     cx: &Context,
-    /// Path, relative to the workspace or absolute.
+    /// Workspace-relative or absolute.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "notebook_path", "dir_path", "directory", "target_file"])]
     path: String,
 ) -> Result<Outcome> {

@@ -14,7 +14,7 @@ use crate::walk::{CLOSED, Found, MOST_DEPTH, MOST_ENTRIES, Walk, globs, order};
 #[data]
 #[derive(Debug, Clone, Copy)]
 pub enum Sort {
-    /// Directories first, then by name.
+    /// Directories first.
     Type,
     Name,
     /// Largest first.
@@ -71,8 +71,7 @@ pub struct Entry {
     pub target: Option<String>,
 }
 
-/// List a directory with sizes; ignored entries are only counted. `recursive` does not descend into directories such as
-/// `node_modules` and `.git`.
+/// List a directory with sizes. Ignored entries are only counted; `node_modules`, `.git` and the like are not entered.
 #[tool(
     reads,
     idempotent,
@@ -91,21 +90,20 @@ pub struct Entry {
 )]
 pub fn list_directory(
     cx: &Context,
-    /// Directory path, relative to the workspace or absolute.
+    /// Workspace-relative or absolute.
     #[arg(default = ".", aliases = ["dir_path", "directory", "file_path", "filePath", "absolute_path", "target_file"])]
     path: String,
     /// Include subdirectories.
     #[arg(default = false)]
     recursive: bool,
-    /// Levels to list; 1 is the directory itself. Default 1, unlimited with `recursive`.
+    /// Levels to list. Default 1, unlimited with `recursive`.
     #[arg(min = 1)]
     depth: Option<u32>,
-    /// Only entries that match this glob, such as `*.rs` or `src/**/*.{js,ts}`; without `/` it matches names at any
-    /// depth.
+    /// Glob, such as `*.rs` or `src/**/*.{js,ts}`; without `/` it matches at any depth.
     pattern: Option<String>,
-    /// Globs of entries to exclude, including their contents.
+    /// Globs to exclude.
     ignore: Option<Vec<String>>,
-    /// Include names that start with a dot.
+    /// Include dot files.
     #[arg(default = true)]
     show_hidden: bool,
     /// Apply `.gitignore`.
@@ -114,10 +112,10 @@ pub fn list_directory(
     /// Sort order.
     #[arg(default = "type", aliases = ["sort_by", "sortBy"])]
     sort: Sort,
-    /// Maximum number of entries.
+    /// Maximum entries.
     #[arg(default = 200, min = 1, max = 2000)]
     limit: usize,
-    /// Number of entries to skip.
+    /// Entries to skip.
     #[arg(default = 0)]
     offset: usize,
 ) -> Result<Outcome> {

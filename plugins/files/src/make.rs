@@ -30,7 +30,7 @@ pub struct Made {
 )]
 pub fn create_directory(
     cx: &Context,
-    /// Directory path, relative to the workspace or absolute.
+    /// Workspace-relative or absolute.
     #[arg(aliases = ["dir_path", "directory", "file_path", "filePath", "absolute_path", "target_file"])]
     path: String,
 ) -> Result<Outcome> {

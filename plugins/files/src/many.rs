@@ -58,8 +58,8 @@ pub struct FileRead {
     error: Option<String>,
 }
 
-/// Read several files, each after a line `--- path ---`, at most 2000 lines per file and without line numbers. Images,
-/// audio and PDFs are read only if named or matched by extension; unreadable files are reported.
+/// Read several files, at most 2000 lines each, without line numbers. Images, audio and PDFs are read only if named or
+/// matched by extension.
 #[tool(
     reads,
     idempotent,
@@ -79,11 +79,10 @@ pub struct FileRead {
 )]
 pub fn read_many_files(
     cx: &Context,
-    /// Files, directories (with all files below) or globs such as `src/**/*.rs`; without `/` a glob matches names at
-    /// any depth.
+    /// Files, directories, or globs such as `src/**/*.rs`; without `/` a glob matches at any depth.
     #[arg(min_len = 1, max_len = 500, aliases = ["paths", "files"])]
     include: Vec<String>,
-    /// Globs of files and directories to exclude.
+    /// Globs to exclude.
     exclude: Option<Vec<String>>,
     /// Descend into subdirectories.
     #[arg(default = true)]
@@ -91,13 +90,13 @@ pub fn read_many_files(
     /// Exclude `node_modules`, `.git`, `bower_components`, `.svn` and `.hg`.
     #[arg(default = true, aliases = ["useDefaultExcludes"])]
     use_default_excludes: bool,
-    /// Apply `.gitignore`, except to files named explicitly.
+    /// Apply `.gitignore`, except to named files.
     #[arg(default = true)]
     respect_git_ignore: bool,
-    /// Omit files excluded by `.toolignore`; with `false` they are reported as skipped, never read.
+    /// Omit `.toolignore` entries; with `false` they are reported as skipped, never read.
     #[arg(default = true, aliases = ["respect_gemini_ignore"])]
     respect_tool_ignore: bool,
-    /// Maximum total bytes of text.
+    /// Maximum bytes of text in total.
     #[arg(default = 38_000, min = 1, max = 2_000_000)]
     max_bytes: usize,
 ) -> Result<Outcome> {

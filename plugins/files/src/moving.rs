@@ -24,7 +24,7 @@ pub struct Moved {
     copied: bool,
 }
 
-/// Move or rename a file or directory. An existing file at `to` is replaced only with `overwrite`, a directory never.
+/// Move or rename a file or directory. An existing directory is never replaced.
 #[tool(
     writes,
     category = "file",
@@ -37,10 +37,10 @@ pub struct Moved {
 )]
 pub fn move_file(
     cx: &Context,
-    /// Current path, relative to the workspace or absolute.
+    /// Workspace-relative or absolute.
     #[arg(aliases = ["source", "src", "old_path", "source_path"])]
     from: String,
-    /// New path including the name; missing parent directories are created.
+    /// New path including the name; missing parents are created.
     #[arg(aliases = ["destination", "dest", "dst", "target", "new_path", "destination_path"])]
     to: String,
     /// Replace an existing file.

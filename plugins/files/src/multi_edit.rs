@@ -17,14 +17,13 @@ use crate::text::{Encoding, count};
 /// One replacement in a file.
 #[data]
 pub struct FileEdit {
-    /// File path; default is the call's `path`.
+    /// Default: `path` of the call.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "target_file"])]
     path: Option<String>,
-    /// Text to replace, exactly as in the file, without line numbers; must occur once unless `replace_all` is set.
-    /// Empty to create the file.
+    /// Exact text to replace, without line numbers; must be unique unless `replace_all`. Empty to create the file.
     #[arg(aliases = ["oldText", "old_text", "old", "find", "search"])]
     old_string: String,
-    /// Replacement text; empty to delete.
+    /// Replacement.
     #[arg(aliases = ["newText", "new_text", "new", "replace"])]
     new_string: String,
     /// Replace every match.
@@ -83,7 +82,7 @@ pub struct EditedFile {
     sha256: String,
 }
 
-/// Make several replacements in one or more files, in order; each edit sees the result of the previous ones.
+/// Replace several texts in one or more files; each edit sees the previous ones.
 #[tool(
     writes,
     category = "file",
@@ -98,16 +97,16 @@ pub struct EditedFile {
 )]
 pub fn multi_edit(
     cx: &Context,
-    /// File path for edits without their own.
+    /// For edits without their own path.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "target_file"])]
     path: Option<String>,
-    /// Replacements, at most 500.
+    /// Applied in order.
     #[arg(min_len = 1, max_len = 500)]
     edits: Vec<FileEdit>,
-    /// Apply all edits or none; with `false`, apply those that succeed and report the others.
+    /// All or none; with `false`, apply what succeeds and report the rest.
     #[arg(default = true)]
     atomic: bool,
-    /// Show the changes without writing them.
+    /// Write nothing.
     #[arg(default = false, aliases = ["dryRun"])]
     dry_run: bool,
 ) -> Result<Outcome> {

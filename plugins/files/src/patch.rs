@@ -96,7 +96,7 @@ pub fn apply_patch(
     /// The complete patch.
     #[arg(min_len = 1, max_len = 4_000_000, aliases = ["input", "diff"])]
     patch: String,
-    /// Show the changes without writing them.
+    /// Write nothing.
     #[arg(default = false, aliases = ["dryRun"])]
     dry_run: bool,
 ) -> Result<Outcome> {

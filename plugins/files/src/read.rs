@@ -58,8 +58,8 @@ pub struct FileContent {
     media_type: String,
 }
 
-/// Read a text file with line numbers (`     1→text`; the prefix is not part of the file), a Jupyter notebook cell by
-/// cell, or an image. Lines are cut at 2000 characters. For PDF and audio use read_media.
+/// Read a text file with line numbers (`     1→text`; the prefix is not file content), a Jupyter notebook by cells, or
+/// an image. Lines are cut at 2000 characters. For PDF and audio use read_media.
 #[tool(
     reads,
     idempotent,
@@ -80,25 +80,25 @@ pub struct FileContent {
 )]
 pub fn read_file(
     cx: &Context,
-    /// File path, relative to the workspace or absolute.
+    /// Workspace-relative or absolute.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "notebook_path", "dir_path", "directory", "target_file"])]
     path: String,
     /// First line, from 1.
     #[arg(min = 1, aliases = ["start_line"])]
     offset: Option<u32>,
-    /// Number of lines; by default up to 2000 lines or 38 000 bytes.
+    /// Lines; by default up to 2000 lines or 38 000 bytes.
     #[arg(min = 1)]
     limit: Option<u32>,
     /// Last line, instead of `limit`.
     #[arg(min = 1)]
     end_line: Option<u32>,
-    /// Show only this many lines from the start.
+    /// Only this many first lines.
     #[arg(min = 1)]
     head: Option<u32>,
-    /// Show only this many lines from the end.
+    /// Only this many last lines.
     #[arg(min = 1)]
     tail: Option<u32>,
-    /// `auto` detects by byte order mark, then UTF-8; `utf-8` shows a notebook's JSON; `base64` shows any bytes.
+    /// `auto` detects it, `utf-8` shows a notebook's JSON, `base64` any bytes.
     #[arg(default = "auto")]
     encoding: Encoding,
     /// Add line numbers.

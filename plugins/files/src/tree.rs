@@ -73,8 +73,8 @@ impl Schema for Node {
     }
 }
 
-/// Show a directory as a JSON tree without ignored entries. If `limit` is reached, upper levels come first and the rest
-/// is counted as `omitted`; directories such as `node_modules` and `.git` are not expanded.
+/// Show a directory as a JSON tree, upper levels first, without ignored entries. `node_modules`, `.git` and the like
+/// are not expanded.
 #[tool(
     reads,
     idempotent,
@@ -88,16 +88,16 @@ impl Schema for Node {
 )]
 pub fn directory_tree(
     cx: &Context,
-    /// Directory path, relative to the workspace or absolute.
+    /// Workspace-relative or absolute.
     #[arg(default = ".", aliases = ["dir_path", "directory", "file_path", "filePath", "absolute_path", "target_file"])]
     path: String,
-    /// Globs of entries to exclude, including their contents; without `/` a glob matches names at any depth.
+    /// Globs to exclude; without `/` they match at any depth.
     #[arg(aliases = ["exclude", "excludePatterns", "ignore"])]
     exclude_patterns: Option<Vec<String>>,
-    /// Levels to show; 1 is the directory itself.
+    /// Levels to show.
     #[arg(default = 3, min = 1, max = 56, aliases = ["max_depth"])]
     depth: u32,
-    /// Maximum number of entries.
+    /// Maximum entries.
     #[arg(default = 500, min = 1, max = 5000)]
     limit: usize,
     /// Apply `.gitignore`.

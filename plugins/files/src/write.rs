@@ -12,12 +12,12 @@ use crate::seen;
 use crate::store::{load, store};
 use crate::text::{self, Encoding};
 
-/// What to do if the file exists.
+/// If the file exists.
 #[data]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Overwrite,
-    /// Fail if the file exists.
+    /// Fail.
     Create,
     Append,
 }
@@ -57,8 +57,8 @@ pub struct DiffStat {
     pub removed: usize,
 }
 
-/// Create, overwrite or append to a file; an existing file keeps its encoding, byte order mark and line endings. Fails
-/// if the file changed since you read it.
+/// Create, overwrite or append to a file. Encoding and line endings are kept; fails if the file changed since you read
+/// it.
 #[tool(
     writes,
     category = "file",
@@ -77,21 +77,21 @@ pub struct DiffStat {
 )]
 pub fn write_file(
     cx: &Context,
-    /// File path, relative to the workspace or absolute.
+    /// Workspace-relative or absolute.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "notebook_path", "target_file"])]
     path: String,
-    /// Complete content, without line numbers or placeholders such as "rest of the code".
+    /// Complete, without line numbers or placeholders such as "rest of the code".
     content: String,
-    /// What to do if the file exists.
+    /// If the file exists.
     #[arg(default = "overwrite")]
     mode: Mode,
-    /// `auto` keeps an existing file's encoding and uses UTF-8 for new files; `base64` decodes `content` to bytes.
+    /// `auto` keeps it, UTF-8 for new files; `base64` decodes `content` to bytes.
     #[arg(default = "auto")]
     encoding: Encoding,
     /// Create missing parent directories.
     #[arg(default = true)]
     create_dirs: bool,
-    /// Fail unless the file has this SHA-256, as reported by read_file.
+    /// Required SHA-256 of the file, from read_file.
     #[arg(min_len = 64, max_len = 64)]
     expected_sha256: Option<String>,
     /// Allow emptying a file.

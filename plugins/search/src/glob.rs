@@ -14,31 +14,31 @@ use toolhost_sdk::prelude::*;
 #[data]
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// Glob such as `**/*.rs`, `src/*.{ts,tsx}` or `Cargo.toml`; without `/` it matches at any depth.
+    /// Such as `src/*.{ts,tsx}`; without `/` it matches at any depth.
     #[arg(min_len = 1)]
     pattern: String,
-    /// Directory to search, by default the workspace.
+    /// Directory to search.
     #[arg(default = ".", aliases = ["file_path", "filePath", "absolute_path", "dir_path", "directory", "target_file", "cwd"])]
     path: String,
-    /// Globs of files and directories to exclude.
+    /// Globs to exclude.
     #[arg(default = Vec::<String>::new())]
     exclude: Vec<String>,
     /// Match case.
     #[arg(default = false)]
     case_sensitive: bool,
-    /// Include names that start with a dot.
+    /// Include dot files.
     #[arg(default = true)]
     dot: bool,
     /// Apply `.gitignore` and `.git/info/exclude`.
     #[arg(default = true)]
     respect_git_ignore: bool,
-    /// Exclude `node_modules` and entries of `.ignore`, `.toolignore` and similar files.
+    /// Exclude `node_modules` and apply `.ignore`, `.toolignore` and the like.
     #[arg(default = true)]
     respect_tool_ignore: bool,
-    /// Maximum number of paths.
+    /// Maximum paths.
     #[arg(default = 100, min = 1, max = 2000, aliases = ["head_limit", "max_results"])]
     limit: u32,
-    /// Number of paths to skip.
+    /// Paths to skip.
     #[arg(default = 0)]
     offset: u32,
     /// Sort order.
@@ -60,7 +60,7 @@ pub enum Sort {
     Mtime,
     /// By path.
     Path,
-    /// Changed in the last 24 hours, newest first; then the rest by path.
+    /// Newest first for the last 24 hours, then by path.
     Gem,
 }
 
@@ -69,9 +69,8 @@ pub enum Sort {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     File,
-    /// Directories.
     Dir,
-    /// Files, directories and links.
+    /// Files, directories, links.
     Any,
 }
 

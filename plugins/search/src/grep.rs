@@ -19,21 +19,21 @@ use crate::query::Reading;
 #[data]
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// Regular expression in Rust (ripgrep) syntax, without look-around or back-references.
+    /// Rust regex, without look-around or back-references.
     #[arg(min_len = 1)]
     pattern: String,
-    /// Directory or file to search, by default the workspace.
+    /// Directory or file to search.
     #[arg(default = ".", aliases = ["file_path", "filePath", "absolute_path", "dir_path", "directory", "target_file"])]
     path: String,
-    /// Only files whose name or path matches, such as `*.{ts,tsx}` or `src/**/*.rs`; `!` negates.
+    /// File glob, such as `*.{ts,tsx}` or `src/**/*.rs`; `!` negates.
     #[arg(aliases = ["include", "include_pattern"])]
     glob: Option<String>,
-    /// Globs of files and directories to exclude.
+    /// Globs to exclude.
     #[arg(default = Vec::<String>::new(), aliases = ["exclude_globs"])]
     exclude: Vec<String>,
-    /// Discard matching lines that also match this regular expression.
+    /// Drop matching lines that match this regex.
     exclude_pattern: Option<String>,
-    /// Only this ripgrep file type, such as `rust`, `py`, `js`.
+    /// ripgrep file type, such as `rust`.
     #[arg(rename = "type", aliases = ["file_type"])]
     file_type: Option<String>,
     /// Output mode.
@@ -42,46 +42,46 @@ pub struct Input {
     /// Ignore case.
     #[arg(default = false, aliases = ["-i", "ignore_case"])]
     case_insensitive: bool,
-    /// Match `pattern` literally.
+    /// Literal pattern.
     #[arg(default = false, aliases = ["-F", "literal"])]
     fixed_strings: bool,
-    /// Match whole words only.
+    /// Whole words.
     #[arg(default = false, aliases = ["-w"])]
     word: bool,
-    /// Allow matches across lines; `.` matches line ends.
+    /// Match across lines, `.` included.
     #[arg(default = false, aliases = ["-U"])]
     multiline: bool,
-    /// Context lines before each match.
+    /// Lines before a match.
     #[arg(max = 1000, aliases = ["-B"])]
     before: Option<u32>,
-    /// Context lines after each match.
+    /// Lines after a match.
     #[arg(max = 1000, aliases = ["-A"])]
     after: Option<u32>,
-    /// Context lines before and after each match.
+    /// Lines before and after.
     #[arg(max = 1000, aliases = ["-C"])]
     context: Option<u32>,
-    /// Add context if there are at most three matches and none was requested.
+    /// Add context to at most three matches.
     #[arg(default = true)]
     auto_context: bool,
     /// Show line numbers.
     #[arg(default = true, aliases = ["-n"])]
     line_numbers: bool,
-    /// Maximum number of files or lines.
+    /// Maximum files or lines.
     #[arg(default = 100, min = 1, max = 10_000, aliases = ["max_results", "total_max_matches", "limit"])]
     head_limit: u32,
-    /// Number of files or lines to skip.
+    /// Files or lines to skip.
     #[arg(default = 0)]
     offset: u32,
-    /// Maximum number of lines per file.
+    /// Maximum lines per file.
     #[arg(min = 1, aliases = ["-m", "max_matches_per_file"])]
     max_per_file: Option<u32>,
     /// Include ignored files.
     #[arg(default = false)]
     no_ignore: bool,
-    /// ripgrep flags: i (ignore case), w (word), F (literal), v (invert match), U or m (multiline).
+    /// i: ignore case, w: word, F: literal, v: invert match, U or m: multiline.
     #[arg(default = "", pattern = "^[iwFvUm]*$")]
     flags: String,
-    /// Show the user matches during the search; by default after one second.
+    /// Show the user matches while searching; by default after 1 s.
     stream: Option<bool>,
 }
 

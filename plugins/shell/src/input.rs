@@ -27,7 +27,7 @@ pub struct Typed {
     next_offset: u64,
 }
 
-/// Write to a background command started with `tty` and read its new output. Each call is authorized like a command.
+/// Write to a background command started with `tty` and read its new output.
 #[tool(
     destroys,
     requires = ["process", "session"],
@@ -42,13 +42,13 @@ pub struct Typed {
 )]
 pub fn shell_input(
     cx: &Context,
-    /// Task id from shell.
+    /// From shell.
     #[arg(min_len = 1, max_len = 128, aliases = ["shell_id", "bash_id", "session_id", "id"])]
     task_id: String,
-    /// Text, at most 64 KiB; end a line with `\n`, `\u0003` interrupts.
+    /// End a line with `\n`; `\u0003` interrupts.
     #[arg(max_len = 65_536, aliases = ["text", "input", "stdin"])]
     chars: String,
-    /// Milliseconds to wait for output.
+    /// Wait for output, in milliseconds.
     #[arg(default = 250, max = 20_000, aliases = ["yield_time_ms"])]
     yield_ms: u32,
 ) -> Result<Outcome> {

@@ -43,8 +43,7 @@ pub struct Killed {
     output_file: Option<String>,
 }
 
-/// Stop a background task and its child processes: `signal`, then KILL after 2 seconds. Its output stays readable with
-/// shell_output.
+/// Stop a background task and its child processes: `signal`, then KILL after 2 seconds.
 #[tool(
     destroys,
     idempotent,
@@ -60,10 +59,10 @@ pub struct Killed {
 )]
 pub fn shell_kill(
     cx: &Context,
-    /// Task id from shell or background_run.
+    /// From shell or background_run.
     #[arg(max_len = 128, aliases = ["shell_id", "bash_id", "taskId", "id"])]
     task_id: Option<String>,
-    /// Process id, instead of `task_id`.
+    /// Instead of `task_id`.
     pid: Option<u32>,
     /// `TERM`, `INT`, `HUP`, `QUIT`, `USR1`, `USR2` or `KILL`.
     #[arg(default = "TERM", min_len = 1, max_len = 32)]

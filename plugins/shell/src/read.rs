@@ -51,8 +51,7 @@ pub struct Reading {
     pub result: Option<Value>,
 }
 
-/// Read new output of a background task and whether it has ended. Shows the last 100 new lines, at most 64 KiB. Do not
-/// poll: set `block` to wait for the end.
+/// Read new output of a background task, at most 64 KiB, and its status. Do not poll: set `block` to wait for the end.
 #[tool(
     reads,
     requires = ["process", "session", "tools"],
@@ -69,26 +68,26 @@ pub struct Reading {
 )]
 pub fn shell_output(
     cx: &Context,
-    /// Task id from shell or background_run.
+    /// From shell or background_run.
     #[arg(max_len = 128, aliases = ["shell_id", "bash_id", "taskId", "id"])]
     task_id: Option<String>,
-    /// Process id, instead of `task_id`.
+    /// Instead of `task_id`.
     pid: Option<u32>,
-    /// Maximum number of lines: the last ones, or the first ones from `offset`.
+    /// Maximum lines: the last, or the first from `offset`.
     #[arg(default = 100, min = 1, max = 2000)]
     lines: usize,
-    /// Read from this byte offset instead of new output.
+    /// Read from this byte instead.
     offset: Option<u64>,
-    /// Only lines that match this regular expression.
+    /// Regex; only matching lines.
     #[arg(min_len = 1, max_len = 2000)]
     filter: Option<String>,
     /// Wait for the task to end.
     #[arg(default = false, aliases = ["wait"])]
     block: bool,
-    /// Longest wait of `block` in milliseconds; the task is not stopped.
+    /// Longest `block` in milliseconds; does not stop the task.
     #[arg(default = 30_000, max = 590_000, aliases = ["timeout"])]
     timeout_ms: u32,
-    /// Milliseconds to wait before reading, unless the task ends earlier.
+    /// Wait first, in milliseconds, unless it ends earlier.
     #[arg(max = 300_000)]
     delay_ms: Option<u32>,
 ) -> Result<Outcome> {

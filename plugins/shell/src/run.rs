@@ -47,10 +47,9 @@ impl Wish {
     }
 }
 
-/// Run a shell command (bash, else sh) in a sandbox: it can change only workspace files and usually has no network.
-/// Each call starts fresh (`cd` and variables do not persist) and without input, so pass options such as `-y`. Output
-/// is cut in the middle and saved in full to a file. Prefer read_file, grep, glob and edit_file to cat, grep, find and
-/// sed.
+/// Run a shell command (bash, else sh) in a sandbox: only workspace files are writable, and usually there is no
+/// network. `cd` and variables do not persist; there is no input, so pass options such as `-y`. Long output is cut in
+/// the middle and saved to a file. Prefer read_file, grep, glob and edit_file to cat, grep, find and sed.
 #[tool(
     destroys,
     background,
@@ -68,42 +67,42 @@ impl Wish {
 )]
 pub fn shell(
     cx: &Context,
-    /// The command; quote paths with spaces.
+    /// Quote paths with spaces.
     #[arg(min_len = 1, max_len = 131_071, aliases = ["cmd"])]
     command: String,
-    /// Purpose in five to ten words, shown to the user.
+    /// Purpose in 5 to 10 words, for the user.
     #[arg(max_len = 1000)]
     description: Option<String>,
-    /// Working directory, by default the first workspace directory.
+    /// Default: the first workspace directory.
     #[arg(min_len = 1, max_len = 4096, aliases = ["dir_path", "workdir", "directory"])]
     cwd: Option<String>,
-    /// Time limit in milliseconds; not used in the background.
+    /// Time limit; none in the background.
     #[arg(default = 120_000, min = 1, max = 600_000, aliases = ["timeout"])]
     timeout_ms: u32,
-    /// Longest time without output in milliseconds; not used in the background.
+    /// Longest time without output; none in the background.
     #[arg(default = 300_000, min = 1, max = 600_000)]
     inactivity_timeout_ms: u32,
-    /// Start without waiting, for servers, watchers and long builds; needs no `&`. Returns a `task_id` for
-    /// shell_output, shell_input and shell_kill. No time limit; ends with the session.
+    /// For servers, watchers and long builds: returns a `task_id` for shell_output, shell_input and shell_kill. Ends
+    /// with the session.
     #[arg(default = false, aliases = ["background", "is_background"])]
     run_in_background: bool,
-    /// In the background: milliseconds to wait for first output, 200 by default.
+    /// In the background: wait for output, 200 ms by default.
     #[arg(max = 60_000)]
     delay_ms: Option<u32>,
-    /// Variables for this command, in addition to set_env. Variables that can change what runs need approval.
+    /// Variables for this command, in addition to set_env.
     env: Option<BTreeMap<String, String>>,
-    /// Run in a terminal: stdout and stderr are combined, and shell_input can type to it in the background.
+    /// Run in a terminal, with stdout and stderr combined; needed for shell_input.
     #[arg(default = false)]
     tty: bool,
-    /// Run a login shell, which reads profile files.
+    /// Read profile files.
     #[arg(default = false)]
     login: bool,
-    /// Maximum characters of output.
+    /// Maximum output.
     #[arg(default = 30_000, min = 1000, max = 100_000)]
     max_output_chars: usize,
-    /// Permissions beyond the sandbox. Not granted by this call: use request_permissions.
+    /// Not granted by this call: use request_permissions.
     additional_permissions: Option<Wish>,
-    /// Reason for them, shown to the user.
+    /// Reason, for the user.
     #[arg(max_len = 2000)]
     justification: Option<String>,
 ) -> Result<Outcome> {

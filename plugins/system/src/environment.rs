@@ -31,8 +31,7 @@ pub struct Variable {
     note: Option<String>,
 }
 
-/// Read an environment variable: the value from `set_env` in this session, else the host's if the operator exposes it.
-/// Secrets are never shown.
+/// Read an environment variable of this session (`set_env`) or of the host, if exposed. Secrets are never shown.
 #[tool(
     reads,
     requires = ["env", "session"],
@@ -45,7 +44,7 @@ pub struct Variable {
 )]
 pub fn get_env(
     cx: &Context,
-    /// Name, such as `LANG`.
+    /// Name.
     #[arg(min_len = 1, max_len = 128, aliases = ["name"])]
     key: String,
 ) -> Result<Outcome> {

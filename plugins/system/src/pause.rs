@@ -30,7 +30,7 @@ pub struct Slept {
 )]
 pub fn sleep(
     cx: &Context,
-    /// Seconds, more than 0; fractions allowed.
+    /// Seconds, more than 0.
     #[arg(min = 0, max = 300, aliases = ["seconds"])]
     duration: f64,
 ) -> Result<Outcome> {

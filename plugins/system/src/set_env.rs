@@ -14,8 +14,7 @@ pub struct Previous {
     previous: Value,
 }
 
-/// Set an environment variable for later programs and `get_env` calls of this session, at most 64. Variables that can
-/// change what programs run need approval; `PATH` and similar ones cannot be set.
+/// Set an environment variable for later programs of this session, at most 64. `PATH` and similar ones cannot be set.
 #[tool(
     writes,
     idempotent,
@@ -34,7 +33,7 @@ pub fn set_env(
     /// Letters, digits and `_`.
     #[arg(min_len = 1, max_len = 128, aliases = ["name"])]
     key: String,
-    /// Value, at most 8 KiB; omit to unset.
+    /// Omit to unset.
     #[arg(max_len = 8192)]
     value: Option<String>,
 ) -> Result<Outcome> {

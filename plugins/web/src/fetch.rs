@@ -25,28 +25,28 @@ const MAX_MEDIA: usize = 12 << 20;
 #[data]
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// Absolute URL of a page, image, PDF or file.
+    /// Absolute URL.
     #[arg(max_len = 2048, aliases = ["uri"])]
     url: Option<String>,
     /// More URLs, at most 20 in total; they share `max_chars`.
     #[arg(default = Vec::<String>::new(), max_len = 20)]
     urls: Vec<String>,
-    /// Your question, repeated below the text for you to answer.
+    /// Your question, repeated after the text.
     #[arg(max_len = 20_000)]
     prompt: Option<String>,
     /// Output format of pages.
     #[arg(default = Format::Markdown)]
     format: Format,
-    /// Maximum number of characters.
+    /// Maximum characters.
     #[arg(default = 38_000, min = 1, max = 1_000_000, aliases = ["max_length"])]
     max_chars: u32,
-    /// First character to show; for a single URL only.
+    /// First character; single URL only.
     #[arg(default = 0)]
     start_index: u32,
-    /// Time limit per URL in milliseconds.
+    /// Time limit per URL.
     #[arg(default = 30_000, min = 1, max = 60_000)]
     timeout_ms: u32,
-    /// `GET`, or `HEAD` for headers only.
+    /// `HEAD` for headers only.
     #[arg(default = "GET", pattern = "^([Gg][Ee][Tt]|[Hh][Ee][Aa][Dd])$")]
     method: String,
     /// Same as `format` = `raw`.
@@ -63,7 +63,7 @@ pub enum Format {
     Text,
     /// HTML source.
     Html,
-    /// Unchanged, including JSON.
+    /// Unchanged.
     Raw,
 }
 

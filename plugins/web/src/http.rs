@@ -15,19 +15,19 @@ use self::call::Call;
 #[data]
 #[derive(Clone, Debug)]
 pub struct Get {
-    /// Absolute `http://` or `https://` URL.
+    /// Absolute URL.
     #[arg(min_len = 1, max_len = 8192, aliases = ["uri"])]
     url: String,
-    /// Request headers. The host fills in values `secret:NAME` and `Bearer secret:NAME`.
+    /// The host fills in values `secret:NAME` and `Bearer secret:NAME`.
     #[arg(default = BTreeMap::<String, String>::new())]
     headers: BTreeMap<String, String>,
-    /// Time limit in milliseconds.
+    /// Time limit.
     #[arg(default = 60_000, min = 1, max = 60_000)]
     timeout_ms: u32,
-    /// Follow up to 10 redirects; your headers are not sent to another host.
+    /// Up to 10; another host gets none of your headers.
     #[arg(default = true)]
     follow_redirects: bool,
-    /// Maximum bytes of the response body.
+    /// Maximum response body.
     #[arg(default = 10_485_760, min = 1, max = 10_485_760)]
     max_bytes: u32,
 }
@@ -36,26 +36,26 @@ pub struct Get {
 #[data]
 #[derive(Clone, Debug)]
 pub struct Post {
-    /// Absolute `http://` or `https://` URL.
+    /// Absolute URL.
     #[arg(min_len = 1, max_len = 8192, aliases = ["uri"])]
     url: String,
-    /// A string is sent as is, other values as JSON.
+    /// Strings are sent as is, other values as JSON.
     #[arg(aliases = ["data", "json"])]
     body: Option<Value>,
-    /// Request headers; `content-type` defaults to `application/json` for a JSON body. The host fills in values
-    /// `secret:NAME` and `Bearer secret:NAME`.
+    /// The host fills in values `secret:NAME` and `Bearer secret:NAME`. `content-type` defaults to `application/json`
+    /// for a JSON body.
     #[arg(default = BTreeMap::<String, String>::new())]
     headers: BTreeMap<String, String>,
-    /// Encoding of a string `body`.
+    /// Of a string `body`.
     #[arg(default = BodyEncoding::Text)]
     body_encoding: BodyEncoding,
-    /// Time limit in milliseconds.
+    /// Time limit.
     #[arg(default = 60_000, min = 1, max = 60_000)]
     timeout_ms: u32,
-    /// Follow up to 10 redirects; the body is not sent to another host.
+    /// Up to 10; another host gets no body.
     #[arg(default = true)]
     follow_redirects: bool,
-    /// Maximum bytes of the response body.
+    /// Maximum response body.
     #[arg(default = 10_485_760, min = 1, max = 10_485_760)]
     max_bytes: u32,
 }
@@ -64,29 +64,29 @@ pub struct Post {
 #[data]
 #[derive(Clone, Debug)]
 pub struct Any {
-    /// Absolute `http://` or `https://` URL.
+    /// Absolute URL.
     #[arg(min_len = 1, max_len = 8192, aliases = ["uri"])]
     url: String,
     /// GET, POST, PUT, DELETE, PATCH, HEAD or OPTIONS.
     #[arg(default = "GET", max_len = 20)]
     method: String,
-    /// A string is sent as is, other values as JSON.
+    /// Strings are sent as is, other values as JSON.
     #[arg(aliases = ["data", "json"])]
     body: Option<Value>,
-    /// Request headers; `content-type` defaults to `application/json` for a JSON body. The host fills in values
-    /// `secret:NAME` and `Bearer secret:NAME`.
+    /// The host fills in values `secret:NAME` and `Bearer secret:NAME`. `content-type` defaults to `application/json`
+    /// for a JSON body.
     #[arg(default = BTreeMap::<String, String>::new())]
     headers: BTreeMap<String, String>,
-    /// Encoding of a string `body`.
+    /// Of a string `body`.
     #[arg(default = BodyEncoding::Text)]
     body_encoding: BodyEncoding,
-    /// Time limit in milliseconds.
+    /// Time limit.
     #[arg(default = 60_000, min = 1, max = 60_000)]
     timeout_ms: u32,
-    /// Follow up to 10 redirects; the body is not sent to another host.
+    /// Up to 10; another host gets no body.
     #[arg(default = true)]
     follow_redirects: bool,
-    /// Maximum bytes of the response body.
+    /// Maximum response body.
     #[arg(default = 10_485_760, min = 1, max = 10_485_760)]
     max_bytes: u32,
 }

@@ -27,7 +27,7 @@ pub struct Input {
     /// Search terms.
     #[arg(min_len = 1, max_len = 400, aliases = ["q"])]
     query: String,
-    /// Maximum number of results; default 10 unless configured.
+    /// Maximum results; default 10 unless configured.
     #[arg(min = 1, max = 20, aliases = ["max_results"])]
     limit: Option<u32>,
     /// Kind of source.
@@ -35,10 +35,10 @@ pub struct Input {
     topic: Topic,
     /// Maximum age of results.
     time_range: Option<TimeRange>,
-    /// Only results from these domains and their subdomains, such as `docs.rs`. Not with `blocked_domains`.
+    /// Only these domains and subdomains, such as `docs.rs`; not with `blocked_domains`.
     #[arg(default = Vec::<String>::new(), max_len = 20, aliases = ["include_domains"])]
     allowed_domains: Vec<String>,
-    /// No results from these domains.
+    /// Not these domains.
     #[arg(default = Vec::<String>::new(), max_len = 20, aliases = ["exclude_domains"])]
     blocked_domains: Vec<String>,
 }

@@ -8,10 +8,10 @@ use super::failure;
 /// One replacement.
 #[data]
 pub struct Replacement {
-    /// Text to replace, exactly as in the file, without line numbers; must occur once.
+    /// Exact text, unique in the file.
     #[arg(aliases = ["oldText", "old_text", "old", "find", "search"])]
     pub old_string: String,
-    /// Replacement text.
+    /// Replacement.
     #[arg(aliases = ["newText", "new_text", "new", "replace"])]
     pub new_string: String,
     /// Replace every match.
