@@ -1,4 +1,4 @@
-//! `ask_user`: questions that only a person can answer.
+//! `ask_user`: asks the user one to four questions.
 
 mod answers;
 
@@ -121,15 +121,15 @@ fn check(questions: &[Question]) -> Result<()> {
         if question.question.trim().is_empty() || question.header.trim().is_empty() {
             return refuse("`question` and `header` must not be empty".to_owned());
         }
-        // The answers are told by their questions.
+        // Answers are keyed by question text.
         if !asked.insert(question.question.trim().to_lowercase()) {
-            return refuse("the same question is there twice; ask it once".to_owned());
+            return refuse("the same question is given twice; ask it once".to_owned());
         }
         let options = question.options.as_deref().unwrap_or_default();
         if question.kind != Kind::Choice {
             if !options.is_empty() || question.multi_select {
                 return refuse(
-                    "`options` and `multi_select` are for the type `choice`; leave them out"
+                    "`options` and `multi_select` need the type `choice`; omit them"
                         .to_owned(),
                 );
             }
@@ -137,7 +137,7 @@ fn check(questions: &[Question]) -> Result<()> {
         }
         if options.len() < 2 {
             return refuse(format!(
-                "a choice has 2 to 4 options and this one has {}; for a free answer use the type `text`",
+                "a choice needs 2 to 4 options, this one has {}; use the type `text` for a free answer",
                 options.len()
             ));
         }
@@ -148,7 +148,7 @@ fn check(questions: &[Question]) -> Result<()> {
                 return refuse("an option has an empty label".to_owned());
             }
             if label == "other" {
-                return refuse("\"Other\" is always offered; leave it out".to_owned());
+                return refuse("\"Other\" is added automatically; omit it".to_owned());
             }
             if !labels.insert(label) {
                 let label = inline(&option.label, 60);
@@ -161,19 +161,19 @@ fn check(questions: &[Question]) -> Result<()> {
     Ok(())
 }
 
-/// A person was asked, and did not want to.
+/// Whether `error` means that the user dismissed the question.
 pub fn is_no(error: &Error) -> bool {
     matches!(error.code.as_deref(), Some("user_denied" | "dismissed"))
 }
 
-/// A run without a person is no reason to stop working.
+/// An unavailable user is reported with advice to continue.
 fn nobody(error: Error) -> Error {
     if error.code.as_deref() != Some("nobody_to_ask") {
         return error;
     }
-    Error::unavailable(format!("nobody is there to answer: {}", error.message))
+    Error::unavailable(format!("no user is available to answer: {}", error.message))
         .code("nobody_to_ask")
-        .recommend("go on with your best judgement, and say in the end what you have assumed")
+        .recommend("continue with your best judgement and state your assumptions at the end")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `background_run`: a call that goes on while the model does something else.
+//! `background_run`: starts a tool call that continues in the background.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ pub fn background_run(
 ) -> Result<Outcome> {
     let shown = inline(&tool, 64);
     if is_chain(&tool) {
-        let message = "a chain cannot run in the background; begin its long step";
+        let message = "a chain cannot run in the background; start its long step instead";
         return Err(Error::invalid_input(message).code("cannot_background"));
     }
     let tools = cx.tools()?;
@@ -66,7 +66,7 @@ pub fn background_run(
             20,
         )
     };
-    // A name in another form, such as `plugin/tool`, is for the host to find.
+    // The host resolves other forms of a name, such as `plugin/tool`.
     if let Some(known) = tools.iter().find(is)
         && !known.can_background
     {
@@ -157,7 +157,7 @@ mod tests {
             &host(),
             json!({"tool": "tool_chain"}),
             expect![
-                "InvalidInput cannot_background: a chain cannot run in the background; begin its long step"
+                "InvalidInput cannot_background: a chain cannot run in the background; start its long step instead"
             ],
         );
         check::<background_run>(

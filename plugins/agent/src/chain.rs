@@ -1,4 +1,4 @@
-//! `tool_chain`: several calls in one, each with what the earlier ones found.
+//! `tool_chain`: runs several calls in order; later calls can use earlier results.
 
 mod reference;
 mod run;
@@ -82,22 +82,22 @@ pub fn tool_chain(
     .run(&plan)
 }
 
-/// Is it this tool, under whatever name? A chain in a chain would have no end to its steps.
+/// Whether `tool` names this tool in any form. Nested chains would make the number of steps unbounded.
 pub fn is_chain(tool: &str) -> bool {
     let name = tool.trim().to_lowercase();
-    // `plugin/tool@version` and `plugin__tool` are the same tool.
+    // `plugin/tool@version` and `plugin__tool` name the same tool.
     let short = name.split('@').next().unwrap_or_default();
     let short = short.rsplit('/').next().unwrap_or_default();
     let short = short.rsplit("__").next().unwrap_or_default();
     [NAME, "toolchain"].contains(&short)
 }
 
-/// A step whose references were looked at before anything was run.
+/// A step whose references were checked before any step runs.
 pub struct Planned {
     tool: String,
     args: Template,
     with: Option<String>,
-    /// The earlier steps that it needs.
+    /// The earlier steps it depends on.
     needs: BTreeSet<usize>,
 }
 
@@ -108,18 +108,18 @@ impl Planned {
             Err(Error::invalid_input(message).code("invalid_step"))
         };
         if is_chain(&tool) {
-            return refuse("a chain cannot be a step of a chain; write its steps here".to_owned());
+            return refuse("a chain cannot be a step of a chain; list its steps here".to_owned());
         }
         let members = args.unwrap_or_default();
         if let Some(with) = &with {
             if position == 0 {
                 return refuse(
-                    "`with` takes the text of the step before, and there is none".to_owned(),
+                    "`with` needs a previous step; the first step has none".to_owned(),
                 );
             }
             if members.contains_key(with) {
                 return refuse(format!(
-                    "{:?} is given by `with` and by `args`; leave one out",
+                    "{:?} is set by both `with` and `args`; omit one",
                     inline(with, 64)
                 ));
             }
@@ -131,7 +131,7 @@ impl Planned {
         let mut needs = args.needs();
         if let Some(late) = needs.iter().find(|step| **step >= position) {
             return refuse(format!(
-                "it refers to step {late}, which does not come before it; steps count from 0"
+                "it refers to step {late}, which is not an earlier step; steps count from 0"
             ));
         }
         needs.extend(with.as_ref().map(|_| position - 1));

@@ -1,4 +1,4 @@
-//! `tool_search`: finds a tool by what it does, for hosts with more tools than a model should read about at once.
+//! `tool_search`: finds tools by description, for hosts with too many tools to list in full.
 
 mod rank;
 
@@ -105,7 +105,7 @@ fn select<'a>(
         }
     }
     if hits.is_empty() && missing.is_empty() {
-        let message = "no name after `select:`; write for example `select:read_file,grep`";
+        let message = "no name after `select:`; write `select:read_file,grep`, for example";
         return Err(Error::invalid_input(message).code("invalid_query"));
     }
     Ok((hits, missing))
@@ -128,7 +128,7 @@ fn unknown(tools: &[ToolSummary], missing: &[String]) -> Error {
     }
     Error::not_found(message)
         .code("tool_not_registered")
-        .recommend("search with words for what it should do")
+        .recommend("search with keywords for what it should do")
 }
 
 impl Hit {
@@ -170,13 +170,13 @@ impl Found {
         let shown = self.tools.len();
         if self.total == 0 {
             lines.push(format!(
-                "none of {} fits {:?}; try other or fewer words",
+                "none of {} matches {:?}; try other or fewer keywords",
                 count(all, "tool"),
                 inline(query, 200)
             ));
         } else if shown < self.total {
             lines.push(format!(
-                "(showing {shown} of {} that fit; raise `limit` or add words)",
+                "(showing {shown} of {} matches; raise `limit` or add keywords)",
                 self.total
             ));
         }

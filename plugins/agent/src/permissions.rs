@@ -1,4 +1,4 @@
-//! `request_permissions`: asks a person for what a plan of work needs, at once and before it is needed.
+//! `request_permissions`: asks the user for the permissions of the work ahead, in one question.
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::text::inline;
@@ -147,14 +147,14 @@ impl Given {
             Lifetime::Session => "until the end of this session",
         };
         let mut text = if given.is_empty() {
-            "nothing was given".to_owned()
+            "no permission was granted".to_owned()
         } else {
             format!("given {time}: {}", given.join(", "))
         };
         if !self.refused.is_empty() {
             push!(
                 text,
-                "\nnot given: {}; do without, or ask the user how to go on",
+                "\nnot granted: {}; work without them, or ask the user how to proceed",
                 self.refused.join(", ")
             );
         }
@@ -174,11 +174,11 @@ fn clean(items: Option<Vec<String>>) -> Vec<String> {
 fn check(reason: &str, wishes: [&Vec<String>; 3]) -> Result<()> {
     let invalid = |message: String| Err(Error::invalid_input(message).code("invalid_permissions"));
     if reason.trim().is_empty() {
-        return invalid("`reason` is empty; say what the permissions are needed for".to_owned());
+        return invalid("`reason` is empty; state why the permissions are needed".to_owned());
     }
     if wishes.iter().all(|items| items.is_empty()) {
         return invalid(
-            "nothing is asked for; name files under `file_system` or hosts under `network`"
+            "no permission is requested; list files in `file_system` or hosts in `network`"
                 .to_owned(),
         );
     }
@@ -196,11 +196,11 @@ fn check(reason: &str, wishes: [&Vec<String>; 3]) -> Result<()> {
                     || matches!(letter, '.' | '-' | '*' | ':' | '[' | ']' | '_')
             });
         if !is_host {
-            let message = format!("{:?} is not the name of a host", inline(host, 100));
+            let message = format!("{:?} is not a host name", inline(host, 100));
             return Err(Error::invalid_input(message)
                 .code("invalid_permissions")
                 .recommend(
-                    "write the host alone, without `https://` and path, such as `example.org`",
+                    "write only the host, without `https://` and path, such as `example.org`",
                 ));
         }
     }
@@ -264,7 +264,7 @@ mod tests {
             &person(json!({})),
             wish(),
             expect![[r#"
-            nothing was given
+            no permission was granted
             not given: read /etc/hosts, write docs, write src, reach *.example.org; do without, or ask the user how to go on
             summary: 0 given, 4 not
             {"granted":false,"read":[],"write":[],"hosts":[],"scope":"turn","refused":["read /etc/hosts","write docs","write src","reach *.example.org"]}"#]],
@@ -286,19 +286,19 @@ mod tests {
         refused(
             json!({"reason": "x"}),
             expect![
-                "InvalidInput invalid_permissions: nothing is asked for; name files under `file_system` or hosts under `network`"
+                "InvalidInput invalid_permissions: no permission is requested; list files in `file_system` or hosts in `network`"
             ],
         );
         refused(
             json!({"reason": "x", "file_system": {}, "network": {"hosts": []}}),
             expect![
-                "InvalidInput invalid_permissions: nothing is asked for; name files under `file_system` or hosts under `network`"
+                "InvalidInput invalid_permissions: no permission is requested; list files in `file_system` or hosts in `network`"
             ],
         );
         refused(
             json!({"reason": " ", "file_system": {"read": ["a"]}}),
             expect![
-                "InvalidInput invalid_permissions: `reason` is empty; say what the permissions are needed for"
+                "InvalidInput invalid_permissions: `reason` is empty; state why the permissions are needed"
             ],
         );
         refused(
@@ -308,8 +308,8 @@ mod tests {
         refused(
             json!({"reason": "x", "network": {"hosts": ["https://example.org/"]}}),
             expect![[r#"
-                InvalidInput invalid_permissions: "https://example.org/" is not the name of a host
-                - write the host alone, without `https://` and path, such as `example.org`"#]],
+                InvalidInput invalid_permissions: "https://example.org/" is not a host name
+                - write only the host, without `https://` and path, such as `example.org`"#]],
         );
         refused(
             json!({"reason": "x", "file_system": {"read": vec!["a"; 17]}}),

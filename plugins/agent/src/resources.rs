@@ -1,4 +1,4 @@
-//! `list_mcp_resources` and `read_mcp_resource`: what MCP servers offer to read.
+//! `list_mcp_resources` and `read_mcp_resource`: resources of MCP servers.
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::text::inline;
@@ -77,7 +77,7 @@ pub fn list_mcp_resources(
     };
     let read = |resource: &Value| {
         Some(Resource {
-            // Not shortened: half a name of something is no name.
+            // Not shortened, because a truncated URI is not an identifier.
             uri: resource["uri"]
                 .as_str()
                 .filter(|uri| uri.len() <= 2048 && !uri.chars().any(char::is_control))?
@@ -137,7 +137,7 @@ pub fn read_mcp_resource(
     let parts = cx
         .read_resource(uri.trim(), server.as_deref())
         .map_err(|error| match error.kind {
-            ErrorKind::NotFound => error.recommend("see what there is with list_mcp_resources"),
+            ErrorKind::NotFound => error.recommend("list the resources with list_mcp_resources"),
             _ => error,
         })?;
     let (texts, others): (Vec<Part>, Vec<Part>) =
@@ -181,7 +181,7 @@ impl Resource {
     }
 }
 
-/// A block that its content cannot close, however it writes the tag.
+/// Wraps untrusted text in a block whose end tag cannot occur in the text in any spelling.
 fn untrusted(source: &str, text: &str) -> String {
     let source = inline(source, 200).replace(['"', '<', '>'], "'");
     let mut safe = String::with_capacity(text.len());
@@ -317,7 +317,7 @@ mod tests {
             json!({"uri": "x://"}),
             expect![[r#"
             NotFound mcp_resource_not_found: no resource "x://"
-            - see what there is with list_mcp_resources"#]],
+            - list the resources with list_mcp_resources"#]],
         );
         check::<read_mcp_resource>(
             &server(),

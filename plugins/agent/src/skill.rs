@@ -1,4 +1,4 @@
-//! `skill`: instructions for a kind of work, which a person wrote into a folder with a `SKILL.md`.
+//! `skill`: loads instructions from a directory with a `SKILL.md`.
 
 mod shelf;
 
@@ -85,7 +85,7 @@ fn load(skill: &Skill, args: &str) -> Outcome {
     let (resources, truncated) = skill.resources();
     push!(
         text,
-        "\n\n(skill {}; its folder is {})",
+        "\n\n(skill {}; its directory is {})",
         inline(&skill.name, 64),
         shown(&skill.folder)
     );
@@ -93,14 +93,14 @@ fn load(skill: &Skill, args: &str) -> Outcome {
         let more = if truncated { "\n- … and more" } else { "" };
         push!(
             text,
-            "\nFiles in the folder:\n- {}{more}",
+            "\nFiles in the directory:\n- {}{more}",
             resources.join("\n- ")
         );
     }
     if let Some(tools) = &skill.allowed_tools {
         push!(
             text,
-            "\nMeant to be done with these tools alone: {}",
+            "\nIntended tools: {}",
             names(tools.iter().map(String::as_str), 50)
         );
     }
@@ -153,7 +153,7 @@ fn list(shelf: &Shelf) -> Outcome {
 
 fn unknown(wanted: &str, shelf: &Shelf) -> Error {
     let known = || shelf.skills.iter().map(|skill| skill.name.as_str());
-    let mut message = format!("there is no skill {:?}", inline(wanted, 64));
+    let mut message = format!("no skill named {:?}", inline(wanted, 64));
     if let Some(near) = nearest(wanted, known()) {
         push!(message, "; did you mean {near:?}?");
     }
@@ -163,11 +163,11 @@ fn unknown(wanted: &str, shelf: &Shelf) -> Error {
         .iter()
         .find(|broken| broken.starts_with(wanted))
     {
-        Some(broken) => error.recommend(format!("have the user repair it: {broken}")),
+        Some(broken) => error.recommend(format!("ask the user to fix it: {broken}")),
         None => error,
     };
     error.recommend(if shelf.skills.is_empty() {
-        "there are no skills at all; go on without one".to_owned()
+        "no skills exist; continue without one".to_owned()
     } else {
         format!("use one of: {}", names(known(), 50))
     })

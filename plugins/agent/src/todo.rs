@@ -1,4 +1,4 @@
-//! `todo_write` and `todo_read`: the list of tasks that an agent keeps for itself while it works.
+//! `todo_write` and `todo_read`: the task list of an agent.
 
 mod check;
 
@@ -7,7 +7,7 @@ use toolhost_sdk::text::inline;
 
 use crate::show::count;
 
-/// The host keeps one list for each agent of a session, so the key needs no name of an agent.
+/// The host keeps separate state for each agent of a session, so the key does not name the agent.
 const KEY: &str = "todos";
 
 /// Status of a task.
@@ -202,7 +202,7 @@ impl Todos {
             blocked,
         } = self.counts;
         if total == 0 {
-            return "the list of tasks is empty".to_owned();
+            return "the task list is empty".to_owned();
         }
         let parts: Vec<String> = [
             (completed, "completed"),

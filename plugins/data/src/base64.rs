@@ -1,13 +1,13 @@
-//! `base64_encode` and `base64_decode`.
+//! `base64_encode` and `base64_decode`: base64 encoding and decoding.
 
 use base64::Engine as _;
 use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use toolhost_sdk::prelude::*;
 
-/// Of plain bytes, on either side.
+/// Limit of decoded bytes.
 const MOST_BYTES: usize = 10 << 20;
-/// Base64 of as many, with room for line breaks and the beginning of a `data:` URL.
+/// Limit of encoded bytes, with room for line breaks and a `data:` prefix.
 const MOST_ENCODED_BYTES: usize = 14 << 20;
 
 /// Base64 text.
@@ -59,10 +59,10 @@ pub fn base64_encode(
         (None, Some(bytes)) => bytes,
         (Some(_), Some(_)) => {
             return Err(one_of_both(
-                "`text` and `bytes` exclude each other; leave one out",
+                "`text` and `bytes` are mutually exclusive; omit one",
             ));
         }
-        (None, None) => return Err(one_of_both("nothing to encode; give `text` or `bytes`")),
+        (None, None) => return Err(one_of_both("nothing to encode; pass `text` or `bytes`")),
     };
     within(bytes.len(), MOST_BYTES)?;
     let encoded = engine(url_safe, padding).encode(bytes);
@@ -110,7 +110,7 @@ pub fn base64_decode(
         }
         Err(error) => {
             let plain = engine(false, true).encode(error.as_bytes());
-            let told = format!("not text ({size} B); in plain base64: {plain}");
+            let told = format!("not text ({size} B); in standard base64: {plain}");
             Outcome::text(told).structured(&Decoded {
                 text: None,
                 bytes_base64: Some(plain),
@@ -122,14 +122,14 @@ pub fn base64_decode(
 }
 
 fn engine(url_safe: bool, padding: bool) -> GeneralPurpose {
-    // Models often leave the padding out, and nothing is lost without it.
+    // Models often omit padding, which loses no information.
     let config = GeneralPurposeConfig::new()
         .with_encode_padding(padding)
         .with_decode_padding_mode(DecodePaddingMode::Indifferent);
     GeneralPurpose::new(if url_safe { &URL_SAFE } else { &STANDARD }, config)
 }
 
-/// What comes after `data:…;base64,`.
+/// The part after `data:…;base64,`.
 fn payload(encoded: &str) -> &str {
     let encoded = encoded.trim();
     encoded
@@ -142,7 +142,7 @@ fn within(size: usize, most: usize) -> Result<()> {
     if size <= most {
         return Ok(());
     }
-    let message = format!("the input has {size} bytes; at most {most} can be taken");
+    let message = format!("the input has {size} bytes; at most {most} are accepted");
     Err(Error::invalid_input(message).code("input_too_large"))
 }
 
@@ -187,12 +187,12 @@ mod tests {
     fn encoding_takes_one_thing() {
         check::<base64_encode>(
             json!({}),
-            expect!["InvalidInput invalid_input: nothing to encode; give `text` or `bytes`"],
+            expect!["InvalidInput invalid_input: nothing to encode; pass `text` or `bytes`"],
         );
         check::<base64_encode>(
             json!({"text": "a", "bytes": [1]}),
             expect![
-                "InvalidInput invalid_input: `text` and `bytes` exclude each other; leave one out"
+                "InvalidInput invalid_input: `text` and `bytes` are mutually exclusive; omit one"
             ],
         );
     }
@@ -247,13 +247,13 @@ mod tests {
         check::<base64_encode>(
             json!({"text": text(MOST_BYTES + 1)}),
             expect![
-                "InvalidInput input_too_large: the input has 10485761 bytes; at most 10485760 can be taken"
+                "InvalidInput input_too_large: the input has 10485761 bytes; at most 10485760 are accepted"
             ],
         );
         check::<base64_decode>(
             json!({"encoded": text(MOST_ENCODED_BYTES + 1)}),
             expect![
-                "InvalidInput input_too_large: the input has 14680065 bytes; at most 14680064 can be taken"
+                "InvalidInput input_too_large: the input has 14680065 bytes; at most 14680064 are accepted"
             ],
         );
     }

@@ -1,4 +1,4 @@
-//! `json_parse` and `json_stringify`.
+//! `json_parse` and `json_stringify`: JSON parsing and serialization.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use toolhost_sdk::serde_json::ser::{PrettyFormatter, Serializer};
 
 use crate::lenient::plain;
 
-/// Parsing more would need more memory than a call has.
+/// Limit of JSON text in bytes; parsing more would exceed the memory of a call.
 const MOST_BYTES: usize = 10 << 20;
 
 /// Parsed JSON.
@@ -96,7 +96,7 @@ pub fn json_stringify(
     Ok(Outcome::text(&*text).structured(&Text { text }))
 }
 
-/// Refuses integers of more than 64 bits, which would silently become floating-point numbers. `text` is JSON.
+/// Refuses integers of more than 64 bits, which would silently become floating-point numbers. `text` is valid JSON.
 fn check_integers(text: &str) -> Result<()> {
     let mut rest = text;
     while let Some(at) = rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit()) {
@@ -117,7 +117,7 @@ fn check_integers(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// The length of the string literal that `text` begins with.
+/// The length of the string literal at the start of `text`.
 fn end_of_string(text: &str) -> usize {
     let mut escaped = false;
     let end = text.bytes().skip(1).position(|byte| {
@@ -145,10 +145,10 @@ fn out_of_range(text: &str, at: usize, number: &str) -> Error {
     .recommend("put it in quotes, or write it with an exponent if it may be rounded")
 }
 
-/// Says what is wrong and shows the place: the line, cut around the column, with a mark below it.
+/// Reports the error and shows its line, cut around the column, with a marker below.
 fn explain(error: &serde_json::Error, text: &str, strict: bool) -> Error {
     const AROUND: usize = 40;
-    // Serde counts bytes from 1. Column 0 means that it ran over the end of the line before.
+    // Serde counts bytes from 1. Column 0 is the position after the end of the previous line.
     let (line, column) = match (error.line(), error.column()) {
         (line @ 2.., 0) => (line - 1, usize::MAX),
         (line, column) => (line, column),

@@ -1,4 +1,4 @@
-//! `read_media`: a picture, a sound or any other file that is not text, as it is.
+//! `read_media`: images, audio and other binary files.
 
 use std::path::Path;
 
@@ -53,10 +53,10 @@ pub fn read_media(
     let shown = &target.shown;
     let media_type = media::media_type(&target.path, &bytes);
     if !media::is_binary(&bytes) {
-        let message = format!("{shown} is text ({media_type}), not a picture or sound");
+        let message = format!("{shown} is text ({media_type}), not an image or audio file");
         return Err(Error::invalid_input(message)
             .code("not_media")
-            .recommend(format!("read it: read_file with path {shown:?}")));
+            .recommend(format!("use read_file with path {shown:?}")));
     }
     let size = bytes.len() as u64;
     let described = Described {
@@ -71,7 +71,7 @@ pub fn read_media(
         .structured(&described))
 }
 
-/// The content for the model: pictures and sounds as what they are, everything else as a file with an address.
+/// The content part for the model: image or audio data, or a file resource with an address.
 pub fn part(target: &Target, bytes: Vec<u8>, media_type: &str) -> Part {
     let part = match media_type.split_once('/') {
         Some(("image", _)) => Part::image(bytes, media_type),
@@ -166,19 +166,19 @@ mod tests {
         check(
             &workspace,
             "a.txt",
-            expect!["InvalidInput not_media: a.txt is text (text/plain), not a picture or sound"],
+            expect!["InvalidInput not_media: a.txt is text (text/plain), not an image or audio file"],
         );
         check(
             &workspace,
             "logo.svg",
             expect![
-                "InvalidInput not_media: logo.svg is text (image/svg+xml), not a picture or sound"
+                "InvalidInput not_media: logo.svg is text (image/svg+xml), not an image or audio file"
             ],
         );
         check(
             &workspace,
             "empty",
-            expect!["InvalidInput not_media: empty is text (text/plain), not a picture or sound"],
+            expect!["InvalidInput not_media: empty is text (text/plain), not an image or audio file"],
         );
         check(
             &workspace,

@@ -1,4 +1,4 @@
-//! `notebook_edit`: exchanges, adds or deletes one cell of a Jupyter notebook.
+//! `notebook_edit`: replaces, inserts or deletes one cell of a Jupyter notebook.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ use find::{Position, position};
 
 mod find;
 
-/// It is held several times while it is changed.
+/// Size limit; a notebook is in memory several times while it is edited.
 const LIMIT: Limit = Limit {
     bytes: 20_000_000,
     tool: "notebook_edit",
@@ -132,7 +132,7 @@ pub fn notebook_edit(
     }
     let notebook = Notebook::parse(&decoded.text, shown)?;
     let place = position(&notebook, cell_id.as_deref(), cell_number, edit_mode, shown)?;
-    // A cell that bears the id is the cell that is meant, whatever else has changed; a number may mean another by now.
+    // A cell id identifies the cell even if the file changed; a cell number may refer to another cell by now.
     let is_named = cell_id.is_some_and(|id| {
         notebook
             .cells
@@ -141,18 +141,18 @@ pub fn notebook_edit(
     });
     if !is_named && seen::is_stale(cx, &target, &sha256(&old)) {
         let message =
-            format!("{shown} has changed since you have seen it, and its cells may have moved");
+            format!("{shown} changed since you read it, and its cells may have moved");
         return Err(Error::failed(message)
             .code("edit_stale")
-            .recommend("read the notebook again, and name the cell by its id"));
+            .recommend("read the notebook again and use `cell_id`"));
     }
     let source = match (new_source, edit_mode) {
-        // Some models are made to say a source whatever they do.
+        // Some models send a source with every call.
         (_, EditMode::Delete) => String::new(),
         (Some(source), EditMode::Replace | EditMode::Insert) => source,
         (None, EditMode::Replace | EditMode::Insert) => {
             return Err(refuse(
-                "`new_source` is missing; say the whole source of the cell",
+                "`new_source` is missing; pass the complete source of the cell",
             ));
         }
     };
@@ -249,7 +249,7 @@ fn kind(cell: &Map<String, Value>) -> String {
     cell["cell_type"].as_str().unwrap_or_default().to_owned()
 }
 
-/// The cell with another source. Members keep their order; what only belongs to what it was goes.
+/// The cell with a new source. Members keep their order; outputs and execution count are cleared.
 fn replaced(cell: &Cell, source: &str, cell_type: Option<CellType>) -> Map<String, Value> {
     let mut members = cell.members.clone();
     if let Some(cell_type) = cell_type {
@@ -263,14 +263,14 @@ fn replaced(cell: &Cell, source: &str, cell_type: Option<CellType>) -> Map<Strin
         members.shift_remove("execution_count");
         members.shift_remove("outputs");
     }
-    // The same text stays as it is written, so that saying it again changes nothing.
+    // An unchanged source keeps its representation, so that repeating a call changes nothing.
     if cell.source() != source {
         members.insert("source".to_owned(), lines(source));
     }
     members
 }
 
-/// A new cell, its members in the order in which Jupyter writes them.
+/// A new cell, with members in the order that Jupyter writes.
 fn fresh(id: Option<&str>, source: &str, cell_type: CellType) -> Map<String, Value> {
     let mut members = Map::new();
     let mut add = |name: &str, value: Value| members.insert(name.to_owned(), value);
@@ -289,12 +289,13 @@ fn fresh(id: Option<&str>, source: &str, cell_type: CellType) -> Map<String, Val
     members
 }
 
-/// A source as notebooks keep it: a list of lines, each with its line break.
+/// A source in notebook form: a list of lines with their line breaks.
 fn lines(source: &str) -> Value {
     source.split_inclusive('\n').map(Value::from).collect()
 }
 
-/// Eight letters and digits that no other cell has. They come from the content, so that the same call does the same.
+/// Eight letters and digits, unique in the notebook. Derived from the content, so that the same call has the same
+/// result.
 fn new_id(notebook: &Notebook, source: &str) -> String {
     let mut hash = sha256(format!("{}\n{source}", notebook.cells.len()).as_bytes());
     loop {
@@ -345,7 +346,7 @@ fn report(target: &Target, mut edited: Edited, change: Change, source: &str) -> 
     }
 }
 
-/// Of the new source this much is told back.
+/// Lines of the new source shown in the result.
 const MOST_LINES: usize = 40;
 
 #[cfg(test)]

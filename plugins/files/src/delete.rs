@@ -1,4 +1,4 @@
-//! `delete_file`: takes a file, a link or a directory away. What was deleted the host keeps, and can put back.
+//! `delete_file`: deletes a file, link or directory. The host keeps what was deleted for undo.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -94,7 +94,7 @@ pub fn delete_file(
             ),
         }
     } else if metadata.is_symlink() {
-        format!("Deleted the link {shown}; what it led to is still there")
+        format!("Deleted the link {shown}; its target still exists")
     } else {
         format!("Deleted {shown} ({})", size(gone.bytes))
     };
@@ -110,7 +110,7 @@ fn entries(number: usize) -> String {
     format!("{number} {}", if number == 1 { "entry" } else { "entries" })
 }
 
-/// Nothing is there: an answer that is no, unless that is fine.
+/// Result for a missing path: an error unless `missing_ok` is set.
 fn missing(target: &Target, missing_ok: bool) -> Outcome {
     let shown = &target.shown;
     let outcome = Outcome::new()
@@ -147,7 +147,7 @@ impl Gone {
         Ok(())
     }
 
-    /// By hand and not by `remove_dir_all`, so that a call that is cancelled stops. Links are deleted, not followed.
+    /// Not `remove_dir_all`, so that cancellation stops it. Links are deleted, not followed.
     fn directory(&mut self, cx: &Context, target: &Target, dir: &Path) -> Result<()> {
         cx.check()?;
         let explain = |error: io::Error| target.error(&error);

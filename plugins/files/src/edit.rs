@@ -1,4 +1,4 @@
-//! `edit_file`: replaces a piece of a file's text, and touches nothing else.
+//! `edit_file`: replaces text in a file.
 
 use std::fmt::Write as _;
 
@@ -67,7 +67,7 @@ pub struct Edited {
     warnings: Option<Vec<String>>,
 }
 
-/// Where more changed, nobody goes through all of it.
+/// Limit of reported ranges.
 const MOST_RANGES: usize = 1000;
 
 /// Lines added and removed.
@@ -143,7 +143,7 @@ pub fn edit_file(
     };
     let edits = form.edits(edits)?;
     if encoding == Encoding::Base64 {
-        let message = "base64 stands for bytes, and only text is edited; use write_file";
+        let message = "base64 is binary data, and only text can be edited; use write_file";
         return Err(failure::unprepared(message));
     }
     let mut draft = Draft::open(cx, &path, encoding)?;
@@ -187,7 +187,7 @@ pub fn edit_file(
     let mut text = told.clone();
     artefacts::warn(&mut text, &warnings);
     if has_changed {
-        text.push_str("\n(the file has changed since it was read; the edit fits all the same, but read it again before the next)");
+        text.push_str("\n(the file changed since it was read; the edit still applied, but read the file again before the next one)");
     }
     notes(&mut text, &applied);
     let _ = write!(text, "\n{}", snippet::changed(&draft.text, &ranges));
@@ -202,7 +202,7 @@ pub fn edit_file(
     )
 }
 
-/// Makes all edits or, in the draft as well, none that matters: a failed call forgets the draft.
+/// Applies all edits to the draft; resets the draft if one fails.
 fn apply(cx: &Context, draft: &mut Draft, edits: &[Edit]) -> Result<Vec<Applied>> {
     let mut applied = Vec::with_capacity(edits.len());
     for (index, edit) in edits.iter().enumerate() {
@@ -211,7 +211,7 @@ fn apply(cx: &Context, draft: &mut Draft, edits: &[Edit]) -> Result<Vec<Applied>
             if edits.len() > 1 {
                 let (number, all) = (index + 1, edits.len());
                 error.message = format!(
-                    "edit {number} of {all} failed, and none was made: {}",
+                    "edit {number} of {all} failed, and none was applied: {}",
                     error.message
                 );
             }
@@ -220,13 +220,13 @@ fn apply(cx: &Context, draft: &mut Draft, edits: &[Edit]) -> Result<Vec<Applied>
     }
     if !draft.is_changed() {
         let shown = &draft.target.shown;
-        let message = format!("the edits undo one another, so {shown} would not change");
+        let message = format!("the edits cancel each other out, so {shown} would not change");
         return Err(failure::no_change(message));
     }
     Ok(applied)
 }
 
-/// The strategy that is worth a look.
+/// The least exact matching strategy.
 fn least_exact(applied: &[Applied]) -> String {
     const ORDER: [&str; 9] = [
         "exact",
@@ -266,7 +266,7 @@ fn headline(draft: &Draft, edited: &Edited) -> String {
     }
 }
 
-/// Says where the file was not what the model wrote.
+/// Reports where the file differed from `old_string`.
 pub fn notes(text: &mut String, applied: &[Applied]) {
     const MOST: usize = 5;
     let mut inexact = applied
@@ -281,9 +281,9 @@ pub fn notes(text: &mut String, applied: &[Applied]) {
         // Writing to a String cannot fail.
         let _ = write!(
             text,
-            "\n(old_string is not exactly in the file; found by `{strategy}`, in place of this:)\n{}",
+            "\n(old_string does not occur exactly; matched by `{strategy}` against:)\n{}",
             before.trim_end()
         );
     }
-    text.push_str("\n(what is there now:)");
+    text.push_str("\n(new text:)");
 }

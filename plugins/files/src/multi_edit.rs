@@ -123,7 +123,7 @@ pub fn multi_edit(
     }
     batch.drafts.retain(Draft::is_changed);
     if batch.drafts.is_empty() {
-        let message = "the edits undo one another, so no file would change";
+        let message = "the edits cancel each other out, so no file would change";
         return Err(failure::no_change(message));
     }
     let bytes: Vec<Vec<u8>> = batch
@@ -317,7 +317,7 @@ impl Batch {
                     let note = match (good, one.has_changed) {
                         (Status::Skipped, _) => " (possible, but not made)",
                         (_, true) => {
-                            " (the file has changed since it was read; the edit fits all the same)"
+                            " (the file changed since it was read; the edit fits all the same)"
                         }
                         (_, false) => "",
                     };

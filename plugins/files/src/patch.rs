@@ -158,7 +158,7 @@ fn tell(plan: &Plan, hashes: &[Option<String>], dry_run: bool) -> Outcome {
             }
         };
         let note = if file.has_changed {
-            " (it has changed since it was read; the patch fits all the same)"
+            " (it changed since it was read; the patch fits all the same)"
         } else {
             ""
         };

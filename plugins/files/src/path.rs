@@ -132,7 +132,7 @@ impl Target {
         let shown = &self.shown;
         Error::invalid_input(format!("{shown} is a file, not a directory"))
             .code("path_is_not_a_directory")
-            .recommend(format!("read it: read_file with path {shown:?}"))
+            .recommend(format!("use read_file with path {shown:?}"))
     }
 
     pub fn not_found(&self) -> Error {

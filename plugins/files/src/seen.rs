@@ -103,7 +103,7 @@ mod tests {
             Some("1\n"),
             edit(),
             expect![
-                "edit_stale a.txt has changed since it was read: 0 matches for old_string in a.txt, and no lines of it look similar"
+                "edit_stale a.txt changed since it was read: 0 matches for old_string in a.txt, and no similar lines"
             ],
         );
         check::<read_file, edit_file>(
@@ -118,7 +118,7 @@ mod tests {
             None,
             other,
             expect![
-                "edit_no_occurrence_found 0 matches for old_string in a.txt, and no lines of it look similar"
+                "edit_no_occurrence_found 0 matches for old_string in a.txt, and no similar lines"
             ],
         );
     }
@@ -160,7 +160,7 @@ mod tests {
             Some(&changed),
             edit("cell_number", json!(0)),
             expect![
-                "edit_stale a.ipynb has changed since you have seen it, and its cells may have moved"
+                "edit_stale a.ipynb changed since you read it, and its cells may have moved"
             ],
         );
         check::<read_file, notebook_edit>(
@@ -168,7 +168,7 @@ mod tests {
             Some(&changed),
             edit("cell_id", json!("cell-0")),
             expect![
-                "edit_stale a.ipynb has changed since you have seen it, and its cells may have moved"
+                "edit_stale a.ipynb changed since you read it, and its cells may have moved"
             ],
         );
     }

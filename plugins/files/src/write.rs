@@ -158,7 +158,7 @@ fn check_state(
         (Some(expected), Some(_)) => {
             // The right hash is not told: the way to it is to read what would be overwritten.
             let message =
-                format!("{shown} has changed since it was read: its sha256 is not {expected}");
+                format!("{shown} changed since it was read: its sha256 is not {expected}");
             Err(Error::failed(message)
                 .code("edit_stale")
                 .recommend("read the file again, then write what is right now"))

@@ -1,4 +1,4 @@
-//! What came back from a person, by question.
+//! The user's answers, by question.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ impl Answers {
             Value::Null => return Ok(Self::dismissed()),
             Value::Array(answers) if answers.len() == questions.len() => answers,
             _ => {
-                let message = format!("the host gave no list of {} answers", questions.len());
+                let message = format!("the host did not return a list of {} answers", questions.len());
                 return Err(Error::failed(message).code("bad_answer"));
             }
         };
@@ -88,7 +88,7 @@ impl Answers {
                 |Answered {
                      question, answer, ..
                  }| {
-                    // The answer is the user's own word and goes as it is, over as many lines as it has.
+                    // The answer is the user's own text, so it is passed on unchanged, including line breaks.
                     let answer = text(answer).unwrap_or_else(|| "(skipped)".to_owned());
                     format!("{} → {answer}", inline(question, 1000))
                 },
@@ -111,7 +111,7 @@ impl Answers {
     }
 }
 
-/// None for what was skipped.
+/// `None` for a skipped question.
 fn text(answer: &Value) -> Option<String> {
     match answer {
         Value::Null => None,

@@ -134,14 +134,14 @@ fn what_is_broken_is_told() {
         (left out: large: SKILL.md is larger than 262144 bytes)
         (left out: open: the front matter of SKILL.md has no end; close it with a line `---`)
         (left out: yaml: the front matter of SKILL.md is not YAML: unclosed bracket '[' at line 1, column 7)
-        (left out: /skills/user: the folder cannot be read)
+        (left out: /skills/user: the directory cannot be read)
         there are no skills
         summary: 0 skills
         {"truncated":false,"skills":[]}"#]]);
     folders.check(json!({"skill": "open"}), expect![[r#"
-        NotFound skill_not_found: there is no skill "open"
-        - have the user repair it: open: the front matter of SKILL.md has no end; close it with a line `---`
-        - there are no skills at all; go on without one"#]]);
+        NotFound skill_not_found: no skill named "open"
+        - ask the user to fix it: open: the front matter of SKILL.md has no end; close it with a line `---`
+        - no skills exist; continue without one"#]]);
 }
 
 #[test]
@@ -200,18 +200,18 @@ fn an_unknown_skill_gets_the_names() {
     folders.check(
         json!({"skill": "comit"}),
         expect![[r#"
-        NotFound skill_not_found: there is no skill "comit"; did you mean "commit"?
+        NotFound skill_not_found: no skill named "comit"; did you mean "commit"?
         - use one of: commit, review"#]],
     );
     folders.check(
         json!({"skill": "dance\n"}),
         expect![[r#"
-        NotFound skill_not_found: there is no skill "dance"
+        NotFound skill_not_found: no skill named "dance"
         - use one of: commit, review"#]],
     );
     expect![[r#"
-        NotFound skill_not_found: there is no skill "dance"
-        - there are no skills at all; go on without one"#]]
+        NotFound skill_not_found: no skill named "dance"
+        - no skills exist; continue without one"#]]
     .assert_eq(&shown::<skill>(&Context::test(), json!({"skill": "dance"})));
     expect![[r#"
         there are no skills

@@ -157,16 +157,16 @@ fn links_are_deleted_and_never_followed() {
         &workspace,
         json!({"path": "link"}),
         expect![[r#"
-            Deleted the link link; what it led to is still there
-            summary: Deleted the link link; what it led to is still there
+            Deleted the link link; its target still exists
+            summary: Deleted the link link; its target still exists
             {"path":"<root>/link","deleted":true,"entries":1,"bytes":0}"#]],
     );
     check(
         &workspace,
         json!({"path": "dangling"}),
         expect![[r#"
-            Deleted the link dangling; what it led to is still there
-            summary: Deleted the link dangling; what it led to is still there
+            Deleted the link dangling; its target still exists
+            summary: Deleted the link dangling; its target still exists
             {"path":"<root>/dangling","deleted":true,"entries":1,"bytes":0}"#]],
     );
     check(

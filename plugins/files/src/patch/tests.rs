@@ -133,7 +133,7 @@ fn a_patch_that_does_not_fit_changes_nothing() {
         (
             "*** Update File: src/a.rs\n-    3\n+    4\n",
             expect![
-                "Failed edit_no_occurrence_found: 0 matches for the old lines of hunk 1 (line 5 of the patch) in src/a.rs, and no lines of it look similar"
+                "Failed edit_no_occurrence_found: 0 matches for the old lines of hunk 1 (line 5 of the patch) in src/a.rs, and no similar lines"
             ],
         ),
         (
@@ -193,7 +193,7 @@ fn a_patch_that_does_not_fit_changes_nothing() {
         (
             "*** Update File: src/a.rs\n-    1\n+    // ... rest of code ...\n",
             expect![[
-                r#"InvalidInput content_has_artefacts: line 1 of the added lines is a placeholder for left-out text: "// ... rest of code ..."; write the whole content"#
+                r#"InvalidInput content_has_artefacts: line 1 of the added lines is a placeholder for omitted text: "// ... rest of code ..."; write the whole content"#
             ]],
         ),
         (
@@ -253,7 +253,7 @@ fn a_notebook_is_patched_as_long_as_it_stays_one() {
         &workspace,
         &patch(" \"nbformat\": 4"),
         expect![
-            "InvalidInput edit_preparation_failure: nb.ipynb is a notebook, and a change of its text could break it; use notebook_edit"
+            "InvalidInput edit_preparation_failure: nb.ipynb is a notebook, which text edits could break; use notebook_edit"
         ],
     );
     check_files(&workspace, &[("nb.ipynb", Some(notebook))]);

@@ -184,7 +184,7 @@ fn a_file_in_an_unknown_encoding_is_not_guessed_at() {
         &workspace,
         json!({"path": "a.txt", "content": "th\u{e9}"}),
         expect![[
-            r#"InvalidInput encoding_unknown: a.txt is not UTF-8; say its `encoding`, for example "latin1""#
+            r#"InvalidInput encoding_unknown: a.txt is not UTF-8; set `encoding`, for example to "latin1""#
         ]],
     );
     check(

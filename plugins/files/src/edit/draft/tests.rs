@@ -172,14 +172,14 @@ fn r_305_a_file_that_changed_is_edited_only_where_it_is_clear_what_is_meant() {
             "two",
             None,
             true,
-            Err("a.txt has not been read in this session"),
+            Err("a.txt was not read in this session"),
         ),
         (
             "two\nthree\n",
             Some("00"),
             false,
             Err(
-                "a.txt has changed since it was read; where the edit would go it is now:\n     1→one\n     2→two\n     3→    three",
+                "a.txt changed since it was read; the current text at that position is:\n     1→one\n     2→two\n     3→    three",
             ),
         ),
     ] {

@@ -67,7 +67,7 @@ fn a_stale_hash_is_refused() {
         &workspace,
         json!({"path": "a.txt", "content": "x", "expected_sha256": stale}),
         expect![
-            "Failed edit_stale: a.txt has changed since it was read: its sha256 is not 0000000000000000000000000000000000000000000000000000000000000000"
+            "Failed edit_stale: a.txt changed since it was read: its sha256 is not 0000000000000000000000000000000000000000000000000000000000000000"
         ],
     );
     check(
@@ -109,7 +109,7 @@ fn mistakes_of_models_are_refused() {
         &workspace,
         json!({"path": "a.rs", "content": "// ... existing code ...\n"}),
         expect![[
-            r#"InvalidInput content_has_artefacts: line 1 of `content` is a placeholder for left-out text: "// ... existing code ..."; write the whole content"#
+            r#"InvalidInput content_has_artefacts: line 1 of `content` is a placeholder for omitted text: "// ... existing code ..."; write the whole content"#
         ]],
     );
     check_bytes(&workspace, "a.rs", b"fn a() {}\n");
