@@ -149,7 +149,7 @@ impl Given {
         let mut text = if given.is_empty() {
             "no permission was granted".to_owned()
         } else {
-            format!("given {time}: {}", given.join(", "))
+            format!("granted {time}: {}", given.join(", "))
         };
         if !self.refused.is_empty() {
             push!(
@@ -256,7 +256,7 @@ mod tests {
             wish(),
             expect![[r#"
             given until the end of this turn: write docs
-            not given: read /etc/hosts, write src, reach *.example.org; do without, or ask the user how to go on
+            not granted: read /etc/hosts, write src, reach *.example.org; work without them, or ask the user how to proceed
             summary: 1 given, 3 not
             {"granted":false,"read":[],"write":["docs"],"hosts":[],"scope":"turn","refused":["read /etc/hosts","write src","reach *.example.org"]}"#]],
         );
@@ -265,7 +265,7 @@ mod tests {
             wish(),
             expect![[r#"
             no permission was granted
-            not given: read /etc/hosts, write docs, write src, reach *.example.org; do without, or ask the user how to go on
+            not granted: read /etc/hosts, write docs, write src, reach *.example.org; work without them, or ask the user how to proceed
             summary: 0 given, 4 not
             {"granted":false,"read":[],"write":[],"hosts":[],"scope":"turn","refused":["read /etc/hosts","write docs","write src","reach *.example.org"]}"#]],
         );

@@ -189,14 +189,14 @@ mod tests {
             &workspace,
             "huge.png",
             expect![
-                "Failed file_too_large: huge.png has 21.0 MB, and read_media takes at most 20.0 MB"
+                "Failed file_too_large: huge.png has 21.0 MB; the limit of read_media is 20.0 MB"
             ],
         );
         check(
             &workspace,
             "hidden.png",
             expect![
-                "Denied permission_denied: Permission denied: Access denied: hidden.png is kept from tools by a `.toolignore`, `.geminiignore` or `.aiexclude` file"
+                "Denied permission_denied: Permission denied: Access denied: hidden.png is excluded by a `.toolignore`, `.geminiignore` or `.aiexclude` file"
             ],
         );
         check(

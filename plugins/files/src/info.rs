@@ -1,4 +1,4 @@
-//! `get_file_info`: what can be known about a file without showing it.
+//! `get_file_info`: metadata of a path.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use crate::path::resolve;
 use crate::text::{self, Encoding, count, size};
 use crate::time::iso;
 
-/// In a larger file, lines are not counted.
+/// Lines of larger files are not counted.
 const MOST_BYTES: u64 = 10_000_000;
 
 /// Metadata of a path.
@@ -89,14 +89,14 @@ pub fn get_file_info(
                 io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
             ) =>
         {
-            // Nothing being there is an answer, not an error.
+            // A missing path is a result, not an error.
             return Ok(Outcome::text(target.not_found().message())
                 .summary(format!("{shown} does not exist"))
                 .structured(&info));
         }
         Err(error) => return Err(target.error(&error)),
     };
-    // A link that leads nowhere, or out of the workspace, is described by itself.
+    // A link that is dangling or leaves the workspace is described itself.
     let metadata = fs::metadata(&target.path).unwrap_or_else(|_| own.clone());
     info.exists = true;
     info.size = Some(metadata.len());
@@ -125,13 +125,13 @@ pub fn get_file_info(
     Ok(Outcome::text(&*told).summary(&*told).structured(&info))
 }
 
-/// One line, in the order in which people ask.
+/// A one-line description.
 fn describe(shown: &str, info: &FileInfo) -> String {
     let kind = match (info.is_directory, info.is_file) {
         (Some(true), _) => "directory",
         (_, Some(true)) => "file",
         _ if info.is_symlink == Some(true) => {
-            "link that leads nowhere, or out of the allowed paths"
+            "link that is dangling or leaves the allowed paths"
         }
         _ => "neither file nor directory",
     };
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(outcome.structured.unwrap()["target"], "nowhere");
         let summary = outcome.summary.unwrap();
         assert!(
-            summary.starts_with("dangling: link that leads nowhere"),
+            summary.starts_with("dangling: link that is dangling"),
             "{summary}"
         );
     }

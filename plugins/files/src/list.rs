@@ -1,4 +1,4 @@
-//! `list_directory`: what is in a directory, and below it if wanted.
+//! `list_directory`: the entries of a directory.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -234,7 +234,7 @@ fn push_line(text: &mut String, entry: &Entry) {
     let _ = match &entry.target {
         _ if entry.is_dir => writeln!(text, "[DIR] {name}/"),
         Some(target) => writeln!(text, "{name} -> {target}"),
-        // The sandbox does not say where a link leads that leads out of it.
+        // The sandbox does not reveal the target of a link that leaves the allowed paths.
         None if entry.is_symlink => writeln!(text, "{name} -> (out of the allowed paths)"),
         None => writeln!(text, "{name} ({})", size(entry.size)),
     };

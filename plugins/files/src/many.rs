@@ -1,4 +1,4 @@
-//! `read_many_files`: several files in one answer, by name, directory or glob.
+//! `read_many_files`: reads several files by name, directory or glob.
 
 use std::fmt::Write as _;
 
@@ -27,9 +27,9 @@ const LIMIT: Limit = Limit {
     advice: "read it alone with read_file",
 };
 const MOST_FILES: usize = 1000;
-/// Pictures and sounds do not count as text, and have a limit of their own, all together.
+/// Limit of images and audio together, which do not count as text.
 const MOST_MEDIA_BYTES: u64 = 15_000_000;
-/// So many skipped files are told with their reasons.
+/// Limit of skipped files that are listed with a reason.
 const MOST_TOLD: usize = 10;
 
 /// Result of the call.
@@ -137,15 +137,15 @@ pub fn read_many_files(
     Ok(answer.outcome(selected.ignored))
 }
 
-/// What has been read so far.
+/// The result so far.
 #[derive(Default)]
 struct Answer {
     text: String,
-    /// What of the text is not in a file, though it may look so.
+    /// Notices in the text that are not file content.
     notices: Vec<String>,
     media: Vec<Part>,
     media_bytes: u64,
-    /// Bytes of text that there is still room for.
+    /// Remaining bytes for text.
     left: usize,
     max_bytes: usize,
     files: Vec<FileRead>,
@@ -153,7 +153,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Adds a file, or tells why not.
+    /// Adds a file, or returns why not.
     fn read(&mut self, cx: &Context, file: &Chosen) -> Result<(), String> {
         if self.left == 0 {
             return Err(format!(
@@ -220,12 +220,12 @@ impl Answer {
             return Err(format!("it is not text: {described}"));
         }
         if !file.is_meant {
-            return Err(format!("it is not text: {described}; name it to get it"));
+            return Err(format!("it is not text: {described}; name it explicitly to read it"));
         }
         if self.media_bytes + length > MOST_MEDIA_BYTES {
             let most = size(MOST_MEDIA_BYTES);
             return Err(format!(
-                "no room was left: {described}, and pictures and sounds have {most} together"
+                "no room was left: {described}, and the limit of images and audio together is {most}"
             ));
         }
         self.media_bytes += length;
@@ -291,14 +291,14 @@ impl Answer {
         if read > 0 {
             return outcome;
         }
-        let error = Error::not_found("no file was read: none was found, or all were skipped")
+        let error = Error::not_found("no file was read: none was found or all were skipped")
             .code("file_not_found")
-            .recommend("list the directory to see what is there");
+            .recommend("list the directory to see its entries");
         outcome.logical_error(error)
     }
 }
 
-/// As many lines as fit, or the beginning of the first.
+/// As many lines as fit, or the start of the first.
 fn fitting(text: &str, bytes: usize) -> &str {
     if text.len() <= bytes {
         return text;

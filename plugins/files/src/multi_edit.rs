@@ -1,4 +1,4 @@
-//! `multi_edit`: several replacements in one file or in several, all of them or none.
+//! `multi_edit`: several replacements in one or more files, all or none.
 
 use std::fmt::Write as _;
 
@@ -144,7 +144,7 @@ pub fn multi_edit(
     Ok(batch.tell(&hashes, dry_run))
 }
 
-/// All edits of a call and the files they are about.
+/// All edits of a call and their files.
 #[derive(Default)]
 struct Batch {
     drafts: Vec<Draft>,
@@ -153,7 +153,7 @@ struct Batch {
 }
 
 struct Try {
-    /// As the model wrote it.
+    /// As in the call.
     path: String,
     /// Index of the draft.
     draft: Option<usize>,
@@ -162,7 +162,7 @@ struct Try {
 }
 
 impl Batch {
-    /// Makes an edit in its draft, whatever became of those before it: a model should hear of all its mistakes at once.
+    /// Applies an edit to its draft regardless of earlier failures, so that the model sees all errors at once.
     fn make(&mut self, cx: &Context, common: Option<&str>, edit: FileEdit) {
         let FileEdit {
             path,
@@ -174,7 +174,7 @@ impl Batch {
             path: path.as_deref().or(common).unwrap_or_default().to_owned(),
             draft: None,
             result: Err(failure::unprepared(
-                "it names no file; give a `path` with the edit or for all of them",
+                "no file; set `path` of the edit or of the call",
             )),
             has_changed: false,
         };
@@ -223,14 +223,14 @@ impl Batch {
                     Err(error) => one.result = Err(error.clone()),
                 }
             }
-            // Without atomicity the other files are written; this one is not.
+            // Without `atomic`, the other files are written.
             if fresh.is_err() {
                 draft.forget();
             }
         }
     }
 
-    /// Nothing is written.
+    /// The result when nothing is written.
     fn refuse(self, dry_run: bool) -> Outcome {
         let failed = self.tries.iter().filter(|one| one.result.is_err()).count();
         let edits = count(self.tries.len(), "edit");
@@ -308,16 +308,16 @@ impl Batch {
         }
     }
 
-    /// A line for each edit.
+    /// One line per edit.
     fn list(&self, text: &mut String, good: Status) {
         for (index, (one, error)) in self.tries.iter().zip(self.errors()).enumerate() {
             let what = match &one.result {
                 Ok(applied) => {
                     let replacements = count(applied.replacements, "replacement");
                     let note = match (good, one.has_changed) {
-                        (Status::Skipped, _) => " (possible, but not made)",
+                        (Status::Skipped, _) => " (valid, not applied)",
                         (_, true) => {
-                            " (the file changed since it was read; the edit fits all the same)"
+                            " (the file changed since it was read; the edit still applied)"
                         }
                         (_, false) => "",
                     };
@@ -329,7 +329,7 @@ impl Batch {
         }
     }
 
-    /// What is said of each edit that failed: of the first few everything, of the others one line.
+    /// The error texts of failed edits: complete for the first few, one line for the others.
     fn errors(&self) -> Vec<Option<String>> {
         const MOST_LONG: usize = 5;
         let mut failed = 0;

@@ -1,4 +1,4 @@
-//! `apply_patch`: a whole change, over as many files as it takes, or nothing of it.
+//! `apply_patch`: applies a patch to any number of files, completely or not at all.
 
 use std::fmt::Write as _;
 
@@ -103,7 +103,7 @@ pub fn apply_patch(
     let sections = parse::parse(&patch)?;
     let plan = Plan::of(cx, sections).map_err(|error| {
         error.recommend(
-            "nothing was changed; read the file again and send the whole patch once more",
+            "nothing was changed; read the file again and resend the whole patch",
         )
     })?;
     let (steps, hashes) = plan.steps()?;
@@ -158,7 +158,7 @@ fn tell(plan: &Plan, hashes: &[Option<String>], dry_run: bool) -> Outcome {
             }
         };
         let note = if file.has_changed {
-            " (it changed since it was read; the patch fits all the same)"
+            " (it changed since it was read; the patch still applied)"
         } else {
             ""
         };

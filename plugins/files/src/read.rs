@@ -1,4 +1,4 @@
-//! `read_file`: a page of a text file with line numbers, a notebook cell by cell, or a picture.
+//! `read_file`: reads a page of a text file, a notebook, or an image.
 
 use std::fmt::Write as _;
 
@@ -18,13 +18,13 @@ use crate::path::{Target, resolve};
 use crate::seen;
 use crate::text::{self, Encoding};
 
-/// A file is read as a whole, for its hash and its number of lines.
+/// The whole file is read, for its hash and line count.
 pub const LIMIT: Limit = Limit {
     bytes: 64_000_000,
     tool: "read_file",
     advice: "search it with grep",
 };
-/// From here on, reading without a range comes with advice.
+/// From this size on, reading without a range adds advice.
 const LARGE: u64 = 10_000_000;
 const MOST_IMAGE_BYTES: u64 = 15_000_000;
 const MOST_BASE64_BYTES: u64 = 1_000_000;
@@ -151,7 +151,7 @@ pub fn read_file(
         .then(|| Notebook::parse(&decoded.text, &target.shown).map(|notebook| View::of(&notebook)));
     let view = match view.transpose() {
         Ok(view) => view,
-        // Whoever wants to repair it has to see it.
+        // An invalid notebook is shown as text, so that it can be repaired.
         Err(error) => {
             notes.push(format!("{}; it is shown as text", error.message()));
             None
@@ -169,7 +169,7 @@ pub fn read_file(
     (file.start_line, file.end_line, file.total_lines) = (page.start, page.end, page.total);
     file.truncated = page.is_truncated();
 
-    // The lines of a notebook's cells are not those of its file: their numbers would lead nowhere.
+    // Lines of the notebook view do not correspond to lines of the file.
     let lines = (page.start > 1 || file.truncated).then_some((page.start, page.end));
     seen::note(cx, &target, &file.sha256, lines);
     let mut llm = page.render(line_numbers && view.is_none());
@@ -181,7 +181,7 @@ pub fn read_file(
         ));
     }
     if decoded.guessed {
-        notes.push("the file is not UTF-8; it is shown as latin1, which is a guess: say `encoding` if it is wrong".into());
+        notes.push("the file is not UTF-8 and shown as latin1, which is a guess: set `encoding` if it is wrong".into());
     }
     let mut notices = page.cut_lines();
     for note in notes {
@@ -216,18 +216,18 @@ fn no_pages(target: &Target, media_type: &str, pages: &str) -> Error {
     let shown = &target.shown;
     if media_type == "application/pdf" {
         let message =
-            format!("pages {pages:?} of {shown} cannot be read: there is no PDF reader here");
+            format!("pages {pages:?} of {shown} cannot be read: single PDF pages are not supported");
         Error::unavailable(message)
             .code("pages_not_supported")
             .recommend(format!(
-                "get the whole document: read_media with path {shown:?}"
+                "read the whole document: read_media with path {shown:?}"
             ))
     } else {
         let message =
-            format!("`pages` is for PDF files, and {shown} is {media_type}; leave it out");
+            format!("`pages` is for PDF files, but {shown} is {media_type}; omit it");
         Error::invalid_input(message)
             .code("invalid_range")
-            .recommend("for a part of a text, say `offset` and `limit`")
+            .recommend("for a part of a text, use `offset` and `limit`")
     }
 }
 
@@ -239,7 +239,7 @@ fn base64(target: &Target, bytes: &[u8], mut file: FileContent) -> Result<Outcom
             text::size(MOST_BASE64_BYTES),
         );
         return Err(Error::failed(format!(
-            "{shown} has {size}, and base64 is for at most {most}"
+            "{shown} has {size}; the limit for base64 is {most}"
         ))
         .code("file_too_large"));
     }
@@ -251,20 +251,20 @@ fn base64(target: &Target, bytes: &[u8], mut file: FileContent) -> Result<Outcom
         .structured(&file))
 }
 
-/// A picture is shown; of anything else a model could make nothing.
+/// Shows an image; other binary files are refused.
 fn binary(target: &Target, bytes: Vec<u8>, file: &FileContent) -> Result<Outcome> {
     let (shown, media_type, size) = (&target.shown, &file.media_type, text::size(file.size));
     if !media::is_image(media_type) {
         return Err(Error::invalid_input(format!("{shown} is not text: {media_type}, {size}"))
             .code("binary_file")
-            .recommend(format!("to get it as it is: read_media with path {shown:?}"))
-            .recommend("to see its bytes, say encoding \"base64\"")
-            .recommend("to read it as text all the same, say its encoding, for example \"utf-16le\" or \"latin1\""));
+            .recommend(format!("to read it as a binary file: read_media with path {shown:?}"))
+            .recommend("to see its bytes, set encoding \"base64\"")
+            .recommend("to read it as text anyway, set its encoding, for example \"utf-16le\" or \"latin1\""));
     }
     if file.size > MOST_IMAGE_BYTES {
         let most = text::size(MOST_IMAGE_BYTES);
         return Err(Error::failed(format!(
-            "the picture {shown} has {size}, and at most {most} can be shown"
+            "the image {shown} has {size}; the limit is {most}"
         ))
         .code("file_too_large"));
     }

@@ -1,4 +1,4 @@
-//! `list_allowed_directories`: where a model may look and write at all.
+//! `list_allowed_directories`: the directories that file tools can access.
 
 use toolhost_sdk::prelude::*;
 
@@ -32,7 +32,7 @@ pub fn list_allowed_directories(cx: &Context) -> Outcome {
     // Access is not listed: the host passes every root as read-only to a tool that only reads.
     let lines: Vec<&str> = roots.iter().map(|root| root.path.as_str()).collect();
     let text = if lines.is_empty() {
-        "No directory is allowed; the user can allow one with: host --allow-path DIR".to_owned()
+        "No directory is allowed; the operator can allow one: host --allow-path DIR".to_owned()
     } else {
         lines.join("\n")
     };
@@ -89,7 +89,7 @@ mod tests {
         check(
             Context::test(),
             expect![[r#"
-            No directory is allowed; the user can allow one with: host --allow-path DIR
+            No directory is allowed; the operator can allow one: host --allow-path DIR
             summary: 0 allowed directories
             {"directories":[]}"#]],
         );

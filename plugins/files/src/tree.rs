@@ -1,4 +1,4 @@
-//! `directory_tree`: the shape of a part of the workspace, as nested data.
+//! `directory_tree`: a directory as nested data.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,10 +32,10 @@ pub struct Node {
     name: String,
     #[serde(rename = "type")]
     kind: Kind,
-    /// Absent for what is not a directory, and for a directory that was not looked into.
+    /// Absent for files and for directories that were not expanded.
     #[serde(skip_serializing_if = "Option::is_none")]
     children: Option<Vec<Node>>,
-    /// Entries of this directory that had no place.
+    /// Entries of this directory omitted because of `limit`.
     #[serde(default, skip_serializing_if = "is_zero")]
     omitted: usize,
 }
@@ -48,7 +48,7 @@ enum Kind {
     Symlink,
 }
 
-// By hand, because a node holds nodes, and a schema that is written out has an end.
+// By hand, because the type is recursive and an expanded schema must be finite.
 impl Schema for Node {
     fn schema() -> Value {
         json!({
@@ -181,7 +181,7 @@ pub fn directory_tree(
         .structured(&shape))
 }
 
-/// The tree of `found`, cut to `limit` entries, upper levels first.
+/// Builds the tree of `found`, cut to `limit` entries, upper levels first.
 fn grow(name: String, mut found: Vec<Found>, limit: usize, depth: u32) -> Node {
     let level = |name: &str| name.matches('/').count();
     found.sort_by_cached_key(|entry| (level(&entry.name), entry.kind(), entry.name.clone()));

@@ -1,4 +1,4 @@
-//! `write_file`: makes a file be what the model says, and keeps what the model did not mean to change.
+//! `write_file`: creates, overwrites or appends to files while keeping their format.
 
 use toolhost_sdk::prelude::*;
 
@@ -108,10 +108,10 @@ pub fn write_file(
             .as_ref()
             .is_some_and(|old| seen::is_stale(cx, &target, &sha256(old)))
     {
-        let message = format!("{} has changed since you have seen it", target.shown);
+        let message = format!("{} changed since you read it", target.shown);
         return Err(Error::failed(message)
             .code("edit_stale")
-            .recommend("read the file again, then write what is right now"));
+            .recommend("read the file again, then write the new content"));
     }
     if mode != Mode::Append
         && !allow_empty
@@ -119,7 +119,7 @@ pub fn write_file(
         && old.as_ref().is_some_and(|old| !old.is_empty())
     {
         let message = format!(
-            "this would empty {}; set `allow_empty` if that is what you want",
+            "this would empty {}; set `allow_empty` if intended",
             target.shown
         );
         return Err(Error::invalid_input(message).code("would_empty_file"));
@@ -147,7 +147,7 @@ fn check_state(
     let shown = &target.shown;
     if mode == Mode::Create && old.is_some() {
         return Err(Error::invalid_input(format!(
-            "{shown} exists already; say mode \"overwrite\" to replace it"
+            "{shown} exists; set mode \"overwrite\" to replace it"
         ))
         .code("attempt_to_create_existing_file"));
     }
@@ -156,12 +156,12 @@ fn check_state(
         (Some(_), None) => Err(target.not_found()),
         (Some(expected), Some(old)) if sha256(old).eq_ignore_ascii_case(expected) => Ok(()),
         (Some(expected), Some(_)) => {
-            // The right hash is not told: the way to it is to read what would be overwritten.
+            // The current hash is not shown: the model has to read what it would overwrite.
             let message =
                 format!("{shown} changed since it was read: its sha256 is not {expected}");
             Err(Error::failed(message)
                 .code("edit_stale")
-                .recommend("read the file again, then write what is right now"))
+                .recommend("read the file again, then write the new content"))
         }
     }
 }
@@ -176,7 +176,7 @@ fn report(target: &Target, mode: Mode, old: Option<&[u8]>, new: New, changed: bo
     let sizes = text::size(size);
     let told = match old {
         _ if !changed => {
-            format!("No change: {shown} has this content already. Go on to the next step.")
+            format!("No change: {shown} already has this content. Continue with the next step.")
         }
         None => format!("Created {shown} ({sizes})"),
         Some(_) if mode == Mode::Append => format!(
@@ -200,7 +200,7 @@ fn report(target: &Target, mode: Mode, old: Option<&[u8]>, new: New, changed: bo
         sha256: sha256(&new.bytes),
         warnings: artefacts::told(&new.warnings),
     };
-    // What tools may not read they must not see in the answer to a write either.
+    // Content that tools may not read must not appear in the result of a write.
     let may_show = changed && check_readable(target).is_ok();
     let snippet = new.change.as_ref().filter(|_| may_show);
     let mut llm = told.clone();

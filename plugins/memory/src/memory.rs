@@ -1,4 +1,4 @@
-//! `memory`: what an agent should still know next time, as Markdown files in folders that the operator chose.
+//! `memory`: persistent notes as Markdown files in directories that the operator chose.
 
 mod act;
 mod index;
@@ -10,7 +10,7 @@ use toolhost_sdk::prelude::*;
 use self::act::Wish;
 use self::place::Place;
 
-/// A model reads the index first, so it must stay short.
+/// The index, which models read first and which must stay short.
 const INDEX: &str = "MEMORY.md";
 const MOST_BYTES: usize = 64 << 10;
 
@@ -157,12 +157,12 @@ pub fn memory(
         (Some(Action::Append) | None, Some(_)) => Action::Append,
         (Some(_), Some(_)) => {
             return Err(invalid(
-                "`fact` goes with the action `append` alone; leave one of them out",
+                "`fact` requires the action `append`; omit one",
             ));
         }
         (None, None) => {
             return Err(invalid(
-                "no `action`; say list, read, write, append, edit, delete or search",
+                "no `action`; use list, read, write, append, edit, delete or search",
             ));
         }
     };

@@ -1,4 +1,4 @@
-//! The tool `glob`: which files have a name that fits.
+//! The `glob` tool: finds files by name.
 
 mod answer;
 mod find;

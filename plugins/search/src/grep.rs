@@ -1,4 +1,4 @@
-//! The tool `grep`: which files, and which of their lines, match a pattern.
+//! The `grep` tool: finds files and lines that match a regular expression.
 
 mod answer;
 mod collect;
@@ -196,7 +196,7 @@ impl Input {
         self.flags.contains('v')
     }
 
-    /// Lines to show before and after a match; `None` when the caller has no opinion.
+    /// Lines of context before and after a match; `None` if not specified.
     fn around(&self) -> Option<(usize, usize)> {
         let lines = |own: Option<u32>| own.or(self.context).unwrap_or(0) as usize;
         (self.before.or(self.after).or(self.context).is_some())

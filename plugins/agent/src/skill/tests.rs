@@ -45,22 +45,22 @@ fn r_309_a_skill_is_its_text_with_the_arguments_and_its_files() {
         # Commit
         Do it: all.
 
-        (skill commit; its folder is /skills/project/commit)
-        Files in the folder:
+        (skill commit; its directory is /skills/project/commit)
+        Files in the directory:
         - a/b/c/d.md
         - scripts/check.sh
-        Meant to be done with these tools alone: Read, Bash(git add:*, git commit:*), Grep
+        Intended tools: Read, Bash(git add:*, git commit:*), Grep
         summary: loaded the skill commit
         {"name":"commit","description":"Make a commit","version":"1.2","base_dir":"/skills/project/commit","allowed_tools":["Read","Bash(git add:*, git commit:*)","Grep"],"resources":["a/b/c/d.md","scripts/check.sh"],"truncated":false}"##]]);
     folders.check(json!({"name": "/Commit"}), expect![[r##"
         # Commit
         Do it: .
 
-        (skill commit; its folder is /skills/project/commit)
-        Files in the folder:
+        (skill commit; its directory is /skills/project/commit)
+        Files in the directory:
         - a/b/c/d.md
         - scripts/check.sh
-        Meant to be done with these tools alone: Read, Bash(git add:*, git commit:*), Grep
+        Intended tools: Read, Bash(git add:*, git commit:*), Grep
         summary: loaded the skill commit
         {"name":"commit","description":"Make a commit","version":"1.2","base_dir":"/skills/project/commit","allowed_tools":["Read","Bash(git add:*, git commit:*)","Grep"],"resources":["a/b/c/d.md","scripts/check.sh"],"truncated":false}"##]]);
 }
@@ -77,7 +77,7 @@ fn arguments_that_have_no_place_come_last() {
 
         Arguments: now
 
-        (skill a; its folder is /skills/project/a)
+        (skill a; its directory is /skills/project/a)
         summary: loaded the skill a
         {"name":"a","description":"Do","base_dir":"/skills/project/a","resources":[],"truncated":false}"##]]);
 }
@@ -106,8 +106,8 @@ fn an_earlier_folder_wins() {
     folders.check(json!({"skill": "other"}), expect![[r#"
         other
 
-        (skill other; its folder is /skills/user/other)
-        Meant to be done with these tools alone: Read, Grep
+        (skill other; its directory is /skills/user/other)
+        Intended tools: Read, Grep
         summary: loaded the skill other
         {"name":"other","description":"two lines","base_dir":"/skills/user/other","allowed_tools":["Read","Grep"],"resources":[],"truncated":false}"#]]);
 }
@@ -163,7 +163,7 @@ fn m_01_the_name_of_a_folder_is_one_line_and_shows_every_character() {
         expect![[r#"
             text
 
-            (skill x; its folder is /skills/project/x (end)\u{202e}\u{1b}[31m)
+            (skill x; its directory is /skills/project/x (end)\u{202e}\u{1b}[31m)
             summary: loaded the skill x
             {"name":"x","description":"text","version":"1 \\u{202e}","base_dir":"/skills/project/x (end)\\u{202e}\\u{1b}[31m","resources":[],"truncated":false}"#]],
     );

@@ -103,7 +103,7 @@ fn roots_and_git_are_never_deleted() {
         &workspace,
         json!({"path": ".", "recursive": true}),
         expect![
-            "Denied path_is_protected: Permission denied: . cannot be deleted: it is or holds an allowed directory, in which all work is done"
+            "Denied path_is_protected: Permission denied: . cannot be deleted: it is or contains an allowed directory"
         ],
     );
     assert!(workspace.path(".git/HEAD").exists());
@@ -137,7 +137,7 @@ fn what_may_not_be_deleted() {
         &workspace,
         json!({"path": ""}),
         expect![
-            "InvalidInput invalid_path: the path is empty; name a file or directory, for example `src/main.rs`"
+            "InvalidInput invalid_path: the path is empty; pass a file or directory, for example `src/main.rs`"
         ],
     );
     expect!["Denied permission_denied: Permission denied: Access denied: a.txt is in <root>, which is read-only"].assert_eq(&workspace.read_only::<delete_file>(json!({"path": "a.txt"})));

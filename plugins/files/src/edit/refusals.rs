@@ -1,4 +1,4 @@
-//! What `edit_file` refuses, and how it helps to do better.
+//! Tests of the errors of `edit_file` and their recommendations.
 
 use std::fs;
 
@@ -179,7 +179,7 @@ fn what_is_read_only_stays() {
         .assert_eq(&workspace.neutral(&error.to_string()));
 }
 
-/// What a model may do next.
+/// Checks the recommendations of an error.
 fn check_advice(workspace: &Workspace, input: Value, expected: Expect) {
     let error = testing::call::<edit_file>(&workspace.cx(), input).unwrap_err();
     expected.assert_eq(&error.recommendations.join("\n"));
@@ -222,7 +222,7 @@ fn every_failure_of_matching_says_what_helps() {
         (
             json!({"path": "b.rs", "old": "x", "new": "y"}),
             expect![[r#"
-                list the directory to see what is there
+                list the directory to see its entries
                 to create it, leave `old_string` empty"#]],
         ),
         (

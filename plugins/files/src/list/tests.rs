@@ -136,7 +136,7 @@ fn patterns() {
         &workspace,
         json!({"pattern": "[a"}),
         expect![
-            "InvalidInput invalid_glob: `[a` is not a glob: unclosed character class; missing ']'"
+            "InvalidInput invalid_glob: `[a` is not a valid glob: unclosed character class; missing ']'"
         ],
     );
 }

@@ -85,14 +85,14 @@ fn r_345_one_failure_leaves_everything_as_it_was() {
         ]}),
         expect![[r#"
             edit_no_occurrence_found: 4 of 5 edits failed, so nothing was written
-            1. a.txt: 1 replacement at line 1 (possible, but not made)
+            1. a.txt: 1 replacement at line 1 (valid, not applied)
             2. b.txt: error: 0 matches for old_string in b.txt, and no similar lines
-            3. : error: it names no file; give a `path` with the edit or for all of them
+            3. : error: no file; set `path` of the edit or of the call
             4. a.txt: error: a.txt exists and is not empty; an empty `old_string` creates a new file
             5. /etc/motd: error: Permission denied: Access denied: /etc/motd is outside the allowed paths (<root>)
             error: Failed edit_no_occurrence_found: 4 of 5 edits failed, so nothing was written
             summary: 4 of 5 edits failed, so nothing was written
-            {"edits":[{"path":"a.txt","status":"skipped","replacements":0,"strategy":"exact"},{"path":"b.txt","status":"error","replacements":0,"error":"0 matches for old_string in b.txt, and no similar lines"},{"path":"","status":"error","replacements":0,"error":"it names no file; give a `path` with the edit or for all of them"},{"path":"a.txt","status":"error","replacements":0,"error":"a.txt exists and is not empty; an empty `old_string` creates a new file"},{"path":"/etc/motd","status":"error","replacements":0,"error":"Permission denied: Access denied: /etc/motd is outside the allowed paths (<root>)"}],"files":[],"dry_run":false}"#]],
+            {"edits":[{"path":"a.txt","status":"skipped","replacements":0,"strategy":"exact"},{"path":"b.txt","status":"error","replacements":0,"error":"0 matches for old_string in b.txt, and no similar lines"},{"path":"","status":"error","replacements":0,"error":"no file; set `path` of the edit or of the call"},{"path":"a.txt","status":"error","replacements":0,"error":"a.txt exists and is not empty; an empty `old_string` creates a new file"},{"path":"/etc/motd","status":"error","replacements":0,"error":"Permission denied: Access denied: /etc/motd is outside the allowed paths (<root>)"}],"files":[],"dry_run":false}"#]],
     );
     check_files(&workspace, &[("a.txt", "one\ntwo\n"), ("b.txt", "one\n")]);
 }

@@ -139,7 +139,7 @@ fn a_patch_that_does_not_fit_changes_nothing() {
         (
             "*** Update File: src/a.rs\n-fn b() {\n+fn c() {\n@@\n-fn a() {\n+fn d() {\n",
             expect![
-                "InvalidInput edit_preparation_failure: hunk 2 for src/a.rs (line 7 of the patch) belongs to line 1, in front of the hunk before it; put the hunks in the order of the file"
+                "InvalidInput edit_preparation_failure: hunk 2 for src/a.rs (line 7 of the patch) matches line 1, before the previous hunk; put the hunks in the order of the file"
             ],
         ),
         (
@@ -179,7 +179,7 @@ fn a_patch_that_does_not_fit_changes_nothing() {
         (
             "*** Add File: new.txt\n+x\n",
             expect![
-                "InvalidInput edit_preparation_failure: line 4 of the patch is about new.txt, and so is an earlier part; put all of it into one"
+                "InvalidInput edit_preparation_failure: line 4 of the patch changes new.txt again; merge it with the earlier part"
             ],
         ),
         (
@@ -203,7 +203,7 @@ fn a_patch_that_does_not_fit_changes_nothing() {
         (
             "*** Delete File: old.txt\n*** Update File: old.txt\n-gone\n+here\n",
             expect![
-                "InvalidInput edit_preparation_failure: line 5 of the patch is about old.txt, and so is an earlier part; put all of it into one"
+                "InvalidInput edit_preparation_failure: line 5 of the patch changes old.txt again; merge it with the earlier part"
             ],
         ),
     ];
@@ -230,12 +230,12 @@ fn a_patch_that_does_not_fit_changes_nothing() {
     check(
         &workspace,
         "--- a/old.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-other\n",
-        expect!["Failed edit_stale: old.txt is not what the patch wants to delete"],
+        expect!["Failed edit_stale: old.txt differs from what the patch deletes"],
     );
     check(
         &workspace,
         "*** Begin Patch\n*** Update File: old.txt\n gone\n*** End Patch",
-        expect!["InvalidInput edit_no_change: the patch changes nothing: the files are so already"],
+        expect!["InvalidInput edit_no_change: the patch changes nothing: the files already have this content"],
     );
     check_files(&workspace, &[("old.txt", Some("gone\n"))]);
 }

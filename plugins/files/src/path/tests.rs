@@ -208,14 +208,14 @@ fn paths_that_make_no_sense() {
         &workspace,
         "",
         expect![
-            "InvalidInput invalid_path: the path is empty; name a file or directory, for example `src/main.rs`"
+            "InvalidInput invalid_path: the path is empty; pass a file or directory, for example `src/main.rs`"
         ],
     );
     check(
         &workspace,
         " '' ",
         expect![
-            "InvalidInput invalid_path: the path is empty; name a file or directory, for example `src/main.rs`"
+            "InvalidInput invalid_path: the path is empty; pass a file or directory, for example `src/main.rs`"
         ],
     );
     check(
@@ -249,11 +249,11 @@ fn errors_of_the_system() {
         )
     });
     expect![[r#"
-        Denied permission_denied: Permission denied: Access denied: README.md is protected, or leads out of the allowed paths through a symbolic link
-        Denied permission_denied: Permission denied: Access denied: README.md is protected, or leads out of the allowed paths through a symbolic link
+        Denied permission_denied: Permission denied: Access denied: README.md is protected, or a symbolic link that leaves the allowed paths
+        Denied permission_denied: Permission denied: Access denied: README.md is protected, or a symbolic link that leaves the allowed paths
         InvalidInput target_is_directory: README.md is a directory, not a file
         Failed no_space_left: no space left on the device for README.md
         Failed io_error: cannot access README.md: other error
-        Failed too_many_entries: README.md has more entries than the host lists at once
+        Failed too_many_entries: README.md has more entries than the host's limit
     "#]].assert_eq(&told.collect::<String>());
 }

@@ -70,7 +70,7 @@ fn encodings() {
         expect![[r#"
              1→café
 
-        (the file is not UTF-8; it is shown as latin1, which is a guess: say `encoding` if it is wrong)
+        (the file is not UTF-8 and shown as latin1, which is a guess: set `encoding` if it is wrong)
         summary: 1 line of latin.txt
         {"path":"<root>/latin.txt","content":"café\r\n","size":6,"encoding":"latin1","line_ending":"crlf","start_line":1,"end_line":1,"total_lines":1,"truncated":false,"sha256":"<hash>","mtime_ms":"<time>","media_type":"text/plain"}"#]],
     );
@@ -78,7 +78,7 @@ fn encodings() {
         &workspace,
         json!({"path": "latin.txt", "encoding": "utf-8"}),
         expect![[
-            r#"InvalidInput encoding_mismatch: latin.txt is not valid utf-8; say another `encoding`, for example "latin1""#
+            r#"InvalidInput encoding_mismatch: latin.txt is not valid utf-8; set another `encoding`, for example "latin1""#
         ]],
     );
     check(
@@ -167,7 +167,7 @@ fn a_huge_file_is_refused_and_a_large_one_comes_with_advice() {
     check(
         &workspace,
         json!({"path": "huge.txt"}),
-        expect!["Failed file_too_large: huge.txt has 65.0 MB, and read_file takes at most 64.0 MB"],
+        expect!["Failed file_too_large: huge.txt has 65.0 MB; the limit of read_file is 64.0 MB"],
     );
     workspace.write("large.txt", "word\n".repeat(2_200_000).as_bytes());
     let outcome =
@@ -205,14 +205,14 @@ fn pages_are_for_pdf_and_not_to_be_had() {
         &workspace,
         json!({"path": "a.pdf", "pages": "1-5"}),
         expect![[
-            r#"Unavailable pages_not_supported: pages "1-5" of a.pdf cannot be read: there is no PDF reader here"#
+            r#"Unavailable pages_not_supported: pages "1-5" of a.pdf cannot be read: single PDF pages are not supported"#
         ]],
     );
     check(
         &workspace,
         json!({"path": "a.txt", "pages": "1-5"}),
         expect![
-            "InvalidInput invalid_range: `pages` is for PDF files, and a.txt is text/plain; leave it out"
+            "InvalidInput invalid_range: `pages` is for PDF files, but a.txt is text/plain; omit it"
         ],
     );
     check(
@@ -236,7 +236,7 @@ fn what_git_ignores_may_be_read_and_what_a_tool_ignore_file_names_not() {
         &workspace,
         json!({"path": "secrets/key"}),
         expect![
-            "Denied permission_denied: Permission denied: Access denied: secrets/key is kept from tools by a `.toolignore`, `.geminiignore` or `.aiexclude` file"
+            "Denied permission_denied: Permission denied: Access denied: secrets/key is excluded by a `.toolignore`, `.geminiignore` or `.aiexclude` file"
         ],
     );
 }

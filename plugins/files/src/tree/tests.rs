@@ -113,7 +113,7 @@ fn what_has_no_tree() {
         &workspace,
         json!({"exclude_patterns": ["[a"]}),
         expect![
-            "InvalidInput invalid_glob: `[a` is not a glob: unclosed character class; missing ']'"
+            "InvalidInput invalid_glob: `[a` is not a valid glob: unclosed character class; missing ']'"
         ],
     );
     check(

@@ -1,4 +1,4 @@
-//! Which files are searched, and how each of them gets into memory.
+//! Selection and reading of the files to search.
 
 use std::ops::ControlFlow;
 
@@ -17,7 +17,7 @@ use crate::walk::{Entry, Options, Tally, walk};
 /// Searches one window of a file.
 pub type Search<'a> = dyn FnMut(&Loaded<'_>) -> ControlFlow<Skip> + 'a;
 
-/// What need not be searched any more.
+/// What to skip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Skip {
     /// The rest of this file.
@@ -34,7 +34,7 @@ pub struct Loaded<'a> {
     pub file: &'a File,
 }
 
-/// How many names of files a note has room for.
+/// Limit of file names in a note.
 const MOST_NAMED: usize = 3;
 
 /// What was searched and what was not.

@@ -123,7 +123,7 @@ fn files_that_are_no_notebooks_stay_as_they_are() {
         (
             "{\"worksheets\": []}",
             expect![
-                "InvalidInput invalid_notebook: a.ipynb is not a notebook: it has no list `cells`; it is in the format of before 2015, which `jupyter nbconvert` brings up to date"
+                "InvalidInput invalid_notebook: a.ipynb is not a notebook: it has no list `cells`; it has the format from before 2015, convert it with `jupyter nbconvert`"
             ],
         ),
         (

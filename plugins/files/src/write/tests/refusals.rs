@@ -30,7 +30,7 @@ fn emptying_a_file_has_to_be_meant() {
         &workspace,
         json!({"path": "a.txt", "content": " \n"}),
         expect![
-            "InvalidInput would_empty_file: this would empty a.txt; set `allow_empty` if that is what you want"
+            "InvalidInput would_empty_file: this would empty a.txt; set `allow_empty` if intended"
         ],
     );
     check_bytes(&workspace, "a.txt", b"one\n");
