@@ -1,4 +1,4 @@
-//! `shell_input`: typing to a task in the background.
+//! `shell_input`: writes to the terminal of a background task.
 
 use toolhost_sdk::prelude::*;
 
@@ -54,7 +54,7 @@ pub fn shell_input(
 ) -> Result<Outcome> {
     if chars.len() > 64 << 10 {
         let message = format!(
-            "`chars` has {} bytes; type at most 65536 at a time",
+            "`chars` has {} bytes; the limit is 65536",
             chars.len()
         );
         return Err(Error::invalid_input(message).code("invalid_input"));
@@ -63,7 +63,7 @@ pub fn shell_input(
         Task::Program(job) => job,
         Task::Call(id) => {
             let message = format!(
-                "`{}` is a call of a tool, which reads no input; only commands of shell do",
+                "`{}` is a tool call, which has no input; use a task of shell",
                 inline(&id, 80)
             );
             return Err(Error::invalid_input(message).code("task_takes_no_input"));
@@ -75,13 +75,13 @@ pub fn shell_input(
             .ending
             .as_ref()
             .map_or_else(|| "ended".to_owned(), ending);
-        let message = format!("task {id} has ended ({how}) and reads no input any more");
+        let message = format!("task {id} has ended ({how}) and accepts no input");
         return Err(Error::invalid_input(message)
             .code("task_ended")
             .recommend("start it again with shell"));
     }
     let from = cursor::get(cx, &job.id)?;
-    // Without anything to type it is a look at what has come meanwhile.
+    // Without input, only the new output is read.
     if !chars.is_empty() {
         cx.write_job(&job.id, chars.as_bytes())?;
     }

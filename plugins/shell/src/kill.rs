@@ -1,4 +1,4 @@
-//! `shell_kill`: an end to a task in the background.
+//! `shell_kill`: stops a background task.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::read::advised;
 use crate::show::{ending, inline};
 use crate::task::{Task, find, is_running};
 
-/// What can be sent, by the names and numbers that models use.
+/// Supported signals, by the names and numbers that models use.
 const SIGNALS: [(&str, &str); 7] = [
     ("TERM", "15"),
     ("INT", "2"),
@@ -70,7 +70,7 @@ pub fn shell_kill(
 ) -> Result<Outcome> {
     let signal = named(&signal)?;
     match find(cx, task_id.as_deref(), pid)? {
-        Task::Program(job) if !is_running(&job) => Ok(told(&job, "had ended already")),
+        Task::Program(job) if !is_running(&job) => Ok(told(&job, "had already ended")),
         Task::Program(job) => {
             let job = cx.kill_job(&job.id, signal)?;
             let what = if is_running(&job) {
@@ -84,7 +84,7 @@ pub fn shell_kill(
             let call = cx.stop_tool(&id).map_err(|error| advised(error, &id))?;
             let shown = inline(&id, 80);
             let text = format!(
-                "Task {shown} (call of {}): is told to stop\n",
+                "Task {shown} (call of {}): stop requested\n",
                 inline(&call.tool, 64)
             );
             Ok(Outcome::text(text)
@@ -103,7 +103,7 @@ pub fn shell_kill(
     }
 }
 
-/// `TERM`, `SIGTERM`, `sigterm` or `15`.
+/// Parses `TERM`, `SIGTERM`, `sigterm` or `15`.
 fn named(text: &str) -> Result<&'static str> {
     let upper = text.trim().to_ascii_uppercase();
     let name = upper.strip_prefix("SIG").unwrap_or(&upper);
@@ -113,7 +113,7 @@ fn named(text: &str) -> Result<&'static str> {
     found.map(|(known, _)| *known).ok_or_else(|| {
         let names: Vec<&str> = SIGNALS.iter().map(|(known, _)| *known).collect();
         let message = format!(
-            "`{}` is not a signal that can be sent; there are {}",
+            "`{}` is not a supported signal; use {}",
             inline(text, 32),
             names.join(", ")
         );
@@ -133,7 +133,7 @@ fn told(job: &Job, what: &str) -> Outcome {
     if running {
         _ = writeln!(
             text,
-            "To end it for good: shell_kill {{\"task_id\": {id:?}, \"signal\": \"KILL\"}}"
+            "To kill it: shell_kill {{\"task_id\": {id:?}, \"signal\": \"KILL\"}}"
         );
     }
     let killed = Killed {

@@ -1,4 +1,4 @@
-//! `shell_list`: what goes on in the background.
+//! `shell_list`: lists background tasks.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::answer::code;
 use crate::show::{ending, inline};
 use crate::task::is_running;
 
-/// Tasks that are listed; the host keeps fewer.
+/// Limit of listed tasks; the host keeps fewer.
 const MOST: usize = 100;
 
 /// One task.

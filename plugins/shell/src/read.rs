@@ -1,4 +1,4 @@
-//! `shell_output`: what a task in the background has written, and how it ended.
+//! `shell_output`: reads the output of a background task.
 
 mod call;
 mod window;
@@ -18,7 +18,7 @@ use crate::output::Text;
 use crate::show::{ending, field, inline};
 use crate::task::{Task, find, is_running};
 
-/// Of the text, whatever `lines` says.
+/// Limit of characters, regardless of `lines`.
 const MOST_CHARACTERS: usize = 40_000;
 
 /// Output of a task.
@@ -107,7 +107,7 @@ pub fn shell_output(
     }
     let id = job.id.clone();
     let from = cursor::get(cx, &id)?;
-    // A cursor beyond the end belongs to another task of that name, of a host that is gone.
+    // A cursor beyond the end belongs to a task of the same id of an earlier host process.
     let from = if from > job.output_bytes && !is_running(&job) {
         0
     } else {
@@ -120,7 +120,7 @@ pub fn shell_output(
         side: Side::Last,
         most: lines,
         filter: filter.as_ref(),
-        // The rest of a line or character may be on its way.
+        // The rest of a line or character may follow.
         hold: running,
     };
     let view = window.look(&part.bytes, part.start);
@@ -128,7 +128,7 @@ pub fn shell_output(
     Ok(told(&part.job, view, Side::Last, part.dropped))
 }
 
-/// A part by its place, which does not count as read.
+/// Shows a part by offset, which does not advance the read position.
 fn page(
     cx: &Context,
     job: Job,
@@ -145,13 +145,13 @@ fn page(
     };
     if offset > job.output_bytes {
         let message = format!(
-            "offset {offset} is beyond the end: task {} has written {} bytes",
+            "offset {offset} is past the end: task {} has written {} bytes",
             inline(&job.id, 80),
             job.output_bytes
         );
         return Err(Error::invalid_input(message)
             .code("offset_beyond_end")
-            .recommend("leave `offset` out to read what is new"));
+            .recommend("omit `offset` to read new output"));
     }
     let chunk = cx.read_job(&job.id, offset, u32::try_from(MOST).unwrap_or(u32::MAX), 0)?;
     let start = offset + chunk.dropped;
@@ -170,18 +170,18 @@ fn page(
 fn pattern(text: &str) -> Result<regex::Regex> {
     RegexBuilder::new(text).size_limit(1 << 20).build().map_err(|error| {
         if let regex::Error::CompiledTooBig(_) = error {
-            let message = format!("`filter` {text:?} is too large to be searched with");
+            let message = format!("`filter` {text:?} is too large when compiled");
             return Error::invalid_input(message)
                 .code("invalid_regex")
-                .recommend("repeat less: `\\w+` rather than `\\w{1000}`");
+                .recommend("use smaller repetition counts");
         }
-        // The last line says what is wrong, the others draw where.
+        // The last line states the error, the others mark its position.
         let shown = error.to_string();
         let reason = shown.lines().last().unwrap_or_default();
         let reason = reason.strip_prefix("error: ").unwrap_or(reason);
         Error::invalid_input(format!("`filter` {text:?} is not a regular expression: {reason}"))
             .code("invalid_regex")
-            .recommend("escape characters that mean themselves, such as `\\(` and `\\[`; look-around and back-references are not known")
+            .recommend("escape literal characters, such as `\\(` and `\\[`; look-around and back-references are not supported")
     })
 }
 
@@ -201,13 +201,13 @@ fn told(job: &Job, view: View, side: Side, dropped: u64) -> Outcome {
     );
     let mut text = format!("Task {id} ({}): {state}\n", inline(&job.label, 100));
     if dropped > 0 {
-        _ = writeln!(text, "[… {dropped} bytes before these are no longer kept]");
+        _ = writeln!(text, "[… {dropped} earlier bytes are no longer kept]");
     }
     let earlier = view.earlier.saturating_sub(dropped);
     if earlier > 0 {
         _ = writeln!(
             text,
-            "[… {earlier} bytes before these were left out: shell_output {{\"task_id\": {id:?}, \"offset\": {}}}]",
+            "[… {earlier} earlier bytes omitted: shell_output {{\"task_id\": {id:?}, \"offset\": {}}}]",
             view.from + dropped
         );
     }
@@ -217,12 +217,12 @@ fn told(job: &Job, view: View, side: Side, dropped: u64) -> Outcome {
     let later = view.later(job.output_bytes, side);
     let shown = Text::of_lines(view.lines, view.open).fit(MOST_CHARACTERS, |left| {
         format!(
-            "[… {} characters left out here ({} lines). To see them: shell_output {{\"task_id\": {id:?}, \"offset\": {}, \"lines\": 50}}]",
+            "[… {} characters omitted here ({} lines). To see them: shell_output {{\"task_id\": {id:?}, \"offset\": {}, \"lines\": 50}}]",
             left.characters, left.lines, view.from
         )
     });
     text += &if shown.text.is_empty() {
-        "Output: (nothing new)\n".to_owned()
+        "Output: (no new output)\n".to_owned()
     } else {
         field("Output", "stdout", &shown.text)
     };

@@ -1,4 +1,4 @@
-//! `shell`: a command, as a model writes it, run by the host inside its fence.
+//! `shell`: runs a shell command in the host's sandbox.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::begin::begin;
 use crate::gather::bounded;
 use crate::show::label;
 
-/// The kernel takes no longer argument.
+/// The kernel's limit of an argument.
 const MOST_COMMAND_BYTES: usize = (128 << 10) - 1;
 const MOST_VARIABLES: usize = 64;
-/// Tried in this order; both read the same text in nearly all cases.
+/// In order of preference; both interpret nearly all commands the same way.
 const SHELLS: [&str; 2] = ["bash", "sh"];
 
 /// Requested file permissions.
@@ -106,7 +106,7 @@ pub fn shell(
     #[arg(max_len = 2000)]
     justification: Option<String>,
 ) -> Result<Outcome> {
-    // For those who read along; the host shows it with the input.
+    // Only for the user; the host shows them with the input.
     drop((description, justification));
     let env = env.unwrap_or_default();
     check(&command, cwd.as_deref(), &env)?;
@@ -115,7 +115,7 @@ pub fn shell(
             (if login { "-lc" } else { "-c" }).to_owned(),
             command.clone(),
         ],
-        // The host adds those of the session as they were when the call was authorized.
+        // The host adds the session's variables as of authorization.
         environment: env.into_iter().collect(),
         tty,
         label: label(&command),
@@ -128,7 +128,7 @@ pub fn shell(
         let delay = delay_ms.unwrap_or(200);
         return begin(cx, job, delay, &program, max_output_chars);
     }
-    // The host's clock for this call must not be first: it would take the output with it.
+    // Must end before the host's timeout of the call, which would discard the output.
     let timeout = bounded(cx, timeout_ms).max(Duration::from_millis(1));
     let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(timeout_ms);
     program.timeout_ms = Some(timeout_ms);
@@ -139,7 +139,7 @@ pub fn shell(
 
 fn check(command: &str, cwd: Option<&str>, env: &BTreeMap<String, String>) -> Result<()> {
     if command.trim().is_empty() {
-        let message = "`command` has nothing but spaces; write the command to run";
+        let message = "`command` is blank; pass the command to run";
         return Err(Error::invalid_input(message).code("invalid_command"));
     }
     if let Some(at) = command.find('\0') {
@@ -150,20 +150,20 @@ fn check(command: &str, cwd: Option<&str>, env: &BTreeMap<String, String>) -> Re
     }
     if command.len() > MOST_COMMAND_BYTES {
         let message = format!(
-            "`command` has {} bytes, and the system takes {MOST_COMMAND_BYTES}",
+            "`command` has {} bytes; the limit is {MOST_COMMAND_BYTES}",
             command.len()
         );
         return Err(Error::invalid_input(message)
             .code("invalid_command")
-            .recommend("write the text into a file with write_file, and run that"));
+            .recommend("write the text to a file with write_file and run that"));
     }
     if cwd.is_some_and(|cwd| cwd.trim().is_empty()) {
-        let message = "`cwd` is empty; leave it out to run in the first folder of the workspace";
+        let message = "`cwd` is empty; omit it to run in the first workspace directory";
         return Err(Error::invalid_input(message).code("invalid_path"));
     }
     if env.len() > MOST_VARIABLES {
         let message = format!(
-            "`env` has {} variables, and a command takes {MOST_VARIABLES}; write the others into a file",
+            "`env` has {} variables; the limit is {MOST_VARIABLES}, write the others to a file",
             env.len()
         );
         return Err(Error::invalid_input(message).code("invalid_environment"));
@@ -171,7 +171,7 @@ fn check(command: &str, cwd: Option<&str>, env: &BTreeMap<String, String>) -> Re
     for (name, value) in env {
         if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
             let message = format!(
-                "{name:?} cannot be a variable of `env`: a name has no `=`, and neither name nor value a NUL"
+                "{name:?} is not a valid variable of `env`: a name must not contain `=`, and neither name nor value NUL"
             );
             return Err(Error::invalid_input(message).code("invalid_environment"));
         }
@@ -179,8 +179,8 @@ fn check(command: &str, cwd: Option<&str>, env: &BTreeMap<String, String>) -> Re
     Ok(())
 }
 
-/// Only the name of the shell changes from one attempt to the next, never what it is to run: that is what a person
-/// has seen.
+/// Runs the command with the first available shell. Only the shell's name changes between attempts, never the command
+/// that the user has seen.
 fn with_a_shell<T>(
     program: &mut Command,
     mut start: impl FnMut(&Command) -> Result<T>,

@@ -1,4 +1,4 @@
-//! The tool `web_fetch`: what stands at an address, in words.
+//! `web_fetch`: fetches pages and shows them as text.
 
 mod show;
 #[cfg(test)]
@@ -15,10 +15,10 @@ use crate::hops::Deadline;
 use crate::page::{self, Fetched, Wish};
 use crate::wrap::inline;
 
-/// A context window has room for no more.
+/// A context window has no space for more.
 const MAX_URLS: usize = 20;
 
-/// Pictures and documents of one call, in bytes.
+/// Limit of images and documents per call, in bytes.
 const MAX_MEDIA: usize = 12 << 20;
 
 // Without a doc comment, which would become a root description of the input schema.
@@ -149,7 +149,7 @@ impl Tool for WebFetch {
     }
 }
 
-/// One address that was tried.
+/// The attempt to fetch one URL.
 struct Tried {
     requested: String,
     result: Result<Fetched>,
@@ -172,7 +172,7 @@ fn run(cx: &Context, mut input: Input) -> Result<Outcome> {
             urls.len()
         ));
         let (mut result, cached) = one(cx, requested, &input, &mut cache);
-        // A call that is over has no pages left to try.
+        // A cancelled call fetches no further pages.
         if let Err(error) = &result
             && cx.check().is_err()
             && tried.is_empty()
@@ -196,7 +196,7 @@ fn run(cx: &Context, mut input: Input) -> Result<Outcome> {
         });
     }
     cache.close(cx);
-    // Where nothing was found, the first reason is the answer.
+    // If all failed, the first error is the result.
     if tried.iter().all(|one| one.result.is_err()) {
         let first = tried.into_iter().find_map(|one| one.result.err());
         return Err(first.unwrap_or_else(|| Error::failed("nothing was fetched")));
@@ -204,7 +204,7 @@ fn run(cx: &Context, mut input: Input) -> Result<Outcome> {
     Ok(show::outcome(&input, tried))
 }
 
-/// Each address once.
+/// Each URL once.
 fn addresses(input: &Input) -> Result<Vec<String>> {
     let mut urls: Vec<String> = Vec::new();
     for url in input.url.iter().chain(&input.urls) {
@@ -219,23 +219,23 @@ fn addresses(input: &Input) -> Result<Vec<String>> {
     };
     if urls.is_empty() {
         return bad(
-            "there is no address to fetch".to_owned(),
-            "name one in `url`, or several in `urls`",
+            "no URL to fetch".to_owned(),
+            "pass one in `url` or several in `urls`",
         );
     }
     if urls.len() > MAX_URLS {
         return bad(
-            format!("{} addresses are more than {MAX_URLS}", urls.len()),
+            format!("{} URLs are more than {MAX_URLS}", urls.len()),
             "fetch the others with another call",
         );
     }
     if urls.len() > 1 && input.start_index > 0 {
         return bad(
             format!(
-                "`start_index` = {} belongs to a single address",
+                "`start_index` = {} requires a single URL",
                 input.start_index
             ),
-            "read on in one page at a time",
+            "continue one page at a time",
         );
     }
     Ok(urls)
@@ -265,7 +265,7 @@ fn one(cx: &Context, text: &str, input: &Input, cache: &mut Cache) -> (Result<Fe
         );
         if upgraded && unreachable {
             error.recommend(
-                "it was tried over https; to insist on http write the port `:80` after the host",
+                "it was fetched over https; to force http, add the port `:80` to the host",
             )
         } else {
             error

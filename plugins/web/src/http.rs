@@ -1,4 +1,4 @@
-//! The tools `http_get`, `http_post` and `http_request`: one request as it was asked for, and its answer as it came.
+//! `http_get`, `http_post` and `http_request`: single HTTP requests with unprocessed responses.
 
 mod call;
 #[cfg(test)]
@@ -166,7 +166,7 @@ impl Tool for HttpGet {
     }
 }
 
-/// The tool `http_post`.
+/// The `http_post` tool.
 pub struct HttpPost;
 
 impl Tool for HttpPost {
@@ -205,7 +205,7 @@ impl Tool for HttpPost {
     }
 }
 
-/// The tool `http_request`.
+/// The `http_request` tool.
 pub struct HttpRequest;
 
 impl Tool for HttpRequest {

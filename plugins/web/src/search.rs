@@ -1,4 +1,4 @@
-//! The tool `web_search`: addresses and snippets from the search service that the operator chose.
+//! `web_search`: web search with the service that the operator configured.
 
 mod bing;
 mod brave;

@@ -52,7 +52,7 @@ fn what_lives_on_is_said_to() {
         &["\"USR1\""],
         expect![[r#"
         Task 1 (npm run dev): was sent USR1 and is still running
-        To end it for good: shell_kill {"task_id": "1", "signal": "KILL"}
+        To kill it: shell_kill {"task_id": "1", "signal": "KILL"}
         {"task_id":"1","pid":70,"status":"running","bytes":0,"output_file":"/out/1"}"#]],
     );
 }
@@ -76,7 +76,7 @@ fn a_call_in_the_background_is_stopped_too() {
         json!({"task_id": "tool-1"}),
         &[],
         expect![[r#"
-        Task tool-1 (call of grep): is told to stop
+        Task tool-1 (call of grep): stop requested
         {"task_id":"tool-1","status":"running","bytes":0}"#]],
     );
 }
@@ -87,7 +87,7 @@ fn what_cannot_be_stopped() {
         (
             json!({}),
             expect![
-                "InvalidInput task_missing: say which task: `task_id` is missing; there are: 1 (npm run dev)"
+                "InvalidInput task_missing: `task_id` is missing; there are: 1 (npm run dev)"
             ],
         ),
         (
@@ -105,7 +105,7 @@ fn what_cannot_be_stopped() {
         (
             json!({"task_id": "1", "signal": "STOP\n"}),
             expect![
-                "InvalidInput invalid_signal: `STOP\\n` is not a signal that can be sent; there are TERM, INT, HUP, QUIT, USR1, USR2, KILL"
+                "InvalidInput invalid_signal: `STOP\\n` is not a supported signal; use TERM, INT, HUP, QUIT, USR1, USR2, KILL"
             ],
         ),
         (
