@@ -335,7 +335,7 @@ mod tests {
             &Context::test(),
             json!({"uri": "x://"}),
             expect![
-                "Denied service_not_granted: no `resources.read` here; a test sets it up with `with_service`"
+                "Denied service_not_granted: no `resources.read` configured; set it up with `with_service`"
             ],
         );
     }

@@ -123,7 +123,7 @@ fn nobody_to_ask() {
         &Context::test(),
         json!({"questions": [choice(&["A", "B"])]}),
         expect![
-            "Denied service_not_granted: no `people.ask` here; a test sets it up with `with_service`"
+            "Denied service_not_granted: no `people.ask` configured; set it up with `with_service`"
         ],
     );
 }

@@ -64,7 +64,7 @@ fn stopping_what_has_ended_changes_nothing() {
         json!({"task_id": "1"}),
         &[],
         expect![[r#"
-        Task 1 (npm run dev): had ended already (exit code 0)
+        Task 1 (npm run dev): had already ended (exit code 0)
         {"task_id":"1","pid":70,"status":"ended","exitCode":0,"ending":"exited","bytes":0,"output_file":"/out/1"}"#]],
     );
 }

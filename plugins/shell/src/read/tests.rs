@@ -234,19 +234,19 @@ fn what_cannot_be_read() {
             json!({"task_id": "1", "filter": "a(b"}),
             expect![[r#"
             InvalidInput invalid_regex: `filter` "a(b" is not a regular expression: unclosed group
-              escape characters that mean themselves, such as `\(` and `\[`; look-around and back-references are not known"#]],
+              escape literal characters, such as `\(` and `\[`; look-around and back-references are not supported"#]],
         ),
         (
             json!({"task_id": "1", "filter": "(?=a)"}),
             expect![[r#"
             InvalidInput invalid_regex: `filter` "(?=a)" is not a regular expression: look-around, including look-ahead and look-behind, is not supported
-              escape characters that mean themselves, such as `\(` and `\[`; look-around and back-references are not known"#]],
+              escape literal characters, such as `\(` and `\[`; look-around and back-references are not supported"#]],
         ),
         (
             json!({"task_id": "1", "filter": "\\w{9999}{9999}"}),
             expect![[r#"
             InvalidInput invalid_regex: `filter` "\\w{9999}{9999}" is too large when compiled
-              repeat less: `\w+` rather than `\w{1000}`"#]],
+              use smaller repetition counts"#]],
         ),
         (
             json!({"task_id": "1", "timeout_ms": 600_000}),

@@ -141,7 +141,7 @@ fn what_cannot_be_a_command() {
         (
             json!({"command": "x"}),
             expect![
-                "Denied service_not_granted: no `process.run` here; a test sets it up with `with_service`"
+                "Denied service_not_granted: no `process.run` configured; set it up with `with_service`"
             ],
         ),
     ] {
