@@ -1,4 +1,4 @@
-//! Expansions, read as a person would read them: each is a file under `tests/expand`.
+//! Expansion tests; each expansion is a file under `tests/expand`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,4 +1,4 @@
-//! What the benchmark of the file system runs: reads small files, one large file, a full directory; writes a large one.
+//! File system benchmark: reads small files, a large file and a full directory, and writes a large file.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -56,7 +56,7 @@ fn look(what: &str, path: &str) -> Result<u64> {
     }
 }
 
-/// The bytes of all files. Their names are known, so that nothing but opening, reading and closing is measured.
+/// The bytes of all files. Their names are known, so that only opening, reading and closing is measured.
 fn small(path: &str) -> Result<u64> {
     let mut bytes = 0;
     let mut buffer = [0; 1024];

@@ -1,12 +1,12 @@
-//! The tools that the official MCP conformance suite calls, as a component: the suite then tests the whole road of a
-//! call. What a component cannot say at all is in `host/mcp/src/fixtures`.
+//! The tools called by the official MCP conformance suite, as a component, so that the suite tests the complete call
+//! path. Features that a component does not support are in `host/mcp/src/fixtures`.
 
 use std::thread::sleep;
 use std::time::Duration;
 
 use toolhost_sdk::prelude::*;
 
-/// The suite wants this long between two messages.
+/// The delay between two messages that the suite requires.
 const STEP: Duration = Duration::from_millis(50);
 
 /// A red square of one pixel.
@@ -17,7 +17,7 @@ const PNG: &[u8] = &[
     b'E', b'N', b'D', 0xae, 0x42, 0x60, 0x82,
 ];
 
-/// A sound of one silent sample.
+/// One silent audio sample.
 const WAV: &[u8] = &[
     b'R', b'I', b'F', b'F', 0x25, 0, 0, 0, b'W', b'A', b'V', b'E', b'f', b'm', b't', b' ', 0x10, 0,
     0, 0, 1, 0, 1, 0, 0x40, 0x1f, 0, 0, 0x40, 0x1f, 0, 0, 1, 0, 8, 0, b'd', b'a', b't', b'a', 1, 0,

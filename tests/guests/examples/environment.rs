@@ -1,4 +1,4 @@
-//! Says which variables and arguments it can see.
+//! Reports the visible environment variables and arguments.
 
 use toolhost_sdk::prelude::*;
 

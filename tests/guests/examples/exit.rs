@@ -1,4 +1,4 @@
-//! Ends its own process, as a program would.
+//! Exits its own process.
 
 use toolhost_sdk::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Writes what looks like a protocol message to standard output.
+//! Writes text that looks like a protocol message to standard output.
 
 use toolhost_sdk::prelude::*;
 

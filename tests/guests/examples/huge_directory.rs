@@ -1,4 +1,4 @@
-//! Lists a directory and counts.
+//! Lists a directory and counts its entries.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Says that it only reads, and writes.
+//! Declares that it only reads, but writes.
 
 use std::fs;
 

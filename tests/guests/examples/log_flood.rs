@@ -1,4 +1,4 @@
-//! Logs and emits as fast as it can, then says it is done.
+//! Logs and emits events as fast as possible.
 
 use toolhost_sdk::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Takes memory until there is none.
+//! Allocates memory until allocation fails.
 
 use toolhost_sdk::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Returns JSON that is nested a hundred thousand levels deep.
+//! Returns JSON with 100 000 levels of nesting.
 
 use toolhost_sdk::prelude::*;
 

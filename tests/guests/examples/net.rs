@@ -1,4 +1,4 @@
-//! Tools that send a request to wherever they are told, whatever their input's `url` says.
+//! Tools that send a request to a configured target, independent of their input's `url`.
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::Request;

@@ -1,4 +1,4 @@
-//! Tries to reach the network.
+//! Tries to access the network.
 
 use toolhost_sdk::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Opens one file until the answer is no.
+//! Opens one file repeatedly until it fails.
 
 use std::fs::File;
 

@@ -1,4 +1,4 @@
-//! Panics with a message that tries to move the cursor.
+//! Panics with a message that contains cursor movements.
 
 use toolhost_sdk::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Tools that start what they are told, whatever their input's `command` says.
+//! Tools that start given programs, independent of their input's `command`.
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::process::Command;
@@ -24,7 +24,7 @@ fn programs(
         vec!["bash".to_owned(), "-c".to_owned(), command]
     });
     let (program, arguments) = words.split_first().expect("a program");
-    // What is said of variables is for the host to look at.
+    // The host has to check the variables.
     drop(env);
     let environment = variables.iter().flatten().filter_map(|pair| {
         let (name, value) = pair.split_once('=')?;

@@ -1,4 +1,4 @@
-//! Says how much it reads from its standard input.
+//! Reports how much it reads from standard input.
 
 use std::io::Read as _;
 

@@ -1,4 +1,4 @@
-//! Calls itself until the stack is gone.
+//! Recurses until the stack overflows.
 
 use toolhost_sdk::prelude::*;
 

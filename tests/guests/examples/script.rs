@@ -1,4 +1,4 @@
-//! Two ordinary tools that do to files what their input says, step by step, and tell what they saw.
+//! Two ordinary tools that execute file operations from their input step by step and report what they observed.
 
 use std::fs;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Tools that try the services of their host, step by step, and tell what came of each.
+//! Tools that call host services step by step and report the results.
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::serde_json;

@@ -1,4 +1,4 @@
-//! Waits inside the host, where no epoch reaches.
+//! Blocks inside a host call, where epoch interruption has no effect.
 
 use toolhost_sdk::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Opens things that would block or never end.
+//! Opens special files that would block or never end.
 
 use std::fs;
 

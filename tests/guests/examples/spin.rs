@@ -1,4 +1,4 @@
-//! Never gives control back.
+//! Loops forever.
 
 use toolhost_sdk::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Writes to standard output for ever.
+//! Writes to standard output forever.
 
 use toolhost_sdk::prelude::*;
 

@@ -1,4 +1,5 @@
-//! Scenarios of wasi:filesystem 0.2: what its documentation and POSIX say that files do, tried from the inside.
+//! Scenarios of wasi:filesystem 0.2: behaviour specified by its documentation and POSIX, tested from inside a
+//! component.
 
 #![expect(
     clippy::unnecessary_wraps,
@@ -80,7 +81,7 @@ const SCENARIOS: &[(&str, Scenario)] = &[
     ("standard_directories", standard::directories),
 ];
 
-/// Plays one scenario: a line for each thing tried, `wrong: ` before those that went otherwise than it is written.
+/// Runs one scenario: one line per check, prefixed with `wrong: ` if the result differs from the specification.
 fn play(scenario: &str, made: bool) -> Vec<String> {
     let Some((_, scenario)) = SCENARIOS.iter().find(|(name, _)| *name == scenario) else {
         return SCENARIOS
