@@ -37,7 +37,7 @@ def ask_person(question):
     """Approves this call only, or denies it."""
     print(f"{question['tool']}: {question['reason']}\n{json.dumps(question['input'])}", file=sys.stderr)
     if not sys.stdin.isatty():
-        return {"id": question["id"], "deny": "nobody is there to ask"}
+        return {"id": question["id"], "deny": "no user is available"}
     if input("allow it? [y/N] ").strip().lower() == "y":
         return {"id": question["id"], "allow": 0}
     return {"id": question["id"], "deny": True}

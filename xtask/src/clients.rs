@@ -122,7 +122,7 @@ fn install_kit(job: &Job, kit: &Kit) -> Result<Option<PathBuf>> {
             if skipped.exists() {
                 fs::remove_file(&skipped)?;
             }
-            shell::note(&format!("{} is there", kit.name));
+            shell::note(&format!("{} is installed", kit.name));
             Ok(Some(place.folder))
         }
         Err(error) => {
@@ -164,10 +164,10 @@ fn machine_node() -> Option<PathBuf> {
 fn javascript(place: &Place) -> Result<()> {
     let node = place.clients.join("node/program");
     let Ok(node) = fs::canonicalize(&node) else {
-        bail!("there is no Node {OLDEST_NODE}, see node.skipped");
+        bail!("Node {OLDEST_NODE} is missing, see node.skipped");
     };
     let Some(npm) = npm(&node) else {
-        bail!("there is no npm beside {}", node.display());
+        bail!("npm is missing next to {}", node.display());
     };
     fs::copy(&place.list, place.folder.join("package.json"))?;
     let mut install = Command::new(&node);

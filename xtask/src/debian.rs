@@ -224,7 +224,7 @@ impl LentSource {
         ));
         let sign = unpacked.join(LENT);
         fs::write(&sign, "").with_context(|| format!("write {}", sign.display()))?;
-        let parent = place.parent().context("the source has a folder above it")?;
+        let parent = place.parent().context("the source has no parent directory")?;
         fs::create_dir_all(parent).with_context(|| toolchain.cannot_write())?;
         fs::rename(&unpacked, &place).with_context(|| toolchain.cannot_write())?;
         Ok(Self(place))

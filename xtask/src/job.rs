@@ -30,7 +30,7 @@ impl Job {
             .unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
         let root = PathBuf::from(package)
             .parent()
-            .context("xtask has no folder above it")?
+            .context("xtask has no parent directory")?
             .to_path_buf();
         let metadata = shell::capture(
             cargo()

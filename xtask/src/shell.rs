@@ -116,7 +116,7 @@ fn complaint(output: &str) -> &str {
         .clone()
         .find(|line| line.starts_with("error") || line.starts_with("E: "))
         .or_else(|| lines.next_back())
-        .unwrap_or("it said nothing")
+        .unwrap_or("no output")
 }
 
 #[cfg(test)]
@@ -139,13 +139,13 @@ mod tests {
     #[test]
     fn without_an_error_the_last_line_is() {
         check("one\ntwo\n\n", "two");
-        check("", "it said nothing");
+        check("", "no output");
     }
 
     #[test]
     fn a_failing_command_is_named_with_its_words() {
         let error =
             run_within(Duration::from_mins(1), Command::new("false").arg("really")).unwrap_err();
-        assert_eq!(error.to_string(), "`false really` failed: it said nothing");
+        assert_eq!(error.to_string(), "`false really` failed: no output");
     }
 }

@@ -44,10 +44,10 @@ pub fn ensure(job: &Job) -> Result<()> {
         if let Some(refusal) = refusals.last() {
             shell::note(refusal);
         }
-        shell::note(&format!("not there yet, trying {name}"));
+        shell::note(&format!("not installed, trying {name}"));
         match way(&toolchain) {
             Ok(()) if toolchain.is_ready() => return forget_old_builds(job),
-            Ok(()) => refusals.push(format!("{name}: it succeeded but the files are not there")),
+            Ok(()) => refusals.push(format!("{name}: succeeded, but the files are missing")),
             Err(error) => refusals.push(format!("{name}: {error:#}")),
         }
     }
@@ -114,7 +114,7 @@ impl Toolchain {
         match folder.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                shell::note("another xtask is at it, waiting for it to finish");
+                shell::note("waiting for another xtask");
                 folder
                     .lock()
                     .with_context(|| format!("lock {}", rustlib.display()))?;

@@ -30,7 +30,7 @@ fn python(script: &str, input: &Value) -> Option<Value> {
         .stdout(Stdio::piped())
         .spawn();
     let Ok(mut child) = started else {
-        println!("skipped: there is no python3");
+        println!("skipped: python3 is not installed");
         return None;
     };
     let mut stdin = child.stdin.take().unwrap();

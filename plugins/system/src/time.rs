@@ -245,7 +245,7 @@ json.dump([tell(name, second) for name, second in json.load(sys.stdin)], sys.std
             .stdout(Stdio::piped())
             .spawn();
         let Ok(mut child) = started else {
-            println!("skipped: there is no python3");
+            println!("skipped: python3 is not installed");
             return;
         };
         let mut stdin = child.stdin.take().unwrap();

@@ -18,7 +18,7 @@ fn bench_files(
     look(&what, &path)
 }
 
-/// The same as a tool that may write, and does not.
+/// The same for a tool that may write but does not.
 #[tool(writes)]
 fn bench_files_staged(
     /// `small`, `large` or `list`.
@@ -29,14 +29,14 @@ fn bench_files_staged(
     look(&what, &path)
 }
 
-/// Writes a file in pieces.
+/// Writes a file in chunks.
 #[tool(writes)]
 fn bench_write(
     /// The file.
     path: String,
-    /// How much, in MiB.
+    /// Size in MiB.
     mib: u32,
-    /// What to fill it with.
+    /// Byte to fill it with.
     byte: u8,
 ) -> Result<()> {
     let mut file = File::create(path)?;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use toolhost_sdk::prelude::*;
 
-/// Tries every way out of its directory that it knows, and reports what worked.
+/// Tries to leave its directory and reports what succeeded.
 #[tool(writes)]
 fn escape(
     /// Bytes that must never be read.

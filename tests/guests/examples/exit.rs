@@ -2,7 +2,7 @@
 
 use toolhost_sdk::prelude::*;
 
-/// Ends its own process, as a program would.
+/// Exits its own process.
 #[tool(pure)]
 fn exit() -> u32 {
     std::process::exit(3)

@@ -7,30 +7,30 @@ use std::path::Path;
 
 use toolhost_sdk::prelude::*;
 
-/// Does to files what it is told.
+/// Executes file operations.
 #[tool(writes)]
 fn file_script(
     /// Each a word and what it needs: `["write", "a.txt", "text"]`.
     steps: Vec<Vec<String>>,
-    /// What `@` stands for in the steps.
+    /// Replacement of `@` in the steps.
     path: Option<String>,
 ) -> Result<Outcome> {
     said(&steps, path.as_deref())
 }
 
-/// The same for a tool that may also send what it reads away.
+/// The same for a tool with network access.
 #[tool(writes, network)]
 fn file_script_online(
-    /// Each a word and what it needs.
+    /// Each an operation and its arguments.
     steps: Vec<Vec<String>>,
 ) -> Result<Outcome> {
     said(&steps, None)
 }
 
-/// The same, and claims names under which its changes could be taken back.
+/// The same, and claims checkpoint names for its changes.
 #[tool(writes)]
 fn file_script_forging(
-    /// Each a word and what it needs.
+    /// Each an operation and its arguments.
     steps: Vec<Vec<String>>,
     /// The names.
     ids: Vec<String>,

@@ -35,7 +35,7 @@ fn after(_: &Context, call: &HookCall, outcome: &Outcome) -> After {
     After::replace(outcome.clone().summary(summary))
 }
 
-/// Say that it is there.
+/// Confirm that it is loaded.
 #[tool(pure)]
 fn hook_witness() -> String {
     "here".to_owned()

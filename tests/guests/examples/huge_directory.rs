@@ -4,7 +4,7 @@ use std::fs;
 
 use toolhost_sdk::prelude::*;
 
-/// Lists a directory and counts.
+/// Lists a directory and counts its entries.
 #[tool(reads)]
 fn huge_directory(
     /// A directory.

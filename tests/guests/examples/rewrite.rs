@@ -10,7 +10,7 @@ use toolhost_sdk::prelude::*;
 fn rewrite(
     /// The word to replace.
     from: String,
-    /// What to write in its place.
+    /// Its replacement.
     to: String,
     /// A file to remove afterwards.
     remove: Option<String>,

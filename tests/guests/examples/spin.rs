@@ -2,7 +2,7 @@
 
 use toolhost_sdk::prelude::*;
 
-/// Never gives control back.
+/// Loops forever.
 #[tool(pure)]
 fn spin() -> u32 {
     loop {

@@ -17,7 +17,7 @@ fn choice(labels: &[&str]) -> Value {
 }
 
 fn refused(questions: Value, expected: Expect) {
-    // Nobody is asked: the answer of this person would be an error of its own.
+    // The user must not be asked; the configured answer would be a different error.
     expected.assert_eq(&shown::<ask_user>(
         &person(json!(7)),
         json!({"questions": questions}),

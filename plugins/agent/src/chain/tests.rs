@@ -8,8 +8,8 @@ use crate::testing::{check, run_examples, shown};
 
 type Calls = Rc<RefCell<Vec<(String, Value)>>>;
 
-/// A host with three tools: `find` finds two files, `no` says no, `broken` cannot be called; anything else says what
-/// it was given.
+/// A host with three tools: `find` finds two files, `no` returns an error outcome, `broken` fails; others return their
+/// input.
 fn host() -> (Context, Calls) {
     let calls = Calls::default();
     let seen = Rc::clone(&calls);

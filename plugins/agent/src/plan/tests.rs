@@ -6,7 +6,7 @@ use expect_test::{Expect, expect};
 use super::*;
 use crate::testing::{check, run_examples, shown, write};
 
-/// A session in `mode` whose person answers with another.
+/// A session in `mode` whose user answers with another mode.
 fn person(mode: &str, answer: &str) -> Context {
     let answer = answer.to_owned();
     Context::test()

@@ -1,4 +1,4 @@
-//! What `delete_file` takes away, and what never.
+//! Tests of `delete_file`.
 
 use expect_test::{Expect, expect};
 
@@ -107,7 +107,7 @@ fn roots_and_git_are_never_deleted() {
         ],
     );
     assert!(workspace.path(".git/HEAD").exists());
-    // What is in it may go: a lock that a crashed git left behind, for example.
+    // Its entries may be deleted, for example a lock left behind by a crashed git.
     let answer = workspace.call::<delete_file>(json!({"path": ".git/HEAD"}));
     assert!(answer.starts_with("Deleted"), "{answer}");
 }

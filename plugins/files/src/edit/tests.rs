@@ -1,4 +1,4 @@
-//! What `edit_file` does to files, and what it says.
+//! Tests of `edit_file`.
 
 use std::fs;
 

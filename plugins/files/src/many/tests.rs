@@ -1,4 +1,4 @@
-//! What `read_many_files` finds, shows and skips.
+//! Tests of `read_many_files`.
 
 use expect_test::{Expect, expect};
 
@@ -26,7 +26,7 @@ fn sample() -> Workspace {
     workspace
 }
 
-/// The names of the files that are read, in order.
+/// The names of the files read, in order.
 fn names(input: Value) -> Vec<String> {
     let workspace = sample();
     let outcome = toolhost_sdk::testing::call::<read_many_files>(&workspace.cx(), input).unwrap();

@@ -1,4 +1,4 @@
-//! What `move_file` moves, refuses, and how it crosses devices.
+//! Tests of `move_file`, including moves across devices.
 
 use std::io;
 use std::path::Path;
@@ -155,7 +155,7 @@ fn what_cannot_be_moved() {
     assert_eq!(read(&workspace, "a.txt"), b"a");
 }
 
-/// Between `here` and `there` nothing can be renamed.
+/// Renaming between `here` and `there` fails.
 fn two_devices(from: &Path, to: &Path) -> io::Result<()> {
     let device = |path: &Path| path.components().any(|part| part.as_os_str() == "there");
     if device(from) == device(to) {

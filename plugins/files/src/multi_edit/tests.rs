@@ -1,4 +1,4 @@
-//! What `multi_edit` does to files, and what it says.
+//! Tests of `multi_edit`.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use toolhost_sdk::testing;
 use super::*;
 use crate::testing::Workspace;
 
-/// Also shows the error of an outcome, which is an answer as well.
+/// Also shows the error of an outcome.
 fn check(workspace: &Workspace, input: Value, expected: Expect) {
     let error = match testing::call::<multi_edit>(&workspace.cx(), with_dry_run(&input)) {
         Ok(outcome) => outcome.error,
@@ -20,7 +20,7 @@ fn check(workspace: &Workspace, input: Value, expected: Expect) {
     expected.assert_eq(&format!("{code}{}", workspace.call::<multi_edit>(input)));
 }
 
-/// The same call, to look at its error beforehand.
+/// The same call, to check its error first.
 fn with_dry_run(input: &Value) -> Value {
     let mut input = input.clone();
     input["dry_run"] = true.into();

@@ -81,11 +81,11 @@ impl View {
         if let Some((media_type, bytes)) = picture {
             let described = format!("{media_type}, {}", size(bytes.len() as u64));
             if bytes.len() > *left {
-                return self.line(&format!("[picture: {described}: too large to show]"));
+                return self.line(&format!("[image: {described}: too large to show]"));
             }
             *left -= bytes.len();
             self.line(&format!(
-                "[picture {}: {described}]",
+                "[image {}: {described}]",
                 self.pictures.len() + 1
             ));
             let line = self.text.lines().count();

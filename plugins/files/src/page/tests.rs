@@ -1,4 +1,4 @@
-//! Which lines a page has, and how it looks.
+//! Tests of page ranges and rendering.
 
 use expect_test::{Expect, expect};
 
@@ -225,11 +225,11 @@ fn c_13_what_is_shown_unasked_fits_every_client() {
         let hint = page.how_to_go_on("a.txt").expect("there is more");
         assert!(shown.len() + hint.len() < 40_000, "{}", shown.len());
         assert!(hint.contains("offset"), "{hint}");
-        // The next window begins where this one ended.
+        // The next window starts where this one ended.
         let next = Page::of(&text, Range::Window(page.end + 1), "a.txt").unwrap();
         assert_eq!(next.start, page.end + 1);
     }
-    // What is asked for is shown.
+    // An explicit range is shown completely.
     let text = format!("{}\n", "x".repeat(70)).repeat(2_000);
     let page = Page::of(&text, Range::From(1, 2_000), "a.txt").unwrap();
     assert_eq!(page.end, 2_000);

@@ -166,7 +166,7 @@ impl Plan {
             let is_there = fs::symlink_metadata(&goal.path).is_ok();
             if is_there && !goes || !taken.insert(goal.path.as_path()) {
                 return Err(Error::invalid_input(format!(
-                    "{} exists already; change it with `*** Update File:`, or delete it first in a patch of its own",
+                    "{} exists already; change it with `*** Update File:`, or delete it first with a separate patch",
                     goal.shown
                 ))
                 .code("attempt_to_create_existing_file"));

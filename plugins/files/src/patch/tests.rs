@@ -1,4 +1,4 @@
-//! What `apply_patch` does to files, and what it says.
+//! Tests of `apply_patch`.
 
 use std::fs;
 
@@ -155,7 +155,7 @@ fn a_patch_that_does_not_fit_changes_nothing() {
         (
             "*** Update File: src/a.rs\n*** Move to: old.txt\n-fn a() {\n+fn d() {\n",
             expect![
-                "InvalidInput attempt_to_create_existing_file: old.txt exists already; change it with `*** Update File:`, or delete it first in a patch of its own"
+                "InvalidInput attempt_to_create_existing_file: old.txt exists already; change it with `*** Update File:`, or delete it first with a separate patch"
             ],
         ),
         (
@@ -173,7 +173,7 @@ fn a_patch_that_does_not_fit_changes_nothing() {
         (
             "*** Add File: old.txt\n+x\n",
             expect![
-                "InvalidInput attempt_to_create_existing_file: old.txt exists already; change it with `*** Update File:`, or delete it first in a patch of its own"
+                "InvalidInput attempt_to_create_existing_file: old.txt exists already; change it with `*** Update File:`, or delete it first with a separate patch"
             ],
         ),
         (
@@ -289,7 +289,7 @@ fn what_is_only_tried_is_not_written() {
 #[test]
 fn when_one_file_cannot_be_written_the_others_are_put_back() {
     let workspace = sample();
-    // A file where a directory would have to be: it is noticed when the others are written already.
+    // A file in place of a parent directory, which is detected only while writing.
     let patch = "*** Begin Patch\n*** Update File: src/a.rs\n-    1\n+    2\n*** Add File: new.txt\n+x\n*** Update File: src/b.rs\n*** Move to: m.rs\n*** Add File: old.txt/x\n+x\n*** End Patch";
     check(
         &workspace,

@@ -1,11 +1,11 @@
-//! How paths are read, and what is said about those that lead nowhere.
+//! Tests of path resolution and its errors.
 
 use expect_test::{Expect, expect};
 
 use super::*;
 use crate::testing::Workspace;
 
-/// The place, or the error, with the name of the temporary directory replaced.
+/// The target or the error, with the temporary directory replaced.
 fn check(workspace: &Workspace, given: &str, expected: Expect) {
     let answer = match resolve(&workspace.cx(), given) {
         Ok(target) if target.path.exists() => {

@@ -1,4 +1,4 @@
-//! What `read_file` shows and refuses.
+//! Tests of `read_file`.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use expect_test::{Expect, expect};
 use super::*;
 use crate::testing::Workspace;
 
-/// What the model reads, what people read, and the data without what changes from run to run.
+/// The text for the model, the summary, and the structured output without values that vary.
 fn check(workspace: &Workspace, input: Value, expected: Expect) {
     expected.assert_eq(&workspace.call::<read_file>(input));
 }
@@ -287,7 +287,7 @@ fn a_notebook_comes_cell_by_cell_with_ids_outputs_and_pictures() {
             --- output of cell 1 (stdout) ---
             1
             --- output of cell 1 ---
-            [picture 1: image/png, 8 B]
+            [image 1: image/png, 8 B]
             --- output of cell 1 ---
             1
             --- output of cell 1 ---
@@ -297,9 +297,9 @@ fn a_notebook_comes_cell_by_cell_with_ids_outputs_and_pictures() {
             --- cell 2: code, cell_id "cell-2" ---
             [image image/png cell-1-picture-1.png 8 bytes]
             summary: 18 lines of a.ipynb
-            {"path":"<root>/a.ipynb","content":"(notebook of 3 cells, python)\n--- cell 0: markdown, cell_id \"intro\" ---\n# Title\nwords\n--- cell 1: code, run 3, cell_id \"b2\" ---\nprint(1)\n1/0\n--- output of cell 1 (stdout) ---\n1\n--- output of cell 1 ---\n[picture 1: image/png, 8 B]\n--- output of cell 1 ---\n1\n--- output of cell 1 ---\n[application/x]\n--- output of cell 1 (error) ---\nZero\n--- cell 2: code, cell_id \"cell-2\" ---\n","size":929,"encoding":"utf-8","line_ending":"lf","start_line":1,"end_line":18,"total_lines":18,"truncated":false,"sha256":"<hash>","mtime_ms":"<time>","media_type":"application/x-ipynb+json"}"#]],
+            {"path":"<root>/a.ipynb","content":"(notebook of 3 cells, python)\n--- cell 0: markdown, cell_id \"intro\" ---\n# Title\nwords\n--- cell 1: code, run 3, cell_id \"b2\" ---\nprint(1)\n1/0\n--- output of cell 1 (stdout) ---\n1\n--- output of cell 1 ---\n[image 1: image/png, 8 B]\n--- output of cell 1 ---\n1\n--- output of cell 1 ---\n[application/x]\n--- output of cell 1 (error) ---\nZero\n--- cell 2: code, cell_id \"cell-2\" ---\n","size":929,"encoding":"utf-8","line_ending":"lf","start_line":1,"end_line":18,"total_lines":18,"truncated":false,"sha256":"<hash>","mtime_ms":"<time>","media_type":"application/x-ipynb+json"}"#]],
     );
-    // A part of it brings the pictures that belong to that part.
+    // A page contains only the images of its lines.
     check(
         &workspace,
         json!({"path": "a.ipynb", "limit": 2}),

@@ -1,11 +1,11 @@
-//! What `directory_tree` shows, leaves out and refuses.
+//! Tests of `directory_tree`.
 
 use expect_test::{Expect, expect};
 
 use super::*;
 use crate::testing::Workspace;
 
-/// What the model reads, or the error.
+/// The text for the model, or the error.
 fn check(workspace: &Workspace, input: Value, expected: Expect) {
     let answer = workspace.call::<directory_tree>(input);
     let (text, _) = answer.split_once("\nsummary: ").unwrap_or((&answer, ""));

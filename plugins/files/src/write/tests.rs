@@ -1,4 +1,4 @@
-//! What `write_file` does to files, and what it says.
+//! Tests of `write_file`.
 
 use std::fs;
 

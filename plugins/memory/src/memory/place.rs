@@ -55,7 +55,7 @@ impl<'a> Place<'a> {
         let mut found = BTreeMap::new();
         let mut looks = MOST_LOOKS;
         look(folder, "", 1, &mut looks, &mut found)
-            .map_err(|error| self.failed("list the folder of", &error))?;
+            .map_err(|error| self.failed("list the directory of", &error))?;
         Ok((found, looks > 0))
     }
 

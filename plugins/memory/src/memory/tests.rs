@@ -397,7 +397,7 @@ fn m_06_folders_that_are_left_make_no_room_for_more_files() {
     assert!(project.join("a/d.md").exists() && !project.join("a/b").exists());
     act("delete", "a/d.md");
     assert!(!project.join("a").exists() && project.exists());
-    // What somebody else has put there hides files from the count.
+    // Foreign entries count towards the limit of visited entries.
     for number in 0..2000 {
         fs::create_dir(project.join(number.to_string())).unwrap();
     }

@@ -1,4 +1,4 @@
-//! What callers of `glob` see.
+//! Tests of `glob`.
 
 #![expect(
     clippy::needless_raw_string_hashes,

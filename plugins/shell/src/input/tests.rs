@@ -1,4 +1,4 @@
-//! `shell_input`, to a program that the test makes up.
+//! Tests of `shell_input` with a scripted program.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! `shell_kill`, of programs and calls that the test makes up.
+//! Tests of `shell_kill` with scripted programs and calls.
 
 use std::rc::Rc;
 

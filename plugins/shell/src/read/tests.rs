@@ -1,4 +1,4 @@
-//! `shell_output`, over programs and calls that the test makes up.
+//! Tests of `shell_output` with scripted programs and calls.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn r_347_what_is_new_is_told_once_and_before_the_end() {
     assert_eq!(text(json!({"task_id": "1"})), "");
     assert_eq!(text(json!({"pid": 70, "delay_ms": 1000})), "three\n");
     assert_eq!(text(json!({"shell_id": "1"})), "");
-    // It can be had again, and that counts for nothing.
+    // Reading it again does not advance the read position.
     assert_eq!(text(json!({"task_id": "1", "offset": 4})), "two\nthree\n");
     assert_eq!(text(json!({"task_id": "1"})), "");
 }

@@ -1,4 +1,4 @@
-//! `shell`, run by a host that answers as the test says.
+//! Tests of `shell` with a scripted host.
 
 mod background;
 mod refusals;
@@ -216,7 +216,7 @@ fn long_output_is_cut_in_the_middle_and_names_its_file() {
     assert_eq!(structured["truncated"], true);
 }
 
-/// What was approved is what the host is asked to run.
+/// The host is asked to run exactly what was approved.
 #[test]
 fn the_command_its_directory_and_its_variables_arrive_unchanged() {
     let asked = Rc::new(RefCell::new(Value::Null));

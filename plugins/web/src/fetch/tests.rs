@@ -1,4 +1,4 @@
-//! The tool against a small web of its own.
+//! Tests of `web_fetch` with a simulated web.
 
 mod refusals;
 mod web;
@@ -325,12 +325,12 @@ fn r_328_a_page_is_fetched_once_in_a_quarter_of_an_hour() {
         cached(&fetch(json!({"url": url, "start_index": 5})).unwrap()),
         json!(true)
     );
-    // Another format is another text.
+    // Another format is a separate cache entry.
     assert_eq!(
         cached(&fetch(json!({"url": url, "format": "text"})).unwrap()),
         json!(false)
     );
-    // What failed is tried again, and pictures are not kept.
+    // Failures are retried, and images are not cached.
     for _ in 0..2 {
         fetch(json!({"url": "https://example.org/none"})).unwrap_err();
         fetch(json!({"url": "https://example.org/image"})).unwrap();

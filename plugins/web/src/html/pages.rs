@@ -57,7 +57,7 @@ fn visible(pages: &[PathBuf]) -> Option<Vec<Vec<String>>> {
         .stdout(Stdio::piped())
         .spawn();
     let Ok(mut child) = started else {
-        println!("skipped: there is no python3");
+        println!("skipped: python3 is not installed");
         return None;
     };
     let input = serde_json::to_vec(pages).unwrap();

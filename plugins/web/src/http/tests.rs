@@ -1,4 +1,4 @@
-//! The three tools against a server that tells what it was sent.
+//! Tests of the HTTP tools with a server that echoes requests.
 
 use expect_test::{Expect, expect};
 use toolhost_sdk::services::http::{Request, Response};
@@ -6,7 +6,7 @@ use toolhost_sdk::testing;
 
 use super::*;
 
-/// Answers by path.
+/// Responses by path.
 fn server(request: &Request) -> Result<Response> {
     let path = request.url.split('/').skip(3).collect::<Vec<_>>().join("/");
     let answer = |status: u16, kind: &str, body: &[u8]| {

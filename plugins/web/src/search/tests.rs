@@ -1,4 +1,4 @@
-//! Each service by an answer in its own shape, and what is told when there is none.
+//! Tests of each search service with recorded responses, and of their errors.
 
 mod refusals;
 
@@ -20,7 +20,7 @@ const BRAVE: &str = include_str!("../../fixtures/brave.json");
 const SEARXNG: &str = include_str!("../../fixtures/searxng.json");
 const DUCKDUCKGO: &str = include_str!("../../fixtures/duckduckgo.html");
 
-/// `TOOLHOST_WEB_SEARCH_` without its beginning.
+/// Variables without the prefix `TOOLHOST_WEB_SEARCH_`.
 fn variables(text: &str) -> impl Fn(&str) -> Option<String> {
     let all: BTreeMap<String, String> = text
         .split_whitespace()
@@ -41,7 +41,7 @@ fn search(cx: &Context, settings: &str, input: Value) -> Result<Outcome> {
     run(cx, input, variables(settings))
 }
 
-/// Shows the requests, then what the model is shown.
+/// Shows the requests and the text for the model.
 fn check(settings: &str, status: u16, answer: &'static str, input: Value, expected: Expect) {
     let log = Rc::new(RefCell::new(String::new()));
     let asked = Rc::clone(&log);

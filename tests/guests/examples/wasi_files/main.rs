@@ -98,12 +98,12 @@ fn play(scenario: &str, made: bool) -> Vec<String> {
     scene.lines
 }
 
-/// Plays a scenario with what it writes held back.
+/// Runs a scenario with staged writes.
 #[tool(writes)]
 fn wasi_files(
-    /// Its name. Any other word lists them.
+    /// Name of a scenario; any other value lists them.
     scenario: String,
-    /// The files that every scenario starts from are there.
+    /// The initial files exist.
     made: bool,
 ) -> Vec<String> {
     play(&scenario, made)
@@ -112,9 +112,9 @@ fn wasi_files(
 /// Plays a scenario on the real files: what runs programs is not held back.
 #[tool(writes, kind = "execute")]
 fn wasi_files_now(
-    /// Its name. Any other word lists them.
+    /// Name of a scenario; any other value lists them.
     scenario: String,
-    /// The files that every scenario starts from are there.
+    /// The initial files exist.
     made: bool,
 ) -> Vec<String> {
     play(&scenario, made)

@@ -1,4 +1,4 @@
-//! What `notebook_edit` refuses, and what it says then.
+//! Errors of `notebook_edit`.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! How patches are read, and what is said of those that cannot be.
+//! Tests of the patch parser and its errors.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What `write_file` refuses, so that nothing is lost.
+//! Errors of `write_file`, which prevent data loss.
 
 use super::*;
 

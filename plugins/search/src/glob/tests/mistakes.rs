@@ -1,4 +1,4 @@
-//! Bad input, and searches that find nothing.
+//! Invalid input, and searches without results.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The mode `content`.
+//! Tests of the mode `content`.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Where an answer ends, and how to go on from there.
+//! Tests of result limits and continuation.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! `shell` with `run_in_background`.
+//! Tests of `shell` with `run_in_background`.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What `shell` does not run, and which shell it takes.
+//! Errors of `shell`, and the choice of the shell.
 
 use super::*;
 
@@ -137,7 +137,7 @@ fn what_cannot_be_a_command() {
             json!({"command": "x", "shell": "zsh"}),
             expect!["InvalidInput invalid_input: `shell` is not known"],
         ),
-        // The host's own refusal goes through: here there is no host at all.
+        // The host's own error is passed on; here there is no host.
         (
             json!({"command": "x"}),
             expect![

@@ -1,4 +1,4 @@
-//! What the tool does not fetch, and how it says so.
+//! Errors of `web_fetch`.
 
 use expect_test::expect;
 

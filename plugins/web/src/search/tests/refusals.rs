@@ -1,4 +1,4 @@
-//! What cannot be searched, and how the tool says so.
+//! Errors of `web_search`.
 
 use expect_test::{Expect, expect};
 
