@@ -224,7 +224,9 @@ impl LentSource {
         ));
         let sign = unpacked.join(LENT);
         fs::write(&sign, "").with_context(|| format!("write {}", sign.display()))?;
-        let parent = place.parent().context("the source has no parent directory")?;
+        let parent = place
+            .parent()
+            .context("the source has no parent directory")?;
         fs::create_dir_all(parent).with_context(|| toolchain.cannot_write())?;
         fs::rename(&unpacked, &place).with_context(|| toolchain.cannot_write())?;
         Ok(Self(place))

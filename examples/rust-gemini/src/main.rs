@@ -15,8 +15,12 @@ const MAX_TURNS: usize = 50;
 async fn main() -> Result<()> {
     let mut words = env::args().skip(1);
     let task = words.next().context("missing argument: the task")?;
-    let plugins = words.next().context("missing argument: the plugin directory")?;
-    let folder = words.next().context("missing argument: the workspace directory")?;
+    let plugins = words
+        .next()
+        .context("missing argument: the plugin directory")?;
+    let folder = words
+        .next()
+        .context("missing argument: the workspace directory")?;
     let host = Builder::new()
         .plugins(plugins)
         .allow_path(folder, Access::ReadOnly)

@@ -129,8 +129,7 @@ fn check(questions: &[Question]) -> Result<()> {
         if question.kind != Kind::Choice {
             if !options.is_empty() || question.multi_select {
                 return refuse(
-                    "`options` and `multi_select` need the type `choice`; omit them"
-                        .to_owned(),
+                    "`options` and `multi_select` need the type `choice`; omit them".to_owned(),
                 );
             }
             continue;

@@ -113,9 +113,7 @@ impl Planned {
         let members = args.unwrap_or_default();
         if let Some(with) = &with {
             if position == 0 {
-                return refuse(
-                    "`with` needs a previous step; the first step has none".to_owned(),
-                );
+                return refuse("`with` needs a previous step; the first step has none".to_owned());
             }
             if members.contains_key(with) {
                 return refuse(format!(

@@ -154,8 +154,7 @@ impl Verdict {
     fn outcome(&self) -> Outcome {
         if self.approved {
             let mode = inline(&self.mode, 40);
-            let text =
-                format!("the user approved the plan; the mode is now {mode}. Carry it out.");
+            let text = format!("the user approved the plan; the mode is now {mode}. Carry it out.");
             return Outcome::text(text).summary(format!("plan approved, mode {mode}"));
         }
         let said = match &self.feedback {

@@ -121,7 +121,10 @@ pub fn task(
     let size = structured.to_string().len();
     if size > MOST_CHARS {
         structured = Value::Null;
-        push!(text, "\n\n(its structured answer of {size} bytes is omitted)");
+        push!(
+            text,
+            "\n\n(its structured answer of {size} bytes is omitted)"
+        );
     }
     let is_id = |id: &&str| !id.is_empty() && inline(id, MOST_ID_CHARS) == **id;
     let report = Report {

@@ -166,7 +166,9 @@ mod tests {
         check(
             &workspace,
             "a.txt",
-            expect!["InvalidInput not_media: a.txt is text (text/plain), not an image or audio file"],
+            expect![
+                "InvalidInput not_media: a.txt is text (text/plain), not an image or audio file"
+            ],
         );
         check(
             &workspace,
@@ -178,7 +180,9 @@ mod tests {
         check(
             &workspace,
             "empty",
-            expect!["InvalidInput not_media: empty is text (text/plain), not an image or audio file"],
+            expect![
+                "InvalidInput not_media: empty is text (text/plain), not an image or audio file"
+            ],
         );
         check(
             &workspace,

@@ -140,8 +140,7 @@ pub fn notebook_edit(
             .any(|cell| cell.id() == Some(id.trim()))
     });
     if !is_named && seen::is_stale(cx, &target, &sha256(&old)) {
-        let message =
-            format!("{shown} changed since you read it, and its cells may have moved");
+        let message = format!("{shown} changed since you read it, and its cells may have moved");
         return Err(Error::failed(message)
             .code("edit_stale")
             .recommend("read the notebook again and use `cell_id`"));

@@ -130,9 +130,7 @@ fn describe(shown: &str, info: &FileInfo) -> String {
     let kind = match (info.is_directory, info.is_file) {
         (Some(true), _) => "directory",
         (_, Some(true)) => "file",
-        _ if info.is_symlink == Some(true) => {
-            "link that is dangling or leaves the allowed paths"
-        }
+        _ if info.is_symlink == Some(true) => "link that is dangling or leaves the allowed paths",
         _ => "neither file nor directory",
     };
     let mut facts = vec![kind.to_owned()];

@@ -220,7 +220,9 @@ impl Answer {
             return Err(format!("it is not text: {described}"));
         }
         if !file.is_meant {
-            return Err(format!("it is not text: {described}; name it explicitly to read it"));
+            return Err(format!(
+                "it is not text: {described}; name it explicitly to read it"
+            ));
         }
         if self.media_bytes + length > MOST_MEDIA_BYTES {
             let most = size(MOST_MEDIA_BYTES);

@@ -95,9 +95,7 @@ fn check_ends(from: &Target, metadata: &Metadata, to: &Target, overwrite: bool) 
         if is.ends_with('/') && !metadata.is_dir() {
             return refuse(
                 "invalid_path",
-                format!(
-                    "`to` {is:?} is a directory; to move {was} into it, use {inside:?}"
-                ),
+                format!("`to` {is:?} is a directory; to move {was} into it, use {inside:?}"),
             );
         }
         return Ok(false);

@@ -32,11 +32,11 @@ pub fn open(target: &Target, limit: &Limit) -> Result<(Vec<u8>, Option<u64>)> {
     }
     if metadata.len() > limit.bytes {
         let (has, most, tool) = (size(metadata.len()), size(limit.bytes), limit.tool);
-        return Err(Error::failed(format!(
-            "{shown} has {has}; the limit of {tool} is {most}"
-        ))
-        .code("file_too_large")
-        .recommend(limit.advice));
+        return Err(
+            Error::failed(format!("{shown} has {has}; the limit of {tool} is {most}"))
+                .code("file_too_large")
+                .recommend(limit.advice),
+        );
     }
     let bytes = fs::read(&target.path).map_err(|error| target.error(&error))?;
     Ok((bytes, metadata.modified().ok().and_then(milliseconds)))

@@ -102,9 +102,7 @@ pub fn apply_patch(
 ) -> Result<Outcome> {
     let sections = parse::parse(&patch)?;
     let plan = Plan::of(cx, sections).map_err(|error| {
-        error.recommend(
-            "nothing was changed; read the file again and resend the whole patch",
-        )
+        error.recommend("nothing was changed; read the file again and resend the whole patch")
     })?;
     let (steps, hashes) = plan.steps()?;
     cx.check()?;

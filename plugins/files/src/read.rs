@@ -215,16 +215,16 @@ pub fn sha256(bytes: &[u8]) -> String {
 fn no_pages(target: &Target, media_type: &str, pages: &str) -> Error {
     let shown = &target.shown;
     if media_type == "application/pdf" {
-        let message =
-            format!("pages {pages:?} of {shown} cannot be read: single PDF pages are not supported");
+        let message = format!(
+            "pages {pages:?} of {shown} cannot be read: single PDF pages are not supported"
+        );
         Error::unavailable(message)
             .code("pages_not_supported")
             .recommend(format!(
                 "read the whole document: read_media with path {shown:?}"
             ))
     } else {
-        let message =
-            format!("`pages` is for PDF files, but {shown} is {media_type}; omit it");
+        let message = format!("`pages` is for PDF files, but {shown} is {media_type}; omit it");
         Error::invalid_input(message)
             .code("invalid_range")
             .recommend("for a part of a text, use `offset` and `limit`")
@@ -263,10 +263,10 @@ fn binary(target: &Target, bytes: Vec<u8>, file: &FileContent) -> Result<Outcome
     }
     if file.size > MOST_IMAGE_BYTES {
         let most = text::size(MOST_IMAGE_BYTES);
-        return Err(Error::failed(format!(
-            "the image {shown} has {size}; the limit is {most}"
-        ))
-        .code("file_too_large"));
+        return Err(
+            Error::failed(format!("the image {shown} has {size}; the limit is {most}"))
+                .code("file_too_large"),
+        );
     }
     Ok(Outcome::new()
         .part(attach::part(target, bytes, media_type))

@@ -159,17 +159,13 @@ mod tests {
             read(),
             Some(&changed),
             edit("cell_number", json!(0)),
-            expect![
-                "edit_stale a.ipynb changed since you read it, and its cells may have moved"
-            ],
+            expect!["edit_stale a.ipynb changed since you read it, and its cells may have moved"],
         );
         check::<read_file, notebook_edit>(
             read(),
             Some(&changed),
             edit("cell_id", json!("cell-0")),
-            expect![
-                "edit_stale a.ipynb changed since you read it, and its cells may have moved"
-            ],
+            expect!["edit_stale a.ipynb changed since you read it, and its cells may have moved"],
         );
     }
 }

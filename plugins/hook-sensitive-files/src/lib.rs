@@ -34,7 +34,9 @@ fn refuse(path: &str) -> Before {
     ))
     .code("sensitive_file")
     .recommend("continue without it, or ask the user for the part that you need");
-    let outcome = Outcome::text(format!("Access to {path} is denied: it may contain secrets."));
+    let outcome = Outcome::text(format!(
+        "Access to {path} is denied: it may contain secrets."
+    ));
     Before::deny(format!("{path} may contain secrets")).outcome(outcome.logical_error(error))
 }
 
@@ -117,7 +119,10 @@ mod tests {
         let call = HookCall::new("read_file", json!({"path": "/etc/passwd"}));
         let said = look(&Context::test(), &call);
         assert_eq!(said.decision, Decision::Deny);
-        assert_eq!(said.reason.as_deref(), Some("/etc/passwd may contain secrets"));
+        assert_eq!(
+            said.reason.as_deref(),
+            Some("/etc/passwd may contain secrets")
+        );
         let outcome = said.outcome.unwrap();
         assert_eq!(
             outcome.llm[0].text.as_deref(),

@@ -156,9 +156,7 @@ pub fn memory(
         (Some(action), None) => action,
         (Some(Action::Append) | None, Some(_)) => Action::Append,
         (Some(_), Some(_)) => {
-            return Err(invalid(
-                "`fact` requires the action `append`; omit one",
-            ));
+            return Err(invalid("`fact` requires the action `append`; omit one"));
         }
         (None, None) => {
             return Err(invalid(

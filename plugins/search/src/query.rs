@@ -77,8 +77,9 @@ impl Query {
         };
         let multiline = reading.multiline || names(&plain, b'\n');
         if multiline && !reading.multiline {
-            note =
-                Some("the pattern contains a line end; searched with `multiline = true`".to_owned());
+            note = Some(
+                "the pattern contains a line end; searched with `multiline = true`".to_owned(),
+            );
         }
         // A pattern with an explicit carriage return treats it as a character.
         let crlf = if names(&plain, b'\r') {

@@ -148,7 +148,9 @@ pub fn failure(ending: &Ending, program: &Command) -> Option<Error> {
         .recommend("if it is only slow, raise `inactivity_timeout_ms` or set `run_in_background`"),
         ("flooded", _) => Error::failed("output exceeded the host's limit; process killed")
             .code("output_limit")
-            .recommend("write to a workspace file or reduce the output: `--quiet`, `| head`, `| grep`"),
+            .recommend(
+                "write to a workspace file or reduce the output: `--quiet`, `| head`, `| grep`",
+            ),
         ("cancelled", _) => {
             Error::interrupted("the call was cancelled; process killed").code("cancelled")
         }
@@ -192,7 +194,8 @@ pub fn hints(hints: &[String], wished: bool) -> String {
     if stopped {
         text += "To allow more: use request_permissions, or ask the user to configure the host.\n";
     } else if wished {
-        text += "Note: `additional_permissions` grants nothing by itself; use request_permissions.\n";
+        text +=
+            "Note: `additional_permissions` grants nothing by itself; use request_permissions.\n";
     }
     text
 }

@@ -53,10 +53,7 @@ pub fn shell_input(
     yield_ms: u32,
 ) -> Result<Outcome> {
     if chars.len() > 64 << 10 {
-        let message = format!(
-            "`chars` has {} bytes; the limit is 65536",
-            chars.len()
-        );
+        let message = format!("`chars` has {} bytes; the limit is 65536", chars.len());
         return Err(Error::invalid_input(message).code("invalid_input"));
     }
     let job = match find(cx, Some(&task_id), None)? {

@@ -72,10 +72,7 @@ fn show(key: String, value: Option<String>) -> Variable {
     let (value, note) = match value {
         // Whether a secret is set is not revealed either.
         None if is_secret_name(&key) => (None, Some("secrets are not shown")),
-        None => (
-            None,
-            Some("not set, or not exposed by the operator"),
-        ),
+        None => (None, Some("not set, or not exposed by the operator")),
         Some(value) => match shown(&key, value) {
             Ok(value) => (Some(value), None),
             Err(reason) => (None, Some(reason)),

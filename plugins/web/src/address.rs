@@ -36,11 +36,11 @@ pub fn parse(text: &str) -> Result<Url> {
     }
     if !url.username().is_empty() || url.password().is_some() {
         // Not shown, because it may contain a password.
-        return Err(Error::invalid_input(
-            "the URL contains a user name or password; remove them",
-        )
-        .code("invalid_url")
-        .recommend("send a header `authorization` with `http_request` instead"));
+        return Err(
+            Error::invalid_input("the URL contains a user name or password; remove them")
+                .code("invalid_url")
+                .recommend("send a header `authorization` with `http_request` instead"),
+        );
     }
     // A host has several spellings, and a rule may know a different one.
     let host = url.host_str().unwrap_or_default();
@@ -249,9 +249,7 @@ mod tests {
         );
         check(
             "https://ann:secret@a.example/",
-            expect![
-                "invalid_url the URL contains a user name or password; remove them"
-            ],
+            expect!["invalid_url the URL contains a user name or password; remove them"],
         );
         check(
             "https://a.example:99999/",

@@ -99,9 +99,7 @@ fn settled(trail: Trail) -> Result<Trail> {
         return Err(match stop {
             Stop::OtherHost(to) => {
                 let to = inline(to.as_str());
-                error.recommend(format!(
-                    "to follow it, call web_fetch with `url` = `{to}`"
-                ))
+                error.recommend(format!("to follow it, call web_fetch with `url` = `{to}`"))
             }
             Stop::Downgrade(_) | Stop::NoAddress(_) => error,
         });
@@ -121,7 +119,10 @@ fn settled(trail: Trail) -> Result<Trail> {
             "the page requires a login or rejects bots; try another source",
         ),
         408 | 425 | 429 | 500..600 => (ErrorKind::Unavailable, "try again later"),
-        _ => (ErrorKind::Failed, "use http_get to see the complete response"),
+        _ => (
+            ErrorKind::Failed,
+            "use http_get to see the complete response",
+        ),
     };
     let error = Error::new(kind, message)
         .code("web_fetch_http_error")
@@ -173,9 +174,7 @@ fn read(url: &Url, response: Response, mut notes: Vec<String>, wish: Wish) -> Re
             );
             return Err(Error::failed(message)
                 .code("web_fetch_unsupported_type")
-                .recommend(
-                    "use http_get to get its bytes in Base64, or find a page about it",
-                ));
+                .recommend("use http_get to get its bytes in Base64, or find a page about it"));
         }
         Kind::Html | Kind::Json | Kind::Text => {
             let (text, charset) = body::text(declared, &body.bytes, kind == Kind::Html);

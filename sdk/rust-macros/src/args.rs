@@ -121,7 +121,10 @@ impl Arg {
                 self.limits.extend(quote!(.#method(#value)));
             }
             "pattern" => {
-                only_for(matches!(shape, Shape::Text | Shape::Other), "is for strings")?;
+                only_for(
+                    matches!(shape, Shape::Text | Shape::Other),
+                    "is for strings",
+                )?;
                 let pattern = text(value)?;
                 self.limits.extend(quote!(.pattern(#pattern)));
             }

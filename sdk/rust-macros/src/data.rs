@@ -90,7 +90,8 @@ fn expand_enum(item: &ItemEnum, errors: &mut Vec<Error>) -> TokenStream {
     let mut words = Vec::new();
     for variant in &item.variants {
         if !matches!(variant.fields, Fields::Unit) {
-            let text = "a variant of a `#[data]` enum has no fields; use a struct with optional fields";
+            let text =
+                "a variant of a `#[data]` enum has no fields; use a struct with optional fields";
             errors.push(Error::new_spanned(&variant.fields, text));
         }
         check_serde(&variant.attrs, errors);

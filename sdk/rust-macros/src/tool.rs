@@ -185,7 +185,8 @@ fn parameter(input: &FnArg, position: usize) -> Result<Option<Arg>, Error> {
     let PatType { attrs, pat, ty, .. } = match input {
         FnArg::Typed(typed) => typed,
         FnArg::Receiver(receiver) => {
-            let text = "a tool is a free function without `self`; implement `Tool` by hand for methods";
+            let text =
+                "a tool is a free function without `self`; implement `Tool` by hand for methods";
             return Err(Error::new_spanned(receiver, text));
         }
     };

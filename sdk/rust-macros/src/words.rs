@@ -257,8 +257,7 @@ pub fn check_name(name: &LitStr) -> Result<(), Error> {
     if plain && text.len() <= 64 && text.starts_with(|first: char| first.is_ascii_lowercase()) {
         return Ok(());
     }
-    let rule =
-        "a name has at most 64 lower-case letters, digits and `_`, and starts with a letter";
+    let rule = "a name has at most 64 lower-case letters, digits and `_`, and starts with a letter";
     Err(Error::new(
         name.span(),
         format!("`{text}` is not a valid tool name: {rule}"),
@@ -283,7 +282,9 @@ fn milliseconds(text: &LitStr) -> Result<u32, Error> {
         .ok_or_else(|| {
             Error::new(
                 text.span(),
-                format!("`{value}` is not a duration; write for example \"500ms\", \"60s\" or \"2m\""),
+                format!(
+                    "`{value}` is not a duration; write for example \"500ms\", \"60s\" or \"2m\""
+                ),
             )
         })
 }

@@ -46,7 +46,10 @@ impl Answers {
             Value::Null => return Ok(Self::dismissed()),
             Value::Array(answers) if answers.len() == questions.len() => answers,
             _ => {
-                let message = format!("the host did not return a list of {} answers", questions.len());
+                let message = format!(
+                    "the host did not return a list of {} answers",
+                    questions.len()
+                );
                 return Err(Error::failed(message).code("bad_answer"));
             }
         };

@@ -146,9 +146,7 @@ fn bad_plans() {
     );
     refused(
         json!({"plan_path": "empty.md"}),
-        expect![
-            "InvalidInput invalid_plan: empty.md is empty; describe what you are going to do"
-        ],
+        expect!["InvalidInput invalid_plan: empty.md is empty; describe what you are going to do"],
     );
     refused(
         json!({"plan_path": "long.md"}),

@@ -63,10 +63,7 @@ pub fn joined(mut known: Vec<Todo>, given: Vec<Todo>) -> Result<Vec<Todo>> {
         touched.insert(place);
     }
     if known.len() > MOST {
-        let message = format!(
-            "{} tasks are too many; the limit is {MOST}",
-            known.len()
-        );
+        let message = format!("{} tasks are too many; the limit is {MOST}", known.len());
         return Err(invalid(message).recommend("omit completed tasks"));
     }
     let size = json!(known).to_string().len();

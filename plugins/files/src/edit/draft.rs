@@ -170,7 +170,8 @@ impl Draft {
         }
         let new = self.replaced(&found)?;
         if new == self.text {
-            let message = format!("{shown} already contains this text; continue with the next step");
+            let message =
+                format!("{shown} already contains this text; continue with the next step");
             return Err(failure::no_change(message));
         }
         let (replacements, first) = (found.places.len(), found.places[0].range.clone());

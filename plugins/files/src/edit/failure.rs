@@ -139,7 +139,10 @@ pub fn stale(shown: &str, text: &str, first_line: Option<usize>) -> Error {
         let start = line.saturating_sub(5).min(all.len());
         let range = start..(start + MOST_LINES).min(all.len());
         let shown = snippet::region(text, &all, &range, MOST_LINES);
-        format!("; the current text at that position is:\n{}", shown.trim_end())
+        format!(
+            "; the current text at that position is:\n{}",
+            shown.trim_end()
+        )
     });
     stale_because(shown, &region)
 }

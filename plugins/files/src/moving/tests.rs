@@ -107,7 +107,9 @@ fn what_cannot_be_moved() {
     check(
         &workspace,
         json!({"from": "a.txt", "to": "./a.txt"}),
-        expect!["InvalidInput edit_no_change: `from` and `to` are both a.txt; choose another destination"],
+        expect![
+            "InvalidInput edit_no_change: `from` and `to` are both a.txt; choose another destination"
+        ],
     );
     check(
         &workspace,

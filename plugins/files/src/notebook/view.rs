@@ -84,10 +84,7 @@ impl View {
                 return self.line(&format!("[image: {described}: too large to show]"));
             }
             *left -= bytes.len();
-            self.line(&format!(
-                "[image {}: {described}]",
-                self.pictures.len() + 1
-            ));
+            self.line(&format!("[image {}: {described}]", self.pictures.len() + 1));
             let line = self.text.lines().count();
             let extension = media_type.trim_start_matches("image/");
             let name = format!(

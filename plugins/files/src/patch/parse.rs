@@ -223,9 +223,8 @@ impl<'a> Reader<'a, '_> {
             hunks.push(hunk);
         }
         if hunks.is_empty() && to.is_none() {
-            let message = format!(
-                "the patch has no changes for {path}; add hunks or omit the file"
-            );
+            let message =
+                format!("the patch has no changes for {path}; add hunks or omit the file");
             return Err(failure::unprepared(message));
         }
         Ok(Action::Update { to, hunks })

@@ -235,7 +235,9 @@ fn a_patch_that_does_not_fit_changes_nothing() {
     check(
         &workspace,
         "*** Begin Patch\n*** Update File: old.txt\n gone\n*** End Patch",
-        expect!["InvalidInput edit_no_change: the patch changes nothing: the files already have this content"],
+        expect![
+            "InvalidInput edit_no_change: the patch changes nothing: the files already have this content"
+        ],
     );
     check_files(&workspace, &[("old.txt", Some("gone\n"))]);
 }

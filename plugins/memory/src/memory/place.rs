@@ -208,10 +208,12 @@ fn root<'a>(cx: &'a Context, name: &str) -> Option<&'a Root> {
 
 fn missing(scope: Scope) -> Error {
     let scope = scope.as_str();
-    Error::unavailable(format!("no directory is configured for the memory of the {scope}"))
-        .code("not_configured")
-        .recommend("use the scope `session`")
-        .recommend("the operator can configure one: `memory = \"PATH\"`")
+    Error::unavailable(format!(
+        "no directory is configured for the memory of the {scope}"
+    ))
+    .code("not_configured")
+    .recommend("use the scope `session`")
+    .recommend("the operator can configure one: `memory = \"PATH\"`")
 }
 
 fn is_absent(error: &io::Error) -> bool {

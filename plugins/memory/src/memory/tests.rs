@@ -228,9 +228,7 @@ fn bad_wishes() {
     );
     refused(
         json!({"action": "read", "fact": "f"}),
-        expect![
-            "InvalidInput invalid_memory: `fact` requires the action `append`; omit one"
-        ],
+        expect!["InvalidInput invalid_memory: `fact` requires the action `append`; omit one"],
     );
     refused(
         json!({"action": "forget"}),

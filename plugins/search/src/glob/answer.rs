@@ -130,7 +130,8 @@ fn notes(
     }
     if findings.timed_out {
         notes.push(
-            "the search stopped at the time limit; narrow it with `path` or a longer prefix".to_owned(),
+            "the search stopped at the time limit; narrow it with `path` or a longer prefix"
+                .to_owned(),
         );
     }
     let offset = input.offset;

@@ -375,5 +375,9 @@ fn without_time_the_answer_is_partial() {
     expect![[r#"
         [no file matches `*.rs` in .]
         [the search stopped at the time limit; narrow it with `path` or a longer prefix]"#]]
-    .assert_eq(&answer::<Glob>(&cx, tree.path(), json!({"pattern": "*.rs"})));
+    .assert_eq(&answer::<Glob>(
+        &cx,
+        tree.path(),
+        json!({"pattern": "*.rs"}),
+    ));
 }

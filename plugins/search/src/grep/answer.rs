@@ -155,7 +155,8 @@ fn notes(input: &Input, files: &[FileMatches], findings: &Findings) -> Vec<Strin
     let mut notes = findings.notes.clone();
     if findings.timed_out {
         notes.push(
-            "the search stopped at the time limit; narrow it with `path`, `glob` or `type`".to_owned(),
+            "the search stopped at the time limit; narrow it with `path`, `glob` or `type`"
+                .to_owned(),
         );
     }
     if findings.searched.shortened > 0 {

@@ -79,9 +79,7 @@ fn what_cannot_be_typed() {
         (
             &running,
             json!({"task_id": "1", "chars": "é".repeat(40_000)}),
-            expect![
-                "InvalidInput invalid_input: `chars` has 80000 bytes; the limit is 65536"
-            ],
+            expect!["InvalidInput invalid_input: `chars` has 80000 bytes; the limit is 65536"],
         ),
         (
             &running,

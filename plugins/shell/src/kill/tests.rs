@@ -86,9 +86,7 @@ fn what_cannot_be_stopped() {
     for (input, expected) in [
         (
             json!({}),
-            expect![
-                "InvalidInput task_missing: `task_id` is missing; there are: 1 (npm run dev)"
-            ],
+            expect!["InvalidInput task_missing: `task_id` is missing; there are: 1 (npm run dev)"],
         ),
         (
             json!({"task_id": "x"}),

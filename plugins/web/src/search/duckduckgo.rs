@@ -55,15 +55,16 @@ impl Provider for DuckDuckGo {
 
     fn read(&self, answer: &str) -> Result<Found> {
         if answer.contains("anomaly-modal") {
-            return Err(failed(self.name(), "it classified the request as automated")
-                .retryable()
-                .recommend("wait some minutes, or ask the operator to configure another provider"));
+            return Err(
+                failed(self.name(), "it classified the request as automated")
+                    .retryable()
+                    .recommend(
+                        "wait some minutes, or ask the operator to configure another provider",
+                    ),
+            );
         }
         let Some(root) = tree::parse(answer) else {
-            return Err(failed(
-                self.name(),
-                "its response is not the expected page",
-            ));
+            return Err(failed(self.name(), "its response is not the expected page"));
         };
         let results = tree::of_class(&root, "result")
             .into_iter()

@@ -54,7 +54,10 @@ impl Settings {
         };
         let wanted = name.to_ascii_lowercase();
         let Some(provider) = PROVIDERS.into_iter().find(|one| one.name() == wanted) else {
-            let message = format!("`{PROVIDER}` = `{}` is not a supported search service", inline(&name));
+            let message = format!(
+                "`{PROVIDER}` = `{}` is not a supported search service",
+                inline(&name)
+            );
             return Err(not_configured(message).recommend(format!("use one of {names}")));
         };
         let Some(url) = variable(URL).or_else(|| provider.url().map(str::to_owned)) else {
@@ -68,11 +71,9 @@ impl Settings {
         })?;
         let engine = variable(ENGINE).unwrap_or_default();
         if provider.needs_engine() && engine.is_empty() {
-            let message =
-                format!("{name} needs a search engine id, but `{ENGINE}` is not set");
-            return Err(
-                not_configured(message).recommend(format!("ask the operator to set the variable `{ENGINE}`"))
-            );
+            let message = format!("{name} needs a search engine id, but `{ENGINE}` is not set");
+            return Err(not_configured(message)
+                .recommend(format!("ask the operator to set the variable `{ENGINE}`")));
         }
         let most = variable(MAX_RESULTS).unwrap_or_else(|| "10".to_owned());
         let Some(max_results) = most.parse().ok().filter(|&number: &u32| number > 0) else {

@@ -35,9 +35,7 @@ fn a_cell_that_is_not_there_is_told_with_those_that_are() {
     check(
         r#"{"cells":[]}"#,
         json!({"edit_mode": "delete", "cell_number": 0}),
-        expect![
-            "InvalidInput edit_no_occurrence_found: no cell number 0: a.ipynb has 0 cells"
-        ],
+        expect!["InvalidInput edit_no_occurrence_found: no cell number 0: a.ipynb has 0 cells"],
     );
     let twice = NOTEBOOK.replace("\"intro\"", "\"b2\"");
     check(

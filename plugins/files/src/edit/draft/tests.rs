@@ -168,12 +168,7 @@ fn r_305_a_file_that_changed_is_edited_only_where_it_is_clear_what_is_meant() {
         ("two", Some(now.as_str()), true, Ok(false)),
         ("two", None, false, Ok(false)),
         ("two", Some("00"), true, Ok(true)),
-        (
-            "two",
-            None,
-            true,
-            Err("a.txt was not read in this session"),
-        ),
+        ("two", None, true, Err("a.txt was not read in this session")),
         (
             "two\nthree\n",
             Some("00"),

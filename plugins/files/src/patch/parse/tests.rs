@@ -285,9 +285,7 @@ fn bad_patches_are_refused() {
     );
     check(
         &many,
-        expect![
-            "edit_preparation_failure: the patch has 501 files; the limit is 500, split it"
-        ],
+        expect!["edit_preparation_failure: the patch has 501 files; the limit is 500, split it"],
     );
 }
 

@@ -70,7 +70,11 @@ fn without_time_the_answer_is_partial() {
     expect![[r#"
         [no matches for `TODO` (searched 0 files in .)]
         [the search stopped at the time limit; narrow it with `path`, `glob` or `type`]"#]]
-    .assert_eq(&answer::<Grep>(&cx, tree.path(), json!({"pattern": "TODO"})));
+    .assert_eq(&answer::<Grep>(
+        &cx,
+        tree.path(),
+        json!({"pattern": "TODO"}),
+    ));
 }
 
 #[test]
@@ -95,8 +99,7 @@ fn long_lists_end_at_the_limit() {
         let input = json!({"pattern": "x", "output_mode": mode, "head_limit": 10_000});
         let answer = answer::<Grep>(&context(&tree), tree.path(), input);
         assert!(answer.len() < 20_300, "{}", answer.len());
-        let end =
-            format!("[showing {shown} from 0; more exist: continue with `offset = {shown}`]");
+        let end = format!("[showing {shown} from 0; more exist: continue with `offset = {shown}`]");
         assert!(answer.ends_with(&end), "{answer}");
     }
 }

@@ -71,9 +71,7 @@ fn what_cannot_be_a_command() {
         ),
         (
             json!({"command": " \n"}),
-            expect![
-                "InvalidInput invalid_command: `command` is blank; pass the command to run"
-            ],
+            expect!["InvalidInput invalid_command: `command` is blank; pass the command to run"],
         ),
         (
             json!({"command": "a\0b"}),
