@@ -1,9 +1,9 @@
-"""A small agent for models that speak Anthropic's Messages API. Needs Python 3.9 and `host`, and nothing else.
+"""A small agent for Anthropic's Messages API. Needs only Python 3.9 and `host`.
 
     python3 agent.py "What is in notes.txt?" --plugins ./plugins --allow-path .
 
-What follows the task goes to `host`. One `host turns` serves the whole conversation, so what was read, approved or
-started in one turn is known in the next.
+Arguments after the task are passed to `host`. One `host turns` process serves the whole conversation, so its state
+(files read, approvals, background tasks) persists across turns.
 """
 import json
 import os
@@ -34,17 +34,17 @@ def ask_model(messages, tools):
 
 
 def ask_person(question):
-    """A yes for this call alone, or a no."""
+    """Approves this call only, or denies it."""
     print(f"{question['tool']}: {question['reason']}\n{json.dumps(question['input'])}", file=sys.stderr)
     if not sys.stdin.isatty():
-        return {"id": question["id"], "deny": "nobody is there to ask"}
+        return {"id": question["id"], "deny": "no user is available"}
     if input("allow it? [y/N] ").strip().lower() == "y":
         return {"id": question["id"], "allow": 0}
     return {"id": question["id"], "deny": True}
 
 
 def run_tools(host, turn):
-    """Hands the whole turn to `host` and answers what it asks, until the results are there."""
+    """Sends a turn to `host` and answers its questions until all results have arrived."""
     line = {"turn": turn}
     while True:
         print(json.dumps(line), file=host.stdin, flush=True)

@@ -1,10 +1,10 @@
-// A small agent for models that speak OpenAI's Chat Completions API. Needs Node 22.18 (or 22.6 with
-// `--experimental-strip-types`) and `host`, and nothing else.
+// A small agent for OpenAI's Chat Completions API. Needs only Node 22.18 (or 22.6 with `--experimental-strip-types`)
+// and `host`.
 //
 //     node agent.ts "What is in notes.txt?" --plugins ./plugins --allow-path .
 //
-// What follows the task goes to `host`. Each turn is one `host batch`, which has no session and asks nobody: what the
-// tools may do is in the flags and in the configuration.
+// Arguments after the task are passed to `host`. Each turn is one `host batch`, which has no session and no prompts:
+// flags and the configuration determine what the tools may do.
 import { spawnSync } from "node:child_process";
 
 type Message = { role: string; content?: unknown; tool_calls?: unknown[] };
@@ -25,7 +25,7 @@ async function askModel(messages: Message[], tools: unknown): Promise<Message> {
   return body.choices[0].message;
 }
 
-/** Runs `host` and reads what it prints; 1 says that a tool failed, which is for the model to know. */
+/** Runs `host` and parses its output; exit code 1 means that a tool failed, which is reported to the model. */
 function host(args: string[], input = ""): unknown {
   const ended = spawnSync(program, args, {
     input,

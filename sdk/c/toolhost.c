@@ -14,7 +14,7 @@ typedef toolhost_plugin_types_part_t part_t;
 typedef toolhost_plugin_types_request_t request_t;
 typedef toolhost_plugin_types_tool_error_t tool_error_t;
 
-/* What the author got from us lives as long as the call. */
+/* Memory returned to the author is freed with the call. */
 typedef struct piece {
     struct piece *next;
     char text[];
@@ -28,7 +28,7 @@ struct th_call {
     piece_t *pieces;
 };
 
-/* Out of memory ends the instance: the host reports a crash, and nothing else could be said without memory. */
+/* Out of memory ends the instance: the host reports a crash, because an error could not be allocated. */
 static void *grow(void *old, size_t size) {
     void *new = realloc(old, size ? size : 1);
     if (!new) abort();
@@ -54,7 +54,7 @@ static plugin_string_t view(const char *text) {
     return string;
 }
 
-/* Results are freed by the bindings, so that they must be copies and never literals. */
+/* Results are freed by the bindings, so they must be copies, never literals. */
 static plugin_string_t copy(const char *text) {
     plugin_string_t string;
     plugin_string_dup(&string, text);
@@ -82,7 +82,7 @@ static plugin_list_string_t copy_list(const char *const *texts) {
     return list;
 }
 
-/* Reading JSON. The host has parsed the input before, so that this only has to find its way, within bounds. */
+/* JSON parsing. The host has validated the input, so this only has to locate members, within bounds. */
 
 typedef struct {
     const char *at, *end;
@@ -154,7 +154,7 @@ static char *put_utf8(char *to, uint32_t c) {
     return to;
 }
 
-/* The text of a JSON string; `span` has its quotes. No escape is shorter than the UTF-8 that it stands for. */
+/* The text of a JSON string; `span` has its quotes. No escape is shorter than its UTF-8. */
 static char *unquote(th_call *call, span_t span) {
     char *text = keep(call, (size_t)(span.end - span.at) + 1), *to = text;
     span.at++;
@@ -185,7 +185,7 @@ static char *unquote(th_call *call, span_t span) {
                 continue;
             }
         }
-        /* A lone surrogate has no UTF-8, and U+0000 would end the string for C before it ends. */
+        /* A lone surrogate has no UTF-8, and U+0000 would end the C string early. */
         bool bad = unit == 0 || (unit >= 0xD800 && unit < 0xE000);
         to = put_utf8(to, bad ? 0xFFFD : (uint32_t)unit);
     }
@@ -429,7 +429,7 @@ bool exports_toolhost_plugin_tool_call(request_t *request, outcome_t *ret, tool_
         th_fail(&call, TH_FAILED, "internal_error", "the tool failed without saying why");
     }
     if (!done) {
-        /* The members of the union have one type, and the tag says which of them it is. */
+        /* The members of the union have one type; the tag selects the variant. */
         *err = (tool_error_t){.tag = (uint8_t)call.error, .val.failed = call.failure};
         toolhost_plugin_types_outcome_free(ret);
     }

@@ -1,7 +1,7 @@
-/* What a C plugin author includes: a tool is a struct, everything optional of it may be left out.
+/* SDK for C plugins: a tool is a struct whose optional members can be omitted.
  *
- * It stands between a function and the world `toolhost:plugin/plugin`, whose generated bindings are "plugin.h". The
- * plugin defines `th_tools`; toolhost.c describes them, routes a call by the tool's name and reads its input. */
+ * It adapts functions to the world `toolhost:plugin/plugin`, whose generated bindings are "plugin.h". The plugin defines
+ * `th_tools`; toolhost.c describes them, dispatches calls by tool name and parses the input. */
 #ifndef TOOLHOST_H
 #define TOOLHOST_H
 
@@ -14,10 +14,10 @@
 
 typedef struct th_call th_call;
 
-/* What a tool promises. Unknown is the default, and the host then assumes the worse. */
+/* A declared effect. The default is unknown, which the host treats as the worst case. */
 typedef enum { TH_UNKNOWN = 0, TH_NO, TH_YES } th_hint;
 
-/* Why a call could not be done. */
+/* The kind of a failure. */
 typedef enum {
     TH_INVALID_INPUT = TOOLHOST_PLUGIN_TYPES_TOOL_ERROR_INVALID_INPUT, /* fits the schema and still makes no sense */
     TH_NOT_FOUND = TOOLHOST_PLUGIN_TYPES_TOOL_ERROR_NOT_FOUND,         /* what the input names does not exist */
@@ -32,14 +32,14 @@ typedef struct {
     const char *input; /* a JSON object */
 } th_example;
 
-/* Write it with designated initialisers; what is left out is zero and means the host's default. Lists end with NULL,
- * examples with {0}. What a list here has no word for, `descriptor` in plugin.h has. */
+/* Use designated initialisers; omitted members are zero and mean the host's default. Lists end with NULL, examples with
+ * {0}. For members that are missing here use `descriptor` of plugin.h. */
 typedef struct {
     const char *name; /* [a-z][a-z0-9_]{0,63} */
     const char *description;
     const char *input_schema;  /* JSON Schema of an object */
     const char *output_schema; /* JSON Schema of the structured result */
-    /* True when the call ran; else say why with th_fail. */
+    /* Returns true on success; otherwise call th_fail first. */
     bool (*run)(th_call *call);
 
     th_hint read_only, pure, destructive, idempotent, open_world, interactive;
@@ -51,19 +51,19 @@ typedef struct {
     uint32_t timeout_ms, inactivity_timeout_ms, max_output_bytes;
 } th_tool;
 
-/* The plugin defines it; ends with NULL. */
+/* Defined by the plugin; ends with NULL. */
 extern const th_tool *const th_tools[];
 
 #define TH_PRINTF(text, first) __attribute__((format(printf, text, first)))
 
-/* The input. Members are looked up by name; what is returned is freed with the call. */
+/* The input. Members are looked up by name; returned strings are freed with the call. */
 
-/* UTF-8, or NULL when the member is absent or no string. U+0000 becomes U+FFFD. */
+/* UTF-8, or NULL if the member is absent or not a string. U+0000 becomes U+FFFD. */
 const char *th_string(th_call *call, const char *member);
-/* False, and `value` untouched, when the member is absent or of another type. */
+/* False, with `value` unchanged, if the member is absent or has another type. */
 bool th_number(th_call *call, const char *member, double *value);
 bool th_bool(th_call *call, const char *member, bool *value);
-/* The JSON text of a member, for what is more than a word; NULL when absent. */
+/* The JSON text of a member, for structured values; NULL if absent. */
 const char *th_json(th_call *call, const char *member);
 /* Call id, tool, input and context as they arrived. */
 const toolhost_plugin_types_request_t *th_request(const th_call *call);
@@ -74,11 +74,11 @@ const toolhost_plugin_types_request_t *th_request(const th_call *call);
 bool th_text(th_call *call, const char *format, ...) TH_PRINTF(2, 3);
 /* The structured result, as JSON text. Returns true. */
 bool th_structured(th_call *call, const char *format, ...) TH_PRINTF(2, 3);
-/* Says why the call could not be done; `code` may be NULL. Returns false, for `return th_fail(…)`. */
+/* Sets the failure of the call; `code` may be NULL. Returns false, for `return th_fail(…)`. */
 bool th_fail(th_call *call, th_error error, const char *code, const char *format, ...) TH_PRINTF(4, 5);
-/* Adds an advice to the failure; returns false. */
+/* Adds a recommendation to the failure; returns false. */
 bool th_recommend(th_call *call, const char *format, ...) TH_PRINTF(2, 3);
-/* The record itself, for what has no function here. Its strings must come from malloc. */
+/* The outcome record, for members without a function here. Its strings must come from malloc. */
 toolhost_plugin_types_outcome_t *th_outcome(th_call *call);
 /* `text` as a JSON string with its quotes, for th_structured; freed with the call. */
 const char *th_quote(th_call *call, const char *text);
@@ -93,7 +93,7 @@ void th_output(const char *stream, const void *bytes, size_t length);
 void th_emit(const char *event, const char *json);
 bool th_cancelled(void);
 double th_remaining_ms(void);
-/* False, with the failure set, when it is time to stop: `if (!th_check(call)) return false;` */
+/* False, with the failure set, if the call should stop: `if (!th_check(call)) return false;` */
 bool th_check(th_call *call);
 
 #endif

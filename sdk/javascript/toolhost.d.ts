@@ -1,4 +1,4 @@
-// Types of toolhost.js, for editors and TypeScript. The nouns are those of wit/v0.1/types.wit, in camel case.
+// Types of toolhost.js, for editors and TypeScript. The names are those of wit/v0.1/types.wit, in camel case.
 
 export type Json = unknown;
 export type JsonSchema = Record<string, unknown>;
@@ -90,7 +90,7 @@ export interface OutcomeOptions {
   meta?: Json;
 }
 
-/** What `outcome` returns; only the host looks inside. */
+/** The opaque result of `outcome`. */
 export interface Outcome {
   llm: Part[];
 }

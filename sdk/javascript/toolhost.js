@@ -1,12 +1,12 @@
-// What a JavaScript plugin author imports: `exportTools`, `outcome`, and errors that the host can tell apart.
+// SDK for JavaScript plugins: `exportTools`, `outcome`, and errors with kinds for the host.
 //
-// It stands between an ordinary function and the world `toolhost:plugin/plugin`: it fills in everything optional of
-// a descriptor, parses the input, routes a call by the tool's name, and turns what is thrown into a `tool-error`. A
-// plain Error that leaves the component would kill the instance and lose its text, so none does.
+// It adapts functions to the world `toolhost:plugin/plugin`: it completes descriptors, parses the input, dispatches
+// calls by tool name, and converts exceptions to `tool-error`, because an exception that leaves the component would
+// end the instance and lose its text.
 
 import host from "toolhost:plugin/host@0.1.0";
 
-/** A call that could not be done. `throw ToolError.notFound("…")`; any other exception becomes `failed`. */
+/** A failed call: `throw ToolError.notFound("…")`. Any other exception becomes `failed`. */
 export class ToolError extends Error {
   constructor(tag, message, more = {}) {
     super(message);
@@ -14,21 +14,21 @@ export class ToolError extends Error {
     this.failure = failure(message, more);
   }
 
-  /** The input fits the schema and still makes no sense. */
+  /** The input matches the schema but is invalid. */
   static invalidInput = (message, more) => new ToolError("invalid-input", message, more);
-  /** A thing that the input names does not exist. */
+  /** Something named by the input does not exist. */
   static notFound = (message, more) => new ToolError("not-found", message, more);
-  /** The sandbox or the operating system said no. */
+  /** The sandbox or the operating system denied access. */
   static denied = (message, more) => new ToolError("denied", message, more);
-  /** The call noticed that it was cancelled, or ran out of time, and stopped. */
+  /** The call was cancelled or ran out of time. */
   static interrupted = (message, more) => new ToolError("interrupted", message, more);
-  /** Something that the tool needs is not there just now. */
+  /** Something the tool needs is currently not available. */
   static unavailable = (message, more) => new ToolError("unavailable", message, more);
   /** Anything else. */
   static failed = (message, more) => new ToolError("failed", message, more);
 }
 
-/** What a running call knows and may say; the first argument of every tool. */
+/** The context of a running call; the second argument of every tool. */
 export class Context {
   constructor(request) {
     this.callId = request.callId;
@@ -44,7 +44,7 @@ export class Context {
     host.progress({ message: optional(message, string), progress: done, total });
   }
 
-  /** Shows a piece of output, a string or bytes, while the call runs. */
+  /** Streams output, a string or bytes, while the call runs. */
   output(data, stream = "stdout") {
     host.output(stream, typeof data === "string" ? encodeUtf8(data) : data);
   }
@@ -61,14 +61,14 @@ export class Context {
     return host.remainingMs();
   }
 
-  /** Throws `interrupted` when it is time to stop. Worth a line in every long loop. */
+  /** Throws `interrupted` if the call should stop. Call it in every long loop. */
   check() {
     if (this.cancelled()) throw ToolError.interrupted("the call was cancelled", { code: "cancelled" });
     if (this.remainingMs() <= 0) throw ToolError.interrupted("the call ran out of time", { code: "timeout" });
   }
 }
 
-/** What the world asks for. Write `export const tool = exportTools({…}, {…})` in the plugin's module. */
+/** The export required by the world. Write `export const tool = exportTools({…}, {…})` in the plugin's module. */
 export function exportTools(...tools) {
   const descriptors = tools.map(descriptorOf);
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
@@ -90,7 +90,7 @@ export function exportTools(...tools) {
   };
 }
 
-/** The record `outcome` of the WIT. `text` is the first part for the model; without any, it sees `structured`. */
+/** The record `outcome` of the WIT. `text` is the first part for the model, which otherwise sees `structured`. */
 export function outcome(text = null, more = {}) {
   const { structured, summary, llm = [], display, error, truncated, tail, meta } = more;
   return {
@@ -105,17 +105,17 @@ export function outcome(text = null, more = {}) {
   };
 }
 
-/** A piece of content for the model: `text`, `json`, `image`, `audio`, `file` or `resource-link`. */
+/** A content part for the model: `text`, `json`, `image`, `audio`, `file` or `resource-link`. */
 export function part(kind, { text, data = null, mediaType = null, uri = null, name = null }) {
   return { kind, text: optional(text, string), data, mediaType, uri, name };
 }
 
-/** What people see: `none`, `text`, `markdown`, `ansi`, `diff`, `table`, `todo-list` … */
+/** What the user sees: `none`, `text`, `markdown`, `ansi`, `diff`, `table`, `todo-list` … */
 export function display(kind, { text, diff = null, data } = {}) {
   return { kind, text: optional(text, string), diff, data: optional(data, json) };
 }
 
-/** Why something did not work; as `outcome(…, { error })` it says that a call ran, and the answer is no. */
+/** Describes a failure; `outcome(…, { error })` marks a completed call with an error result. */
 export function failure(message, { code = null, recommendations = [], retryable = false, cause } = {}) {
   return { code, message: string(message), recommendations, retryable, cause: optional(cause, string) };
 }
@@ -141,7 +141,7 @@ export function encodeUtf8(text) {
   return new Uint8Array(bytes);
 }
 
-/** The string of UTF-8 bytes; throws `invalid-input` when they are none. */
+/** The string of UTF-8 bytes; throws `invalid-input` if they are invalid. */
 export function decodeUtf8(bytes) {
   const escaped = Array.from(bytes, (byte) => `%${byte.toString(16).padStart(2, "0")}`);
   try {
@@ -151,8 +151,8 @@ export function decodeUtf8(bytes) {
   }
 }
 
-// The state of the engine's Math.random is part of the snapshot that every call starts from, so that each call would
-// draw the same numbers. The id of the call is different each time. Not for secrets, as little as the original.
+// The state of the engine's Math.random is part of the snapshot from which every call starts, so every call would get
+// the same numbers. The generator is seeded with the id of the call instead. Like the original, not for secrets.
 function seedRandom(callId) {
   let state = 1;
   const next = () => {
@@ -220,7 +220,7 @@ function toolErrorOf(error) {
   return { tag: "failed", val: failure(error instanceof Error ? `${error.name}: ${error.message}` : error, more) };
 }
 
-// The boundary carries UTF-8, which has no lone surrogates.
+// The component boundary requires UTF-8, which has no lone surrogates.
 function string(value) {
   return String(value).toWellFormed();
 }

@@ -1,21 +1,21 @@
-"""What a Python plugin author imports: one decorator, one `export`, and errors that the host can tell apart.
+"""SDK for Python plugins: a decorator, `export`, and errors with kinds for the host.
 
-It stands between an ordinary function and the world `toolhost:plugin/plugin`: it fills in everything optional of
-a descriptor, parses the input, routes a call by the tool's name, and turns what is raised into a `tool-error`. An
-exception that leaves the component would kill the instance and lose its text, so none does.
+It adapts functions to the world `toolhost:plugin/plugin`: it completes descriptors, parses the input, dispatches calls
+by tool name, and converts exceptions to `tool-error`, because an exception that leaves the component would end the
+instance and lose its text.
 """
 
 import inspect
 import json
 import traceback
 
-# `componentize-py` makes this package out of the WIT; `componentize-py bindings` writes it for editors and tests.
+# `componentize-py` generates this package from the WIT; `componentize-py bindings` writes it for editors and tests.
 from componentize_py_types import Err
 from wit_world.imports import host, types
 
 
 class ToolError(Exception):
-    """A call that could not be done. Raise one of the six kinds below; any other exception becomes `Failed`."""
+    """A failed call. Raise one of the six subclasses below; any other exception becomes `Failed`."""
 
     variant = types.ToolError_Failed
 
@@ -27,31 +27,31 @@ class ToolError(Exception):
 
 
 class InvalidInput(ToolError):
-    """The input fits the schema and still makes no sense."""
+    """The input matches the schema but is invalid."""
 
     variant = types.ToolError_InvalidInput
 
 
 class NotFound(ToolError):
-    """A thing that the input names does not exist."""
+    """Something named by the input does not exist."""
 
     variant = types.ToolError_NotFound
 
 
 class Denied(ToolError):
-    """The sandbox or the operating system said no."""
+    """The sandbox or the operating system denied access."""
 
     variant = types.ToolError_Denied
 
 
 class Interrupted(ToolError):
-    """The call noticed that it was cancelled, or ran out of time, and stopped."""
+    """The call was cancelled or ran out of time."""
 
     variant = types.ToolError_Interrupted
 
 
 class Unavailable(ToolError):
-    """Something that the tool needs is not there just now."""
+    """Something the tool needs is currently not available."""
 
     variant = types.ToolError_Unavailable
 
@@ -61,7 +61,7 @@ class Failed(ToolError):
 
 
 class Context:
-    """What a running call knows and may say; the first argument of every tool."""
+    """The context of a running call; the first argument of every tool."""
 
     def __init__(self, request):
         self.call_id = request.call_id
@@ -76,7 +76,7 @@ class Context:
         host.progress(host.ProgressUpdate(_optional(message), done, total))
 
     def output(self, data, stream="stdout"):
-        """Shows a piece of output while the call runs."""
+        """Streams output while the call runs."""
         host.output(stream, _text(data).encode() if isinstance(data, str) else bytes(data))
 
     def emit(self, event, data):
@@ -89,7 +89,7 @@ class Context:
         return host.remaining_ms()
 
     def check(self):
-        """Raises `Interrupted` when it is time to stop. Worth a line in every long loop."""
+        """Raises `Interrupted` if the call should stop. Call it in every long loop."""
         if self.cancelled():
             raise Interrupted("the call was cancelled", code="cancelled")
         if self.remaining_ms() <= 0:
@@ -97,7 +97,7 @@ class Context:
 
 
 def tool(*, input, optional=(), name=None, output=None, requires=(), examples=(), **rest):
-    """Makes a function `f(cx, **input)` a tool: its name and docstring are what a model sees.
+    """Makes a function `f(cx, **input)` a tool. Its name and docstring are shown to models.
 
     `input` maps each parameter to its JSON Schema. A parameter is required unless its schema has a `default` or
     it is named in `optional`. `output` is the JSON Schema of the structured result, `examples` a list of
@@ -134,7 +134,7 @@ def tool(*, input, optional=(), name=None, output=None, requires=(), examples=()
         flags = {"can_stream": False, "can_modify": False, "can_background": False}
         absent = dict.fromkeys(types.Descriptor.__annotations__)
         function.descriptor = types.Descriptor(**{**absent, **empty, **flags, **members})
-        # The host fills defaults in; doing it here as well keeps a direct call in a unit test honest.
+        # The host fills in defaults; doing it here as well makes direct calls in unit tests consistent.
         function.defaults = {key: value["default"] for key, value in input.items() if "default" in value}
         return function
 
@@ -142,7 +142,7 @@ def tool(*, input, optional=(), name=None, output=None, requires=(), examples=()
 
 
 def export(*functions):
-    """The class that the world asks for. Write `Tool = toolhost.export(…)` at the end of the plugin's module."""
+    """The class required by the world. Write `Tool = toolhost.export(…)` at the end of the plugin's module."""
     tools = {function.descriptor.name: function for function in functions}
 
     class Tool:
@@ -165,7 +165,7 @@ def export(*functions):
 def outcome(
     text=None, *, structured=None, summary=None, llm=(), display=None, error=None, truncated=None, tail=None, meta=None
 ):
-    """The record `outcome` of the WIT. `text` is the first part for the model; without any, it sees `structured`."""
+    """The record `outcome` of the WIT. `text` is the first part for the model, which otherwise sees `structured`."""
     parts = ([] if text is None else [part("text", text=text)]) + list(llm)
     return types.Outcome(
         summary=_optional(summary),
@@ -180,17 +180,17 @@ def outcome(
 
 
 def part(kind, *, text=None, data=None, media_type=None, uri=None, name=None):
-    """A piece of content for the model: `text`, `json`, `image`, `audio`, `file` or `resource-link`."""
+    """A content part for the model: `text`, `json`, `image`, `audio`, `file` or `resource-link`."""
     return types.Part(kind, _optional(text), data, media_type, uri, name)
 
 
 def display(kind, *, text=None, diff=None, data=None):
-    """What people see: `none`, `text`, `markdown`, `ansi`, `diff`, `table`, `todo-list` …"""
+    """What the user sees: `none`, `text`, `markdown`, `ansi`, `diff`, `table`, `todo-list` …"""
     return types.Display(kind, _optional(text), diff, None if data is None else _json(data))
 
 
 def failure(message, *, code=None, recommendations=(), retryable=False, cause=None):
-    """Why something did not work; as `outcome(error=…)` it says that a call ran, and the answer is no."""
+    """Describes a failure; `outcome(error=…)` marks a completed call with an error result."""
     return types.Failure(code, _text(message), list(recommendations), retryable, _optional(cause))
 
 
@@ -216,7 +216,7 @@ def _tool_error(error):
             kind, code = its_kind, its_code
             break
     message = f"{type(error).__name__}: {error}"
-    # The place is for the author, who otherwise has no trace of what happened inside the sandbox.
+    # The location is for the author, who has no other trace of errors inside the sandbox.
     return kind.variant(failure(message, code=code, cause="".join(traceback.format_tb(error.__traceback__)[-3:])))
 
 
@@ -225,7 +225,7 @@ def _json(value):
 
 
 def _text(value):
-    # The boundary carries UTF-8. Python's strings may hold lone surrogates (a file name that is no UTF-8).
+    # The component boundary requires UTF-8. Python strings may contain lone surrogates (non-UTF-8 file names).
     return str(value).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

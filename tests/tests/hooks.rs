@@ -185,7 +185,7 @@ async fn r_213_dangerous_commands_need_a_yes() {
     let said = before(&hook, json!({"command": "sudo rm -rf /"}))
         .await
         .unwrap();
-    let reason = "`rm` deletes whole folders without asking";
+    let reason = "`rm` deletes directories recursively without confirmation";
     let expected = PreHookDecision::Ask {
         reason: Some(reason.to_owned()),
         meta: Some(json!({"risk": "high", "reason": reason})),
@@ -207,7 +207,7 @@ async fn r_214_sensitive_files_are_denied() {
     else {
         panic!("{said:?}");
     };
-    let text = "Access to /etc/passwd is denied: it may hold secrets.";
+    let text = "Access to /etc/passwd is denied: it may contain secrets.";
     assert_eq!(outcome.model_text(), text);
     assert!(outcome.is_error());
     let said = before(&hook, json!({"path": "/etc/hosts"})).await.unwrap();

@@ -1,6 +1,4 @@
-//! Which rows of the audit of version 0.1 have a test, found by the test's name: `a_07_…` proves row A-07.
-//!
-//! The rows are listed in `docs/audits/2026-11-version-0.1.md`.
+//! Report of version 0.1 audit rows without a test. The test name `a_07_…` covers row A-07.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -45,7 +43,7 @@ pub fn report(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The row that a test's name begins with.
+/// The row at the start of a test's name.
 fn row(name: &str) -> Option<(char, u8)> {
     let (table, rest) = name.split_once('_')?;
     let (number, _) = rest.split_once('_')?;

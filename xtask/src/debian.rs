@@ -1,8 +1,8 @@
-//! Builds the sandbox's standard library from Debian packages, where rustup cannot reach its server.
+//! Build of the WASI standard library from Debian packages, for machines without access to rustup's server.
 //!
-//! Everything happens in one folder inside the toolchain, under the lock of `target::ensure`. The finished
-//! target appears by a single rename, so whoever interrupts this finds either nothing or all of it, and the
-//! next run begins by removing the folder.
+//! Everything happens in one directory inside the toolchain, under the lock of `target::ensure`. The finished target is
+//! published by a single rename, so an interrupted run leaves no partial result; the next run removes the directory
+//! first.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use crate::job;
 use crate::shell;
 use crate::target::{self, TARGET, Toolchain};
 
-/// Where Debian keeps compilers that are newer than its releases.
+/// The suite with compilers newer than Debian's release.
 pub const SUITE: &str = "trixie-backports";
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// In a source tree that we lent to the toolchain: it is ours to remove.
+/// Marks a source tree that we added to the toolchain and may remove.
 const LENT: &str = ".lent-by-xtask";
 
 /// The objects of the C library that rustc links into every component.
@@ -49,7 +49,7 @@ pub fn install(toolchain: &Toolchain) -> Result<()> {
     publish(toolchain, &scratch.0, &sysroot)
 }
 
-/// The folder all this happens in, gone when dropped.
+/// The working directory, removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -69,7 +69,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Downloads and unpacks what is missing, from the first of apt's mirrors that has it.
+/// Downloads and unpacks what is missing, from the first configured mirror that has it.
 fn fetch(toolchain: &Toolchain, scratch: &Path, with_source: bool) -> Result<()> {
     let mut refusals = Vec::new();
     for site in mirrors()? {
@@ -92,7 +92,7 @@ fn fetch(toolchain: &Toolchain, scratch: &Path, with_source: bool) -> Result<()>
     )
 }
 
-/// The addresses that apt already uses for Debian's main archive; ours to read, not to know.
+/// The mirrors that apt uses for Debian's main archive.
 fn mirrors() -> Result<Vec<String>> {
     if !Path::new(KEYRING).exists() {
         bail!("no {KEYRING}: this is not Debian, or the package debian-archive-keyring is missing");
@@ -122,7 +122,7 @@ fn sites(targets: &str) -> Vec<String> {
     sites
 }
 
-/// apt with lists and a cache of its own, so that the machine's stay as they are.
+/// apt with separate lists and cache, so that those of the machine stay unchanged.
 struct Apt {
     options: Vec<String>,
 }
@@ -145,7 +145,7 @@ impl Apt {
             "Dir::Etc::SourceParts=/dev/null".into(),
             format!("Dir::State::Lists={}", lists.display()),
             format!("Dir::Cache={}", cache.display()),
-            // apt's own user may not enter the toolchain's folder.
+            // apt's own user has no access to the toolchain's directory.
             "APT::Sandbox::User=root".into(),
             "APT::Update::Error-Mode=any".into(),
             "Acquire::Languages=none".into(),
@@ -171,7 +171,7 @@ impl Apt {
             .with_context(|| format!("read the list of {SUITE}"))
     }
 
-    /// The package in the version that starts with `start`, as `name=version`.
+    /// The package version that starts with `start`, as `name=version`.
     fn find(&self, name: &str, start: &str) -> Result<String> {
         let table = shell::capture(self.command("apt-cache", "madison").arg(name))?;
         let versions: Vec<&str> = table
@@ -189,7 +189,7 @@ impl Apt {
         }
     }
 
-    /// Downloads the packages and unpacks them into the folder `unpacked`.
+    /// Downloads the packages and unpacks them into the directory `unpacked`.
     fn download(&self, packages: &[String], scratch: &Path) -> Result<()> {
         shell::note(&format!("downloading {}", packages.join(", ")));
         let debs = scratch.join("debs");
@@ -211,9 +211,9 @@ impl Apt {
     }
 }
 
-/// The library's source, put where `-Zbuild-std` looks for it and taken away again when dropped.
+/// The library's source at the path expected by `-Zbuild-std`, removed on drop.
 ///
-/// It would take up room there, and be wrong for the next rustc that rustup puts into the same folder.
+/// It takes space and would be wrong for the next rustc that rustup installs into this directory.
 struct LentSource(PathBuf);
 
 impl LentSource {
@@ -224,7 +224,9 @@ impl LentSource {
         ));
         let sign = unpacked.join(LENT);
         fs::write(&sign, "").with_context(|| format!("write {}", sign.display()))?;
-        let parent = place.parent().context("the source has a folder above it")?;
+        let parent = place
+            .parent()
+            .context("the source has no parent directory")?;
         fs::create_dir_all(parent).with_context(|| toolchain.cannot_write())?;
         fs::rename(&unpacked, &place).with_context(|| toolchain.cannot_write())?;
         Ok(Self(place))
@@ -234,14 +236,14 @@ impl LentSource {
 impl Drop for LentSource {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
-        // The folders above go too, unless somebody else uses them.
+        // Empty parent directories are removed as well.
         for folder in self.0.ancestors().skip(1).take(2) {
             let _ = fs::remove_dir(folder);
         }
     }
 }
 
-/// Compiles std with an empty crate as the excuse; the folder with the libraries.
+/// Compiles std by building an empty crate; returns the directory with the libraries.
 fn build(scratch: &Path) -> Result<PathBuf> {
     shell::note("compiling the standard library, about half a minute");
     let project = scratch.join("excuse");
@@ -265,15 +267,15 @@ fn build(scratch: &Path) -> Result<PathBuf> {
             .current_dir(&project)
             .env("CARGO_TARGET_DIR", project.join("target"))
             .env("RUSTC_BOOTSTRAP", "1")
-            // The bitcode is what lets guests use `lto = true`. As a variable it also keeps away the flags
-            // of any configuration file.
+            // Bitcode lets guests use `lto = true`. Setting the variable also overrides the flags of configuration
+            // files.
             .env("RUSTFLAGS", "-Cembed-bitcode=yes")
             .env_remove("CARGO_ENCODED_RUSTFLAGS"),
     )?;
     Ok(project.join("target").join(TARGET).join("release/deps"))
 }
 
-/// Lays the target out as in a toolchain, still aside; the sysroot it is in.
+/// Arranges the target like in a toolchain, in a temporary sysroot.
 fn assemble(toolchain: &Toolchain, scratch: &Path, built: &Path) -> Result<PathBuf> {
     let sysroot = scratch.join("sysroot");
     let folder = sysroot.join("lib/rustlib").join(TARGET);
@@ -303,7 +305,7 @@ fn assemble(toolchain: &Toolchain, scratch: &Path, built: &Path) -> Result<PathB
     Ok(sysroot)
 }
 
-/// Links a small component against the new library: better to fail here than in everybody's build.
+/// Links a small component against the new library, to fail here rather than in later builds.
 fn try_out(scratch: &Path, sysroot: &Path) -> Result<()> {
     shell::note("trying it out");
     let source = scratch.join("probe.rs");
@@ -324,7 +326,7 @@ fn try_out(scratch: &Path, sysroot: &Path) -> Result<()> {
     .context("the new standard library does not link")
 }
 
-/// The one moment at which the target comes into being.
+/// Publishes the target with a single rename.
 fn publish(toolchain: &Toolchain, scratch: &Path, sysroot: &Path) -> Result<()> {
     let place = toolchain.rustlib().join(TARGET);
     if place.exists() {

@@ -1,4 +1,4 @@
-//! Where this run works: the checkout, the target folder, the profile of the host.
+//! The environment of a run: checkout, target directory and host profile.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use crate::shell;
 
 pub struct Job {
     pub root: PathBuf,
-    /// Cargo's target folder, wherever the user's settings put it.
+    /// Cargo's target directory, wherever it is configured.
     pub target: PathBuf,
     pub profile: Profile,
-    /// The words after the verb, for the verbs that pass them on.
+    /// The arguments after the verb.
     pub rest: Vec<OsString>,
 }
 
@@ -25,12 +25,12 @@ pub enum Profile {
 
 impl Job {
     pub fn find(profile: Profile, rest: Vec<OsString>) -> Result<Self> {
-        // Asked at run time first: two checkouts may share one target folder, and with it this program.
+        // Read at run time, because two checkouts can share one target directory and this program.
         let package = std::env::var_os("CARGO_MANIFEST_DIR")
             .unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
         let root = PathBuf::from(package)
             .parent()
-            .context("xtask has no folder above it")?
+            .context("xtask has no parent directory")?
             .to_path_buf();
         let metadata = shell::capture(
             cargo()
@@ -52,7 +52,7 @@ impl Job {
         })
     }
 
-    /// Cargo on this workspace, whatever folder the user called from.
+    /// Cargo on this workspace, regardless of the current directory.
     pub fn cargo(&self, verb: &str) -> Command {
         let mut command = cargo();
         command
@@ -62,7 +62,7 @@ impl Job {
         command
     }
 
-    /// The program `host`, as `Step::Host` leaves it.
+    /// The program `host` as built by `Step::Host`.
     pub fn host(&self) -> PathBuf {
         let folder = match self.profile {
             Profile::Dev => "debug",
@@ -71,7 +71,7 @@ impl Job {
         self.target.join(folder).join("host")
     }
 
-    /// `rest` without the `--` that keeps cargo's alias from reading it.
+    /// `rest` without the `--` that separates it from cargo's arguments.
     pub fn rest_after_dashes(&self) -> &[OsString] {
         match self.rest.split_first() {
             Some((first, others)) if first == "--" => others,
@@ -80,15 +80,15 @@ impl Job {
     }
 }
 
-/// The cargo that started us, so that one toolchain does the whole job.
+/// The cargo that started us, so that the whole job uses one toolchain.
 pub fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// The string member `key` in cargo's one-line JSON.
+/// The string member `key` in cargo's single-line JSON.
 ///
-/// A JSON parser would be most of this crate's compile time, and there is one member to find. The last one
-/// counts: cargo writes its own members after the packages, whose texts might hold anything.
+/// A JSON parser would dominate the compile time of this crate. The last occurrence counts: cargo writes its own
+/// members after those of packages, whose strings are arbitrary.
 fn string_member(json: &str, key: &str) -> Option<String> {
     let start = format!("\"{key}\":\"");
     let mut letters = json[json.rfind(&start)? + start.len()..].chars();

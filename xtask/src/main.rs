@@ -1,4 +1,4 @@
-//! `cargo xtask VERB`: what the project's verbs do where a shell line is not enough.
+//! `cargo xtask VERB`: project tasks that need more than a shell command.
 
 mod audit_rows;
 mod clients;

@@ -1,8 +1,8 @@
-//! Which numbered requirements have a test that says so.
+//! Report of numbered requirements without a test.
 //!
-//! The numbers are those of the four tool systems that Toolhost unites, in the ranges that are claimed to be met. A
-//! test proves a requirement when its name (`r_163_…`), the comment right above it or a comment in it carries the
-//! number (`R-163`). Whether it proves it well is for people to judge; this finds what nobody claims to have tested.
+//! The numbers are those of the four tool systems that Toolhost unites, in the claimed ranges. A test covers a
+//! requirement if its name (`r_163_…`), the comment above it or a comment in it contains the number (`R-163`). The
+//! quality of the test is not checked.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// First and last of each range.
+/// First and last number of each range.
 const RANGES: [(u16, u16); 17] = [
     (80, 82),
     (90, 93),
@@ -34,7 +34,7 @@ const RANGES: [(u16, u16); 17] = [
 
 pub const FOLDERS: [&str; 5] = ["host", "plugins", "sdk", "tests", "xtask"];
 
-/// An error names what nobody tests. The table says which test proves what.
+/// Fails for requirements without a test. The table lists the tests of each requirement.
 pub fn run(root: &Path, show_table: bool) -> Result<()> {
     let mut proofs = BTreeMap::<u16, Vec<String>>::new();
     for folder in FOLDERS {
@@ -72,7 +72,7 @@ pub fn run(root: &Path, show_table: bool) -> Result<()> {
     }
 }
 
-/// The name of every test below a folder.
+/// The name of every test below a directory.
 pub fn test_names(folder: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for file in sources(folder)? {
@@ -100,7 +100,7 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The numbers in a file, each with the test that claims it.
+/// The numbers in a file with their tests.
 fn claims(text: &str) -> Vec<(u16, String)> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let mut claims = Vec::new();
@@ -119,7 +119,7 @@ fn claims(text: &str) -> Vec<(u16, String)> {
             break;
         };
         let test = name(lines[head]).unwrap_or_default();
-        // To the next test; what stands between two tests and is no comment above the second belongs to the first.
+        // Up to the next test; comments between two tests that are not directly above the second belong to the first.
         let end = (head + 1..lines.len())
             .find(|at| is_test(lines[*at]))
             .unwrap_or(lines.len());
@@ -153,7 +153,7 @@ fn name(line: &str) -> Option<String> {
     Some(rest[..end].to_owned())
 }
 
-/// Every three-digit number behind the mark; after `r_` further ones may follow, as in `r_230_231_…`.
+/// Every three-digit number after the mark; after `r_` several can follow, as in `r_230_231_…`.
 fn numbers(line: &str, mark: &str) -> Vec<u16> {
     let mut found = Vec::new();
     for (at, _) in line.match_indices(mark) {

@@ -1,4 +1,4 @@
-//! The sample plugins in other languages, each built by its own `sdk/<language>/build-sample`.
+//! Build of the sample plugins in other languages by `sdk/<language>/build-sample`.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,10 +10,10 @@ use anyhow::{Context, Result, bail};
 use crate::job::Job;
 use crate::shell;
 
-/// What a script answers when the machine has no toolchain for its language; the last line says why.
+/// Exit code of a script without a toolchain for its language; the last line of output is the reason.
 const NO_TOOLCHAIN: i32 = 77;
 
-/// The folders under `sdk/` that know how to build a sample.
+/// The directories under `sdk/` that can build a sample.
 pub fn languages(job: &Job) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(job.root.join("sdk")).context("list sdk")? {
@@ -62,7 +62,7 @@ fn build_one(job: &Job, folder: &Path, language: &str) -> Result<()> {
         }
     }
     let status = child.wait()?;
-    // Exactly one of the two files is there afterwards, whatever an earlier run left.
+    // Exactly one of the two files exists afterwards, regardless of earlier runs.
     match status.code() {
         Some(0) => {
             remove(&skipped)?;
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use crate::job::Profile;
 
-    /// Runs `script` as the sample of `tongue`, over what an earlier run left; the files afterwards.
+    /// Runs `script` as the sample of `tongue` after an earlier run; compares the files afterwards.
     fn check(script: &str, expected: &[&str]) {
         let root = tempfile::tempdir().unwrap();
         let target = root.path().join("target");
@@ -110,8 +110,8 @@ mod tests {
         fs::create_dir_all(&sdk).unwrap();
         fs::write(samples.join("tongue.skipped"), "old").unwrap();
         fs::write(samples.join("tongue.wasm"), "old").unwrap();
-        // Written by a child: a script that we wrote could still be open in a child of another test's thread,
-        // and such a script cannot be started.
+        // Written by a child process: a script written by us could still be open in a child of another test's thread
+        // and could then not be executed.
         let mut write = Command::new("sh");
         write.args([
             "-c",

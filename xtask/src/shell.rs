@@ -1,4 +1,4 @@
-//! Progress lines and child processes, with errors that say which command failed.
+//! Progress lines and child processes, with errors that name the failed command.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// One line about the step that begins.
+/// Prints a line about the step that starts.
 pub fn progress(text: &str) {
     eprintln!("{text}");
 }
 
-/// One line about something inside a step.
+/// Prints a line about a detail of a step.
 pub fn note(text: &str) {
     eprintln!("      {text}");
 }
 
-/// Runs a command whose output is the user's to read.
+/// Runs a command with inherited output.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| missing(command))?;
     if !status.success() {
@@ -31,7 +31,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command for what it prints.
+/// Runs a command and returns its output.
 pub fn capture(command: &mut Command) -> Result<String> {
     let output = command
         .stderr(Stdio::inherit())
@@ -48,9 +48,9 @@ pub fn capture(command: &mut Command) -> Result<String> {
         .with_context(|| format!("`{}` printed no UTF-8", line(command)))
 }
 
-/// Runs a command silently for at most `limit`; the error tells the one line that matters of what it said.
+/// Runs a command silently for at most `limit`; the error contains the relevant line of its output.
 pub fn run_within(limit: Duration, command: &mut Command) -> Result<()> {
-    // A file and not a pipe: nobody needs to empty it while we wait.
+    // A file instead of a pipe, which would have to be drained while waiting.
     let mut output = tempfile::tempfile().context("make a temporary file")?;
     let mut child = command
         .stdin(Stdio::null())
@@ -84,7 +84,7 @@ pub fn run_within(limit: Duration, command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// The command as one would type it, with the program's bare name.
+/// The command line, with the program's file name.
 pub fn line(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(command.get_program());
@@ -106,7 +106,7 @@ fn read_all(file: &mut File) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The first line that calls itself an error, else the last line.
+/// The first line that contains an error, else the last line.
 fn complaint(output: &str) -> &str {
     let mut lines = output
         .lines()
@@ -116,7 +116,7 @@ fn complaint(output: &str) -> &str {
         .clone()
         .find(|line| line.starts_with("error") || line.starts_with("E: "))
         .or_else(|| lines.next_back())
-        .unwrap_or("it said nothing")
+        .unwrap_or("no output")
 }
 
 #[cfg(test)]
@@ -139,13 +139,13 @@ mod tests {
     #[test]
     fn without_an_error_the_last_line_is() {
         check("one\ntwo\n\n", "two");
-        check("", "it said nothing");
+        check("", "no output");
     }
 
     #[test]
     fn a_failing_command_is_named_with_its_words() {
         let error =
             run_within(Duration::from_mins(1), Command::new("false").arg("really")).unwrap_err();
-        assert_eq!(error.to_string(), "`false really` failed: it said nothing");
+        assert_eq!(error.to_string(), "`false really` failed: no output");
     }
 }

@@ -1,4 +1,4 @@
-//! Checks of our dependencies: licenses, bans and sources (`deny.toml`), and dependencies that are declared but unused.
+//! Dependency checks: licenses, bans and sources (`deny.toml`), and unused dependencies.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use crate::job::Job;
 use crate::{clients, shell};
 
-/// Security advisories are not part of this: their database has to be cloned. `just deny` checks them.
+/// Excludes security advisories, whose database has to be cloned. `just deny` checks them.
 pub fn check(job: &Job) -> Result<()> {
     let Some(programs) = clients::supply_chain(job)? else {
         return Ok(());

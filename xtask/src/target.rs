@@ -1,4 +1,4 @@
-//! Makes sure that rustc can build for the sandbox, on open machines and on closed ones.
+//! Installation of the WASI target of rustc, with and without access to rustup's server.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use crate::{debian, shell};
 
 pub const TARGET: &str = "wasm32-wasip2";
 
-/// In a target folder that we put into the toolchain: which rustc it was built by.
+/// Marker file in a target directory that we installed: the rustc that built it.
 const STAMP: &str = "built-by";
 
-/// The rustc in use, and where it keeps what it links against.
+/// The rustc in use and its library directory.
 pub struct Toolchain {
     /// `1.95.0`
     pub version: String,
-    /// All of `rustc -vV`: two builds of one version do not share a standard library.
+    /// The complete output of `rustc -vV`: two builds of one version do not share a standard library.
     pub identity: String,
     pub sysroot: PathBuf,
 }
@@ -34,7 +34,7 @@ pub fn ensure(job: &Job) -> Result<()> {
         return Ok(());
     }
     let _lock = toolchain.lock()?;
-    // Another xtask may have finished the work while we waited for the lock.
+    // Another xtask may have installed it while we waited for the lock.
     if toolchain.is_ready() {
         return Ok(());
     }
@@ -44,10 +44,10 @@ pub fn ensure(job: &Job) -> Result<()> {
         if let Some(refusal) = refusals.last() {
             shell::note(refusal);
         }
-        shell::note(&format!("not there yet, trying {name}"));
+        shell::note(&format!("not installed, trying {name}"));
         match way(&toolchain) {
             Ok(()) if toolchain.is_ready() => return forget_old_builds(job),
-            Ok(()) => refusals.push(format!("{name}: it succeeded but the files are not there")),
+            Ok(()) => refusals.push(format!("{name}: succeeded, but the files are missing")),
             Err(error) => refusals.push(format!("{name}: {error:#}")),
         }
     }
@@ -76,12 +76,12 @@ impl Toolchain {
         })
     }
 
-    /// The folder with one subfolder for each target.
+    /// The directory with one subdirectory per target.
     pub fn rustlib(&self) -> PathBuf {
         self.sysroot.join("lib/rustlib")
     }
 
-    /// By the files and not by asking rustup: it knows only what it installed itself.
+    /// Checks the files instead of asking rustup, which knows only its own installations.
     fn is_ready(&self) -> bool {
         let folder = self.rustlib().join(TARGET);
         holds_std(&folder.join("lib")) && !self.is_outdated(&folder)
@@ -91,7 +91,7 @@ impl Toolchain {
         fs::read_to_string(folder.join(STAMP)).is_ok_and(|identity| identity != self.identity)
     }
 
-    /// rustup updates a toolchain in place and leaves what we put there behind, for a rustc that is gone.
+    /// rustup updates a toolchain in place and keeps a target that we installed for the previous rustc.
     fn discard_outdated(&self) -> Result<()> {
         let folder = self.rustlib().join(TARGET);
         if self.is_outdated(&folder) {
@@ -101,20 +101,20 @@ impl Toolchain {
         Ok(())
     }
 
-    /// Says on whose behalf `folder` was made, see `discard_outdated`.
+    /// Records the rustc for which `folder` was made, see `discard_outdated`.
     pub fn stamp(&self, folder: &Path) -> Result<()> {
         let file = folder.join(STAMP);
         fs::write(&file, &self.identity).with_context(|| format!("write {}", file.display()))
     }
 
-    /// Held until dropped. The lock is on the folder itself, so a killed run leaves nothing to clean up.
+    /// Held until dropped. The lock is on the directory itself, so a killed run leaves nothing behind.
     fn lock(&self) -> Result<File> {
         let rustlib = self.rustlib();
         let folder = File::open(&rustlib).with_context(|| format!("open {}", rustlib.display()))?;
         match folder.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                shell::note("another xtask is at it, waiting for it to finish");
+                shell::note("waiting for another xtask");
                 folder
                     .lock()
                     .with_context(|| format!("lock {}", rustlib.display()))?;
@@ -152,7 +152,7 @@ pub fn rustc() -> Command {
 }
 
 fn rustup(_: &Toolchain) -> Result<()> {
-    // No backtrace: on a closed network rustup fails by panicking, and its first line is what matters.
+    // No backtrace: without network access rustup panics, and its first line is the relevant one.
     let mut command = Command::new("rustup");
     command
         .args(["target", "add", TARGET])
@@ -176,8 +176,7 @@ fn is_rlib(file: &Path, crate_name: &str) -> bool {
         && stem.is_some_and(|stem| stem.starts_with(&format!("lib{crate_name}-")))
 }
 
-/// Cargo does not look at the standard library when it decides what is fresh, and rustc refuses crates that
-/// were compiled against another one.
+/// Cargo does not consider the standard library for freshness, and rustc rejects crates compiled against another one.
 fn forget_old_builds(job: &Job) -> Result<()> {
     let folder = job.target.join(TARGET);
     if folder.exists() {
@@ -190,7 +189,7 @@ fn forget_old_builds(job: &Job) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// A toolchain folder with `files` in its target folder: is it ready for rustc `new`?
+    /// Whether a toolchain with `files` in its target directory is ready for rustc `new`.
     fn check(files: &[(&str, &str)], ready: bool) {
         let sysroot = tempfile::tempdir().unwrap();
         let toolchain = Toolchain {

@@ -1,4 +1,4 @@
-//! A small agent for models that speak Gemini's `generateContent`. The host is a library in it.
+//! A small agent for Gemini's `generateContent` API that embeds the host as a library.
 //!
 //! ```console
 //! $ BASE_URL=http://127.0.0.1:8080 cargo run -p agent-loop -- "What is in notes.txt?" ./plugins .
@@ -14,9 +14,13 @@ const MAX_TURNS: usize = 50;
 #[tokio::main]
 async fn main() -> Result<()> {
     let mut words = env::args().skip(1);
-    let task = words.next().context("say what to do")?;
-    let plugins = words.next().context("name the folder of plugins")?;
-    let folder = words.next().context("name the folder to work in")?;
+    let task = words.next().context("missing argument: the task")?;
+    let plugins = words
+        .next()
+        .context("missing argument: the plugin directory")?;
+    let folder = words
+        .next()
+        .context("missing argument: the workspace directory")?;
     let host = Builder::new()
         .plugins(plugins)
         .allow_path(folder, Access::ReadOnly)
@@ -42,8 +46,8 @@ async fn main() -> Result<()> {
 }
 
 fn ask(request: Value) -> Result<Value> {
-    let base = env::var("BASE_URL").context("set BASE_URL to where the model is")?;
-    let turn_on = "for https:// turn on the feature `rustls` of `ureq` in Cargo.toml";
+    let base = env::var("BASE_URL").context("set BASE_URL to the URL of the model's API")?;
+    let turn_on = "for https:// enable the feature `rustls` of `ureq` in Cargo.toml";
     ensure!(base.starts_with("http://"), "BASE_URL={base}: {turn_on}");
     let model = env::var("MODEL").unwrap_or_else(|_| "gemini-2.5-pro".to_owned());
     let key = env::var("API_KEY").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `ask_user`: questions that only a person can answer.
+//! `ask_user`: asks the user one to four questions.
 
 mod answers;
 
@@ -9,29 +9,27 @@ use toolhost_sdk::text::inline;
 
 use self::answers::Answers;
 
-/// What kind of answer a question wants.
+/// Type of answer.
 #[data]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// One of the options, or several with `multi_select`.
     Choice,
-    /// Free text.
     Text,
-    /// Yes or no.
     Yesno,
 }
 
-/// One answer to choose.
+/// One option.
 #[data]
 #[derive(Debug)]
 pub struct Choice {
-    /// What is chosen, in one to five words.
+    /// 1 to 5 words.
     #[arg(min_len = 1, max_len = 60)]
     pub label: String,
-    /// What it means to choose it.
+    /// What this option means.
     #[arg(max_len = 500)]
     pub description: String,
-    /// What it would look like: a piece of code or a sketch.
+    /// Code or sketch of the result.
     #[arg(max_len = 4000)]
     pub preview: Option<String>,
 }
@@ -40,27 +38,27 @@ pub struct Choice {
 #[data]
 #[derive(Debug)]
 pub struct Question {
-    /// The question in full, with a question mark.
+    /// Full question, with a question mark.
     #[arg(min_len = 1, max_len = 1000)]
     pub question: String,
-    /// A very short name for it, at most 12 characters.
+    /// Short label.
     #[arg(min_len = 1, max_len = 12)]
     pub header: String,
-    /// What kind of answer it wants.
+    /// Type of answer.
     #[arg(rename = "type", default = "choice")]
     pub kind: Kind,
-    /// For a choice: 2 to 4 different answers. "Other" is always offered besides; leave it out.
+    /// For `choice`: 2 to 4 options; "Other" is added automatically.
     #[arg(max_len = 4)]
     pub options: Option<Vec<Choice>>,
-    /// More than one option may be chosen.
+    /// Allow more than one option.
     #[arg(default = false, aliases = ["multiSelect"])]
     pub multi_select: bool,
-    /// For a text: a hint that is shown while it is empty.
+    /// For `text`: hint.
     #[arg(max_len = 200)]
     pub placeholder: Option<String>,
 }
 
-/// Where the questions come from.
+/// Origin of the questions.
 #[data]
 pub struct Metadata {
     /// For example the name of a skill.
@@ -68,9 +66,9 @@ pub struct Metadata {
     source: Option<String>,
 }
 
-/// Ask the user one to four questions and wait for the answers. For decisions that are theirs: what is wanted, which
-/// of several good ways to take. Not for what you can find out yourself, nor for permission to use a tool.
-// It changes nothing, but no mode answers in the place of a person.
+/// Ask the user 1 to 4 questions about decisions that are the user's to make. Not for facts you can look up or for
+/// permission to use a tool.
+// `reads`: the call changes nothing, but no permission mode may answer in the user's place.
 #[tool(
     reads,
     interactive,
@@ -93,10 +91,10 @@ pub struct Metadata {
 )]
 pub fn ask_user(
     cx: &Context,
-    /// The questions, all shown at once.
+    /// Shown together.
     #[arg(min_len = 1, max_len = 4)]
     questions: Vec<Question>,
-    /// Where the questions come from.
+    /// Origin of the questions.
     metadata: Option<Metadata>,
 ) -> Result<Outcome> {
     check(&questions)?;
@@ -123,23 +121,22 @@ fn check(questions: &[Question]) -> Result<()> {
         if question.question.trim().is_empty() || question.header.trim().is_empty() {
             return refuse("`question` and `header` must not be empty".to_owned());
         }
-        // The answers are told by their questions.
+        // Answers are keyed by question text.
         if !asked.insert(question.question.trim().to_lowercase()) {
-            return refuse("the same question is there twice; ask it once".to_owned());
+            return refuse("the same question is given twice; ask it once".to_owned());
         }
         let options = question.options.as_deref().unwrap_or_default();
         if question.kind != Kind::Choice {
             if !options.is_empty() || question.multi_select {
                 return refuse(
-                    "`options` and `multi_select` are for the type `choice`; leave them out"
-                        .to_owned(),
+                    "`options` and `multi_select` need the type `choice`; omit them".to_owned(),
                 );
             }
             continue;
         }
         if options.len() < 2 {
             return refuse(format!(
-                "a choice has 2 to 4 options and this one has {}; for a free answer use the type `text`",
+                "a choice needs 2 to 4 options, this one has {}; use the type `text` for a free answer",
                 options.len()
             ));
         }
@@ -150,7 +147,7 @@ fn check(questions: &[Question]) -> Result<()> {
                 return refuse("an option has an empty label".to_owned());
             }
             if label == "other" {
-                return refuse("\"Other\" is always offered; leave it out".to_owned());
+                return refuse("\"Other\" is added automatically; omit it".to_owned());
             }
             if !labels.insert(label) {
                 let label = inline(&option.label, 60);
@@ -163,19 +160,19 @@ fn check(questions: &[Question]) -> Result<()> {
     Ok(())
 }
 
-/// A person was asked, and did not want to.
+/// Whether `error` means that the user dismissed the question.
 pub fn is_no(error: &Error) -> bool {
     matches!(error.code.as_deref(), Some("user_denied" | "dismissed"))
 }
 
-/// A run without a person is no reason to stop working.
+/// An unavailable user is reported with advice to continue.
 fn nobody(error: Error) -> Error {
     if error.code.as_deref() != Some("nobody_to_ask") {
         return error;
     }
-    Error::unavailable(format!("nobody is there to answer: {}", error.message))
+    Error::unavailable(format!("no user is available to answer: {}", error.message))
         .code("nobody_to_ask")
-        .recommend("go on with your best judgement, and say in the end what you have assumed")
+        .recommend("continue with your best judgement and state your assumptions at the end")
 }
 
 #[cfg(test)]

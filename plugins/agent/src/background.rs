@@ -1,4 +1,4 @@
-//! `background_run`: a call that goes on while the model does something else.
+//! `background_run`: starts a tool call that continues in the background.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,21 @@ use toolhost_sdk::text::inline;
 use crate::chain::is_chain;
 use crate::show::names;
 
-/// A call that was begun.
+/// A call that was started in the background.
 #[data]
 pub struct Started {
-    /// Names the call for `shell_output` and `shell_kill`.
+    /// Id for `shell_output` and `shell_kill`.
     task_id: String,
-    /// The tool.
+    /// Name of the tool.
     tool: String,
     /// `running` or `ended`.
     state: String,
-    /// When it began, in milliseconds since 1970.
+    /// Start time, in milliseconds since 1970.
     started_ms: f64,
 }
 
-/// Begin a call of another tool and go on at once, for work that takes long. Read what it gives with `shell_output`,
-/// and stop it with `shell_kill`, both with the `task_id` you get here. Only for tools that can run in the background.
-// `destroys`: the call that is begun is judged for itself, but it may be anything.
+/// Start a long tool call in the background; pass the returned `task_id` to `shell_output` or `shell_kill`.
+// `destroys`: the started call is authorized separately, but it can be a call of any tool.
 #[tool(
     destroys,
     requires = ["tools"],
@@ -38,19 +37,19 @@ pub struct Started {
 )]
 pub fn background_run(
     cx: &Context,
-    /// Name of the tool.
+    /// A tool that can run in the background.
     #[arg(min_len = 1, max_len = 128, aliases = ["name"])]
     tool: String,
-    /// Its parameters.
+    /// Its input.
     #[arg(aliases = ["args", "arguments", "input"])]
     params: Option<BTreeMap<String, Value>>,
-    /// Stop it after so many milliseconds. At most a day; without it the tool's own limit holds.
+    /// Time limit in milliseconds; by default the tool's own.
     #[arg(min = 1, max = 86_400_000)]
     timeout_ms: Option<u32>,
 ) -> Result<Outcome> {
     let shown = inline(&tool, 64);
     if is_chain(&tool) {
-        let message = "a chain cannot run in the background; begin its long step";
+        let message = "a chain cannot run in the background; start its long step instead";
         return Err(Error::invalid_input(message).code("cannot_background"));
     }
     let tools = cx.tools()?;
@@ -67,7 +66,7 @@ pub fn background_run(
             20,
         )
     };
-    // A name in another form, such as `plugin/tool`, is for the host to find.
+    // The host resolves other forms of a name, such as `plugin/tool`.
     if let Some(known) = tools.iter().find(is)
         && !known.can_background
     {
@@ -158,7 +157,7 @@ mod tests {
             &host(),
             json!({"tool": "tool_chain"}),
             expect![
-                "InvalidInput cannot_background: a chain cannot run in the background; begin its long step"
+                "InvalidInput cannot_background: a chain cannot run in the background; start its long step instead"
             ],
         );
         check::<background_run>(

@@ -1,4 +1,4 @@
-//! `tool_chain`: several calls in one, each with what the earlier ones found.
+//! `tool_chain`: runs several calls in order; later calls can use earlier results.
 
 mod reference;
 mod run;
@@ -13,13 +13,13 @@ use self::run::{Chain, Report};
 
 const NAME: &str = "tool_chain";
 
-/// What to do after a step that failed.
+/// What to do after a failed step.
 #[data]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnError {
-    /// Leave the rest undone.
+    /// Skip the rest.
     Stop,
-    /// Go on with the steps that do not need it.
+    /// Run steps that do not depend on it.
     Continue,
 }
 
@@ -29,19 +29,17 @@ pub struct Step {
     /// Name of the tool.
     #[arg(min_len = 1, max_len = 128, aliases = ["name"])]
     pub tool: String,
-    /// Its parameters, as an object. A text that is `${steps.0.structured.PATH}`, `${steps.0.text}` or
-    /// `${steps.0.summary}` becomes that value of an earlier step; within a longer text it is put in as text.
+    /// Input. `${steps.N.text}`, `${steps.N.summary}` and `${steps.N.structured.PATH}` (N from 0) insert results of
+    /// earlier steps: as a value if alone in a string, else as text.
     #[arg(aliases = ["arguments", "input", "params"])]
     pub args: Option<BTreeMap<String, Value>>,
-    /// A parameter that takes the whole text of the step before: a pipe.
+    /// Parameter that receives the previous step's text.
     #[arg(min_len = 1, max_len = 128)]
     pub with: Option<String>,
 }
 
-/// Call several tools one after the other without coming back in between, and get the result of the last one with a
-/// line about each. Steps count from 0. Each step is judged like a call of its own. For work whose steps you know
-/// beforehand; when you have to think about a result, call the tools one by one. At most 20 steps.
-// `destroys`: each step is judged for itself, but the chain may be made of anything.
+/// Call several tools in order and get the last result with one line per step, when all steps are known in advance.
+// `destroys`: each step is authorized separately, but the chain can contain a call of any tool.
 #[tool(
     destroys,
     requires = ["tools"],
@@ -64,10 +62,10 @@ pub struct Step {
 )]
 pub fn tool_chain(
     cx: &Context,
-    /// The calls in their order.
+    /// Calls in order.
     #[arg(min_len = 1, max_len = 20)]
     steps: Vec<Step>,
-    /// What to do after a step that failed.
+    /// What to do after a failed step.
     #[arg(default = "stop")]
     on_error: OnError,
 ) -> Result<Outcome> {
@@ -84,22 +82,22 @@ pub fn tool_chain(
     .run(&plan)
 }
 
-/// Is it this tool, under whatever name? A chain in a chain would have no end to its steps.
+/// Whether `tool` names this tool in any form. Nested chains would make the number of steps unbounded.
 pub fn is_chain(tool: &str) -> bool {
     let name = tool.trim().to_lowercase();
-    // `plugin/tool@version` and `plugin__tool` are the same tool.
+    // `plugin/tool@version` and `plugin__tool` name the same tool.
     let short = name.split('@').next().unwrap_or_default();
     let short = short.rsplit('/').next().unwrap_or_default();
     let short = short.rsplit("__").next().unwrap_or_default();
     [NAME, "toolchain"].contains(&short)
 }
 
-/// A step whose references were looked at before anything was run.
+/// A step whose references were checked before any step runs.
 pub struct Planned {
     tool: String,
     args: Template,
     with: Option<String>,
-    /// The earlier steps that it needs.
+    /// The earlier steps it depends on.
     needs: BTreeSet<usize>,
 }
 
@@ -110,18 +108,16 @@ impl Planned {
             Err(Error::invalid_input(message).code("invalid_step"))
         };
         if is_chain(&tool) {
-            return refuse("a chain cannot be a step of a chain; write its steps here".to_owned());
+            return refuse("a chain cannot be a step of a chain; list its steps here".to_owned());
         }
         let members = args.unwrap_or_default();
         if let Some(with) = &with {
             if position == 0 {
-                return refuse(
-                    "`with` takes the text of the step before, and there is none".to_owned(),
-                );
+                return refuse("`with` needs a previous step; the first step has none".to_owned());
             }
             if members.contains_key(with) {
                 return refuse(format!(
-                    "{:?} is given by `with` and by `args`; leave one out",
+                    "{:?} is set by both `with` and `args`; omit one",
                     inline(with, 64)
                 ));
             }
@@ -133,7 +129,7 @@ impl Planned {
         let mut needs = args.needs();
         if let Some(late) = needs.iter().find(|step| **step >= position) {
             return refuse(format!(
-                "it refers to step {late}, which does not come before it; steps count from 0"
+                "it refers to step {late}, which is not an earlier step; steps count from 0"
             ));
         }
         needs.extend(with.as_ref().map(|_| position - 1));

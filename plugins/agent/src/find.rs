@@ -1,4 +1,4 @@
-//! `tool_search`: finds a tool by what it does, for hosts with more tools than a model should read about at once.
+//! `tool_search`: finds tools by description, for hosts with too many tools to list in full.
 
 mod rank;
 
@@ -11,33 +11,32 @@ use crate::show::{count, cut, nearest};
 const MOST_DESCRIPTION_CHARS: usize = 1000;
 const MOST_SCHEMA_BYTES: usize = 8 << 10;
 
-/// A tool that fits.
+/// A matching tool.
 #[data]
 pub struct Hit {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// Its plugin.
     pub plugin: String,
-    /// What it does.
+    /// Description.
     pub description: String,
-    /// The JSON Schema of its parameters; null when it is larger than 8 KiB.
+    /// JSON Schema of the input; null if larger than 8 KiB.
     pub input_schema: Value,
 }
 
-/// The tools that were found, best first.
+/// Matching tools, best first.
 #[data]
 pub struct Found {
-    /// The tools.
+    /// Tools, best first.
     pub tools: Vec<Hit>,
-    /// How many fit, with those that are not shown.
+    /// Number of matches, including those not shown.
     pub total: usize,
-    /// Names that were asked for and do not exist.
+    /// Requested names that do not exist.
     pub missing: Vec<String>,
 }
 
-/// Find tools by what they do, with the schema of their parameters, so that you can call them. For tools that you were
-/// not told about. Search with a few words (`send mail`), with words that must be there (`+mail send`), or take tools
-/// by name (`select:read_file,grep`).
+/// Find tools and their input schemas by keywords (`send mail`), required words (`+mail send`) or names
+/// (`select:read_file,grep`).
 #[tool(
     reads,
     idempotent,
@@ -53,13 +52,13 @@ pub struct Found {
 )]
 pub fn tool_search(
     cx: &Context,
-    /// Words of the name or the description, or `select:` and names.
+    /// Keywords or `select:` names.
     #[arg(min_len = 1, max_len = 500)]
     query: String,
-    /// Show at most this many.
+    /// Maximum number of results.
     #[arg(default = 5, min = 1, max = 50, aliases = ["max_results"])]
     limit: usize,
-    /// The query is one name, or several with commas between.
+    /// The query is comma-separated tool names.
     #[arg(default = false)]
     exact: bool,
 ) -> Result<Outcome> {
@@ -106,7 +105,7 @@ fn select<'a>(
         }
     }
     if hits.is_empty() && missing.is_empty() {
-        let message = "no name after `select:`; write for example `select:read_file,grep`";
+        let message = "no name after `select:`; write `select:read_file,grep`, for example";
         return Err(Error::invalid_input(message).code("invalid_query"));
     }
     Ok((hits, missing))
@@ -129,7 +128,7 @@ fn unknown(tools: &[ToolSummary], missing: &[String]) -> Error {
     }
     Error::not_found(message)
         .code("tool_not_registered")
-        .recommend("search with words for what it should do")
+        .recommend("search with keywords for what it should do")
 }
 
 impl Hit {
@@ -171,13 +170,13 @@ impl Found {
         let shown = self.tools.len();
         if self.total == 0 {
             lines.push(format!(
-                "none of {} fits {:?}; try other or fewer words",
+                "none of {} matches {:?}; try other or fewer keywords",
                 count(all, "tool"),
                 inline(query, 200)
             ));
         } else if shown < self.total {
             lines.push(format!(
-                "(showing {shown} of {} that fit; raise `limit` or add words)",
+                "(showing {shown} of {} matches; raise `limit` or add keywords)",
                 self.total
             ));
         }

@@ -1,11 +1,11 @@
-//! What an agent works with beside files: tasks, questions, plans, skills, sub-agents, and other tools.
+//! Tools for agents: tasks, questions, plans, skills, sub-agents, and calls of other tools.
 
 #![expect(
     clippy::struct_field_names,
     reason = "a field is named as it is in the JSON that a model reads and writes"
 )]
 
-/// Adds to a text. Writing to a `String` cannot fail.
+/// Appends formatted text to a `String`, which cannot fail.
 macro_rules! push {
     ($text:expr, $($words:tt)*) => {{
         use std::fmt::Write as _;

@@ -1,61 +1,59 @@
-//! `request_permissions`: asks a person for what a plan of work needs, at once and before it is needed.
+//! `request_permissions`: asks the user for the permissions of the work ahead, in one question.
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::text::inline;
 
 use crate::ask::is_no;
 
-/// Files.
+/// File permissions.
 #[data]
 #[derive(Default)]
 pub struct Files {
-    /// Files and folders to read.
+    /// Files and directories to read.
     #[arg(max_len = 16)]
     read: Option<Vec<String>>,
-    /// Files and folders to change.
+    /// Files and directories to change.
     #[arg(max_len = 16)]
     write: Option<Vec<String>>,
 }
 
-/// The network.
+/// Network permissions.
 #[data]
 #[derive(Default)]
 pub struct Network {
-    /// Names of hosts, such as `example.org` or `*.example.org`.
+    /// Such as `example.org` or `*.example.org`.
     #[arg(max_len = 16)]
     hosts: Option<Vec<String>>,
 }
 
-/// How long.
+/// How long a permission lasts.
 #[data]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// Until you have answered the user.
+    /// Until your answer to the user.
     Turn,
     /// Until the session ends.
     Session,
 }
 
-/// What was given.
+/// Permissions that were granted.
 #[data]
 pub struct Given {
-    /// Everything that was asked for was given.
+    /// Everything requested was granted.
     granted: bool,
-    /// Files and folders that may be read.
+    /// Readable files and directories.
     read: Vec<String>,
-    /// Files and folders that may be changed.
+    /// Writable files and directories.
     write: Vec<String>,
-    /// Hosts that may be reached.
+    /// Reachable hosts.
     hosts: Vec<String>,
     /// How long.
     scope: Lifetime,
-    /// What was asked for and not given.
+    /// Requests that were not granted.
     refused: Vec<String>,
 }
 
-/// Ask the user for permissions that the work ahead needs: files, folders and hosts that you would otherwise be asked
-/// about one by one, or refused. Ask for little, and say why. Nothing can be given that whoever runs this host has
-/// ruled out.
+/// Ask the user for file and host permissions for the work ahead. Request as little as possible.
 #[tool(
     reads,
     interactive,
@@ -73,14 +71,14 @@ pub struct Given {
 )]
 pub fn request_permissions(
     cx: &Context,
-    /// What it is needed for, in one sentence; the user reads it.
+    /// One sentence for the user.
     #[arg(min_len = 1, max_len = 500, aliases = ["justification"])]
     reason: String,
-    /// Files and folders.
+    /// Files and directories.
     file_system: Option<Files>,
     /// Hosts.
     network: Option<Network>,
-    /// How long.
+    /// Duration.
     #[arg(default = "turn")]
     scope: Lifetime,
 ) -> Result<Outcome> {
@@ -149,14 +147,14 @@ impl Given {
             Lifetime::Session => "until the end of this session",
         };
         let mut text = if given.is_empty() {
-            "nothing was given".to_owned()
+            "no permission was granted".to_owned()
         } else {
-            format!("given {time}: {}", given.join(", "))
+            format!("granted {time}: {}", given.join(", "))
         };
         if !self.refused.is_empty() {
             push!(
                 text,
-                "\nnot given: {}; do without, or ask the user how to go on",
+                "\nnot granted: {}; work without them, or ask the user how to proceed",
                 self.refused.join(", ")
             );
         }
@@ -176,11 +174,11 @@ fn clean(items: Option<Vec<String>>) -> Vec<String> {
 fn check(reason: &str, wishes: [&Vec<String>; 3]) -> Result<()> {
     let invalid = |message: String| Err(Error::invalid_input(message).code("invalid_permissions"));
     if reason.trim().is_empty() {
-        return invalid("`reason` is empty; say what the permissions are needed for".to_owned());
+        return invalid("`reason` is empty; state why the permissions are needed".to_owned());
     }
     if wishes.iter().all(|items| items.is_empty()) {
         return invalid(
-            "nothing is asked for; name files under `file_system` or hosts under `network`"
+            "no permission is requested; list files in `file_system` or hosts in `network`"
                 .to_owned(),
         );
     }
@@ -198,11 +196,11 @@ fn check(reason: &str, wishes: [&Vec<String>; 3]) -> Result<()> {
                     || matches!(letter, '.' | '-' | '*' | ':' | '[' | ']' | '_')
             });
         if !is_host {
-            let message = format!("{:?} is not the name of a host", inline(host, 100));
+            let message = format!("{:?} is not a host name", inline(host, 100));
             return Err(Error::invalid_input(message)
                 .code("invalid_permissions")
                 .recommend(
-                    "write the host alone, without `https://` and path, such as `example.org`",
+                    "write only the host, without `https://` and path, such as `example.org`",
                 ));
         }
     }
@@ -258,7 +256,7 @@ mod tests {
             wish(),
             expect![[r#"
             given until the end of this turn: write docs
-            not given: read /etc/hosts, write src, reach *.example.org; do without, or ask the user how to go on
+            not granted: read /etc/hosts, write src, reach *.example.org; work without them, or ask the user how to proceed
             summary: 1 given, 3 not
             {"granted":false,"read":[],"write":["docs"],"hosts":[],"scope":"turn","refused":["read /etc/hosts","write src","reach *.example.org"]}"#]],
         );
@@ -266,8 +264,8 @@ mod tests {
             &person(json!({})),
             wish(),
             expect![[r#"
-            nothing was given
-            not given: read /etc/hosts, write docs, write src, reach *.example.org; do without, or ask the user how to go on
+            no permission was granted
+            not granted: read /etc/hosts, write docs, write src, reach *.example.org; work without them, or ask the user how to proceed
             summary: 0 given, 4 not
             {"granted":false,"read":[],"write":[],"hosts":[],"scope":"turn","refused":["read /etc/hosts","write docs","write src","reach *.example.org"]}"#]],
         );
@@ -288,19 +286,19 @@ mod tests {
         refused(
             json!({"reason": "x"}),
             expect![
-                "InvalidInput invalid_permissions: nothing is asked for; name files under `file_system` or hosts under `network`"
+                "InvalidInput invalid_permissions: no permission is requested; list files in `file_system` or hosts in `network`"
             ],
         );
         refused(
             json!({"reason": "x", "file_system": {}, "network": {"hosts": []}}),
             expect![
-                "InvalidInput invalid_permissions: nothing is asked for; name files under `file_system` or hosts under `network`"
+                "InvalidInput invalid_permissions: no permission is requested; list files in `file_system` or hosts in `network`"
             ],
         );
         refused(
             json!({"reason": " ", "file_system": {"read": ["a"]}}),
             expect![
-                "InvalidInput invalid_permissions: `reason` is empty; say what the permissions are needed for"
+                "InvalidInput invalid_permissions: `reason` is empty; state why the permissions are needed"
             ],
         );
         refused(
@@ -310,8 +308,8 @@ mod tests {
         refused(
             json!({"reason": "x", "network": {"hosts": ["https://example.org/"]}}),
             expect![[r#"
-                InvalidInput invalid_permissions: "https://example.org/" is not the name of a host
-                - write the host alone, without `https://` and path, such as `example.org`"#]],
+                InvalidInput invalid_permissions: "https://example.org/" is not a host name
+                - write only the host, without `https://` and path, such as `example.org`"#]],
         );
         refused(
             json!({"reason": "x", "file_system": {"read": vec!["a"; 17]}}),

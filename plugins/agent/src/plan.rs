@@ -1,4 +1,4 @@
-//! `enter_plan_mode` and `exit_plan_mode`: think first, and let a person read the plan before anything is changed.
+//! `enter_plan_mode` and `exit_plan_mode`: plan mode and the approval of plans.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -10,31 +10,30 @@ use crate::ask::is_no;
 use crate::roots;
 
 const PLAN: &str = "plan";
-/// More than anybody reads before saying yes, and what fits into one question of the host.
+/// Limit of a plan, in bytes: what fits into one question of the host and a user can review.
 const MOST_BYTES: usize = 16_000;
 
-/// The mode of the session.
+/// Mode of the session.
 #[data]
 pub struct Mode {
-    /// The permission mode that holds now.
+    /// Current permission mode.
     mode: String,
 }
 
-/// What became of a plan.
+/// The user's decision on a plan.
 #[data]
 pub struct Verdict {
-    /// The user agreed to it.
+    /// The user approved the plan.
     approved: bool,
-    /// The permission mode that holds now.
+    /// Current permission mode.
     mode: String,
-    /// What the user said about it.
+    /// The user's comment.
     feedback: Option<String>,
-    /// The file with the plan.
+    /// File that contains the plan.
     plan_path: Option<String>,
 }
 
-/// Go into plan mode: changes are refused until the user has agreed to a plan, except where the operator's configuration
-/// allows them. For work that is large or unclear; read what you need, then call `exit_plan_mode` with the plan.
+/// Enter plan mode for large or unclear work: changes are refused until the user approves a plan with `exit_plan_mode`.
 #[tool(
     reads,
     interactive,
@@ -62,7 +61,7 @@ pub fn enter_plan_mode(
     let mode = cx.change_mode(PLAN, reason.as_deref().unwrap_or_default().trim())?;
     if mode != PLAN {
         let message = format!(
-            "the mode is still {}: the user did not want a plan",
+            "the mode is still {}: the user declined plan mode",
             inline(&mode, 40)
         );
         return Err(Error::denied(message)
@@ -77,9 +76,7 @@ pub fn enter_plan_mode(
         .structured(&Mode { mode }))
 }
 
-/// Show the user the plan and ask to carry it out. Give it as text or as the path of a Markdown file in the workspace.
-/// If they say no you stay in plan mode: change the plan and call this again. Only for plans of changes; to answer a
-/// question no plan is needed.
+/// Ask the user to approve the plan, given as `plan` or `plan_path`. If denied, revise it and call again.
 #[tool(
     reads,
     interactive,
@@ -96,9 +93,9 @@ pub fn enter_plan_mode(
 )]
 pub fn exit_plan_mode(
     cx: &Context,
-    /// The plan in Markdown, at most 16000 bytes.
+    /// Markdown, at most 16000 bytes.
     plan: Option<String>,
-    /// Path of a `.md` file in the workspace that has the plan.
+    /// `.md` file in the workspace with the plan.
     #[arg(min_len = 1, max_len = 4096, aliases = ["planFilePath", "plan_filename"])]
     plan_path: Option<String>,
 ) -> Result<Outcome> {
@@ -106,19 +103,19 @@ pub fn exit_plan_mode(
         let message = format!("not in plan mode; the mode is {}", inline(cx.mode(), 40));
         return Err(Error::invalid_input(message)
             .code("not_in_plan_mode")
-            .recommend("carry out the work, or call enter_plan_mode first"));
+            .recommend("do the work, or call enter_plan_mode first"));
     }
     let plan = match (plan, &plan_path) {
         (Some(plan), None) => plan,
         (None, Some(path)) => read(cx, path)?,
         (Some(_), Some(_)) => {
             return Err(invalid(
-                "`plan` and `plan_path` exclude each other; leave one out".to_owned(),
+                "`plan` and `plan_path` are mutually exclusive; omit one".to_owned(),
             ));
         }
         (None, None) => {
             return Err(invalid(
-                "no plan; give it as `plan`, or as a file with `plan_path`".to_owned(),
+                "no plan; pass it as `plan`, or its file as `plan_path`".to_owned(),
             ));
         }
     };
@@ -127,7 +124,7 @@ pub fn exit_plan_mode(
         .map_or_else(|| "`plan`".to_owned(), |path| inline(path, 200));
     if plan.trim().is_empty() {
         return Err(invalid(format!(
-            "{place} is empty; write down what you are going to do"
+            "{place} is empty; describe what you are going to do"
         )));
     }
     if plan.len() > MOST_BYTES {
@@ -157,8 +154,7 @@ impl Verdict {
     fn outcome(&self) -> Outcome {
         if self.approved {
             let mode = inline(&self.mode, 40);
-            let text =
-                format!("the user agreed to the plan; the mode is now {mode}. Carry the plan out.");
+            let text = format!("the user approved the plan; the mode is now {mode}. Carry it out.");
             return Outcome::text(text).summary(format!("plan approved, mode {mode}"));
         }
         let said = match &self.feedback {
@@ -166,7 +162,7 @@ impl Verdict {
             None => "the plan was not approved".to_owned(),
         };
         let text =
-            format!("{said}\nStill in plan mode: change the plan and call exit_plan_mode again.");
+            format!("{said}\nStill in plan mode: revise the plan and call exit_plan_mode again.");
         Outcome::text(text).summary("plan not approved")
     }
 }
@@ -186,7 +182,7 @@ fn read(cx: &Context, given: &str) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| invalid(format!("{shown} is not text in UTF-8")))
 }
 
-/// Finds the file in the workspace. What holds the plugin in its place is the sandbox; this is there to answer well.
+/// Finds the file in the workspace. The sandbox enforces access; this check only improves the error message.
 fn locate(cx: &Context, given: &str) -> Result<PathBuf> {
     let shown = inline(given, 200);
     let path = Path::new(given.trim());
@@ -194,13 +190,13 @@ fn locate(cx: &Context, given: &str) -> Result<PathBuf> {
         .extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("md"))
     {
-        return Err(invalid(format!("{shown} is not the path of a `.md` file")));
+        return Err(invalid(format!("{shown} is not a path of a `.md` file")));
     }
     let roots = roots::workspace(cx);
     let outside = || {
         Error::denied(format!("Access denied: {shown} is outside the workspace"))
             .code("path_not_in_workspace")
-            .recommend("write the plan into a `.md` file of the workspace, or give it as `plan`")
+            .recommend("write the plan to a `.md` file in the workspace, or pass it as `plan`")
     };
     let first = roots.first().ok_or_else(outside)?;
     let mut full = PathBuf::new();
@@ -222,7 +218,7 @@ fn missing(error: &std::io::Error, shown: &str) -> Error {
     match error.kind() {
         std::io::ErrorKind::NotFound => Error::not_found(format!("File not found: {shown}"))
             .code("file_not_found")
-            .recommend("write the plan into it first, or give it as `plan`"),
+            .recommend("write the plan to it first, or pass it as `plan`"),
         _ => Error::failed(format!("cannot read {shown}: {error}")).code("read_content_failure"),
     }
 }

@@ -1,10 +1,10 @@
-//! The directories of a call by what they are for: the workspace, the folders of skills.
+//! The directories of a call by purpose: workspace and skill directories.
 
 use toolhost_sdk::prelude::*;
 
 const SKILLS: &str = "/skills/";
 
-/// In a test, what the host shows under a name of its own lies somewhere in a temporary directory.
+/// In tests, what the host mounts under a fixed name is in a temporary directory.
 fn is_skills(root: &Root) -> bool {
     if cfg!(test) {
         root.path.contains(SKILLS)
@@ -13,12 +13,12 @@ fn is_skills(root: &Root) -> bool {
     }
 }
 
-/// The folders of skills; what is in an earlier one hides what is in a later one.
+/// The skill directories, in order of precedence.
 pub fn skills(cx: &Context) -> Vec<&Root> {
     cx.roots().iter().filter(|root| is_skills(root)).collect()
 }
 
-/// Everything else.
+/// All other directories.
 pub fn workspace(cx: &Context) -> Vec<&Root> {
     cx.roots().iter().filter(|root| !is_skills(root)).collect()
 }

@@ -1,8 +1,8 @@
-//! Texts of others in a line of our own: cut, counted, guessed.
+//! Helpers for untrusted text in single lines: truncation, counts and suggestions.
 
 use toolhost_sdk::text::inline;
 
-/// The beginning, and how much is missing.
+/// The first `most` characters and the number of omitted ones.
 pub fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),
@@ -31,7 +31,7 @@ pub fn count(number: usize, word: &str) -> String {
     }
 }
 
-/// The one of `known` that `word` was probably meant to be.
+/// The most similar entry of `known`.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     known

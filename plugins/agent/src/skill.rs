@@ -1,4 +1,4 @@
-//! `skill`: instructions for a kind of work, which a person wrote into a folder with a `SKILL.md`.
+//! `skill`: loads instructions from a directory with a `SKILL.md`.
 
 mod shelf;
 
@@ -8,39 +8,38 @@ use toolhost_sdk::text::inline;
 use self::shelf::{MOST_BROKEN, Shelf, Skill, shown};
 use crate::show::{count, names, nearest};
 
-/// A skill, or the list of them.
+/// A skill, or the list of skills.
 #[data]
 #[derive(Default)]
 pub struct Loaded {
-    /// Its name.
+    /// Name.
     pub name: Option<String>,
     /// What it is for.
     pub description: Option<String>,
-    /// Its version.
+    /// Version.
     pub version: Option<String>,
-    /// Its folder. Paths in its text are relative to it.
+    /// Its directory. Paths in its text are relative to it.
     pub base_dir: Option<String>,
-    /// The tools that its author has in mind; none means all.
+    /// Tools the skill is meant to use; absent for all.
     pub allowed_tools: Option<Vec<String>>,
-    /// The other files of its folder.
+    /// Other files in its directory.
     pub resources: Option<Vec<String>>,
-    /// There are more files than are listed.
+    /// The file list was cut.
     pub truncated: bool,
-    /// The skills there are, when none was named.
+    /// Available skills, if none was named.
     pub skills: Option<Vec<Known>>,
 }
 
 /// A skill that can be loaded.
 #[data]
 pub struct Known {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// What it is for.
     pub description: String,
 }
 
-/// Load a skill: instructions for a kind of work, written by people who know it. Load a skill before you begin such
-/// work, then follow its text. Without `skill` you get the names of all skills and what they are for.
+/// Load a skill (instructions for a kind of work) before you start such work; without `skill`, list them.
 #[tool(
     reads,
     idempotent,
@@ -59,7 +58,7 @@ pub fn skill(
     /// Name of the skill.
     #[arg(min_len = 1, max_len = 128, aliases = ["name", "skill_name"])]
     skill: Option<String>,
-    /// What to tell the skill; it takes the place of `$ARGUMENTS` in its text.
+    /// Replaces `$ARGUMENTS` in the skill.
     #[arg(max_len = 10000, aliases = ["arguments"])]
     args: Option<String>,
 ) -> Result<Outcome> {
@@ -86,7 +85,7 @@ fn load(skill: &Skill, args: &str) -> Outcome {
     let (resources, truncated) = skill.resources();
     push!(
         text,
-        "\n\n(skill {}; its folder is {})",
+        "\n\n(skill {}; its directory is {})",
         inline(&skill.name, 64),
         shown(&skill.folder)
     );
@@ -94,14 +93,14 @@ fn load(skill: &Skill, args: &str) -> Outcome {
         let more = if truncated { "\n- … and more" } else { "" };
         push!(
             text,
-            "\nFiles in the folder:\n- {}{more}",
+            "\nFiles in the directory:\n- {}{more}",
             resources.join("\n- ")
         );
     }
     if let Some(tools) = &skill.allowed_tools {
         push!(
             text,
-            "\nMeant to be done with these tools alone: {}",
+            "\nIntended tools: {}",
             names(tools.iter().map(String::as_str), 50)
         );
     }
@@ -154,7 +153,7 @@ fn list(shelf: &Shelf) -> Outcome {
 
 fn unknown(wanted: &str, shelf: &Shelf) -> Error {
     let known = || shelf.skills.iter().map(|skill| skill.name.as_str());
-    let mut message = format!("there is no skill {:?}", inline(wanted, 64));
+    let mut message = format!("no skill named {:?}", inline(wanted, 64));
     if let Some(near) = nearest(wanted, known()) {
         push!(message, "; did you mean {near:?}?");
     }
@@ -164,11 +163,11 @@ fn unknown(wanted: &str, shelf: &Shelf) -> Error {
         .iter()
         .find(|broken| broken.starts_with(wanted))
     {
-        Some(broken) => error.recommend(format!("have the user repair it: {broken}")),
+        Some(broken) => error.recommend(format!("ask the user to fix it: {broken}")),
         None => error,
     };
     error.recommend(if shelf.skills.is_empty() {
-        "there are no skills at all; go on without one".to_owned()
+        "no skills exist; continue without one".to_owned()
     } else {
         format!("use one of: {}", names(known(), 50))
     })

@@ -1,4 +1,4 @@
-//! `todo_write` and `todo_read`: the list of tasks that an agent keeps for itself while it works.
+//! `todo_write` and `todo_read`: the task list of an agent.
 
 mod check;
 
@@ -7,34 +7,28 @@ use toolhost_sdk::text::inline;
 
 use crate::show::count;
 
-/// The host keeps one list for each agent of a session, so the key needs no name of an agent.
+/// The host keeps separate state for each agent of a session, so the key does not name the agent.
 const KEY: &str = "todos";
 
-/// How far a task is.
+/// Status of a task.
 #[data]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Not begun.
     Pending,
-    /// Worked on now; one task at most.
+    /// At most one task.
     InProgress,
-    /// Done.
     Completed,
-    /// Given up.
     Cancelled,
-    /// Waits for something.
+    /// Waiting.
     Blocked,
 }
 
-/// How much a task matters.
+/// Priority of a task.
 #[data]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
-    /// Before the others.
     High,
-    /// In its turn.
     Medium,
-    /// When there is time.
     Low,
 }
 
@@ -42,73 +36,72 @@ pub enum Priority {
 #[data]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Todo {
-    /// Names the task in `depends_on` and in a merge. Made up when absent.
+    /// Generated if absent.
     #[arg(max_len = 64)]
     pub id: Option<String>,
-    /// What is to be done, as an order: "Run the tests". Only in a merge may a known task go without.
+    /// Imperative: "Run the tests". Optional for a known task in a merge.
     #[arg(max_len = 1000, aliases = ["title", "description", "step"])]
     pub content: Option<String>,
-    /// How far it is.
+    /// Status.
     pub status: Status,
-    /// The same in the present: "Running the tests".
+    /// Progressive form: "Running the tests".
     #[arg(max_len = 1000, aliases = ["activeForm"])]
     pub active_form: Option<String>,
-    /// How much it matters.
+    /// Priority.
     pub priority: Option<Priority>,
-    /// Who does it.
+    /// Assignee.
     #[arg(max_len = 100)]
     pub assignee: Option<String>,
-    /// Anything else worth keeping.
+    /// Notes.
     #[arg(max_len = 2000)]
     pub notes: Option<String>,
-    /// Ids of the tasks that come first.
+    /// Ids of tasks to complete first.
     #[arg(max_len = 50, aliases = ["dependsOn", "dependencies"])]
     pub depends_on: Option<Vec<String>>,
 }
 
-/// How many tasks are how far.
+/// Number of tasks by status.
 #[data]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// All of them.
+    /// All tasks.
     pub total: usize,
-    /// Not begun.
+    /// Pending tasks.
     pub pending: usize,
-    /// Worked on now.
+    /// Tasks in progress.
     pub in_progress: usize,
-    /// Done.
+    /// Completed tasks.
     pub completed: usize,
-    /// Given up.
+    /// Cancelled tasks.
     pub cancelled: usize,
-    /// Waiting.
+    /// Blocked tasks.
     pub blocked: usize,
 }
 
-/// The list as it is now.
+/// Current task list.
 #[data]
 pub struct Todos {
-    /// The tasks in their order.
+    /// Tasks in order.
     pub todos: Vec<Todo>,
-    /// Goes up by one with each change; 0 before the first.
+    /// Incremented by each change; 0 before the first.
     pub version: u64,
-    /// How many are how far.
+    /// Number of tasks by status.
     pub counts: Counts,
 }
 
-/// What the session keeps.
+/// State kept in the session.
 #[data]
 #[derive(Default)]
 struct Stored {
-    /// Of the list.
+    /// Version of the list.
     version: u64,
     /// The list.
     todos: Vec<Todo>,
 }
 
-/// Keep a list of the tasks of this session, for work of three steps or more. Each call replaces the whole list, or
-/// with `merge` changes the tasks that it names. Mark a task `in_progress` before you begin it, one at a time, and
-/// `completed` as soon as it is done. At most 200 tasks.
-// `reads`: it changes nothing but its own notes in the session, and nobody wants to be asked about those.
+/// Replace the session's task list, or update it with `merge`; for work of three or more steps. At most one task is
+/// `in_progress`.
+// `reads`: only the session's own state changes, which needs no approval.
 #[tool(
     reads,
     requires = ["session"],
@@ -126,10 +119,10 @@ struct Stored {
 )]
 pub fn todo_write(
     cx: &Context,
-    /// The tasks in their order.
+    /// Tasks in order.
     #[arg(max_len = 200, aliases = ["plan"])]
     todos: Vec<Todo>,
-    /// Change only the tasks that are named by id (or by the same content), add new ones at the end, keep the rest.
+    /// Update tasks with the same id or content, append new ones, keep the rest.
     #[arg(default = false)]
     merge: bool,
 ) -> Result<Outcome> {
@@ -148,7 +141,7 @@ pub fn todo_write(
     Ok(todos.outcome())
 }
 
-/// Show the list of tasks that `todo_write` keeps.
+/// Show the task list of `todo_write`.
 #[tool(
     reads,
     idempotent,
@@ -209,7 +202,7 @@ impl Todos {
             blocked,
         } = self.counts;
         if total == 0 {
-            return "the list of tasks is empty".to_owned();
+            return "the task list is empty".to_owned();
         }
         let parts: Vec<String> = [
             (completed, "completed"),

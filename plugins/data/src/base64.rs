@@ -1,37 +1,37 @@
-//! `base64_encode` and `base64_decode`.
+//! `base64_encode` and `base64_decode`: base64 encoding and decoding.
 
 use base64::Engine as _;
 use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use toolhost_sdk::prelude::*;
 
-/// Of plain bytes, on either side.
+/// Limit of decoded bytes.
 const MOST_BYTES: usize = 10 << 20;
-/// Base64 of as many, with room for line breaks and the beginning of a `data:` URL.
+/// Limit of encoded bytes, with room for line breaks and a `data:` prefix.
 const MOST_ENCODED_BYTES: usize = 14 << 20;
 
-/// A base64 text.
+/// Base64 text.
 #[data]
 pub struct Encoded {
-    /// The base64 text.
+    /// Base64 text.
     encoded: String,
 }
 
-/// What a base64 text stands for.
+/// Decoded base64.
 #[data]
 pub struct Decoded {
-    /// The text; absent when it is none.
+    /// Decoded text; absent for binary data.
     #[arg(rename = "decoded")]
     text: Option<String>,
-    /// The bytes in plain base64, where they are not text.
+    /// Binary data in standard base64.
     bytes_base64: Option<String>,
-    /// It is not text.
+    /// The data is not UTF-8 text.
     binary: bool,
     /// Number of bytes.
     size: usize,
 }
 
-/// Write a text, or bytes, in base64. At most 10 MiB.
+/// Encode text or bytes as base64, at most 10 MiB.
 #[tool(
     pure,
     category = "data",
@@ -43,14 +43,14 @@ pub struct Decoded {
     example(description = "Bytes for a URL", input = r#"{"bytes": [251, 255], "url_safe": true}"#),
 )]
 pub fn base64_encode(
-    /// The text, stored as UTF-8.
+    /// Encoded as UTF-8.
     text: Option<String>,
-    /// The bytes, as numbers from 0 to 255, in place of `text`.
+    /// Instead of `text`.
     bytes: Option<Vec<u8>>,
-    /// Use `-` and `_` in place of `+` and `/`.
+    /// Use `-` and `_` instead of `+` and `/`.
     #[arg(default = false)]
     url_safe: bool,
-    /// Fill the last group up with `=`.
+    /// Pad with `=`.
     #[arg(default = true)]
     padding: bool,
 ) -> Result<Outcome> {
@@ -59,17 +59,17 @@ pub fn base64_encode(
         (None, Some(bytes)) => bytes,
         (Some(_), Some(_)) => {
             return Err(one_of_both(
-                "`text` and `bytes` exclude each other; leave one out",
+                "`text` and `bytes` are mutually exclusive; omit one",
             ));
         }
-        (None, None) => return Err(one_of_both("nothing to encode; give `text` or `bytes`")),
+        (None, None) => return Err(one_of_both("nothing to encode; pass `text` or `bytes`")),
     };
     within(bytes.len(), MOST_BYTES)?;
     let encoded = engine(url_safe, padding).encode(bytes);
     Ok(Outcome::text(&*encoded).structured(&Encoded { encoded }))
 }
 
-/// Read base64, plain or for URLs, with or without padding and line breaks. At most 10 MiB of bytes.
+/// Decode base64, standard or URL-safe, with or without padding and line breaks, at most 10 MiB decoded.
 #[tool(
     pure,
     category = "data",
@@ -80,7 +80,7 @@ pub fn base64_encode(
     example(description = "A text", input = r#"{"encoded": "aGVsbG8="}"#),
 )]
 pub fn base64_decode(
-    /// The base64 text; a `data:` URL is fine too.
+    /// Base64 text or a `data:` URL.
     encoded: String,
 ) -> Result<Outcome> {
     within(encoded.len(), MOST_ENCODED_BYTES)?;
@@ -110,7 +110,7 @@ pub fn base64_decode(
         }
         Err(error) => {
             let plain = engine(false, true).encode(error.as_bytes());
-            let told = format!("not text ({size} B); in plain base64: {plain}");
+            let told = format!("not text ({size} B); in standard base64: {plain}");
             Outcome::text(told).structured(&Decoded {
                 text: None,
                 bytes_base64: Some(plain),
@@ -122,14 +122,14 @@ pub fn base64_decode(
 }
 
 fn engine(url_safe: bool, padding: bool) -> GeneralPurpose {
-    // Models often leave the padding out, and nothing is lost without it.
+    // Models often omit padding, which loses no information.
     let config = GeneralPurposeConfig::new()
         .with_encode_padding(padding)
         .with_decode_padding_mode(DecodePaddingMode::Indifferent);
     GeneralPurpose::new(if url_safe { &URL_SAFE } else { &STANDARD }, config)
 }
 
-/// What comes after `data:…;base64,`.
+/// The part after `data:…;base64,`.
 fn payload(encoded: &str) -> &str {
     let encoded = encoded.trim();
     encoded
@@ -142,7 +142,7 @@ fn within(size: usize, most: usize) -> Result<()> {
     if size <= most {
         return Ok(());
     }
-    let message = format!("the input has {size} bytes; at most {most} can be taken");
+    let message = format!("the input has {size} bytes; at most {most} are accepted");
     Err(Error::invalid_input(message).code("input_too_large"))
 }
 
@@ -187,12 +187,12 @@ mod tests {
     fn encoding_takes_one_thing() {
         check::<base64_encode>(
             json!({}),
-            expect!["InvalidInput invalid_input: nothing to encode; give `text` or `bytes`"],
+            expect!["InvalidInput invalid_input: nothing to encode; pass `text` or `bytes`"],
         );
         check::<base64_encode>(
             json!({"text": "a", "bytes": [1]}),
             expect![
-                "InvalidInput invalid_input: `text` and `bytes` exclude each other; leave one out"
+                "InvalidInput invalid_input: `text` and `bytes` are mutually exclusive; omit one"
             ],
         );
     }
@@ -247,13 +247,13 @@ mod tests {
         check::<base64_encode>(
             json!({"text": text(MOST_BYTES + 1)}),
             expect![
-                "InvalidInput input_too_large: the input has 10485761 bytes; at most 10485760 can be taken"
+                "InvalidInput input_too_large: the input has 10485761 bytes; at most 10485760 are accepted"
             ],
         );
         check::<base64_decode>(
             json!({"encoded": text(MOST_ENCODED_BYTES + 1)}),
             expect![
-                "InvalidInput input_too_large: the input has 14680065 bytes; at most 14680064 can be taken"
+                "InvalidInput input_too_large: the input has 14680065 bytes; at most 14680064 are accepted"
             ],
         );
     }

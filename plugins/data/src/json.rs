@@ -1,4 +1,4 @@
-//! `json_parse` and `json_stringify`.
+//! `json_parse` and `json_stringify`: JSON parsing and serialization.
 
 use std::borrow::Cow;
 
@@ -9,24 +9,24 @@ use toolhost_sdk::serde_json::ser::{PrettyFormatter, Serializer};
 
 use crate::lenient::plain;
 
-/// Parsing more would need more memory than a call has.
+/// Limit of JSON text in bytes; parsing more would exceed the memory of a call.
 const MOST_BYTES: usize = 10 << 20;
 
-/// A JSON text as a value.
+/// Parsed JSON.
 #[data]
 pub struct Parsed {
-    /// The value that the text stands for.
+    /// Parsed value.
     data: Value,
 }
 
-/// A value as JSON text.
+/// JSON text.
 #[data]
 pub struct Text {
-    /// The JSON text.
+    /// JSON text.
     text: String,
 }
 
-/// Check that a text is JSON and turn it into a value. An error tells line, column and what is there.
+/// Parse JSON text. Errors state line, column and what was found.
 #[tool(
     pure,
     category = "data",
@@ -37,9 +37,9 @@ pub struct Text {
     example(description = "An object", input = r#"{"text": "{\"a\": [1, 2]}"}"#),
 )]
 pub fn json_parse(
-    /// The JSON text.
+    /// JSON text.
     text: String,
-    /// Take JSON alone. Otherwise comments, commas before a closing bracket and a surrounding code fence are fine.
+    /// `false` allows comments, trailing commas and a code fence.
     #[arg(default = true)]
     strict: bool,
 ) -> Result<Parsed> {
@@ -64,7 +64,7 @@ pub fn json_parse(
     }
 }
 
-/// Write a value as JSON text, on one line or indented.
+/// Serialize a value as JSON text.
 #[tool(
     pure,
     category = "data",
@@ -72,15 +72,15 @@ pub fn json_parse(
     icon = "braces",
     tags = ["json"],
     output = Text,
-    example(description = "For people to read", input = r#"{"data": {"a": [1, 2]}, "pretty": true}"#),
+    example(description = "Indented", input = r#"{"data": {"a": [1, 2]}, "pretty": true}"#),
 )]
 pub fn json_stringify(
     /// Any JSON value.
     data: Value,
-    /// Put every member on a line of its own.
+    /// Indent the output.
     #[arg(default = false)]
     pretty: bool,
-    /// Spaces for each level; more than 0 means `pretty`. 2 when left out.
+    /// Spaces per level, default 2; more than 0 implies `pretty`.
     #[arg(max = 8)]
     indent: Option<u8>,
 ) -> Result<Outcome> {
@@ -96,7 +96,7 @@ pub fn json_stringify(
     Ok(Outcome::text(&*text).structured(&Text { text }))
 }
 
-/// Refuses integers of more than 64 bits, which would silently become floating-point numbers. `text` is JSON.
+/// Refuses integers of more than 64 bits, which would silently become floating-point numbers. `text` is valid JSON.
 fn check_integers(text: &str) -> Result<()> {
     let mut rest = text;
     while let Some(at) = rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit()) {
@@ -117,7 +117,7 @@ fn check_integers(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// The length of the string literal that `text` begins with.
+/// The length of the string literal at the start of `text`.
 fn end_of_string(text: &str) -> usize {
     let mut escaped = false;
     let end = text.bytes().skip(1).position(|byte| {
@@ -145,10 +145,10 @@ fn out_of_range(text: &str, at: usize, number: &str) -> Error {
     .recommend("put it in quotes, or write it with an exponent if it may be rounded")
 }
 
-/// Says what is wrong and shows the place: the line, cut around the column, with a mark below it.
+/// Reports the error and shows its line, cut around the column, with a marker below.
 fn explain(error: &serde_json::Error, text: &str, strict: bool) -> Error {
     const AROUND: usize = 40;
-    // Serde counts bytes from 1. Column 0 means that it ran over the end of the line before.
+    // Serde counts bytes from 1. Column 0 is the position after the end of the previous line.
     let (line, column) = match (error.line(), error.column()) {
         (line @ 2.., 0) => (line - 1, usize::MAX),
         (line, column) => (line, column),

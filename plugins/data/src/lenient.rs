@@ -1,12 +1,11 @@
-//! JSON as people and models write it, made JSON: without comments, without commas that nothing follows, without the
-//! code fence around it.
+//! Conversion of lenient JSON to JSON: removes comments, trailing commas and a surrounding code fence.
 
-/// What is taken out leaves spaces behind, so that lines and columns stay what they were.
+/// Replaces removed text with spaces, so that lines and columns do not change.
 pub fn plain(text: &str) -> String {
     let mut chars: Vec<char> = text.trim_start_matches('\u{feff}').chars().collect();
     unfence(&mut chars);
     let mut at = 0;
-    // The last comma, as long as only spaces have come after it.
+    // The last comma, if only white space follows it so far.
     let mut comma = None;
     while at < chars.len() {
         match (chars[at], chars.get(at + 1)) {
@@ -47,7 +46,7 @@ pub fn plain(text: &str) -> String {
     chars.into_iter().collect()
 }
 
-/// Takes out the lines "```json" and "```" around a text.
+/// Removes the lines "```json" and "```" around a text.
 fn unfence(chars: &mut [char]) {
     const FENCE: [char; 3] = ['`'; 3];
     let Some(first) = chars.iter().position(|c| !c.is_whitespace()) else {
@@ -66,7 +65,7 @@ fn unfence(chars: &mut [char]) {
     }
 }
 
-/// The place after the string that begins at `start`.
+/// The position after the string that starts at `start`.
 fn end_of_string(chars: &[char], start: usize) -> usize {
     let mut at = start + 1;
     while at < chars.len() {

@@ -1,4 +1,4 @@
-//! JSON and base64, for models that would rather not do them in their heads. Everything here is pure.
+//! JSON and base64 tools, all of them pure.
 
 #![cfg_attr(
     test,

@@ -1,4 +1,5 @@
-//! The tools of this plugin against Python's `json` and `base64`. Differences that remain on purpose are in docs/tools.md.
+//! Comparison of this plugin's tools with Python's `json` and `base64`. Intended differences are listed in
+//! docs/tools.md.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -14,14 +15,14 @@ use toolhost_sdk::testing;
 use crate::base64::{base64_decode, base64_encode};
 use crate::json::{json_parse, json_stringify};
 
-/// So many inputs of a strategy, the same ones with the same `PROPTEST_RNG_SEED`.
+/// `count` samples of a strategy, reproducible with `PROPTEST_RNG_SEED`.
 fn samples<S: Strategy>(strategy: S, count: usize) -> Vec<S::Value> {
     let mut runner = TestRunner::new(ProptestConfig::default());
     let mut next = || strategy.new_tree(&mut runner).unwrap().current();
     (0..count).map(|_| next()).collect()
 }
 
-/// What a Python script answers to `input`, as JSON on both sides. Nothing where there is no Python.
+/// The output of a Python script for `input`, both as JSON; `None` without Python.
 fn python(script: &str, input: &Value) -> Option<Value> {
     let started = Command::new("python3")
         .args(["-I", "-c", script])
@@ -29,7 +30,7 @@ fn python(script: &str, input: &Value) -> Option<Value> {
         .stdout(Stdio::piped())
         .spawn();
     let Ok(mut child) = started else {
-        println!("skipped: there is no python3");
+        println!("skipped: python3 is not installed");
         return None;
     };
     let mut stdin = child.stdin.take().unwrap();
@@ -45,7 +46,7 @@ fn call<T: Tool>(input: Value) -> Result<Value> {
     Ok(outcome.structured.unwrap())
 }
 
-/// Each text as Python reads it, or null: what it wrote again, so that numbers are compared by value.
+/// Each text as parsed by Python, or null, serialized again so that numbers are compared by value.
 const PARSE: &str = r#"
 import json, sys
 def refuse(_): raise ValueError
@@ -179,7 +180,7 @@ fn values_are_those_that_python_reads() {
 #[test]
 fn what_python_reads_and_we_refuse() {
     for (text, code) in [
-        // Python has no limit for integers, makes floats of any size infinite, and keeps half a character.
+        // Python has no integer limit, turns large floats into infinity, and accepts lone surrogates.
         ("[123456789012345678901234567890]", "number_out_of_range"),
         ("{\"a\": -9223372036854775809}", "number_out_of_range"),
         ("1e400", "invalid_json"),
@@ -189,7 +190,7 @@ fn what_python_reads_and_we_refuse() {
         let error = call::<json_parse>(json!({"text": text})).unwrap_err();
         assert_eq!(error.code.as_deref(), Some(code), "{text}: {error}");
     }
-    // In a text it is no number, and a float may have as many digits as it likes.
+    // In a string it is not a number, and a float can have any number of digits.
     for text in [
         r#"["123456789012345678901234567890"]"#,
         "[18446744073709551615, 1.0000000000000000000000000001]",
@@ -240,7 +241,7 @@ fn base64_is_that_of_python() {
     }
 }
 
-/// Texts that are base64 or nearly so: what Python decodes is decoded to the same, but for what is checked more strictly.
+/// Valid and nearly valid base64: what Python decodes must decode to the same bytes, apart from our stricter checks.
 const DECODE: &str = r#"
 import base64, binascii, json, sys
 out = []
@@ -275,7 +276,7 @@ fn texts_that_are_nearly_base64_are_read_as_python_reads_them() {
         let decoded = call::<base64_decode>(json!({"encoded": text})).ok();
         let size = decoded.map(|decoded| decoded["size"].clone());
         let expected = expected.as_array().map(|bytes| json!(bytes.len()));
-        // Python ignores what follows the first padding, and a padding of more than two characters; here it is an error.
+        // Python ignores data after the first padding and excess padding; here both are errors.
         let data = text.trim_end_matches(['=', ' ', '\n']);
         let is_stricter = data.contains('=') || text[data.len()..].matches('=').count() > 2;
         assert!(

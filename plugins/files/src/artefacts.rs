@@ -1,8 +1,8 @@
-//! Finds what a model writes into a file by mistake: a phrase that stands for code it left out, and what only the
-//! output of `read_file` has. Either would destroy a file while looking like a success.
+//! Detection of text that a model writes to a file by mistake: placeholders for omitted code, and line numbers or
+//! notices from the output of `read_file`. Both destroy a file while the call succeeds.
 //!
-//! Files about this program contain such lines on purpose. Output of `read_file` is therefore refused only where this
-//! session was shown it; otherwise the answer warns.
+//! Files about this program contain such lines on purpose. Output of `read_file` is therefore refused only if this
+//! session was shown it; otherwise the result contains a warning.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -13,12 +13,12 @@ use toolhost_sdk::prelude::*;
 use crate::path::Target;
 use crate::read::sha256;
 
-/// What begins a comment, longest first where one is the beginning of another.
+/// Comment openers; a longer one precedes its prefixes.
 const MARKERS: &[&str] = &[
     "<!--", "{/*", "/**", "/*", "///", "//", "--", "#", ";;", ";", "%", "*", "\"\"\"", "[", "(",
 ];
 const CLOSERS: &[&str] = &["-->", "*/}", "*/", "\"\"\"", "]", ")"];
-/// How a line begins that stands for what was left out.
+/// Prefixes of placeholder lines.
 const PHRASES: &[&str] = &[
     "rest of",
     "the rest of",
@@ -39,25 +39,25 @@ const PHRASES: &[&str] = &[
     "other methods",
     "no changes",
 ];
-/// In prose these words are what they are.
+/// Extensions of prose files, in which these phrases are ordinary text.
 const PROSE: &[&str] = &["adoc", "md", "markdown", "rst", "txt"];
-/// An omission is a few words; a longer line is a remark.
+/// A longer line is a remark, not a placeholder.
 const MOST_WORDS: usize = 10;
 
-/// Lines that look like the output of `read_file`. Only [`judge`] knows whether this session was shown them: a file may
-/// well contain such lines.
+/// Lines that look like output of `read_file`. [`judge`] checks whether this session was shown them, because a file may
+/// contain such lines.
 #[derive(Debug, Default)]
 pub struct Suspects {
-    /// Number and text of each line that looks like a notice.
+    /// Line number and text of each line that looks like a notice.
     notices: Vec<(usize, String)>,
-    /// How many of how many lines begin with a line number and an arrow, where most do.
+    /// Number of lines that start with a line number and an arrow, and of all lines, if they are the majority.
     numbered: Option<(usize, usize)>,
-    /// Most of these are lines of the old file behind their own numbers.
+    /// Most of them are lines of the old file with their own numbers.
     is_numbered_copy: bool,
 }
 
-/// Refuses `content` for the file `path` if a placeholder stands in it for left-out text. What was in `known` already is
-/// no mistake. `file` is the text of the whole file as it is.
+/// Refuses `content` for the file `path` if it contains a placeholder for omitted text that is not in `known`. `file`
+/// is the current text of the whole file.
 pub fn check(content: &str, known: &str, file: &str, path: &Path) -> Result<Suspects> {
     let is_prose = path.extension().is_some_and(|extension| {
         PROSE.contains(&extension.to_string_lossy().to_lowercase().as_str())
@@ -67,7 +67,7 @@ pub fn check(content: &str, known: &str, file: &str, path: &Path) -> Result<Susp
     let omission = lines.find(|(_, line)| !is_prose && is_omission(line) && is_new(line));
     if let Some((index, line)) = omission {
         return Err(refused(format!(
-            "line {} of `content` is a placeholder for left-out text: {:?}; write the whole content",
+            "line {} of `content` is a placeholder for omitted text: {:?}; write the whole content",
             index + 1,
             shorten(line.trim())
         )));
@@ -75,7 +75,7 @@ pub fn check(content: &str, known: &str, file: &str, path: &Path) -> Result<Susp
     Ok(suspects(content, known, file))
 }
 
-/// What in `content` looks like output of `read_file` and is not in `known`.
+/// The parts of `content` that look like output of `read_file` and are not in `known`.
 pub fn suspects(content: &str, known: &str, file: &str) -> Suspects {
     let known_lines: OnceCell<HashSet<&str>> = OnceCell::new();
     let is_new = |line: &str| {
@@ -94,7 +94,7 @@ pub fn suspects(content: &str, known: &str, file: &str) -> Suspects {
             numbered.extend(number(line).filter(|_| is_new(line)));
         }
     }
-    // One such line may be the topic of a file; when most are, the output of a tool was pasted.
+    // A single such line can be intended; a majority is pasted tool output.
     if !numbered.is_empty() && numbered.len() * 2 > lines {
         suspects.numbered = Some((numbered.len(), lines));
         let file: Vec<&str> = file.lines().collect();
@@ -107,7 +107,7 @@ pub fn suspects(content: &str, known: &str, file: &str) -> Suspects {
     suspects
 }
 
-/// Refuses what this session was really shown, and returns a warning for what only looks like it. `what` names the
+/// Refuses text that this session was shown, and returns a warning for text that only looks like it. `what` names the
 /// parameter.
 pub fn judge(
     cx: &Context,
@@ -126,11 +126,11 @@ pub fn judge(
         let quoted = shorten(text.trim());
         if shown.contains(&fingerprint(text)) {
             return Err(refused(format!(
-                "{notice} and not of the file: {quoted:?}; leave it out and write the whole content"
+                "{notice}, not file content: {quoted:?}; remove it and write the whole content"
             )));
         }
         warnings.push(format!(
-            "line {line} of {what} looks like a notice of read_file and was written as it is: {quoted:?}"
+            "line {line} of {what} looks like a notice of read_file and was written unchanged: {quoted:?}"
         ));
     }
     if let Some((numbered, lines)) = suspects.numbered {
@@ -142,17 +142,17 @@ pub fn judge(
         };
         if suspects.is_numbered_copy && is_seen() {
             return Err(refused(format!(
-                "{many}, which read_file shows and the file does not have; leave them out"
+                "{many}, which read_file adds and the file does not contain; remove them"
             )));
         }
         warnings.push(format!(
-            "{many}, as read_file shows lines; they were written as they are"
+            "{many}, like output of read_file; they were written unchanged"
         ));
     }
     Ok(warnings)
 }
 
-/// Adds a line to an answer for each warning.
+/// Appends one line per warning.
 pub fn warn(text: &mut String, warnings: &[String]) {
     for warning in warnings {
         text.push_str("\nwarning: ");
@@ -160,7 +160,7 @@ pub fn warn(text: &mut String, warnings: &[String]) {
     }
 }
 
-/// The warnings as a member of an answer, which is absent without any.
+/// The warnings as an optional output member, absent if empty.
 pub fn told(warnings: &[String]) -> Option<Vec<String>> {
     (!warnings.is_empty()).then(|| warnings.to_vec())
 }
@@ -169,15 +169,15 @@ fn refused(message: String) -> Error {
     Error::invalid_input(message).code("content_has_artefacts")
 }
 
-/// Notices that are looked up, of one content.
+/// Limit of notices checked per content.
 const MOST_NOTICES: usize = 20;
-/// Notices that a session remembers.
+/// Limit of notices remembered per session.
 const MOST_SHOWN: usize = 500;
-/// Where the session keeps the fingerprints of the notices that it was shown.
+/// Session key for the fingerprints of notices that were shown.
 const SHOWN: &str = "shown_notices";
 
-/// Notes what the model is about to be shown that is not in the file: notices and cut lines. Most pages have none, and
-/// then nothing is noted.
+/// Remembers notices and cut lines that the model is about to be shown and that are not part of the file. Stores
+/// nothing for pages without any.
 pub fn remember(cx: &Context, notices: &[String]) {
     let new: Vec<String> = notices
         .iter()
@@ -192,7 +192,7 @@ pub fn remember(cx: &Context, notices: &[String]) {
     known.retain(|known| !new.contains(known));
     known.extend(new);
     let from = known.len().saturating_sub(MOST_SHOWN);
-    // A host that remembers nothing is no reason not to read.
+    // A host without session state must not prevent reading.
     if let Err(error) = cx.remember(SHOWN, &known[from..].to_vec()) {
         cx.debug(&format!("notices not noted as shown: {error}"));
     }
@@ -202,7 +202,7 @@ fn shown(cx: &Context) -> Vec<String> {
     cx.recall(SHOWN).ok().flatten().unwrap_or_default()
 }
 
-/// Of a line without white space around it and without a line number.
+/// Fingerprint of a line without its line number and surrounding white space.
 fn fingerprint(line: &str) -> String {
     let line = line.trim();
     let line = number(line).map_or(line, |(_, text)| text);
@@ -211,7 +211,7 @@ fn fingerprint(line: &str) -> String {
     hash
 }
 
-/// Nothing but a comment marker, a known phrase and dots.
+/// Whether the line consists only of a comment marker, a known phrase and dots.
 fn is_omission(line: &str) -> bool {
     let line = line.trim();
     if !line.contains("...") && !line.contains('…') {
@@ -236,7 +236,7 @@ fn is_omission(line: &str) -> bool {
         && PHRASES.iter().any(|phrase| words.starts_with(phrase))
 }
 
-/// What `read_file` adds after a page, or where it cuts a line.
+/// Whether the line is a notice that `read_file` adds after a page or at a cut line.
 fn is_notice(line: &str) -> bool {
     let line = line.trim();
     (line.starts_with("(showing lines ") && line.contains("to go on: read_file"))
@@ -246,7 +246,7 @@ fn is_notice(line: &str) -> bool {
         })
 }
 
-/// `     1→like this`, as the number and the line.
+/// Splits `     1→text` into number and line.
 fn number(line: &str) -> Option<(usize, &str)> {
     let (number, text) = line.trim_start().split_once('→')?;
     let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
@@ -276,7 +276,7 @@ mod tests {
         });
     }
 
-    /// What is said of `content` in a session that was shown `notice` and has seen the file `a.txt`.
+    /// Checks `content` in a session that was shown `notice` and has read `a.txt`.
     fn check_shown(content: &str, old: &str, notice: &str, expected: Expect) {
         let workspace = Workspace::new(&[("a.txt", old)]);
         let cx = workspace.cx();
@@ -300,7 +300,7 @@ mod tests {
             "",
             "a.rs",
             expect![[
-                r#"line 2 of `content` is a placeholder for left-out text: "// ... existing code ..."; write the whole content"#
+                r#"line 2 of `content` is a placeholder for omitted text: "// ... existing code ..."; write the whole content"#
             ]],
         );
         check(
@@ -308,7 +308,7 @@ mod tests {
             "",
             "a.py",
             expect![[
-                r##"line 2 of `content` is a placeholder for left-out text: "# rest of the file unchanged..."; write the whole content"##
+                r##"line 2 of `content` is a placeholder for omitted text: "# rest of the file unchanged..."; write the whole content"##
             ]],
         );
         check(
@@ -316,7 +316,7 @@ mod tests {
             "",
             "a.html",
             expect![[
-                r#"line 2 of `content` is a placeholder for left-out text: "<!-- ... remaining sections ... -->"; write the whole content"#
+                r#"line 2 of `content` is a placeholder for omitted text: "<!-- ... remaining sections ... -->"; write the whole content"#
             ]],
         );
         check(
@@ -324,7 +324,7 @@ mod tests {
             "",
             "a.json",
             expect![[
-                r#"line 2 of `content` is a placeholder for left-out text: "/* … unchanged … */"; write the whole content"#
+                r#"line 2 of `content` is a placeholder for omitted text: "/* … unchanged … */"; write the whole content"#
             ]],
         );
         check(
@@ -332,7 +332,7 @@ mod tests {
             "",
             "a.lisp",
             expect![[
-                r#"line 2 of `content` is a placeholder for left-out text: "... rest of the code ..."; write the whole content"#
+                r#"line 2 of `content` is a placeholder for omitted text: "... rest of the code ..."; write the whole content"#
             ]],
         );
     }
@@ -387,7 +387,7 @@ mod tests {
             "a\n",
             NOTICE,
             expect![[
-                r#"line 3 of `content` is a notice of read_file and not of the file: "(showing lines 1-1 of 2; 1 line left; to go on: read_file wi…"; leave it out and write the whole content"#
+                r#"line 3 of `content` is a notice of read_file, not file content: "(showing lines 1-1 of 2; 1 line left; to go on: read_file wi…"; remove it and write the whole content"#
             ]],
         );
         check_shown(
@@ -395,7 +395,7 @@ mod tests {
             "",
             "aaaa… [+17 chars]",
             expect![[
-                r#"line 1 of `content` is a notice of read_file and not of the file: "aaaa… [+17 chars]"; leave it out and write the whole content"#
+                r#"line 1 of `content` is a notice of read_file, not file content: "aaaa… [+17 chars]"; remove it and write the whole content"#
             ]],
         );
         check_shown(
@@ -403,7 +403,7 @@ mod tests {
             "fn a() {}\n\n",
             "",
             expect![
-                "2 of 2 lines of `content` begin with a line number and an arrow, which read_file shows and the file does not have; leave them out"
+                "2 of 2 lines of `content` begin with a line number and an arrow, which read_file adds and the file does not contain; remove them"
             ],
         );
     }
@@ -415,7 +415,7 @@ mod tests {
             "",
             "(showing lines 1-1 of 3; 2 lines left; to go on: read_file with …)",
             expect![[
-                r#"warning: line 3 of `content` looks like a notice of read_file and was written as it is: "(showing lines 1-1 of 2; 1 line left; to go on: read_file wi…""#
+                r#"warning: line 3 of `content` looks like a notice of read_file and was written unchanged: "(showing lines 1-1 of 2; 1 line left; to go on: read_file wi…""#
             ]],
         );
         check_shown(
@@ -423,7 +423,7 @@ mod tests {
             "fn b() {}\n",
             "",
             expect![
-                "warning: 2 of 2 lines of `content` begin with a line number and an arrow, as read_file shows lines; they were written as they are"
+                "warning: 2 of 2 lines of `content` begin with a line number and an arrow, like output of read_file; they were written unchanged"
             ],
         );
         check_shown(NOTICE, NOTICE, NOTICE, expect!["fine"]);

@@ -1,4 +1,4 @@
-//! `read_media`: a picture, a sound or any other file that is not text, as it is.
+//! `read_media`: images, audio and other binary files.
 
 use std::path::Path;
 
@@ -16,21 +16,20 @@ pub const LIMIT: Limit = Limit {
     advice: "make a smaller copy of it first",
 };
 
-/// What is known of the file.
+/// Metadata of a file.
 #[data]
 pub struct Described {
     /// Absolute path.
     path: String,
-    /// Media type, told from its bytes, such as `image/png`.
+    /// Media type detected from the bytes, such as `image/png`.
     media_type: String,
     /// Size in bytes.
     size: u64,
-    /// SHA-256, in hexadecimal.
+    /// SHA-256 in hexadecimal.
     sha256: String,
 }
 
-/// Look at a picture, hear a sound, or get a PDF or any other file that is not text, up to 20 MB. For text use
-/// read_file.
+/// Read an image, audio file, PDF or other binary file, at most 20 MB. For text use read_file.
 #[tool(
     reads,
     idempotent,
@@ -44,7 +43,7 @@ pub struct Described {
 )]
 pub fn read_media(
     cx: &Context,
-    /// Path of the file, relative to the workspace or absolute, for example `docs/logo.png`.
+    /// Workspace-relative or absolute.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "target_file", "notebook_path", "image_path"])]
     path: String,
 ) -> Result<Outcome> {
@@ -54,10 +53,10 @@ pub fn read_media(
     let shown = &target.shown;
     let media_type = media::media_type(&target.path, &bytes);
     if !media::is_binary(&bytes) {
-        let message = format!("{shown} is text ({media_type}), not a picture or sound");
+        let message = format!("{shown} is text ({media_type}), not an image or audio file");
         return Err(Error::invalid_input(message)
             .code("not_media")
-            .recommend(format!("read it: read_file with path {shown:?}")));
+            .recommend(format!("use read_file with path {shown:?}")));
     }
     let size = bytes.len() as u64;
     let described = Described {
@@ -72,7 +71,7 @@ pub fn read_media(
         .structured(&described))
 }
 
-/// The content for the model: pictures and sounds as what they are, everything else as a file with an address.
+/// The content part for the model: image or audio data, or a file resource with an address.
 pub fn part(target: &Target, bytes: Vec<u8>, media_type: &str) -> Part {
     let part = match media_type.split_once('/') {
         Some(("image", _)) => Part::image(bytes, media_type),
@@ -167,19 +166,23 @@ mod tests {
         check(
             &workspace,
             "a.txt",
-            expect!["InvalidInput not_media: a.txt is text (text/plain), not a picture or sound"],
+            expect![
+                "InvalidInput not_media: a.txt is text (text/plain), not an image or audio file"
+            ],
         );
         check(
             &workspace,
             "logo.svg",
             expect![
-                "InvalidInput not_media: logo.svg is text (image/svg+xml), not a picture or sound"
+                "InvalidInput not_media: logo.svg is text (image/svg+xml), not an image or audio file"
             ],
         );
         check(
             &workspace,
             "empty",
-            expect!["InvalidInput not_media: empty is text (text/plain), not a picture or sound"],
+            expect![
+                "InvalidInput not_media: empty is text (text/plain), not an image or audio file"
+            ],
         );
         check(
             &workspace,
@@ -190,14 +193,14 @@ mod tests {
             &workspace,
             "huge.png",
             expect![
-                "Failed file_too_large: huge.png has 21.0 MB, and read_media takes at most 20.0 MB"
+                "Failed file_too_large: huge.png has 21.0 MB; the limit of read_media is 20.0 MB"
             ],
         );
         check(
             &workspace,
             "hidden.png",
             expect![
-                "Denied permission_denied: Permission denied: Access denied: hidden.png is kept from tools by a `.toolignore`, `.geminiignore` or `.aiexclude` file"
+                "Denied permission_denied: Permission denied: Access denied: hidden.png is excluded by a `.toolignore`, `.geminiignore` or `.aiexclude` file"
             ],
         );
         check(

@@ -1,4 +1,4 @@
-//! `notebook_edit`: exchanges, adds or deletes one cell of a Jupyter notebook.
+//! `notebook_edit`: replaces, inserts or deletes one cell of a Jupyter notebook.
 
 use std::fmt::Write as _;
 
@@ -20,34 +20,28 @@ use find::{Position, position};
 
 mod find;
 
-/// It is held several times while it is changed.
+/// Size limit; a notebook is in memory several times while it is edited.
 const LIMIT: Limit = Limit {
     bytes: 20_000_000,
     tool: "notebook_edit",
     advice: "clear its outputs first, for example with jupyter nbconvert --clear-output",
 };
 
-/// What to do.
+/// Kind of edit.
 #[data]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EditMode {
-    /// Give a cell another source.
     Replace,
-    /// Add a cell.
     Insert,
-    /// Take a cell out.
     Delete,
 }
 
-/// What a cell is.
+/// Type of a cell.
 #[data]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CellType {
-    /// It can be run.
     Code,
-    /// Formatted text.
     Markdown,
-    /// Text as it is.
     Raw,
 }
 
@@ -61,35 +55,33 @@ impl CellType {
     }
 }
 
-/// What was done.
+/// Result of the edit.
 #[data]
 pub struct Edited {
     /// Absolute path.
     path: String,
-    /// What was done.
+    /// Kind of edit.
     edit_mode: EditMode,
-    /// Id of the cell, `cell-N` where it has none.
+    /// Id of the cell, or `cell-N`.
     cell_id: String,
-    /// Number of the cell, from 0; of a deleted cell the one it had.
+    /// Number of the cell from 0; for a deleted cell, its former number.
     cell_number: usize,
-    /// What the cell is: `code`, `markdown` or `raw`.
+    /// `code`, `markdown` or `raw`.
     cell_type: String,
-    /// Number of cells, as it is now.
+    /// Number of cells after the edit.
     total_cells: usize,
-    /// The file is not what it was.
+    /// The file changed.
     changed: bool,
-    /// Lines added and removed; absent where the files are too large to compare.
+    /// Lines added and removed; absent if the file is too large to compare.
     diff_stat: Option<DiffStat>,
-    /// SHA-256 of the file, in hexadecimal, as it is now.
+    /// New SHA-256 of the file, in hexadecimal.
     sha256: String,
-    /// What in the source may be a mistake; it was written as it is.
+    /// Possible mistakes in the source, which was written unchanged.
     warnings: Option<Vec<String>>,
 }
 
-/// Replace, insert or delete one cell of a Jupyter notebook (.ipynb).
-///
-/// read_file shows the cells with their ids and numbers. A replaced code cell loses its outputs. A new cell comes
-/// after the cell `cell_id`, at the number `cell_number`, or without both at the start.
+/// Replace, insert or delete a Jupyter notebook cell; read_file shows ids and numbers. Replacing a code cell clears its
+/// outputs.
 #[tool(
     writes,
     category = "file",
@@ -99,26 +91,26 @@ pub struct Edited {
     tags = ["file", "notebook"],
     requires = ["fs.read", "fs.write", "session"],
     output = Edited,
-    example(description = "Another source", input = r#"{"path": "a.ipynb", "cell_id": "b2", "new_source": "print(2)"}"#),
-    example(description = "A heading at the start", input = r##"{"path": "a.ipynb", "edit_mode": "insert", "cell_type": "markdown", "new_source": "# Title"}"##),
-    example(description = "Without the first cell", input = r#"{"path": "a.ipynb", "edit_mode": "delete", "cell_number": 0}"#),
+    example(description = "Replace a cell", input = r#"{"path": "a.ipynb", "cell_id": "b2", "new_source": "print(2)"}"#),
+    example(description = "Insert a heading at the start", input = r##"{"path": "a.ipynb", "edit_mode": "insert", "cell_type": "markdown", "new_source": "# Title"}"##),
+    example(description = "Delete the first cell", input = r#"{"path": "a.ipynb", "edit_mode": "delete", "cell_number": 0}"#),
 )]
 pub fn notebook_edit(
     cx: &Context,
-    /// Path of the notebook, relative to the workspace or absolute.
+    /// Workspace-relative or absolute.
     #[arg(aliases = ["notebook_path", "file_path", "filePath", "absolute_path", "target_file"])]
     path: String,
-    /// The cell: its id, `cell-N`, or its number from 0. For `insert`: the cell after which the new one comes.
+    /// Id, `cell-N`, or number from 0. For `insert`: the cell before the new one.
     cell_id: Option<String>,
-    /// The cell by its number, from 0. For `insert`: the number that the new cell shall have.
+    /// From 0. For `insert`: the new cell's number; by default it goes after `cell_id`, else first.
     #[arg(min = 0, aliases = ["cell_index", "index"])]
     cell_number: Option<usize>,
-    /// The whole source of the cell; not needed for `delete`.
+    /// Complete source; not needed for `delete`.
     #[arg(aliases = ["source", "content"])]
     new_source: Option<String>,
-    /// What the cell is. Needed for `insert`; a replaced cell stays what it is when left out.
+    /// Required for `insert`, else unchanged by default.
     cell_type: Option<CellType>,
-    /// What to do.
+    /// Kind of edit.
     #[arg(default = "replace", aliases = ["mode"])]
     edit_mode: EditMode,
 ) -> Result<Outcome> {
@@ -140,7 +132,7 @@ pub fn notebook_edit(
     }
     let notebook = Notebook::parse(&decoded.text, shown)?;
     let place = position(&notebook, cell_id.as_deref(), cell_number, edit_mode, shown)?;
-    // A cell that bears the id is the cell that is meant, whatever else has changed; a number may mean another by now.
+    // A cell id identifies the cell even if the file changed; a cell number may refer to another cell by now.
     let is_named = cell_id.is_some_and(|id| {
         notebook
             .cells
@@ -148,19 +140,18 @@ pub fn notebook_edit(
             .any(|cell| cell.id() == Some(id.trim()))
     });
     if !is_named && seen::is_stale(cx, &target, &sha256(&old)) {
-        let message =
-            format!("{shown} has changed since you have seen it, and its cells may have moved");
+        let message = format!("{shown} changed since you read it, and its cells may have moved");
         return Err(Error::failed(message)
             .code("edit_stale")
-            .recommend("read the notebook again, and name the cell by its id"));
+            .recommend("read the notebook again and use `cell_id`"));
     }
     let source = match (new_source, edit_mode) {
-        // Some models are made to say a source whatever they do.
+        // Some models send a source with every call.
         (_, EditMode::Delete) => String::new(),
         (Some(source), EditMode::Replace | EditMode::Insert) => source,
         (None, EditMode::Replace | EditMode::Insert) => {
             return Err(refuse(
-                "`new_source` is missing; say the whole source of the cell",
+                "`new_source` is missing; pass the complete source of the cell",
             ));
         }
     };
@@ -257,7 +248,7 @@ fn kind(cell: &Map<String, Value>) -> String {
     cell["cell_type"].as_str().unwrap_or_default().to_owned()
 }
 
-/// The cell with another source. Members keep their order; what only belongs to what it was goes.
+/// The cell with a new source. Members keep their order; outputs and execution count are cleared.
 fn replaced(cell: &Cell, source: &str, cell_type: Option<CellType>) -> Map<String, Value> {
     let mut members = cell.members.clone();
     if let Some(cell_type) = cell_type {
@@ -271,14 +262,14 @@ fn replaced(cell: &Cell, source: &str, cell_type: Option<CellType>) -> Map<Strin
         members.shift_remove("execution_count");
         members.shift_remove("outputs");
     }
-    // The same text stays as it is written, so that saying it again changes nothing.
+    // An unchanged source keeps its representation, so that repeating a call changes nothing.
     if cell.source() != source {
         members.insert("source".to_owned(), lines(source));
     }
     members
 }
 
-/// A new cell, its members in the order in which Jupyter writes them.
+/// A new cell, with members in the order that Jupyter writes.
 fn fresh(id: Option<&str>, source: &str, cell_type: CellType) -> Map<String, Value> {
     let mut members = Map::new();
     let mut add = |name: &str, value: Value| members.insert(name.to_owned(), value);
@@ -297,12 +288,13 @@ fn fresh(id: Option<&str>, source: &str, cell_type: CellType) -> Map<String, Val
     members
 }
 
-/// A source as notebooks keep it: a list of lines, each with its line break.
+/// A source in notebook form: a list of lines with their line breaks.
 fn lines(source: &str) -> Value {
     source.split_inclusive('\n').map(Value::from).collect()
 }
 
-/// Eight letters and digits that no other cell has. They come from the content, so that the same call does the same.
+/// Eight letters and digits, unique in the notebook. Derived from the content, so that the same call has the same
+/// result.
 fn new_id(notebook: &Notebook, source: &str) -> String {
     let mut hash = sha256(format!("{}\n{source}", notebook.cells.len()).as_bytes());
     loop {
@@ -353,7 +345,7 @@ fn report(target: &Target, mut edited: Edited, change: Change, source: &str) -> 
     }
 }
 
-/// Of the new source this much is told back.
+/// Lines of the new source shown in the result.
 const MOST_LINES: usize = 40;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a call changes in a text, for people to see.
+//! The text changes of a call, for display.
 
 use std::ops::Range;
 
@@ -7,11 +7,11 @@ use toolhost_sdk::prelude::*;
 
 use crate::snippet::snippet;
 
-/// Comparing takes time that grows with both texts; beyond this many bytes nobody reads the result either.
+/// Limit of both texts in bytes. The cost of comparing grows with both, and larger diffs are not useful.
 const MOST_BYTES: usize = 1 << 20;
 const CONTEXT_LINES: usize = 3;
 
-/// An old text, if there was one, and a new one.
+/// The old text, if any, and the new one.
 pub struct Change {
     name: String,
     old: Option<String>,
@@ -23,7 +23,7 @@ struct Compared {
     added: usize,
     removed: usize,
     unified: String,
-    /// Lines of the new text that are not those of the old one, counted from 0.
+    /// Changed lines of the new text, counted from 0.
     ranges: Vec<Range<usize>>,
 }
 
@@ -45,7 +45,7 @@ impl Change {
             .map(|compared| (compared.added, compared.removed))
     }
 
-    /// The changed lines with those around them; nothing where there is no old text or no difference is known.
+    /// The changed lines with context; `None` without an old text or a computed diff.
     pub fn snippet(&self) -> Option<String> {
         self.old.as_ref()?;
         let compared = self.compared.as_ref()?;

@@ -1,4 +1,4 @@
-//! What a file will hold: the content of a call, stored the way the file was stored before.
+//! The new bytes of a file: the content of a call in the file's existing encoding and line endings.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -12,21 +12,21 @@ use crate::path::Target;
 use crate::text::{self, Charset, Decoded, Encoding, Format};
 use crate::write::Mode;
 
-/// What will be in the file.
+/// The new content of a file.
 pub struct New {
     pub bytes: Vec<u8>,
-    /// How much of it is this call's content.
+    /// Bytes of this call's content.
     pub written: usize,
     pub encoding: &'static str,
     pub line_ending: &'static str,
-    /// What to compare; nothing for bytes.
+    /// The change to display; `None` for bytes.
     pub change: Option<Change>,
-    /// What in the content may be a mistake.
+    /// Possible mistakes in the content.
     pub warnings: Vec<String>,
 }
 
 impl New {
-    /// From base64.
+    /// From base64 content.
     pub fn bytes(content: &str, old: Option<&[u8]>, mode: Mode) -> Result<Self> {
         let content = BASE64.decode(content.trim()).map_err(|error| {
             let error = error.to_string();
@@ -48,7 +48,7 @@ impl New {
         })
     }
 
-    /// From text, stored as the old file is where nothing else is said.
+    /// From text content, stored like the old file unless specified otherwise.
     pub fn text(
         cx: &Context,
         content: &str,
@@ -65,10 +65,10 @@ impl New {
         let suspects = artefacts::check(content, known, known, &target.path)?;
         let warnings = artefacts::judge(cx, target, &suspects, "`content`")?;
         let format = format_for(encoding, old_text.as_ref());
-        // A mark in the content is the format's business.
+        // The byte order mark belongs to the format, not to the content.
         let content = content.strip_prefix('\u{feff}').unwrap_or(content);
         let content = match &old_text {
-            // Models write LF whatever the file has. A content with CR LF of its own is meant as it is.
+            // Models write LF for every file. Content that contains CR LF is kept as is.
             Some(old)
                 if text::line_ending(&old.text) == "crlf" && text::line_ending(content) == "lf" =>
             {
@@ -95,7 +95,7 @@ impl New {
             text::encode(&new_text, format)?,
             text::line_ending(&new_text),
         );
-        // A binary file that becomes text has nothing to be compared with.
+        // A binary file that becomes text has no old text to compare.
         let change = (old.is_some() == old_text.is_some())
             .then(|| Change::new(&target.shown, old_text.map(|old| old.text), new_text));
         Ok(Self {
@@ -109,7 +109,7 @@ impl New {
     }
 }
 
-/// The old file as text. Nothing for a binary file or another encoding, which may be replaced but not added to.
+/// Decodes the old file. `None` for a binary file or another encoding, which can be replaced but not appended to.
 fn decode_old(
     old: &[u8],
     encoding: Encoding,
@@ -128,12 +128,12 @@ fn decode_old(
     }
     match text::decode(old.to_vec(), encoding, shown) {
         Ok(text) if !text.guessed => Ok(Some(text)),
-        // A guess is good enough for a reader, not for a writer.
+        // A guessed encoding suffices for reading, not for writing.
         Ok(_) if encoding == Encoding::Auto => Err(Error::invalid_input(format!(
-            "{shown} is not UTF-8; say its `encoding`, for example \"latin1\""
+            "{shown} is not UTF-8; set `encoding`, for example to \"latin1\""
         ))
         .code("encoding_unknown")
-        .recommend("to store it as UTF-8 from now on, say encoding \"utf-8\"")),
+        .recommend("to convert it to UTF-8, set encoding \"utf-8\"")),
         Err(error) if mode == Mode::Append => Err(error),
         Ok(_) | Err(_) => Ok(None),
     }
@@ -150,7 +150,7 @@ fn format_for(encoding: Encoding, old: Option<&Decoded>) -> Format {
     match (said, old) {
         (None, old) => old.map_or(Format::UTF8, |old| old.format),
         (Some(charset), Some(old)) if old.format.charset == charset => old.format,
-        // UTF-16 without a mark is taken for binary by everybody.
+        // UTF-16 without a byte order mark is generally taken for binary.
         (Some(charset), _) => Format {
             charset,
             mark: matches!(charset, Charset::Utf16le | Charset::Utf16be),

@@ -1,4 +1,4 @@
-//! `delete_file`: takes a file, a link or a directory away. What was deleted the host keeps, and can put back.
+//! `delete_file`: deletes a file, link or directory. The host keeps what was deleted for undo.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -10,23 +10,20 @@ use crate::guard;
 use crate::path::{Target, resolve};
 use crate::text::size;
 
-/// What was done.
+/// Result of a deletion.
 #[data]
 pub struct Deletion {
     /// Absolute path.
     path: String,
-    /// It was there, and is gone.
+    /// It existed and was deleted.
     deleted: bool,
-    /// Files, links and directories that are gone.
+    /// Number of deleted files, links and directories.
     entries: usize,
-    /// Bytes in the files that are gone.
+    /// Bytes in the deleted files.
     bytes: u64,
 }
 
-/// Delete a file, a link (never what it leads to), or a directory.
-///
-/// A directory that has something in it goes only with `recursive`. The allowed directories themselves and `.git` are
-/// never deleted.
+/// Delete a file, directory or symbolic link (not its target), except allowed directories and `.git`.
 #[tool(
     destroys,
     category = "file",
@@ -36,17 +33,17 @@ pub struct Deletion {
     tags = ["file", "directory"],
     output = Deletion,
     example(description = "A file", input = r#"{"path": "notes/old.md"}"#),
-    example(description = "A directory with all in it, if it is there", input = r#"{"path": "build", "recursive": true, "missing_ok": true}"#),
+    example(description = "A directory and its contents, if it exists", input = r#"{"path": "build", "recursive": true, "missing_ok": true}"#),
 )]
 pub fn delete_file(
     cx: &Context,
-    /// Path of the file or directory, relative to the workspace or absolute.
+    /// Workspace-relative or absolute.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "dir_path", "directory", "target_file", "notebook_path"])]
     path: String,
-    /// Delete a directory with everything in it.
+    /// Delete a non-empty directory.
     #[arg(default = false)]
     recursive: bool,
-    /// It is fine if there is nothing to delete.
+    /// Succeed if the path does not exist.
     #[arg(default = false)]
     missing_ok: bool,
 ) -> Result<Outcome> {
@@ -97,7 +94,7 @@ pub fn delete_file(
             ),
         }
     } else if metadata.is_symlink() {
-        format!("Deleted the link {shown}; what it led to is still there")
+        format!("Deleted the link {shown}; its target still exists")
     } else {
         format!("Deleted {shown} ({})", size(gone.bytes))
     };
@@ -113,7 +110,7 @@ fn entries(number: usize) -> String {
     format!("{number} {}", if number == 1 { "entry" } else { "entries" })
 }
 
-/// Nothing is there: an answer that is no, unless that is fine.
+/// Result for a missing path: an error unless `missing_ok` is set.
 fn missing(target: &Target, missing_ok: bool) -> Outcome {
     let shown = &target.shown;
     let outcome = Outcome::new()
@@ -150,7 +147,7 @@ impl Gone {
         Ok(())
     }
 
-    /// By hand and not by `remove_dir_all`, so that a call that is cancelled stops. Links are deleted, not followed.
+    /// Not `remove_dir_all`, so that cancellation stops it. Links are deleted, not followed.
     fn directory(&mut self, cx: &Context, target: &Target, dir: &Path) -> Result<()> {
         cx.check()?;
         let explain = |error: io::Error| target.error(&error);

@@ -1,4 +1,4 @@
-//! `edit_file`: replaces a piece of a file's text, and touches nothing else.
+//! `edit_file`: replaces text in a file.
 
 use std::fmt::Write as _;
 
@@ -37,16 +37,15 @@ use diff::Difference;
 use draft::{Applied, Draft, Edit};
 use form::{Form, Replacement};
 
-/// What was edited.
+/// Result of an edit.
 #[data]
 pub struct Edited {
     /// Absolute path.
     path: String,
-    /// How many places were replaced.
+    /// Number of replacements.
     replacements: usize,
-    /// How the text was found: `exact`, `create` for a new file, or the reading that was needed: `line_endings`,
-    /// `characters`, `indentation`, `line_numbers`, `escapes`, `whitespace`, `fuzzy`. Several edits have the least
-    /// exact one.
+    /// How the text matched: `exact`, `create` for a new file, or loosely by `line_endings`, `characters`,
+    /// `indentation`, `line_numbers`, `escapes`, `whitespace` or `fuzzy`; the loosest if there are several edits.
     strategy: String,
     /// The file is new.
     created: bool,
@@ -54,38 +53,34 @@ pub struct Edited {
     dry_run: bool,
     /// Lines added and removed.
     diff_stat: DiffStat,
-    /// First and last lines of what changed, as they are now; at most 1000.
+    /// First and last line of each change in the new file; at most 1000 changes.
     ranges: Vec<Vec<usize>>,
-    /// How the file is stored: `utf-8`, `utf-16le` …
+    /// Encoding: `utf-8`, `utf-16le` …
     encoding: String,
     /// `lf`, `crlf`, `mixed` or `none`.
     line_ending: String,
-    /// Size of the file in bytes, as it is now.
+    /// New size in bytes.
     size: usize,
-    /// SHA-256 of the file, in hexadecimal, as it is now.
+    /// New SHA-256 in hexadecimal.
     sha256: String,
-    /// What in the new text may be a mistake; it was written as it is.
+    /// Possible mistakes in the new text, which was written unchanged.
     warnings: Option<Vec<String>>,
 }
 
-/// Where more changed, nobody goes through all of it.
+/// Limit of reported ranges.
 const MOST_RANGES: usize = 1000;
 
 /// Lines added and removed.
 #[data]
 pub struct DiffStat {
-    /// Lines that are new.
+    /// Added lines.
     pub added: usize,
-    /// Lines that are gone.
+    /// Removed lines.
     pub removed: usize,
 }
 
-/// Replace text in a file, or create a file.
-///
-/// Give the text to replace as it is in the file, without line numbers, and enough of it to be there only once; or
-/// set `replace_all`. An empty `old_string` creates a file. Several replacements in one file go into `edits`: each
-/// sees what the ones before it did, and either all are made or none. Encoding and line endings stay. For a notebook
-/// use notebook_edit; for several files multi_edit or apply_patch.
+/// Replace text in a file or create a file. For notebooks use notebook_edit, for several files multi_edit or
+/// apply_patch.
 #[tool(
     writes,
     category = "file",
@@ -98,7 +93,7 @@ pub struct DiffStat {
     example(description = "Change one place", input = r#"{"path": "src/main.rs", "old_string": "let retries = 3;", "new_string": "let retries = 5;"}"#),
     example(description = "Rename everywhere in a file", input = r#"{"path": "src/main.rs", "old_string": "old_name", "new_string": "new_name", "replace_all": true}"#),
     example(description = "Several places at once", input = r#"{"path": "src/main.rs", "edits": [{"old_string": "let retries = 3;", "new_string": "let retries = 5;"}, {"old_string": "wait(1)", "new_string": "wait(2)"}]}"#),
-    example(description = "A new file", input = r##"{"path": "docs/notes.md", "old_string": "", "new_string": "# Notes\n"}"##),
+    example(description = "Create a file", input = r##"{"path": "docs/notes.md", "old_string": "", "new_string": "# Notes\n"}"##),
 )]
 #[expect(
     clippy::too_many_arguments,
@@ -106,34 +101,34 @@ pub struct DiffStat {
 )]
 pub fn edit_file(
     cx: &Context,
-    /// Path of the file, relative to the workspace or absolute, for example `src/main.rs`.
+    /// Workspace-relative or absolute.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "target_file"])]
     path: String,
-    /// Text to replace, exactly as in the file; empty to create a file.
+    /// Exact text to replace, without line numbers; must be unique unless `replace_all`. Empty to create the file.
     #[arg(aliases = ["oldText", "old_text", "old", "find", "search"])]
     old_string: Option<String>,
-    /// Text to put in its place; empty to delete it.
+    /// Replacement.
     #[arg(aliases = ["newText", "new_text", "new", "replace"])]
     new_string: Option<String>,
-    /// Replace every match instead of the only one.
+    /// Replace every match.
     #[arg(default = false, aliases = ["allow_multiple", "replaceAll"])]
     replace_all: bool,
-    /// Replace exactly so many matches, or none.
+    /// Required number of matches.
     #[arg(min = 1)]
     expected_replacements: Option<u32>,
-    /// Several replacements, in place of `old_string` and `new_string`. At most 500.
+    /// Several replacements in order, all or none, instead of `old_string` and `new_string`.
     #[arg(default = Vec::<Replacement>::new(), max_len = 500)]
     edits: Vec<Replacement>,
-    /// What the edit is for, in a few words, for people.
+    /// Purpose, shown to the user.
     #[arg(max_len = 10_000)]
     instruction: Option<String>,
-    /// Show what would change and write nothing.
+    /// Write nothing.
     #[arg(default = false, aliases = ["dryRun"])]
     dry_run: bool,
-    /// Edit only if this is the SHA-256 of the file as it is.
+    /// Required SHA-256 of the file.
     #[arg(min_len = 64, max_len = 64)]
     expected_sha256: Option<String>,
-    /// How the file is stored, where that cannot be told from its bytes.
+    /// Encoding, if it cannot be detected.
     #[arg(default = "auto")]
     encoding: Encoding,
 ) -> Result<Outcome> {
@@ -148,7 +143,7 @@ pub fn edit_file(
     };
     let edits = form.edits(edits)?;
     if encoding == Encoding::Base64 {
-        let message = "base64 stands for bytes, and only text is edited; use write_file";
+        let message = "base64 is binary data, and only text can be edited; use write_file";
         return Err(failure::unprepared(message));
     }
     let mut draft = Draft::open(cx, &path, encoding)?;
@@ -192,7 +187,7 @@ pub fn edit_file(
     let mut text = told.clone();
     artefacts::warn(&mut text, &warnings);
     if has_changed {
-        text.push_str("\n(the file has changed since it was read; the edit fits all the same, but read it again before the next)");
+        text.push_str("\n(the file changed since it was read; the edit still applied, but read the file again before the next one)");
     }
     notes(&mut text, &applied);
     let _ = write!(text, "\n{}", snippet::changed(&draft.text, &ranges));
@@ -207,7 +202,7 @@ pub fn edit_file(
     )
 }
 
-/// Makes all edits or, in the draft as well, none that matters: a failed call forgets the draft.
+/// Applies all edits to the draft; resets the draft if one fails.
 fn apply(cx: &Context, draft: &mut Draft, edits: &[Edit]) -> Result<Vec<Applied>> {
     let mut applied = Vec::with_capacity(edits.len());
     for (index, edit) in edits.iter().enumerate() {
@@ -216,7 +211,7 @@ fn apply(cx: &Context, draft: &mut Draft, edits: &[Edit]) -> Result<Vec<Applied>
             if edits.len() > 1 {
                 let (number, all) = (index + 1, edits.len());
                 error.message = format!(
-                    "edit {number} of {all} failed, and none was made: {}",
+                    "edit {number} of {all} failed, and none was applied: {}",
                     error.message
                 );
             }
@@ -225,13 +220,13 @@ fn apply(cx: &Context, draft: &mut Draft, edits: &[Edit]) -> Result<Vec<Applied>
     }
     if !draft.is_changed() {
         let shown = &draft.target.shown;
-        let message = format!("the edits undo one another, so {shown} would not change");
+        let message = format!("the edits cancel each other out, so {shown} would not change");
         return Err(failure::no_change(message));
     }
     Ok(applied)
 }
 
-/// The strategy that is worth a look.
+/// The least exact matching strategy.
 fn least_exact(applied: &[Applied]) -> String {
     const ORDER: [&str; 9] = [
         "exact",
@@ -271,7 +266,7 @@ fn headline(draft: &Draft, edited: &Edited) -> String {
     }
 }
 
-/// Says where the file was not what the model wrote.
+/// Reports where the file differed from `old_string`.
 pub fn notes(text: &mut String, applied: &[Applied]) {
     const MOST: usize = 5;
     let mut inexact = applied
@@ -286,9 +281,9 @@ pub fn notes(text: &mut String, applied: &[Applied]) {
         // Writing to a String cannot fail.
         let _ = write!(
             text,
-            "\n(old_string is not exactly in the file; found by `{strategy}`, in place of this:)\n{}",
+            "\n(old_string does not occur exactly; matched by `{strategy}` against:)\n{}",
             before.trim_end()
         );
     }
-    text.push_str("\n(what is there now:)");
+    text.push_str("\n(new text:)");
 }

@@ -1,4 +1,4 @@
-//! Which line breaks a new file shall have, where `.gitattributes` says it.
+//! Line endings of new files according to `.gitattributes`.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use ignore::gitignore::GitignoreBuilder;
 
 use crate::path::Target;
 
-/// A larger one is not read.
+/// A larger file is ignored.
 const MOST_BYTES: u64 = 64 << 10;
 
-/// Is the new file `target` to have CR LF?
+/// Whether the new file `target` should have CR LF.
 pub fn wants_crlf(target: &Target) -> bool {
     let mut dirs: Vec<&Path> = target
         .path
@@ -18,7 +18,7 @@ pub fn wants_crlf(target: &Target) -> bool {
         .skip(1)
         .take_while(|dir| dir.starts_with(&target.root))
         .collect();
-    // The nearest file has the last word, and in it the last line.
+    // The nearest file takes precedence, and in it the last line.
     dirs.reverse();
     let mut crlf = false;
     for dir in dirs {
@@ -39,7 +39,7 @@ pub fn wants_crlf(target: &Target) -> bool {
     crlf
 }
 
-/// Whether a line asks for CR LF; nothing when it says nothing about line breaks.
+/// Whether a line requests CR LF; `None` if it does not mention line endings.
 fn says(line: &str) -> Option<bool> {
     if line.trim_start().starts_with('#') {
         return None;

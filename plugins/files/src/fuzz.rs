@@ -1,4 +1,4 @@
-//! Fuzz targets for contents and paths of files.
+//! Fuzz targets for file contents and paths.
 
 use std::path::Component;
 
@@ -20,7 +20,7 @@ fn fuzz_text_encodings() {
             Encoding::Latin1,
         ] {
             if let Ok(decoded) = decode(bytes.to_vec(), encoding, "file") {
-                // What an edit leaves alone is written as it was.
+                // Unchanged text must encode to the same bytes.
                 assert_eq!(encode(&decoded.text, decoded.format).unwrap(), bytes);
             }
         }
@@ -55,7 +55,7 @@ fn fuzz_path() {
             Ok(target) => target,
             Err(error) => return assert!(error.message.len() < 64 << 10),
         };
-        // Inside by its letters, and the innermost directory of the call decides.
+        // Lexically inside, and the innermost directory of the call applies.
         let is_plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
         assert!(target.path.components().all(is_plain), "{given:?}");
         assert!(target.path.starts_with(&target.root), "{given:?}");
@@ -64,9 +64,9 @@ fn fuzz_path() {
             !target.path.starts_with("/w/ro"),
             "{given:?}"
         );
-        // The same place by the path that was found. Blanks at the end of a name are taken for blanks of a sentence.
+        // The resolved path must resolve to itself. Trailing blanks are removed like those of a sentence.
         let found = target.path.to_str().unwrap();
-        // A path that was relative may be too long with its directory before it.
+        // A relative path may become too long with its directory.
         if found == found.trim() && found.len() <= 4096 {
             assert_eq!(resolve(cx, found).unwrap().path, target.path, "{given:?}");
         }

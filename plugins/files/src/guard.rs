@@ -1,4 +1,4 @@
-//! What neither `delete_file` nor `move_file` takes away, whoever asks.
+//! Paths that neither `delete_file` nor `move_file` may remove.
 
 use std::path::Path;
 
@@ -6,8 +6,8 @@ use toolhost_sdk::prelude::*;
 
 use crate::path::Target;
 
-/// Refuses to take `target` from its place if that is an allowed directory, holds one, or is a repository's `.git`.
-/// `deed` is what would be done, such as "deleted".
+/// Refuses to remove `target` if it is or contains an allowed directory, or is a repository's `.git`. `deed` is the
+/// action, such as "deleted".
 pub fn check(cx: &Context, target: &Target, deed: &str) -> Result<()> {
     let refuse = |why: &str| {
         Err(Error::denied(format!(
@@ -15,13 +15,13 @@ pub fn check(cx: &Context, target: &Target, deed: &str) -> Result<()> {
             target.shown
         ))
         .code("path_is_protected")
-        .recommend("name what is in it and has to go"))
+        .recommend("list its entries and remove those instead"))
     };
     let is_root = |root: &Path| root.starts_with(&target.path);
     if cx.roots().iter().any(|root| is_root(Path::new(&root.path))) {
-        return refuse("it is or holds an allowed directory, in which all work is done");
+        return refuse("it is or contains an allowed directory");
     }
-    // File systems that know no case would open `.GIT` too.
+    // Case-insensitive file systems would open `.GIT` too.
     let is_git = target
         .path
         .file_name()

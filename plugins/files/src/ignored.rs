@@ -1,4 +1,4 @@
-//! Which files nobody wants to see: what `.gitignore` and its relatives say, read directory by directory.
+//! Ignore rules of `.gitignore` and related files, read per directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,26 +9,26 @@ use toolhost_sdk::prelude::*;
 
 use crate::path::Target;
 
-/// A larger one is not read: it would cost more than it saves.
+/// A larger file is ignored.
 const MOST_BYTES: u64 = 1 << 20;
 const GIT: &[&str] = &[".gitignore", ".ignore"];
-/// The later ones are what other agents call it.
+/// The last two are the names that other agents use.
 const TOOL: &[&str] = &[".toolignore", ".geminiignore", ".aiexclude"];
 
-/// Who says that a file is ignored.
+/// The kind of rule that ignores a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     Git,
     Tool,
 }
 
-/// The rules of all directories from the top of the workspace down to where a walk stands.
+/// The rules of all directories from the workspace root to the current directory of a traversal.
 pub struct Rules {
     respect: Respect,
     levels: Vec<Level>,
 }
 
-/// Whose rules count.
+/// Which rules apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Respect {
     pub git: bool,
@@ -42,7 +42,7 @@ struct Level {
 }
 
 impl Rules {
-    /// The rules that hold in `dir`, which is `root` or lies in it.
+    /// The rules that apply in `dir`, which is `root` or below it.
     pub fn above(root: &Path, dir: &Path, respect: Respect) -> Self {
         let mut rules = Self {
             respect,
@@ -59,7 +59,7 @@ impl Rules {
         rules
     }
 
-    /// Adds the rules of `dir`, after those of directories that do not hold it are gone.
+    /// Adds the rules of `dir`, after dropping those of directories that do not contain it.
     pub fn enter(&mut self, dir: &Path) {
         self.levels.retain(|level| dir.starts_with(&level.dir));
         let mut git = GitignoreBuilder::new(dir);
@@ -73,7 +73,7 @@ impl Rules {
         if self.respect.tool {
             add(&mut tool, dir, TOOL);
         }
-        // A pattern that makes no sense is passed over, as git does.
+        // Invalid patterns are skipped, like in git.
         let build =
             |builder: GitignoreBuilder| builder.build().unwrap_or_else(|_| Gitignore::empty());
         let (git, tool) = (build(git), build(tool));
@@ -86,7 +86,7 @@ impl Rules {
         }
     }
 
-    /// Who hides `path`, if anybody does. The innermost rule wins.
+    /// The kind of rule that hides `path`, if any. The innermost rule wins.
     pub fn hide(&self, path: &Path, is_dir: bool) -> Option<By> {
         let by = |rules: fn(&Level) -> &Gitignore| {
             self.levels
@@ -108,7 +108,7 @@ impl Rules {
     }
 }
 
-/// Refuses to read what a tool-ignore file names. What git ignores may be read by whoever names it.
+/// Refuses to read files excluded for tools. Files ignored by git can be read by name.
 pub fn check_readable(target: &Target) -> Result<()> {
     let dir = target.path.parent().unwrap_or(&target.root);
     let respect = Respect {
@@ -123,8 +123,8 @@ pub fn check_readable(target: &Target) -> Result<()> {
         .any(|path| rules.hide(path, path != target.path).is_some());
     if hidden {
         return Err(target
-            .denied("is kept from tools by a `.toolignore`, `.geminiignore` or `.aiexclude` file")
-            .recommend("go on without it, or ask the user to take it out of that file"));
+            .denied("is excluded by a `.toolignore`, `.geminiignore` or `.aiexclude` file")
+            .recommend("continue without it, or ask the user to remove it from that file"));
     }
     Ok(())
 }
@@ -136,7 +136,7 @@ fn add(builder: &mut GitignoreBuilder, dir: &Path, names: &[&str]) {
             .is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MOST_BYTES);
         if let Some(text) = is_small.then(|| fs::read_to_string(&path).ok()).flatten() {
             for line in text.lines() {
-                // One bad line must not take the others with it.
+                // One invalid line must not invalidate the others.
                 drop(builder.add_line(None, line));
             }
         }

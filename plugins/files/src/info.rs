@@ -1,4 +1,4 @@
-//! `get_file_info`: what can be known about a file without showing it.
+//! `get_file_info`: metadata of a path.
 
 use std::fs;
 use std::io;
@@ -10,45 +10,44 @@ use crate::path::resolve;
 use crate::text::{self, Encoding, count, size};
 use crate::time::iso;
 
-/// In a larger file, lines are not counted.
+/// Lines of larger files are not counted.
 const MOST_BYTES: u64 = 10_000_000;
 
-/// What is known about a path.
+/// Metadata of a path.
 #[data]
 pub struct FileInfo {
-    /// Something is there.
+    /// The path exists.
     exists: bool,
     /// Absolute path.
     path: String,
     /// Size in bytes.
     size: Option<u64>,
-    /// Time of the last change, such as `2026-01-31T09:30:00Z`.
+    /// Last modification, such as `2026-01-31T09:30:00Z`.
     modified: Option<String>,
-    /// Time of creation, where the system knows it.
+    /// Creation time, if known.
     created: Option<String>,
-    /// Time of the last reading, where the system knows it.
+    /// Last access, if known.
     accessed: Option<String>,
-    /// It is a directory, or a link to one.
+    /// Directory, or link to one.
     #[arg(rename = "isDirectory")]
     is_directory: Option<bool>,
-    /// It is a file, or a link to one.
+    /// File, or link to one.
     #[arg(rename = "isFile")]
     is_file: Option<bool>,
-    /// It is a symbolic link.
+    /// Symbolic link.
     #[arg(rename = "isSymlink")]
     is_symlink: Option<bool>,
-    /// Where the link leads.
+    /// Target of the link.
     target: Option<String>,
     /// Media type, such as `text/plain`.
     mime: Option<String>,
-    /// How the text is stored: `utf-8`, `utf-16le` …; absent for anything but text.
+    /// Text encoding: `utf-8`, `utf-16le` …; absent if not text.
     encoding: Option<String>,
     /// Number of lines of a text.
     lines: Option<usize>,
 }
 
-/// Tell size, times and kind of a file or directory, and whether it exists at all. Of a text up to 10 MB it also tells
-/// the encoding and the number of lines.
+/// Get type, size and times of a path or whether it exists; for text up to 10 MB also encoding and lines.
 #[tool(
     reads,
     idempotent,
@@ -57,11 +56,11 @@ pub struct FileInfo {
     icon = "info",
     tags = ["file"],
     output = FileInfo,
-    example(description = "Is there a README?", input = r#"{"path": "README.md"}"#),
+    example(description = "Check whether a README exists", input = r#"{"path": "README.md"}"#),
 )]
 pub fn get_file_info(
     cx: &Context,
-    /// Path of the file or directory, relative to the workspace or absolute.
+    /// Workspace-relative or absolute.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "notebook_path", "dir_path", "directory", "target_file"])]
     path: String,
 ) -> Result<Outcome> {
@@ -90,14 +89,14 @@ pub fn get_file_info(
                 io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
             ) =>
         {
-            // Nothing being there is an answer, not an error.
+            // A missing path is a result, not an error.
             return Ok(Outcome::text(target.not_found().message())
                 .summary(format!("{shown} does not exist"))
                 .structured(&info));
         }
         Err(error) => return Err(target.error(&error)),
     };
-    // A link that leads nowhere, or out of the workspace, is described by itself.
+    // A link that is dangling or leaves the workspace is described itself.
     let metadata = fs::metadata(&target.path).unwrap_or_else(|_| own.clone());
     info.exists = true;
     info.size = Some(metadata.len());
@@ -126,14 +125,12 @@ pub fn get_file_info(
     Ok(Outcome::text(&*told).summary(&*told).structured(&info))
 }
 
-/// One line, in the order in which people ask.
+/// A one-line description.
 fn describe(shown: &str, info: &FileInfo) -> String {
     let kind = match (info.is_directory, info.is_file) {
         (Some(true), _) => "directory",
         (_, Some(true)) => "file",
-        _ if info.is_symlink == Some(true) => {
-            "link that leads nowhere, or out of the allowed paths"
-        }
+        _ if info.is_symlink == Some(true) => "link that is dangling or leaves the allowed paths",
         _ => "neither file nor directory",
     };
     let mut facts = vec![kind.to_owned()];
@@ -260,7 +257,7 @@ mod tests {
         assert_eq!(outcome.structured.unwrap()["target"], "nowhere");
         let summary = outcome.summary.unwrap();
         assert!(
-            summary.starts_with("dangling: link that leads nowhere"),
+            summary.starts_with("dangling: link that is dangling"),
             "{summary}"
         );
     }

@@ -1,4 +1,4 @@
-//! The files of the workspace: read, write, list, look at, move, delete.
+//! File tools: read, write, list, move and delete files of the workspace.
 
 #![cfg_attr(
     test,

@@ -1,4 +1,4 @@
-//! `list_directory`: what is in a directory, and below it if wanted.
+//! `list_directory`: the entries of a directory.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,13 +10,12 @@ use crate::path::resolve;
 use crate::text::size;
 use crate::walk::{CLOSED, Found, MOST_DEPTH, MOST_ENTRIES, Walk, globs, order};
 
-/// What comes first.
+/// Sort order.
 #[data]
 #[derive(Debug, Clone, Copy)]
 pub enum Sort {
-    /// Directories, then files, each by name.
+    /// Directories first.
     Type,
-    /// By name.
     Name,
     /// Largest first.
     Size,
@@ -24,24 +23,24 @@ pub enum Sort {
     Mtime,
 }
 
-/// The content of a directory.
+/// Content of a directory.
 #[data]
 pub struct Listing {
     /// Absolute path of the directory.
     path: String,
-    /// The entries shown.
+    /// Listed entries.
     files: Vec<Entry>,
-    /// How many entries are shown.
+    /// Number of listed entries.
     count: usize,
-    /// How many entries there are, without ignored ones.
+    /// Number of entries, without ignored ones.
     total: usize,
-    /// There are more than are shown.
+    /// The list was cut.
     truncated: bool,
-    /// Entries left out by ignore files.
+    /// Number of ignored entries.
     ignored: Ignored,
 }
 
-/// Entries left out by ignore files.
+/// Number of entries excluded by ignore files.
 #[data]
 #[derive(Clone, Copy, Default)]
 pub struct Ignored {
@@ -54,28 +53,25 @@ pub struct Ignored {
 /// One file or directory.
 #[data]
 pub struct Entry {
-    /// Its name; below a subdirectory with the way to it, such as `src/main.rs`.
+    /// Name, relative to the listed directory.
     pub name: String,
     /// Absolute path.
     pub path: String,
-    /// It is a directory.
+    /// Directory.
     #[arg(rename = "isDir")]
     pub is_dir: bool,
     /// Size in bytes.
     pub size: u64,
-    /// Time of the last change, such as `2026-01-31T09:30:00Z`.
+    /// Last modification, such as `2026-01-31T09:30:00Z`.
     pub modified: Option<String>,
-    /// It is a symbolic link.
+    /// Symbolic link.
     #[arg(rename = "isSymlink")]
     pub is_symlink: bool,
-    /// Where the link leads.
+    /// Target of the link.
     pub target: Option<String>,
 }
 
-/// List a directory: directories first, then files with their sizes.
-///
-/// What ignore files leave out is only counted. With `recursive` it goes all the way down, except into directories
-/// such as `node_modules` and `.git`.
+/// List a directory with sizes. Ignored entries are only counted; `node_modules`, `.git` and the like are not entered.
 #[tool(
     reads,
     idempotent,
@@ -94,33 +90,32 @@ pub struct Entry {
 )]
 pub fn list_directory(
     cx: &Context,
-    /// Path of the directory, relative to the workspace or absolute.
+    /// Workspace-relative or absolute.
     #[arg(default = ".", aliases = ["dir_path", "directory", "file_path", "filePath", "absolute_path", "target_file"])]
     path: String,
-    /// Also list what is below subdirectories.
+    /// Include subdirectories.
     #[arg(default = false)]
     recursive: bool,
-    /// How many levels to list: 1 is the directory itself. Without `recursive` 1, with it all.
+    /// Levels to list. Default 1, unlimited with `recursive`.
     #[arg(min = 1)]
     depth: Option<u32>,
-    /// Only entries that match this glob, for example `*.rs` or `src/**/*.{js,ts}`. Without a `/` it is matched
-    /// with names at any depth.
+    /// Glob, such as `*.rs` or `src/**/*.{js,ts}`; without `/` it matches at any depth.
     pattern: Option<String>,
-    /// Leave out entries that match one of these globs, with all below them.
+    /// Globs to exclude.
     ignore: Option<Vec<String>>,
-    /// Also show names that begin with a dot.
+    /// Include dot files.
     #[arg(default = true)]
     show_hidden: bool,
-    /// Leave out what `.gitignore` files name.
+    /// Apply `.gitignore`.
     #[arg(default = true)]
     respect_git_ignore: bool,
-    /// What comes first.
+    /// Sort order.
     #[arg(default = "type", aliases = ["sort_by", "sortBy"])]
     sort: Sort,
-    /// Show at most this many entries.
+    /// Maximum entries.
     #[arg(default = 200, min = 1, max = 2000)]
     limit: usize,
-    /// Pass over this many entries first.
+    /// Entries to skip.
     #[arg(default = 0)]
     offset: usize,
 ) -> Result<Outcome> {
@@ -239,7 +234,7 @@ fn push_line(text: &mut String, entry: &Entry) {
     let _ = match &entry.target {
         _ if entry.is_dir => writeln!(text, "[DIR] {name}/"),
         Some(target) => writeln!(text, "{name} -> {target}"),
-        // The sandbox does not say where a link leads that leads out of it.
+        // The sandbox does not reveal the target of a link that leaves the allowed paths.
         None if entry.is_symlink => writeln!(text, "{name} -> (out of the allowed paths)"),
         None => writeln!(text, "{name} ({})", size(entry.size)),
     };

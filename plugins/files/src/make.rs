@@ -1,4 +1,4 @@
-//! `create_directory`: a directory and those on the way to it.
+//! `create_directory`: creates a directory and its missing parents.
 
 use std::fs;
 use std::io;
@@ -7,16 +7,16 @@ use toolhost_sdk::prelude::*;
 
 use crate::path::{Target, resolve};
 
-/// What there is now.
+/// Result of the call.
 #[data]
 pub struct Made {
     /// Absolute path.
     path: String,
-    /// It was not there before.
+    /// It did not exist before.
     created: bool,
 }
 
-/// Create a directory, with all directories on the way to it. One that exists is fine.
+/// Create a directory and missing parents. An existing directory is not an error.
 #[tool(
     writes,
     idempotent,
@@ -26,11 +26,11 @@ pub struct Made {
     aliases = ["make_directory", "mkdir"],
     tags = ["file", "directory"],
     output = Made,
-    example(description = "A directory in a directory", input = r#"{"path": "docs/images"}"#),
+    example(description = "A nested directory", input = r#"{"path": "docs/images"}"#),
 )]
 pub fn create_directory(
     cx: &Context,
-    /// Path of the directory, relative to the workspace or absolute, for example `docs/images`.
+    /// Workspace-relative or absolute.
     #[arg(aliases = ["dir_path", "directory", "file_path", "filePath", "absolute_path", "target_file"])]
     path: String,
 ) -> Result<Outcome> {
@@ -48,7 +48,7 @@ pub fn create_directory(
     let told = if created {
         format!("Created the directory {shown}")
     } else {
-        format!("No change: the directory {shown} exists already. Go on to the next step.")
+        format!("No change: the directory {shown} already exists. Continue with the next step.")
     };
     let made = Made {
         path: target.path.display().to_string(),
@@ -57,12 +57,12 @@ pub fn create_directory(
     Ok(Outcome::text(&*told).summary(&*told).structured(&made))
 }
 
-/// The directory `target`, and those on the way to it.
+/// Creates the directory `target` and its missing parents.
 pub fn make(target: &Target) -> Result<()> {
     make_all(target, &target.path)
 }
 
-/// The directory that holds `target`, if it is not there.
+/// Creates the parent directory of `target` if it does not exist.
 pub fn make_parent(target: &Target) -> Result<()> {
     match target.path.parent() {
         Some(parent) if !parent.is_dir() => make_all(target, parent),
@@ -74,7 +74,7 @@ fn make_all(target: &Target, dir: &std::path::Path) -> Result<()> {
     fs::create_dir_all(dir).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
             Error::invalid_input(format!(
-                "cannot create {}: a part of its path is a file or a link that leads nowhere",
+                "cannot create {}: a part of its path is a file or a link that is dangling",
                 target.shown
             ))
             .code("path_is_not_a_directory")
@@ -110,16 +110,16 @@ mod tests {
             &workspace,
             "a/b/c",
             expect![[r#"
-            No change: the directory a/b/c exists already. Go on to the next step.
-            summary: No change: the directory a/b/c exists already. Go on to the next step.
+            No change: the directory a/b/c already exists. Continue with the next step.
+            summary: No change: the directory a/b/c already exists. Continue with the next step.
             {"path":"<root>/a/b/c","created":false}"#]],
         );
         check(
             &workspace,
             ".",
             expect![[r#"
-            No change: the directory . exists already. Go on to the next step.
-            summary: No change: the directory . exists already. Go on to the next step.
+            No change: the directory . already exists. Continue with the next step.
+            summary: No change: the directory . already exists. Continue with the next step.
             {"path":"<root>","created":false}"#]],
         );
     }
@@ -136,7 +136,7 @@ mod tests {
             &workspace,
             "file/below",
             expect![
-                "InvalidInput path_is_not_a_directory: cannot create file/below: a part of its path is a file or a link that leads nowhere"
+                "InvalidInput path_is_not_a_directory: cannot create file/below: a part of its path is a file or a link that is dangling"
             ],
         );
         check(
@@ -150,7 +150,7 @@ mod tests {
             &workspace,
             "",
             expect![
-                "InvalidInput invalid_path: the path is empty; name a file or directory, for example `src/main.rs`"
+                "InvalidInput invalid_path: the path is empty; pass a file or directory, for example `src/main.rs`"
             ],
         );
         let error = workspace.read_only::<create_directory>(json!({"path": "a"}));

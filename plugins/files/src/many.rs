@@ -1,4 +1,4 @@
-//! `read_many_files`: several files in one answer, by name, directory or glob.
+//! `read_many_files`: reads several files by name, directory or glob.
 
 use std::fmt::Write as _;
 
@@ -27,42 +27,39 @@ const LIMIT: Limit = Limit {
     advice: "read it alone with read_file",
 };
 const MOST_FILES: usize = 1000;
-/// Pictures and sounds do not count as text, and have a limit of their own, all together.
+/// Limit of images and audio together, which do not count as text.
 const MOST_MEDIA_BYTES: u64 = 15_000_000;
-/// So many skipped files are told with their reasons.
+/// Limit of skipped files that are listed with a reason.
 const MOST_TOLD: usize = 10;
 
-/// What was read.
+/// Result of the call.
 #[data]
 pub struct Report {
-    /// Those that were read and those that were not, in the order of the answer.
+    /// All files, read and skipped, in the order of the output.
     files: Vec<FileRead>,
-    /// How many were read.
+    /// Number of files read.
     read: usize,
-    /// How many were not.
+    /// Number of files skipped.
     skipped: usize,
-    /// Entries left out by ignore files.
+    /// Number of ignored entries.
     ignored: Ignored,
 }
 
 /// One file.
 #[data]
 pub struct FileRead {
-    /// Absolute path; for what was not found as it was asked for.
+    /// Absolute path; as requested if not found.
     path: String,
-    /// Bytes of it that are in the answer.
+    /// Bytes of it in the output.
     bytes: u64,
-    /// There is more of it.
+    /// The text was cut.
     truncated: bool,
     /// Why it was not read.
     error: Option<String>,
 }
 
-/// Read several files at once: names, directories and globs such as `src/**/*.rs`.
-///
-/// The text of each file comes after a line `--- path ---`, without line numbers, at most 2000 lines each and
-/// `max_bytes` in all. Pictures, sounds and PDFs are read only when named, or by a glob with their extension. A file
-/// that cannot be read is told and hinders no other.
+/// Read several files, at most 2000 lines each, without line numbers. Images, audio and PDFs are read only if named or
+/// matched by extension.
 #[tool(
     reads,
     idempotent,
@@ -74,7 +71,7 @@ pub struct FileRead {
     requires = ["fs.read", "session"],
     output = Report,
     example(description = "Two files", input = r#"{"include": ["README.md", "src/main.rs"]}"#),
-    example(description = "All of src but tests", input = r#"{"include": ["src/**/*.rs"], "exclude": ["**/tests/**"]}"#),
+    example(description = "All of src except tests", input = r#"{"include": ["src/**/*.rs"], "exclude": ["**/tests/**"]}"#),
 )]
 #[expect(
     clippy::too_many_arguments,
@@ -82,25 +79,24 @@ pub struct FileRead {
 )]
 pub fn read_many_files(
     cx: &Context,
-    /// Paths of files, of directories (all files below), or globs. Without a `/` a glob is matched with names at any
-    /// depth.
+    /// Files, directories, or globs such as `src/**/*.rs`; without `/` a glob matches at any depth.
     #[arg(min_len = 1, max_len = 500, aliases = ["paths", "files"])]
     include: Vec<String>,
-    /// Globs of files and directories to leave out.
+    /// Globs to exclude.
     exclude: Option<Vec<String>>,
-    /// Go into subdirectories.
+    /// Descend into subdirectories.
     #[arg(default = true)]
     recursive: bool,
-    /// Leave out `node_modules`, `.git`, `bower_components`, `.svn` and `.hg`.
+    /// Exclude `node_modules`, `.git`, `bower_components`, `.svn` and `.hg`.
     #[arg(default = true, aliases = ["useDefaultExcludes"])]
     use_default_excludes: bool,
-    /// Leave out what `.gitignore` files name, unless it is named itself.
+    /// Apply `.gitignore`, except to named files.
     #[arg(default = true)]
     respect_git_ignore: bool,
-    /// Leave out what `.toolignore` files name. They are never read; with `false` they are told as skipped.
+    /// Omit `.toolignore` entries; with `false` they are reported as skipped, never read.
     #[arg(default = true, aliases = ["respect_gemini_ignore"])]
     respect_tool_ignore: bool,
-    /// Show at most this much text of all files together.
+    /// Maximum bytes of text in total.
     #[arg(default = 38_000, min = 1, max = 2_000_000)]
     max_bytes: usize,
 ) -> Result<Outcome> {
@@ -141,15 +137,15 @@ pub fn read_many_files(
     Ok(answer.outcome(selected.ignored))
 }
 
-/// What has been read so far.
+/// The result so far.
 #[derive(Default)]
 struct Answer {
     text: String,
-    /// What of the text is not in a file, though it may look so.
+    /// Notices in the text that are not file content.
     notices: Vec<String>,
     media: Vec<Part>,
     media_bytes: u64,
-    /// Bytes of text that there is still room for.
+    /// Remaining bytes for text.
     left: usize,
     max_bytes: usize,
     files: Vec<FileRead>,
@@ -157,7 +153,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Adds a file, or tells why not.
+    /// Adds a file, or returns why not.
     fn read(&mut self, cx: &Context, file: &Chosen) -> Result<(), String> {
         if self.left == 0 {
             return Err(format!(
@@ -224,12 +220,14 @@ impl Answer {
             return Err(format!("it is not text: {described}"));
         }
         if !file.is_meant {
-            return Err(format!("it is not text: {described}; name it to get it"));
+            return Err(format!(
+                "it is not text: {described}; name it explicitly to read it"
+            ));
         }
         if self.media_bytes + length > MOST_MEDIA_BYTES {
             let most = size(MOST_MEDIA_BYTES);
             return Err(format!(
-                "no room was left: {described}, and pictures and sounds have {most} together"
+                "no room was left: {described}, and the limit of images and audio together is {most}"
             ));
         }
         self.media_bytes += length;
@@ -295,14 +293,14 @@ impl Answer {
         if read > 0 {
             return outcome;
         }
-        let error = Error::not_found("no file was read: none was found, or all were skipped")
+        let error = Error::not_found("no file was read: none was found or all were skipped")
             .code("file_not_found")
-            .recommend("list the directory to see what is there");
+            .recommend("list the directory to see its entries");
         outcome.logical_error(error)
     }
 }
 
-/// As many lines as fit, or the beginning of the first.
+/// As many lines as fit, or the start of the first.
 fn fitting(text: &str, bytes: usize) -> &str {
     if text.len() <= bytes {
         return text;

@@ -1,11 +1,11 @@
-//! What kind of thing a file is, told from its first bytes and, where those say nothing, from its name.
+//! Detection of media types by the first bytes, or else by the file extension.
 
 use std::path::Path;
 
-/// Text or not is decided on this many bytes at the start.
+/// Number of leading bytes that decide whether a file is text.
 const HEAD: usize = 8 << 10;
 
-/// First bytes that leave no doubt. The order matters where one is the beginning of another.
+/// Unambiguous magic numbers. A longer one precedes its prefixes.
 const MAGIC: &[(&[u8], &str)] = &[
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -74,7 +74,7 @@ const EXTENSIONS: &[(&str, &str)] = &[
     ("yml", "application/yaml"),
 ];
 
-/// The media type of the file `path` that begins with `head`.
+/// The media type of the file `path` that starts with `head`.
 pub fn media_type(path: &Path, head: &[u8]) -> &'static str {
     if let Some(by_bytes) = by_bytes(head) {
         return by_bytes;
@@ -91,7 +91,7 @@ pub fn media_type(path: &Path, head: &[u8]) -> &'static str {
         .map_or("text/plain", |(_, media_type)| media_type)
 }
 
-/// A picture that models can look at.
+/// Whether models accept the image type.
 pub fn is_image(media_type: &str) -> bool {
     matches!(
         media_type,
@@ -99,7 +99,7 @@ pub fn is_image(media_type: &str) -> bool {
     )
 }
 
-/// Not text: it has a NUL, or more than 30 % of it are control characters. A byte order mark excuses the NULs.
+/// Binary data contains a NUL or more than 30 % control characters. NULs are allowed after a byte order mark.
 pub fn is_binary(head: &[u8]) -> bool {
     if crate::text::Charset::by_mark(head).is_some() {
         return false;
@@ -116,7 +116,7 @@ pub fn is_binary(head: &[u8]) -> bool {
 }
 
 fn by_bytes(head: &[u8]) -> Option<&'static str> {
-    // Three letters are too few to tell a text that begins with them from a file of that kind.
+    // Three letters do not distinguish text that starts with them from that file type.
     let is_text =
         |magic: &[u8]| magic.is_ascii() && magic.len() <= 3 && str::from_utf8(head).is_ok();
     match head {
@@ -150,7 +150,7 @@ fn by_bytes(head: &[u8]) -> Option<&'static str> {
             b'E',
             ..,
         ] => Some("audio/wav"),
-        // Pictures, sounds and films share one container, and say in their brand which they are.
+        // Images, audio and video share one container format; the brand tells them apart.
         [_, _, _, _, b'f', b't', b'y', b'p', brand @ ..] => Some(match brand.get(..4) {
             Some(b"avif" | b"avis") => "image/avif",
             Some(b"heic" | b"heix" | b"mif1") => "image/heic",

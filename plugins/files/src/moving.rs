@@ -1,4 +1,4 @@
-//! `move_file`: gives a file or directory another name or place.
+//! `move_file`: moves or renames a file or directory.
 
 use std::fs::{self, Metadata};
 
@@ -9,25 +9,22 @@ use crate::make::make_parent;
 use crate::path::{Target, resolve};
 use crate::relocate::{Way, relocate};
 
-/// What was moved.
+/// Result of a move.
 #[data]
 pub struct Moved {
-    /// Always true: anything else is an error.
+    /// Always true; failures are errors.
     success: bool,
-    /// Absolute path it had.
+    /// Former absolute path.
     from: String,
-    /// Absolute path it has.
+    /// New absolute path.
     to: String,
-    /// A file that was at the new place is gone.
+    /// An existing file was replaced.
     overwritten: bool,
-    /// The places are on two devices, so that its bytes were copied.
+    /// The bytes were copied, because source and destination are on different devices.
     copied: bool,
 }
 
-/// Move or rename a file or a directory.
-///
-/// `to` is the new path itself, not the directory to put it in. A file that is there already is replaced only with
-/// `overwrite`, a directory never.
+/// Move or rename a file or directory. An existing directory is never replaced.
 #[tool(
     writes,
     category = "file",
@@ -36,17 +33,17 @@ pub struct Moved {
     aliases = ["rename_file"],
     tags = ["file", "directory"],
     output = Moved,
-    example(description = "Another name", input = r#"{"from": "notes/old.md", "to": "notes/new.md"}"#),
+    example(description = "Rename a file", input = r#"{"from": "notes/old.md", "to": "notes/new.md"}"#),
 )]
 pub fn move_file(
     cx: &Context,
-    /// Path of what is moved, relative to the workspace or absolute.
+    /// Workspace-relative or absolute.
     #[arg(aliases = ["source", "src", "old_path", "source_path"])]
     from: String,
-    /// The path it shall have, with its name. Directories that are missing on the way are made.
+    /// New path including the name; missing parents are created.
     #[arg(aliases = ["destination", "dest", "dst", "target", "new_path", "destination_path"])]
     to: String,
-    /// Replace a file that is there already.
+    /// Replace an existing file.
     #[arg(default = false)]
     overwrite: bool,
 ) -> Result<Outcome> {
@@ -61,7 +58,7 @@ pub fn move_file(
 
     let what = if metadata.is_dir() { "directory " } else { "" };
     let replaced = if overwritten {
-        ", in place of the file that was there"
+        ", replacing the existing file"
     } else {
         ""
     };
@@ -75,46 +72,44 @@ pub fn move_file(
     }))
 }
 
-/// Whether something will be replaced at the new place.
+/// Checks both ends; returns whether an existing file will be replaced.
 fn check_ends(from: &Target, metadata: &Metadata, to: &Target, overwrite: bool) -> Result<bool> {
     let refuse = |code: &str, message: String| Err(Error::invalid_input(message).code(code));
     let (was, is) = (&from.shown, &to.shown);
     if from.path == to.path {
         return refuse(
             "edit_no_change",
-            format!("`from` and `to` are both {was}; name another place"),
+            format!("`from` and `to` are both {was}; choose another destination"),
         );
     }
     if metadata.is_dir() && to.path.starts_with(&from.path) {
         return refuse(
             "invalid_path",
-            format!("{is} lies in {was}: a directory cannot be moved into itself"),
+            format!("{is} is inside {was}: a directory cannot be moved into itself"),
         );
     }
     let name = from.path.file_name().unwrap_or_default().to_string_lossy();
     let inside = format!("{}/{name}", is.trim_end_matches('/'));
     let Ok(there) = fs::symlink_metadata(&to.path) else {
-        // Nobody writes a name like this who means a file.
+        // A trailing slash means a directory.
         if is.ends_with('/') && !metadata.is_dir() {
             return refuse(
                 "invalid_path",
-                format!(
-                    "`to` {is:?} is the name of a directory; to put {was} in it, say {inside:?}"
-                ),
+                format!("`to` {is:?} is a directory; to move {was} into it, use {inside:?}"),
             );
         }
         return Ok(false);
     };
     if there.is_dir() {
-        let error = Error::invalid_input(format!("{is} is a directory, and is not replaced"))
+        let error = Error::invalid_input(format!("{is} is a directory and cannot be replaced"))
             .code("attempt_to_create_existing_file")
-            .recommend(format!("to put {was} in it, say `to` {inside:?}"));
+            .recommend(format!("to move {was} into it, use `to` {inside:?}"));
         return Err(error);
     }
     if metadata.is_dir() {
         return refuse(
             "path_is_not_a_directory",
-            format!("{is} is a file, and {was} is a directory; name another place"),
+            format!("{is} is a file, but {was} is a directory; choose another destination"),
         );
     }
     if !overwrite {

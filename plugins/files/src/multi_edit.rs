@@ -1,4 +1,4 @@
-//! `multi_edit`: several replacements in one file or in several, all of them or none.
+//! `multi_edit`: several replacements in one or more files, all or none.
 
 use std::fmt::Write as _;
 
@@ -14,65 +14,62 @@ use crate::read::sha256;
 use crate::seen;
 use crate::text::{Encoding, count};
 
-/// A text to find in a file, and the text that takes its place.
+/// One replacement in a file.
 #[data]
 pub struct FileEdit {
-    /// Path of the file, if it is not the `path` of the call.
+    /// Default: `path` of the call.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "target_file"])]
     path: Option<String>,
-    /// Text to replace, exactly as in the file and without line numbers; long enough to be there once. Empty to
-    /// create the file.
+    /// Exact text to replace, without line numbers; must be unique unless `replace_all`. Empty to create the file.
     #[arg(aliases = ["oldText", "old_text", "old", "find", "search"])]
     old_string: String,
-    /// Text to put in its place; empty to delete it.
+    /// Replacement.
     #[arg(aliases = ["newText", "new_text", "new", "replace"])]
     new_string: String,
-    /// Replace every match instead of the only one.
+    /// Replace every match.
     #[arg(default = false, aliases = ["allow_multiple", "replaceAll"])]
     replace_all: bool,
 }
 
-/// What became of the edits.
+/// Result of the edits.
 #[data]
 pub struct MultiEdited {
-    /// One for each edit, in the order of the call.
+    /// One result per edit, in order.
     edits: Vec<EditResult>,
-    /// The files that changed.
+    /// Changed files.
     files: Vec<EditedFile>,
     /// Nothing was written.
     dry_run: bool,
-    /// What in the new text may be a mistake; it was written as it is.
+    /// Possible mistakes in the new text, which was written unchanged.
     warnings: Option<Vec<String>>,
 }
 
-/// What became of one edit.
+/// Result of one edit.
 #[data]
 pub struct EditResult {
-    /// As in the call.
+    /// Path as in the call.
     path: String,
-    /// Whether it was made.
+    /// Whether it was applied.
     status: Status,
-    /// How many places were replaced.
+    /// Number of replacements.
     replacements: usize,
-    /// How the text was found: `exact`, or the reading that was needed.
+    /// How the text matched: `exact` or a looser match.
     strategy: Option<String>,
-    /// Why it was not made.
+    /// Why it was not applied.
     error: Option<String>,
 }
 
-/// Whether an edit was made.
+/// Whether an edit was applied.
 #[data]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// It was made.
     Ok,
-    /// It could have been made, and was not because another one failed.
+    /// Not applied because another edit failed.
     Skipped,
-    /// It failed.
     Error,
 }
 
-/// One file as it is now.
+/// One changed file.
 #[data]
 pub struct EditedFile {
     /// Absolute path.
@@ -81,14 +78,11 @@ pub struct EditedFile {
     created: bool,
     /// Lines added and removed.
     diff_stat: DiffStat,
-    /// SHA-256 of the file, in hexadecimal.
+    /// New SHA-256 in hexadecimal.
     sha256: String,
 }
 
-/// Make several replacements at once, in one file or in several.
-///
-/// The edits are made in order, and each sees what those before it did. Either all are made or none; with `atomic`
-/// false those that can be made are, and the others are told.
+/// Replace several texts in one or more files; each edit sees the previous ones.
 #[tool(
     writes,
     category = "file",
@@ -98,21 +92,21 @@ pub struct EditedFile {
     aliases = ["fs_multi_edit"],
     tags = ["file", "text"],
     output = MultiEdited,
-    example(description = "Two places of a file", input = r#"{"path": "src/main.rs", "edits": [{"old_string": "let retries = 3;", "new_string": "let retries = 5;"}, {"old_string": "wait(1)", "new_string": "wait(2)"}]}"#),
+    example(description = "Two places in a file", input = r#"{"path": "src/main.rs", "edits": [{"old_string": "let retries = 3;", "new_string": "let retries = 5;"}, {"old_string": "wait(1)", "new_string": "wait(2)"}]}"#),
     example(description = "A name in two files", input = r#"{"edits": [{"path": "src/main.rs", "old_string": "old_name", "new_string": "new_name", "replace_all": true}, {"path": "src/lib.rs", "old_string": "old_name", "new_string": "new_name"}]}"#),
 )]
 pub fn multi_edit(
     cx: &Context,
-    /// Path of the file for all edits that name none, for example `src/main.rs`.
+    /// For edits without their own path.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "target_file"])]
     path: Option<String>,
-    /// The replacements, at most 500.
+    /// Applied in order.
     #[arg(min_len = 1, max_len = 500)]
     edits: Vec<FileEdit>,
-    /// Make all edits or none.
+    /// All or none; with `false`, apply what succeeds and report the rest.
     #[arg(default = true)]
     atomic: bool,
-    /// Show what would change and write nothing.
+    /// Write nothing.
     #[arg(default = false, aliases = ["dryRun"])]
     dry_run: bool,
 ) -> Result<Outcome> {
@@ -129,7 +123,7 @@ pub fn multi_edit(
     }
     batch.drafts.retain(Draft::is_changed);
     if batch.drafts.is_empty() {
-        let message = "the edits undo one another, so no file would change";
+        let message = "the edits cancel each other out, so no file would change";
         return Err(failure::no_change(message));
     }
     let bytes: Vec<Vec<u8>> = batch
@@ -150,7 +144,7 @@ pub fn multi_edit(
     Ok(batch.tell(&hashes, dry_run))
 }
 
-/// All edits of a call and the files they are about.
+/// All edits of a call and their files.
 #[derive(Default)]
 struct Batch {
     drafts: Vec<Draft>,
@@ -159,7 +153,7 @@ struct Batch {
 }
 
 struct Try {
-    /// As the model wrote it.
+    /// As in the call.
     path: String,
     /// Index of the draft.
     draft: Option<usize>,
@@ -168,7 +162,7 @@ struct Try {
 }
 
 impl Batch {
-    /// Makes an edit in its draft, whatever became of those before it: a model should hear of all its mistakes at once.
+    /// Applies an edit to its draft regardless of earlier failures, so that the model sees all errors at once.
     fn make(&mut self, cx: &Context, common: Option<&str>, edit: FileEdit) {
         let FileEdit {
             path,
@@ -180,7 +174,7 @@ impl Batch {
             path: path.as_deref().or(common).unwrap_or_default().to_owned(),
             draft: None,
             result: Err(failure::unprepared(
-                "it names no file; give a `path` with the edit or for all of them",
+                "no file; set `path` of the edit or of the call",
             )),
             has_changed: false,
         };
@@ -229,14 +223,14 @@ impl Batch {
                     Err(error) => one.result = Err(error.clone()),
                 }
             }
-            // Without atomicity the other files are written; this one is not.
+            // Without `atomic`, the other files are written.
             if fresh.is_err() {
                 draft.forget();
             }
         }
     }
 
-    /// Nothing is written.
+    /// The result when nothing is written.
     fn refuse(self, dry_run: bool) -> Outcome {
         let failed = self.tries.iter().filter(|one| one.result.is_err()).count();
         let edits = count(self.tries.len(), "edit");
@@ -314,16 +308,16 @@ impl Batch {
         }
     }
 
-    /// A line for each edit.
+    /// One line per edit.
     fn list(&self, text: &mut String, good: Status) {
         for (index, (one, error)) in self.tries.iter().zip(self.errors()).enumerate() {
             let what = match &one.result {
                 Ok(applied) => {
                     let replacements = count(applied.replacements, "replacement");
                     let note = match (good, one.has_changed) {
-                        (Status::Skipped, _) => " (possible, but not made)",
+                        (Status::Skipped, _) => " (valid, not applied)",
                         (_, true) => {
-                            " (the file has changed since it was read; the edit fits all the same)"
+                            " (the file changed since it was read; the edit still applied)"
                         }
                         (_, false) => "",
                     };
@@ -335,7 +329,7 @@ impl Batch {
         }
     }
 
-    /// What is said of each edit that failed: of the first few everything, of the others one line.
+    /// The error texts of failed edits: complete for the first few, one line for the others.
     fn errors(&self) -> Vec<Option<String>> {
         const MOST_LONG: usize = 5;
         let mut failed = 0;

@@ -1,4 +1,4 @@
-//! A Jupyter notebook: its cells, and where each of them stands in the text of the file.
+//! Jupyter notebooks: the cells and their positions in the file's text.
 
 use std::ops::Range;
 use std::path::Path;
@@ -11,12 +11,12 @@ pub mod view;
 mod write;
 
 pub struct Notebook<'a> {
-    /// The file.
+    /// The text of the file.
     pub text: &'a str,
     pub cells: Vec<Cell>,
-    /// The list of cells in `text`, with its brackets.
+    /// The range of the cell list in `text`, including brackets.
     pub list: Range<usize>,
-    /// The language of its code, where the file says it.
+    /// The programming language, if stated.
     pub language: Option<String>,
     /// Since format 4.5 each cell has an id.
     pub has_ids: bool,
@@ -24,31 +24,31 @@ pub struct Notebook<'a> {
 
 pub struct Cell {
     pub members: Map<String, Value>,
-    /// Where it stands in the file.
+    /// Its range in the text.
     pub span: Range<usize>,
 }
 
-/// By its name.
+/// Whether the file extension is that of a notebook.
 pub fn is_notebook(path: &Path) -> bool {
     path.extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("ipynb"))
 }
 
 impl<'a> Notebook<'a> {
-    /// `shown` is the name of the file, for messages.
+    /// Parses a notebook. `shown` is the file name for messages.
     pub fn parse(text: &'a str, shown: &str) -> Result<Self> {
         let invalid = |reason: String| {
             Error::invalid_input(format!("{shown} is not a notebook: {reason}"))
                 .code("invalid_notebook")
                 .recommend(format!(
-                    "look at it as text: read_file with path {shown:?} and encoding \"utf-8\""
+                    "read it as text: read_file with path {shown:?} and encoding \"utf-8\""
                 ))
         };
         let mut data: Value = serde_json::from_str(text)
             .map_err(|error| invalid(format!("it is not valid JSON: {error}")))?;
         let Some(list) = scan::member(text, "cells").filter(|_| data["cells"].is_array()) else {
             let old = if data["worksheets"].is_array() {
-                "; it is in the format of before 2015, which `jupyter nbconvert` brings up to date"
+                "; it has the format from before 2015, convert it with `jupyter nbconvert`"
             } else {
                 ""
             };
@@ -65,7 +65,7 @@ impl<'a> Notebook<'a> {
             .as_str()
             .or_else(|| metadata["language_info"]["name"].as_str())
             .map(str::to_owned);
-        // Taken and not cloned: a notebook with many pictures is large.
+        // Moved, not cloned, because a notebook with many images is large.
         let cells = match data["cells"].take() {
             Value::Array(cells) => cells,
             _ => Vec::new(),
@@ -88,7 +88,7 @@ impl<'a> Notebook<'a> {
         })
     }
 
-    /// What `notebook_edit` takes as `cell_id` for the cell at `index`.
+    /// The `cell_id` of `notebook_edit` for the cell at `index`.
     pub fn id(&self, index: usize) -> String {
         let id = self.cells.get(index).and_then(Cell::id);
         id.map_or_else(|| format!("cell-{index}"), str::to_owned)
@@ -100,7 +100,7 @@ impl Cell {
         self.members.get("id")?.as_str()
     }
 
-    /// `code`, `markdown`, `raw`, or what else the file says.
+    /// `code`, `markdown`, `raw`, or another type from the file.
     pub fn kind(&self) -> &str {
         let kind = self.members.get("cell_type").and_then(Value::as_str);
         kind.unwrap_or("unknown")
@@ -111,7 +111,7 @@ impl Cell {
     }
 }
 
-/// Notebooks keep a text as a list of lines, each with its line break, or as one string.
+/// Notebooks store a text as a string or as a list of lines with line breaks.
 pub fn joined(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! The part of a text that one call shows, and how it is put before a model.
+//! The part of a text that one call shows, and its rendering for models.
 
 use std::fmt::Write as _;
 
@@ -7,28 +7,27 @@ use toolhost_sdk::prelude::*;
 use crate::text::count;
 
 const LINES: usize = 2000;
-/// Bytes that a page shows, line numbers among them, when the call says no amount. Clients show their model less than
-/// they are sent: Gemini CLI 40 000 characters, Codex about 40 000, Claude Code 50 000 or 25 000 tokens. Text above
-/// that is cut, or left in a file.
+/// Bytes of a page, including line numbers, if the call sets no limit. Clients truncate results or save them to a file:
+/// Gemini CLI at 40 000 characters, Codex at about 40 000, Claude Code at 50 000 or 25 000 tokens.
 pub const WINDOW: usize = 38_000;
-/// What the number of a line takes.
+/// Width of a line number.
 const NUMBER_BYTES: usize = 9;
-/// A page ends before this many bytes, unless its first line alone has more.
+/// Limit of a page in bytes, except for a longer first line.
 const MOST_BYTES: usize = 256 << 10;
-/// A longer line is cut in what the model reads.
+/// A longer line is cut in the rendering.
 const MOST_CHARS: usize = 2000;
 
-/// What is shown of such a line, at most.
+/// Limit of the shown part of such a line.
 const MOST_LINE_BYTES: usize = 4 * MOST_CHARS + 40;
 
-/// Which lines to show.
+/// The lines to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Range {
-    /// From this line on, counted from 1, so many lines.
+    /// A number of lines, starting at a line counted from 1.
     From(usize, usize),
-    /// The last lines, so many.
+    /// A number of last lines.
     Last(usize),
-    /// From this line on, as much as every client shows.
+    /// From a line on, as much as every client shows.
     Window(usize),
 }
 
@@ -38,7 +37,7 @@ impl Default for Range {
     }
 }
 
-/// The ways in which a model can say a range.
+/// The range parameters of a call.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wish {
     pub offset: Option<u32>,
@@ -60,7 +59,7 @@ impl Wish {
         } = self;
         let one = match (head, tail) {
             (Some(_), Some(_)) => {
-                return refuse("`head` and `tail` exclude each other; leave one out".to_owned());
+                return refuse("`head` and `tail` are mutually exclusive; omit one".to_owned());
             }
             (Some(lines), None) => Some(("head", Range::From(1, lines as usize))),
             (None, Some(lines)) => Some(("tail", Range::Last(lines as usize))),
@@ -70,7 +69,7 @@ impl Wish {
             let others = [("offset", offset), ("limit", limit), ("end_line", end_line)];
             return match others.iter().find(|(_, value)| value.is_some()) {
                 Some((other, _)) => refuse(format!(
-                    "`{name}` and `{other}` exclude each other; leave one out"
+                    "`{name}` and `{other}` are mutually exclusive; omit one"
                 )),
                 None => Ok(range),
             };
@@ -79,7 +78,7 @@ impl Wish {
         let until = match end_line {
             Some(last) if last < first => {
                 return refuse(format!(
-                    "`end_line` {last} comes before `offset` {first}; exchange them"
+                    "`end_line` {last} is before `offset` {first}; swap them"
                 ));
             }
             Some(last) => Some((last - first) as usize + 1),
@@ -94,18 +93,18 @@ impl Wish {
     }
 }
 
-/// Some lines of a text, one after the other.
+/// Consecutive lines of a text.
 #[derive(Debug)]
 pub struct Page<'a> {
-    /// The lines as they are in the file.
+    /// The lines as in the file.
     pub content: &'a str,
-    /// Number of the first line; 0 when the text is empty.
+    /// Number of the first line; 0 for empty text.
     pub start: usize,
-    /// Number of the last line; 0 when the text is empty.
+    /// Number of the last line; 0 for empty text.
     pub end: usize,
-    /// Lines of the whole text.
+    /// Number of lines of the whole text.
     pub total: usize,
-    /// The page is one line, and not all of it.
+    /// The page is a part of a single line.
     pub is_cut: bool,
 }
 
@@ -133,7 +132,7 @@ impl<'a> Page<'a> {
             );
             return Err(Error::invalid_input(message)
                 .code("offset_past_end")
-                .recommend(format!("say an `offset` from 1 to {total}, or `tail`")));
+                .recommend(format!("use an `offset` from 1 to {total}, or `tail`")));
         }
         let before: usize = text
             .split_inclusive('\n')
@@ -165,12 +164,12 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// There is more after the page.
+    /// Whether more text follows the page.
     pub fn is_truncated(&self) -> bool {
         self.end < self.total || self.is_cut
     }
 
-    /// What the model reads.
+    /// The text for the model.
     pub fn render(&self, line_numbers: bool) -> String {
         if self.total == 0 {
             return "(file is empty)".to_owned();
@@ -203,14 +202,14 @@ impl<'a> Page<'a> {
             .collect()
     }
 
-    /// What was shown, what was left, and the call that shows it.
+    /// States what was shown and which call shows the rest.
     pub fn how_to_go_on(&self, shown: &str) -> Option<String> {
         let Self {
             start, end, total, ..
         } = *self;
         if self.is_cut {
             return Some(format!(
-                "showing the beginning of line {start} of {total}, which is too long to be shown whole"
+                "showing the beginning of line {start} of {total}, which is too long to show completely"
             ));
         }
         let left = total - end;
@@ -223,7 +222,7 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// One line for people.
+    /// One-line summary for the user.
     pub fn summary(&self, shown: &str) -> String {
         let Self {
             start, end, total, ..
@@ -236,7 +235,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Adds a line, cut if it is too long to be shown whole.
+/// Appends a line, cut if it is too long.
 pub fn push_line(rendered: &mut String, line: &str) {
     // A character has at least one byte, so most lines need no counting.
     let cut = (line.len() > MOST_CHARS).then(|| line.char_indices().nth(MOST_CHARS));

@@ -1,4 +1,4 @@
-//! `apply_patch`: a whole change, over as many files as it takes, or nothing of it.
+//! `apply_patch`: applies a patch to any number of files, completely or not at all.
 
 use std::fmt::Write as _;
 
@@ -22,66 +22,64 @@ use crate::text::count;
 use plan::{Kind, Plan};
 use section::FileMode;
 
-/// What a patch did.
+/// Result of a patch.
 #[data]
 pub struct Patched {
-    /// The files, in the order of the patch.
+    /// Files in the order of the patch.
     files: Vec<PatchedFile>,
     /// Nothing was written.
     dry_run: bool,
-    /// What in the patch may be a mistake; it was written as it is.
+    /// Possible mistakes in the patch, which was written unchanged.
     warnings: Option<Vec<String>>,
 }
 
-/// What became of one file.
+/// Result for one file.
 #[data]
 pub struct PatchedFile {
-    /// Absolute path, the new one of a moved file.
+    /// Absolute path; for a moved file the new one.
     path: String,
-    /// What was done.
+    /// Kind of change.
     change: Change,
-    /// Where a moved file was.
+    /// Former path of a moved file.
     moved_from: Option<String>,
     /// Lines added and removed.
     diff_stat: DiffStat,
-    /// SHA-256 of the file, in hexadecimal, as it is now; of a file that is gone, nothing.
+    /// New SHA-256 in hexadecimal; absent for a deleted file.
     sha256: Option<String>,
-    /// The executable bit, where the patch sets or clears it.
+    /// Executable bit, if the patch sets or clears it.
     executable: Option<bool>,
 }
 
-/// What was done with a file.
+/// Kind of change.
 #[data]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     Added,
     Updated,
     Deleted,
-    /// It has another name, and perhaps another content.
+    /// Renamed, possibly with changed content.
     Moved,
 }
 
-/// Apply a patch: add, change, move and delete files in one go, or change nothing if any part of it does not fit.
-///
-/// The patch is text of this form, or a unified diff:
+/// Apply a patch completely or not at all: a unified diff, or text in this format, with three context lines around each
+/// change and paths relative to the workspace:
 ///
 /// ```text
 /// *** Begin Patch
 /// *** Add File: docs/new.md
-/// +every line of the new file begins with +
+/// +each line of the new file
 /// *** Update File: src/main.rs
 /// *** Move to: src/app.rs
 /// @@ fn main() {
-///  a line that stays, to find the place
-/// -a line that goes
-/// +a line that comes
+///  context line
+/// -removed line
+/// +added line
 /// *** Delete File: old.txt
 /// *** End Patch
 /// ```
 ///
-/// A unified diff of git may rename files and set their executable bit. Symbolic links, submodules and binary files are
-/// not patched. Show three lines around each change as they are in the file. `@@` may name a line further up to say
-/// which place is meant; the line `*** Move to:` is only for a new name. Paths are relative to the workspace.
+/// `@@ LINE` (a line above the change) and `*** Move to:` are optional. Symbolic links, submodules and binary files are
+/// not supported.
 #[tool(
     writes,
     category = "file",
@@ -95,18 +93,16 @@ pub enum Change {
 )]
 pub fn apply_patch(
     cx: &Context,
-    /// The patch, complete.
+    /// The complete patch.
     #[arg(min_len = 1, max_len = 4_000_000, aliases = ["input", "diff"])]
     patch: String,
-    /// Show what would change and write nothing.
+    /// Write nothing.
     #[arg(default = false, aliases = ["dryRun"])]
     dry_run: bool,
 ) -> Result<Outcome> {
     let sections = parse::parse(&patch)?;
     let plan = Plan::of(cx, sections).map_err(|error| {
-        error.recommend(
-            "nothing was changed; read the file again and send the whole patch once more",
-        )
+        error.recommend("nothing was changed; read the file again and resend the whole patch")
     })?;
     let (steps, hashes) = plan.steps()?;
     cx.check()?;
@@ -160,7 +156,7 @@ fn tell(plan: &Plan, hashes: &[Option<String>], dry_run: bool) -> Outcome {
             }
         };
         let note = if file.has_changed {
-            " (it has changed since it was read; the patch fits all the same)"
+            " (it changed since it was read; the patch still applied)"
         } else {
             ""
         };

@@ -1,5 +1,4 @@
-//! From what a model writes as a path to a place in the sandbox, and from a failed system call to a sentence that
-//! the model can act on.
+//! Resolution of paths from models to targets in the sandbox, and conversion of I/O errors to actionable messages.
 
 use std::fs;
 use std::io;
@@ -7,43 +6,43 @@ use std::path::{Component, Path, PathBuf};
 
 use toolhost_sdk::prelude::*;
 
-/// What the sandbox answers for a directory that is too large; std has no kind for it.
+/// The sandbox's error for a directory that is too large; std has no `ErrorKind` for it.
 const OVERFLOW: i32 = if cfg!(target_os = "wasi") { 61 } else { 75 };
 
-/// Of a path, as Linux has it.
+/// Limit of a path in bytes, as on Linux.
 const MOST_BYTES: usize = 4096;
 
-/// A place inside one of the directories of the call.
+/// A path inside one of the directories of the call.
 #[derive(Debug)]
 pub struct Target {
     /// Absolute, without `.` and `..`.
     pub path: PathBuf,
-    /// As the model wrote it, for messages.
+    /// As in the call, for messages.
     pub shown: String,
-    /// The directory of the call that it lies in.
+    /// The directory of the call that contains it.
     pub root: PathBuf,
     pub writable: bool,
 }
 
-/// Finds the place that `given` means. Relative paths start in the first directory of the call.
+/// Resolves `given`. Relative paths start in the first directory of the call.
 ///
-/// The check is lexical and only there to answer well: what holds a plugin in its place is the sandbox.
+/// The check is lexical and only improves error messages; the sandbox enforces access.
 pub fn resolve(cx: &Context, given: &str) -> Result<Target> {
     let text = unquoted(given);
     if text.is_empty() {
-        let message = "the path is empty; name a file or directory, for example `src/main.rs`";
+        let message = "the path is empty; pass a file or directory, for example `src/main.rs`";
         return Err(Error::invalid_input(message).code("invalid_path"));
     }
     if text.len() > MOST_BYTES {
         let length = text.len();
-        let message = format!("the path has {length} bytes, and the most is {MOST_BYTES}");
+        let message = format!("the path has {length} bytes; the limit is {MOST_BYTES}");
         return Err(Error::invalid_input(message).code("invalid_path"));
     }
     if text.contains('\0') {
         let message = format!("the path {text:?} contains a NUL character; remove it");
         return Err(Error::invalid_input(message).code("invalid_path"));
     }
-    // A file may have spaces or quotes at the ends of its name.
+    // A file name may start or end with spaces or quotes.
     if text != given
         && let Ok(target) = locate(cx, given)
         && exists(&target.path)
@@ -57,8 +56,8 @@ pub fn resolve(cx: &Context, given: &str) -> Result<Target> {
     {
         return literal;
     }
-    // `@src/main.rs` is how people mention a file in a prompt, and `my\ notes.txt` how a shell wants it written.
-    // Both are also valid names, so the literal reading comes first.
+    // `@src/main.rs` is a file mention in a prompt, and `my\ notes.txt` is shell-escaped. Both are also valid names, so
+    // the literal reading comes first.
     let unescaped = text.replace("\\ ", " ");
     let mention = text.strip_prefix('@').filter(|rest| !rest.is_empty());
     for reading in mention
@@ -78,15 +77,15 @@ pub fn resolve(cx: &Context, given: &str) -> Result<Target> {
 }
 
 impl Target {
-    /// Explains why the system did not do what was asked for this path.
+    /// Converts an I/O error for this path.
     pub fn error(&self, error: &io::Error) -> Error {
         let shown = &self.shown;
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => self.not_found(),
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => self
-                .denied("is protected, or leads out of the allowed paths through a symbolic link")
+                .denied("is protected, or a symbolic link that leaves the allowed paths")
                 .recommend(
-                    "files that mostly hold secrets are left out; whoever runs the host can let one in: --exclude-path '!NAME'",
+                    "files that usually contain secrets are excluded; the operator can allow one: --exclude-path '!NAME'",
                 ),
             io::ErrorKind::IsADirectory => self.is_directory(),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -94,15 +93,15 @@ impl Target {
                     .code("no_space_left")
             }
             _ if error.raw_os_error() == Some(OVERFLOW) => Error::failed(format!(
-                "{shown} has more entries than the host lists at once"
+                "{shown} has more entries than the host's limit"
             ))
             .code("too_many_entries")
-            .recommend("name a file or a subdirectory in it"),
+            .recommend("use a file or subdirectory in it"),
             _ => Error::failed(format!("cannot access {shown}: {error}")).code("io_error"),
         }
     }
 
-    /// A name in the same directory that no other file has, for a file on its way.
+    /// An unused name in the same directory, for a temporary file.
     pub fn beside(&self, number: usize) -> Self {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let free = (0..).map(|again| {
@@ -118,13 +117,13 @@ impl Target {
         }
     }
 
-    /// Refuses to go on where nothing can be written.
+    /// Fails if the directory is read-only.
     pub fn check_writable(&self) -> Result<()> {
         if self.writable {
             return Ok(());
         }
         let why = format!("is in {}, which is read-only", self.root.display());
-        let advice = "only whoever runs the host can change that: --allow-path DIR:rw";
+        let advice = "only the operator can change that: --allow-path DIR:rw";
         Err(self.denied(&why).recommend(advice))
     }
 
@@ -132,7 +131,7 @@ impl Target {
         let shown = &self.shown;
         Error::invalid_input(format!("{shown} is a file, not a directory"))
             .code("path_is_not_a_directory")
-            .recommend(format!("read it: read_file with path {shown:?}"))
+            .recommend(format!("use read_file with path {shown:?}"))
     }
 
     pub fn not_found(&self) -> Error {
@@ -148,7 +147,7 @@ impl Target {
         };
         Error::not_found(message)
             .code("file_not_found")
-            .recommend("list the directory to see what is there")
+            .recommend("list the directory to see its entries")
     }
 
     pub fn is_directory(&self) -> Error {
@@ -160,7 +159,7 @@ impl Target {
             ))
     }
 
-    /// `why` continues a sentence that begins with the path.
+    /// `why` continues a sentence that starts with the path.
     pub fn denied(&self, why: &str) -> Error {
         Error::denied(format!(
             "Permission denied: Access denied: {} {why}",
@@ -169,8 +168,8 @@ impl Target {
         .code("permission_denied")
     }
 
-    /// Paths that exist and look like this one, nearest first. It looks at the first part that does not exist, so
-    /// that `scr/main.rs` finds `src/main.rs`.
+    /// Similar existing paths, nearest first. Compares the first part that does not exist, so that `scr/main.rs` finds
+    /// `src/main.rs`.
     fn neighbours(&self) -> Vec<String> {
         const MOST_ENTRIES: usize = 2000;
         let Some(dir) = self.path.ancestors().skip(1).find(|dir| dir.is_dir()) else {
@@ -198,7 +197,7 @@ impl Target {
             .filter_map(|name| {
                 let distance = distance(&missing, &name)?;
                 let path = dir.join(&name).join(parts.as_path());
-                // Joining nothing leaves a `/` at the end, which a file does not bear.
+                // Joining an empty path leaves a trailing `/`, which a file must not have.
                 let path: PathBuf = path.components().collect();
                 path.exists().then(|| (distance, self.brief(&path)))
             })
@@ -207,7 +206,7 @@ impl Target {
         near.into_iter().take(3).map(|(_, path)| path).collect()
     }
 
-    /// Absolute if the model wrote it so, else as short as it can be.
+    /// Absolute if the model used an absolute path, else as short as possible.
     fn brief(&self, path: &Path) -> String {
         let relative = path
             .strip_prefix(&self.root)
@@ -217,7 +216,7 @@ impl Target {
     }
 }
 
-/// How far `name` is from `wanted`; nothing when it is too far to be meant.
+/// The edit distance of `name` from `wanted`; `None` if it is too large.
 fn distance(wanted: &str, name: &str) -> Option<usize> {
     let (low_wanted, low_name) = (wanted.to_lowercase(), name.to_lowercase());
     if low_wanted == low_name {
@@ -235,7 +234,7 @@ fn distance(wanted: &str, name: &str) -> Option<usize> {
     (distance <= (low_wanted.chars().count() / 3).max(1)).then_some(distance + 1)
 }
 
-/// Without what surrounds a path in a sentence: spaces at the ends, a line break, a pair of quotes.
+/// Removes surrounding spaces, line breaks and a pair of quotes.
 fn unquoted(given: &str) -> &str {
     let text = given.trim();
     ['"', '\'', '`']
@@ -249,7 +248,7 @@ fn locate(cx: &Context, text: &str) -> Result<Target> {
     let Some(first) = cx.roots().first() else {
         return Err(outside(cx, text));
     };
-    // A guest has no home: `~` can only be somewhere else.
+    // A guest has no home directory, so `~` is always outside.
     if text == "~" || text.starts_with("~/") {
         return Err(outside(cx, text));
     }
@@ -281,7 +280,7 @@ fn outside(cx: &Context, text: &str) -> Error {
     .code("path_not_in_workspace")
 }
 
-/// Takes `.` and `..` out by their letters. Above `/` there is only `/`.
+/// Resolves `.` and `..` lexically. The parent of `/` is `/`.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -296,12 +295,12 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// Also true for a link that leads nowhere: it is there.
+/// True for a dangling link as well.
 fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-/// `@types/new.d.ts` is meant literally when there is an `@types`.
+/// `@types/new.d.ts` is literal if a directory `@types` exists.
 fn is_in_a_directory_that_exists(target: &Result<Target>) -> bool {
     target.as_ref().is_ok_and(|target| {
         target

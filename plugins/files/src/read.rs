@@ -1,4 +1,4 @@
-//! `read_file`: a page of a text file with line numbers, a notebook cell by cell, or a picture.
+//! `read_file`: reads a page of a text file, a notebook, or an image.
 
 use std::fmt::Write as _;
 
@@ -18,51 +18,48 @@ use crate::path::{Target, resolve};
 use crate::seen;
 use crate::text::{self, Encoding};
 
-/// A file is read as a whole, for its hash and its number of lines.
+/// The whole file is read, for its hash and line count.
 pub const LIMIT: Limit = Limit {
     bytes: 64_000_000,
     tool: "read_file",
     advice: "search it with grep",
 };
-/// From here on, reading without a range comes with advice.
+/// From this size on, reading without a range adds advice.
 const LARGE: u64 = 10_000_000;
 const MOST_IMAGE_BYTES: u64 = 15_000_000;
 const MOST_BASE64_BYTES: u64 = 1_000_000;
 
-/// What is known of a file that was read.
+/// Content and metadata of a file.
 #[data]
 pub struct FileContent {
     /// Absolute path.
     path: String,
-    /// The lines shown, as they are in the file; empty for a picture.
+    /// The shown lines as in the file; empty for an image.
     content: String,
     /// Size of the whole file in bytes.
     size: u64,
-    /// How the file is stored: `utf-8`, `utf-16le`, `latin1` …, `base64` when asked for, `binary` for a picture.
+    /// Encoding: `utf-8`, `utf-16le`, `latin1` …, `base64` if requested, `binary` for an image.
     encoding: String,
     /// `lf`, `crlf`, `mixed` or `none`.
     line_ending: String,
-    /// First line shown, from 1; 0 when there is none.
+    /// First shown line, from 1; 0 if none.
     start_line: usize,
-    /// Last line shown; 0 when there is none.
+    /// Last shown line; 0 if none.
     end_line: usize,
     /// Number of lines of the whole file.
     total_lines: usize,
-    /// There is more after what is shown.
+    /// More lines follow.
     truncated: bool,
-    /// SHA-256 of the whole file, in hexadecimal; `write_file` takes it as `expected_sha256`.
+    /// SHA-256 of the whole file in hexadecimal, for `expected_sha256`.
     sha256: String,
-    /// Last change, in milliseconds since 1970.
+    /// Last modification, in milliseconds since 1970.
     mtime_ms: Option<u64>,
-    /// For example `text/plain` or `image/png`.
+    /// Media type, such as `text/plain`.
     media_type: String,
 }
 
-/// Read a text file, a Jupyter notebook, or look at a picture (PNG, JPEG, GIF, WebP).
-///
-/// The text comes with line numbers, `     1→like this`; the number and the arrow are not part of the file. Without
-/// a range it shows the first 2000 lines or 38 000 bytes and says how to go on. Lines longer than 2000 characters are
-/// cut. A notebook comes cell by cell, with ids and outputs; to see its JSON, say encoding `utf-8`. For PDF and sound use read_media.
+/// Read a text file with line numbers (`     1→text`; the prefix is not file content), a Jupyter notebook by cells, or
+/// an image. Lines are cut at 2000 characters. For PDF and audio use read_media.
 #[tool(
     reads,
     idempotent,
@@ -83,31 +80,31 @@ pub struct FileContent {
 )]
 pub fn read_file(
     cx: &Context,
-    /// Path of the file, relative to the workspace or absolute, for example `src/main.rs`.
+    /// Workspace-relative or absolute.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "notebook_path", "dir_path", "directory", "target_file"])]
     path: String,
-    /// First line to show, from 1.
+    /// First line, from 1.
     #[arg(min = 1, aliases = ["start_line"])]
     offset: Option<u32>,
-    /// Number of lines to show; when left out, up to 2000 that fit 38 000 bytes.
+    /// Lines; by default up to 2000 lines or 38 000 bytes.
     #[arg(min = 1)]
     limit: Option<u32>,
-    /// Last line to show, in place of `limit`.
+    /// Last line, instead of `limit`.
     #[arg(min = 1)]
     end_line: Option<u32>,
-    /// Show only the first lines, this many.
+    /// Only this many first lines.
     #[arg(min = 1)]
     head: Option<u32>,
-    /// Show only the last lines, this many.
+    /// Only this many last lines.
     #[arg(min = 1)]
     tail: Option<u32>,
-    /// How the file is stored. `auto` goes by the byte order mark, then tries UTF-8; `base64` shows any bytes.
+    /// `auto` detects it, `utf-8` shows a notebook's JSON, `base64` any bytes.
     #[arg(default = "auto")]
     encoding: Encoding,
-    /// Put line numbers before the lines.
+    /// Add line numbers.
     #[arg(default = true)]
     line_numbers: bool,
-    /// Pages of a PDF, which cannot be cut out here: leave it out, and use read_media for a PDF.
+    /// Not supported; use read_media for a PDF.
     pages: Option<String>,
 ) -> Result<Outcome> {
     let range = Wish {
@@ -154,7 +151,7 @@ pub fn read_file(
         .then(|| Notebook::parse(&decoded.text, &target.shown).map(|notebook| View::of(&notebook)));
     let view = match view.transpose() {
         Ok(view) => view,
-        // Whoever wants to repair it has to see it.
+        // An invalid notebook is shown as text, so that it can be repaired.
         Err(error) => {
             notes.push(format!("{}; it is shown as text", error.message()));
             None
@@ -172,7 +169,7 @@ pub fn read_file(
     (file.start_line, file.end_line, file.total_lines) = (page.start, page.end, page.total);
     file.truncated = page.is_truncated();
 
-    // The lines of a notebook's cells are not those of its file: their numbers would lead nowhere.
+    // Lines of the notebook view do not correspond to lines of the file.
     let lines = (page.start > 1 || file.truncated).then_some((page.start, page.end));
     seen::note(cx, &target, &file.sha256, lines);
     let mut llm = page.render(line_numbers && view.is_none());
@@ -184,7 +181,7 @@ pub fn read_file(
         ));
     }
     if decoded.guessed {
-        notes.push("the file is not UTF-8; it is shown as latin1, which is a guess: say `encoding` if it is wrong".into());
+        notes.push("the file is not UTF-8 and shown as latin1, which is a guess: set `encoding` if it is wrong".into());
     }
     let mut notices = page.cut_lines();
     for note in notes {
@@ -218,19 +215,19 @@ pub fn sha256(bytes: &[u8]) -> String {
 fn no_pages(target: &Target, media_type: &str, pages: &str) -> Error {
     let shown = &target.shown;
     if media_type == "application/pdf" {
-        let message =
-            format!("pages {pages:?} of {shown} cannot be read: there is no PDF reader here");
+        let message = format!(
+            "pages {pages:?} of {shown} cannot be read: single PDF pages are not supported"
+        );
         Error::unavailable(message)
             .code("pages_not_supported")
             .recommend(format!(
-                "get the whole document: read_media with path {shown:?}"
+                "read the whole document: read_media with path {shown:?}"
             ))
     } else {
-        let message =
-            format!("`pages` is for PDF files, and {shown} is {media_type}; leave it out");
+        let message = format!("`pages` is for PDF files, but {shown} is {media_type}; omit it");
         Error::invalid_input(message)
             .code("invalid_range")
-            .recommend("for a part of a text, say `offset` and `limit`")
+            .recommend("for a part of a text, use `offset` and `limit`")
     }
 }
 
@@ -242,7 +239,7 @@ fn base64(target: &Target, bytes: &[u8], mut file: FileContent) -> Result<Outcom
             text::size(MOST_BASE64_BYTES),
         );
         return Err(Error::failed(format!(
-            "{shown} has {size}, and base64 is for at most {most}"
+            "{shown} has {size}; the limit for base64 is {most}"
         ))
         .code("file_too_large"));
     }
@@ -254,22 +251,22 @@ fn base64(target: &Target, bytes: &[u8], mut file: FileContent) -> Result<Outcom
         .structured(&file))
 }
 
-/// A picture is shown; of anything else a model could make nothing.
+/// Shows an image; other binary files are refused.
 fn binary(target: &Target, bytes: Vec<u8>, file: &FileContent) -> Result<Outcome> {
     let (shown, media_type, size) = (&target.shown, &file.media_type, text::size(file.size));
     if !media::is_image(media_type) {
         return Err(Error::invalid_input(format!("{shown} is not text: {media_type}, {size}"))
             .code("binary_file")
-            .recommend(format!("to get it as it is: read_media with path {shown:?}"))
-            .recommend("to see its bytes, say encoding \"base64\"")
-            .recommend("to read it as text all the same, say its encoding, for example \"utf-16le\" or \"latin1\""));
+            .recommend(format!("to read it as a binary file: read_media with path {shown:?}"))
+            .recommend("to see its bytes, set encoding \"base64\"")
+            .recommend("to read it as text anyway, set its encoding, for example \"utf-16le\" or \"latin1\""));
     }
     if file.size > MOST_IMAGE_BYTES {
         let most = text::size(MOST_IMAGE_BYTES);
-        return Err(Error::failed(format!(
-            "the picture {shown} has {size}, and at most {most} can be shown"
-        ))
-        .code("file_too_large"));
+        return Err(
+            Error::failed(format!("the image {shown} has {size}; the limit is {most}"))
+                .code("file_too_large"),
+        );
     }
     Ok(Outcome::new()
         .part(attach::part(target, bytes, media_type))

@@ -1,5 +1,4 @@
-//! Gets a file or directory to another place: by renaming where that works, by copying its bytes where the places are
-//! on two devices.
+//! Moving of files and directories by renaming, or by copying between devices.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -9,17 +8,17 @@ use toolhost_sdk::prelude::*;
 
 use crate::path::Target;
 
-/// Copying takes time, and somebody who moves more is better off with a tool for it.
+/// Limit of entries to copy between devices.
 const MOST_ENTRIES: usize = 10_000;
 
-/// How it was done.
+/// How a move was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     Renamed,
     Copied,
 }
 
-/// Moves `from` to `to`. `rename` is the system's; a test hands in another.
+/// Moves `from` to `to`. `rename` is the system call; tests pass another function.
 pub fn relocate(
     cx: &Context,
     from: &Target,
@@ -29,12 +28,13 @@ pub fn relocate(
     match rename(&from.path, &to.path) {
         Ok(()) => return Ok(Way::Renamed),
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
-        // Both ends have been looked at: what is left is in the way at the new place.
+        // Both ends were checked, so the error concerns the destination.
         Err(error) => return Err(to.error(&error)),
     }
     let mut entries = 0;
     check_copyable(cx, from, &from.path, &mut entries)?;
-    // Beside the new place first, so that what is there is lost only when the copy is complete.
+    // Copies to a temporary name next to the destination first, so that an existing file is lost only after the copy is
+    // complete.
     let Some(name) = to.path.file_name() else {
         return Err(to.is_directory());
     };
@@ -43,7 +43,7 @@ pub fn relocate(
         .with_file_name(format!(".{}.moving", name.to_string_lossy()));
     if fs::symlink_metadata(&aside).is_ok() {
         let message = format!(
-            "{} is in the way, left behind by a move that broke off; delete it",
+            "{} was left behind by an interrupted move; delete it",
             aside.display()
         );
         return Err(Error::failed(message).code("io_error"));
@@ -56,14 +56,14 @@ pub fn relocate(
     }
     remove(&from.path).map_err(|error| {
         from.error(&error).cause(format!(
-            "{} is complete, and a part of {} is still there",
+            "{} is complete, but a part of {} still exists",
             to.shown, from.shown
         ))
     })?;
     Ok(Way::Copied)
 }
 
-/// A link or a pipe cannot be made anew from in here: better nothing is moved than half of it.
+/// Links and special files cannot be recreated by a guest, so a tree that contains one is not moved at all.
 fn check_copyable(cx: &Context, from: &Target, path: &Path, entries: &mut usize) -> Result<()> {
     cx.check()?;
     *entries += 1;
@@ -71,7 +71,7 @@ fn check_copyable(cx: &Context, from: &Target, path: &Path, entries: &mut usize)
     let shown = &from.shown;
     if *entries > MOST_ENTRIES {
         return refuse(format!(
-            "{shown} is on another device and has more than {MOST_ENTRIES} entries; move its parts"
+            "{shown} is on another device and has more than {MOST_ENTRIES} entries; move its parts separately"
         ));
     }
     let explain = |error: io::Error| from.error(&error);
@@ -82,14 +82,14 @@ fn check_copyable(cx: &Context, from: &Target, path: &Path, entries: &mut usize)
         }
     } else if !metadata.is_file() {
         return refuse(format!(
-            "{} is a link or a special file, and cannot be moved to another device",
+            "{} is a link or special file and cannot be moved to another device",
             path.display()
         ));
     }
     Ok(())
 }
 
-/// Bytes, not text: nothing of a file may change on its way.
+/// Copies bytes, not text, so that the content does not change.
 fn copy(cx: &Context, from: &Target, source: &Path, copy_to: &Path) -> Result<()> {
     cx.check()?;
     let explain = |error: io::Error| from.error(&error);

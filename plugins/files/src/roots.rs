@@ -1,11 +1,11 @@
-//! `list_allowed_directories`: where a model may look and write at all.
+//! `list_allowed_directories`: the directories that file tools can access.
 
 use toolhost_sdk::prelude::*;
 
-/// The directories of the call.
+/// Allowed directories.
 #[data]
 pub struct Allowed {
-    /// Each with all that is below it.
+    /// Each includes everything below it.
     directories: Vec<Directory>,
 }
 
@@ -16,8 +16,7 @@ pub struct Directory {
     path: String,
 }
 
-/// List the directories that files can be in. Nothing outside of them can be opened; relative paths start in the
-/// first. Whether one may be written is seen when a tool writes.
+/// List the directories that file tools can access. Relative paths start in the first; some may be read-only.
 #[tool(
     reads,
     idempotent,
@@ -26,14 +25,14 @@ pub struct Directory {
     icon = "folder",
     tags = ["file", "directory", "permission"],
     output = Allowed,
-    example(description = "What may be used?", input = "{}"),
+    example(description = "All of them", input = "{}"),
 )]
 pub fn list_allowed_directories(cx: &Context) -> Outcome {
     let roots = cx.roots();
-    // Whether a root may be written is not told: the host hands every root to a tool that reads as read-only.
+    // Access is not listed: the host passes every root as read-only to a tool that only reads.
     let lines: Vec<&str> = roots.iter().map(|root| root.path.as_str()).collect();
     let text = if lines.is_empty() {
-        "No directory is allowed; the user can allow one with: host --allow-path DIR".to_owned()
+        "No directory is allowed; the operator can allow one: host --allow-path DIR".to_owned()
     } else {
         lines.join("\n")
     };
@@ -90,7 +89,7 @@ mod tests {
         check(
             Context::test(),
             expect![[r#"
-            No directory is allowed; the user can allow one with: host --allow-path DIR
+            No directory is allowed; the operator can allow one: host --allow-path DIR
             summary: 0 allowed directories
             {"directories":[]}"#]],
         );

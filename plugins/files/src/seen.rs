@@ -1,21 +1,21 @@
-//! What the agent knows of a file: noted when a tool shows or writes it, asked before a tool writes over it.
+//! What the agent knows about a file: recorded when a tool shows or writes it, checked before a tool overwrites it.
 
 use toolhost_sdk::prelude::*;
 
 use crate::path::Target;
 
-/// Notes that the agent knows the file as it is now: these lines of it, or all.
+/// Records that the agent knows the current file: these lines, or all.
 pub fn note(cx: &Context, target: &Target, sha256: &str, lines: Option<(usize, usize)>) {
     let number = |line: usize| u32::try_from(line).unwrap_or(u32::MAX);
     let lines = lines.map(|(first, last)| (number(first), number(last)));
-    // A host that remembers nothing is no reason not to read.
+    // A host without session state must not prevent reading.
     if let Err(error) = cx.saw(&target.path.display().to_string(), sha256, lines) {
         cx.debug(&format!("not noted as seen: {error}"));
     }
 }
 
-/// Is the file, whose SHA-256 is `now`, another one than the agent has seen? By content and never by time: a file
-/// that was written again as it was has not changed.
+/// Whether the file, whose SHA-256 is `now`, differs from what the agent has seen. Compares content, not times: a file
+/// rewritten with the same content has not changed.
 pub fn is_stale(cx: &Context, target: &Target, now: &str) -> bool {
     let sight = cx.last_seen(&target.path.display().to_string());
     sight
@@ -41,7 +41,7 @@ mod tests {
 
     const NOTEBOOK: &str = r#"{"cells": [{"cell_type": "raw", "id": "a", "metadata": {}, "source": ["x"]}], "nbformat": 4, "nbformat_minor": 5}"#;
 
-    /// Reads with `T`, changes the file behind the agent's back, then writes with `U`.
+    /// Reads with `T`, changes the file, then writes with `U`.
     fn check<T: Tool, U: Tool>(first: Value, then: Option<&str>, second: Value, expected: Expect) {
         let workspace = Workspace::new(&[("a.txt", "one\n"), ("a.ipynb", NOTEBOOK)]);
         let cx = workspace.cx();
@@ -71,7 +71,7 @@ mod tests {
             read(),
             Some("1\n"),
             write(),
-            expect!["edit_stale a.txt has changed since you have seen it"],
+            expect!["edit_stale a.txt changed since you read it"],
         );
         check::<read_file, write_file>(
             read(),
@@ -83,14 +83,14 @@ mod tests {
             write(),
             Some("1\n"),
             write(),
-            expect!["edit_stale a.txt has changed since you have seen it"],
+            expect!["edit_stale a.txt changed since you read it"],
         );
         let many = json!({"include": ["a.txt"]});
         check::<read_many_files, write_file>(
             many,
             Some("1\n"),
             write(),
-            expect!["edit_stale a.txt has changed since you have seen it"],
+            expect!["edit_stale a.txt changed since you read it"],
         );
     }
 
@@ -103,7 +103,7 @@ mod tests {
             Some("1\n"),
             edit(),
             expect![
-                "edit_stale a.txt has changed since it was read: 0 matches for old_string in a.txt, and no lines of it look similar"
+                "edit_stale a.txt changed since it was read: 0 matches for old_string in a.txt, and no similar lines"
             ],
         );
         check::<read_file, edit_file>(
@@ -118,7 +118,7 @@ mod tests {
             None,
             other,
             expect![
-                "edit_no_occurrence_found 0 matches for old_string in a.txt, and no lines of it look similar"
+                "edit_no_occurrence_found 0 matches for old_string in a.txt, and no similar lines"
             ],
         );
     }
@@ -159,17 +159,13 @@ mod tests {
             read(),
             Some(&changed),
             edit("cell_number", json!(0)),
-            expect![
-                "edit_stale a.ipynb has changed since you have seen it, and its cells may have moved"
-            ],
+            expect!["edit_stale a.ipynb changed since you read it, and its cells may have moved"],
         );
         check::<read_file, notebook_edit>(
             read(),
             Some(&changed),
             edit("cell_id", json!("cell-0")),
-            expect![
-                "edit_stale a.ipynb has changed since you have seen it, and its cells may have moved"
-            ],
+            expect!["edit_stale a.ipynb changed since you read it, and its cells may have moved"],
         );
     }
 }

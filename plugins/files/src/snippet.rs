@@ -1,4 +1,4 @@
-//! What changed in a text, with the lines around it, as a model reads it.
+//! Changed lines of a text with context, for models.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -7,11 +7,11 @@ use crate::page::push_line;
 
 /// Lines before and after each change.
 const CONTEXT: usize = 5;
-/// A model that wrote more than this knows what it wrote.
+/// Limit of shown lines; the model knows what it wrote.
 const MOST_LINES: usize = 80;
 
-/// The lines of `text` around `changed`, with their numbers. The ranges are of lines, counted from 0, in order; an
-/// empty one stands where lines are gone.
+/// The lines of `text` around `changed`, with their numbers. The ranges are of lines, counted from 0, ascending; an
+/// empty one marks removed lines.
 pub fn snippet(text: &str, changed: &[Range<usize>]) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let mut shown: Vec<Range<usize>> = Vec::new();
@@ -53,7 +53,7 @@ mod tests {
     fn check(lines: usize, changed: &[(usize, usize)], expected: Expect) {
         let text: Vec<String> = (1..=lines).map(|line| format!("l{line}")).collect();
         let changed: Vec<Range<usize>> = changed.iter().map(|(start, end)| *start..*end).collect();
-        // A first line without an indent, for an expected text loses what all of its lines have.
+        // An unindented first line, because `expect!` removes common indentation.
         let shown = format!("shown:\n{}", snippet(&text.join("\n"), &changed));
         expected.assert_eq(&shown);
     }

@@ -1,4 +1,4 @@
-//! Bytes to and from the disk, for `write_file`.
+//! Reading and writing of file bytes for `write_file`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -8,7 +8,7 @@ use toolhost_sdk::prelude::*;
 
 use crate::path::Target;
 
-/// The bytes of the file, if there is one.
+/// The bytes of the file, if it exists.
 pub fn load(target: &Target) -> Result<Option<Vec<u8>>> {
     match fs::metadata(&target.path) {
         Ok(metadata) if metadata.is_dir() => Err(target.is_directory()),
@@ -28,7 +28,7 @@ pub fn load(target: &Target) -> Result<Option<Vec<u8>>> {
         {
             if fs::symlink_metadata(&target.path).is_ok() {
                 let message = format!(
-                    "{} is a symbolic link that leads nowhere; remove it or write its target",
+                    "{} is a dangling symbolic link; remove it or write its target",
                     target.shown
                 );
                 return Err(Error::invalid_input(message).code("dangling_link"));
@@ -39,16 +39,16 @@ pub fn load(target: &Target) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// Puts `new` in place of `old`.
+/// Replaces `old` by `new`.
 ///
-/// An existing file is written in place. Renaming a new file over it would be atomic, but WASI can neither read nor
-/// set a mode: scripts would no longer be executable, and a file that only its owner may read would become readable
-/// to all. In place keeps mode, owner and links; and when writing fails, the old bytes are put back.
+/// An existing file is written in place. Renaming a new file over it would be atomic, but WASI can neither read nor set
+/// a mode: scripts would lose their executable bit, and private files would become readable to all. Writing in place
+/// keeps mode, owner and links; if it fails, the old bytes are restored.
 pub fn store(target: &Target, old: Option<&[u8]>, new: &[u8], create_dirs: bool) -> Result<()> {
     let explain = |error: io::Error| target.error(&error);
     let Some(old) = old else {
         make_parent(target, create_dirs)?;
-        // `create_new`, because a file that has come into being since we looked is not ours to replace.
+        // `create_new`, so that a file created in the meantime is not replaced.
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -70,7 +70,7 @@ pub fn store(target: &Target, old: Option<&[u8]>, new: &[u8], create_dirs: bool)
         Ok(()) => target.error(&error),
         Err(_) => target
             .error(&error)
-            .cause("the old content could not be put back"),
+            .cause("the old content could not be restored"),
     })
 }
 
@@ -78,7 +78,7 @@ fn rewrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fill(&mut OpenOptions::new().write(true).open(path)?, bytes)
 }
 
-/// The length is set last, so that nobody ever finds the file empty.
+/// The length is set last, so that the file is never empty for other readers.
 fn fill(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     file.set_len(bytes.len() as u64)?;
@@ -91,7 +91,7 @@ pub fn make_parent(target: &Target, create_dirs: bool) -> Result<()> {
     };
     if !create_dirs {
         let message = format!(
-            "the directory of {} does not exist; set `create_dirs` to make it",
+            "the directory of {} does not exist; set `create_dirs` to create it",
             target.shown
         );
         return Err(Error::not_found(message).code("directory_not_found"));

@@ -1,4 +1,4 @@
-//! A temporary workspace for the tests of this plugin, and outcomes as text that is the same on every run.
+//! Test helpers: a temporary workspace, and outcomes as reproducible text.
 
 use std::fs;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ impl Workspace {
         fs::write(path, bytes).unwrap();
     }
 
-    /// Makes `path` look changed so many seconds after 1970.
+    /// Sets the modification time of `path`, in seconds since 1970.
     pub fn touch(&self, path: &str, seconds: u64) {
         let file = fs::File::options()
             .write(true)
@@ -46,23 +46,23 @@ impl Workspace {
         Context::test().with_root(self.dir.path().to_str().unwrap(), "rw")
     }
 
-    /// Text without the name of the temporary directory.
+    /// Replaces the name of the temporary directory.
     pub fn neutral(&self, text: &str) -> String {
         text.replace(self.dir.path().to_str().unwrap(), "<root>")
     }
 
-    /// Calls a tool: what the model reads, then the summary, then the data; or the error.
+    /// Calls a tool and returns the text, summary and structured output, or the error.
     pub fn call<T: Tool>(&self, input: Value) -> String {
         self.call_in::<T>(&self.cx(), input)
     }
 
-    /// The same where nothing may be written.
+    /// The same in a read-only workspace.
     pub fn read_only<T: Tool>(&self, input: Value) -> String {
         let cx = Context::test().with_root(self.dir.path().to_str().unwrap(), "ro");
         self.call_in::<T>(&cx, input)
     }
 
-    /// Calls a tool with each of its examples, one after the other; all must succeed.
+    /// Calls a tool with each of its examples; all must succeed.
     pub fn run_examples<T: Tool>(&self) {
         for example in T::descriptor().examples {
             let input = toolhost_sdk::serde_json::from_str(&example.input).unwrap();
@@ -119,7 +119,7 @@ fn part(part: &Part) -> String {
     }
 }
 
-/// Times change from run to run, and a hash tells a reader nothing: only their presence is shown.
+/// Replaces times and hashes, which vary between runs.
 fn still(data: &mut Value) {
     match data {
         Value::Object(members) => {

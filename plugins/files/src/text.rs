@@ -1,9 +1,9 @@
-//! Bytes to text and back again, so that a file keeps the encoding, the byte order mark and the line endings it had.
+//! Conversion between bytes and text that preserves encoding, byte order mark and line endings.
 
 use serde::{Deserialize, Serialize};
 use toolhost_sdk::prelude::*;
 
-/// What a model may ask for.
+/// The `encoding` parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Encoding {
     #[serde(rename = "auto")]
@@ -20,14 +20,14 @@ pub enum Encoding {
     Base64,
 }
 
-// By hand, because `#[data]` writes names in snake case and these have their own spelling.
+// By hand, because `#[data]` uses snake case and these names do not.
 impl Schema for Encoding {
     fn schema() -> Value {
         json!({"type": "string", "enum": ["auto", "utf-8", "utf-16le", "utf-16be", "latin1", "base64"]})
     }
 }
 
-/// How the characters of a file are stored.
+/// The character encoding of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Charset {
     Utf8,
@@ -61,9 +61,9 @@ impl Charset {
         }
     }
 
-    /// The charset that a byte order mark at the start of `bytes` stands for.
+    /// The charset of a byte order mark at the start of `bytes`.
     pub fn by_mark(bytes: &[u8]) -> Option<Self> {
-        // The mark of UTF-16LE is the beginning of that of UTF-32LE, so the longer ones come first.
+        // The UTF-16LE mark is a prefix of the UTF-32LE mark, so longer marks come first.
         [
             Self::Utf32le,
             Self::Utf32be,
@@ -76,12 +76,12 @@ impl Charset {
     }
 }
 
-/// The text of a file, and what it takes to store it again as it was.
+/// The text of a file, and the format to store it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decoded {
     pub text: String,
     pub format: Format,
-    /// The charset was not said by anybody and is not UTF-8.
+    /// The charset was not specified and is not UTF-8.
     pub guessed: bool,
 }
 
@@ -98,8 +98,8 @@ impl Format {
     };
 }
 
-/// Reads `bytes` as `encoding`; a byte order mark and valid UTF-8 speak for themselves under `auto`. `base64` is
-/// not a charset and is read like `auto`.
+/// Decodes `bytes` as `encoding`; `auto` detects a byte order mark and valid UTF-8. `base64` is not a charset and is
+/// treated like `auto`.
 pub fn decode(bytes: Vec<u8>, encoding: Encoding, shown: &str) -> Result<Decoded> {
     let by_mark = Charset::by_mark(&bytes);
     let charset = match encoding {
@@ -143,7 +143,7 @@ pub fn decode(bytes: Vec<u8>, encoding: Encoding, shown: &str) -> Result<Decoded
     let text = text.ok_or_else(|| {
         let charset = charset.as_str();
         Error::invalid_input(format!(
-            "{shown} is not valid {charset}; say another `encoding`, for example \"latin1\""
+            "{shown} is not valid {charset}; set another `encoding`, for example \"latin1\""
         ))
         .code("encoding_mismatch")
     })?;
@@ -154,7 +154,7 @@ pub fn decode(bytes: Vec<u8>, encoding: Encoding, shown: &str) -> Result<Decoded
     })
 }
 
-/// The bytes that `decode` makes `text` of.
+/// Encodes `text`; the inverse of `decode`.
 pub fn encode(text: &str, format: Format) -> Result<Vec<u8>> {
     let Format { charset, mark } = format;
     let mut bytes = if mark {
@@ -172,7 +172,7 @@ pub fn encode(text: &str, format: Format) -> Result<Vec<u8>> {
             for c in text.chars() {
                 bytes.push(u8::try_from(c).map_err(|_| {
                     let message = format!(
-                        "latin1 has no character {c:?}; leave it out or say encoding \"utf-8\""
+                        "latin1 has no character {c:?}; remove it or set encoding \"utf-8\""
                     );
                     Error::invalid_input(message).code("encoding_mismatch")
                 })?);
@@ -186,7 +186,7 @@ fn latin1(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| char::from(byte)).collect()
 }
 
-/// None when the last unit is cut short.
+/// `None` if the last unit is incomplete.
 fn units<T, const N: usize>(bytes: &[u8], unit: fn([u8; N]) -> T) -> Option<Vec<T>> {
     let (chunks, rest) = bytes.as_chunks::<N>();
     rest.is_empty()
@@ -201,7 +201,7 @@ fn utf32(units: Vec<u32>) -> Option<String> {
     units.into_iter().map(char::from_u32).collect()
 }
 
-/// How lines end: `lf`, `crlf`, `mixed` or, where there is no line break, `none`.
+/// The line endings: `lf`, `crlf`, `mixed`, or `none` without line breaks.
 pub fn line_ending(text: &str) -> &'static str {
     let (mut lf, mut crlf) = (false, false);
     for line in text
@@ -220,7 +220,7 @@ pub fn line_ending(text: &str) -> &'static str {
     }
 }
 
-/// `1.2 KB`, as people say it.
+/// Human-readable size, such as `1.2 KB`.
 #[expect(clippy::cast_precision_loss, reason = "one digit is shown")]
 pub fn size(bytes: u64) -> String {
     match bytes {
@@ -318,20 +318,20 @@ mod tests {
         check(
             b"h\xe9",
             Encoding::Utf8,
-            expect![[r#"a.txt is not valid utf-8; say another `encoding`, for example "latin1""#]],
+            expect![[r#"a.txt is not valid utf-8; set another `encoding`, for example "latin1""#]],
         );
         check(
             b"odd",
             Encoding::Utf16le,
             expect![[
-                r#"a.txt is not valid utf-16le; say another `encoding`, for example "latin1""#
+                r#"a.txt is not valid utf-16le; set another `encoding`, for example "latin1""#
             ]],
         );
         check(
             b"\x00\xd8",
             Encoding::Utf16le,
             expect![[
-                r#"a.txt is not valid utf-16le; say another `encoding`, for example "latin1""#
+                r#"a.txt is not valid utf-16le; set another `encoding`, for example "latin1""#
             ]],
         );
     }
@@ -346,7 +346,7 @@ mod tests {
             },
         )
         .unwrap_err();
-        expect![[r#"latin1 has no character '€'; leave it out or say encoding "utf-8""#]]
+        expect![[r#"latin1 has no character '€'; remove it or set encoding "utf-8""#]]
             .assert_eq(&error.to_string());
     }
 

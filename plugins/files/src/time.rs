@@ -1,8 +1,8 @@
-//! Points in time as ISO 8601, which needs no table of time zones.
+//! ISO 8601 timestamps in UTC.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// `2026-01-31T09:30:00Z`; nothing for a time before 1970.
+/// Formats as `2026-01-31T09:30:00Z`; `None` before 1970.
 pub fn iso(time: SystemTime) -> Option<String> {
     let seconds = time.duration_since(UNIX_EPOCH).ok()?.as_secs();
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
@@ -13,7 +13,7 @@ pub fn iso(time: SystemTime) -> Option<String> {
     ))
 }
 
-/// The Gregorian date, so many days after 1970-01-01. It counts years from March, so that the leap day comes last.
+/// The Gregorian date of a day counted from 1970-01-01. Years start in March, so that the leap day is last.
 fn date(days: u64) -> (u64, u64, u64) {
     const FROM_YEAR_0: u64 = 719_468;
     const DAYS_OF_400_YEARS: u64 = 146_097;

@@ -1,4 +1,4 @@
-//! `directory_tree`: the shape of a part of the workspace, as nested data.
+//! `directory_tree`: a directory as nested data.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,18 +11,18 @@ use crate::list::Ignored;
 use crate::path::resolve;
 use crate::walk::{CLOSED, Found, MOST_DEPTH, Walk, globs};
 
-/// What a directory holds.
+/// A directory as a tree.
 #[data]
 pub struct Shape {
     /// Absolute path of the directory.
     path: String,
     /// The directory.
     tree: Node,
-    /// Files and directories in the tree, without the topmost.
+    /// Number of files and directories, without the root.
     count: usize,
-    /// There is more than is shown.
+    /// The tree was cut.
     truncated: bool,
-    /// Entries left out by ignore files.
+    /// Number of ignored entries.
     ignored: Ignored,
 }
 
@@ -32,10 +32,10 @@ pub struct Node {
     name: String,
     #[serde(rename = "type")]
     kind: Kind,
-    /// Absent for what is not a directory, and for a directory that was not looked into.
+    /// Absent for files and for directories that were not expanded.
     #[serde(skip_serializing_if = "Option::is_none")]
     children: Option<Vec<Node>>,
-    /// Entries of this directory that had no place.
+    /// Entries of this directory omitted because of `limit`.
     #[serde(default, skip_serializing_if = "is_zero")]
     omitted: usize,
 }
@@ -48,23 +48,23 @@ enum Kind {
     Symlink,
 }
 
-// By hand, because a node holds nodes, and a schema that is written out has an end.
+// By hand, because the type is recursive and an expanded schema must be finite.
 impl Schema for Node {
     fn schema() -> Value {
         json!({
             "type": "object",
             "description": "A file or directory.",
             "properties": {
-                "name": {"type": "string", "description": "Its name."},
+                "name": {"type": "string", "description": "Name."},
                 "type": {"type": "string", "enum": ["directory", "file", "symlink"]},
                 "children": {
                     "type": "array",
-                    "description": "What a directory holds, each the like of this; absent where it was not looked into.",
+                    "description": "Entries of a directory, in this same form; absent if it was not expanded.",
                     "items": {"type": "object"},
                 },
                 "omitted": {
                     "type": "integer",
-                    "description": "How many entries of this directory are left out by `limit`.",
+                    "description": "Entries of this directory left out by `limit`.",
                 },
             },
             "required": ["name", "type"],
@@ -73,10 +73,8 @@ impl Schema for Node {
     }
 }
 
-/// Show what is in a directory and below as a tree: JSON with `name`, `type` and `children`.
-///
-/// Of a large directory the upper levels come first; what had no place is counted as `omitted`. What ignore files
-/// leave out is not shown, and directories such as `node_modules` and `.git` are not looked into.
+/// Show a directory as a JSON tree, upper levels first, without ignored entries. `node_modules`, `.git` and the like
+/// are not expanded.
 #[tool(
     reads,
     idempotent,
@@ -90,20 +88,19 @@ impl Schema for Node {
 )]
 pub fn directory_tree(
     cx: &Context,
-    /// Path of the directory, relative to the workspace or absolute.
+    /// Workspace-relative or absolute.
     #[arg(default = ".", aliases = ["dir_path", "directory", "file_path", "filePath", "absolute_path", "target_file"])]
     path: String,
-    /// Leave out entries that match one of these globs, with all below them. Without a `/` a glob is matched with
-    /// names at any depth.
+    /// Globs to exclude; without `/` they match at any depth.
     #[arg(aliases = ["exclude", "excludePatterns", "ignore"])]
     exclude_patterns: Option<Vec<String>>,
-    /// How many levels to show: 1 is the directory itself.
+    /// Levels to show.
     #[arg(default = 3, min = 1, max = 56, aliases = ["max_depth"])]
     depth: u32,
-    /// Show at most this many files and directories.
+    /// Maximum entries.
     #[arg(default = 500, min = 1, max = 5000)]
     limit: usize,
-    /// Leave out what `.gitignore` files name.
+    /// Apply `.gitignore`.
     #[arg(default = true)]
     respect_git_ignore: bool,
 ) -> Result<Outcome> {
@@ -184,7 +181,7 @@ pub fn directory_tree(
         .structured(&shape))
 }
 
-/// The tree of `found`, cut to `limit` entries, upper levels first.
+/// Builds the tree of `found`, cut to `limit` entries, upper levels first.
 fn grow(name: String, mut found: Vec<Found>, limit: usize, depth: u32) -> Node {
     let level = |name: &str| name.matches('/').count();
     found.sort_by_cached_key(|entry| (level(&entry.name), entry.kind(), entry.name.clone()));

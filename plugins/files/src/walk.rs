@@ -1,4 +1,4 @@
-//! The walk behind the tools that look through directories: what is found, what is left out, in which order.
+//! Directory traversal for the listing tools: filtering and order.
 
 use std::cmp::Reverse;
 use std::fs::{self, Metadata};
@@ -12,24 +12,24 @@ use crate::list::{Entry, Ignored, Sort};
 use crate::path::Target;
 use crate::time::iso;
 
-/// A walk ends here, and says so.
+/// Limit of entries; reaching it is reported.
 pub const MOST_ENTRIES: usize = 50_000;
 pub const MOST_DEPTH: u32 = 56;
-/// Shown, but not looked into: nobody who asks for "everything below" means these.
+/// Listed, but not descended into, because recursive listings rarely want them.
 pub const CLOSED: &[&str] = &["node_modules", ".git", "bower_components", ".svn", ".hg"];
 
-/// A directory on its way to becoming a list.
+/// A traversal in progress.
 pub struct Walk<'a> {
     pub cx: &'a Context,
     pub top: &'a Target,
-    /// Names and globs are relative to this directory: `top` or one above it.
+    /// The directory that names and globs are relative to: `top` or one above it.
     pub base: &'a Path,
     pub depth: u32,
     pub pattern: Option<GlobSet>,
     pub leave_out: GlobSet,
     pub show_hidden: bool,
     pub rules: Rules,
-    /// Names of directories that are shown and not looked into.
+    /// Names of directories that are listed but not descended into.
     pub closed: &'a [&'a str],
     pub found: Vec<Found>,
     pub ignored: Ignored,
@@ -38,9 +38,9 @@ pub struct Walk<'a> {
     pub is_complete: bool,
 }
 
-/// An entry before anybody has asked for more than its name and kind.
+/// An entry with only its name and kind known.
 pub struct Found {
-    /// Below the base of the walk.
+    /// Relative to the base of the traversal.
     pub name: String,
     pub path: PathBuf,
     pub is_dir: bool,
@@ -48,13 +48,13 @@ pub struct Found {
 }
 
 impl Walk<'_> {
-    /// Goes through `dir`, which is so many levels down, and what lies below it.
+    /// Visits `dir`, at depth `level`, and everything below it.
     pub fn directory(&mut self, dir: &Path, level: u32) -> Result<()> {
         self.cx.check()?;
         let entries = match fs::read_dir(dir) {
             Ok(entries) => entries,
             Err(error) if level == 1 => return Err(self.top.error(&error)),
-            // Further down, one closed door must not hide everything else.
+            // Below the top, an unreadable directory must not hide the rest.
             Err(_) => {
                 self.unread += 1;
                 return Ok(());
@@ -109,7 +109,7 @@ impl Walk<'_> {
 }
 
 impl Found {
-    /// Asks the system for what a listing shows.
+    /// Queries the metadata that a listing shows.
     pub fn entry(self) -> Entry {
         let metadata = fs::symlink_metadata(&self.path).ok();
         let size = metadata.as_ref().map_or(
@@ -159,7 +159,7 @@ fn largest_first<T: Ord>(found: &mut [Found], key: impl Fn(&Metadata) -> T) {
     });
 }
 
-/// A glob without `/` means a name at any depth.
+/// A glob without `/` matches names at any depth.
 pub fn globs(patterns: &[String]) -> Result<GlobSet> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
@@ -172,7 +172,7 @@ pub fn globs(patterns: &[String]) -> Result<GlobSet> {
             .literal_separator(true)
             .build()
             .map_err(|error| {
-                Error::invalid_input(format!("`{pattern}` is not a glob: {}", error.kind()))
+                Error::invalid_input(format!("`{pattern}` is not a valid glob: {}", error.kind()))
                     .code("invalid_glob")
             })?;
         set.add(glob);

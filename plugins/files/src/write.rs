@@ -1,4 +1,4 @@
-//! `write_file`: makes a file be what the model says, and keeps what the model did not mean to change.
+//! `write_file`: creates, overwrites or appends to files while keeping their format.
 
 use toolhost_sdk::prelude::*;
 
@@ -12,58 +12,53 @@ use crate::seen;
 use crate::store::{load, store};
 use crate::text::{self, Encoding};
 
-/// What to do with a file that exists.
+/// If the file exists.
 #[data]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Replace its content, or create it.
     Overwrite,
-    /// Refuse when it exists.
+    /// Fail.
     Create,
-    /// Add to its end, or create it.
     Append,
 }
 
-/// What was written.
+/// Result of a write.
 #[data]
 pub struct Written {
     /// Absolute path.
     path: String,
-    /// Size of the file in bytes, as it is now.
+    /// New size in bytes.
     size: u64,
-    /// Bytes of this call's content, as stored; 0 when nothing had to change.
+    /// Bytes written by this call; 0 if the file did not change.
     #[arg(rename = "bytesWritten")]
     stored: u64,
     /// The file is new.
     created: bool,
-    /// The file is not what it was.
+    /// The file changed.
     changed: bool,
-    /// How the file is stored: `utf-8`, `utf-16le` …, `base64` for bytes.
+    /// Encoding: `utf-8`, `utf-16le` …, `base64` for bytes.
     encoding: String,
     /// `lf`, `crlf`, `mixed` or `none`.
     line_ending: String,
-    /// Lines added and removed; absent where the files are too large to compare.
+    /// Lines added and removed; absent if the file is too large to compare.
     diff_stat: Option<DiffStat>,
-    /// SHA-256 of the file, in hexadecimal, as it is now.
+    /// New SHA-256 in hexadecimal.
     sha256: String,
-    /// What in the content may be a mistake; it was written as it is.
+    /// Possible mistakes in the content, which was written unchanged.
     warnings: Option<Vec<String>>,
 }
 
 /// Lines added and removed.
 #[data]
 pub struct DiffStat {
-    /// Lines that are new.
+    /// Added lines.
     pub added: usize,
-    /// Lines that are gone.
+    /// Removed lines.
     pub removed: usize,
 }
 
-/// Create a file, replace all of its content, or append to it.
-///
-/// Give the whole content: nothing is filled in for phrases such as "rest of the code". An existing file keeps its
-/// encoding, byte order mark and line endings; a new one has those that `.gitattributes` asks for. A file that has
-/// changed since you read it is not written over; to be sure across sessions, hand in the `sha256` that read_file told.
+/// Create, overwrite or append to a file. Encoding and line endings are kept; fails if the file changed since you read
+/// it.
 #[tool(
     writes,
     category = "file",
@@ -74,7 +69,7 @@ pub struct DiffStat {
     requires = ["fs.read", "fs.write", "session"],
     output = Written,
     example(description = "A new file", input = r#"{"path": "notes/todo.md", "content": "- water the plants\n"}"#),
-    example(description = "One more line", input = r#"{"path": "log.txt", "content": "done\n", "mode": "append"}"#),
+    example(description = "Append a line", input = r#"{"path": "log.txt", "content": "done\n", "mode": "append"}"#),
 )]
 #[expect(
     clippy::too_many_arguments,
@@ -82,25 +77,24 @@ pub struct DiffStat {
 )]
 pub fn write_file(
     cx: &Context,
-    /// Path of the file, relative to the workspace or absolute, for example `src/main.rs`.
+    /// Workspace-relative or absolute.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "notebook_path", "target_file"])]
     path: String,
-    /// The content, complete and without line numbers.
+    /// Complete, without line numbers or placeholders such as "rest of the code".
     content: String,
-    /// What to do when the file exists.
+    /// If the file exists.
     #[arg(default = "overwrite")]
     mode: Mode,
-    /// How to store it. `auto` keeps what an existing file has and makes new files UTF-8; with `base64` the content
-    /// stands for bytes.
+    /// `auto` keeps it, UTF-8 for new files; `base64` decodes `content` to bytes.
     #[arg(default = "auto")]
     encoding: Encoding,
-    /// Make directories that are missing on the way.
+    /// Create missing parent directories.
     #[arg(default = true)]
     create_dirs: bool,
-    /// Write only if this is the SHA-256 of the file as it is.
+    /// Required SHA-256 of the file, from read_file.
     #[arg(min_len = 64, max_len = 64)]
     expected_sha256: Option<String>,
-    /// Do it even if it takes all content away from a file.
+    /// Allow emptying a file.
     #[arg(default = false)]
     allow_empty: bool,
 ) -> Result<Outcome> {
@@ -114,10 +108,10 @@ pub fn write_file(
             .as_ref()
             .is_some_and(|old| seen::is_stale(cx, &target, &sha256(old)))
     {
-        let message = format!("{} has changed since you have seen it", target.shown);
+        let message = format!("{} changed since you read it", target.shown);
         return Err(Error::failed(message)
             .code("edit_stale")
-            .recommend("read the file again, then write what is right now"));
+            .recommend("read the file again, then write the new content"));
     }
     if mode != Mode::Append
         && !allow_empty
@@ -125,7 +119,7 @@ pub fn write_file(
         && old.as_ref().is_some_and(|old| !old.is_empty())
     {
         let message = format!(
-            "this would empty {}; set `allow_empty` if that is what you want",
+            "this would empty {}; set `allow_empty` if intended",
             target.shown
         );
         return Err(Error::invalid_input(message).code("would_empty_file"));
@@ -153,7 +147,7 @@ fn check_state(
     let shown = &target.shown;
     if mode == Mode::Create && old.is_some() {
         return Err(Error::invalid_input(format!(
-            "{shown} exists already; say mode \"overwrite\" to replace it"
+            "{shown} exists; set mode \"overwrite\" to replace it"
         ))
         .code("attempt_to_create_existing_file"));
     }
@@ -162,12 +156,12 @@ fn check_state(
         (Some(_), None) => Err(target.not_found()),
         (Some(expected), Some(old)) if sha256(old).eq_ignore_ascii_case(expected) => Ok(()),
         (Some(expected), Some(_)) => {
-            // The right hash is not told: the way to it is to read what would be overwritten.
+            // The current hash is not shown: the model has to read what it would overwrite.
             let message =
-                format!("{shown} has changed since it was read: its sha256 is not {expected}");
+                format!("{shown} changed since it was read: its sha256 is not {expected}");
             Err(Error::failed(message)
                 .code("edit_stale")
-                .recommend("read the file again, then write what is right now"))
+                .recommend("read the file again, then write the new content"))
         }
     }
 }
@@ -182,7 +176,7 @@ fn report(target: &Target, mode: Mode, old: Option<&[u8]>, new: New, changed: bo
     let sizes = text::size(size);
     let told = match old {
         _ if !changed => {
-            format!("No change: {shown} has this content already. Go on to the next step.")
+            format!("No change: {shown} already has this content. Continue with the next step.")
         }
         None => format!("Created {shown} ({sizes})"),
         Some(_) if mode == Mode::Append => format!(
@@ -206,7 +200,7 @@ fn report(target: &Target, mode: Mode, old: Option<&[u8]>, new: New, changed: bo
         sha256: sha256(&new.bytes),
         warnings: artefacts::told(&new.warnings),
     };
-    // What tools may not read they must not see in the answer to a write either.
+    // Content that tools may not read must not appear in the result of a write.
     let may_show = changed && check_readable(target).is_ok();
     let snippet = new.change.as_ref().filter(|_| may_show);
     let mut llm = told.clone();

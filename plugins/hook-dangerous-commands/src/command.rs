@@ -1,19 +1,19 @@
-//! Splits a command line into its commands and their words, roughly as a shell does.
+//! A rough shell parser that splits a command line into commands and words.
 
-/// One command of a line: its words without their quotes, and the files it writes to by redirection.
+/// One command of a line: its words without quotes, and its output redirections.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Command {
     pub words: Vec<String>,
     pub writes: Vec<String>,
 }
 
-/// The commands of a line, whether they follow each other, are piped, nested or in the background.
+/// The commands of a line: sequential, piped, nested and in the background.
 pub fn commands(line: &str) -> Vec<Command> {
     let mut splitter = Splitter::default();
     let mut letters = line.chars().peekable();
     while let Some(letter) = letters.next() {
         match letter {
-            // Before the end of a line it joins the next one to it.
+            // A backslash at the end of a line joins the next one.
             '\\' if letters.next_if_eq(&'\n').is_some() => {}
             '\\' => splitter.push(letters.next().unwrap_or('\\')),
             '\'' => {
@@ -42,7 +42,7 @@ pub fn commands(line: &str) -> Vec<Command> {
                     .is_some()
                 {}
                 splitter.writing = true;
-                // `>&2` writes to what is open already.
+                // `>&2` duplicates a descriptor instead of opening a file.
                 if letters.next_if_eq(&'&').is_some() {
                     splitter.push('&');
                 }
@@ -61,7 +61,7 @@ struct Splitter {
     done: Vec<Command>,
     command: Command,
     word: Option<String>,
-    /// The next word is where the output goes.
+    /// The next word is a redirection target.
     writing: bool,
 }
 
@@ -86,7 +86,7 @@ impl Splitter {
         }
     }
 
-    /// Ends the word before a `>`, which may be the number of what is redirected.
+    /// Ends the word before a `>`, which may be a descriptor number.
     fn end_redirected(&mut self) {
         let number = |word: &String| word.bytes().all(|byte| byte.is_ascii_digit());
         if self.word.take_if(|word| number(word)).is_none() {

@@ -1,17 +1,17 @@
-//! What is dangerous about a command line, if anything is.
+//! Detection of dangerous command lines.
 
 use crate::command::{Command, commands};
 
-/// How deep a command inside the words of another is looked for: `sh -c "ssh host 'rm -rf x'"` is two.
+/// Depth limit of nested commands: `sh -c "ssh host 'rm -rf x'"` has depth two.
 const DEPTH: usize = 4;
 
-/// Devices that lose nothing.
+/// Devices that are safe to write to.
 const HARMLESS: [&str; 7] = ["null", "zero", "full", "stdout", "stderr", "tty", "random"];
 
-/// Says what may be lost, or `None`.
+/// The reason why `line` is dangerous, or `None`.
 pub fn danger(line: &str) -> Option<&'static str> {
     if is_fork_bomb(line) {
-        return Some("it starts itself over and over until the machine stands still");
+        return Some("fork bomb: it starts itself repeatedly until the machine stops responding");
     }
     inside(line, DEPTH)
 }
@@ -32,9 +32,9 @@ fn inside(line: &str, depth: usize) -> Option<&'static str> {
 
 fn of_command(command: &Command) -> Option<&'static str> {
     if command.writes.iter().any(|file| is_device(file)) {
-        return Some("it writes over a device");
+        return Some("it overwrites a device");
     }
-    // A command need not be the first word: `sudo`, `env`, `xargs`, `find -exec` and many more run another.
+    // A command may follow other words: `sudo`, `env`, `xargs`, `find -exec` and others run commands.
     (0..command.words.len()).find_map(|start| of_words(&command.words[start..]))
 }
 
@@ -45,29 +45,29 @@ fn of_words(words: &[String]) -> Option<&'static str> {
         "rm" if has_flag(arguments, &['r', 'R'], "--recursive")
             && has_flag(arguments, &['f'], "--force") =>
         {
-            Some("`rm` deletes whole folders without asking")
+            Some("`rm` deletes directories recursively without confirmation")
         }
         "dd" if arguments
             .iter()
             .any(|word| word.starts_with("if=") || word.starts_with("of=")) =>
         {
-            Some("`dd` writes over what it is pointed at, byte by byte")
+            Some("`dd` overwrites its target")
         }
-        "tee" if arguments.iter().any(|word| is_device(word)) => Some("it writes over a device"),
+        "tee" if arguments.iter().any(|word| is_device(word)) => Some("it overwrites a device"),
         _ if program == "mkfs" || program.starts_with("mkfs.") => {
-            Some("`mkfs` makes a new file system where the old one was")
+            Some("`mkfs` replaces a file system")
         }
         _ => None,
     }
 }
 
-/// Is there one of these letters among the short flags, or the long one?
+/// Whether one of the short flags or the long flag is set.
 fn has_flag(arguments: &[String], letters: &[char], long: &str) -> bool {
     arguments
         .iter()
         .take_while(|word| *word != "--")
         .any(|word| match word.strip_prefix("--") {
-            // `--rec` is as good as `--recursive`.
+            // Long flags can be abbreviated: `--rec` means `--recursive`.
             Some(name) => name.len() > 1 && long.starts_with(word.as_str()),
             None => word
                 .strip_prefix('-')
@@ -82,7 +82,7 @@ fn is_device(file: &str) -> bool {
     })
 }
 
-/// A function that pipes itself into itself, such as `:(){ :|:& };:`.
+/// Detects a function that pipes itself into itself, such as `:(){ :|:& };:`.
 fn is_fork_bomb(line: &str) -> bool {
     let tight: String = line
         .chars()
@@ -107,7 +107,7 @@ fn is_fork_bomb(line: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// `word` is in the reason; none is for a command that is not dangerous.
+    /// The reason must contain `word`, which is empty for harmless commands.
     fn check(word: &str, lines: &[&str]) {
         for line in lines {
             let found = danger(line);

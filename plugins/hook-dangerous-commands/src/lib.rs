@@ -1,7 +1,7 @@
-//! Has a person look at commands that can destroy a machine, before they run.
+//! Hook that requires approval of commands that can destroy a machine.
 //!
-//! It reads the argument `command` of every call it is asked about. A guard against accidents and no sandbox: who wants
-//! to hide a command from it can.
+//! It checks the argument `command` of every call. This guards against accidents and is not a sandbox: an adversary can
+//! evade it.
 
 mod command;
 mod danger;
@@ -19,7 +19,7 @@ fn look(_: &Context, call: &HookCall) -> Before {
     }
 }
 
-/// The command as one text; some tools take a list of words.
+/// The command as text; some tools take a list of words.
 fn command_of(input: &Value) -> Option<String> {
     match input.get("command")? {
         Value::String(command) => Some(command.clone()),
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn r_213_a_dangerous_command_needs_a_yes() {
-        let reason = "`rm` deletes whole folders without asking";
+        let reason = "`rm` deletes directories recursively without confirmation";
         let expected = Before::ask(reason).meta(json!({"risk": "high", "reason": reason}));
         check(json!({"command": "rm -rf build"}), expected.clone());
         check(json!({"command": ["rm", "-rf", "build"]}), expected);

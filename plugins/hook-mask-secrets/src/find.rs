@@ -1,13 +1,13 @@
-//! Where the secrets of a text are: by the name in front of them, by where they stand, by their shape.
+//! Detection of secrets in text by preceding name, position and shape.
 //!
-//! Written by hand, because a hook runs beside every call: this goes over a text once and has nothing to prepare. All
-//! that it looks for is ASCII, so it works on bytes.
+//! Written by hand for speed, because the hook runs with every call: a single pass without compiled patterns. All
+//! patterns are ASCII, so it works on bytes.
 
 use std::ops::Range;
 
 use crate::shape::{self, is_token};
 
-/// Ends of the names of secrets, without `_` and `-`.
+/// Suffixes of secret names, without `_` and `-`.
 const NAMES: [&str; 14] = [
     "password",
     "passwd",
@@ -27,7 +27,7 @@ const NAMES: [&str; 14] = [
 const LONGEST_NAME: usize = 100;
 const SCHEMES: [&[u8]; 5] = [b"bearer", b"basic", b"token", b"digest", b"apikey"];
 
-/// The secrets of a text in order. None overlaps another.
+/// The ranges of all secrets, ascending and disjoint.
 pub fn secrets(text: &str) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let mut found: Vec<Range<usize>> = Vec::new();
@@ -54,7 +54,7 @@ pub fn secrets(text: &str) -> Vec<Range<usize>> {
     apart
 }
 
-/// Is a value of this name a secret?
+/// Whether the name denotes a secret.
 pub fn names_a_secret(name: &str) -> bool {
     let name = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
     let name: String = name
@@ -65,8 +65,8 @@ pub fn names_a_secret(name: &str) -> bool {
     NAMES.iter().any(|end| name.ends_with(end))
 }
 
-/// The secret after the `=` or `:` at this place, if a name in front of it says so. `run` is the last value that was
-/// looked at: a long `pwd:pwd:pwd:…` is gone over once, and not once for each.
+/// The secret after the `=` or `:` at `at`, if the preceding name denotes one. `run` caches the last value, so that a
+/// long `pwd:pwd:pwd:…` is scanned once.
 fn named(text: &str, at: usize, run: &mut Range<usize>) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let name = name_before(text, at);
@@ -74,14 +74,14 @@ fn named(text: &str, at: usize, run: &mut Range<usize>) -> Option<Range<usize>> 
     if !is_header && !names_a_secret(name) {
         return None;
     }
-    // `:=` and `=>` give a value as well; `==` and `::` do not.
+    // `:=` and `=>` assign values as well; `==` and `::` do not.
     let (mut from, needs_quotes) = match (bytes[at], bytes.get(at + 1)) {
         (b':', Some(b'=')) | (b'=', Some(b'>')) => (at + 2, true),
         (b'=', Some(b'=')) | (b':', Some(b':')) => return None,
         _ => (at + 1, false),
     };
     from += count(&bytes[from..], is_blank);
-    // Inside a JSON text, quotes are escaped.
+    // Quotes inside JSON text are escaped.
     let escaped = bytes.get(from) == Some(&b'\\');
     from += usize::from(escaped);
     let quote = bytes
@@ -128,12 +128,12 @@ fn name_before(text: &str, at: usize) -> &str {
     &text[start..end]
 }
 
-/// Without quotes, code looks much like a secret: a type after a colon, a call after an equals sign. What is written
-/// `close` to its equals sign is a value, and so is a word that few programs would use as a name.
+/// Without quotes, code resembles secrets: a type after a colon, a call after an equals sign. A value directly after
+/// its equals sign is accepted, and so is a word that is unlikely to be an identifier.
 fn is_plain(text: &str, name: &str, secret: Range<usize>, close: bool) -> bool {
     let after = text.as_bytes().get(secret.end);
     let secret = &text[secret];
-    // `PWD=/home/ann` is no password, and `$TOKEN` only says where one is.
+    // `PWD=/home/ann` is not a password, and `$TOKEN` is only a reference.
     let is_folder = name.to_ascii_lowercase().ends_with("pwd") && secret.starts_with('/');
     let is_variable = secret.strip_prefix('$').is_some_and(|variable| {
         variable.starts_with(|letter: char| letter.is_ascii_uppercase() || letter == '_')
@@ -147,7 +147,7 @@ fn is_plain(text: &str, name: &str, secret: Range<usize>, close: bool) -> bool {
     !(is_folder || is_variable || is_code) && (close || unlike_a_name())
 }
 
-/// The length of a text in quotes, up to its end, the end of the line or of everything.
+/// The length of a quoted text, up to its end, the end of the line or of the text.
 fn quoted(bytes: &[u8], quote: u8, escaped: bool) -> usize {
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
@@ -163,7 +163,7 @@ fn quoted(bytes: &[u8], quote: u8, escaped: bool) -> usize {
     bytes.len()
 }
 
-/// The credentials of an `Authorization` header, which come after the name of a scheme.
+/// The credentials of an `Authorization` header after a scheme name.
 fn after_scheme(bytes: &[u8], from: usize) -> Option<Range<usize>> {
     let length = count(&bytes[from..], |byte| byte.is_ascii_alphabetic());
     let scheme = bytes[from..from + length].to_ascii_lowercase();
@@ -188,7 +188,7 @@ fn in_address(bytes: &[u8], from: usize) -> Option<Range<usize>> {
     (start < end).then(|| from + start..from + end)
 }
 
-/// How many bytes in a row are such.
+/// The number of leading bytes that satisfy `is`.
 pub fn count(bytes: &[u8], is: impl Fn(u8) -> bool) -> usize {
     bytes.iter().take_while(|byte| is(**byte)).count()
 }
@@ -197,7 +197,7 @@ pub fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// Letters of credentials in a header.
+/// Characters of credentials in a header.
 pub fn is_credential(byte: u8) -> bool {
     is_token(byte) || b"~+/=".contains(&byte)
 }

@@ -1,7 +1,7 @@
-//! Takes passwords, tokens and keys out of results, before a model, a person or a log sees them.
+//! Hook that masks passwords, tokens and keys in results before a model, user or log receives them.
 //!
-//! It looks at every text of an outcome: content, data, display, error. What it does not know it cannot find; the best
-//! place for a secret is one that no tool can read.
+//! It checks every text of an outcome: content, structured output, display and error. Unknown kinds of secrets are not
+//! detected; keep secrets where no tool can read them.
 
 mod find;
 mod mask;
@@ -28,7 +28,7 @@ fn mask_outcome(outcome: Outcome) -> Outcome {
         display: outcome.display.map(mask_display),
         error: outcome.error.map(mask_error),
         meta: outcome.meta.map(mask_value),
-        // The input of a call that is still to come has to stay what it is.
+        // The input of a pending call must not change.
         tail: outcome.tail,
         truncated: outcome.truncated,
     }
@@ -40,7 +40,7 @@ fn mask_part(mut part: Part) -> Part {
         Some(value) => mask_value(value).to_string(),
         None => mask_text(text),
     });
-    // A file may be a text as well.
+    // A file can contain text as well.
     part.data = part.data.map(|data| match String::from_utf8(data) {
         Ok(text) => mask_text(text).into_bytes(),
         Err(binary) => binary.into_bytes(),
@@ -48,7 +48,7 @@ fn mask_part(mut part: Part) -> Part {
     part
 }
 
-/// JSON is masked value by value, so that it stays JSON.
+/// JSON is masked value by value, so that it stays valid.
 fn json_value(kind: &str, text: &str) -> Option<Value> {
     let is_json = kind == "json";
     is_json

@@ -1,4 +1,4 @@
-//! Puts `***` where a secret is, in a text or in a JSON value.
+//! Replacement of secrets by `***` in text and JSON values.
 
 use toolhost_sdk::Value;
 
@@ -6,7 +6,7 @@ use crate::find::{names_a_secret, secrets};
 
 const MASK: &str = "***";
 
-/// The text without its secrets.
+/// The text with masked secrets.
 pub fn mask_text(text: String) -> String {
     let text = mask_blocks(text);
     let secrets = secrets(&text);
@@ -24,7 +24,7 @@ pub fn mask_text(text: String) -> String {
     masked
 }
 
-/// The value with every text masked, and whatever has the name of a secret.
+/// The value with masked texts, and with masked members whose name denotes a secret.
 pub fn mask_value(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(mask_text(text)),
@@ -45,7 +45,7 @@ pub fn mask_value(value: Value) -> Value {
     }
 }
 
-/// A private key is many lines, from its first to its last. One whose end is missing was cut, and is as secret.
+/// Masks private keys from their first to their last line. A key without an end was truncated and is still secret.
 fn mask_blocks(mut text: String) -> String {
     const BEGIN: &str = "-----BEGIN ";
     const END: &str = "-----END ";
@@ -78,8 +78,8 @@ mod tests {
 
     use super::*;
 
-    /// What is between « and » must become `***`, and nothing else may. A · stands for nothing: it keeps those who look
-    /// for secrets in sources from finding some here.
+    /// Text between « and » must become `***`, and nothing else. A · is removed: it keeps secret scanners from
+    /// reporting this file.
     fn check(lines: &[&str]) {
         for line in lines {
             let mut expected = String::new();

@@ -1,10 +1,10 @@
-//! Secrets that are known by their shape, wherever they stand.
+//! Secrets that are recognized by shape, at any position.
 
 use std::ops::Range;
 
 use crate::find::{count, is_blank, is_credential};
 
-/// How those begin who hand them out, and how many letters follow at least.
+/// Token prefixes of known issuers, with the minimum number of characters that follow.
 const SHAPES: [(&str, usize); 17] = [
     ("sk-", 16),
     ("sk_", 16),
@@ -24,17 +24,17 @@ const SHAPES: [(&str, usize); 17] = [
     ("AIza", 30),
     ("npm_", 30),
 ];
-/// Identifiers of access keys: a prefix and 16 capital letters and digits.
+/// Prefixes of access key ids, which are followed by 16 capital letters and digits.
 const KEY_IDS: [&str; 2] = ["AKIA", "ASIA"];
 /// Shorter words after `bearer` are prose.
 const SHORTEST_BEARER: usize = 16;
 
-/// Letters of a token.
+/// Characters of a token.
 pub fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_-.".contains(&byte)
 }
 
-/// The secrets among the words of a text, in order.
+/// The secrets among the words of a text, ascending.
 pub fn tokens(text: &str) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let mut found = Vec::new();
@@ -64,7 +64,7 @@ fn is_scheme(word: &str) -> bool {
     word.eq_ignore_ascii_case("bearer") || word.eq_ignore_ascii_case("basic")
 }
 
-/// A word begins where it begins, or after a dot.
+/// A token starts at the start of a word or after a dot.
 fn in_word(word: &str) -> Option<Range<usize>> {
     if let Some(length) = signed(word) {
         return Some(0..length);
@@ -89,7 +89,7 @@ fn in_word(word: &str) -> Option<Range<usize>> {
     None
 }
 
-/// A signed web token: three pieces, the first of which is the beginning of a JSON object.
+/// A signed web token (JWT): three parts, the first of which is the start of a JSON object.
 fn signed(word: &str) -> Option<usize> {
     let mut pieces = word.split('.');
     let (head, body, signature) = (pieces.next()?, pieces.next()?, pieces.next()?);

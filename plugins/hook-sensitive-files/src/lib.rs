@@ -1,16 +1,16 @@
-//! Keeps calls away from files that hold secrets, and has a person look at those of the system.
+//! Hook that denies access to files that contain secrets, and requires approval of access to system files.
 //!
-//! It reads the arguments that name files, at any depth: `path`, `paths`, `from`, `to` and what tools elsewhere call
-//! them. A path is judged as it is written, links are not followed: what a call can reach at all is up to the sandbox.
+//! It checks arguments that name files, at any depth: `path`, `paths`, `from`, `to` and equivalents of other tools.
+//! Paths are checked lexically and links are not followed; the sandbox limits what a call can reach.
 
 mod path;
 
 use path::{Kind, kind};
 use toolhost_sdk::prelude::*;
 
-/// How deep in an input arguments are looked for.
+/// Depth limit for arguments in an input.
 const DEPTH: usize = 16;
-/// Letters of a path in a message.
+/// Limit of characters of a path in a message.
 const SHOWN: usize = 200;
 
 fn look(_: &Context, call: &HookCall) -> Before {
@@ -30,16 +30,18 @@ fn look(_: &Context, call: &HookCall) -> Before {
 fn refuse(path: &str) -> Before {
     let path = shown(path);
     let error = Error::denied(format!(
-        "`{path}` may hold secrets, so no tool may touch it"
+        "`{path}` may contain secrets; access by tools is denied"
     ))
     .code("sensitive_file")
-    .recommend("do without it, or ask the user for the part that you need");
-    let outcome = Outcome::text(format!("Access to {path} is denied: it may hold secrets."));
-    Before::deny(format!("{path} may hold secrets")).outcome(outcome.logical_error(error))
+    .recommend("continue without it, or ask the user for the part that you need");
+    let outcome = Outcome::text(format!(
+        "Access to {path} is denied: it may contain secrets."
+    ));
+    Before::deny(format!("{path} may contain secrets")).outcome(outcome.logical_error(error))
 }
 
 fn ask(path: &str) -> Before {
-    let reason = format!("{} belongs to the system's configuration", shown(path));
+    let reason = format!("{} is part of the system configuration", shown(path));
     let meta = json!({"risk": "medium", "reason": reason});
     Before::ask(reason).meta(meta)
 }
@@ -48,7 +50,7 @@ fn shown(path: &str) -> String {
     path.escape_debug().take(SHOWN).collect()
 }
 
-/// The texts under names that stand for files.
+/// The strings of members that name files.
 fn collect<'a>(value: &'a Value, is_path: bool, depth: usize, paths: &mut Vec<&'a str>) {
     let Some(depth) = depth.checked_sub(1) else {
         return;
@@ -117,11 +119,14 @@ mod tests {
         let call = HookCall::new("read_file", json!({"path": "/etc/passwd"}));
         let said = look(&Context::test(), &call);
         assert_eq!(said.decision, Decision::Deny);
-        assert_eq!(said.reason.as_deref(), Some("/etc/passwd may hold secrets"));
+        assert_eq!(
+            said.reason.as_deref(),
+            Some("/etc/passwd may contain secrets")
+        );
         let outcome = said.outcome.unwrap();
         assert_eq!(
             outcome.llm[0].text.as_deref(),
-            Some("Access to /etc/passwd is denied: it may hold secrets.")
+            Some("Access to /etc/passwd is denied: it may contain secrets.")
         );
         let error = outcome.error.unwrap();
         assert_eq!(error.code.as_deref(), Some("sensitive_file"));
@@ -133,7 +138,7 @@ mod tests {
             &Context::test(),
             &HookCall::new("x", json!({"path": "/etc/hosts"})),
         );
-        let reason = "/etc/hosts belongs to the system's configuration";
+        let reason = "/etc/hosts is part of the system configuration";
         assert_eq!(
             said,
             Before::ask(reason).meta(json!({"risk": "medium", "reason": reason}))

@@ -1,4 +1,4 @@
-//! What a path leads to, by its names alone.
+//! Classification of paths by name.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -9,7 +9,7 @@ pub enum Kind {
     Ordinary,
 }
 
-/// Files that everybody has at one place.
+/// System files with secrets.
 const SYSTEM_SECRETS: [&str; 6] = [
     "etc/passwd",
     "etc/shadow",
@@ -18,7 +18,7 @@ const SYSTEM_SECRETS: [&str; 6] = [
     "etc/master.passwd",
     "etc/security/opasswd",
 ];
-/// Folders with nothing else in them.
+/// Directories that contain only secrets.
 const SECRET_FOLDERS: [&str; 3] = [".ssh", ".gnupg", ".password-store"];
 const SECRET_NAMES: [&str; 11] = [
     ".env",
@@ -43,13 +43,13 @@ const SECRET_ENDS: [&str; 8] = [
     ".ppk",
     ".kdbx",
 ];
-/// The last names of a path.
+/// The last components of a path.
 const SECRET_PLACES: [&str; 3] = [".aws/credentials", ".kube/config", ".docker/config.json"];
-/// `.env.example` is there to be read.
+/// `.env.example` contains no secrets.
 const SAMPLES: [&str; 4] = ["example", "sample", "template", "dist"];
 
 pub fn kind(path: &str) -> Kind {
-    // Some file systems do not tell letters apart by their case.
+    // Some file systems are case-insensitive.
     let path = path.to_lowercase().replace('\\', "/");
     let path = path.strip_prefix("file://").unwrap_or(&path);
     let (names, climbs) = names(path);
@@ -76,8 +76,8 @@ pub fn kind(path: &str) -> Kind {
     }
 }
 
-/// The names of a path after `.` and `..` are gone, and whether it leads up from an unknown folder. One that does could
-/// lead to the root, so what is left of it counts from there.
+/// The components of a path after resolving `.` and `..`, and whether it leaves an unknown directory upwards. Such a
+/// path may reach the root, so the rest is checked from there.
 fn names(path: &str) -> (Vec<&str>, bool) {
     let (mut names, mut climbs) = (Vec::new(), false);
     for name in path.split('/') {
@@ -92,7 +92,7 @@ fn names(path: &str) -> (Vec<&str>, bool) {
     (names, climbs)
 }
 
-/// `.env.local`, but no sample.
+/// `.env.local`, but not a sample.
 fn is_environment(name: &str) -> bool {
     name.strip_prefix(".env.")
         .is_some_and(|which| !SAMPLES.iter().any(|sample| which.ends_with(sample)))

@@ -1,13 +1,13 @@
-//! Shows a model the beginning of results that are too long for it.
+//! Hook that truncates results that are too long for a model.
 //!
-//! A result of more than 100 000 characters of text becomes its first 10 000 and a line that says how long it was. The
-//! data for programs and what people see stay whole.
+//! A result of more than 100 000 characters of text becomes its first 10 000 and a line that states its length.
+//! Structured output and display stay complete.
 
 use toolhost_sdk::{Part, Truncation, prelude::*};
 
-/// Characters that a model may read of one result.
+/// Limit of characters of one result.
 const LIMIT: usize = 100_000;
-/// Characters that are left of a longer one.
+/// Characters that remain of a longer one.
 const SHOWN: usize = 10_000;
 
 fn cut(_: &Context, _: &HookCall, outcome: &Outcome) -> After {
@@ -22,7 +22,7 @@ fn cut(_: &Context, _: &HookCall, outcome: &Outcome) -> After {
     llm.push(Part::text(format!(
         "[the result is {characters} characters long; these are its first {SHOWN}]"
     )));
-    // A tool that has cut its own result knows best how long it was and where all of it is.
+    // If the tool truncated its own result, its information about the original is more accurate.
     let earlier = outcome.truncated.clone();
     let truncated = Truncation {
         original_bytes: earlier
@@ -39,7 +39,7 @@ fn cut(_: &Context, _: &HookCall, outcome: &Outcome) -> After {
     })
 }
 
-/// What the model would read. Without any content, that is the data.
+/// The content for the model; without content, the structured output.
 fn parts(outcome: &Outcome) -> Vec<Part> {
     match &outcome.structured {
         Some(Value::String(text)) if outcome.llm.is_empty() => vec![Part::text(text.as_str())],
@@ -55,7 +55,7 @@ fn text_of(part: &Part) -> Option<&str> {
     part.text.as_deref().filter(|_| is_text)
 }
 
-/// The parts with so many characters of text, and how many bytes those are. Pictures and the like stay.
+/// The parts with `SHOWN` characters of text, and the size of that in bytes. Images and other media stay.
 fn shorten(parts: &[Part]) -> (Vec<Part>, usize) {
     let (mut left, mut bytes) = (SHOWN, 0);
     let mut short = Vec::new();
@@ -72,7 +72,7 @@ fn shorten(parts: &[Part]) -> (Vec<Part>, usize) {
         if left > 0 {
             left -= head.chars().count();
             bytes += head.len();
-            // A piece of JSON is not JSON.
+            // A prefix of JSON is not valid JSON.
             short.push(if end < text.len() {
                 Part::text(head)
             } else {

@@ -1,4 +1,4 @@
-//! What an agent should still know next time. A plugin of its own, so that what can write there sees nothing else.
+//! Persistent notes for agents. A separate plugin, so that it has access to nothing but the notes.
 
 mod memory;
 mod show;

@@ -1,4 +1,4 @@
-//! Words in a line of our own: counted, guessed.
+//! Helpers for messages: counts and suggestions.
 
 /// `1 task`, `2 tasks`
 pub fn count(number: usize, word: &str) -> String {
@@ -8,7 +8,7 @@ pub fn count(number: usize, word: &str) -> String {
     }
 }
 
-/// The one of `known` that `word` was probably meant to be.
+/// The most similar entry of `known`.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     known

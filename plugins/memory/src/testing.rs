@@ -1,4 +1,4 @@
-//! Calls a tool as a host would and compares what came of it.
+//! Test helpers that call a tool like a host and compare the result.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub fn run_examples<T: Tool>(cx: impl Fn() -> Context) {
     testing::run_examples::<T>(cx).unwrap();
 }
 
-/// The text alone, for steps on the way to what a test is about.
+/// The text of a successful call, for the setup steps of a test.
 pub fn text<T: Tool>(cx: &Context, input: Value) -> String {
     match testing::call::<T>(cx, input) {
         Ok(outcome) => {

@@ -1,9 +1,9 @@
-//! How much of what was found an answer holds: a model pays for every character.
+//! The size limit of a result, because models pay per character.
 
-/// Characters of one answer, without the notes at its end.
+/// Limit of characters of a result, without the notes at its end.
 pub const MOST_CHARS: usize = 20_000;
 
-/// How many of the lines fit, and at least the first: else nobody would ever get past it.
+/// The number of lines that fit, at least one, so that paging always makes progress.
 pub fn fitting<'a>(lines: impl Iterator<Item = &'a str>) -> usize {
     let mut chars = 0;
     let fitting = lines

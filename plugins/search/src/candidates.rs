@@ -1,38 +1,38 @@
-//! Finds the places where a match could begin, for patterns that begin in one of several ways: `alpha|beta`, or any
-//! word without regard to case.
+//! Search for candidate positions of patterns with several literal prefixes, such as `alpha|beta` or case-insensitive
+//! words.
 //!
-//! For one fixed beginning the regex engine does this itself, and fast. For several it relies on vector instructions
-//! that it only has for x86 and ARM, and in the sandbox falls back to looking at every single byte. The loops here are
-//! written so that the compiler makes vector instructions of them for whatever machine there is.
+//! For a single prefix the regex engine does this itself. For several it uses vector instructions that it supports only
+//! on x86 and ARM; in the sandbox it falls back to scanning byte by byte. The loops here are written so that the
+//! compiler vectorizes them for any target.
 
 use regex_syntax::hir::Hir;
 use regex_syntax::hir::literal::{Extractor, Literal, Seq};
 
-/// With more beginnings than this the engine's own way is as fast.
+/// With more prefixes the regex engine is as fast.
 const MOST: usize = 8;
 const LONGEST: usize = 8;
-/// Bytes that are looked at together.
+/// Bytes tested together.
 const BLOCK: usize = 64;
-/// Difference between a small and a capital letter in ASCII.
+/// Difference between lower and upper case in ASCII.
 const CASE: u8 = 0x20;
-/// What texts are made of, most frequent first; a good test is on bytes that are not in here.
+/// Frequent characters of text, most frequent first; tests on other bytes are more selective.
 const FREQUENT: &[u8] = b" etaonisrlcdupmfh_gb.,;:()\"v";
 
-/// The beginnings of a pattern's matches.
+/// The literal prefixes of a pattern's matches.
 pub struct Candidates {
     needles: Vec<Needle>,
-    /// The largest offset of a byte that is tested.
+    /// The largest offset of a tested byte.
     reach: usize,
 }
 
-/// One beginning, and those of its bytes that are tested first. With two tests every tenth block of a source text looks
-/// promising; with three hardly any does.
+/// One prefix, and its bytes that are tested first. With two tests every tenth block of source text passes; with three
+/// hardly any.
 struct Needle {
     bytes: Vec<Byte>,
     tests: [(usize, Byte); 3],
 }
 
-/// A byte of a text, where `text | mask` has to be `value`.
+/// A tested byte, where `text | mask` must equal `value`.
 #[derive(Clone, Copy)]
 struct Byte {
     mask: u8,
@@ -46,7 +46,7 @@ impl Byte {
 }
 
 impl Candidates {
-    /// `None` where the regex engine alone does as well.
+    /// `None` if the regex engine alone is as fast.
     pub fn of(hir: &Hir) -> Option<Self> {
         let beginnings = Extractor::new().extract(hir);
         if beginnings.len().is_none_or(|count| count < 2) {
@@ -71,7 +71,7 @@ impl Candidates {
             .collect();
         folded.sort();
         folded.dedup();
-        // Where folding unites some, letter case does not matter; ignoring it only makes more candidates.
+        // If case folding merges prefixes, case is ignored, which only adds candidates.
         let ignore_case = folded.len() < literals.len();
         let bytes = |literal: &[u8]| -> Vec<Byte> {
             let byte = |&byte: &u8| {
@@ -107,7 +107,7 @@ impl Candidates {
         Some(Self { needles, reach })
     }
 
-    /// The first place from `from` on.
+    /// The first candidate at or after `from`.
     pub fn find(&self, text: &[u8], from: usize) -> Option<usize> {
         let mut at = from;
         while let Some(bytes) = text.get(at..at + BLOCK + self.reach) {
@@ -138,14 +138,14 @@ impl Needle {
         };
         let mut offsets: Vec<usize> = (0..bytes.len()).collect();
         offsets.sort_by_key(|&offset| frequency(bytes[offset]));
-        // A beginning of two bytes has its second one tested twice.
+        // The second byte of a two-byte prefix is tested twice.
         let tests = [0, 1, 2]
             .map(|nth| offsets[nth.min(offsets.len() - 1)])
             .map(|offset| (offset, bytes[offset]));
         Some(Self { bytes, tests })
     }
 
-    /// Do all tests hold at one of the first places of `bytes`? No early exit: that is what makes it fast.
+    /// Whether all tests pass at one of the first positions of `bytes`. Without early exit, so that it vectorizes.
     fn may_be_in(&self, bytes: &[u8]) -> bool {
         let [(first, one), (second, two), (third, three)] = self.tests;
         let ones = &bytes[first..first + BLOCK];
@@ -163,7 +163,7 @@ impl Needle {
         hits != 0
     }
 
-    /// Looks closely at the places from `at` to `end`.
+    /// Checks the positions from `at` to `end` exactly.
     fn find(&self, text: &[u8], at: usize, end: usize) -> Option<usize> {
         (at..end).find(|&at| self.is_at(&text[at..]))
     }
@@ -195,7 +195,7 @@ mod tests {
         let answer = match Candidates::of(&hir) {
             None => "left to the engine".to_owned(),
             Some(candidates) => {
-                // Wherever the text lies within the blocks, the places are the same.
+                // The positions must not depend on the alignment of the text to blocks.
                 let places = |shift: usize| {
                     let shifted = format!("{}{text}", "\n".repeat(shift));
                     let next = |from: &mut usize| {

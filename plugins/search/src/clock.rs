@@ -1,32 +1,32 @@
-//! When to stop: a search that runs out of time answers with what it has found so far.
+//! The time limit of a search, which returns partial results at the limit.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use toolhost_sdk::prelude::*;
 
-/// No search takes longer, however long the host would wait.
+/// Limit of a search, regardless of the host's limit.
 const TIME_BOX: Duration = Duration::from_secs(30);
-/// A courtesy may always take so long.
+/// Minimum time for optional work.
 const COURTESY: Duration = Duration::from_millis(50);
-/// Nobody minds waiting so long.
+/// Time after which progress is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Asking the host for the time is a visit like any other, so only every so many files.
+/// Reading the clock is a host call, so it is read only once per this many files.
 const FILES_PER_LOOK: u32 = 16;
 const LOOKS_PER_CANCEL_CHECK: u32 = 8;
 
-/// Why a search ended before everything was seen.
+/// Why a search ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The caller has what it wanted.
+    /// The limit of results was reached.
     Enough,
-    /// The time is up; what was found so far still counts.
+    /// The time limit was reached; results so far are returned.
     Time,
-    /// Nobody waits for the answer any more.
+    /// The call was cancelled.
     Cancelled,
 }
 
-/// The time box of one search.
+/// The time limit of one search.
 pub struct Clock<'a> {
     cx: &'a Context,
     start: Instant,
@@ -36,7 +36,7 @@ pub struct Clock<'a> {
 }
 
 impl<'a> Clock<'a> {
-    /// Leaves a tenth of the remaining time, and at least a quarter of a second, for writing the answer.
+    /// Reserves a tenth of the remaining time, at least 250 ms, for writing the result.
     pub fn start(cx: &'a Context) -> Self {
         let left = cx.remaining().min(TIME_BOX);
         let margin = (left / 10).max(Duration::from_millis(250));
@@ -50,7 +50,7 @@ impl<'a> Clock<'a> {
         }
     }
 
-    /// The time box of work that is only a courtesy: a quarter of what the search took so far.
+    /// The time limit of optional work: a quarter of the time that the search took so far.
     #[must_use]
     pub fn courtesy(&self) -> Self {
         let now = Instant::now();
@@ -64,7 +64,7 @@ impl<'a> Clock<'a> {
         }
     }
 
-    /// Looks at the time and asks whether the call was cancelled. For what takes long by itself.
+    /// Reads the clock and checks for cancellation, for slow operations.
     pub fn look(&self) -> Option<Stop> {
         if self.cx.cancelled() {
             return Some(Stop::Cancelled);
@@ -78,7 +78,7 @@ impl<'a> Clock<'a> {
         (now >= self.end).then_some(Stop::Time)
     }
 
-    /// To be asked once for each file.
+    /// Call once per file.
     pub fn tick(&self) -> Option<Stop> {
         let files = self.files.get();
         self.files.set(files.wrapping_add(1));
@@ -91,13 +91,13 @@ impl<'a> Clock<'a> {
         self.time()
     }
 
-    /// Does somebody who watches wonder by now what is going on?
+    /// Whether the search has taken long enough to show progress.
     pub fn is_slow(&self) -> bool {
         self.slow.get()
     }
 }
 
-/// The error for a search that nobody waits for.
+/// The error of a cancelled search.
 pub fn cancelled() -> Error {
     Error::interrupted("the search was cancelled").code("cancelled")
 }

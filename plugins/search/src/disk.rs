@@ -1,8 +1,8 @@
-//! The few things that a search asks of the file system, in as few visits to the host as there can be.
+//! File system access for searches, with as few host calls as possible.
 //!
-//! In the sandbox the standard library asks the host for the identity of each entry of a listing, names every file by
-//! its whole path, and opens a stream on it. A search needs none of that: it goes from directory to directory, and
-//! reads files from their beginning.
+//! In the sandbox the standard library queries the metadata of each listed entry, opens files by absolute path, and
+//! creates a stream for each. A search needs none of that: it descends directory by directory and reads files
+//! sequentially.
 
 #[cfg(not(target_os = "wasi"))]
 mod native;
@@ -14,12 +14,12 @@ pub use native::{Directory, File};
 #[cfg(target_os = "wasi")]
 pub use sandbox::{Directory, File};
 
-/// What sort of thing an entry of a directory is, as the listing says it.
+/// The type of a directory entry, from the listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     File,
     Directory,
-    /// A symbolic link (which is not followed: it may lead out of the tree or back into it), a socket, a device.
+    /// A symbolic link (not followed, because it may leave the tree or loop), a socket, or a device.
     Other,
 }
 
@@ -27,6 +27,6 @@ pub enum Kind {
 #[derive(Debug, Default)]
 pub struct Listing {
     pub entries: Vec<(String, Kind)>,
-    /// Entries of which the system does not say enough, and names that are not Unicode.
+    /// Entries without type information, and names that are not Unicode.
     pub unreadable: u64,
 }

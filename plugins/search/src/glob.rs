@@ -1,4 +1,4 @@
-//! The tool `glob`: which files have a name that fits.
+//! The `glob` tool: finds files by name.
 
 mod answer;
 mod find;
@@ -10,108 +10,106 @@ use std::borrow::Cow;
 
 use toolhost_sdk::prelude::*;
 
-/// What a call of glob asks for.
+// Without a doc comment, which would become a root description of the input schema.
 #[data]
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// Glob such as `**/*.rs`, `src/*.{ts,tsx}` or `Cargo.toml`; without a slash it holds at any depth.
+    /// Such as `src/*.{ts,tsx}`; without `/` it matches at any depth.
     #[arg(min_len = 1)]
     pattern: String,
-    /// Directory to search in; the workspace when absent.
+    /// Directory to search.
     #[arg(default = ".", aliases = ["file_path", "filePath", "absolute_path", "dir_path", "directory", "target_file", "cwd"])]
     path: String,
-    /// Leave out files and directories that match one of these globs.
+    /// Globs to exclude.
     #[arg(default = Vec::<String>::new())]
     exclude: Vec<String>,
-    /// Upper and lower case differ.
+    /// Match case.
     #[arg(default = false)]
     case_sensitive: bool,
-    /// Find names that start with a dot too.
+    /// Include dot files.
     #[arg(default = true)]
     dot: bool,
-    /// Leave out what `.gitignore` and `.git/info/exclude` name.
+    /// Apply `.gitignore` and `.git/info/exclude`.
     #[arg(default = true)]
     respect_git_ignore: bool,
-    /// Leave out `node_modules` and what `.ignore`, `.toolignore` and the like name.
+    /// Exclude `node_modules` and apply `.ignore`, `.toolignore` and the like.
     #[arg(default = true)]
     respect_tool_ignore: bool,
-    /// Show at most this many.
+    /// Maximum paths.
     #[arg(default = 100, min = 1, max = 2000, aliases = ["head_limit", "max_results"])]
     limit: u32,
-    /// Leave out this many first.
+    /// Paths to skip.
     #[arg(default = 0)]
     offset: u32,
-    /// `mtime`: newest first; `path`: by name; `gem`: newest first what was changed in the last 24 hours, then by name.
+    /// Sort order.
     #[arg(default = Sort::Mtime)]
     sort: Sort,
-    /// What to find.
+    /// Kind of entry.
     #[arg(default = Wanted::File)]
     kind: Wanted,
-    /// Show absolute paths.
+    /// Return absolute paths.
     #[arg(default = false)]
     absolute: bool,
 }
 
-/// Order of the matches.
+/// Sort order.
 #[data]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
     /// Newest first.
     Mtime,
-    /// By name.
+    /// By path.
     Path,
-    /// What was changed in the last 24 hours, newest first; then the rest by name.
+    /// Newest first for the last 24 hours, then by path.
     Gem,
 }
 
-/// What glob finds.
+/// Kind of entry.
 #[data]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Files only.
     File,
-    /// Directories only.
     Dir,
-    /// Files, directories and links.
+    /// Files, directories, links.
     Any,
 }
 
-/// What glob found.
+/// Result of a search.
 #[data]
 #[derive(Debug)]
 pub struct Output {
-    /// Paths relative to the workspace unless `absolute`; only those that are shown.
+    /// Shown paths, relative to the workspace unless `absolute`.
     matches: Vec<String>,
-    /// How many are shown.
+    /// Number of paths shown.
     count: u64,
-    /// How many were found; there may be more when the time was up.
+    /// Number of paths found; more may exist if `timed_out`.
     total_known: u64,
-    /// More was found than is shown.
+    /// More paths were found than are shown.
     truncated: bool,
-    /// What was left out because of rules; a directory counts once.
+    /// Number of ignored entries; a directory counts once.
     ignored: Ignored,
-    /// The time was up before everything was seen.
+    /// The search stopped at the time limit.
     timed_out: bool,
 }
 
-/// Entries left out because of rules.
+/// Number of entries excluded by ignore rules.
 #[data]
 #[derive(Debug)]
 pub struct Ignored {
-    /// By git's rules.
+    /// By git rules.
     git: u64,
-    /// By rules for tools.
+    /// By tool rules.
     tool: u64,
 }
 
-/// The tool. It has more parameters than a function should, so it takes them as one struct.
+/// The `glob` tool. It takes its many parameters as one struct.
 pub struct Glob;
 
 impl Tool for Glob {
     fn descriptor() -> Descriptor {
         Descriptor::new(
             "glob",
-            "Find files by name, newest first. Skips ignored files (.gitignore, .ignore). For the contents of files use \
+            "Find files by name. Skips ignored files (.gitignore, .ignore). To search file contents use \
              `grep`.",
         )
         .reads()

@@ -1,4 +1,4 @@
-//! The tool `grep`: which files, and which of their lines, match a pattern.
+//! The `grep` tool: finds files and lines that match a regular expression.
 
 mod answer;
 mod collect;
@@ -15,115 +15,114 @@ use toolhost_sdk::prelude::*;
 
 use crate::query::Reading;
 
-/// What a call of grep asks for.
+// Without a doc comment, which would become a root description of the input schema.
 #[data]
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// Regular expression in the syntax of Rust and ripgrep (no look-around, no back-references), for example `fn\s+\w+`.
+    /// Rust regex, without look-around or back-references.
     #[arg(min_len = 1)]
     pattern: String,
-    /// Directory or file to search in; the workspace when absent.
+    /// Directory or file to search.
     #[arg(default = ".", aliases = ["file_path", "filePath", "absolute_path", "dir_path", "directory", "target_file"])]
     path: String,
-    /// Only files whose name or path matches, for example `*.{ts,tsx}` or `src/**/*.rs`; a `!` in front turns it round.
+    /// File glob, such as `*.{ts,tsx}` or `src/**/*.rs`; `!` negates.
     #[arg(aliases = ["include", "include_pattern"])]
     glob: Option<String>,
-    /// Leave out files and directories that match one of these globs.
+    /// Globs to exclude.
     #[arg(default = Vec::<String>::new(), aliases = ["exclude_globs"])]
     exclude: Vec<String>,
-    /// Matching lines that match this regular expression too do not count.
+    /// Drop matching lines that match this regex.
     exclude_pattern: Option<String>,
-    /// Only files of this type of ripgrep's, for example `rust`, `py`, `js`.
+    /// ripgrep file type, such as `rust`.
     #[arg(rename = "type", aliases = ["file_type"])]
     file_type: Option<String>,
-    /// `files_with_matches`: paths, newest first; `content`: the lines; `count`: matching lines per file.
+    /// Output mode.
     #[arg(default = OutputMode::FilesWithMatches)]
     output_mode: OutputMode,
-    /// Upper and lower case are the same.
+    /// Ignore case.
     #[arg(default = false, aliases = ["-i", "ignore_case"])]
     case_insensitive: bool,
-    /// The pattern is text, not a regular expression.
+    /// Literal pattern.
     #[arg(default = false, aliases = ["-F", "literal"])]
     fixed_strings: bool,
-    /// Match whole words only.
+    /// Whole words.
     #[arg(default = false, aliases = ["-w"])]
     word: bool,
-    /// A match may cover several lines, and `.` matches line ends.
+    /// Match across lines, `.` included.
     #[arg(default = false, aliases = ["-U"])]
     multiline: bool,
-    /// Lines to show before each match.
+    /// Lines before a match.
     #[arg(max = 1000, aliases = ["-B"])]
     before: Option<u32>,
-    /// Lines to show after each match.
+    /// Lines after a match.
     #[arg(max = 1000, aliases = ["-A"])]
     after: Option<u32>,
-    /// Lines to show before and after each match.
+    /// Lines before and after.
     #[arg(max = 1000, aliases = ["-C"])]
     context: Option<u32>,
-    /// Show more lines around the matches when there are at most three and no context was asked for.
+    /// Add context to at most three matches.
     #[arg(default = true)]
     auto_context: bool,
     /// Show line numbers.
     #[arg(default = true, aliases = ["-n"])]
     line_numbers: bool,
-    /// Show at most this many files or lines.
+    /// Maximum files or lines.
     #[arg(default = 100, min = 1, max = 10_000, aliases = ["max_results", "total_max_matches", "limit"])]
     head_limit: u32,
-    /// Leave out this many files or lines first.
+    /// Files or lines to skip.
     #[arg(default = 0)]
     offset: u32,
-    /// Show at most this many lines of one file.
+    /// Maximum lines per file.
     #[arg(min = 1, aliases = ["-m", "max_matches_per_file"])]
     max_per_file: Option<u32>,
-    /// Search ignored files too.
+    /// Include ignored files.
     #[arg(default = false)]
     no_ignore: bool,
-    /// Letters of ripgrep's: i (case-insensitive), w (word), F (fixed strings), v (lines that do not match), U or m (multiline).
+    /// i: ignore case, w: word, F: literal, v: invert match, U or m: multiline.
     #[arg(default = "", pattern = "^[iwFvUm]*$")]
     flags: String,
-    /// Show matches to whoever watches while the search still runs; when absent, once it has taken a second.
+    /// Show the user matches while searching; by default after 1 s.
     stream: Option<bool>,
 }
 
-/// What grep shows.
+/// Output mode.
 #[data]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputMode {
-    /// Paths only.
+    /// Paths, newest first.
     FilesWithMatches,
-    /// Matching lines.
     Content,
     /// Matching lines per file.
     Count,
 }
 
-/// What grep found.
+/// Result of a search.
 #[data]
 #[derive(Debug)]
 pub struct Output {
-    /// The output mode.
+    /// Output mode.
     mode: OutputMode,
-    /// Files with a match; only those that are shown.
+    /// Shown files with a match.
     files: Vec<FileMatches>,
-    /// All matching lines; in the mode `files_with_matches`, all files.
+    /// Number of matching lines; in mode `files_with_matches`, of files.
     total_matches: u64,
-    /// All files with a match.
+    /// Number of files with a match.
     total_files: u64,
     /// More was found than is shown.
     truncated: bool,
-    /// The time was up before all files were searched.
+    /// The search stopped at the time limit.
     timed_out: bool,
 }
 
-/// What matches in one file.
+/// Matches in one file.
 #[data]
 #[derive(Debug)]
 pub struct FileMatches {
     /// Path relative to the workspace.
     path: String,
-    /// How many lines match; absent in the mode `files_with_matches`.
+    /// Number of matching lines; absent in mode `files_with_matches`.
     count: Option<u64>,
-    /// The lines, in the mode `content`.
+    /// Lines, in mode `content`.
     matches: Vec<LineMatch>,
 }
 
@@ -135,23 +134,23 @@ pub struct LineMatch {
     line: u64,
     /// Column of the match in characters, from 1.
     column: u64,
-    /// The line; with `multiline`, all lines that the match covers.
+    /// The line; with `multiline`, all lines of the match.
     text: String,
-    /// Lines above.
+    /// Lines before.
     before: Vec<String>,
-    /// Lines below.
+    /// Lines after.
     after: Vec<String>,
 }
 
-/// The tool. It has more parameters than a function should, so it takes them as one struct.
+/// The `grep` tool. It takes its many parameters as one struct.
 pub struct Grep;
 
 impl Tool for Grep {
     fn descriptor() -> Descriptor {
         Descriptor::new(
             "grep",
-            "Search the contents of files for a regular expression. Skips ignored (.gitignore, .ignore) and binary \
-             files. Shows paths by default; set `output_mode` to `content` for the matching lines.",
+            "Search file contents for a regular expression. Skips ignored (.gitignore, .ignore) and binary files. Set \
+             `output_mode` to `content` to see the matching lines.",
         )
         .reads()
         .idempotent()
@@ -197,7 +196,7 @@ impl Input {
         self.flags.contains('v')
     }
 
-    /// Lines to show before and after a match; `None` when the caller has no opinion.
+    /// Lines of context before and after a match; `None` if not specified.
     fn around(&self) -> Option<(usize, usize)> {
         let lines = |own: Option<u32>| own.or(self.context).unwrap_or(0) as usize;
         (self.before.or(self.after).or(self.context).is_some())

@@ -1,8 +1,8 @@
-//! Finding files by name (`glob`) and by content (`grep`), fast enough that asking is cheaper than guessing.
+//! Search tools: `glob` finds files by name, `grep` by content.
 //!
-//! In the sandbox each visit to the host (open, read, next directory entry) costs more than searching a few
-//! kilobytes. So the walk asks for nothing that a directory listing does not already say, a file is opened once and
-//! read into one buffer that all files share, and patterns run over that whole buffer instead of line by line.
+//! In the sandbox a host call (open, read, next directory entry) costs more than searching a few kilobytes. The
+//! traversal therefore uses only what a directory listing contains, each file is opened once and read into a shared
+//! buffer, and patterns run over the whole buffer instead of line by line.
 
 mod budget;
 mod candidates;

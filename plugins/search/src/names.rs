@@ -1,4 +1,4 @@
-//! Choosing files by their names: globs as people write them for ripgrep and git, and ripgrep's file types.
+//! Selection of files by globs and by ripgrep's file types.
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::types::{Types, TypesBuilder};
@@ -6,19 +6,18 @@ use toolhost_sdk::prelude::*;
 
 use crate::walk::Entry;
 
-/// How many known type names an error lists.
+/// Number of known type names listed in an error.
 const TYPES_SHOWN: usize = 5;
 
-/// A set of globs. One without a slash is about the name alone and so holds at any depth; one with a slash is about
-/// the path.
+/// A set of globs. A glob without a slash matches the name at any depth; one with a slash matches the path.
 pub struct Names {
     bare: GlobSet,
     paths: GlobSet,
-    /// One of them is `**/*`, which is what people write most, and fits everything.
+    /// One of them is `**/*`, which matches everything.
     all: bool,
 }
 
-/// Letter case in globs.
+/// Case sensitivity of globs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
     Sensitive,
@@ -26,12 +25,12 @@ pub enum Case {
 }
 
 impl Names {
-    /// Globs of what is wanted.
+    /// Globs of files to include.
     pub fn wanted<'a>(globs: impl IntoIterator<Item = &'a str>, case: Case) -> Result<Self> {
         Self::new(globs.into_iter(), case)
     }
 
-    /// Globs of what is to be left out. `dist/**` leaves out `dist` as well, which then is not even listed.
+    /// Globs of files to exclude. `dist/**` excludes `dist` as well, so it is not listed.
     pub fn unwanted<'a>(globs: impl IntoIterator<Item = &'a str>, case: Case) -> Result<Self> {
         Self::new(
             globs
@@ -70,12 +69,12 @@ impl Names {
         })
     }
 
-    /// By the path from the start of the search, or from the first root: people mean either.
+    /// Matches the path relative to the start of the search or to the first root.
     pub fn matches(&self, entry: &Entry<'_>) -> bool {
         self.matches_below(entry) || !self.paths.is_empty() && self.paths.is_match(entry.shown)
     }
 
-    /// By the path from the start of the search only.
+    /// Matches the path relative to the start of the search only.
     pub fn matches_below(&self, entry: &Entry<'_>) -> bool {
         self.all
             || !self.bare.is_empty() && self.bare.is_match(entry.name)
@@ -89,7 +88,7 @@ fn invalid(glob: &str, error: &globset::Error) -> Error {
         .recommend("escape special characters with a backslash: `\\[id\\].tsx`")
 }
 
-/// One of ripgrep's file types, for example `rust` or `py`.
+/// Looks up a ripgrep file type, such as `rust` or `py`.
 pub fn file_type(name: &str) -> Result<Types> {
     let mut builder = TypesBuilder::new();
     builder.add_defaults();

@@ -1,25 +1,25 @@
-//! Which directory or file a caller means, and whether it lies within the roots.
+//! Resolution of paths to files and directories within the roots.
 
 use std::fs::{self, Metadata};
 
 use toolhost_sdk::prelude::*;
 
-/// Names less alike than this are no help.
+/// Minimum similarity of a suggestion.
 const ALIKE: f64 = 0.6;
 const SUGGESTIONS: usize = 3;
 
-/// A path within the roots: absolute, without `.`, `..` or a slash at the end.
+/// A path within the roots: absolute, without `.`, `..` or a trailing slash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     path: String,
-    /// Length of the root that it lies in.
+    /// Length of the root that contains it.
     root: usize,
-    /// The first root, which shown paths are relative to.
+    /// The first root, to which shown paths are relative.
     home: String,
 }
 
 impl Place {
-    /// Finds what a model means by `asked`: absolute or relative to the first root, perhaps in quotes. It need not exist.
+    /// Resolves `asked`: absolute or relative to the first root, possibly quoted. It need not exist.
     pub fn find(cx: &Context, asked: &str) -> Result<Self> {
         let text = unquoted(asked);
         if text.contains('\0') {
@@ -30,8 +30,8 @@ impl Place {
         if literal.as_ref().is_ok_and(Self::exists) {
             return literal;
         }
-        // `@src` is how people mention a file in a prompt, and `my\ notes` how a shell wants it written. Both are also
-        // valid names, so the literal reading comes first.
+        // `@src` is a file mention in a prompt, and `my\ notes` is shell-escaped. Both are also valid names, so the
+        // literal reading comes first.
         let unescaped = text.replace("\\ ", " ");
         let mention = text.strip_prefix('@').filter(|rest| !rest.is_empty());
         let readings = mention
@@ -43,7 +43,7 @@ impl Place {
             .map_or(literal, Ok)
     }
 
-    /// By its letters alone.
+    /// Resolves lexically.
     pub fn locate(cx: &Context, asked: &str) -> Result<Self> {
         let roots = cx.roots();
         let Some(first) = roots.first() else {
@@ -53,7 +53,7 @@ impl Place {
             ));
         };
         let paths: Vec<&str> = roots.iter().map(|root| root.path.as_str()).collect();
-        // A plugin has no home: `~` can only be somewhere else.
+        // A plugin has no home directory, so `~` is always outside.
         if asked == "~" || asked.starts_with("~/") {
             return Err(denied(asked, &paths.join(", ")));
         }
@@ -73,12 +73,12 @@ impl Place {
         Err(denied(asked, &paths.join(", ")))
     }
 
-    /// Also true for a link that leads nowhere: it is there.
+    /// True for a dangling link as well.
     fn exists(&self) -> bool {
         fs::symlink_metadata(&self.path).is_ok()
     }
 
-    /// What the place `name` below this one is called.
+    /// The path of the entry `name`.
     pub fn join(&self, name: &str) -> Self {
         Self {
             path: tidy(&format!("{}/{name}", self.path)),
@@ -86,7 +86,7 @@ impl Place {
         }
     }
 
-    /// What the file system knows of it, or an error that says what may have been meant.
+    /// The metadata, or an error with suggestions.
     pub fn metadata(&self, asked: &str) -> Result<Metadata> {
         fs::metadata(&self.path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
@@ -107,12 +107,12 @@ impl Place {
         &self.path
     }
 
-    /// As results show it: relative to the first root where it lies in there.
+    /// The path as shown in results: relative to the first root if it is inside.
     pub fn shown(&self) -> &str {
         self.show(&self.path)
     }
 
-    /// Any other absolute path, as results show it.
+    /// Any other absolute path as shown in results.
     pub fn show<'a>(&self, path: &'a str) -> &'a str {
         match below(&self.home, path) {
             Some("") => ".",
@@ -121,7 +121,7 @@ impl Place {
         }
     }
 
-    /// The absolute path of what is shown as `shown`.
+    /// The absolute path of a shown path.
     pub fn absolute(&self, shown: &str) -> String {
         match shown {
             "." => self.home.clone(),
@@ -130,7 +130,7 @@ impl Place {
         }
     }
 
-    /// The directories from the root down to the one above this place, whose rules hold here too.
+    /// The directories from the root to the parent, whose rules apply here too.
     pub fn ancestors(&self) -> Vec<&str> {
         let mut ends: Vec<usize> = self
             .path
@@ -144,7 +144,7 @@ impl Place {
         ends.into_iter().map(|end| &self.path[..end]).collect()
     }
 
-    /// Paths that are there and that look like this one: its first wrong name is replaced by a neighbour.
+    /// Existing paths similar to this one, with the first missing component replaced.
     fn alike(&self) -> Vec<String> {
         let mut path = self.path.as_str();
         while let Some((parent, wrong)) = path
@@ -187,12 +187,12 @@ impl Place {
     }
 }
 
-/// From 0 to 1. Swapped letters weigh little, and so does a different end.
+/// Similarity from 0 to 1. Swapped letters and different endings have little weight.
 fn likeness(left: &str, right: &str) -> f64 {
     strsim::normalized_damerau_levenshtein(left, right).max(strsim::jaro_winkler(left, right) - 0.2)
 }
 
-/// Without what surrounds a path in a sentence. Nothing at all means the workspace.
+/// Removes surrounding quotes and blanks. An empty path means the workspace.
 fn unquoted(asked: &str) -> &str {
     let text = asked.trim();
     let text = ['"', '\'', '`']
@@ -203,7 +203,7 @@ fn unquoted(asked: &str) -> &str {
     if text.is_empty() { "." } else { text }
 }
 
-/// What of `path` is below `root`.
+/// The part of `path` below `root`.
 pub fn below<'a>(root: &str, path: &'a str) -> Option<&'a str> {
     let rest = path.strip_prefix(root)?;
     if rest.is_empty() || root.is_empty() {
@@ -213,7 +213,7 @@ pub fn below<'a>(root: &str, path: &'a str) -> Option<&'a str> {
     }
 }
 
-/// Without `.`, `..` and superfluous slashes. The file system's own root becomes the empty text.
+/// Without `.`, `..` and redundant slashes. The root of the file system becomes the empty string.
 fn tidy(path: &str) -> String {
     let mut names: Vec<&str> = Vec::new();
     for name in path.split('/') {

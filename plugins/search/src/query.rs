@@ -1,11 +1,11 @@
-//! From a caller's pattern to something that can be run over a whole file at once.
+//! Compilation of patterns that run over whole files.
 //!
-//! Running over whole files is what makes grep fast, and lines are what people mean. So the parsed pattern is edited
-//! until it cannot match a line's end any more: `a\s+b` then never reaches into the next line, and no match has to be
-//! looked at twice.
+//! Running over whole files makes grep fast, but users expect line-based matches. The parsed pattern is therefore
+//! rewritten so that it cannot match a line end: `a\s+b` never extends into the next line, and no match has to be
+//! verified.
 //!
-//! Texts with CR LF get a reading of their own, so that `$` holds in front of CR LF and no class matches the CR. It is the
-//! one of `rg --crlf`. All other texts are read as `rg` reads them.
+//! Text with CR LF uses a variant in which `$` matches before CR LF and no class matches the CR, like `rg --crlf`.
+//! Other text is treated like in `rg`.
 
 use memchr::memmem;
 use regex_automata::meta::{Config, Regex};
@@ -17,10 +17,10 @@ use toolhost_sdk::prelude::*;
 
 use crate::candidates::Candidates;
 
-/// Memory for one compiled pattern.
+/// Memory limit of a compiled pattern, in bytes.
 const SIZE_LIMIT: usize = 10 * 1024 * 1024;
 
-/// How a pattern is to be read.
+/// How a pattern is interpreted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     pub case_insensitive: bool,
@@ -29,29 +29,29 @@ pub struct Reading {
     pub multiline: bool,
 }
 
-/// A pattern, ready to run.
+/// A compiled pattern with its variants.
 pub struct Query {
-    /// For texts in which every line ends in a line feed.
+    /// For text in which every line ends in a line feed.
     plain: Matcher,
-    /// For texts with CR LF in them, in which a carriage return in front of a line feed is a part of the line's end.
-    /// Nothing where both are the same.
+    /// For text with CR LF, in which a carriage return before a line feed belongs to the line end. `None` if both
+    /// variants are equal.
     crlf: Option<Matcher>,
-    /// Matching lines that match this as well do not count.
+    /// Matching lines that also match this are dropped.
     pub exclude: Option<Regex>,
-    /// A match may cover several lines.
+    /// Matches may span lines.
     pub multiline: bool,
-    /// What was read differently from what was written.
+    /// How the interpretation differs from the pattern as written.
     pub note: Option<String>,
 }
 
-/// A compiled pattern.
+/// A compiled pattern variant.
 pub struct Matcher {
     pub regex: Regex,
-    /// Where to look for matches first; only for patterns that stay within a line.
+    /// Prefilter for candidate positions; only for patterns within a line.
     pub candidates: Option<Candidates>,
 }
 
-/// How lines end, as far as a pattern is concerned.
+/// Line endings as seen by a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ends {
     Lf,
@@ -62,7 +62,7 @@ impl Query {
     pub fn new(pattern: &str, exclude: Option<&str>, reading: Reading) -> Result<Self> {
         let mut note = None;
         let (plain, reading) = match parse(pattern, reading, Ends::Lf) {
-            // Code with braces is meant as it stands more often than not.
+            // A pattern with braces that is not a regex is usually literal code.
             Err(_) if pattern.contains(['{', '}']) => {
                 note = Some(format!(
                     "`{pattern}` is not a regular expression; searched for it as fixed text"
@@ -77,10 +77,11 @@ impl Query {
         };
         let multiline = reading.multiline || names(&plain, b'\n');
         if multiline && !reading.multiline {
-            note =
-                Some("the pattern names a line end; searched with `multiline = true`".to_owned());
+            note = Some(
+                "the pattern contains a line end; searched with `multiline = true`".to_owned(),
+            );
         }
-        // Who asks for a carriage return wants to see it as a character.
+        // A pattern with an explicit carriage return treats it as a character.
         let crlf = if names(&plain, b'\r') {
             None
         } else {
@@ -120,7 +121,7 @@ impl Query {
         })
     }
 
-    /// What to search this text with.
+    /// The variant for this text.
     pub fn matcher(&self, text: &[u8]) -> &Matcher {
         match &self.crlf {
             Some(crlf) if memmem::find(text, b"\r\n").is_some() => crlf,
@@ -143,7 +144,7 @@ fn as_words(hir: Hir) -> Hir {
     Hir::concat(vec![start, hir, Hir::look(Look::WordEndHalfUnicode)])
 }
 
-/// There, only a regular expression will do.
+/// `exclude_pattern` must be a regular expression.
 fn of_exclude(mut error: Error) -> Error {
     error.message = format!("`exclude_pattern`: {}", error.message);
     error.recommendations.clear();
@@ -169,7 +170,7 @@ fn parse(pattern: &str, reading: Reading, ends: Ends) -> Result<Hir> {
             let advice = if reason.contains("look-around") || reason.contains("backreference") {
                 "search for a simpler pattern and choose among the matches, or use `exclude_pattern`"
             } else {
-                "escape special characters with a backslash, or set `fixed_strings` to search for the text as it is"
+                "escape special characters with a backslash, or set `fixed_strings` to search for the literal text"
             };
             invalid(pattern, &reason).recommend(advice)
         })
@@ -194,7 +195,7 @@ fn invalid(pattern: &str, reason: &str) -> Error {
     Error::invalid_input(format!("invalid regex `{pattern}`: {reason}")).code("invalid_regex")
 }
 
-/// Does the pattern ask for this byte in so many words? (`\s` and `[^a]` do not.)
+/// Whether the pattern contains this byte explicitly (unlike `\s` and `[^a]`).
 fn names(hir: &Hir, byte: u8) -> bool {
     match hir.kind() {
         HirKind::Literal(literal) => literal.0.contains(&byte),
@@ -207,7 +208,7 @@ fn names(hir: &Hir, byte: u8) -> bool {
     }
 }
 
-/// The same pattern, unable to match a line end. Groups go: nobody asks for them, and engines are faster without.
+/// The same pattern, unable to match a line end. Groups are removed, because they are unused and slow.
 fn within_line(hir: Hir, ends: Ends) -> Hir {
     let all = |parts: Vec<Hir>| -> Vec<Hir> {
         let parts = parts.into_iter();
@@ -333,7 +334,7 @@ mod tests {
             PLAIN,
             "a\nb",
             expect![[
-                r#"["a\nb"] (the pattern names a line end; searched with `multiline = true`)"#
+                r#"["a\nb"] (the pattern contains a line end; searched with `multiline = true`)"#
             ]],
         );
     }

@@ -1,7 +1,7 @@
-//! Reads files one after the other into the same memory, large ones a window at a time.
+//! Reading of files into a shared buffer, large files in windows.
 //!
-//! The memory of a plugin is small, and files are not. A window ends where a line does, and keeps the lines above it
-//! and below it that an answer may show. So the memory that a search takes does not depend on the size of a file.
+//! The memory of a plugin is limited. A window ends at a line end and keeps the context lines that a result may show,
+//! so memory use does not depend on file size.
 
 use std::io;
 use std::ops::{ControlFlow, Range};
@@ -10,40 +10,40 @@ use memchr::{memchr_iter, memrchr, memrchr_iter};
 
 use crate::disk::File;
 
-/// The most that one read across the sandbox's border brings.
+/// Maximum size of one read across the sandbox boundary.
 const CHUNK: usize = 64 * 1024;
-/// What the first read of a file asks for. The host clears as much memory as it is asked for, and most files are small.
+/// Size of a file's first read. The host zeroes a buffer of the requested size, and most files are small.
 const FIRST: usize = 16 * 1024;
-/// Where a zero byte shows that a file is no text.
+/// Range in which a zero byte marks a file as binary.
 const HEAD: usize = 8 * 1024;
-/// Text that is searched at once, unless one line alone has more.
+/// Size of a window, except for longer lines.
 const WINDOW: usize = 2 * 1024 * 1024;
-/// The most that a window can have: one line, or a file in which matches may cover several lines.
+/// Maximum size of a window: one line, or a file with matches across lines.
 const MOST: usize = 32 * 1024 * 1024;
-/// Reads end early at a multiple of this where a host brings less than asked for.
+/// Short reads end at a multiple of this if a host returns less than requested.
 const BLOCK: usize = 4096;
 
-/// A byte order mark.
+/// The UTF-8 byte order mark.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The memory that files are read into.
+/// The buffer that files are read into.
 #[derive(Default)]
 pub struct Reader {
     small: Vec<u8>,
     large: Vec<u8>,
 }
 
-/// How a file is to be read.
+/// How a file is read.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
     pub binary: Binary,
-    /// Lines above and below a match that may be shown.
+    /// Lines of context above and below a match.
     pub around: (usize, usize),
-    /// Matches may cover several lines, so that a window is all of the file.
+    /// Matches may span lines, so a window is the whole file.
     pub whole: bool,
 }
 
-/// What to do with a file that is no text.
+/// What to do with a binary file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binary {
     Skip,
@@ -54,7 +54,7 @@ pub enum Binary {
 #[derive(Clone, Debug)]
 pub struct Window<'a> {
     pub text: &'a [u8],
-    /// What of the text is to be searched: whole lines. What is before and behind is there to be shown.
+    /// The part of the text to search, in whole lines. The rest is context.
     pub range: Range<usize>,
     /// Number of the first line of the text, from 1.
     pub line: u64,
@@ -63,7 +63,7 @@ pub struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    /// All of a text.
+    /// A whole text.
     pub fn of(text: &'a [u8]) -> Self {
         Self {
             text,
@@ -75,18 +75,18 @@ impl<'a> Window<'a> {
     }
 }
 
-/// What was read of a file.
+/// How much of a file was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     All,
-    /// The first part of a file that is too large to be searched to its end.
+    /// The first part of a file that is too large to search completely.
     Beginning,
-    /// Nothing: it is no text.
+    /// Nothing, because it is binary.
     Binary,
 }
 
 impl Reader {
-    /// Calls `search` with each window of the file until it breaks. What it breaks with is returned.
+    /// Calls `search` with each window of the file until it breaks, and returns the break value.
     pub fn read<B>(
         &mut self,
         file: &mut File,
@@ -106,7 +106,7 @@ impl Reader {
         self.large.clear();
         decoder.push(without_mark(&self.small), &mut self.large);
         if !decoder.is_plain() && self.large.starts_with(MARK) {
-            // A second mark is none of the text either, as ripgrep has it.
+            // A second mark is not part of the text either, like in ripgrep.
             self.large.drain(..MARK.len());
         }
         let has_zero = memchr::memchr(0, head(&self.large)).is_some();
@@ -126,7 +126,7 @@ impl Reader {
     }
 }
 
-/// A short read is the end of a file. This saves the read that would bring nothing.
+/// A short read marks the end of a file, which saves a final empty read.
 fn has_more(count: usize) -> bool {
     count > 0 && count.is_multiple_of(BLOCK)
 }
@@ -136,7 +136,7 @@ struct Windows<'a> {
     decoder: Decoder,
     buffer: &'a mut Vec<u8>,
     has_more: bool,
-    /// Where the text begins that has not been searched.
+    /// Start of the text that was not searched.
     start: usize,
     /// Number of the first line in the buffer.
     line: u64,
@@ -156,7 +156,7 @@ impl Windows<'_> {
             let end = if !self.has_more {
                 self.buffer.len()
             } else if manner.whole {
-                // What comes behind is lost; a line that is cut is better than no line.
+                // The rest is lost; a cut line is better than none.
                 self.last_line_end().unwrap_or(self.buffer.len())
             } else if let Some(end) = self.end(after) {
                 end
@@ -189,7 +189,7 @@ impl Windows<'_> {
         }
     }
 
-    /// Reads until there is so much text that has not been searched, or the file ends.
+    /// Reads until `size` bytes of unsearched text are available, or to the end of the file.
     fn fill(&mut self, size: usize) -> io::Result<()> {
         self.fill_to(size.min(WINDOW))?;
         self.fill_to(size)?;
@@ -202,7 +202,7 @@ impl Windows<'_> {
     fn fill_to(&mut self, size: usize) -> io::Result<()> {
         let wanted = self.start + size;
         if self.has_more && wanted > self.buffer.capacity() {
-            // At once and not by doubling, which needs the memory of both.
+            // Reserved at once, because doubling would need the memory of both.
             self.buffer
                 .reserve_exact(wanted + 2 * CHUNK - self.buffer.len());
         }
@@ -218,15 +218,15 @@ impl Windows<'_> {
         memrchr(b'\n', &self.buffer[self.start..]).map(|at| self.start + at + 1)
     }
 
-    /// Where the window ends so that `after` whole lines are behind it.
+    /// The end of the window such that `after` whole lines follow it.
     fn end(&self, after: usize) -> Option<usize> {
         let mut ends = memrchr_iter(b'\n', &self.buffer[self.start..]);
         ends.nth(after).map(|at| self.start + at + 1)
     }
 
-    /// Takes away what was searched, but for the last `before` lines of it.
+    /// Drops the searched text except for its last `before` lines.
     fn forget(&mut self, end: usize, before: usize) {
-        // Long lines are not worth the memory: of them fewer are kept.
+        // Fewer long lines are kept, to bound memory.
         let floor = end.saturating_sub(WINDOW / 2);
         let starts = memrchr_iter(b'\n', &self.buffer[floor..end - 1]).map(|at| floor + at + 1);
         let kept: Vec<usize> = starts.take(before).collect();
@@ -241,13 +241,12 @@ impl Windows<'_> {
     }
 }
 
-/// From the bytes of a file to the text that is searched: UTF-16 with a byte order mark becomes UTF-8, anything else stays
-/// as it is.
+/// Decodes UTF-16 with a byte order mark to UTF-8; other bytes pass unchanged.
 struct Decoder {
     unit: Option<fn([u8; 2]) -> u16>,
-    /// Half a unit.
+    /// The first half of a code unit.
     byte: Option<u8>,
-    /// Half a character.
+    /// The first half of a surrogate pair.
     high: Option<u16>,
 }
 
@@ -288,7 +287,7 @@ impl Decoder {
         push_utf16(&units, text);
     }
 
-    /// What is left of a character that was cut stands for one, as ripgrep has it.
+    /// An incomplete character becomes a replacement character, like in ripgrep.
     fn finish(&mut self, text: &mut Vec<u8>) {
         let high = self.high.take();
         if high.or(self.byte.take().map(u16::from)).is_some() {
@@ -321,8 +320,8 @@ fn is_binary(bytes: &[u8]) -> bool {
     memchr::memchr(0, head).is_some() && !matches!(head, [0xff, 0xfe, ..] | [0xfe, 0xff, ..])
 }
 
-/// Does nearly a third of the beginning consist of what no text has? Looked at only where something matched: it takes
-/// longer than searching.
+/// Whether nearly a third of the beginning is control characters. Checked only after a match, because it is slower than
+/// searching.
 pub fn looks_binary(text: &[u8]) -> bool {
     let head = head(text);
     let odd = head

@@ -1,40 +1,40 @@
-//! Which files nobody wants to see: `.gitignore` and its relatives, in the order in which git reads them.
+//! Ignore rules of `.gitignore` and related files, with git's precedence.
 
 use std::fs;
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-/// Of version control only the history is meant; it is never worth searching.
+/// Data of version control systems, which is never searched.
 const HISTORIES: &[&str] = &[".git", ".hg", ".svn"];
-/// Other people's code, skipped even where no rule says so.
+/// Directories of dependencies, skipped even without a rule.
 const DEPENDENCIES: &[&str] = &["node_modules", "bower_components"];
-/// Rules for tools only, weakest first. They outrank git's, so that `!dist/` in one of them brings `dist` back.
+/// Tool rules in ascending precedence. They override git rules, so that `!dist/` in one of them includes `dist`.
 const TOOL_FILES: &[&str] = &[".ignore", ".aiexclude", ".geminiignore", ".toolignore"];
 const GIT_FILE: &str = ".gitignore";
 
-/// Which sorts of rules a search honours.
+/// The kinds of rules that a search applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Honour {
     /// `.gitignore` and `.git/info/exclude`.
     pub git: bool,
-    /// `.ignore`, `.toolignore` and the like, and the skipping of dependencies.
+    /// `.ignore`, `.toolignore` and similar files, and the skipping of dependencies.
     pub tool: bool,
 }
 
-/// What the rules say of an entry.
+/// The effect of the rules on an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Keep,
-    /// Ignored by git's rules.
+    /// Ignored by git rules.
     Git,
-    /// Ignored by the rules for tools.
+    /// Ignored by tool rules.
     Tool,
-    /// History of a version control; not worth mentioning.
+    /// Version control data, which is not reported.
     History,
 }
 
-/// The rules of a directory and of those above it.
+/// The rules of a directory and its parents.
 pub struct Rules {
     honour: Honour,
     layers: Vec<Layer>,
@@ -44,11 +44,11 @@ pub struct Rules {
 struct Layer {
     git: Option<Gitignore>,
     tool: Option<Gitignore>,
-    /// A repository starts here: git rules from further up do not reach into it.
+    /// A repository starts here: git rules of parent directories do not apply.
     repository: bool,
 }
 
-/// The rule files of one directory, collected from its listing so that no missing file is ever opened.
+/// The rule files of one directory, collected from its listing so that missing files are never opened.
 #[derive(Default)]
 pub struct RuleFiles {
     git: bool,
@@ -57,7 +57,7 @@ pub struct RuleFiles {
 }
 
 impl RuleFiles {
-    /// Takes note of an entry if it is one.
+    /// Records an entry if it is a rule file.
     pub fn notice(&mut self, name: &str) {
         if !name.starts_with('.') {
             return;
@@ -86,7 +86,7 @@ impl Rules {
         }
     }
 
-    /// Reads the rules of `directory`; says whether there are any, and then `leave` is due.
+    /// Reads the rules of `directory`. Returns whether there are any; then `leave` must be called.
     pub fn enter(&mut self, directory: &str, files: &RuleFiles) -> bool {
         if !files.any(self.honour) {
             return false;
@@ -113,7 +113,7 @@ impl Rules {
         true
     }
 
-    /// The same for a directory whose listing is not at hand.
+    /// The same for a directory without a listing.
     pub fn enter_unlisted(&mut self, directory: &str) {
         let repository = self.honour.git && fs::metadata(format!("{directory}/.git")).is_ok();
         self.enter(
@@ -130,7 +130,7 @@ impl Rules {
         self.layers.pop();
     }
 
-    /// Judges an entry of the directory that was entered last. Directories above it have passed already.
+    /// Checks an entry of the directory that was entered last. Its parents have passed already.
     pub fn judge(&self, path: &str, name: &str, is_directory: bool) -> Verdict {
         if name.starts_with('.') && HISTORIES.contains(&name) {
             return Verdict::History;
@@ -163,7 +163,7 @@ impl Rules {
     }
 }
 
-/// All rules of the named files, the later ones stronger. A line that makes no sense is passed over, as git does.
+/// All rules of the named files in ascending precedence. Invalid lines are skipped, like in git.
 fn read<'a>(directory: &str, names: impl Iterator<Item = &'a str>) -> Option<Gitignore> {
     let mut builder = GitignoreBuilder::new(directory);
     for name in names {

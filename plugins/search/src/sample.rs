@@ -1,4 +1,4 @@
-//! Small trees for tests.
+//! Small directory trees for tests.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::testing;
 
-/// A directory with these files. Each is an hour older than the one before it.
+/// A directory with these files, each an hour older than the previous one.
 pub fn tree(files: &[(&str, &str)]) -> TempDir {
     let tree = tempfile::tempdir().unwrap();
     let mut time = SystemTime::UNIX_EPOCH + Duration::from_hours(400_000);
@@ -31,7 +31,7 @@ pub fn context(tree: &TempDir) -> Context {
     Context::test().with_root(tree.path(), "ro")
 }
 
-/// What a call answers, as text; the name of the tree's directory becomes `/tree`.
+/// The result of a call as text; the name of the temporary directory becomes `/tree`.
 pub fn answer<T: Tool>(cx: &Context, tree: &Path, input: Value) -> String {
     let text = match testing::call::<T>(cx, input) {
         Ok(outcome) => outcome
@@ -54,7 +54,7 @@ pub fn answer<T: Tool>(cx: &Context, tree: &Path, input: Value) -> String {
     text.replace(&*tree.to_string_lossy(), "/tree")
 }
 
-/// Every example of the tool's own, called in this tree: what each of them answers in one line.
+/// Calls the tool with each of its examples and returns one line per result.
 pub fn examples<T: Tool>(cx: &Context) -> String {
     testing::check_examples::<T>().unwrap();
     let mut lines = Vec::new();
@@ -67,7 +67,7 @@ pub fn examples<T: Tool>(cx: &Context) -> String {
     lines.concat()
 }
 
-/// The data of an answer.
+/// The structured output of a call.
 pub fn data<T: Tool>(cx: &Context, input: Value) -> String {
     let data = testing::call::<T>(cx, input).unwrap().structured.unwrap();
     toolhost_sdk::serde_json::to_string_pretty(&data).unwrap()

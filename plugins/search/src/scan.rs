@@ -1,5 +1,5 @@
-//! Finds the matching lines of one text, in bulk: the engine runs to the next match, and only there are lines looked
-//! for.
+//! Iteration over matching lines of a text: the engine runs to the next match, and only then are line boundaries
+//! searched.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -11,17 +11,17 @@ use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
 use crate::query::{Matcher, Query};
 use crate::reader::Window;
 
-/// Longer lines are cut, in characters as people see them: no accent is torn from its letter.
+/// Longer lines are cut, in grapheme clusters.
 const LINE_CHARS: usize = 2000;
-/// What a cut line shows of the text before its match.
+/// Characters before the match in a cut line.
 const LEAD_CHARS: usize = 200;
 
-/// A matching line, or with `multiline` the lines that a match covers.
+/// A matching line, or with `multiline` the lines of a match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spot {
     /// Without the line end.
     pub line: Range<usize>,
-    /// Where in the text the match starts.
+    /// Offset of the match in the text.
     pub at: usize,
 }
 
@@ -29,7 +29,7 @@ pub struct Spot {
 pub struct Spots<'a> {
     query: &'a Query,
     matcher: &'a Matcher,
-    /// Up to the end of what is searched.
+    /// Up to the end of the searched part.
     text: &'a [u8],
     from: usize,
 }
@@ -64,7 +64,7 @@ impl Iterator for Spots<'_> {
                 let found = self.search(self.from..self.text.len())?;
                 let start = self.line_start(found.start);
                 if start == self.text.len() {
-                    // An empty match behind the last line end is on no line.
+                    // An empty match after the last line end is on no line.
                     return None;
                 }
                 let mut end = self.end(&found);
@@ -86,7 +86,7 @@ impl Iterator for Spots<'_> {
 }
 
 impl Spots<'_> {
-    /// The engine sees what is around the range, so that `^` and `\b` hold there as they should.
+    /// The engine sees the text around the range, so that `^` and `\b` are correct at its ends.
     fn search(&self, range: Range<usize>) -> Option<Range<usize>> {
         Some(
             self.matcher
@@ -96,13 +96,13 @@ impl Spots<'_> {
         )
     }
 
-    /// Where the last line of a match ends. A match that ends with a line end does not cover the next line.
+    /// The end of the last line of a match. A match that ends with a line end does not include the next line.
     fn end(&self, found: &Range<usize>) -> usize {
         let covers_end = found.end > found.start && self.text[found.end - 1] == b'\n';
         line_end(self.text, found.end - usize::from(covers_end))
     }
 
-    /// Where the lines of a match end, with those of further matches that begin on its last line.
+    /// The end of the lines of a match, including further matches that start on its last line.
     fn extended(&self, found: &Range<usize>, mut end: usize) -> usize {
         let mut last = found.clone();
         loop {
@@ -178,7 +178,7 @@ fn line_end(text: &[u8], from: usize) -> usize {
     memchr(b'\n', &text[from..]).map_or(text.len(), |at| from + at)
 }
 
-/// Counts lines as it goes forward through a text.
+/// A line counter that moves forward through a text.
 pub struct Counter<'a> {
     text: &'a [u8],
     at: usize,
@@ -194,7 +194,7 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// The number of the line that starts at `start`, which does not lie before the last one asked for.
+    /// The number of the line that starts at `start`, which must not be before the previous one.
     pub fn line(&mut self, start: usize) -> u64 {
         self.line += memchr_iter(b'\n', &self.text[self.at..start]).count() as u64;
         self.at = start;
@@ -227,12 +227,12 @@ pub fn lines_below(text: &[u8], end: usize, count: usize) -> Vec<Range<usize>> {
     lines
 }
 
-/// Bytes of a line that are looked at for what is shown of it, before the match and in all. More than any line that is
-/// shown has.
+/// Limits of bytes of a line that are examined for display, before the match and in total. More than any shown line
+/// needs.
 const NEAR_BYTES: usize = 16 * 1024;
 const SHOWN_BYTES: usize = 256 * 1024;
 
-/// A line as it is shown: without its end, and cut around `at` when it is very long.
+/// A line as shown: without its end, and cut around `at` if it is very long.
 pub fn show(text: &[u8], line: &Range<usize>, at: usize) -> String {
     let bytes = &text[line.clone()];
     let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
@@ -240,7 +240,7 @@ pub fn show(text: &[u8], line: &Range<usize>, at: usize) -> String {
         return String::from_utf8_lossy(bytes).into_owned();
     }
     let column = column(text, line, at);
-    // A line can be as large as the memory of the plugin allows; only a piece of it is copied.
+    // A line can be as large as the plugin's memory; only a part of it is copied.
     let near = if column > LINE_CHARS - LEAD_CHARS {
         boundary(
             bytes,
@@ -280,18 +280,18 @@ pub fn show(text: &[u8], line: &Range<usize>, at: usize) -> String {
     cut
 }
 
-/// The first place from `at` on where a character begins.
+/// The first character boundary at or after `at`.
 fn boundary(bytes: &[u8], at: usize) -> usize {
     let rest = bytes[at..].iter().take(3);
     at + rest.take_while(|byte| **byte & 0xc0 == 0x80).count()
 }
 
-/// How many characters of the line are before `at`.
+/// The number of characters of the line before `at`.
 pub fn column(text: &[u8], line: &Range<usize>, at: usize) -> usize {
     count(&text[line.start..at.max(line.start)])
 }
 
-/// Characters, with one for each piece that is not UTF-8.
+/// Number of characters, with one per invalid UTF-8 sequence.
 fn count(bytes: &[u8]) -> usize {
     let chunks = bytes.utf8_chunks();
     chunks
@@ -390,7 +390,7 @@ mod tests {
             "{shown}"
         );
         assert!(shown.ends_with("y [1206 more characters]"), "{shown}");
-        // Each of them is two characters to a computer, and one to a person.
+        // Each is two code points and one character for the user.
         let text = "e\u{301}".repeat(5000);
         let shown = show(text.as_bytes(), &(0..text.len()), 3 * 4000 + 1);
         assert!(

@@ -1,4 +1,4 @@
-//! Visits the files below a place, in the order of their names, without the ignored ones.
+//! Traversal of the files below a path, sorted by name, without ignored entries.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -8,46 +8,46 @@ use crate::disk::{Directory, Kind, Listing};
 use crate::place::Place;
 use crate::rules::{Honour, RuleFiles, Rules, Verdict};
 
-/// Levels that a walk goes down. Each takes some of the stack, and a guest that runs out of it has found nothing.
+/// Depth limit of a traversal. Each level uses stack space, and a stack overflow would lose all results.
 const DEEPEST: usize = 256;
 
-/// An entry on the walk.
+/// A visited entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
     pub path: &'a str,
     pub name: &'a str,
-    /// Path relative to the start of the walk.
+    /// Path relative to the start of the traversal.
     pub below: &'a str,
     /// Path relative to the first root.
     pub shown: &'a str,
     pub kind: Kind,
-    /// The directory that it is in.
+    /// The directory that contains it.
     pub dir: &'a Directory,
 }
 
-/// What the walk is to leave out.
+/// What a traversal skips.
 pub struct Options<'a> {
     pub honour: Honour,
     /// Visit entries whose name starts with a dot.
     pub dot: bool,
-    /// How many levels to go down; 1 is the start's own entries.
+    /// Number of levels; 1 visits only the entries of the start.
     pub depth: usize,
-    /// Leave out an entry, and if it is a directory all below it.
+    /// Skips an entry, including everything below it.
     pub excluded: &'a dyn Fn(&Entry<'_>) -> bool,
 }
 
-/// What the walk left out.
+/// Counts of skipped entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Entries ignored by git's rules; a directory counts once.
+    /// Entries ignored by git rules; a directory counts once.
     pub git: u64,
-    /// Entries ignored by the rules for tools; a directory counts once.
+    /// Entries ignored by tool rules; a directory counts once.
     pub tool: u64,
-    /// Directories that could not be listed or lie too deep, and names that are not Unicode.
+    /// Directories that cannot be listed or are too deep, and names that are not Unicode.
     pub unreadable: u64,
 }
 
-/// Calls `visit` with every entry below `start`, and breaks when it does. Fails only where `start` cannot be listed.
+/// Calls `visit` with every entry below `start` until it breaks. Fails only if `start` cannot be listed.
 pub fn walk(
     start: &Place,
     options: &Options<'_>,
@@ -80,7 +80,7 @@ struct Walk<'a, 'c> {
     rules: Rules,
     clock: &'a Clock<'c>,
     visit: &'a mut dyn FnMut(&Entry<'_>) -> ControlFlow<Stop>,
-    /// Where we are; grows and shrinks instead of being built anew for each entry.
+    /// The current path; reused instead of rebuilt for each entry.
     path: String,
     tally: Tally,
 }

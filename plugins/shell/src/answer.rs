@@ -1,4 +1,4 @@
-//! What a model is told of a command that has ended.
+//! Results of completed commands.
 
 use std::fmt::Write as _;
 
@@ -8,41 +8,41 @@ use toolhost_sdk::services::process::{Command, Ending, Finished};
 use crate::output::{Raw, Text, share};
 use crate::show::{field, left_out};
 
-/// What became of a command.
+/// Result of a command.
 #[data]
 pub struct Answer {
-    /// What it wrote to standard output, as shown: without colours, folded and cut.
+    /// Standard output as shown: no colours, repeated lines folded, cut.
     pub stdout: String,
-    /// The same of standard error.
+    /// Standard error, likewise.
     pub stderr: String,
-    /// Its exit code; none when it was killed, or runs on.
+    /// Exit code; absent if it was killed or is running.
     #[arg(rename = "exitCode")]
     pub exit_code: Option<i32>,
-    /// The signal that ended it, for example `KILL`.
+    /// Signal that ended it, such as `KILL`.
     pub signal: Option<String>,
-    /// It was killed because it took too long or was silent for too long.
+    /// It was killed at a time limit.
     pub timed_out: bool,
     /// It was started in the background.
     pub background: bool,
-    /// Names it for shell_output, shell_input and shell_kill.
+    /// Id for shell_output, shell_input and shell_kill.
     pub task_id: Option<String>,
-    /// Its process.
+    /// Process id.
     pub pid: u32,
-    /// Its process group.
+    /// Process group id.
     pub pgid: u32,
     /// `running` or `ended`.
     pub status: String,
-    /// Milliseconds that it took.
+    /// Duration in milliseconds.
     pub duration_ms: f64,
-    /// Where it ran.
+    /// Working directory.
     pub cwd: String,
-    /// Where all of its output is.
+    /// File with the complete output.
     pub output_file: Option<String>,
-    /// Not all of its output is here.
+    /// The output was cut.
     pub truncated: bool,
 }
 
-/// The directory that a command ran in.
+/// The working directory of a command.
 pub fn directory(cx: &Context, program: &Command) -> String {
     let first = || cx.roots().first().map(|root| root.path.clone());
     program.cwd.clone().or_else(first).unwrap_or_default()
@@ -63,7 +63,7 @@ pub fn answer(
         bytes: &finished.stderr,
         total: finished.stderr_total,
     });
-    // The file has both outputs as they came; lines can be counted only where there is one.
+    // The file contains both streams interleaved; line numbers are meaningful only if there is just one.
     let alone = finished.stdout_total == 0 || finished.stderr_total == 0;
     let file = finished.output_file.as_deref();
     let (out, err) = share(most, stdout.characters(), stderr.characters());
@@ -89,7 +89,7 @@ pub fn answer(
         background: false,
         task_id: None,
         pid: finished.pid,
-        // The host makes each command the leader of a group of its own.
+        // The host makes each command the leader of its own process group.
         pgid: finished.pid,
         status: "ended".to_owned(),
         duration_ms: ending.duration_ms.round(),
@@ -115,7 +115,7 @@ pub fn answer(
     outcome
 }
 
-/// A killed process has no code of its own, whatever the system says.
+/// A killed process has no exit code, whatever the system reports.
 pub fn code(ending: &Ending) -> Option<i32> {
     ending.code.filter(|_| ending.kind == "exited")
 }
@@ -124,7 +124,7 @@ pub fn is_timeout(ending: &Ending) -> bool {
     matches!(ending.kind.as_str(), "timed-out" | "inactive")
 }
 
-/// Why a command that ran did not succeed.
+/// The error of a command that ran and did not succeed.
 pub fn failure(ending: &Ending, program: &Command) -> Option<Error> {
     let limit = |limit: Option<u32>| limit.map_or(ending.duration_ms.round(), f64::from);
     Some(match (ending.kind.as_str(), ending.code) {
@@ -137,30 +137,32 @@ pub fn failure(ending: &Ending, program: &Command) -> Option<Error> {
             limit(program.timeout_ms)
         ))
         .code("timeout")
-        .recommend("give it more time with `timeout_ms`, at most 600000 and as much as the operator gives a call")
+        .recommend("raise `timeout_ms`, up to 600000 and the operator's limit")
         .recommend("set `run_in_background` and read its output with shell_output"),
         ("inactive", _) => Error::interrupted(format!(
             "no output for {} ms; process killed",
             limit(program.inactivity_timeout_ms)
         ))
         .code("inactivity_timeout")
-        .recommend("if it waits for an answer, pass the answer as an option or through a pipe")
+        .recommend("if it waits for input, pass the input as an option or through a pipe")
         .recommend("if it is only slow, raise `inactivity_timeout_ms` or set `run_in_background`"),
-        ("flooded", _) => Error::failed("it wrote more than the host takes; process killed")
+        ("flooded", _) => Error::failed("output exceeded the host's limit; process killed")
             .code("output_limit")
-            .recommend("write to a file of the workspace, or less: `--quiet`, `| head`, `| grep`"),
+            .recommend(
+                "write to a workspace file or reduce the output: `--quiet`, `| head`, `| grep`",
+            ),
         ("cancelled", _) => {
             Error::interrupted("the call was cancelled; process killed").code("cancelled")
         }
         _ => Error::failed(format!(
-            "the command did not end by itself: {}",
+            "the command did not exit: {}",
             crate::show::ending(ending)
         ))
         .code("command_killed"),
     })
 }
 
-/// The fields that say so. Success is not worth a line.
+/// The fields that state how the command ended; nothing on success.
 pub fn how_it_ended(ending: &Ending, error: Option<&Error>) -> String {
     let mut text = String::new();
     match (ending.kind.as_str(), code(ending)) {
@@ -177,7 +179,7 @@ pub fn how_it_ended(ending: &Ending, error: Option<&Error>) -> String {
     text
 }
 
-/// What the sandbox has probably stopped: the program itself does not know of it, and its own words mislead.
+/// What the sandbox probably blocked: the program's own error messages do not mention it.
 pub fn hints(hints: &[String], wished: bool) -> String {
     let mut text = String::new();
     let mut stopped = false;
@@ -186,13 +188,14 @@ pub fn hints(hints: &[String], wished: bool) -> String {
             _ = writeln!(text, "Background: {background}");
         } else {
             stopped = true;
-            _ = writeln!(text, "Sandbox: it may have stopped this command. {hint}");
+            _ = writeln!(text, "Sandbox: may have blocked this command. {hint}");
         }
     }
     if stopped {
-        text += "To allow more: ask with request_permissions, or ask the user to grant it to this host.\n";
+        text += "To allow more: use request_permissions, or ask the user to configure the host.\n";
     } else if wished {
-        text += "Note: `additional_permissions` gave this command nothing; ask with request_permissions.\n";
+        text +=
+            "Note: `additional_permissions` grants nothing by itself; use request_permissions.\n";
     }
     text
 }

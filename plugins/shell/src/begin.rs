@@ -1,4 +1,4 @@
-//! A command in the background: started, and looked at once.
+//! Start of background commands and their first output.
 
 use std::fmt::Write as _;
 
@@ -38,7 +38,7 @@ pub fn begin(
         format!("Started in the background: task {id} ({})\n", program.label)
     } else {
         format!(
-            "Started in the background, and ended already: task {id} ({})\n",
+            "Started in the background and already ended: task {id} ({})\n",
             program.label
         )
     };
@@ -55,7 +55,7 @@ pub fn begin(
     if running {
         _ = writeln!(
             text,
-            "To read on: shell_output {{\"task_id\": {id:?}}}. To stop it: shell_kill {{\"task_id\": {id:?}}}."
+            "To continue reading: shell_output {{\"task_id\": {id:?}}}. To stop it: shell_kill {{\"task_id\": {id:?}}}."
         );
     }
 

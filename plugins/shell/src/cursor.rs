@@ -1,14 +1,14 @@
-//! How far a model has read the output of each task, remembered for the session.
+//! The read position of each task, kept in session state.
 
 use toolhost_sdk::prelude::*;
 
 const KEY: &str = "read";
-/// Tasks that are remembered; the one that was read longest ago makes way.
+/// Limit of remembered tasks; the least recently read one is dropped.
 const MOST: usize = 64;
 
 type Cursors = Vec<(String, u64)>;
 
-/// The byte to go on from.
+/// The byte offset to continue from.
 pub fn get(cx: &Context, id: &str) -> Result<u64> {
     let cursors: Cursors = cx.recall(KEY)?.unwrap_or_default();
     let found = cursors.iter().find(|(task, _)| task == id);

@@ -1,4 +1,4 @@
-//! Takes what a program has written since some byte, and waits for more of it where that is wanted.
+//! Collection of a task's output from an offset, with optional waiting.
 
 use std::time::{Duration, Instant};
 
@@ -7,16 +7,16 @@ use toolhost_sdk::services::process::Job;
 
 use crate::task::is_running;
 
-/// Of a task's output, one answer looks at so many bytes.
+/// Limit of output bytes per result.
 pub const MOST: usize = 64 << 10;
-/// What an answer needs at most to be written when the wait is over; of a short time it gets a tenth.
+/// Time reserved for writing the result, at most a tenth of the remaining time.
 const RESERVE: Duration = Duration::from_secs(2);
 
 /// A part of a task's output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     pub bytes: Vec<u8>,
-    /// Of the first of them.
+    /// Offset of the first byte.
     pub start: u64,
     pub next: u64,
     /// Bytes that the host no longer has.
@@ -24,14 +24,14 @@ pub struct Part {
     pub job: Job,
 }
 
-/// As much waiting as this call has time for.
+/// Limits a wait to the remaining time of the call.
 pub fn bounded(cx: &Context, milliseconds: u32) -> Duration {
     let remaining = cx.remaining();
     let reserve = RESERVE.min(remaining / 10);
     Duration::from_millis(milliseconds.into()).min(remaining.saturating_sub(reserve))
 }
 
-/// Everything from `from` on, of which the last [`MOST`] bytes; waits until the end of the program or of `wait`.
+/// The output from `from` on, limited to the last [`MOST`] bytes; waits until the program ends or `wait` has passed.
 pub fn gather(cx: &Context, job: Job, from: u64, wait: Duration) -> Result<Part> {
     let deadline = Instant::now() + wait;
     let mut part = Part {
@@ -52,7 +52,7 @@ pub fn gather(cx: &Context, job: Job, from: u64, wait: Duration) -> Result<Part>
             u32::try_from(left.as_millis()).unwrap_or(u32::MAX),
         )?;
         if chunk.dropped > 0 {
-            // What follows a hole does not continue what came before it.
+            // After a gap, the earlier bytes are not contiguous.
             part.bytes.clear();
             part.dropped += chunk.dropped;
         }
@@ -60,7 +60,7 @@ pub fn gather(cx: &Context, job: Job, from: u64, wait: Duration) -> Result<Part>
         part.next = chunk.next;
         part.job = chunk.job;
         let drained = chunk.next >= part.job.output_bytes;
-        // An empty answer is the end of the wait.
+        // An empty chunk ends the wait.
         let over = chunk.bytes.is_empty() || left.is_zero() || (drained && !is_running(&part.job));
         trim(&mut part);
         if over {
@@ -69,7 +69,7 @@ pub fn gather(cx: &Context, job: Job, from: u64, wait: Duration) -> Result<Part>
     }
 }
 
-/// A program may write faster than anybody reads; only the end is shown.
+/// A program may write faster than it is read; only the end is kept.
 fn skip_ahead(part: &mut Part) {
     let earliest = part.job.output_bytes.saturating_sub(MOST as u64);
     if earliest > part.next {

@@ -1,4 +1,4 @@
-//! `shell_input`: typing to a task in the background.
+//! `shell_input`: writes to the terminal of a background task.
 
 use toolhost_sdk::prelude::*;
 
@@ -10,26 +10,24 @@ use crate::task::{Task, find, is_running};
 
 const MOST_CHARACTERS: usize = 30_000;
 
-/// What was typed, and what came of it.
+/// Result of the input.
 #[data]
 pub struct Typed {
-    /// Names the task.
+    /// Task id.
     task_id: String,
-    /// Its process.
+    /// Process id.
     pid: u32,
-    /// Bytes that were written to its standard input.
+    /// Bytes written to standard input.
     written: usize,
     /// `running` or `ended`.
     status: String,
-    /// What it has written since you last read it.
+    /// New output since your last read.
     output: String,
-    /// The byte to go on from.
+    /// Byte offset to continue from.
     next_offset: u64,
 }
 
-/// Write to the standard input of a background command that was started with `tty`, and read its answer. Each text is
-/// judged as a call that runs something. End a line with `\n`, or nothing is entered; `\u0003` interrupts the command.
-/// At most 64 KiB at a time.
+/// Write to a background command started with `tty` and read its new output.
 #[tool(
     destroys,
     requires = ["process", "session"],
@@ -40,32 +38,29 @@ pub struct Typed {
     aliases = ["write_stdin", "shell_write"],
     tags = ["background", "stdin", "type", "task"],
     output = Typed,
-    example(description = "Answer a question with yes", input = r#"{"task_id": "3", "chars": "y\n"}"#),
+    example(description = "Answer yes to a question", input = r#"{"task_id": "3", "chars": "y\n"}"#),
 )]
 pub fn shell_input(
     cx: &Context,
-    /// The task, as shell named it.
+    /// From shell.
     #[arg(min_len = 1, max_len = 128, aliases = ["shell_id", "bash_id", "session_id", "id"])]
     task_id: String,
-    /// What to type.
+    /// End a line with `\n`; `\u0003` interrupts.
     #[arg(max_len = 65_536, aliases = ["text", "input", "stdin"])]
     chars: String,
-    /// Wait so many milliseconds for its answer.
+    /// Wait for output, in milliseconds.
     #[arg(default = 250, max = 20_000, aliases = ["yield_time_ms"])]
     yield_ms: u32,
 ) -> Result<Outcome> {
     if chars.len() > 64 << 10 {
-        let message = format!(
-            "`chars` has {} bytes; type at most 65536 at a time",
-            chars.len()
-        );
+        let message = format!("`chars` has {} bytes; the limit is 65536", chars.len());
         return Err(Error::invalid_input(message).code("invalid_input"));
     }
     let job = match find(cx, Some(&task_id), None)? {
         Task::Program(job) => job,
         Task::Call(id) => {
             let message = format!(
-                "`{}` is a call of a tool, which reads no input; only commands of shell do",
+                "`{}` is a tool call, which has no input; use a task of shell",
                 inline(&id, 80)
             );
             return Err(Error::invalid_input(message).code("task_takes_no_input"));
@@ -77,13 +72,13 @@ pub fn shell_input(
             .ending
             .as_ref()
             .map_or_else(|| "ended".to_owned(), ending);
-        let message = format!("task {id} has ended ({how}) and reads no input any more");
+        let message = format!("task {id} has ended ({how}) and accepts no input");
         return Err(Error::invalid_input(message)
             .code("task_ended")
             .recommend("start it again with shell"));
     }
     let from = cursor::get(cx, &job.id)?;
-    // Without anything to type it is a look at what has come meanwhile.
+    // Without input, only the new output is read.
     if !chars.is_empty() {
         cx.write_job(&job.id, chars.as_bytes())?;
     }

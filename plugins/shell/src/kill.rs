@@ -1,4 +1,4 @@
-//! `shell_kill`: an end to a task in the background.
+//! `shell_kill`: stops a background task.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::read::advised;
 use crate::show::{ending, inline};
 use crate::task::{Task, find, is_running};
 
-/// What can be sent, by the names and numbers that models use.
+/// Supported signals, by the names and numbers that models use.
 const SIGNALS: [(&str, &str); 7] = [
     ("TERM", "15"),
     ("INT", "2"),
@@ -21,31 +21,29 @@ const SIGNALS: [(&str, &str); 7] = [
     ("KILL", "9"),
 ];
 
-/// What became of a task.
+/// State of a task after a stop request.
 #[data]
 pub struct Killed {
-    /// Names the task.
+    /// Task id.
     task_id: String,
-    /// Its process; none for a call of a tool.
+    /// Process id; absent for a tool call.
     pid: Option<u32>,
     /// `running` or `ended`.
     status: String,
-    /// Its exit code, when it ended by itself.
+    /// Exit code, if it exited.
     #[arg(rename = "exitCode")]
     exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// Signal that ended it.
     signal: Option<String>,
     /// How it ended: `exited`, `signalled`, `killed` …
     ending: Option<String>,
-    /// Bytes that it has written.
+    /// Bytes of output.
     bytes: u64,
-    /// Where they are.
+    /// File with the output.
     output_file: Option<String>,
 }
 
-/// Stop a background task and everything it has started: a command of shell, or a call that background_run began
-/// (`tool-…`). It is asked with TERM and killed 2 seconds later if it is still there. Its output can still be read with
-/// shell_output.
+/// Stop a background task and its child processes: `signal`, then KILL after 2 seconds.
 #[tool(
     destroys,
     idempotent,
@@ -61,10 +59,10 @@ pub struct Killed {
 )]
 pub fn shell_kill(
     cx: &Context,
-    /// The task, as shell or background_run named it.
+    /// From shell or background_run.
     #[arg(max_len = 128, aliases = ["shell_id", "bash_id", "taskId", "id"])]
     task_id: Option<String>,
-    /// Its process id, in place of `task_id`.
+    /// Instead of `task_id`.
     pid: Option<u32>,
     /// `TERM`, `INT`, `HUP`, `QUIT`, `USR1`, `USR2` or `KILL`.
     #[arg(default = "TERM", min_len = 1, max_len = 32)]
@@ -72,7 +70,7 @@ pub fn shell_kill(
 ) -> Result<Outcome> {
     let signal = named(&signal)?;
     match find(cx, task_id.as_deref(), pid)? {
-        Task::Program(job) if !is_running(&job) => Ok(told(&job, "had ended already")),
+        Task::Program(job) if !is_running(&job) => Ok(told(&job, "had already ended")),
         Task::Program(job) => {
             let job = cx.kill_job(&job.id, signal)?;
             let what = if is_running(&job) {
@@ -86,7 +84,7 @@ pub fn shell_kill(
             let call = cx.stop_tool(&id).map_err(|error| advised(error, &id))?;
             let shown = inline(&id, 80);
             let text = format!(
-                "Task {shown} (call of {}): is told to stop\n",
+                "Task {shown} (call of {}): stop requested\n",
                 inline(&call.tool, 64)
             );
             Ok(Outcome::text(text)
@@ -105,7 +103,7 @@ pub fn shell_kill(
     }
 }
 
-/// `TERM`, `SIGTERM`, `sigterm` or `15`.
+/// Parses `TERM`, `SIGTERM`, `sigterm` or `15`.
 fn named(text: &str) -> Result<&'static str> {
     let upper = text.trim().to_ascii_uppercase();
     let name = upper.strip_prefix("SIG").unwrap_or(&upper);
@@ -115,7 +113,7 @@ fn named(text: &str) -> Result<&'static str> {
     found.map(|(known, _)| *known).ok_or_else(|| {
         let names: Vec<&str> = SIGNALS.iter().map(|(known, _)| *known).collect();
         let message = format!(
-            "`{}` is not a signal that can be sent; there are {}",
+            "`{}` is not a supported signal; use {}",
             inline(text, 32),
             names.join(", ")
         );
@@ -135,7 +133,7 @@ fn told(job: &Job, what: &str) -> Outcome {
     if running {
         _ = writeln!(
             text,
-            "To end it for good: shell_kill {{\"task_id\": {id:?}, \"signal\": \"KILL\"}}"
+            "To kill it: shell_kill {{\"task_id\": {id:?}, \"signal\": \"KILL\"}}"
         );
     }
     let killed = Killed {

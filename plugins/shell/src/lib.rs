@@ -1,4 +1,4 @@
-//! Shell commands: run to their end, or started in the background, read, answered, stopped and listed.
+//! Shell tools: run commands, and read, write to, list and stop background tasks.
 
 #![cfg_attr(
     test,

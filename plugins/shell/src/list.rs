@@ -1,4 +1,4 @@
-//! `shell_list`: what goes on in the background.
+//! `shell_list`: lists background tasks.
 
 use std::fmt::Write as _;
 
@@ -12,46 +12,45 @@ use crate::answer::code;
 use crate::show::{ending, inline};
 use crate::task::is_running;
 
-/// Tasks that are listed; the host keeps fewer.
+/// Limit of listed tasks; the host keeps fewer.
 const MOST: usize = 100;
 
 /// One task.
 #[data]
 pub struct Entry {
-    /// Names the task.
+    /// Task id.
     task_id: String,
-    /// `program`, or `call` of a tool.
+    /// `program`, or `call` for a tool call.
     kind: String,
-    /// Its process.
+    /// Process id.
     pid: Option<u32>,
-    /// The command, cut after 100 characters, or the name of the tool.
+    /// Command, cut at 100 characters, or tool name.
     command: String,
     /// `running` or `ended`.
     status: String,
-    /// When it began, in milliseconds since 1970.
+    /// Start time, in milliseconds since 1970.
     started_ms: f64,
-    /// Its exit code.
+    /// Exit code.
     #[arg(rename = "exitCode")]
     exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// Signal that ended it.
     signal: Option<String>,
-    /// Bytes that it has written.
+    /// Bytes of output.
     bytes: Option<u64>,
-    /// Where they are.
+    /// File with the output.
     output_file: Option<String>,
 }
 
-/// All of them.
+/// Background tasks.
 #[data]
 pub struct Tasks {
-    /// The tasks of this session, in the order in which they began.
+    /// Tasks of this session, oldest first.
     tasks: Vec<Entry>,
-    /// How many are running.
+    /// Number of running tasks.
     running: usize,
 }
 
-/// List the background tasks of this session, ended ones included: commands of shell, and calls that background_run
-/// began.
+/// List the background tasks of this session, running and ended.
 #[tool(
     reads,
     requires = ["process", "tools"],
@@ -61,11 +60,11 @@ pub struct Tasks {
     aliases = ["list_background_processes"],
     tags = ["background", "process", "task"],
     output = Tasks,
-    example(description = "What is running?", input = "{}"),
+    example(description = "All tasks", input = "{}"),
 )]
 pub fn shell_list(cx: &Context) -> Result<Outcome> {
     let jobs = cx.jobs()?;
-    // A host may let this plugin start programs and see no other tools; then there is nothing to tell of them.
+    // The host may let this plugin start programs without access to other tools; then there are no calls to list.
     let calls = cx.running_tools().unwrap_or_default();
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_ms = now.map_or(0.0, |now| now.as_secs_f64() * 1e3);

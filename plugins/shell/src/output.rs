@@ -1,4 +1,4 @@
-//! What a program wrote, made fit for a model: readable, without repetition, and bounded.
+//! Cleaning, folding and truncation of program output for models.
 
 mod clean;
 mod cut;
@@ -8,28 +8,28 @@ pub use self::clean::lines;
 pub use self::cut::Left;
 use self::fold::{Alike, Item, fold};
 
-/// What was written, as far as the host has kept it.
+/// Output as far as the host kept it.
 #[derive(Clone, Copy, Debug)]
 pub struct Raw<'a> {
     pub bytes: &'a [u8],
-    /// Bytes that were written. When there are more than are here, the middle is missing.
+    /// Total bytes written. If larger than `bytes`, the middle is missing.
     pub total: u64,
 }
 
-/// A text in lines, of which identical ones are folded.
+/// Output in lines, with identical lines folded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text {
     items: Vec<Item>,
-    /// Without a line break at its very end.
+    /// The last line has no line break.
     open: bool,
     gap: bool,
 }
 
-/// What is shown of it.
+/// The shown part of a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
     pub text: String,
-    /// Not everything.
+    /// The text was cut.
     pub cut: bool,
 }
 
@@ -40,11 +40,11 @@ impl Text {
         if missing == 0 {
             return Self::of_lines(lines(raw.bytes), open);
         }
-        // The host keeps as much of the beginning as of the end.
+        // The host keeps equal parts of the beginning and the end.
         let (head, tail) = raw.bytes.split_at(raw.bytes.len() / 2);
         let mut items: Vec<Item> = numbered(lines(head)).collect();
         items.push(Item {
-            text: format!("[… {missing} bytes that were not kept]"),
+            text: format!("[… {missing} bytes not kept]"),
             at: None,
             lines: 0,
         });
@@ -68,7 +68,7 @@ impl Text {
         cut::characters(&self.items)
     }
 
-    /// At most `most` characters. `remark` says in one line what was left out and how to get at it.
+    /// At most `most` characters. `remark` describes in one line what was omitted and how to get it.
     pub fn fit(self, most: usize, remark: impl FnOnce(Left) -> String) -> Shown {
         let items = if self.characters() > most {
             fold(self.items, Alike::ButForNumbers)
@@ -94,7 +94,7 @@ fn numbered(lines: Vec<String>) -> impl Iterator<Item = Item> {
     })
 }
 
-/// Shares `most` characters between two texts: none gets less than a half as long as it needs it.
+/// Shares `most` characters between two texts: each can use at least half.
 pub fn share(most: usize, first: usize, second: usize) -> (usize, usize) {
     let half = most / 2;
     let second = second.min(half.max(most.saturating_sub(first)));
@@ -170,7 +170,7 @@ mod tests {
             1000,
             expect![[r#"
             true
-            "first\n[… 1000000 bytes that were not kept]\n\nlast\n""#]],
+            "first\n[… 1000000 bytes not kept]\n\nlast\n""#]],
         );
     }
 
@@ -219,7 +219,7 @@ mod tests {
         }
     }
 
-    /// As much as the host keeps. Work that grew with its square would take minutes.
+    /// As much as the host keeps. Quadratic work would take minutes.
     #[test]
     fn hostile_output_is_linear() {
         for unit in [

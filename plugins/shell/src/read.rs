@@ -1,4 +1,4 @@
-//! `shell_output`: what a task in the background has written, and how it ended.
+//! `shell_output`: reads the output of a background task.
 
 mod call;
 mod window;
@@ -18,43 +18,40 @@ use crate::output::Text;
 use crate::show::{ending, field, inline};
 use crate::task::{Task, find, is_running};
 
-/// Of the text, whatever `lines` says.
+/// Limit of characters, regardless of `lines`.
 const MOST_CHARACTERS: usize = 40_000;
 
-/// A part of a task's output.
+/// Output of a task.
 #[data]
 pub struct Reading {
-    /// Names the task.
+    /// Task id.
     pub task_id: String,
-    /// Its process; none for a call of a tool.
+    /// Process id; absent for a tool call.
     pub pid: Option<u32>,
     /// `running` or `ended`.
     pub status: String,
-    /// The lines that are shown.
+    /// Shown lines.
     pub output: String,
-    /// Its exit code, once it has ended by itself.
+    /// Exit code, if it exited.
     #[arg(rename = "exitCode")]
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// Signal that ended it.
     pub signal: Option<String>,
     /// How it ended: `exited`, `signalled`, `timed-out`, `killed` …
     pub ending: Option<String>,
-    /// The byte at which this part begins.
+    /// Byte offset of the shown output.
     pub offset: u64,
-    /// The byte to go on from.
+    /// Byte offset to continue from.
     pub next_offset: u64,
-    /// There is more than is shown.
+    /// The output was cut.
     pub truncated: bool,
-    /// Where all of the output is.
+    /// File with the complete output.
     pub output_file: Option<String>,
-    /// What a call of a tool gave.
+    /// Result of a tool call.
     pub result: Option<Value>,
 }
 
-/// Read what a background task has written since you last read it, and whether it has ended. Tasks are commands that
-/// shell started with `run_in_background`, and calls that background_run began (`tool-…`). Shows the last 100 lines of
-/// what is new, at most 64 KiB; with `offset` you can read any part again. Do not call it again and again: set `block`
-/// to wait for the end.
+/// Read new output of a background task, at most 64 KiB, and its status. Do not poll: set `block` to wait for the end.
 #[tool(
     reads,
     requires = ["process", "session", "tools"],
@@ -66,31 +63,31 @@ pub struct Reading {
     aliases = ["bashoutput", "bash_output", "taskoutput", "read_background_output", "bash_logs", "bg_output"],
     tags = ["background", "log", "task"],
     output = Reading,
-    example(description = "What is new", input = r#"{"task_id": "3"}"#),
+    example(description = "New output", input = r#"{"task_id": "3"}"#),
     example(description = "Wait up to a minute for the end, and show the errors", input = r#"{"task_id": "3", "block": true, "timeout_ms": 60000, "filter": "error|warning"}"#),
 )]
 pub fn shell_output(
     cx: &Context,
-    /// The task, as shell or background_run named it.
+    /// From shell or background_run.
     #[arg(max_len = 128, aliases = ["shell_id", "bash_id", "taskId", "id"])]
     task_id: Option<String>,
-    /// Its process id, in place of `task_id`.
+    /// Instead of `task_id`.
     pid: Option<u32>,
-    /// Show so many lines: the last ones, or from `offset` on the first ones.
+    /// Maximum lines: the last, or the first from `offset`.
     #[arg(default = 100, min = 1, max = 2000)]
     lines: usize,
-    /// Read from this byte on rather than what is new; results name the bytes to go on from.
+    /// Read from this byte instead.
     offset: Option<u64>,
-    /// A regular expression; only lines that match are shown.
+    /// Regex; only matching lines.
     #[arg(min_len = 1, max_len = 2000)]
     filter: Option<String>,
-    /// Wait for the task to end, at most `timeout_ms`.
+    /// Wait for the task to end.
     #[arg(default = false, aliases = ["wait"])]
     block: bool,
-    /// With `block`: wait so many milliseconds at most. The task itself is not stopped.
+    /// Longest `block` in milliseconds; does not stop the task.
     #[arg(default = 30_000, max = 590_000, aliases = ["timeout"])]
     timeout_ms: u32,
-    /// Wait so many milliseconds before reading, or until it ends.
+    /// Wait first, in milliseconds, unless it ends earlier.
     #[arg(max = 300_000)]
     delay_ms: Option<u32>,
 ) -> Result<Outcome> {
@@ -110,7 +107,7 @@ pub fn shell_output(
     }
     let id = job.id.clone();
     let from = cursor::get(cx, &id)?;
-    // A cursor beyond the end belongs to another task of that name, of a host that is gone.
+    // A cursor beyond the end belongs to a task of the same id of an earlier host process.
     let from = if from > job.output_bytes && !is_running(&job) {
         0
     } else {
@@ -123,7 +120,7 @@ pub fn shell_output(
         side: Side::Last,
         most: lines,
         filter: filter.as_ref(),
-        // The rest of a line or character may be on its way.
+        // The rest of a line or character may follow.
         hold: running,
     };
     let view = window.look(&part.bytes, part.start);
@@ -131,7 +128,7 @@ pub fn shell_output(
     Ok(told(&part.job, view, Side::Last, part.dropped))
 }
 
-/// A part by its place, which does not count as read.
+/// Shows a part by offset, which does not advance the read position.
 fn page(
     cx: &Context,
     job: Job,
@@ -148,13 +145,13 @@ fn page(
     };
     if offset > job.output_bytes {
         let message = format!(
-            "offset {offset} is beyond the end: task {} has written {} bytes",
+            "offset {offset} is past the end: task {} has written {} bytes",
             inline(&job.id, 80),
             job.output_bytes
         );
         return Err(Error::invalid_input(message)
             .code("offset_beyond_end")
-            .recommend("leave `offset` out to read what is new"));
+            .recommend("omit `offset` to read new output"));
     }
     let chunk = cx.read_job(&job.id, offset, u32::try_from(MOST).unwrap_or(u32::MAX), 0)?;
     let start = offset + chunk.dropped;
@@ -173,18 +170,18 @@ fn page(
 fn pattern(text: &str) -> Result<regex::Regex> {
     RegexBuilder::new(text).size_limit(1 << 20).build().map_err(|error| {
         if let regex::Error::CompiledTooBig(_) = error {
-            let message = format!("`filter` {text:?} is too large to be searched with");
+            let message = format!("`filter` {text:?} is too large when compiled");
             return Error::invalid_input(message)
                 .code("invalid_regex")
-                .recommend("repeat less: `\\w+` rather than `\\w{1000}`");
+                .recommend("use smaller repetition counts");
         }
-        // The last line says what is wrong, the others draw where.
+        // The last line states the error, the others mark its position.
         let shown = error.to_string();
         let reason = shown.lines().last().unwrap_or_default();
         let reason = reason.strip_prefix("error: ").unwrap_or(reason);
         Error::invalid_input(format!("`filter` {text:?} is not a regular expression: {reason}"))
             .code("invalid_regex")
-            .recommend("escape characters that mean themselves, such as `\\(` and `\\[`; look-around and back-references are not known")
+            .recommend("escape literal characters, such as `\\(` and `\\[`; look-around and back-references are not supported")
     })
 }
 
@@ -204,13 +201,13 @@ fn told(job: &Job, view: View, side: Side, dropped: u64) -> Outcome {
     );
     let mut text = format!("Task {id} ({}): {state}\n", inline(&job.label, 100));
     if dropped > 0 {
-        _ = writeln!(text, "[… {dropped} bytes before these are no longer kept]");
+        _ = writeln!(text, "[… {dropped} earlier bytes are no longer kept]");
     }
     let earlier = view.earlier.saturating_sub(dropped);
     if earlier > 0 {
         _ = writeln!(
             text,
-            "[… {earlier} bytes before these were left out: shell_output {{\"task_id\": {id:?}, \"offset\": {}}}]",
+            "[… {earlier} earlier bytes omitted: shell_output {{\"task_id\": {id:?}, \"offset\": {}}}]",
             view.from + dropped
         );
     }
@@ -220,12 +217,12 @@ fn told(job: &Job, view: View, side: Side, dropped: u64) -> Outcome {
     let later = view.later(job.output_bytes, side);
     let shown = Text::of_lines(view.lines, view.open).fit(MOST_CHARACTERS, |left| {
         format!(
-            "[… {} characters left out here ({} lines). To see them: shell_output {{\"task_id\": {id:?}, \"offset\": {}, \"lines\": 50}}]",
+            "[… {} characters omitted here ({} lines). To see them: shell_output {{\"task_id\": {id:?}, \"offset\": {}, \"lines\": 50}}]",
             left.characters, left.lines, view.from
         )
     });
     text += &if shown.text.is_empty() {
-        "Output: (nothing new)\n".to_owned()
+        "Output: (no new output)\n".to_owned()
     } else {
         field("Output", "stdout", &shown.text)
     };

@@ -1,4 +1,4 @@
-//! `shell`: a command, as a model writes it, run by the host inside its fence.
+//! `shell`: runs a shell command in the host's sandbox.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use crate::begin::begin;
 use crate::gather::bounded;
 use crate::show::label;
 
-/// The kernel takes no longer argument.
+/// The kernel's limit of an argument.
 const MOST_COMMAND_BYTES: usize = (128 << 10) - 1;
 const MOST_VARIABLES: usize = 64;
-/// Tried in this order; both read the same text in nearly all cases.
+/// In order of preference; both interpret nearly all commands the same way.
 const SHELLS: [&str; 2] = ["bash", "sh"];
 
-/// Files that a command would like to reach.
+/// Requested file permissions.
 #[data]
 pub struct FileWish {
     /// Paths to read.
@@ -26,12 +26,12 @@ pub struct FileWish {
     write: Option<Vec<String>>,
 }
 
-/// What a command would like beyond what it is given.
+/// Requested permissions.
 #[data]
 pub struct Wish {
-    /// Reach the network.
+    /// Network access.
     network: Option<bool>,
-    /// Reach files.
+    /// File access.
     file_system: Option<FileWish>,
 }
 
@@ -47,13 +47,9 @@ impl Wish {
     }
 }
 
-/// Run a shell command and get what it wrote and its exit code. It runs with bash, or sh where there is no bash, in a
-/// sandbox: it changes files of the workspace alone and mostly has no network. Each command starts fresh: `cd` and
-/// variables do not last, so use `cwd` and `env`, or join commands with `&&`. There is nobody to type, so pass what a
-/// program would ask for as options (`-y`). Output above 30000 characters is cut in the middle and kept in a file that
-/// the result names; colours are removed, and repeated lines are folded. After `timeout_ms` (2 minutes, at most 10) the
-/// command is killed. For servers, watchers and long builds set `run_in_background` and read on with shell_output. To
-/// read, search or edit files use read_file, grep, glob and edit_file rather than cat, grep, find and sed.
+/// Run a shell command (bash, else sh) in a sandbox: only workspace files are writable, and usually there is no
+/// network. `cd` and variables do not persist; there is no input, so pass options such as `-y`. Long output is cut in
+/// the middle and saved to a file. Prefer read_file, grep, glob and edit_file to cat, grep, find and sed.
 #[tool(
     destroys,
     background,
@@ -66,53 +62,51 @@ impl Wish {
     aliases = ["bash", "run_shell_command", "bash_run", "shell_exec", "exec_command"],
     tags = ["command", "terminal", "program", "run", "build", "test", "git"],
     output = Answer,
-    example(description = "Run the tests, for at most five minutes", input = r#"{"command": "cargo test --quiet", "timeout_ms": 300000, "description": "Run the tests"}"#),
-    example(description = "Start a server and look at its first second", input = r#"{"command": "npm run dev", "cwd": "web", "run_in_background": true, "delay_ms": 1000}"#),
+    example(description = "Run the tests with a limit of five minutes", input = r#"{"command": "cargo test --quiet", "timeout_ms": 300000, "description": "Run the tests"}"#),
+    example(description = "Start a server and read its first second of output", input = r#"{"command": "npm run dev", "cwd": "web", "run_in_background": true, "delay_ms": 1000}"#),
 )]
 pub fn shell(
     cx: &Context,
-    /// The command, as you would type it. Quote paths with spaces.
+    /// Quote paths with spaces.
     #[arg(min_len = 1, max_len = 131_071, aliases = ["cmd"])]
     command: String,
-    /// What it is for, in five to ten words, for the person who reads along.
+    /// Purpose in 5 to 10 words, for the user.
     #[arg(max_len = 1000)]
     description: Option<String>,
-    /// Directory to run it in; the first folder of the workspace by default.
+    /// Default: the first workspace directory.
     #[arg(min_len = 1, max_len = 4096, aliases = ["dir_path", "workdir", "directory"])]
     cwd: Option<String>,
-    /// Kill it after so many milliseconds. Without effect in the background.
+    /// Time limit; none in the background.
     #[arg(default = 120_000, min = 1, max = 600_000, aliases = ["timeout"])]
     timeout_ms: u32,
-    /// Kill it when it has written nothing for so many milliseconds. Without effect in the background.
+    /// Longest time without output; none in the background.
     #[arg(default = 300_000, min = 1, max = 600_000)]
     inactivity_timeout_ms: u32,
-    /// Start it and go on at once. You get a `task_id` for shell_output, shell_input and shell_kill. It has no time
-    /// limit, and ends with the session. No `&` is needed.
+    /// For servers, watchers and long builds: returns a `task_id` for shell_output, shell_input and shell_kill. Ends
+    /// with the session.
     #[arg(default = false, aliases = ["background", "is_background"])]
     run_in_background: bool,
-    /// In the background: wait so many milliseconds for its first output, 200 by default.
+    /// In the background: wait for output, 200 ms by default.
     #[arg(max = 60_000)]
     delay_ms: Option<u32>,
-    /// Variables for this command, beside those of set_env. The user is asked about a command with variables that can
-    /// change what it runs.
+    /// Variables for this command, in addition to set_env.
     env: Option<BTreeMap<String, String>>,
-    /// Give it a terminal, for a program that wants one. Both outputs are then one. In the background its standard
-    /// input then stays open, so that shell_input can type into it.
+    /// Run in a terminal, with stdout and stderr combined; needed for shell_input.
     #[arg(default = false)]
     tty: bool,
-    /// Run a login shell, which reads the profile files.
+    /// Read profile files.
     #[arg(default = false)]
     login: bool,
-    /// Show so many characters of its output.
+    /// Maximum output.
     #[arg(default = 30_000, min = 1000, max = 100_000)]
     max_output_chars: usize,
-    /// What the command needs beyond the sandbox. Nothing is given by this alone: ask with request_permissions.
+    /// Not granted by this call: use request_permissions.
     additional_permissions: Option<Wish>,
-    /// Why it needs that, for the person who decides.
+    /// Reason, for the user.
     #[arg(max_len = 2000)]
     justification: Option<String>,
 ) -> Result<Outcome> {
-    // For those who read along; the host shows it with the input.
+    // Only for the user; the host shows them with the input.
     drop((description, justification));
     let env = env.unwrap_or_default();
     check(&command, cwd.as_deref(), &env)?;
@@ -121,7 +115,7 @@ pub fn shell(
             (if login { "-lc" } else { "-c" }).to_owned(),
             command.clone(),
         ],
-        // The host adds those of the session as they were when the call was authorized.
+        // The host adds the session's variables as of authorization.
         environment: env.into_iter().collect(),
         tty,
         label: label(&command),
@@ -134,7 +128,7 @@ pub fn shell(
         let delay = delay_ms.unwrap_or(200);
         return begin(cx, job, delay, &program, max_output_chars);
     }
-    // The host's clock for this call must not be first: it would take the output with it.
+    // Must end before the host's timeout of the call, which would discard the output.
     let timeout = bounded(cx, timeout_ms).max(Duration::from_millis(1));
     let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(timeout_ms);
     program.timeout_ms = Some(timeout_ms);
@@ -145,7 +139,7 @@ pub fn shell(
 
 fn check(command: &str, cwd: Option<&str>, env: &BTreeMap<String, String>) -> Result<()> {
     if command.trim().is_empty() {
-        let message = "`command` has nothing but spaces; write the command to run";
+        let message = "`command` is blank; pass the command to run";
         return Err(Error::invalid_input(message).code("invalid_command"));
     }
     if let Some(at) = command.find('\0') {
@@ -156,20 +150,20 @@ fn check(command: &str, cwd: Option<&str>, env: &BTreeMap<String, String>) -> Re
     }
     if command.len() > MOST_COMMAND_BYTES {
         let message = format!(
-            "`command` has {} bytes, and the system takes {MOST_COMMAND_BYTES}",
+            "`command` has {} bytes; the limit is {MOST_COMMAND_BYTES}",
             command.len()
         );
         return Err(Error::invalid_input(message)
             .code("invalid_command")
-            .recommend("write the text into a file with write_file, and run that"));
+            .recommend("write the text to a file with write_file and run that"));
     }
     if cwd.is_some_and(|cwd| cwd.trim().is_empty()) {
-        let message = "`cwd` is empty; leave it out to run in the first folder of the workspace";
+        let message = "`cwd` is empty; omit it to run in the first workspace directory";
         return Err(Error::invalid_input(message).code("invalid_path"));
     }
     if env.len() > MOST_VARIABLES {
         let message = format!(
-            "`env` has {} variables, and a command takes {MOST_VARIABLES}; write the others into a file",
+            "`env` has {} variables; the limit is {MOST_VARIABLES}, write the others to a file",
             env.len()
         );
         return Err(Error::invalid_input(message).code("invalid_environment"));
@@ -177,7 +171,7 @@ fn check(command: &str, cwd: Option<&str>, env: &BTreeMap<String, String>) -> Re
     for (name, value) in env {
         if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
             let message = format!(
-                "{name:?} cannot be a variable of `env`: a name has no `=`, and neither name nor value a NUL"
+                "{name:?} is not a valid variable of `env`: a name must not contain `=`, and neither name nor value NUL"
             );
             return Err(Error::invalid_input(message).code("invalid_environment"));
         }
@@ -185,8 +179,8 @@ fn check(command: &str, cwd: Option<&str>, env: &BTreeMap<String, String>) -> Re
     Ok(())
 }
 
-/// Only the name of the shell changes from one attempt to the next, never what it is to run: that is what a person
-/// has seen.
+/// Runs the command with the first available shell. Only the shell's name changes between attempts, never the command
+/// that the user has seen.
 fn with_a_shell<T>(
     program: &mut Command,
     mut start: impl FnMut(&Command) -> Result<T>,

@@ -1,4 +1,4 @@
-//! How the texts of these tools look: fields, and blocks that what is inside cannot close.
+//! Result formatting: fields, and blocks that their content cannot close.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use toolhost_sdk::services::process::Ending;
 
 use crate::output::Left;
 
-/// What a model or a program wrote, on one line: escaped and cut.
+/// Untrusted text on one line, escaped and cut.
 pub fn inline(text: &str, most: usize) -> String {
     let mut characters = text.chars();
     let mut shown: String = characters
@@ -17,12 +17,11 @@ pub fn inline(text: &str, most: usize) -> String {
     if characters.next().is_some() {
         shown.push('…');
     }
-    // Quotation marks are harmless here, and common in commands.
+    // Quotation marks are harmless here and common in commands.
     shown.replace("\\\"", "\"").replace("\\'", "'")
 }
 
-/// A field of the answer whose text comes from a program. It stands in a block, so that a program cannot write what
-/// looks like another field.
+/// A field with text from a program, in a block, so that a program cannot imitate other fields.
 pub fn field(name: &str, tag: &str, text: &str) -> String {
     if text.trim().is_empty() {
         return format!("{name}: (empty)\n");
@@ -31,7 +30,7 @@ pub fn field(name: &str, tag: &str, text: &str) -> String {
     format!("{name}:\n<{tag}>\n{}\n</{tag}>\n", closed_in(text))
 }
 
-/// Breaks what could be read as the end of one of our blocks.
+/// Escapes text that could be read as the end of a block.
 fn closed_in(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     let mut pieces = text.split("</");
@@ -45,9 +44,9 @@ fn closed_in(text: &str) -> String {
     safe
 }
 
-/// The line that stands for what was left out of a foreground command's output.
+/// The line that replaces omitted output of a foreground command.
 pub fn left_out(left: Left, file: Option<&str>, numbered: bool) -> String {
-    let mut line = format!("[… {} characters left out here", left.characters);
+    let mut line = format!("[… {} characters omitted here", left.characters);
     if left.lines > 0 {
         _ = write!(line, " ({} lines)", left.lines);
     }
@@ -63,13 +62,13 @@ pub fn left_out(left: Left, file: Option<&str>, numbered: bool) -> String {
             _ = write!(line, ". All of it: read_file {{\"path\": {file:?}}}]");
         }
         (None, _) => line.push_str(
-            ", and not kept; to see it, run the command again through `grep`, `head` or `tail`]",
+            ", not kept; to see it, run the command again with `grep`, `head` or `tail`]",
         ),
     }
     line
 }
 
-/// `exit code 1`, `signal TERM`, `timed out` …
+/// Formats as `exit code 1`, `signal TERM`, `timed out` …
 pub fn ending(ending: &Ending) -> String {
     match (ending.kind.as_str(), ending.code, &ending.signal) {
         ("exited", Some(code), _) => format!("exit code {code}"),
@@ -80,7 +79,7 @@ pub fn ending(ending: &Ending) -> String {
     }
 }
 
-/// What a command is called in a list. Never by what a model says that it is for: a person has to see what runs.
+/// The label of a command in lists. It is never the model's description, because the user has to see what runs.
 pub fn label(command: &str) -> String {
     inline(command.trim(), 100)
 }
@@ -143,9 +142,9 @@ mod tests {
         };
         let none = Left { lines: 0, ..left };
         expect![[r#"
-            [… 40 characters left out here (3 lines). All of it: read_file {"path": "/o", "offset": 7}]
-            [… 40 characters left out here. All of it: read_file {"path": "/o"}]
-            [… 40 characters left out here (3 lines), and not kept; to see it, run the command again through `grep`, `head` or `tail`]"#]]
+            [… 40 characters omitted here (3 lines). All of it: read_file {"path": "/o", "offset": 7}]
+            [… 40 characters omitted here. All of it: read_file {"path": "/o"}]
+            [… 40 characters omitted here (3 lines), not kept; to see it, run the command again with `grep`, `head` or `tail`]"#]]
         .assert_eq(&[left_out(left, Some("/o"), true), left_out(none, Some("/o"), false), left_out(left, None, true)].join("\n"));
     }
 }

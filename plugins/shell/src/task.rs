@@ -1,20 +1,20 @@
-//! Which task a model means: a program in the background, or a call of another tool.
+//! Resolution of task ids to background commands and tool calls.
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::process::Job;
 
 use crate::show::inline;
 
-/// Ids with this prefix are calls of tools; the host gives them out.
+/// Prefix of ids of tool calls, which the host assigns.
 const CALL: &str = "tool-";
-/// Tasks that an error names.
+/// Limit of tasks listed in an error.
 const NAMED: usize = 10;
 
-/// Something that goes on in the background.
+/// A background task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Task {
     Program(Job),
-    /// A call of a tool, by its id.
+    /// A tool call, by id.
     Call(String),
 }
 
@@ -22,7 +22,7 @@ pub fn is_running(job: &Job) -> bool {
     job.state == "running"
 }
 
-/// The one with this id or this process id.
+/// Finds a task by id or process id.
 pub fn find(cx: &Context, task_id: Option<&str>, pid: Option<u32>) -> Result<Task> {
     let task_id = task_id.map(str::trim).filter(|id| !id.is_empty());
     if let Some(id) = task_id.filter(|id| id.starts_with(CALL)) {
@@ -33,11 +33,11 @@ pub fn find(cx: &Context, task_id: Option<&str>, pid: Option<u32>) -> Result<Tas
         (Some(id), _) => format!("`{}`", inline(id, 80)),
         (None, Some(pid)) => format!("with the pid {pid}"),
         (None, None) => {
-            let message = format!("say which task: `task_id` is missing; {}", known(&jobs));
+            let message = format!("`task_id` is missing; {}", known(&jobs));
             return Err(Error::invalid_input(message).code("task_missing"));
         }
     };
-    // Some models know a task by its pid alone and put that wherever there is room.
+    // Some models pass the pid in either parameter.
     let found = match (task_id, pid) {
         (Some(id), _) => jobs
             .iter()
@@ -48,7 +48,7 @@ pub fn find(cx: &Context, task_id: Option<&str>, pid: Option<u32>) -> Result<Tas
     match (found, pid) {
         (Some(job), Some(pid)) if job.pid != pid => {
             let message = format!(
-                "task {wanted} has the pid {} and not {pid}; give one of the two",
+                "task {wanted} has the pid {}, not {pid}; pass only one of them",
                 job.pid
             );
             Err(Error::invalid_input(message).code("task_ambiguous"))
@@ -65,9 +65,9 @@ pub fn find(cx: &Context, task_id: Option<&str>, pid: Option<u32>) -> Result<Tas
 
 fn known(jobs: &[Job]) -> String {
     if jobs.is_empty() {
-        return "there is none, because no command was started with run_in_background".to_owned();
+        return "no command was started with run_in_background".to_owned();
     }
-    // The latest are the likeliest.
+    // The most recent tasks are most likely meant.
     let names: Vec<String> = jobs
         .iter()
         .rev()
@@ -134,13 +134,13 @@ mod tests {
             Some(""),
             None,
             expect![
-                "task_missing: say which task: `task_id` is missing; there are: 2 (make\\nall), 1 (npm run dev)"
+                "task_missing: `task_id` is missing; there are: 2 (make\\nall), 1 (npm run dev)"
             ],
         );
         check(
             Some("1"),
             Some(71),
-            expect!["task_ambiguous: task `1` has the pid 70 and not 71; give one of the two"],
+            expect!["task_ambiguous: task `1` has the pid 70, not 71; pass only one of them"],
         );
     }
 
@@ -148,7 +148,7 @@ mod tests {
     fn without_any_task_the_answer_says_why() {
         let cx = Context::test().with_service("process.jobs", |_| Ok(json!([])));
         let error = find(&cx, Some("1"), None).unwrap_err();
-        expect!["no task `1` in this session; there is none, because no command was started with run_in_background"]
+        expect!["no task `1` in this session; no command was started with run_in_background"]
             .assert_eq(&error.message);
     }
 }

@@ -1,4 +1,4 @@
-//! A host that has programs, as the tests tell it.
+//! A scripted host with processes for tests.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -31,7 +31,7 @@ pub fn exited(code: i32) -> Ending {
     }
 }
 
-/// Text of the first part, code of the error, and the data, for one expectation.
+/// The text of the first part, the error code and the structured output.
 pub fn shown(result: Result<Outcome>) -> String {
     match result {
         Ok(outcome) => {
@@ -59,14 +59,14 @@ pub fn shown(result: Result<Outcome>) -> String {
     }
 }
 
-/// One program in the background: what it has written, and what it writes each time somebody waits.
+/// A background program: its output so far, and what it writes on each wait.
 #[derive(Clone)]
 pub struct Script {
     written: Vec<u8>,
     later: Vec<String>,
     end: Option<Ending>,
     pub job: Job,
-    /// What it was sent, and with which signals.
+    /// The input and signals it received.
     pub heard: Rc<RefCell<Vec<String>>>,
 }
 
@@ -89,7 +89,7 @@ impl Script {
         self
     }
 
-    /// After all it writes.
+    /// Ends after writing everything.
     pub fn ended(mut self, code: i32) -> Self {
         self.end = Some(exited(code));
         self

@@ -1,4 +1,4 @@
-//! `get_env`: the variables that the session has set, then those that the operator grants, and never a secret.
+//! `get_env`: variables of the session, then those exposed by the operator, without secrets.
 
 use std::env;
 
@@ -6,7 +6,7 @@ use toolhost_sdk::prelude::*;
 
 use crate::overlay::Overlay;
 
-/// Anywhere in a name, these stand for a secret.
+/// Substrings that mark a secret.
 const SECRET_PARTS: &[&str] = &[
     "TOKEN",
     "SECRET",
@@ -17,22 +17,21 @@ const SECRET_PARTS: &[&str] = &[
     "APIKEY",
     "PRIVATE",
 ];
-/// These do when they are a whole word of a name: `API_KEY` and not `KEYBOARD`.
+/// Words that mark a secret if they are a whole component of the name: `API_KEY`, not `KEYBOARD`.
 const SECRET_WORDS: &[&str] = &["KEY", "KEYS", "PASS", "AUTH", "COOKIE", "PAT", "DSN"];
 
 /// A variable.
 #[data]
 pub struct Variable {
-    /// Its name.
+    /// Name.
     key: String,
-    /// Its value; null when there is none to show.
+    /// Value, or null.
     value: Value,
-    /// Why there is none.
+    /// Why there is no value.
     note: Option<String>,
 }
 
-/// Read an environment variable: what `set_env` set in this session, else the host's own. Of those only the ones are
-/// there that the operator lets tools see, and secrets never.
+/// Read an environment variable of this session (`set_env`) or of the host, if exposed. Secrets are never shown.
 #[tool(
     reads,
     requires = ["env", "session"],
@@ -41,20 +40,20 @@ pub struct Variable {
     icon = "terminal",
     tags = ["environment", "variable"],
     output = Variable,
-    example(description = "Which language?", input = r#"{"key": "LANG"}"#),
+    example(description = "The language", input = r#"{"key": "LANG"}"#),
 )]
 pub fn get_env(
     cx: &Context,
-    /// Name of the variable, for example `LANG`.
+    /// Name.
     #[arg(min_len = 1, max_len = 128, aliases = ["name"])]
     key: String,
 ) -> Result<Outcome> {
-    // Neither can be in a name, and `env::var` does not like to be asked.
+    // Neither is valid in a name, and `env::var` may panic on them.
     if key.contains(['=', '\0']) {
-        let message = format!("{key:?} is not the name of a variable; a name has no `=`");
+        let message = format!("{key:?} is not a variable name; a name must not contain `=`");
         return Err(Error::invalid_input(message).code("invalid_name"));
     }
-    // Without a session there is still the environment.
+    // Without a session, the environment is still available.
     let overlay = Overlay::of(cx).ok();
     let set = overlay.and_then(|overlay| overlay.get(&key).cloned());
     let variable = show(key.clone(), set.or_else(|| env::var(key).ok()));
@@ -71,12 +70,9 @@ pub fn get_env(
 
 fn show(key: String, value: Option<String>) -> Variable {
     let (value, note) = match value {
-        // Whether a secret is set is nobody's business either.
+        // Whether a secret is set is not revealed either.
         None if is_secret_name(&key) => (None, Some("secrets are not shown")),
-        None => (
-            None,
-            Some("not set, or not among the variables that the operator lets tools see"),
-        ),
+        None => (None, Some("not set, or not exposed by the operator")),
         Some(value) => match shown(&key, value) {
             Ok(value) => (Some(value), None),
             Err(reason) => (None, Some(reason)),
@@ -89,12 +85,12 @@ fn show(key: String, value: Option<String>) -> Variable {
     }
 }
 
-/// The value, unless it is or holds a secret.
+/// The value, unless it is or contains a secret.
 pub fn shown(key: &str, value: String) -> Result<String, &'static str> {
     if is_secret_name(key) {
         Err("secrets are not shown")
     } else if has_password(&value) {
-        Err("its value holds a password and is not shown")
+        Err("its value contains a password and is not shown")
     } else {
         Ok(value)
     }
@@ -151,7 +147,7 @@ mod tests {
             "LANG",
             None,
             expect![[
-                r#"{"key":"LANG","value":null,"note":"not set, or not among the variables that the operator lets tools see"}"#
+                r#"{"key":"LANG","value":null,"note":"not set, or not exposed by the operator"}"#
             ]],
         );
     }
@@ -172,7 +168,7 @@ mod tests {
             "DATABASE_URL",
             Some("postgres://me:hunter2@localhost/db"),
             expect![[
-                r#"{"key":"DATABASE_URL","value":null,"note":"its value holds a password and is not shown"}"#
+                r#"{"key":"DATABASE_URL","value":null,"note":"its value contains a password and is not shown"}"#
             ]],
         );
         check(

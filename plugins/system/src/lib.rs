@@ -1,4 +1,4 @@
-//! The time, a pause, and the environment: what a model cannot know by thinking.
+//! System tools: time, sleep and environment variables.
 
 #![cfg_attr(
     test,

@@ -1,18 +1,19 @@
-//! The variables that a session has set for itself. The process of the host never sees them: its tools answer with
-//! them, and programs that a session runs are given them.
+//! Session variables. The host process does not see them; its tools report them, and programs of the session receive
+//! them.
 
 use std::collections::BTreeMap;
 
 use toolhost_sdk::prelude::*;
 
-/// Keys with this prefix are shared by the plugins of a session, so that what is set here holds for a program there.
+/// Keys with this prefix are shared by the plugins of a session, so that programs run by other plugins see the
+/// variables.
 const KEY: &str = "shared/env";
 pub const MOST_NAMES: usize = 64;
 pub const MOST_VALUE_BYTES: usize = 8 << 10;
 const MOST_BYTES: usize = 64 << 10;
 
-/// These decide which program runs, what it loads into itself or whom it talks to. A command that somebody has allowed
-/// must stay the command they saw.
+/// Variables that decide which program runs, what it loads or which servers it uses. An approved command must stay the
+/// command that the user saw.
 const FORBIDDEN: &[&str] = &[
     "ALL_PROXY",
     "APPDATA",
@@ -67,7 +68,7 @@ const FORBIDDEN: &[&str] = &[
     "WINDIR",
     "ZDOTDIR",
 ];
-/// The same for whole families of names.
+/// Prefixes of such variables.
 const FORBIDDEN_BEGINNINGS: &[&str] = &[
     "BASH_",
     "CARGO_",
@@ -106,7 +107,7 @@ impl Overlay {
         self.0.get(key)
     }
 
-    /// Sets a variable, or with none lets the host's own be seen again; comes back with what was set before.
+    /// Sets a variable, or unsets it with `None`; returns the previous value.
     pub fn set(
         &mut self,
         cx: &Context,
@@ -118,7 +119,7 @@ impl Overlay {
             None => self.0.remove(key),
         };
         if self.0.len() > MOST_NAMES {
-            let message = format!("{MOST_NAMES} variables are set already; remove one first");
+            let message = format!("{MOST_NAMES} variables are already set; unset one first");
             return Err(Error::invalid_input(message).code("too_many_variables"));
         }
         let size: usize = self
@@ -128,7 +129,7 @@ impl Overlay {
             .sum();
         if size > MOST_BYTES {
             let message = format!(
-                "the variables of a session have at most {MOST_BYTES} bytes; this would make it {size}"
+                "the variables of a session are limited to {MOST_BYTES} bytes; this would make {size}"
             );
             return Err(Error::invalid_input(message).code("too_many_variables"));
         }
@@ -137,7 +138,7 @@ impl Overlay {
     }
 }
 
-/// A name that a program can be given: letters, digits and underscores, and no digit first.
+/// Checks a variable name: letters, digits and underscores, not starting with a digit.
 pub fn check_name(key: &str) -> Result<()> {
     let mut letters = key.chars();
     let fits = letters
@@ -146,11 +147,11 @@ pub fn check_name(key: &str) -> Result<()> {
         && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
     if !fits {
         let message = format!(
-            "{key:?} is not the name of a variable; use letters, digits and `_`, and no digit first"
+            "{key:?} is not a variable name; use letters, digits and `_`, not starting with a digit"
         );
         return Err(Error::invalid_input(message).code("invalid_name"));
     }
-    // Windows takes `Path` for `PATH`, and so do some programs elsewhere for proxies.
+    // Windows and some other programs ignore case.
     let upper = key.to_ascii_uppercase();
     let family = FORBIDDEN_BEGINNINGS
         .iter()
@@ -161,11 +162,11 @@ pub fn check_name(key: &str) -> Result<()> {
         || upper.ends_with("_ASKPASS")
     {
         let message = format!(
-            "{key} may not be set: it decides which programs run, what they load or whom they talk to"
+            "{key} cannot be set: it determines which programs run, what they load or which servers they use"
         );
         return Err(Error::denied(message)
             .code("forbidden_variable")
-            .recommend("set it for one command, in that command, where it can be seen"));
+            .recommend("set it in the command itself, where the user can see it"));
     }
     Ok(())
 }

@@ -1,21 +1,21 @@
-//! `sleep`: waiting that can be called off.
+//! `sleep`: waits, with cancellation.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use toolhost_sdk::prelude::*;
 
-/// A cancelled call is noticed after at most this long.
+/// Limit of the delay until cancellation is noticed.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// How long it was.
+/// Duration of the pause.
 #[data]
 pub struct Slept {
-    /// Seconds that have passed.
+    /// Seconds waited.
     slept: f64,
 }
 
-/// Wait for some seconds, at most 300.
+/// Wait for a number of seconds.
 #[tool(
     reads,
     requires = [],
@@ -30,16 +30,16 @@ pub struct Slept {
 )]
 pub fn sleep(
     cx: &Context,
-    /// Seconds to wait, more than 0; fractions are fine.
+    /// Seconds, more than 0.
     #[arg(min = 0, max = 300, aliases = ["seconds"])]
     duration: f64,
 ) -> Result<Outcome> {
     let wanted = Duration::try_from_secs_f64(duration).unwrap_or_default();
     if wanted.is_zero() {
-        let message = format!("cannot wait {duration} seconds; say more than 0 and at most 300");
+        let message = format!("cannot wait {duration} seconds; use more than 0 and at most 300");
         return Err(Error::invalid_input(message).code("invalid_duration"));
     }
-    // Better to say so now than to be stopped later.
+    // Failing now is better than being stopped later.
     if wanted > cx.remaining() {
         let message = format!(
             "cannot wait {duration} seconds: this call has only {:.0} left",
@@ -47,7 +47,7 @@ pub fn sleep(
         );
         return Err(Error::invalid_input(message)
             .code("invalid_duration")
-            .recommend("wait several times for less"));
+            .recommend("wait in several shorter calls"));
     }
     let start = Instant::now();
     let mut told = Duration::ZERO;
@@ -111,7 +111,7 @@ mod tests {
             &Context::test(),
             0.0,
             expect![
-                "InvalidInput invalid_duration: cannot wait 0 seconds; say more than 0 and at most 300"
+                "InvalidInput invalid_duration: cannot wait 0 seconds; use more than 0 and at most 300"
             ],
         );
         check(

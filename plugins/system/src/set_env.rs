@@ -1,22 +1,20 @@
-//! `set_env`: a variable for the rest of a session.
+//! `set_env`: sets a variable for the rest of a session.
 
 use toolhost_sdk::prelude::*;
 
 use crate::environment::shown;
 use crate::overlay::{MOST_VALUE_BYTES, Overlay, check_name};
 
-/// What was set before.
+/// Previous value.
 #[data]
 pub struct Previous {
-    /// The variable.
+    /// Name.
     key: String,
-    /// What this session had set before; null when nothing, or when it is not shown.
+    /// Value previously set in this session; null if none or not shown.
     previous: Value,
 }
 
-/// Set an environment variable for the rest of this session: `get_env` answers with it, and programs that are run
-/// later get it. Nothing outside of the session sees it. The user is asked about a variable that can change what
-/// programs run, and about each command that runs with one; `PATH` and the like cannot be set. At most 64 variables.
+/// Set an environment variable for later programs of this session, at most 64. `PATH` and similar ones cannot be set.
 #[tool(
     writes,
     idempotent,
@@ -27,15 +25,15 @@ pub struct Previous {
     concurrency = "serial",
     tags = ["environment", "variable"],
     output = Previous,
-    example(description = "Verbose logs", input = r#"{"key": "RUST_LOG", "value": "debug"}"#),
-    example(description = "As it was before", input = r#"{"key": "RUST_LOG"}"#),
+    example(description = "Enable verbose logs", input = r#"{"key": "RUST_LOG", "value": "debug"}"#),
+    example(description = "Unset it", input = r#"{"key": "RUST_LOG"}"#),
 )]
 pub fn set_env(
     cx: &Context,
-    /// Name of the variable: letters, digits and `_`.
+    /// Letters, digits and `_`.
     #[arg(min_len = 1, max_len = 128, aliases = ["name"])]
     key: String,
-    /// Its value, at most 8 KiB. Without it the variable is no longer set by this session.
+    /// Omit to unset.
     #[arg(max_len = 8192)]
     value: Option<String>,
 ) -> Result<Outcome> {
@@ -47,7 +45,7 @@ pub fn set_env(
         }
         if value.len() > MOST_VALUE_BYTES {
             let message = format!(
-                "the value of {key} has {} bytes; at most {MOST_VALUE_BYTES} are kept",
+                "the value of {key} has {} bytes; at most {MOST_VALUE_BYTES} are stored",
                 value.len()
             );
             return Err(Error::invalid_input(message).code("invalid_value"));
@@ -58,7 +56,7 @@ pub fn set_env(
         None => format!("{key} is no longer set by this session"),
     };
     let previous = Overlay::of(cx)?.set(cx, &key, value)?;
-    // What may not be read must not be had by setting it either.
+    // A hidden value must not be revealed by setting it.
     let previous = previous.and_then(|value| shown(&key, value).ok());
     let previous = previous.map_or(Value::Null, Value::String);
     Ok(Outcome::text(&*text)
@@ -108,14 +106,14 @@ mod tests {
             told::<get_env>(&cx, json!({"key": "NOBODY_SETS_THIS"})),
         ];
         expect![[r#"
-            Denied forbidden_variable: CARGO_PKG_NAME may not be set: it decides which programs run, what they load or whom they talk to
+            Denied forbidden_variable: CARGO_PKG_NAME cannot be set: it determines which programs run, what they load or which servers they use
             STORY_LEVEL is set for this session {"key":"STORY_LEVEL","previous":null}
             debug {"key":"STORY_LEVEL","value":"debug"}
             STORY_LEVEL is set for this session {"key":"STORY_LEVEL","previous":"debug"}
              {"key":"STORY_LEVEL","value":""}
             STORY_LEVEL is no longer set by this session {"key":"STORY_LEVEL","previous":""}
             STORY_LEVEL is no longer set by this session {"key":"STORY_LEVEL","previous":null}
-            NOBODY_SETS_THIS: not set, or not among the variables that the operator lets tools see {"key":"NOBODY_SETS_THIS","value":null,"note":"not set, or not among the variables that the operator lets tools see"}"#]].assert_eq(&story.join("\n"));
+            NOBODY_SETS_THIS: not set, or not exposed by the operator {"key":"NOBODY_SETS_THIS","value":null,"note":"not set, or not exposed by the operator"}"#]].assert_eq(&story.join("\n"));
         assert!(
             std::env::var("STORY_LEVEL").is_err(),
             "the process never sees it"
@@ -154,19 +152,19 @@ mod tests {
         check(
             json!({"key": "A=B", "value": "x"}),
             expect![[
-                r#"InvalidInput invalid_name: "A=B" is not the name of a variable; use letters, digits and `_`, and no digit first"#
+                r#"InvalidInput invalid_name: "A=B" is not a variable name; use letters, digits and `_`, not starting with a digit"#
             ]],
         );
         check(
             json!({"key": "1A", "value": "x"}),
             expect![[
-                r#"InvalidInput invalid_name: "1A" is not the name of a variable; use letters, digits and `_`, and no digit first"#
+                r#"InvalidInput invalid_name: "1A" is not a variable name; use letters, digits and `_`, not starting with a digit"#
             ]],
         );
         check(
             json!({"key": "Ä", "value": "x"}),
             expect![[
-                r#"InvalidInput invalid_name: "Ä" is not the name of a variable; use letters, digits and `_`, and no digit first"#
+                r#"InvalidInput invalid_name: "Ä" is not a variable name; use letters, digits and `_`, not starting with a digit"#
             ]],
         );
         check(
@@ -184,7 +182,7 @@ mod tests {
         check(
             json!({"key": "A", "value": "ä".repeat(5000)}),
             expect![
-                "InvalidInput invalid_value: the value of A has 10000 bytes; at most 8192 are kept"
+                "InvalidInput invalid_value: the value of A has 10000 bytes; at most 8192 are stored"
             ],
         );
         check(
@@ -200,7 +198,7 @@ mod tests {
         check(
             json!({"key": "PATH", "value": "x"}),
             expect![
-                "Denied forbidden_variable: PATH may not be set: it decides which programs run, what they load or whom they talk to"
+                "Denied forbidden_variable: PATH cannot be set: it determines which programs run, what they load or which servers they use"
             ],
         );
     }
@@ -253,14 +251,14 @@ mod tests {
         for n in 0..64 {
             testing::call::<set_env>(&cx, json!({"key": format!("V{n}"), "value": "x"})).unwrap();
         }
-        expect!["InvalidInput too_many_variables: 64 variables are set already; remove one first"]
+        expect!["InvalidInput too_many_variables: 64 variables are already set; unset one first"]
             .assert_eq(&told::<set_env>(&cx, json!({"key": "W", "value": "x"})));
         let cx = Context::test();
         let large = |n: u8| json!({"key": format!("V{n}"), "value": "x".repeat(8190)});
         for n in 0..8 {
             testing::call::<set_env>(&cx, large(n)).unwrap();
         }
-        expect!["InvalidInput too_many_variables: the variables of a session have at most 65536 bytes; this would make it 73728"].assert_eq(&told::<set_env>(&cx, large(8)));
+        expect!["InvalidInput too_many_variables: the variables of a session are limited to 65536 bytes; this would make 73728"].assert_eq(&told::<set_env>(&cx, large(8)));
     }
 
     #[test]

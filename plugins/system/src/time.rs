@@ -1,25 +1,25 @@
-//! `current_time`: the one tool that needs a table of the world's time zones, which it carries with it.
+//! `current_time`: the current time in a time zone, from a bundled time zone database.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use toolhost_sdk::prelude::*;
 
-/// A point in time, as somewhere on earth sees it.
+/// A point in time in a time zone.
 #[data]
 pub struct Now {
     /// Milliseconds since 1970 in UTC.
     timestamp: i64,
     /// ISO 8601 with offset, such as `2026-01-31T10:30:00.000+01:00`.
     iso: String,
-    /// The zone's name in the IANA database.
+    /// IANA time zone.
     timezone: String,
-    /// For people, such as `Saturday, 31 January 2026, 10:30:00 CET`.
+    /// Readable form, such as `Saturday, 31 January 2026, 10:30:00 CET`.
     formatted: String,
-    /// Distance from UTC, such as `+01:00`.
+    /// Offset from UTC, such as `+01:00`.
     offset: String,
 }
 
-/// Tell the current date and time in a time zone.
+/// Get the current date and time in a time zone.
 #[tool(
     reads,
     requires = [],
@@ -32,7 +32,7 @@ pub struct Now {
     example(description = "In Vienna", input = r#"{"timezone": "Europe/Vienna"}"#),
 )]
 pub fn current_time(
-    /// IANA name of a time zone, for example `Europe/Vienna` or `UTC`.
+    /// IANA time zone, such as `Europe/Vienna`.
     #[arg(default = "UTC", aliases = ["tz", "time_zone"])]
     timezone: String,
 ) -> Result<Outcome> {
@@ -43,7 +43,7 @@ pub fn current_time(
 fn at(timestamp: Timestamp, timezone: &str) -> Result<Now> {
     let zone = TimeZone::get(timezone.trim()).map_err(|_| unknown(timezone))?;
     let name = zone.iana_name().unwrap_or("UTC").to_owned();
-    // Not `%Z`, which knows no small letters: `ChST`.
+    // `%Z` does not preserve lower case letters: `ChST`.
     let abbreviation = zone.to_offset_info(timestamp).abbreviation().to_owned();
     let zoned = timestamp.to_zoned(zone);
     Ok(Now {
@@ -62,7 +62,7 @@ fn at(timestamp: Timestamp, timezone: &str) -> Result<Now> {
     })
 }
 
-/// Never falls back to another zone: a time that is silently wrong is worse than none.
+/// Never falls back to another zone, because a wrong time is worse than none.
 fn unknown(timezone: &str) -> Error {
     let wanted = timezone.trim().to_lowercase().replace(' ', "_");
     let mut near: Vec<(usize, String)> = jiff::tz::db()
@@ -83,7 +83,7 @@ fn unknown(timezone: &str) -> Error {
         .code("invalid_timezone")
 }
 
-/// People write the city alone, so each part of the name may be what was meant.
+/// Users often write only the city, so each part of the name is compared.
 fn distance(wanted: &str, name: &str) -> Option<usize> {
     let city = name.rsplit('/').next().unwrap_or(name);
     let distance = strsim::osa_distance(wanted, name).min(strsim::osa_distance(wanted, city));
@@ -203,7 +203,7 @@ mod tests {
         toolhost_sdk::testing::check_examples::<current_time>().unwrap();
     }
 
-    /// For each zone and second, what Python's `zoneinfo` says; null where it does not know the zone.
+    /// For each zone and second, the result of Python's `zoneinfo`; null for unknown zones.
     const ZONES: &str = r#"
 import json, sys
 from datetime import datetime, timezone
@@ -218,7 +218,7 @@ def tell(name, second):
 json.dump([tell(name, second) for name, second in json.load(sys.stdin)], sys.stdout)
 "#;
 
-    /// New versions of the database correct the years before, and add rules for those after.
+    /// New database versions correct earlier years and add rules for later ones.
     const YEARS: std::ops::Range<i64> = 1990..2020;
 
     #[test]
@@ -228,12 +228,12 @@ json.dump([tell(name, second) for name, second in json.load(sys.stdin)], sys.std
 
         let mut cases = Vec::new();
         for (nth, name) in (0_i64..).zip(jiff::tz::db().available()) {
-            // Old names such as `MET` became names of other zones in 2024.
+            // Old names such as `MET` became aliases in 2024.
             if !name.to_string().contains('/') {
                 continue;
             }
             for year in YEARS {
-                // Another day and hour for each zone and year.
+                // A different day and hour for each zone and year.
                 let second =
                     (year - 1970) * 31_556_952 + (nth * 7919 + year * 104_729) * 3601 % 31_556_952;
                 cases.push((name.to_string(), second));
@@ -245,7 +245,7 @@ json.dump([tell(name, second) for name, second in json.load(sys.stdin)], sys.std
             .stdout(Stdio::piped())
             .spawn();
         let Ok(mut child) = started else {
-            println!("skipped: there is no python3");
+            println!("skipped: python3 is not installed");
             return;
         };
         let mut stdin = child.stdin.take().unwrap();

@@ -1,30 +1,30 @@
-//! Reads the addresses that models and servers write, strictly: what a rule was asked about is what is fetched.
+//! Strict parsing of URLs, so that the URL that a rule approved is the one fetched.
 
 use toolhost_sdk::prelude::*;
 use url::{Host, Url};
 
 use crate::wrap::inline;
 
-/// What the host takes at most.
+/// The host's limit of a URL, in bytes.
 const MAX_BYTES: usize = 8 << 10;
 
-/// An absolute `http` or `https` address without its fragment.
+/// Parses an absolute `http` or `https` URL and removes its fragment.
 pub fn parse(text: &str) -> Result<Url> {
     let bad = |why: &str| {
         Error::invalid_input(format!("`{}` cannot be fetched: {why}", inline(text)))
             .code("invalid_url")
-            .recommend("write the whole address, for example `https://example.org/page?x=1`")
+            .recommend("write the complete URL, for example `https://example.org/page?x=1`")
     };
     if text.len() > MAX_BYTES {
         return Err(bad("it is longer than 8192 bytes"));
     }
-    // Parsers read these differently, and a rule about hosts may have been asked about another one.
+    // Parsers disagree about these characters, so a host rule may have seen a different host.
     if text
         .chars()
         .any(|c| c == '\\' || c.is_control() || c.is_whitespace())
     {
         return Err(bad(
-            "it contains a blank, a control character or a backslash; write them as `%XX`",
+            "it contains white space, a control character or a backslash; encode them as `%XX`",
         ));
     }
     if !text.contains("://") {
@@ -35,14 +35,14 @@ pub fn parse(text: &str) -> Result<Url> {
         return Err(bad("only `http` and `https` are supported"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        // Not shown: what stands there is a password.
-        return Err(Error::invalid_input(
-            "the address has a user name or a password in front of its host; leave them out",
-        )
-        .code("invalid_url")
-        .recommend("send a header `authorization` with `http_request` instead"));
+        // Not shown, because it may contain a password.
+        return Err(
+            Error::invalid_input("the URL contains a user name or password; remove them")
+                .code("invalid_url")
+                .recommend("send a header `authorization` with `http_request` instead"),
+        );
     }
-    // One host has many spellings, and whoever judges this address may know another one.
+    // A host has several spellings, and a rule may know a different one.
     let host = url.host_str().unwrap_or_default();
     if !host_of(text).eq_ignore_ascii_case(host) {
         return Err(bad(&format!(
@@ -53,7 +53,7 @@ pub fn parse(text: &str) -> Result<Url> {
     Ok(url)
 }
 
-/// `https` in place of `http`, unless the address is one at which nobody expects TLS; and a word about it.
+/// Replaces `http` by `https`, except for URLs without TLS support, and returns a note.
 pub fn upgrade(url: Url, text: &str) -> (Url, Option<String>) {
     if url.scheme() != "http" || is_local(&url) || has_port(text) {
         return (url, None);
@@ -64,12 +64,12 @@ pub fn upgrade(url: Url, text: &str) -> (Url, Option<String>) {
     }
     let host = safe.host_str().unwrap_or_default();
     let note = format!(
-        "fetched over https instead of http; to insist on http write the port: http://{host}:80/"
+        "fetched over https instead of http; to force http, add the port: http://{host}:80/"
     );
     (safe, Some(note))
 }
 
-/// Names of this machine, names without a dot, and addresses of numbers have no certificates.
+/// Local names, names without a dot, and IP addresses have no certificates.
 fn is_local(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => !name.contains('.') || name.ends_with(".localhost"),
@@ -78,7 +78,7 @@ fn is_local(url: &Url) -> bool {
     }
 }
 
-/// A parsed address forgets a port that is the scheme's own, so the text is asked.
+/// `Url` drops the default port of a scheme, so the text is inspected.
 fn has_port(text: &str) -> bool {
     let authority = authority(text);
     authority.len() > host_of(text).len() + 1
@@ -89,7 +89,7 @@ fn authority(text: &str) -> &str {
     rest.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
-/// The host as it is written.
+/// The host as written.
 fn host_of(text: &str) -> &str {
     let authority = authority(text);
     match authority.rsplit_once(':') {
@@ -98,8 +98,8 @@ fn host_of(text: &str) -> &str {
     }
 }
 
-/// The file itself in place of GitHub's page about it. GitHub sends it on to another host, and says so itself: the host
-/// lets no call reach one that neither its input nor an answer has named.
+/// The raw file instead of GitHub's page. GitHub redirects to another host, and the redirect has to come from GitHub:
+/// the host refuses URLs that neither the input nor a response named.
 pub fn github_raw(url: &Url) -> Option<Url> {
     if url.host_str() != Some("github.com") {
         return None;
@@ -118,18 +118,18 @@ pub fn github_raw(url: &Url) -> Option<Url> {
     .ok()
 }
 
-/// From GitHub to where it keeps its files.
+/// Whether a redirect leads from GitHub to its file server.
 pub fn is_github_file(from: &Url, to: &Url) -> bool {
     from.host_str() == Some("github.com") && to.host_str() == Some("raw.githubusercontent.com")
 }
 
-/// The same host on the same port, where http and https on their own ports are one.
+/// Whether both have the same host and port; the default ports of http and https are equivalent.
 pub fn same_host(a: &Url, b: &Url) -> bool {
     let port = |url: &Url| url.port();
     a.host_str() == b.host_str() && port(a) == port(b)
 }
 
-/// From a connection nobody could read to one that anybody can.
+/// Whether a redirect leads from https to http.
 pub fn is_downgrade(from: &Url, to: &Url) -> bool {
     from.scheme() == "https" && to.scheme() == "http"
 }
@@ -238,20 +238,18 @@ mod tests {
         check(
             "https://a b/",
             expect![
-                "invalid_url `https://a b/` cannot be fetched: it contains a blank, a control character or a backslash; write them as `%XX`"
+                "invalid_url `https://a b/` cannot be fetched: it contains white space, a control character or a backslash; encode them as `%XX`"
             ],
         );
         check(
             "https://a.example\\@b.example/",
             expect![[
-                r"invalid_url `https://a.example\\@b.example/` cannot be fetched: it contains a blank, a control character or a backslash; write them as `%XX`"
+                r"invalid_url `https://a.example\\@b.example/` cannot be fetched: it contains white space, a control character or a backslash; encode them as `%XX`"
             ]],
         );
         check(
             "https://ann:secret@a.example/",
-            expect![
-                "invalid_url the address has a user name or a password in front of its host; leave them out"
-            ],
+            expect!["invalid_url the URL contains a user name or password; remove them"],
         );
         check(
             "https://a.example:99999/",

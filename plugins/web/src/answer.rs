@@ -1,15 +1,14 @@
-//! What the tools have in common: how they ask, and the words for a status.
+//! Helpers for HTTP requests and response status texts.
 
 use toolhost_sdk::services::http::Request;
 use url::Url;
 
 use crate::body::ENCODINGS;
 
-/// The most that is read of one answer, packed or not. The host breaks off at 10 MiB with an error; who stops before that
-/// keeps what there is.
+/// Limit of a response body, compressed or not. The host fails at 10 MiB; stopping before keeps the data.
 pub const MAX_BODY: usize = (10 << 20) - 1;
 
-/// The most text that a model is shown of one call, unless it asks for more.
+/// Default limit of characters shown per call.
 pub const SHOWN: usize = 38_000;
 
 pub const USER_AGENT: &str = concat!("toolhost-web/", env!("CARGO_PKG_VERSION"));
@@ -33,7 +32,7 @@ pub fn status_line(status: u16) -> String {
     }
 }
 
-/// The words of RFC 9110, since servers write there what they like.
+/// Reason phrases of RFC 9110, because servers can send any text.
 pub fn status_text(status: u16) -> &'static str {
     match status {
         200 => "OK",

@@ -1,4 +1,4 @@
-//! Turns the bytes of an answer into what they stand for: unpacked, named by kind, and decoded into text.
+//! Decoding of response bodies: decompression, media type detection and text decoding.
 
 use std::io::Read;
 
@@ -9,23 +9,23 @@ use toolhost_sdk::services::http::Response;
 
 use crate::wrap::inline;
 
-/// What we can unpack, for `Accept-Encoding`.
+/// Supported encodings, for `Accept-Encoding`.
 pub const ENCODINGS: &str = "gzip, deflate";
 
-/// Packed in more layers than this, an answer only wants to cost us time.
+/// Limit of nested encodings.
 const LAYERS: usize = 2;
 
-/// Kinds are told by so many bytes at the start.
+/// Number of leading bytes used for detection.
 const HEAD: usize = 8 << 10;
 
 #[derive(Debug)]
 pub struct Body {
     pub bytes: Vec<u8>,
-    /// There is more than these bytes.
+    /// More bytes follow.
     pub truncated: bool,
 }
 
-/// The body as its author wrote it, at most `most` bytes of it: a few packed bytes can stand for very many.
+/// Decompresses the body, at most `most` bytes, because a few compressed bytes can expand to very many.
 pub fn unpack(response: Response, most: usize) -> Result<Body> {
     let coding = response
         .header("content-encoding")
@@ -43,7 +43,7 @@ pub fn unpack(response: Response, most: usize) -> Result<Body> {
     if codings.len() > LAYERS {
         return Err(unreadable(&coding));
     }
-    // An answer to HEAD names a coding and has no body.
+    // A response to HEAD names an encoding but has no body.
     if body.bytes.is_empty() {
         return Ok(body);
     }
@@ -59,7 +59,7 @@ fn layer(coding: &str, packed: &Body, most: usize) -> Result<Body> {
     let bytes = packed.bytes.as_slice();
     match coding {
         "gzip" | "x-gzip" => read(MultiGzDecoder::new(bytes), packed, most),
-        // The name stands for zlib's format, but some servers send it bare.
+        // The standard format is zlib, but some servers send raw deflate.
         "deflate" if bytes.first().is_some_and(|first| first & 0x0f == 8) => {
             read(ZlibDecoder::new(bytes), packed, most)
         }
@@ -94,7 +94,7 @@ fn unreadable(coding: &str) -> Error {
     Error::failed(message).code("unsupported_encoding")
 }
 
-/// What an answer is, for whoever shows it.
+/// The kind of a response body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     Html,
@@ -105,7 +105,7 @@ pub enum Kind {
     Other(String),
 }
 
-/// `declared` is the header `content-type`, which is believed where the bytes do not say better.
+/// `declared` is the `content-type` header, which is used unless the bytes contradict it.
 pub fn kind(declared: Option<&str>, bytes: &[u8]) -> Kind {
     let declared = media_type(declared);
     if let Some(found) = by_magic(bytes) {
@@ -131,12 +131,12 @@ pub fn kind(declared: Option<&str>, bytes: &[u8]) -> Kind {
         declared if starts(declared, &["image/", "audio/", "video/", "font/"]) => {
             Kind::Other(declared.to_owned())
         }
-        // It has no bytes that a text would not have.
+        // It contains only bytes of text.
         _ => Kind::Text,
     }
 }
 
-/// Without parameters, in lower case; nothing if it is none, since a server may write there what it likes.
+/// The media type in lower case without parameters; empty if invalid, since servers can send any text.
 pub fn media_type(declared: Option<&str>) -> String {
     let declared = declared.unwrap_or_default();
     let essence = declared.split(';').next().unwrap_or_default();
@@ -203,8 +203,8 @@ fn is_html(bytes: &[u8]) -> bool {
     starts(head, &["<!doctype html", "<html", "<head", "<body"])
 }
 
-/// The text, and the name of the charset it was written in: what a byte order mark says, or the header, or the page
-/// itself, or UTF-8 if it is that, or else what browsers take.
+/// The text and its charset, which is taken from the byte order mark, header or page, else UTF-8 if valid, else the
+/// browsers' default.
 pub fn text(declared: Option<&str>, bytes: &[u8], is_page: bool) -> (String, &'static str) {
     let label = declared
         .and_then(|declared| charset(declared.as_bytes()))
@@ -221,7 +221,7 @@ pub fn text(declared: Option<&str>, bytes: &[u8], is_page: bool) -> (String, &'s
     (text.into_owned(), used.name())
 }
 
-/// The value of the first `charset=` in it.
+/// The value of the first `charset=`.
 fn charset(head: &[u8]) -> Option<&'static Encoding> {
     let head = String::from_utf8_lossy(head).to_ascii_lowercase();
     let (_, rest) = head.split_once("charset")?;

@@ -1,4 +1,4 @@
-//! Pages that this session has seen lately, so that reading on in one does not fetch it again, nor read another one.
+//! Per-session page cache, so that continuing a page or reading another one does not fetch again.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,10 +6,10 @@ use toolhost_sdk::prelude::*;
 
 use crate::page::Page;
 
-/// A quarter of an hour.
+/// Lifetime of an entry: 15 minutes.
 const AGE_MS: u64 = 15 * 60 * 1000;
 
-/// The session has room for 1 MiB in all, and JSON writes some characters longer than they are.
+/// Size limits. A session has 1 MiB in total, and JSON escapes lengthen some characters.
 const ROOM: usize = 400 << 10;
 const ONE: usize = 200 << 10;
 
@@ -18,15 +18,15 @@ const KEY: &str = "pages";
 #[data]
 #[derive(Debug)]
 struct Entry {
-    /// Format and address.
+    /// Format and URL.
     key: String,
     /// Milliseconds since 1970.
     at: u64,
-    /// What was read there.
+    /// The cached page.
     page: Page,
 }
 
-/// The pages of a session. A host that keeps nothing is a cache that is empty.
+/// The cached pages of a session. Empty on a host without session state.
 pub struct Cache {
     entries: Vec<Entry>,
     now: u64,
@@ -44,7 +44,7 @@ impl Cache {
     }
 
     fn at(now: u64, mut entries: Vec<Entry>) -> Self {
-        // One from the future was kept when the clock was wrong.
+        // Entries from the future were stored with a wrong clock.
         entries.retain(|entry| entry.at <= now && now - entry.at < AGE_MS);
         Self {
             entries,
@@ -58,7 +58,7 @@ impl Cache {
         Some(entry.page.clone())
     }
 
-    /// Forgets the oldest ones where there is no room.
+    /// Adds a page and drops the oldest ones if necessary.
     pub fn put(&mut self, key: String, page: &Page) {
         if page.weight() > ONE || key.len() > 4096 {
             return;
@@ -83,7 +83,7 @@ impl Cache {
 
     pub fn close(self, cx: &Context) {
         if self.changed {
-            // It costs another request, and nothing else.
+            // A failure only costs another request.
             _ = cx.remember(KEY, &self.entries);
         }
     }

@@ -1,4 +1,4 @@
-//! Fuzz targets for pages of the web.
+//! Fuzz target for HTML pages.
 
 use toolhost_fuzz_input::assembled;
 

@@ -1,5 +1,5 @@
-//! Sends a request and follows where it is sent on to. The host sees each hop as a request of its own and checks it;
-//! this file decides which hops are made at all, and what goes along.
+//! HTTP redirects. The host checks each hop as a separate request; this module decides which redirects are followed and
+//! which headers they carry.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ use url::Url;
 use crate::address;
 use crate::wrap::inline;
 
-/// Nobody needs more in good faith.
+/// Limit of redirects.
 const MOST: usize = 10;
 
-/// Says nothing about the caller, so another host may read it.
+/// Headers without information about the caller, which may be sent to another host.
 const HARMLESS: &[&str] = &["accept", "accept-encoding", "accept-language", "user-agent"];
 
-/// Where a request may be sent on to.
+/// Which redirects are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follow {
     Never,
@@ -24,7 +24,7 @@ pub enum Follow {
     Anywhere,
 }
 
-/// A point in time up to which there is time.
+/// The deadline of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline(Instant);
 
@@ -37,20 +37,20 @@ impl Deadline {
         cx.check()?;
         let left = self.0.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            let message = "the time of this request was up";
+            let message = "the request timed out";
             return Err(Error::interrupted(message).code("timeout").retryable());
         }
         Ok(left.min(cx.remaining()))
     }
 }
 
-/// The last answer, and the way to it.
+/// The last response and its redirects.
 #[derive(Debug)]
 pub struct Trail {
     pub url: Url,
     pub response: Response,
     pub hops: usize,
-    /// The answer sends on to somewhere, and that was not followed.
+    /// A redirect that was not followed.
     pub stopped: Option<Stop>,
 }
 
@@ -60,7 +60,7 @@ pub enum Stop {
     OtherHost(Url),
     /// From https to http.
     Downgrade(Url),
-    /// What it says is no address to fetch.
+    /// The target is not a valid URL.
     NoAddress(String),
 }
 
@@ -72,13 +72,13 @@ impl Stop {
                 format!("redirects from https to http: {}", inline(to.as_str()))
             }
             Self::NoAddress(text) => {
-                format!("redirects to what is no address: `{}`", inline(text))
+                format!("redirects to an invalid URL: `{}`", inline(text))
             }
         }
     }
 }
 
-/// `request.url` has been parsed into `url`.
+/// Sends a request and follows redirects. `url` is the parsed `request.url`.
 pub fn send(
     cx: &Context,
     mut request: Request,
@@ -121,7 +121,7 @@ pub fn send(
     Err(Error::failed(message).code("too_many_redirects"))
 }
 
-/// Where an answer sends on to, if it does.
+/// The target of a redirect response.
 fn target(url: &Url, response: &Response) -> Option<Result<Url, Stop>> {
     if !matches!(response.status, 301 | 302 | 303 | 307 | 308) {
         return None;
@@ -132,7 +132,7 @@ fn target(url: &Url, response: &Response) -> Option<Result<Url, Stop>> {
     Some(to.ok_or_else(|| Stop::NoAddress(location.to_owned())))
 }
 
-/// The request of the next hop. RFC 9110 says what becomes of the method.
+/// The request of the next hop, with the method required by RFC 9110.
 fn next(
     request: &Request,
     from: &Url,
@@ -156,7 +156,7 @@ fn next(
             .retain(|(name, _)| !name.to_ascii_lowercase().starts_with("content-"));
     }
     if !address::same_host(from, &to) {
-        // What was meant for one host (a body, a change, a password in a header) is not for another.
+        // What was meant for one host (a body, a change, credentials) must not reach another.
         let changes = !matches!(next.method.as_str(), "GET" | "HEAD") || !next.body.is_empty();
         let stays = follow == Follow::SameHost && !address::is_github_file(from, &to);
         if stays || changes {
@@ -178,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    /// `table`: a line for each answer, `status location`. Shows every request and the end.
+    /// `table` has one line `status location` per response. Shows every request and the result.
     fn check(method: &str, follow: Follow, table: &str, expected: Expect) {
         let log = Rc::new(RefCell::new(String::new()));
         let told = Rc::clone(&log);
@@ -350,7 +350,7 @@ mod tests {
             "302 file:///etc/passwd",
             expect![[r#"
             GET https://a.example/x ["Accept", "Authorization"] 
-            302 https://a.example/x after 0 Some("redirects to what is no address: `file:///etc/passwd`")"#]],
+            302 https://a.example/x after 0 Some("redirects to an invalid URL: `file:///etc/passwd`")"#]],
         );
         check(
             "GET",

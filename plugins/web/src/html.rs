@@ -1,4 +1,4 @@
-//! Pages for models: Markdown or plain text, without what only browsers need, and whatever a page does to be slow.
+//! Conversion of HTML pages to Markdown or plain text, with bounded work.
 
 use std::collections::HashMap;
 
@@ -8,12 +8,12 @@ use url::Url;
 
 use crate::tree::{self, Tree};
 
-/// A page in words.
+/// A converted page.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Page {
     pub title: Option<String>,
     pub text: String,
-    /// What a reader should know was done to it.
+    /// What the reader should know about the conversion.
     pub note: Option<&'static str>,
 }
 
@@ -23,16 +23,16 @@ pub enum Form {
     Text,
 }
 
-/// Pages of more markup than this are read up to here.
+/// Limit of HTML, in bytes.
 const MOST: usize = 4 << 20;
 
-/// Elements inside each other. The parser's time grows with the square of it, and no page needs more.
+/// Depth limit of elements. The parser's time is quadratic in the depth.
 const DEPTH: usize = 1000;
-/// Words and quotes in one tag.
+/// Limit of words and quotes per tag.
 const ATTRIBUTES: usize = 2000;
-/// Tags of `html` and `body`, first and last.
+/// Limit of `html` and `body` tags, opening and closing.
 const BODIES: usize = 100;
-/// Elements that the parser may have to repeat: what formats text goes on behind the end of the paragraph around it.
+/// Limit of formatting elements that the parser has to reopen after each paragraph.
 const REPEATED: usize = 1_000_000;
 
 pub fn convert(html: &str, address: &Url, form: Form) -> Page {
@@ -43,7 +43,7 @@ pub fn convert(html: &str, address: &Url, form: Form) -> Page {
             title: None,
             text: squeeze(&strip(html)),
             note: Some(
-                "its elements are nested too deep, or have too many attributes, to be read as a page; all markup was taken out",
+                "its elements are nested too deeply or have too many attributes; all markup was removed",
             ),
         };
     }
@@ -76,11 +76,11 @@ pub fn convert(html: &str, address: &Url, form: Form) -> Page {
         Form::Text => tree::text(main.as_ref().unwrap_or(&root)),
     };
     let note = if cut {
-        Some("only its first 4 MiB were read")
+        Some("only the first 4 MiB were read")
     } else if pruned {
-        Some("it is larger or deeper than is read; some of it was left out")
+        Some("it exceeds the size or depth limit; parts were omitted")
     } else if main.is_some() {
-        Some("only its main part is shown; for all of it use `format` = `raw`")
+        Some("only the main part is shown; for everything use `format` = `raw`")
     } else {
         None
     };
@@ -91,8 +91,8 @@ pub fn convert(html: &str, address: &Url, form: Form) -> Page {
     }
 }
 
-/// Whether the parser would take its time: what it does for an element grows with the number of those that are open, and
-/// for a further `<body>` with the attributes of all before.
+/// Whether the parser would be slow: its work per element grows with the number of open elements, and for each further
+/// `<body>` with all earlier attributes.
 fn is_knotted(html: &str) -> bool {
     const OPEN_ENDED: &[&str] = &[
         "area", "base", "body", "br", "col", "colgroup", "dd", "dt", "embed", "head", "hr", "html",
@@ -136,7 +136,7 @@ fn is_knotted(html: &str) -> bool {
             depth += 1;
             formatting += formats;
         } else if let Some(opened) = open.get_mut(&name).filter(|opened| **opened > 0) {
-            // The end of what was never begun ends nothing.
+            // An end tag without a start tag closes nothing.
             *opened -= 1;
             depth -= 1;
             formatting -= formats;
@@ -148,8 +148,7 @@ fn is_knotted(html: &str) -> bool {
     false
 }
 
-/// Whether a tag has more words than any page needs. Goes through the page as the parser does: what is quoted, a comment
-/// or a script is no tag.
+/// Whether a tag has too many attributes. Skips quoted text, comments and scripts like the parser.
 fn has_long_tag(html: &str) -> bool {
     const RAW: &[&str] = &[
         "iframe", "noembed", "noframes", "script", "style", "textarea", "title", "xmp",
@@ -168,14 +167,14 @@ fn has_long_tag(html: &str) -> bool {
         let after = loop {
             let Some(at) = inside.find(|c: char| c.is_ascii_whitespace() || "\"'>".contains(c))
             else {
-                // It has no end, and so the parser drops it.
+                // The parser drops an unterminated tag.
                 return false;
             };
             last = inside[..at].bytes().next_back().or(last);
             let next = &inside[at + 1..];
             match inside.as_bytes()[at] {
                 b'>' => break next,
-                // Anywhere else than behind `=` it is a letter.
+                // Elsewhere than after `=`, a quote is a regular character.
                 quote @ (b'"' | b'\'') if last == Some(b'=') => {
                     let Some((_, unquoted)) = next.split_once(char::from(quote)) else {
                         return false;
@@ -214,7 +213,7 @@ fn after_comment(comment: &str) -> &str {
     end.map_or("", |end| &comment[end..])
 }
 
-/// What follows the text of an element that has no elements in it, with its end.
+/// The rest after a raw text element, including its end tag.
 fn after_raw<'a>(text: &'a str, name: &str) -> &'a str {
     let mut ends = text.match_indices("</").map(|(at, _)| &text[at + 2..]);
     let end = ends.find(|end| {
@@ -224,7 +223,7 @@ fn after_raw<'a>(text: &'a str, name: &str) -> &'a str {
     end.unwrap_or_default()
 }
 
-/// Without anything between `<` and `>`.
+/// Removes everything between `<` and `>`.
 fn strip(html: &str) -> String {
     let mut text = String::new();
     let mut rest = html;
@@ -236,12 +235,12 @@ fn strip(html: &str) -> String {
     text
 }
 
-/// At most one empty line at a time, and no blanks at the ends of lines.
+/// At most one empty line in a row, without trailing blanks.
 fn squeeze(text: &str) -> String {
     let mut squeezed = String::with_capacity(text.len());
     let mut empty = 0;
     for line in text.lines() {
-        // Two blanks are a line break in Markdown, and only before a line that goes on.
+        // Two trailing blanks are a Markdown line break, which needs a following line.
         let line = line.trim_end();
         empty = if line.is_empty() { empty + 1 } else { 0 };
         if empty < 2 {

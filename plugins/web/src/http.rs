@@ -1,4 +1,4 @@
-//! The tools `http_get`, `http_post` and `http_request`: one request as it was asked for, and its answer as it came.
+//! `http_get`, `http_post` and `http_request`: single HTTP requests with unprocessed responses.
 
 mod call;
 #[cfg(test)]
@@ -11,129 +11,129 @@ use toolhost_sdk::prelude::*;
 
 use self::call::Call;
 
-/// What a call of http_get asks for.
+// Without a doc comment, which would become a root description of the input schema.
 #[data]
 #[derive(Clone, Debug)]
 pub struct Get {
-    /// Absolute address with scheme, `http://…` or `https://…`.
+    /// Absolute URL.
     #[arg(min_len = 1, max_len = 8192, aliases = ["uri"])]
     url: String,
-    /// Headers to send, for example `{"accept": "application/json"}`. A value `secret:NAME` or `Bearer secret:NAME` is filled in by the host.
+    /// The host fills in values `secret:NAME` and `Bearer secret:NAME`.
     #[arg(default = BTreeMap::<String, String>::new())]
     headers: BTreeMap<String, String>,
-    /// Milliseconds to wait in total.
+    /// Time limit.
     #[arg(default = 60_000, min = 1, max = 60_000)]
     timeout_ms: u32,
-    /// Follow up to 10 redirects; another host gets none of your headers.
+    /// Up to 10; another host gets none of your headers.
     #[arg(default = true)]
     follow_redirects: bool,
-    /// Read at most so many bytes of the body.
+    /// Maximum response body.
     #[arg(default = 10_485_760, min = 1, max = 10_485_760)]
     max_bytes: u32,
 }
 
-/// What a call of http_post asks for.
+// Without a doc comment, which would become a root description of the input schema.
 #[data]
 #[derive(Clone, Debug)]
 pub struct Post {
-    /// Absolute address with scheme, `http://…` or `https://…`.
+    /// Absolute URL.
     #[arg(min_len = 1, max_len = 8192, aliases = ["uri"])]
     url: String,
-    /// Body: a text is sent as it is, any other JSON as JSON.
+    /// Strings are sent as is, other values as JSON.
     #[arg(aliases = ["data", "json"])]
     body: Option<Value>,
-    /// Headers to send. Without `content-type` a JSON body is sent as `application/json`. A value `secret:NAME` or `Bearer secret:NAME` is filled in by the host.
+    /// The host fills in values `secret:NAME` and `Bearer secret:NAME`. `content-type` defaults to `application/json`
+    /// for a JSON body.
     #[arg(default = BTreeMap::<String, String>::new())]
     headers: BTreeMap<String, String>,
-    /// What a text in `body` is.
+    /// Of a string `body`.
     #[arg(default = BodyEncoding::Text)]
     body_encoding: BodyEncoding,
-    /// Milliseconds to wait in total.
+    /// Time limit.
     #[arg(default = 60_000, min = 1, max = 60_000)]
     timeout_ms: u32,
-    /// Follow up to 10 redirects; a body is not sent on to another host.
+    /// Up to 10; another host gets no body.
     #[arg(default = true)]
     follow_redirects: bool,
-    /// Read at most so many bytes of the answer's body.
+    /// Maximum response body.
     #[arg(default = 10_485_760, min = 1, max = 10_485_760)]
     max_bytes: u32,
 }
 
-/// What a call of http_request asks for.
+// Without a doc comment, which would become a root description of the input schema.
 #[data]
 #[derive(Clone, Debug)]
 pub struct Any {
-    /// Absolute address with scheme, `http://…` or `https://…`.
+    /// Absolute URL.
     #[arg(min_len = 1, max_len = 8192, aliases = ["uri"])]
     url: String,
     /// GET, POST, PUT, DELETE, PATCH, HEAD or OPTIONS.
     #[arg(default = "GET", max_len = 20)]
     method: String,
-    /// Body: a text is sent as it is, any other JSON as JSON.
+    /// Strings are sent as is, other values as JSON.
     #[arg(aliases = ["data", "json"])]
     body: Option<Value>,
-    /// Headers to send. Without `content-type` a JSON body is sent as `application/json`. A value `secret:NAME` or `Bearer secret:NAME` is filled in by the host.
+    /// The host fills in values `secret:NAME` and `Bearer secret:NAME`. `content-type` defaults to `application/json`
+    /// for a JSON body.
     #[arg(default = BTreeMap::<String, String>::new())]
     headers: BTreeMap<String, String>,
-    /// What a text in `body` is.
+    /// Of a string `body`.
     #[arg(default = BodyEncoding::Text)]
     body_encoding: BodyEncoding,
-    /// Milliseconds to wait in total.
+    /// Time limit.
     #[arg(default = 60_000, min = 1, max = 60_000)]
     timeout_ms: u32,
-    /// Follow up to 10 redirects; a body is not sent on to another host.
+    /// Up to 10; another host gets no body.
     #[arg(default = true)]
     follow_redirects: bool,
-    /// Read at most so many bytes of the answer's body.
+    /// Maximum response body.
     #[arg(default = 10_485_760, min = 1, max = 10_485_760)]
     max_bytes: u32,
 }
 
-/// How bytes are written.
+/// Encoding of a body.
 #[data]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyEncoding {
-    /// As text.
     Text,
-    /// In Base64.
     Base64,
 }
 
-/// The answer.
+/// HTTP response.
 #[data]
 #[derive(Debug)]
 pub struct Answer {
-    /// The address that answered, after redirects.
+    /// Final URL, after redirects.
     url: String,
-    /// Status code; any of them is an answer and not an error of the tool.
+    /// HTTP status; an error status is not a tool error.
     status: u16,
-    /// What the status means.
+    /// Reason phrase of the status.
     #[arg(rename = "statusText")]
     status_text: String,
-    /// Headers, names in lower case; the values of repeated ones are joined with `, `.
+    /// Headers with lower-case names; repeated values are joined with `, `.
     headers: BTreeMap<String, String>,
-    /// The body, unpacked.
+    /// Decompressed body.
     body: String,
-    /// How the body is written here.
+    /// Encoding of `body`.
     body_encoding: BodyEncoding,
-    /// The body goes on.
+    /// The body was cut.
     truncated: bool,
-    /// Redirects that were followed.
+    /// Number of redirects followed.
     redirects: u32,
     /// Why a redirect was not followed.
     note: Option<String>,
-    /// Milliseconds it took.
+    /// Duration in milliseconds.
     duration_ms: u64,
 }
 
-/// The tool `http_get`. These have more parameters than a function should, so they take them as structs.
+/// The `http_get` tool. The HTTP tools take their many parameters as structs.
 pub struct HttpGet;
 
 impl Tool for HttpGet {
     fn descriptor() -> Descriptor {
         describe(
             "http_get",
-            "Send a GET request and show status, headers and body as they are. For pages to read use `web_fetch`.",
+            "Send a GET request and return status, headers and body. To read web pages use `web_fetch`.",
         )
         .reads()
         .network()
@@ -166,14 +166,14 @@ impl Tool for HttpGet {
     }
 }
 
-/// The tool `http_post`.
+/// The `http_post` tool.
 pub struct HttpPost;
 
 impl Tool for HttpPost {
     fn descriptor() -> Descriptor {
         describe(
             "http_post",
-            "Send a POST request with a text or JSON body and show status, headers and body of the answer.",
+            "Send a POST request and return status, headers and body.",
         )
         .destroys()
         .network()
@@ -205,14 +205,14 @@ impl Tool for HttpPost {
     }
 }
 
-/// The tool `http_request`.
+/// The `http_request` tool.
 pub struct HttpRequest;
 
 impl Tool for HttpRequest {
     fn descriptor() -> Descriptor {
         describe(
             "http_request",
-            "Send a request of any method and show status, headers and body of the answer. To only read use `http_get`.",
+            "Send a request with any method and return status, headers and body. For GET use `http_get`.",
         )
         .destroys()
         .network()

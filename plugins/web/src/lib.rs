@@ -1,7 +1,7 @@
-//! The web for models: requests (`http_*`), pages in words (`web_fetch`) and search (`web_search`).
+//! Web tools: HTTP requests (`http_*`), pages (`web_fetch`) and search (`web_search`).
 //!
-//! The host decides which addresses may be reached, and checks each request anew. What comes back was written by
-//! strangers, so it is bounded in size, depth and time here, and shown in a block that marks it as theirs.
+//! The host decides which URLs are allowed and checks each request. Responses are untrusted: they are bounded in size,
+//! depth and time here, and shown in a block that marks them as such.
 
 #![cfg_attr(
     test,

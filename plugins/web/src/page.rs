@@ -1,4 +1,4 @@
-//! One address, fetched and put into words.
+//! Fetching of one URL and conversion to text.
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::Response;
@@ -15,28 +15,28 @@ use crate::wrap::{clean, inline};
 const ACCEPT: &str =
     "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8, */*;q=0.5";
 
-/// What was read at one address.
+/// A fetched page.
 #[data]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
-    /// The address that answered, after redirects.
+    /// Final URL, after redirects.
     pub url: String,
-    /// Status code.
+    /// HTTP status.
     pub status: u16,
     /// Media type.
     pub content_type: String,
-    /// Title, if it has one.
+    /// Title, if any.
     pub title: Option<String>,
-    /// All of its text.
+    /// Complete text.
     pub text: String,
-    /// Bytes that were read.
+    /// Bytes read.
     pub bytes: u64,
-    /// What was done to it.
+    /// Conversions that were applied.
     pub notes: Vec<String>,
 }
 
 impl Page {
-    /// How much of a session's memory it takes, roughly.
+    /// Its approximate size in session state, in bytes.
     pub fn weight(&self) -> usize {
         let notes: usize = self.notes.iter().map(String::len).sum();
         let title = self.title.as_deref().unwrap_or_default();
@@ -44,13 +44,13 @@ impl Page {
     }
 }
 
-/// A page, and the picture or document that it is, if it is one.
+/// A page, and the image or document if it is one.
 pub struct Fetched {
     pub page: Page,
     pub media: Option<Part>,
 }
 
-/// How it is asked for.
+/// How a page is requested.
 #[derive(Clone, Copy)]
 pub struct Wish {
     pub format: Format,
@@ -58,7 +58,7 @@ pub struct Wish {
     pub deadline: Deadline,
 }
 
-/// `url` and `notes` have been through [`address::upgrade`].
+/// `url` and `notes` come from [`address::upgrade`].
 pub fn fetch(cx: &Context, url: Url, notes: Vec<String>, wish: Wish) -> Result<Fetched> {
     let mut notes = notes;
     let send = |url: Url| {
@@ -69,10 +69,10 @@ pub fn fetch(cx: &Context, url: Url, notes: Vec<String>, wish: Wish) -> Result<F
     let trail = match address::github_raw(&url) {
         Some(raw) => match send(raw) {
             Ok(trail) => {
-                notes.push("the file itself instead of GitHub's page about it".to_owned());
+                notes.push("the raw file instead of GitHub's page".to_owned());
                 trail
             }
-            // Rules may allow the one host and not the other.
+            // Rules may allow one host and not the other.
             Err(error) if error.kind() == ErrorKind::Denied => send(url)?,
             Err(error) => return Err(error),
         },
@@ -86,7 +86,7 @@ pub fn fetch(cx: &Context, url: Url, notes: Vec<String>, wish: Wish) -> Result<F
     read(&url, trail.response, notes, wish)
 }
 
-/// An answer that is a page, or why it is none.
+/// A successful response, or an error that explains the failure.
 fn settled(trail: Trail) -> Result<Trail> {
     let url = inline(trail.url.as_str());
     if let Some(stop) = &trail.stopped {
@@ -99,9 +99,7 @@ fn settled(trail: Trail) -> Result<Trail> {
         return Err(match stop {
             Stop::OtherHost(to) => {
                 let to = inline(to.as_str());
-                error.recommend(format!(
-                    "if that is where you want to go, call web_fetch with `url` = `{to}`"
-                ))
+                error.recommend(format!("to follow it, call web_fetch with `url` = `{to}`"))
             }
             Stop::Downgrade(_) | Stop::NoAddress(_) => error,
         });
@@ -118,10 +116,13 @@ fn settled(trail: Trail) -> Result<Trail> {
         ),
         401 | 402 | 403 | 407 => (
             ErrorKind::Denied,
-            "the page needs a login or does not want robots; try another source",
+            "the page requires a login or rejects bots; try another source",
         ),
         408 | 425 | 429 | 500..600 => (ErrorKind::Unavailable, "try again later"),
-        _ => (ErrorKind::Failed, "use http_get to see the whole answer"),
+        _ => (
+            ErrorKind::Failed,
+            "use http_get to see the complete response",
+        ),
     };
     let error = Error::new(kind, message)
         .code("web_fetch_http_error")
@@ -173,9 +174,7 @@ fn read(url: &Url, response: Response, mut notes: Vec<String>, wish: Wish) -> Re
             );
             return Err(Error::failed(message)
                 .code("web_fetch_unsupported_type")
-                .recommend(
-                    "use http_get to get its bytes in Base64, or look for a page about it",
-                ));
+                .recommend("use http_get to get its bytes in Base64, or find a page about it"));
         }
         Kind::Html | Kind::Json | Kind::Text => {
             let (text, charset) = body::text(declared, &body.bytes, kind == Kind::Html);
@@ -191,7 +190,7 @@ fn read(url: &Url, response: Response, mut notes: Vec<String>, wish: Wish) -> Re
             let message = format!("{} is larger than {}", inline(url.as_str()), size(MAX_BODY));
             return Err(Error::failed(message).code("body_too_large"));
         }
-        notes.push(format!("only its first {} were read", size(MAX_BODY)));
+        notes.push(format!("only the first {} were read", size(MAX_BODY)));
     }
     page.notes = notes;
     Ok(Fetched { page, media })
@@ -217,7 +216,7 @@ fn shape(
         Kind::Html => {
             let html::Page { title, text, note } = html::convert(&text, url, form);
             page.title = title.map(|title| inline(&clean(&title)));
-            // References such as `&#x202e;` have become characters only now.
+            // References such as `&#x202e;` are decoded only now.
             page.text = clean(&text);
             notes.extend(note.map(str::to_owned));
         }
@@ -225,7 +224,7 @@ fn shape(
             let parsed = toolhost_sdk::serde_json::from_str::<Value>(&text);
             let pretty =
                 parsed.and_then(|value| toolhost_sdk::serde_json::to_string_pretty(&value));
-            // What is no JSON after all is shown as it came. Escapes have become characters only now.
+            // Invalid JSON is shown unchanged. Escapes are decoded only now.
             page.text = pretty.map_or(text, |pretty| clean(&pretty));
         }
         Kind::Text | Kind::Image(_) | Kind::Pdf | Kind::Other(_) => page.text = text,

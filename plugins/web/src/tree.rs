@@ -1,5 +1,5 @@
-//! The tree of a page, made fit to be walked: shallow, without scripts and the like, and with whole addresses. Nothing
-//! here calls itself, since a page decides how deep its tree is.
+//! Preparation of a parsed page: bounded depth, without scripts, and with absolute URLs. Nothing here is recursive,
+//! because the page determines the depth.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -8,29 +8,29 @@ use htmd::{HtmlToMarkdown, Node};
 use markup5ever_rcdom::NodeData;
 use url::Url;
 
-/// Whoever walks the tree calls itself for each level, on a stack of 1 MiB.
+/// Depth limit, because the Markdown converter is recursive with a stack of 1 MiB.
 const DEPTH: usize = 96;
 
-/// Each of these puts something before every line of Markdown inside it.
+/// Elements that prefix every line of Markdown inside them.
 const INDENTING: &[&str] = &["blockquote", "ol", "ul"];
 const INDENTS: usize = 8;
 
-/// A table is drawn as wide as its widest cells in every row. All tables of a page together get so many characters.
+/// Limit of characters of all drawn tables of a page. A table is drawn as wide as its widest cells in every row.
 const DRAWN: usize = 8 << 20;
 
-/// Lists that begin at a greater number are numbered from 1.
+/// Lists that start at a greater number are numbered from 1.
 const FIRST: usize = 100_000;
 
-/// Joining two neighbours takes as long as they have brothers.
+/// Limit of siblings, because joining neighbours takes linear time each.
 const CHILDREN: usize = 20_000;
 
-/// Not for reading.
+/// Elements without readable content.
 const DROPPED: &[&str] = &[
     "script", "style", "noscript", "template", "svg", "canvas", "iframe", "object", "embed",
     "head", "dialog", "select", "button", "input", "textarea",
 ];
 
-/// After these a new line begins.
+/// Elements that start a new line.
 const BLOCKS: &[&str] = &[
     "address",
     "article",
@@ -70,9 +70,9 @@ const BLOCKS: &[&str] = &[
 
 pub struct Tree {
     pub title: Option<String>,
-    /// The one `<main>` of the page, if it says enough.
+    /// The only `<main>` element, if it contains enough text.
     pub main: Option<Rc<Node>>,
-    /// Something was left out because it was too much.
+    /// Parts were omitted because of a limit.
     pub cut: bool,
 }
 
@@ -112,7 +112,7 @@ pub fn prepare(root: &Rc<Node>, address: &Url) -> Tree {
     }
 }
 
-/// Tables that would be drawn too large are shown as their words.
+/// Replaces tables that would be too large by their text.
 fn tame_tables(root: &Rc<Node>) -> bool {
     let mut left = DRAWN;
     let mut cut = false;
@@ -132,7 +132,7 @@ fn tame_tables(root: &Rc<Node>) -> bool {
                 }
             }
         }
-        // Bars and blanks count too.
+        // Including bars and blanks.
         let width: usize = widths.iter().map(|width| width + 3).sum();
         let drawn = width.saturating_mul(rows.len() + 1);
         if drawn <= left {
@@ -145,7 +145,7 @@ fn tame_tables(root: &Rc<Node>) -> bool {
     cut
 }
 
-/// About how long it becomes in Markdown.
+/// Approximate length in Markdown.
 fn weight(node: &Rc<Node>) -> usize {
     let length = |node: &Rc<Node>| match &node.data {
         NodeData::Text { contents } => contents.borrow().len(),
@@ -161,8 +161,8 @@ fn weight(node: &Rc<Node>) -> usize {
     below(node).iter().map(length).sum()
 }
 
-/// Preformatted text holds one code element with one text, which is how Markdown has it: marks for bold letters inside of
-/// code would be read as a part of it.
+/// Reduces preformatted text to one code element with one text, as Markdown requires: formatting inside of code would
+/// become part of it.
 pub fn plain_code(root: &Rc<Node>) {
     for pre in find(root, "pre") {
         let is_inner = ancestors(&pre).any(|node| name(&node) == "pre");
@@ -203,7 +203,7 @@ fn ancestors(node: &Rc<Node>) -> impl Iterator<Item = Rc<Node>> + use<> {
     std::iter::successors(parent(node), parent)
 }
 
-/// In place of everything below it, its texts.
+/// Replaces everything below it by its text.
 fn flatten(node: &Rc<Node>) {
     let texts: Vec<Rc<Node>> = below(node)
         .into_iter()
@@ -216,7 +216,7 @@ fn flatten(node: &Rc<Node>) {
     *node.children.borrow_mut() = texts;
 }
 
-/// Everything below a node, in the order of the page, without what is not for reading.
+/// Everything below a node in document order, without elements that are not readable.
 fn below(node: &Rc<Node>) -> Vec<Rc<Node>> {
     let mut found = Vec::new();
     let mut open: Vec<Rc<Node>> = node.children.borrow().iter().rev().cloned().collect();
@@ -262,7 +262,7 @@ fn attribute(node: &Node, wanted: &str) -> Option<String> {
         .map(|attribute| attribute.value.to_string())
 }
 
-/// A link from a page is of no use without the page's address.
+/// Resolves links relative to the page's URL.
 fn resolve(node: &Node, base: &Url) {
     let NodeData::Element { attrs, .. } = &node.data else {
         return;
@@ -287,7 +287,7 @@ fn resolve(node: &Node, base: &Url) {
     });
 }
 
-/// Elements of this name, wherever they are.
+/// All elements with this name.
 pub fn find(root: &Rc<Node>, wanted: &str) -> Vec<Rc<Node>> {
     let mut found = Vec::new();
     let mut open = vec![Rc::clone(root)];
@@ -300,7 +300,7 @@ pub fn find(root: &Rc<Node>, wanted: &str) -> Vec<Rc<Node>> {
     found
 }
 
-/// Elements of which this is one of the classes.
+/// All elements with this class.
 pub fn of_class(root: &Rc<Node>, class: &str) -> Vec<Rc<Node>> {
     let mut found = below(root);
     found.retain(|node| has_class(node, class));
@@ -319,12 +319,12 @@ pub fn parse(html: &str) -> Option<Rc<Node>> {
     HtmlToMarkdown::new().html_to_tree(html).ok()
 }
 
-/// A line of text that has some tags in it.
+/// The text of an HTML fragment.
 pub fn plain(html: &str) -> String {
     parse(html).map_or_else(|| html.to_owned(), |root| line(&root))
 }
 
-/// What it says, on one line.
+/// Its text on one line.
 pub fn line(node: &Rc<Node>) -> String {
     words(&all_text(node))
 }
@@ -333,7 +333,7 @@ fn main(root: &Rc<Node>) -> Option<Rc<Node>> {
     let mut found = find(root, "main");
     let only = found.pop().filter(|_| found.is_empty())?;
     let length = |node| all_text(node).trim().len();
-    // A page that hides its words elsewhere is shown whole.
+    // A page with most text outside of `<main>` is shown completely.
     (length(&only) * 4 > length(root)).then_some(only)
 }
 
@@ -355,7 +355,7 @@ enum Step {
     NewLine,
 }
 
-/// The words of a page, with a line for each block of it.
+/// The text of a page, with one line per block.
 pub fn text(root: &Rc<Node>) -> String {
     let mut text = String::new();
     let mut open = vec![Step::Enter(Rc::clone(root), false)];

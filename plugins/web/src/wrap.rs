@@ -1,9 +1,9 @@
-//! Shows text that strangers wrote: marked as theirs, without what cannot be seen, and cut to what was asked for.
+//! Marking, cleaning and slicing of untrusted text.
 
-/// The mark. Its name is reserved: no text inside can write it.
+/// The tag name. Text inside a block cannot contain this tag.
 const MARK: &str = "untrusted-content";
 
-/// The text in a block that it cannot close.
+/// Wraps text in a block that it cannot close.
 pub fn block(source: &str, text: &str) -> String {
     format!(
         "<{MARK} source=\"{}\">\n{}\n</{MARK}>",
@@ -12,7 +12,7 @@ pub fn block(source: &str, text: &str) -> String {
     )
 }
 
-/// Writes `&lt;` for each `<` that could begin or end such a block, however it is spelt.
+/// Escapes each `<` that could start or end such a block, in any spelling.
 fn disarm(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     let mut rest = text;
@@ -30,9 +30,8 @@ fn disarm(text: &str) -> String {
     safe
 }
 
-/// Without control characters and without characters that nobody sees: those that turn the direction of writing round,
-/// and those in which instructions can be hidden from people. A variation selector stays behind a character that is no
-/// letter of ASCII, and a joiner between two of these.
+/// Removes control characters and invisible characters: bidirectional overrides, and characters that can hide
+/// instructions from users. A variation selector stays after a non-ASCII character, and a joiner between two of them.
 pub fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();
@@ -68,7 +67,7 @@ fn is_invisible(c: char) -> bool {
             | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// One line of at most 300 characters, with what is not printable escaped.
+/// One line of at most 300 characters, with non-printable characters escaped.
 pub fn inline(text: &str) -> String {
     const MOST: usize = 300;
     let mut shown = String::new();
@@ -86,11 +85,11 @@ pub fn inline(text: &str) -> String {
     shown
 }
 
-/// A piece of a text, counted in characters.
+/// A slice of a text, counted in characters.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Slice<'a> {
     pub text: &'a str,
-    /// Where the next piece begins, if there is one.
+    /// Offset of the next slice, if any.
     pub next: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! `#[arg(...)]`, and everything that a parameter of a tool and a field of a `#[data]` struct have in common.
+//! `#[arg(...)]`: options of tool parameters and of fields of `#[data]` structs.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -14,23 +14,23 @@ const WORDS: &[&str] = &[
     "default", "min", "max", "min_len", "max_len", "pattern", "aliases", "rename",
 ];
 
-/// A named value that a model hands in.
+/// A named input value.
 pub struct Arg {
     pub ident: Ident,
     pub ty: Type,
-    /// The name a model uses.
+    /// The name in the JSON input.
     pub name: String,
-    /// An `Option`, which may be left out and then is `None`.
+    /// An `Option`, which may be omitted and is then `None`.
     pub optional: bool,
     pub default: Option<TokenStream>,
     pub aliases: Vec<String>,
     doc: String,
-    /// Builder calls that add the remaining words to the schema.
+    /// Builder calls that add the remaining options to the schema.
     limits: TokenStream,
 }
 
 impl Arg {
-    /// Reads what the attributes of `ident: ty` say; `what` is "parameter" or "field".
+    /// Parses the attributes of `ident: ty`; `what` is "parameter" or "field".
     pub fn read(
         what: &str,
         ident: &Ident,
@@ -61,7 +61,7 @@ impl Arg {
         Ok(arg)
     }
 
-    /// May the model leave it out?
+    /// Whether the input must contain it.
     pub fn required(&self) -> bool {
         !self.optional && self.default.is_none()
     }
@@ -107,7 +107,7 @@ impl Arg {
             "min" | "max" => {
                 only_for(
                     matches!(shape, Shape::Number | Shape::Other),
-                    "is for numbers; for the length of a text or a list write `min_len` or `max_len`",
+                    "is for numbers; for the length of a string or list use `min_len` or `max_len`",
                 )?;
                 let method = format_ident!("{word}");
                 self.limits.extend(quote!(.#method(#value)));
@@ -115,13 +115,16 @@ impl Arg {
             "min_len" | "max_len" => {
                 only_for(
                     matches!(shape, Shape::Text | Shape::List | Shape::Other),
-                    "is for texts and lists; for a number write `min` or `max`",
+                    "is for strings and lists; for a number use `min` or `max`",
                 )?;
                 let method = format_ident!("{word}");
                 self.limits.extend(quote!(.#method(#value)));
             }
             "pattern" => {
-                only_for(matches!(shape, Shape::Text | Shape::Other), "is for texts")?;
+                only_for(
+                    matches!(shape, Shape::Text | Shape::Other),
+                    "is for strings",
+                )?;
                 let pattern = text(value)?;
                 self.limits.extend(quote!(.pattern(#pattern)));
             }
@@ -133,8 +136,8 @@ impl Arg {
     }
 }
 
-/// A default, as JSON. Where the type is plain, the compiler checks the default against it, and so reports a
-/// wrong one on the author's own word.
+/// A default, as JSON. For plain types the compiler checks the default against the type, so that an error points to the
+/// author's own code.
 fn typed(value: &Expr, ty: &Type, shape: Shape) -> TokenStream {
     match shape {
         Shape::Number | Shape::Bool => quote!(::toolhost_sdk::schema::json_of::<#ty>(#value)),
@@ -176,7 +179,7 @@ pub fn text(value: &Expr) -> Result<LitStr, Error> {
             lit: syn::Lit::Str(text),
             ..
         }) => Ok(text.clone()),
-        other => Err(Error::new_spanned(other, "expected a text in quotes")),
+        other => Err(Error::new_spanned(other, "expected a string literal")),
     }
 }
 
@@ -186,7 +189,7 @@ pub fn texts(value: &Expr) -> Result<Vec<LitStr>, Error> {
         Expr::Array(ExprArray { elems, .. }) => elems.iter().map(text).collect(),
         other => Err(Error::new_spanned(
             other,
-            "expected a list of texts: `[\"one\", \"two\"]`",
+            "expected a list of strings: `[\"one\", \"two\"]`",
         )),
     }
 }

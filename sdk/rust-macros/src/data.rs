@@ -1,4 +1,4 @@
-//! `#[data]`: a struct or an enum that travels as JSON, with a schema made of its doc comments.
+//! `#[data]`: serde implementations and a JSON Schema for structs and enums, from their doc comments.
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
@@ -8,11 +8,11 @@ use syn::{Attribute, Error, Field, Fields, Generics, Item, ItemEnum, ItemStruct}
 use crate::args::Arg;
 use crate::docs;
 
-/// The whole expansion.
+/// Expands the attribute.
 pub fn expand(words: &TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Vec::new();
     if !words.is_empty() {
-        errors.push(Error::new_spanned(words, "`#[data]` takes no words"));
+        errors.push(Error::new_spanned(words, "`#[data]` takes no options"));
     }
     let expansion = match syn::parse2::<Item>(item.clone()) {
         Ok(Item::Struct(item)) => expand_struct(item, &mut errors),
@@ -20,7 +20,7 @@ pub fn expand(words: &TokenStream, item: TokenStream) -> TokenStream {
         Ok(_) | Err(_) => {
             errors.push(Error::new_spanned(
                 &item,
-                "`#[data]` belongs on a struct or an enum",
+                "`#[data]` requires a struct or an enum",
             ));
             item
         }
@@ -51,7 +51,7 @@ fn expand_struct(mut item: ItemStruct, errors: &mut Vec<Error>) -> TokenStream {
     if !item.generics.params.is_empty() {
         return item.into_token_stream();
     }
-    // With an error, the traits that the compiler can still derive keep the other messages away.
+    // With an error, the derived traits prevent follow-up errors.
     if errors.is_empty() {
         for (field, arg) in item.fields.iter_mut().zip(&args) {
             field.attrs.extend(serde_attributes(&ident, arg));
@@ -90,7 +90,8 @@ fn expand_enum(item: &ItemEnum, errors: &mut Vec<Error>) -> TokenStream {
     let mut words = Vec::new();
     for variant in &item.variants {
         if !matches!(variant.fields, Fields::Unit) {
-            let text = "a variant of a `#[data]` enum is a word without fields; use a struct with optional fields";
+            let text =
+                "a variant of a `#[data]` enum has no fields; use a struct with optional fields";
             errors.push(Error::new_spanned(&variant.fields, text));
         }
         check_serde(&variant.attrs, errors);
@@ -150,7 +151,7 @@ fn read_field(owner: &Ident, field: &Field) -> Result<Arg, Error> {
     if let Some(error) = errors.pop() {
         return Err(error);
     }
-    // A schema is written out in full, so a type that contains itself would never end.
+    // A schema is expanded completely, so a recursive type would not terminate.
     if mentions(field.ty.to_token_stream(), owner) {
         let text =
             format!("a `#[data]` type cannot contain itself; use `Value` for the inner `{owner}`");
@@ -159,7 +160,7 @@ fn read_field(owner: &Ident, field: &Field) -> Result<Arg, Error> {
     Arg::read("field", ident, &field.ty, &field.attrs)
 }
 
-/// Makes serde agree with the schema.
+/// Makes serde consistent with the schema.
 fn serde_attributes(owner: &Ident, arg: &Arg) -> Vec<Attribute> {
     let mut attributes: Vec<Attribute> = Vec::new();
     let name = &arg.name;
@@ -173,7 +174,7 @@ fn serde_attributes(owner: &Ident, arg: &Arg) -> Vec<Attribute> {
         let path = format!("{owner}::{}", default_name(arg));
         attributes.push(syn::parse_quote!(#[serde(default = #path)]));
     }
-    // The schema of an `Option<T>` is that of `T`, which does not know `null`.
+    // The schema of an `Option<T>` is that of `T`, which does not include `null`.
     if arg.optional {
         attributes.push(
             syn::parse_quote!(#[serde(skip_serializing_if = "::std::option::Option::is_none")]),
@@ -199,19 +200,19 @@ fn default_name(arg: &Arg) -> Ident {
 
 fn check_common(attributes: &[Attribute], generics: &Generics, errors: &mut Vec<Error>) {
     if !generics.params.is_empty() {
-        let text = "a `#[data]` type cannot be generic: its schema is one and the same everywhere";
+        let text = "a `#[data]` type cannot be generic, because it has a single schema";
         errors.push(Error::new_spanned(generics, text));
     }
     check_serde(attributes, errors);
 }
 
-/// Serde's own attributes would change the JSON behind the schema's back.
+/// Serde's attributes would change the JSON without changing the schema.
 fn check_serde(attributes: &[Attribute], errors: &mut Vec<Error>) {
     for attribute in attributes
         .iter()
         .filter(|attribute| attribute.path().is_ident("serde"))
     {
-        let text = "`#[data]` writes serde's attributes itself; say it with `#[arg(rename, aliases, default)]`";
+        let text = "`#[data]` generates serde's attributes; use `#[arg(rename, aliases, default)]`";
         errors.push(Error::new_spanned(attribute, text));
     }
 }
@@ -224,7 +225,7 @@ fn mentions(tokens: TokenStream, word: &Ident) -> bool {
     })
 }
 
-/// As serde's `rename_all = "snake_case"` does it.
+/// Like serde's `rename_all = "snake_case"`.
 fn snake_case(name: &str) -> String {
     let mut snake = String::new();
     for (position, letter) in name.char_indices() {

@@ -1,19 +1,19 @@
-//! Doc comments: they are the text a model reads, so a missing one is an error on the word that lacks it.
+//! Doc comments, which become descriptions for models. A missing one is an error.
 
 use proc_macro2::Ident;
 use syn::{Attribute, Error, Expr, ExprLit, Lit, Meta};
 
-/// The doc comment among `attributes`, or an error on `owner`, which is a `what`.
+/// The doc comment among `attributes`, or an error at `owner`, which is a `what`.
 pub fn required(attributes: &[Attribute], what: &str, owner: &Ident) -> Result<String, Error> {
     read(attributes).ok_or_else(|| {
         let text = format!(
-            "{what} `{owner}` has no doc comment; a model reads it, so write `/// …` above it"
+            "{what} `{owner}` has no doc comment; it is the description for models, so write `/// …` above it"
         );
         Error::new(owner.span(), text)
     })
 }
 
-/// The doc comment among `attributes`, unless there is none or it is blank.
+/// The doc comment among `attributes`, unless it is missing or blank.
 pub fn read(attributes: &[Attribute]) -> Option<String> {
     let mut lines = Vec::new();
     for attribute in attributes
@@ -37,8 +37,8 @@ pub fn read(attributes: &[Attribute]) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Joins lines that an editor has wrapped: a model should not see where the author's screen ended. Lists, tables,
-/// headings, indented lines and fenced code keep their lines.
+/// Joins wrapped lines, because line breaks of the source are meaningless to a model. Lists, tables, headings, indented
+/// lines and fenced code keep their lines.
 fn unwrap_paragraphs(lines: &[String]) -> String {
     let mut text = String::new();
     let mut fenced = false;

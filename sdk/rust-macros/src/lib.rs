@@ -1,7 +1,7 @@
-//! The two attributes a plugin author writes: `#[tool]` on a function, `#[data]` on a type.
+//! The attributes `#[tool]` for functions and `#[data]` for types.
 //!
-//! They are used through `toolhost-sdk`, whose documentation explains them. Here they are thin: each hands its
-//! tokens to a plain function, so that tests can read an expansion without a compiler around it.
+//! They are documented in `toolhost-sdk`. Each attribute passes its tokens to a plain function, so that tests can
+//! inspect expansions.
 
 mod args;
 mod data;
@@ -16,13 +16,13 @@ mod tests;
 
 use proc_macro::TokenStream;
 
-/// Makes a function a tool: its name, doc comments and parameters become what the model reads.
+/// Makes a function a tool. Its name, doc comments and parameters form the descriptor.
 #[proc_macro_attribute]
 pub fn tool(words: TokenStream, item: TokenStream) -> TokenStream {
     tool::expand(words.into(), &item.into()).into()
 }
 
-/// Makes a struct or an enum part of a tool's input or output: serde's traits, a schema, an outcome.
+/// Makes a struct or enum usable in a tool's input or output: serde implementations, schema and outcome.
 #[proc_macro_attribute]
 pub fn data(words: TokenStream, item: TokenStream) -> TokenStream {
     data::expand(&words.into(), item.into()).into()

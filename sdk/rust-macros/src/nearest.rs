@@ -1,9 +1,9 @@
-//! "Did you mean": a wrong word is answered with the right ones.
+//! Suggestions for unknown options.
 
 use proc_macro2::Ident;
 use syn::Error;
 
-/// The error for a word that is not one of `known`; it names the nearest one, or else all of them.
+/// The error for an option that is not in `known`, with the most similar one or all of them.
 pub fn unknown(word: &Ident, known: &[&str]) -> Error {
     let text = word.to_string();
     let nearest = known
@@ -19,7 +19,7 @@ pub fn unknown(word: &Ident, known: &[&str]) -> Error {
     Error::new(word.span(), format!("unknown word `{text}`; {hint}"))
 }
 
-/// How many letters to insert, remove or change to come from one word to the other.
+/// The edit distance of two words.
 fn distance(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (i, a) in from.bytes().enumerate() {

@@ -1,4 +1,4 @@
-//! Expansions, read as a person would read them: each is a file under `tests/expand`.
+//! Expansion tests; each expansion is a file under `tests/expand`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -7,12 +7,12 @@ use proc_macro2::TokenStream;
 
 use crate::{data, tool};
 
-/// What `#[tool(words)]` makes of `item`.
+/// Expands `#[tool(words)]` on `item`.
 fn check_tool(words: &str, item: &str, expected: &ExpectFile) {
     expected.assert_eq(&pretty(tool::expand(tokens(words), &tokens(item))));
 }
 
-/// What `#[data]` makes of `item`.
+/// Expands `#[data]` on `item`.
 fn check_data(item: &str, expected: &ExpectFile) {
     expected.assert_eq(&pretty(data::expand(&TokenStream::new(), tokens(item))));
 }
@@ -109,7 +109,7 @@ fn an_enum() {
     );
 }
 
-/// Half-written code is what an editor sends on every key press: it must not make a macro panic.
+/// Editors expand half-written code on every key press, which must not panic.
 #[test]
 fn no_item_makes_a_macro_panic() {
     let items = [

@@ -1,4 +1,4 @@
-//! `#[tool]`: the function stays what it is, and a type of the same name beside it implements `Tool`.
+//! `#[tool]`: keeps the function and adds a type of the same name that implements `Tool`.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
@@ -11,14 +11,13 @@ use crate::args::Arg;
 use crate::words::{self, Words};
 use crate::{docs, types};
 
-/// The whole expansion. An error never swallows the function: the author should see one message, and not a second
-/// one about a name that is gone.
+/// Expands the attribute. The function is kept even after an error, to avoid follow-up errors about a missing name.
 pub fn expand(words: TokenStream, item: &TokenStream) -> TokenStream {
     let mut function: ItemFn = match syn::parse2(item.clone()) {
         Ok(function) => function,
         Err(error) => {
             let error =
-                Error::new(error.span(), "`#[tool]` belongs on a function").into_compile_error();
+                Error::new(error.span(), "`#[tool]` requires a function").into_compile_error();
             return quote!(#error #item);
         }
     };
@@ -48,12 +47,12 @@ pub fn expand(words: TokenStream, item: &TokenStream) -> TokenStream {
     };
     let errors = errors.iter().map(Error::to_compile_error);
     if function.sig.receiver().is_some() {
-        // We are inside an `impl`, where a struct and another `impl` would only add to the confusion.
+        // Inside an `impl`, a struct and another `impl` would only cause follow-up errors.
         return quote!(#(#errors)* #function);
     }
     let visibility = &function.vis;
     let ident = &function.sig.ident;
-    // The braces matter: a struct with braces is a name for types only, so it can live beside the function.
+    // A struct with braces is only in the type namespace, so it can coexist with the function.
     quote! {
         #(#errors)*
 
@@ -141,7 +140,7 @@ fn body(
     }
 }
 
-/// Stands in for a tool that has an error, so that `export_tools!` has nothing more to complain about.
+/// A placeholder for a tool with errors, so that `export_tools!` reports no further ones.
 fn placeholder(ident: &Ident) -> TokenStream {
     quote! {
         impl ::toolhost_sdk::Tool for #ident {
@@ -186,7 +185,8 @@ fn parameter(input: &FnArg, position: usize) -> Result<Option<Arg>, Error> {
     let PatType { attrs, pat, ty, .. } = match input {
         FnArg::Typed(typed) => typed,
         FnArg::Receiver(receiver) => {
-            let text = "a tool is a free function without `self`; for a type of your own implement `Tool` by hand";
+            let text =
+                "a tool is a free function without `self`; implement `Tool` by hand for methods";
             return Err(Error::new_spanned(receiver, text));
         }
     };
@@ -202,11 +202,11 @@ fn parameter(input: &FnArg, position: usize) -> Result<Option<Arg>, Error> {
             (0, true) => Ok(None),
             (0, false) => Err(Error::new_spanned(
                 ty,
-                "a tool borrows its context: write `&Context`",
+                "a tool takes its context by reference: write `&Context`",
             )),
             _ => Err(Error::new_spanned(
                 ty,
-                "the context comes first among the parameters",
+                "the context must be the first parameter",
             )),
         };
     }
@@ -218,14 +218,14 @@ fn parameter(input: &FnArg, position: usize) -> Result<Option<Arg>, Error> {
             ..
         }) => {
             if let Type::Reference(reference) = &**ty {
-                let text = "a parameter is owned, because it comes out of JSON: write `String`, `Vec<T>` or a `#[data]` type";
+                let text = "a parameter must be owned, because it is deserialized: write `String`, `Vec<T>` or a `#[data]` type";
                 return Err(Error::new_spanned(reference, text));
             }
             Arg::read("parameter", ident, ty, attrs).map(Some)
         }
         other => Err(Error::new_spanned(
             other,
-            "a parameter has a plain name, because a model calls it by that name",
+            "a parameter must have a plain name, which is its name in the schema",
         )),
     }
 }
@@ -243,14 +243,14 @@ fn check_signature(function: &ItemFn, errors: &mut Vec<Error>) {
     if let Some(word) = &signature.asyncness {
         errors.push(Error::new(
             word.span(),
-            "a tool runs to its end without `async`; the host runs calls side by side",
+            "a tool cannot be `async`; the host runs calls concurrently",
         ));
     }
     if let Some(word) = &signature.unsafety {
         errors.push(Error::new(word.span(), "a tool cannot be `unsafe`"));
     }
     if !signature.generics.params.is_empty() {
-        let text = "a tool cannot be generic: a model has to know the type of each parameter";
+        let text = "a tool cannot be generic: its schema needs the type of each parameter";
         errors.push(Error::new_spanned(&signature.generics, text));
     }
     if let Some(variadic) = &signature.variadic {
@@ -270,12 +270,12 @@ fn name(words: &Words, ident: &Ident) -> Result<LitStr, Error> {
     Ok(name)
 }
 
-/// An example has to be an input that the tool would accept: as far as names go, that can be seen here.
+/// Checks the parameter names of an example input.
 fn check_example(input: &LitStr, args: &[Arg]) -> Result<(), Error> {
     let error = |text: String| Error::new(input.span(), text);
     let object: Map<String, Value> = serde_json::from_str(&input.value()).map_err(|reason| {
         error(format!(
-            "the input of an example is a JSON object: {reason}"
+            "the input of an example must be a JSON object: {reason}"
         ))
     })?;
     if let Some(name) = object
@@ -298,7 +298,7 @@ fn check_example(input: &LitStr, args: &[Arg]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes away what rustc does not allow on a parameter.
+/// Removes attributes that rustc does not allow on parameters.
 fn strip_parameters(function: &mut ItemFn) {
     for input in &mut function.sig.inputs {
         if let FnArg::Typed(typed) = input {

@@ -1,8 +1,8 @@
-//! What can be told from how a type is written. A macro sees words, not types, so this stays modest.
+//! Inspection of types by syntax. A macro sees only tokens, so this is limited.
 
 use syn::{GenericArgument, Path, PathArguments, Type, TypePath};
 
-/// How a parameter's type restricts the words of `#[arg]`.
+/// How a parameter's type restricts the options of `#[arg]`.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Shape {
     Number,
@@ -10,7 +10,7 @@ pub enum Shape {
     Text,
     List,
     Map,
-    /// An author's own type, or an alias: the compiler judges.
+    /// A custom type or an alias, which the compiler checks.
     Other,
 }
 
@@ -40,7 +40,7 @@ pub fn option_of(ty: &Type) -> Option<&Type> {
     }
 }
 
-/// The last word of a path: `String` of `std::string::String`.
+/// The last segment of a path: `String` of `std::string::String`.
 pub fn last_word(ty: &Type) -> Option<String> {
     Some(path(ty)?.segments.last()?.ident.to_string())
 }

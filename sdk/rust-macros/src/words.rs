@@ -1,4 +1,4 @@
-//! The words inside `#[tool(...)]`. Each becomes one call on the `Descriptor` builder.
+//! The options of `#[tool(...)]`. Each becomes one call of the `Descriptor` builder.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
@@ -39,22 +39,22 @@ const WORDS: &[&str] = &[
     "example",
 ];
 
-/// What the author says about a tool beside the function itself.
+/// The options of a tool.
 #[derive(Default)]
 pub struct Words {
-    /// `pure`, `reads`, `writes` or `destroys`: how careful a host has to be.
+    /// The declared effect: `pure`, `reads`, `writes` or `destroys`.
     pub caution: Option<Ident>,
     pub name: Option<LitStr>,
     pub output: Option<Type>,
-    /// Inputs of examples, to be compared with the parameters.
+    /// Inputs of examples, to be checked against the parameters.
     pub examples: Vec<LitStr>,
-    /// The other words as builder calls, in the author's order.
+    /// The other options as builder calls, in source order.
     pub calls: TokenStream,
     seen: Vec<String>,
 }
 
 impl Words {
-    /// Reads `tokens`, and goes on after an error so that the author sees all of them at once.
+    /// Parses `tokens` and continues after errors, so that all of them are reported.
     pub fn read(tokens: TokenStream, errors: &mut Vec<Error>) -> Self {
         let mut words = Self::default();
         let unparsed = errors.len();
@@ -65,7 +65,7 @@ impl Words {
         if words.caution.is_none() && errors.len() == unparsed {
             errors.push(Error::new(
                 Span::call_site(),
-                "say what the tool does to the world: `#[tool(pure)]`, `#[tool(reads)]`, `#[tool(writes)]` or \
+                "declare the effect of the tool: `#[tool(pure)]`, `#[tool(reads)]`, `#[tool(writes)]` or \
                  `#[tool(destroys)]`",
             ));
         }
@@ -78,7 +78,7 @@ impl Words {
             if self.seen.contains(&text) {
                 return Err(Error::new(
                     word.span(),
-                    format!("`{word}` is there twice; remove one"),
+                    format!("`{word}` is given twice; remove one"),
                 ));
             }
             self.seen.push(text.clone());
@@ -88,7 +88,7 @@ impl Words {
             "pure" | "reads" | "writes" | "destroys" => {
                 if let Some(first) = &self.caution {
                     let text = format!(
-                        "`{first}` and `{word}` exclude each other; keep the one that is true"
+                        "`{first}` and `{word}` are mutually exclusive; keep the correct one"
                     );
                     return Err(Error::new(word.span(), text));
                 }
@@ -149,7 +149,7 @@ impl Words {
     }
 }
 
-/// One word, with what is assigned to it.
+/// One option and its value.
 struct Word {
     word: Ident,
     value: Option<Value>,
@@ -174,7 +174,7 @@ impl Parse for Word {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let word: Ident = input.call(Ident::parse_any)?;
         let text = word.to_string();
-        // Judged here, because what follows an unknown word can be anything.
+        // Checked here, because the tokens after an unknown option are arbitrary.
         if !WORDS.contains(&text.as_str()) {
             return Err(nearest::unknown(&word, WORDS));
         }
@@ -248,7 +248,7 @@ fn needs_value(word: &Ident, shape: &str) -> Error {
     )
 }
 
-/// The rule for names that models call, `[a-z][a-z0-9_]{0,63}`.
+/// Checks a tool name, `[a-z][a-z0-9_]{0,63}`.
 pub fn check_name(name: &LitStr) -> Result<(), Error> {
     let text = name.value();
     let plain = text
@@ -257,11 +257,10 @@ pub fn check_name(name: &LitStr) -> Result<(), Error> {
     if plain && text.len() <= 64 && text.starts_with(|first: char| first.is_ascii_lowercase()) {
         return Ok(());
     }
-    let rule =
-        "a name has small letters, digits and `_`, begins with a letter and has at most 64 of them";
+    let rule = "a name has at most 64 lower-case letters, digits and `_`, and starts with a letter";
     Err(Error::new(
         name.span(),
-        format!("`{text}` cannot be the name of a tool: {rule}"),
+        format!("`{text}` is not a valid tool name: {rule}"),
     ))
 }
 
@@ -283,7 +282,9 @@ fn milliseconds(text: &LitStr) -> Result<u32, Error> {
         .ok_or_else(|| {
             Error::new(
                 text.span(),
-                format!("`{value}` is not a time; write for example \"500ms\", \"60s\" or \"2m\""),
+                format!(
+                    "`{value}` is not a duration; write for example \"500ms\", \"60s\" or \"2m\""
+                ),
             )
         })
 }

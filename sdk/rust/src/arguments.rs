@@ -1,12 +1,12 @@
-//! Takes the arguments of a call out of its JSON input, one by one.
+//! Deserialization of a call's arguments from its JSON input.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::{Error, Result};
 
-/// The members of an input. The host has checked them against the schema; what arrives here otherwise is answered
-/// with an error and never with a panic.
+/// The members of an input. The host has validated them against the schema; invalid input is still an error, never a
+/// panic.
 #[derive(Debug)]
 pub struct Arguments(Map<String, Value>);
 
@@ -18,7 +18,7 @@ impl Arguments {
         }
     }
 
-    /// A member that must be there.
+    /// Takes a required member.
     pub fn take<T: DeserializeOwned>(&mut self, name: &str) -> Result<T> {
         match self.0.remove(name) {
             Some(value) => read(name, value),
@@ -28,7 +28,7 @@ impl Arguments {
         }
     }
 
-    /// A member that may be missing or null; `None` stands for both.
+    /// Takes an optional member; `None` if it is missing or null.
     pub fn take_optional<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>> {
         match self.0.remove(name) {
             None | Some(Value::Null) => Ok(None),
@@ -36,7 +36,7 @@ impl Arguments {
         }
     }
 
-    /// A member that has a default.
+    /// Takes a member that has a default.
     pub fn take_or<T: DeserializeOwned>(
         &mut self,
         name: &str,

@@ -1,11 +1,11 @@
-//! What a tool shows: parts for the model, a display for people.
+//! Result content: parts for the model and a display for the user.
 
 use serde_json::Value;
 
 /// One piece of content for the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// `text`, `json`, `image`, `audio`, `file` or `resource-link`; it says which of the other fields count.
+    /// `text`, `json`, `image`, `audio`, `file` or `resource-link`; determines which of the other fields apply.
     pub kind: String,
     pub text: Option<String>,
     pub data: Option<Vec<u8>>,
@@ -15,7 +15,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Text as it is.
+    /// Plain text.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             text: Some(text.into()),
@@ -31,12 +31,12 @@ impl Part {
         }
     }
 
-    /// A picture, for example of the media type `image/png`.
+    /// An image, for example with media type `image/png`.
     pub fn image(bytes: impl Into<Vec<u8>>, media_type: impl Into<String>) -> Self {
         Self::bytes("image", bytes.into(), media_type.into())
     }
 
-    /// A sound, for example of the media type `audio/wav`.
+    /// Audio, for example with media type `audio/wav`.
     pub fn audio(bytes: impl Into<Vec<u8>>, media_type: impl Into<String>) -> Self {
         Self::bytes("audio", bytes.into(), media_type.into())
     }
@@ -46,7 +46,7 @@ impl Part {
         Self::bytes("file", bytes.into(), media_type.into())
     }
 
-    /// Something to be found elsewhere.
+    /// A link to a resource.
     pub fn resource_link(uri: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             uri: Some(uri.into()),
@@ -71,7 +71,7 @@ impl Part {
     }
 }
 
-/// What people see, which is not what the model reads.
+/// What the user sees, as opposed to the model's content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Display {
     /// `none`, `text`, `markdown`, `ansi`, `diff`, `table`, `todo-list` …
@@ -82,12 +82,12 @@ pub struct Display {
 }
 
 impl Display {
-    /// Nothing at all.
+    /// No display.
     pub fn none() -> Self {
         Self::of("none")
     }
 
-    /// Text as it is.
+    /// Plain text.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             text: Some(text.into()),
@@ -119,7 +119,7 @@ impl Display {
         }
     }
 
-    /// A kind of display that is made of data, such as `table` or `todo-list`.
+    /// A structured display, such as `table` or `todo-list`.
     pub fn data(kind: impl Into<String>, data: Value) -> Self {
         Self {
             kind: kind.into(),
@@ -136,13 +136,13 @@ impl Display {
     }
 }
 
-/// A change to one file, for people.
+/// A change to one file, for display.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileDiff {
     pub file_name: String,
     /// Unified diff.
     pub diff: String,
-    /// None for a new file.
+    /// `None` for a new file.
     pub original: Option<String>,
     pub new: String,
 }

@@ -1,4 +1,4 @@
-//! What a running call knows of its caller, and what it may tell and ask its host.
+//! The context of a running call: caller, directories, and functions of the host.
 
 use std::time::Duration;
 
@@ -8,16 +8,14 @@ use serde_json::Value;
 use crate::backend::Backend;
 use crate::{Error, Result};
 
-/// The context of one call: who calls, which directories there are, and the way back to the host.
-///
-/// In a test, [`Context::test`] gives one that records.
+/// The context of one call: caller, directories, and functions of the host.
 #[derive(Debug)]
 pub struct Context {
     pub(crate) facts: Facts,
     pub(crate) backend: Backend,
 }
 
-/// What is fixed for the whole call.
+/// Data that is fixed for the whole call.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     pub call_id: String,
@@ -31,7 +29,7 @@ pub(crate) struct Facts {
     pub extra: Option<Value>,
 }
 
-/// A directory of the call, by the name under which the plugin sees it.
+/// A directory of the call, by the path under which the plugin sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
     pub path: String,
@@ -40,13 +38,13 @@ pub struct Root {
 }
 
 impl Root {
-    /// May the tool write in it?
+    /// Whether the tool may write to it.
     pub fn is_writable(&self) -> bool {
         self.access == "rw"
     }
 }
 
-/// How much a line of the log matters.
+/// The severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Trace,
@@ -69,12 +67,12 @@ impl Level {
 }
 
 impl Context {
-    /// Tells what the call is doing.
+    /// Reports what the call is doing.
     pub fn progress(&self, message: &str) {
         self.backend.progress(Some(message), None, None);
     }
 
-    /// Tells how far the call is, in the unit of `total`; must not go back.
+    /// Reports the progress of the call in units of `total`; must not decrease.
     pub fn progress_of(&self, done: f64, total: f64) {
         self.backend.progress(None, Some(done), Some(total));
     }
@@ -104,12 +102,12 @@ impl Context {
         self.log(Level::Error, message);
     }
 
-    /// Shows a piece of output while the call runs, on `stdout`, `stderr` or a stream of the tool's own name.
+    /// Streams output while the call runs, on `stdout`, `stderr` or a custom stream.
     pub fn output(&self, stream: &str, bytes: impl AsRef<[u8]>) {
         self.backend.output(stream, bytes.as_ref());
     }
 
-    /// Tells an event of the tool's own. Data that cannot be JSON is sent as null, with a warning in the log.
+    /// Emits a custom event. Data that cannot be serialized is sent as null, with a warning in the log.
     pub fn emit(&self, event: &str, data: &impl Serialize) {
         let data = serde_json::to_value(data).unwrap_or_else(|error| {
             self.warn(&format!(
@@ -120,17 +118,17 @@ impl Context {
         self.backend.emit(event, &data);
     }
 
-    /// Has somebody cancelled this call? A call that does not look is stopped all the same.
+    /// Whether the call was cancelled. A call that does not check is stopped anyway.
     pub fn cancelled(&self) -> bool {
         self.backend.cancelled()
     }
 
-    /// How long until the host stops this call.
+    /// Time until the host stops this call.
     pub fn remaining(&self) -> Duration {
         self.backend.remaining()
     }
 
-    /// Is there a reason to stop? For use in loops: `cx.check()?`.
+    /// Fails if the call should stop. For use in loops: `cx.check()?`.
     pub fn check(&self) -> Result<()> {
         if self.cancelled() {
             Err(Error::interrupted("the call was cancelled").code("cancelled"))
@@ -176,7 +174,7 @@ impl Context {
         &self.facts.roots
     }
 
-    /// A JSON object for what later hosts may say.
+    /// A JSON object for extensions by later hosts.
     pub fn extra(&self) -> Option<&Value> {
         self.facts.extra.as_ref()
     }

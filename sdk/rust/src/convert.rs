@@ -1,4 +1,4 @@
-//! From the SDK's types to those of the contract, and back.
+//! Conversion between the SDK's types and those of the contract.
 
 mod hook;
 
@@ -181,7 +181,7 @@ impl From<Error> for wit::ToolError {
     }
 }
 
-/// Inside an outcome an error has no kind: there it is a fact, and not a call that went wrong.
+/// Errors inside an outcome have no kind, because the call itself succeeded.
 fn failure(
     Error {
         kind: _,
@@ -216,7 +216,7 @@ impl Facts {
             user_id: context.user_id,
             mode: context.mode,
             roots: roots.collect(),
-            // A later host may say what this SDK cannot read; that is no reason to refuse the call.
+            // Extensions that this SDK cannot parse do not fail the call.
             extra: context
                 .extra
                 .and_then(|extra| serde_json::from_str(&extra).ok()),

@@ -1,12 +1,10 @@
-//! How a tool describes itself.
+//! Tool descriptors.
 
 use serde_json::{Value, json};
 
 use crate::{IntoOutcome, Schema};
 
-/// One tool, as its author describes it. Everything but the name and the description has a default.
-///
-/// The fields are those of the contract (`wit/v0.1/types.wit`).
+/// The description of one tool. Everything except name and description has a default.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Descriptor {
@@ -38,7 +36,7 @@ pub struct Descriptor {
     pub extra: Option<Value>,
 }
 
-/// What a tool promises about its effects; `None` means unknown, and the host then assumes the worse.
+/// The declared effects of a tool. `None` means unknown, which the host treats as the worst case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Annotations {
     pub read_only: Option<bool>,
@@ -58,7 +56,7 @@ pub struct Example {
 }
 
 impl Descriptor {
-    /// A tool without parameters, of unknown effects.
+    /// A tool without parameters and with unknown effects.
     pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -90,35 +88,35 @@ impl Descriptor {
         }
     }
 
-    /// The input is a `T`, a [`data`](crate::data) struct.
+    /// Sets the input type, a [`data`](crate::data) struct.
     pub fn input<T: Schema>(self) -> Self {
         self.input_schema(T::schema())
     }
 
-    /// The input by a schema of your own; it has to be one of an object.
+    /// Sets the input schema, which must describe an object.
     pub fn input_schema(mut self, schema: Value) -> Self {
         self.input_schema = schema;
         self
     }
 
-    /// The data in the outcome is a `T`.
+    /// Sets the type of the structured output.
     pub fn output<T: Schema>(self) -> Self {
         self.output_schema(T::schema())
     }
 
-    /// The data in the outcome by a schema of your own.
+    /// Sets the schema of the structured output.
     pub fn output_schema(mut self, schema: Value) -> Self {
         self.output_schema = Some(schema);
         self
     }
 
-    /// The data in the outcome is what a `T` turns into, if `T` knows.
+    /// Sets the output schema of a return type, if it has one.
     pub fn returns<T: IntoOutcome>(mut self) -> Self {
         self.output_schema = T::output_schema();
         self
     }
 
-    /// The tool depends on its input alone.
+    /// The tool depends only on its input.
     pub fn pure(self) -> Self {
         self.effects(Annotations {
             read_only: Some(true),
@@ -129,7 +127,7 @@ impl Descriptor {
         })
     }
 
-    /// The tool changes nothing. It requires `fs.read`, unless [`requires`](Self::requires) says otherwise.
+    /// The tool changes nothing. Requires `fs.read`, unless overridden with [`requires`](Self::requires).
     pub fn reads(self) -> Self {
         self.effects(Annotations {
             read_only: Some(true),
@@ -140,8 +138,8 @@ impl Descriptor {
         .requires(&["fs.read"])
     }
 
-    /// The tool changes things that can be put back. It requires `fs.read` and `fs.write`, unless
-    /// [`requires`](Self::requires) says otherwise.
+    /// The tool makes reversible changes. Requires `fs.read` and `fs.write`, unless overridden with
+    /// [`requires`](Self::requires).
     pub fn writes(self) -> Self {
         self.effects(Annotations {
             read_only: Some(false),
@@ -152,8 +150,8 @@ impl Descriptor {
         .requires(&["fs.read", "fs.write"])
     }
 
-    /// The tool may lose something for good. It requires `fs.read` and `fs.write`, unless
-    /// [`requires`](Self::requires) says otherwise.
+    /// The tool may destroy data. Requires `fs.read` and `fs.write`, unless overridden with
+    /// [`requires`](Self::requires).
     pub fn destroys(self) -> Self {
         self.effects(Annotations {
             read_only: Some(false),
@@ -164,25 +162,25 @@ impl Descriptor {
         .requires(&["fs.read", "fs.write"])
     }
 
-    /// The tool talks to a world that is not the user's machine.
+    /// The tool interacts with systems outside of the user's machine.
     pub fn network(mut self) -> Self {
         self.annotations.open_world = Some(true);
         self
     }
 
-    /// The tool needs a person to answer.
+    /// The tool needs a user to answer.
     pub fn interactive(mut self) -> Self {
         self.annotations.interactive = Some(true);
         self
     }
 
-    /// Calling it twice with one input is calling it once.
+    /// Repeating a call with the same input has no further effect.
     pub fn idempotent(mut self) -> Self {
         self.annotations.idempotent = Some(true);
         self
     }
 
-    /// Unknown members of the input are dropped instead of refused.
+    /// Unknown members of the input are dropped instead of rejected.
     pub fn lenient(mut self) -> Self {
         self.strict = Some(false);
         self
@@ -194,25 +192,25 @@ impl Descriptor {
         self
     }
 
-    /// A call may go on while the model does something else.
+    /// Calls can run in the background.
     pub fn background(mut self) -> Self {
         self.can_background = true;
         self
     }
 
-    /// Other names under which the tool can be found.
+    /// Other names of the tool.
     pub fn aliases(mut self, names: &[&str]) -> Self {
         self.aliases = owned(names);
         self
     }
 
-    /// The name for people.
+    /// The name shown to users.
     pub fn display_name(mut self, name: impl Into<String>) -> Self {
         self.display_name = Some(name.into());
         self
     }
 
-    /// A word such as `hammer`, or an emoji.
+    /// An icon name such as `hammer`, or an emoji.
     pub fn icon(mut self, icon: impl Into<String>) -> Self {
         self.icon = Some(icon.into());
         self
@@ -236,7 +234,7 @@ impl Descriptor {
         self
     }
 
-    /// Words to find the tool by.
+    /// Keywords for searching.
     pub fn tags(mut self, tags: &[&str]) -> Self {
         self.tags = owned(tags);
         self
@@ -248,38 +246,37 @@ impl Descriptor {
         self
     }
 
-    /// The text for people is not Markdown.
+    /// The text for users is not Markdown.
     pub fn plain_text(mut self) -> Self {
         self.output_markdown = Some(false);
         self
     }
 
-    /// A call may take so long.
+    /// Time limit of a call.
     pub fn timeout_ms(mut self, milliseconds: u32) -> Self {
         self.timeout_ms = Some(milliseconds);
         self
     }
 
-    /// A call may be silent for so long.
+    /// Limit of time without output.
     pub fn inactivity_timeout_ms(mut self, milliseconds: u32) -> Self {
         self.inactivity_timeout_ms = Some(milliseconds);
         self
     }
 
-    /// An outcome may be so large.
+    /// Limit of an outcome in bytes.
     pub fn max_output_bytes(mut self, bytes: u32) -> Self {
         self.max_output_bytes = Some(bytes);
         self
     }
 
-    /// The capabilities the tool needs, in place of those that come with `reads`, `writes` and `destroys`; so this
-    /// comes after them.
+    /// Sets the required capabilities, replacing those of `reads`, `writes` and `destroys`; call it after them.
     pub fn requires(mut self, capabilities: &[&str]) -> Self {
         self.requires = owned(capabilities);
         self
     }
 
-    /// Other tools that have to be present: `name` or `name@^1`.
+    /// Other required tools: `name` or `name@^1`.
     pub fn depends_on(mut self, tools: &[&str]) -> Self {
         self.depends_on = owned(tools);
         self
@@ -294,13 +291,13 @@ impl Descriptor {
         self
     }
 
-    /// A JSON object for what later hosts may learn to read.
+    /// A JSON object for extensions by later hosts.
     pub fn extra(mut self, extra: Value) -> Self {
         self.extra = Some(extra);
         self
     }
 
-    /// What was said before with `network`, `interactive` or `idempotent` stays.
+    /// Keeps what `network`, `interactive` and `idempotent` have set.
     fn effects(mut self, effects: Annotations) -> Self {
         let Annotations {
             idempotent,

@@ -1,29 +1,29 @@
-//! Why a call could not be done, said so that a model can act on it.
+//! Errors of tools, for models and operators.
 
 use std::fmt;
 use std::io;
 
-/// A `Result` whose error is, unless said otherwise, [`Error`].
+/// A `Result` with [`Error`] as the default error type.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What sort of failure it was: what a host or a model would do differently about it.
+/// The kind of a failure, by how a host or model should react.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The input satisfies the schema and still makes no sense.
+    /// The input matches the schema but is invalid.
     InvalidInput,
-    /// Something that the input names does not exist.
+    /// Something named by the input does not exist.
     NotFound,
-    /// The sandbox or the operating system said no.
+    /// The sandbox or the operating system denied access.
     Denied,
-    /// The call was cancelled or ran out of time, and noticed.
+    /// The call was cancelled or ran out of time.
     Interrupted,
-    /// Something that the tool needs is not there just now.
+    /// Something the tool needs is currently not available.
     Unavailable,
     /// Anything else.
     Failed,
 }
 
-/// A failure: one sentence for the model, and what helps it to do better.
+/// A failure: one sentence for the model, and recommendations.
 ///
 /// ```
 /// use toolhost_sdk::prelude::*;
@@ -35,22 +35,22 @@ pub enum ErrorKind {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// What sort of failure it was.
+    /// The kind of failure.
     pub kind: ErrorKind,
-    /// A stable word such as `file_not_found`.
+    /// A stable identifier such as `file_not_found`.
     pub code: Option<String>,
     /// One sentence for the model: lower case, no full stop, with the offending value.
     pub message: String,
-    /// Next steps that may work.
+    /// Next steps that may help.
     pub recommendations: Vec<String>,
-    /// May the same call succeed later?
+    /// Whether the same call may succeed later.
     pub retryable: bool,
-    /// What lies behind it.
+    /// The cause, for the operator.
     pub cause: Option<String>,
 }
 
 impl Error {
-    /// An error of any kind; the functions named after the kinds are shorter.
+    /// An error of any kind; see also the constructors per kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -62,17 +62,17 @@ impl Error {
         }
     }
 
-    /// The input makes no sense.
+    /// The input is invalid.
     pub fn invalid_input(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidInput, message)
     }
 
-    /// Something that the input names does not exist.
+    /// Something named by the input does not exist.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::NotFound, message)
     }
 
-    /// The sandbox or the operating system said no.
+    /// The sandbox or the operating system denied access.
     pub fn denied(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Denied, message)
     }
@@ -82,7 +82,7 @@ impl Error {
         Self::new(ErrorKind::Interrupted, message)
     }
 
-    /// Something that the tool needs is not there just now.
+    /// Something the tool needs is currently not available.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unavailable, message)
     }
@@ -92,28 +92,28 @@ impl Error {
         Self::new(ErrorKind::Failed, message)
     }
 
-    /// Adds a stable word such as `file_not_found`, for programs.
+    /// Adds a stable identifier such as `file_not_found`, for programs.
     #[must_use]
     pub fn code(mut self, code: impl Into<String>) -> Self {
         self.code = Some(code.into());
         self
     }
 
-    /// Adds a next step that may work.
+    /// Adds a next step that may help.
     #[must_use]
     pub fn recommend(mut self, recommendation: impl Into<String>) -> Self {
         self.recommendations.push(recommendation.into());
         self
     }
 
-    /// Says that the same call may succeed later.
+    /// Marks the error as retryable.
     #[must_use]
     pub fn retryable(mut self) -> Self {
         self.retryable = true;
         self
     }
 
-    /// Adds what lies behind the failure, for the person who runs the host.
+    /// Adds the cause, for the operator.
     #[must_use]
     pub fn cause(mut self, cause: impl fmt::Display) -> Self {
         self.cause = Some(cause.to_string());
@@ -122,7 +122,7 @@ impl Error {
 }
 
 impl Error {
-    /// What sort of failure it was.
+    /// The kind of failure.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
@@ -159,7 +159,7 @@ impl From<io::Error> for Error {
             ),
             _ => (ErrorKind::Failed, "io_error", ""),
         };
-        // An author's own text says more than the kind; the system's text ends in a number that helps no model.
+        // A custom error text is more informative than the kind; the system's text ends in an error number.
         if message.is_empty() || error.get_ref().is_some() {
             Self::new(kind, error.to_string()).code(code)
         } else {

@@ -1,4 +1,4 @@
-//! What the expansion of `export_tools!` calls: the two functions of the interface `tool`, over a list of tools.
+//! Implementation of `export_tools!`: the exports of the interface `tool` for a list of tools.
 
 mod hooks;
 
@@ -12,7 +12,7 @@ use crate::bindings::toolhost::plugin::types as wit;
 use crate::context::Facts;
 use crate::{Context, Descriptor, Error, Outcome, Result, Tool};
 
-/// One exported tool: its functions without its type, so that tools fit into one list.
+/// The functions of one exported tool, without its type, so that tools fit into a list.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     name: fn() -> Cow<'static, str>,
@@ -54,7 +54,7 @@ fn run(tools: &[Entry], request: wit::Request) -> Result<Outcome> {
         .ok_or_else(|| {
             let names: Vec<_> = tools.iter().map(|entry| (entry.name)()).collect();
             let message = format!(
-                "no tool `{tool}` in this plugin; it has {}",
+                "no tool `{tool}` in this plugin; available: {}",
                 names.join(", ")
             );
             Error::not_found(message).code("tool_not_found")
@@ -191,7 +191,7 @@ mod tests {
             "multiply",
             "{}",
             expect![[
-                r#"ToolError::NotFound(Failure { code: Some("tool_not_found"), message: "no tool `multiply` in this plugin; it has divide, read_nothing", recommendations: [], retryable: false, cause: None })"#
+                r#"ToolError::NotFound(Failure { code: Some("tool_not_found"), message: "no tool `multiply` in this plugin; available: divide, read_nothing", recommendations: [], retryable: false, cause: None })"#
             ]],
         );
     }

@@ -1,17 +1,17 @@
-//! What a hook hears about a call, and what it may say.
+//! Types of hooks: the calls they see and the decisions they return.
 
 use serde_json::Value;
 
 use crate::{Outcome, Part};
 
-/// A call that is about to run or has run. Who makes it and where is in the [`Context`](crate::Context).
+/// A call before or after it runs. The caller is in the [`Context`](crate::Context).
 ///
-/// In a test, `HookCall::new("shell", json!({"command": "ls"}))` is one.
+/// In tests, use `HookCall::new("shell", json!({"command": "ls"}))`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookCall {
     /// Canonical name of the tool.
     pub tool: String,
-    /// A JSON object, checked against the tool's schema.
+    /// A JSON object, validated against the tool's schema.
     pub input: Value,
     /// Other names of the tool.
     pub aliases: Vec<String>,
@@ -19,12 +19,12 @@ pub struct HookCall {
     pub version: String,
     /// `read`, `edit`, `execute`, `fetch` …
     pub kind: String,
-    /// What the tool may do at worst: `pure`, `reads`, `writes` or `destroys`.
+    /// The worst effect of the tool: `pure`, `reads`, `writes` or `destroys`.
     pub effect: String,
 }
 
 impl HookCall {
-    /// A call of a tool of which nothing else is known.
+    /// A call of a tool without further metadata.
     pub fn new(tool: impl Into<String>, input: Value) -> Self {
         Self {
             tool: tool.into(),
@@ -33,26 +33,26 @@ impl HookCall {
         }
     }
 
-    /// Is it the tool of this name? Its aliases count.
+    /// Whether the tool has this name or alias.
     pub fn is(&self, name: &str) -> bool {
         self.tool == name || self.aliases.iter().any(|alias| alias == name)
     }
 
-    /// An argument that is a text.
+    /// A string argument.
     pub fn text(&self, argument: &str) -> Option<&str> {
         self.input.get(argument).and_then(Value::as_str)
     }
 }
 
-/// What a hook says before a call.
+/// The decision of a hook before a call.
 ///
 /// ```
 /// use toolhost_sdk::prelude::*;
 ///
 /// fn careful(_: &Context, call: &HookCall) -> Before {
 ///     match call.text("path") {
-///         Some("/etc/passwd") => Before::deny("that file is nobody's business"),
-///         Some(path) if path.starts_with("/etc/") => Before::ask("it is the system's").meta(json!({"risk": "high"})),
+///         Some("/etc/passwd") => Before::deny("that file is private"),
+///         Some(path) if path.starts_with("/etc/") => Before::ask("it is a system file").meta(json!({"risk": "high"})),
 ///         _ => Before::proceed(),
 ///     }
 /// }
@@ -64,32 +64,32 @@ impl HookCall {
 #[must_use]
 pub struct Before {
     pub decision: Decision,
-    /// Why, for whoever decides and for the model.
+    /// The reason, for the user and the model.
     pub reason: Option<String>,
-    /// Input to use from here on, a JSON object.
+    /// The new input, a JSON object.
     pub input: Option<Value>,
-    /// What stands for the call, when it is not made.
+    /// The outcome that replaces the call.
     pub outcome: Option<Outcome>,
     /// A JSON object for the prompt.
     pub meta: Option<Value>,
 }
 
-/// What is to happen with a call. A hook can make the host more careful and never less, so nothing here allows one.
+/// What should happen with a call. A hook can only restrict a call, so there is no variant that allows one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Decision {
-    /// No opinion.
+    /// No decision.
     #[default]
     Proceed,
-    /// A person has to say yes.
+    /// The user must approve.
     Ask,
-    /// A veto.
+    /// The call is denied.
     Deny,
-    /// The call is not made: the hook has its outcome already.
+    /// The call is not made; the hook provides its outcome.
     Answer,
 }
 
 impl Decision {
-    /// The contract's word.
+    /// The name in the contract.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Proceed => "continue",
@@ -101,12 +101,12 @@ impl Decision {
 }
 
 impl Before {
-    /// No opinion: the call goes its way.
+    /// No decision: the call proceeds.
     pub fn proceed() -> Self {
         Self::default()
     }
 
-    /// A person has to say yes.
+    /// The user must approve.
     pub fn ask(reason: impl Into<String>) -> Self {
         Self {
             decision: Decision::Ask,
@@ -115,7 +115,7 @@ impl Before {
         }
     }
 
-    /// The call is not made, and nobody is asked.
+    /// The call is not made, and the user is not asked.
     pub fn deny(reason: impl Into<String>) -> Self {
         Self {
             decision: Decision::Deny,
@@ -124,7 +124,7 @@ impl Before {
         }
     }
 
-    /// The call is not made; `outcome` is what it would have brought.
+    /// The call is not made; `outcome` is its result.
     pub fn answer(outcome: Outcome) -> Self {
         Self {
             decision: Decision::Answer,
@@ -133,13 +133,13 @@ impl Before {
         }
     }
 
-    /// Changes the input of the call, which is then checked and judged again from the start.
+    /// Changes the input of the call, which is then validated and authorized again.
     pub fn with_input(mut self, input: Value) -> Self {
         self.input = Some(input);
         self
     }
 
-    /// With [`deny`](Self::deny): what the model gets instead of the host's own words.
+    /// With [`deny`](Self::deny): what the model gets instead of the host's error.
     pub fn outcome(mut self, outcome: Outcome) -> Self {
         self.outcome = Some(outcome);
         self
@@ -152,7 +152,7 @@ impl Before {
     }
 }
 
-/// What a hook says after a call.
+/// The changes of a hook after a call.
 ///
 /// ```
 /// use toolhost_sdk::prelude::*;
@@ -169,38 +169,38 @@ impl Before {
 pub enum After {
     #[default]
     Keep,
-    /// Members that are there replace those of the outcome.
+    /// Members that are set replace those of the outcome.
     Update(Patch),
     Replace(Box<Outcome>),
 }
 
-/// A part of an outcome.
+/// Changes to an outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Patch {
     pub summary: Option<String>,
     pub llm: Option<Vec<Part>>,
     pub structured: Option<Value>,
-    /// Merged into the members that are there.
+    /// Merged into the existing members.
     pub meta: Option<Value>,
 }
 
 impl After {
-    /// The outcome stays as it is.
+    /// Keeps the outcome.
     pub fn keep() -> Self {
         Self::Keep
     }
 
-    /// Another outcome.
+    /// Replaces the outcome.
     pub fn replace(outcome: Outcome) -> Self {
         Self::Replace(Box::new(outcome))
     }
 
-    /// Some members of the outcome change.
+    /// Changes some members of the outcome.
     pub fn update(patch: Patch) -> Self {
         Self::Update(patch)
     }
 
-    /// The model reads this text; the rest of the outcome stays.
+    /// Replaces the text for the model; the rest of the outcome stays.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Update(Patch {
             llm: Some(vec![Part::text(text)]),
@@ -208,7 +208,7 @@ impl After {
         })
     }
 
-    /// The outcome after this: what the host will make of it. For tests.
+    /// The resulting outcome. For tests.
     #[must_use]
     pub fn apply(self, mut outcome: Outcome) -> Outcome {
         let patch = match self {

@@ -1,4 +1,4 @@
-//! What a tool's function may return.
+//! Return types of tool functions.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,7 +19,7 @@ use crate::{Error, Outcome, Result};
 pub trait IntoOutcome {
     fn into_outcome(self) -> Result<Outcome>;
 
-    /// The schema of the data in the outcome, where the type knows it.
+    /// The schema of the structured output, if known.
     fn output_schema() -> Option<Value> {
         None
     }
@@ -82,7 +82,7 @@ impl<T: Serialize> IntoOutcome for BTreeMap<String, T> {
 
 impl<T: Serialize, S> IntoOutcome for HashMap<String, T, S> {
     fn into_outcome(self) -> Result<Outcome> {
-        // Sorted, so that the same call gives the same text.
+        // Sorted, so that the text is deterministic.
         Outcome::of_data(&self.iter().collect::<BTreeMap<_, _>>())
     }
 }

@@ -1,4 +1,4 @@
-//! Write a tool for Toolhost: one crate, one attribute, one macro, and a function of your own.
+//! SDK for Toolhost plugins: the `#[tool]` attribute turns a function into a tool.
 //!
 //! ```
 //! use std::fs;
@@ -20,39 +20,36 @@
 //!
 //! export_tools![word_count];
 //!
-//! // It is still a function, and a test calls it as one:
+//! // It remains a function, which tests can call:
 //! let error = word_count(&Context::test(), "missing.txt".into(), 10).unwrap_err();
 //! assert_eq!(error.kind(), ErrorKind::NotFound);
 //!
-//! // Or as a host would, from JSON, with defaults filled in:
+//! // Or call it like a host, from JSON, with defaults:
 //! let outcome = toolhost_sdk::testing::call::<word_count>(&Context::test(), json!({"path": "Cargo.toml"}))?;
 //! assert!(outcome.structured.is_some_and(|count| count.as_u64() > Some(10)));
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! The function's name is the tool's name, its doc comment the description that a model reads, its parameters the
-//! schema. One word says what the tool does to the world, and the host narrows the sandbox of each call until it is
-//! true:
+//! The function's name is the tool's name, its doc comment the description for models, its parameters the schema. One
+//! keyword declares the effect of the tool, which the host enforces by narrowing the sandbox of each call:
 //!
-//! | word | the tool |
+//! | effect | the tool |
 //! |---|---|
-//! | `pure` | depends on its input alone |
+//! | `pure` | depends only on its input |
 //! | `reads` | changes nothing |
-//! | `writes` | changes things that can be put back |
-//! | `destroys` | may lose something for good |
+//! | `writes` | makes reversible changes |
+//! | `destroys` | may destroy data |
 //!
-//! More words, all optional: `network`, `interactive`, `idempotent`, `lenient` (drop unknown members of the input
-//! instead of refusing them), `streams`, `background`; `name`, `display_name`, `icon`, `category`, `kind`, `version`,
-//! `concurrency` (each `= "text"`); `tags`, `aliases`, `requires`, `depends_on` (each `= ["one", "two"]`); `timeout` and
-//! `inactivity_timeout` (`= "500ms"`, `"60s"`, `"2m"`); `output = Type`;
-//! `example(description = "…", input = r#"{…}"#)`, as often as you like.
+//! Further options: `network`, `interactive`, `idempotent`, `lenient` (drop unknown members of the input instead of
+//! rejecting them), `streams`, `background`; `name`, `display_name`, `icon`, `category`, `kind`, `version`,
+//! `concurrency` (each `= "text"`); `tags`, `aliases`, `requires`, `depends_on` (each `= ["one", "two"]`); `timeout`
+//! and `inactivity_timeout` (`= "500ms"`, `"60s"`, `"2m"`); `output = Type`; `example(description = "…", input =
+//! r#"{…}"#)`, any number of times.
 //!
 //! `#[arg(...)]` on a parameter or a field of a [`data`] struct: `default`, `min`, `max`, `min_len`, `max_len`,
 //! `pattern`, `aliases`, `rename`.
 //!
-//! A tool that outgrows this is a type that implements [`Tool`] by hand; `export_tools!` takes both.
-//!
-//! A plugin that watches calls is made with [`export_hooks!`] out of plain functions. See [`Before`] and [`After`].
+//! For full control, implement [`Tool`] by hand; `export_tools!` accepts both.
 
 #[cfg(test)]
 extern crate self as toolhost_sdk;
@@ -96,12 +93,12 @@ pub use serde_json::{self, Value, json};
 pub use tool::Tool;
 pub use toolhost_sdk_macros::{data, tool};
 
-/// Keeps the first plugin of the README compiling.
+/// Compiles the first plugin of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
 
-/// What a plugin needs: `use toolhost_sdk::prelude::*;`.
+/// The imports of a plugin: `use toolhost_sdk::prelude::*;`.
 pub mod prelude {
     pub use crate::{
         After, Before, Context, Decision, Descriptor, Display, Error, ErrorKind, FileDiff,
@@ -110,7 +107,7 @@ pub mod prelude {
     };
 }
 
-/// Hands the tools of a plugin to its host: `export_tools![word_count, line_count, MyTool];`, once in a plugin.
+/// Exports the tools of a plugin: `export_tools![word_count, line_count, MyTool];`, once in a plugin.
 ///
 /// Natively it exports nothing and only checks that each name is a [`Tool`].
 #[macro_export]
@@ -143,13 +140,13 @@ macro_rules! export_tools {
                 }
             }
 
-            // Natively nobody calls a tool but its tests; this keeps the compiler from calling it dead.
+            // Natively, tools are called only by tests; this prevents dead code warnings.
             _ = TOOLS;
         };
     };
 }
 
-/// Hands the hooks of a plugin to its host, once in a plugin; beside `export_tools!` or alone.
+/// Exports the hooks of a plugin, once per plugin, with or without `export_tools!`.
 ///
 /// ```
 /// use toolhost_sdk::prelude::*;
@@ -168,7 +165,7 @@ macro_rules! export_tools {
 /// export_hooks! { before: not_at_night, after: whisper }
 /// ```
 ///
-/// Either line may be left out. Natively it exports nothing and only checks that each name is such a function.
+/// Either line may be omitted. Natively it exports nothing and only checks that each name is such a function.
 #[macro_export]
 macro_rules! export_hooks {
     (before: $before:path $(,)?) => {
@@ -209,7 +206,7 @@ macro_rules! export_hooks {
                 }
             }
 
-            // Natively nobody calls a hook but its tests; this keeps the compiler from calling it dead.
+            // Natively, hooks are called only by tests; this prevents dead code warnings.
             _ = HOOKS;
         };
     };

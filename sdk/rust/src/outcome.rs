@@ -1,4 +1,4 @@
-//! What a call that ran to its end has to say.
+//! Outcomes of completed calls.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -20,32 +20,32 @@ use crate::{Display, Error, Part, Result};
 pub struct Outcome {
     /// One line.
     pub summary: Option<String>,
-    /// Content for the model. When empty, the host shows `structured` as text.
+    /// Content for the model. If empty, the host shows `structured` as text.
     pub llm: Vec<Part>,
-    /// Data that satisfies the tool's output schema.
+    /// Structured output that matches the tool's output schema.
     pub structured: Option<Value>,
-    /// What people see.
+    /// What the user sees.
     pub display: Option<Display>,
-    /// The call was done and the answer is no: a command that exits with 1, for example.
+    /// The call completed with an error result, such as a command with exit code 1.
     pub error: Option<Error>,
-    /// The content is not all there is.
+    /// The content was cut.
     pub truncated: Option<Truncation>,
-    /// A call to make in place of this one's result.
+    /// A call whose result replaces this one.
     pub tail: Option<TailCall>,
     /// A JSON object for programs.
     pub meta: Option<Value>,
 }
 
-/// Says that the content is not all there is.
+/// Describes how content was cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Truncation {
     pub original_bytes: u64,
     pub shown_bytes: u64,
-    /// Where all of it is.
+    /// File with the complete content.
     pub saved_to: Option<String>,
 }
 
-/// A call to make in place of this one's result.
+/// A call whose result replaces this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TailCall {
     pub tool: String,
@@ -63,7 +63,7 @@ impl Outcome {
         Self::new().part(Part::text(text))
     }
 
-    /// Data alone; the host shows it to the model as JSON.
+    /// Structured output only; the host shows it to the model as JSON.
     pub fn of_data(data: &impl Serialize) -> Result<Self> {
         let structured = serde_json::to_value(data).map_err(|error| not_json(&error))?;
         Ok(Self {
@@ -72,7 +72,7 @@ impl Outcome {
         })
     }
 
-    /// Adds data for programs. Data that cannot be JSON (a map whose keys are not texts) becomes the outcome's
+    /// Adds structured output. Data that cannot be serialized (a map whose keys are not strings) becomes the outcome's
     /// `error`.
     #[must_use]
     pub fn structured(mut self, data: &impl Serialize) -> Self {
@@ -83,35 +83,35 @@ impl Outcome {
         self
     }
 
-    /// Adds one line that stands for all of it.
+    /// Adds a one-line summary.
     #[must_use]
     pub fn summary(mut self, line: impl Into<String>) -> Self {
         self.summary = Some(line.into());
         self
     }
 
-    /// Adds a piece of content for the model.
+    /// Adds a content part for the model.
     #[must_use]
     pub fn part(mut self, part: Part) -> Self {
         self.llm.push(part);
         self
     }
 
-    /// Adds what people see.
+    /// Adds what the user sees.
     #[must_use]
     pub fn display(mut self, display: Display) -> Self {
         self.display = Some(display);
         self
     }
 
-    /// Says that the call was done and the answer is no.
+    /// Marks a completed call with an error result.
     #[must_use]
     pub fn logical_error(mut self, error: Error) -> Self {
         self.error = Some(error);
         self
     }
 
-    /// Says that of `original_bytes` only `shown_bytes` are here.
+    /// Records that only `shown_bytes` of `original_bytes` are shown.
     #[must_use]
     pub fn truncated(mut self, original_bytes: u64, shown_bytes: u64) -> Self {
         self.truncated = Some(Truncation {
@@ -122,7 +122,7 @@ impl Outcome {
         self
     }
 
-    /// Asks the host to make another call, whose result stands for this one's.
+    /// Requests another call, whose result replaces this one.
     #[must_use]
     pub fn tail(mut self, tool: impl Into<String>, input: Value) -> Self {
         self.tail = Some(TailCall {

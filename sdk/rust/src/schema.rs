@@ -1,4 +1,4 @@
-//! JSON Schemas of Rust types: what a model is told about a parameter.
+//! JSON Schemas of Rust types.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-/// A type that knows its JSON Schema. [`data`](crate::data) writes this for structs and enums.
+/// A type with a JSON Schema. [`data`](crate::data) implements this for structs and enums.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no JSON Schema",
     label = "a model would not know what to write here",
@@ -97,13 +97,13 @@ impl Object {
         self
     }
 
-    /// Adds a property that must be there.
+    /// Adds a required property.
     pub fn required(mut self, name: &str, property: Property) -> Self {
         self.required.push(name.into());
         self.optional(name, property)
     }
 
-    /// Adds a property that may be left out.
+    /// Adds an optional property.
     pub fn optional(mut self, name: &str, property: Property) -> Self {
         self.properties.insert(name.to_owned(), property.0.into());
         self
@@ -131,12 +131,11 @@ impl Object {
 pub struct Property(Map<String, Value>);
 
 impl Property {
-    /// A property of type `T`; `description` takes the place of the type's own, except that what the words of an
-    /// enum mean is still worth knowing.
+    /// A property of type `T`. `description` replaces that of the type, except for the descriptions of enum values.
     pub fn of<T: Schema>(description: &str) -> Self {
         let schema = match T::schema() {
             Value::Object(schema) => schema,
-            // `true` and `false` are schemas as well; only a hand-written one can get here.
+            // `true` and `false` are schemas too; only a manual implementation returns them.
             other => Map::from_iter([("allOf".to_owned(), json!([other]))]),
         };
         let meanings = schema
@@ -162,7 +161,7 @@ impl Property {
         self.with("maximum", most)
     }
 
-    /// At least so many characters of a text, or items of a list.
+    /// Minimum number of characters of a string, or items of a list.
     pub fn min_len(self, least: usize) -> Self {
         let keyword = if self.is_list() {
             "minItems"
@@ -172,7 +171,7 @@ impl Property {
         self.with(keyword, least)
     }
 
-    /// At most so many characters of a text, or items of a list.
+    /// Maximum number of characters of a string, or items of a list.
     pub fn max_len(self, most: usize) -> Self {
         let keyword = if self.is_list() {
             "maxItems"
@@ -182,12 +181,12 @@ impl Property {
         self.with(keyword, most)
     }
 
-    /// A regular expression that has to be found in the text.
+    /// A regular expression that the string must contain a match of.
     pub fn pattern(self, pattern: &str) -> Self {
         self.with("pattern", pattern)
     }
 
-    /// Other names of the property; the host renames them before it looks at the input.
+    /// Other names of the property, which the host renames before validation.
     pub fn aliases(self, names: &[&str]) -> Self {
         self.with("x-aliases", names)
     }
@@ -202,10 +201,10 @@ impl Property {
     }
 }
 
-/// How a line begins that says what a word of an enum means.
+/// Prefix of lines that describe an enum value.
 const WORD: &str = "- `";
 
-/// The schema of an enum without fields: its words, and what they mean.
+/// The schema of an enum without fields: its values and their descriptions.
 #[doc(hidden)]
 pub fn words(description: &str, words: &[(&str, &str)]) -> Value {
     let names: Vec<_> = words.iter().map(|(name, _)| name).collect();
@@ -223,13 +222,13 @@ pub fn words(description: &str, words: &[(&str, &str)]) -> Value {
     schema
 }
 
-/// The default of a property, as JSON.
+/// The default of a property as JSON.
 #[doc(hidden)]
 pub fn json_of<T: Serialize>(value: T) -> Value {
     serde_json::to_value(value).expect("the default of an #[arg] can be written as JSON")
 }
 
-/// The default of a property, as its own type.
+/// The default of a property as its type.
 #[doc(hidden)]
 pub fn value_of<T: DeserializeOwned>(json: Value) -> T {
     serde_json::from_value(json).expect("the default of an #[arg] fits the type of its field")

@@ -1,5 +1,5 @@
-//! What a call can have its host do beside running it: remember, run programs, ask people, hand tasks on, use other
-//! tools, fetch. Each needs the capability of that name in the plugin's manifest; without it the host refuses.
+//! Host services: session state, programs, questions to the user, sub-agents, other tools, and the network. Each needs
+//! the capability of that name in the plugin's manifest.
 
 pub mod http;
 pub mod process;
@@ -12,18 +12,18 @@ use self::http::{Request, Response};
 use self::process::{Chunk, Command, Finished, Job};
 use crate::{Context, Error, Outcome, Result};
 
-/// What an agent has been shown of a file.
+/// A version of a file that the agent has seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sight {
-    /// Absolute, as the plugin sees it.
+    /// Absolute path as seen by the plugin.
     pub path: String,
     /// SHA-256 of the whole file at that time, in hexadecimal.
     pub sha256: String,
-    /// First and last line that were shown; none for all of them.
+    /// First and last line shown; `None` for all lines.
     pub lines: Option<(u32, u32)>,
 }
 
-/// A sub-agent that tasks can be handed to.
+/// A sub-agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agent {
     pub name: String,
@@ -42,7 +42,7 @@ pub struct ToolSummary {
     pub can_background: bool,
 }
 
-/// A call that goes on when the one that began it has ended.
+/// A call that continues after the call that started it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Background {
     pub id: String,
@@ -53,15 +53,15 @@ pub struct Background {
     pub started_ms: f64,
 }
 
-/// What a session remembers. Capability `session`. What is stored counts when the result of the call counts.
+/// Session state. Capability `session`. Values are stored only if the result of the call is accepted.
 impl Context {
-    /// What this plugin stored last under `key` in this session.
+    /// The value that this plugin last stored under `key` in this session.
     pub fn recall<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>> {
         let Some(value) = self.backend.get(key)? else {
             return Ok(None);
         };
         serde_json::from_value(value).map(Some).map_err(|error| {
-            let message = format!("what the session remembers as `{key}` is not as expected");
+            let message = format!("the session state `{key}` has an unexpected format");
             Error::failed(message).cause(error)
         })
     }
@@ -74,7 +74,7 @@ impl Context {
         self.backend.set(key, None)
     }
 
-    /// Notes that the agent is shown this file, or has written it.
+    /// Records that the agent was shown this file or has written it.
     pub fn saw(&self, path: &str, sha256: &str, lines: Option<(u32, u32)>) -> Result<()> {
         self.backend.saw(&Sight {
             path: path.to_owned(),
@@ -83,7 +83,7 @@ impl Context {
         })
     }
 
-    /// What the agent was shown last of this file, by any plugin.
+    /// The last recorded version of this file, from any plugin.
     pub fn last_seen(&self, path: &str) -> Result<Option<Sight>> {
         self.backend.last_seen(path)
     }
@@ -91,7 +91,7 @@ impl Context {
 
 /// Programs. Capability `process`.
 impl Context {
-    /// Runs a program to its end; its output is shown live.
+    /// Runs a program to completion; its output is streamed.
     pub fn run_program(&self, command: &Command) -> Result<Finished> {
         self.backend.run_program(command)
     }
@@ -100,12 +100,12 @@ impl Context {
         self.backend.start_program(command)
     }
 
-    /// The programs that were started in this session.
+    /// The programs started in this session.
     pub fn jobs(&self) -> Result<Vec<Job>> {
         self.backend.jobs()
     }
 
-    /// Output of a job from the byte `after` on; waits up to `wait_ms` for some when there is none.
+    /// Output of a job after the byte offset `after`; waits up to `wait_ms` if there is none.
     pub fn read_job(&self, id: &str, after: u64, max: u32, wait_ms: u32) -> Result<Chunk> {
         self.backend.read_job(id, after, max, wait_ms)
     }
@@ -120,27 +120,27 @@ impl Context {
     }
 }
 
-/// The network. Capability `net`, and an address that the operator allows.
+/// The network. Capability `net`, and a host that the operator allows.
 impl Context {
-    /// Sends one request and reads one answer. A redirect is an answer like any other.
+    /// Sends one request and returns one response. Redirects are not followed.
     pub fn fetch(&self, request: &Request) -> Result<Response> {
         self.backend.fetch(request)
     }
 }
 
-/// People. Capability `people`.
+/// The user. Capability `people`.
 impl Context {
-    /// Asks up to four questions; the shape is that of `people.ask` in the WIT.
+    /// Asks up to four questions, in the format of `people.ask` in the WIT.
     pub fn ask(&self, questions: &Value) -> Result<Value> {
         self.backend.ask(questions)
     }
 
-    /// Asks for another permission mode; comes back with the one that holds now.
+    /// Requests another permission mode; returns the resulting one.
     pub fn change_mode(&self, to: &str, reason: &str) -> Result<String> {
         self.backend.change_mode(to, reason)
     }
 
-    /// Asks for permissions; comes back with those that were given.
+    /// Requests permissions; returns those that were granted.
     pub fn request_permissions(&self, wish: &Value) -> Result<Value> {
         self.backend.request_permissions(wish)
     }
@@ -152,15 +152,15 @@ impl Context {
         self.backend.agents()
     }
 
-    /// Hands a task on: `{agent, prompt, …}`, back comes `{text, …}`.
+    /// Delegates a task: takes `{agent, prompt, …}` and returns `{text, …}`.
     pub fn run_agent(&self, task: &Value) -> Result<Value> {
         self.backend.run_agent(task)
     }
 }
 
-/// Other tools. Capability `tools`. Each call goes the whole way of a call, with this one as its parent.
+/// Other tools. Capability `tools`. Each call is authorized like any other, with this one as its parent.
 impl Context {
-    /// The tools that this call may see.
+    /// The tools that are visible to this call.
     pub fn tools(&self) -> Result<Vec<ToolSummary>> {
         self.backend.tools()
     }
@@ -169,7 +169,7 @@ impl Context {
         self.backend.call_tool(tool, input)
     }
 
-    /// Begins a call that goes on when this one has ended.
+    /// Starts a call that continues after this one.
     pub fn start_tool(
         &self,
         tool: &str,
@@ -183,7 +183,7 @@ impl Context {
         self.backend.running_tools()
     }
 
-    /// Waits up to `wait_ms` for the end of a call that was started; none while it is still running.
+    /// Waits up to `wait_ms` for the end of a started call; `None` while it is running.
     pub fn wait_tool(&self, id: &str, wait_ms: u32) -> Result<Option<Result<Outcome>>> {
         self.backend.wait_tool(id, wait_ms)
     }

@@ -1,31 +1,10 @@
-//! Calls a tool in a native test as a host would: from JSON, by its schema.
+//! Test helpers that call tools like a host: from JSON, with schema validation.
 
 use serde_json::{Map, Value};
 
 use crate::{Context, Error, Outcome, Result, Tool};
 
-/// Renames aliases, fills in defaults, checks the input against the tool's schema, then runs the tool.
-///
-/// ```
-/// use toolhost_sdk::prelude::*;
-/// use toolhost_sdk::testing;
-///
-/// /// Add up.
-/// #[tool(pure)]
-/// fn add(
-///     /// A number.
-///     a: i64,
-///     /// Another one.
-///     #[arg(default = 1)]
-///     b: i64,
-/// ) -> i64 {
-///     a + b
-/// }
-///
-/// let outcome = testing::call::<add>(&Context::test(), json!({"a": 41}))?;
-/// assert_eq!(outcome.structured, Some(json!(42)));
-/// # Ok::<(), Error>(())
-/// ```
+/// Renames aliases, fills in defaults, validates the input against the tool's schema, then runs the tool.
 pub fn call<T: Tool>(cx: &Context, mut input: Value) -> Result<Outcome> {
     let descriptor = T::descriptor();
     admit(
@@ -37,7 +16,7 @@ pub fn call<T: Tool>(cx: &Context, mut input: Value) -> Result<Outcome> {
     T::call(cx, input)
 }
 
-/// Checks what a host would check before it takes the tool: that each example is an input by the tool's own schema.
+/// Checks that each example matches the tool's input schema, like a host does when it loads the tool.
 pub fn check_examples<T: Tool>() -> Result<()> {
     let descriptor = T::descriptor();
     for example in &descriptor.examples {
@@ -47,8 +26,7 @@ pub fn check_examples<T: Tool>() -> Result<()> {
     Ok(())
 }
 
-/// [`check_examples`], and calls the tool with each of them, each time in a context of its own. The first that fails is
-/// the error, and so is a tool without examples: nothing would have been tested.
+/// Like [`check_examples`], and calls the tool with each example in a separate context. Fails if there are no examples.
 pub fn run_examples<T: Tool>(cx: impl Fn() -> Context) -> Result<()> {
     check_examples::<T>()?;
     let descriptor = T::descriptor();
@@ -65,8 +43,8 @@ pub fn run_examples<T: Tool>(cx: impl Fn() -> Context) -> Result<()> {
     Ok(())
 }
 
-/// What comes of a call, as text to compare with what is expected: the texts that the model reads, then the summary,
-/// the data, and the error with its class, its code and its advice.
+/// Formats the result of a call for comparison: the text for the model, the summary, the structured output, and the
+/// error with its kind, code and recommendations.
 ///
 /// ```
 /// use toolhost_sdk::prelude::*;
@@ -118,7 +96,7 @@ fn failure(error: &Error) -> String {
     text
 }
 
-/// The part of JSON Schema that this SDK writes, except `pattern`: regular expressions are left to the host.
+/// Validates the subset of JSON Schema that this SDK generates, except `pattern`, which is left to the host.
 fn admit(schema: &Value, value: &mut Value, path: &str, strict: bool) -> Result<()> {
     let refuse = |reason: String| {
         let place = if path.is_empty() { "the input" } else { path };

@@ -1,7 +1,7 @@
-//! Texts of others, made safe to stand in a line of your own.
+//! Formatting of untrusted text.
 
-/// One line of at most `most` characters, without spaces around it: breaks of lines and tabs become spaces, and what
-/// moves a cursor, turns the direction of a text or cannot be seen is shown as `\u{…}`. What is longer ends in `…`.
+/// One line of at most `most` characters, trimmed: line breaks and tabs become spaces, and control characters,
+/// bidirectional overrides and invisible characters become `\u{…}`. Longer text ends in `…`.
 ///
 /// ```
 /// use toolhost_sdk::text::inline;
@@ -27,8 +27,8 @@ pub fn inline(text: &str, most: usize) -> String {
     line
 }
 
-/// What turns the direction of a text or takes no room in it can make a reader see another text. The same characters
-/// as the host escapes (`toolhost_contract::text`), but for the selectors that belong to an emoji.
+/// Bidirectional overrides and invisible characters, which can disguise text. The same characters as escaped by the
+/// host (`toolhost_contract::text`), except for variation selectors of emoji.
 fn is_unseen(letter: char) -> bool {
     matches!(letter,
         '\u{00ad}' | '\u{034f}' | '\u{061c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'

@@ -1,4 +1,4 @@
-//! The one trait behind `#[tool]`.
+//! The `Tool` trait, which `#[tool]` implements.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{Context, Descriptor, Outcome, Result};
 
-/// A tool. `#[tool]` writes this for a function; by hand it gives full control:
+/// A tool. `#[tool]` implements this for a function; implement it by hand for full control:
 ///
 /// ```
 /// use toolhost_sdk::prelude::*;
@@ -38,10 +38,10 @@ use crate::{Context, Descriptor, Outcome, Result};
 pub trait Tool {
     fn descriptor() -> Descriptor;
 
-    /// Runs one call. The input is a JSON object that the host has checked against the tool's schema.
+    /// Runs one call. The host has validated the input object against the tool's schema.
     fn call(cx: &Context, input: Value) -> Result<Outcome>;
 
-    /// The name of the descriptor. Every call asks for it, so `#[tool]` answers without building a descriptor.
+    /// The name of the descriptor. Used by every call, so `#[tool]` avoids building a descriptor.
     fn name() -> Cow<'static, str> {
         Cow::Owned(Self::descriptor().name)
     }

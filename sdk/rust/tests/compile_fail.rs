@@ -1,4 +1,4 @@
-//! A mistake is reported on the author's own word, in a sentence that says what to write instead.
+//! Errors point to the author's code and state the remedy.
 
 #[test]
 fn mistakes_are_explained() {

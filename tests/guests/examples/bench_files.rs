@@ -1,4 +1,4 @@
-//! What the benchmark of the file system runs: reads small files, one large file, a full directory; writes a large one.
+//! File system benchmark: reads small files, a large file and a full directory, and writes a large file.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -18,7 +18,7 @@ fn bench_files(
     look(&what, &path)
 }
 
-/// The same as a tool that may write, and does not.
+/// The same for a tool that may write but does not.
 #[tool(writes)]
 fn bench_files_staged(
     /// `small`, `large` or `list`.
@@ -29,14 +29,14 @@ fn bench_files_staged(
     look(&what, &path)
 }
 
-/// Writes a file in pieces.
+/// Writes a file in chunks.
 #[tool(writes)]
 fn bench_write(
     /// The file.
     path: String,
-    /// How much, in MiB.
+    /// Size in MiB.
     mib: u32,
-    /// What to fill it with.
+    /// Byte to fill it with.
     byte: u8,
 ) -> Result<()> {
     let mut file = File::create(path)?;
@@ -56,7 +56,7 @@ fn look(what: &str, path: &str) -> Result<u64> {
     }
 }
 
-/// The bytes of all files. Their names are known, so that nothing but opening, reading and closing is measured.
+/// The bytes of all files. Their names are known, so that only opening, reading and closing is measured.
 fn small(path: &str) -> Result<u64> {
     let mut bytes = 0;
     let mut buffer = [0; 1024];

@@ -1,12 +1,12 @@
-//! The tools that the official MCP conformance suite calls, as a component: the suite then tests the whole road of a
-//! call. What a component cannot say at all is in `host/mcp/src/fixtures`.
+//! The tools called by the official MCP conformance suite, as a component, so that the suite tests the complete call
+//! path. Features that a component does not support are in `host/mcp/src/fixtures`.
 
 use std::thread::sleep;
 use std::time::Duration;
 
 use toolhost_sdk::prelude::*;
 
-/// The suite wants this long between two messages.
+/// The delay between two messages that the suite requires.
 const STEP: Duration = Duration::from_millis(50);
 
 /// A red square of one pixel.
@@ -17,32 +17,32 @@ const PNG: &[u8] = &[
     b'E', b'N', b'D', 0xae, 0x42, 0x60, 0x82,
 ];
 
-/// A sound of one silent sample.
+/// One silent audio sample.
 const WAV: &[u8] = &[
     b'R', b'I', b'F', b'F', 0x25, 0, 0, 0, b'W', b'A', b'V', b'E', b'f', b'm', b't', b' ', 0x10, 0,
     0, 0, 1, 0, 1, 0, 0x40, 0x1f, 0, 0, 0x40, 0x1f, 0, 0, 1, 0, 8, 0, b'd', b'a', b't', b'a', 1, 0,
     0, 0, 0x80,
 ];
 
-/// Returns a text.
+/// Returns text.
 #[tool(pure)]
 fn test_simple_text() -> &'static str {
     "This is a simple text response for testing."
 }
 
-/// Returns a picture.
+/// Returns an image.
 #[tool(pure)]
 fn test_image_content() -> Outcome {
     Outcome::new().part(Part::image(PNG, "image/png"))
 }
 
-/// Returns a sound.
+/// Returns audio.
 #[tool(pure)]
 fn test_audio_content() -> Outcome {
     Outcome::new().part(Part::audio(WAV, "audio/wav"))
 }
 
-/// Returns a file with its address.
+/// Returns a file with a URI.
 #[tool(pure)]
 fn test_embedded_resource() -> Outcome {
     Outcome::new().part(resource(
@@ -52,7 +52,7 @@ fn test_embedded_resource() -> Outcome {
     ))
 }
 
-/// Returns a text, a picture and a file.
+/// Returns text, an image and a file.
 #[tool(pure)]
 fn test_multiple_content_types() -> Outcome {
     Outcome::text("Multiple content types test:")
@@ -107,11 +107,11 @@ fn test_logging_tool(cx: &Context) -> &'static str {
     "a line was logged"
 }
 
-/// Asks a person for a name and an address.
+/// Asks the user for a name and an address.
 #[tool(reads, interactive, requires = ["people"])]
 fn test_elicitation(
     cx: &Context,
-    /// What to say to the person.
+    /// Message for the user.
     message: String,
 ) -> Result<String> {
     let answers = cx.ask(&json!([
@@ -121,7 +121,7 @@ fn test_elicitation(
     Ok(format!("User response: {answers}"))
 }
 
-/// Asks a person while the answer is a stream.
+/// Asks the user during a streamed response.
 #[tool(reads, interactive, requires = ["people"])]
 fn test_streaming_elicitation(cx: &Context) -> Result<String> {
     cx.progress_of(0.0, 1.0);
@@ -129,11 +129,11 @@ fn test_streaming_elicitation(cx: &Context) -> Result<String> {
     Ok(format!("User response: {answers}"))
 }
 
-/// Has the model of the client answer.
+/// Requests sampling from the client.
 #[tool(writes, requires = ["agents"])]
 fn test_sampling(
     cx: &Context,
-    /// What to ask the model.
+    /// Prompt for the model.
     prompt: String,
 ) -> Result<String> {
     let answer = cx.run_agent(&json!({
@@ -145,23 +145,23 @@ fn test_sampling(
     ))
 }
 
-/// Greets somebody.
+/// Returns a greeting.
 #[tool(pure)]
 fn greet(
-    /// Whom.
+    /// Name.
     #[arg(default = "World")]
     name: String,
 ) -> String {
     format!("Hello, {name}!")
 }
 
-/// Takes its time.
+/// Runs for some seconds.
 #[tool(pure, background, timeout = "60s")]
 fn slow_compute(
-    /// How many seconds.
+    /// Seconds.
     #[arg(default = 0.0, min = 0.0, max = 60.0)]
     seconds: f64,
-    /// What to call the result.
+    /// Label of the result.
     #[arg(default = "slow_compute")]
     label: String,
 ) -> String {

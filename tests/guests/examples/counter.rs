@@ -1,4 +1,4 @@
-//! Counts its calls in a static: in a fresh instance the answer is always 1.
+//! Counts its calls in a static; in a fresh instance the result is always 1.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -1,8 +1,8 @@
-//! Says which variables and arguments it can see.
+//! Reports the visible environment variables and arguments.
 
 use toolhost_sdk::prelude::*;
 
-/// Says which variables and arguments it can see.
+/// Reports the visible variables and arguments.
 #[tool(reads, requires = ["env"])]
 fn environment() -> String {
     let variables: Vec<String> = std::env::vars()

@@ -1,11 +1,11 @@
-//! Tries every way out of its directory that it knows, and reports what worked.
+//! Tries to access files outside of its directory and reports what succeeded.
 
 use std::fs;
 use std::path::Path;
 
 use toolhost_sdk::prelude::*;
 
-/// Tries every way out of its directory that it knows, and reports what worked.
+/// Tries to leave its directory and reports what succeeded.
 #[tool(writes)]
 fn escape(
     /// Bytes that must never be read.
@@ -84,7 +84,7 @@ fn escape(
         note("link in", path, fs::hard_link(path, "stolen").is_ok());
     }
     for entry in ["..", "dirlink", "absolutedir", "/", "/workspace/.."] {
-        // `/` is another name of the first root: what counts is whose names are in it.
+        // `/` is an alias of the first root, so the visible entries are compared.
         let outside = fs::read_dir(entry).is_ok_and(|entries| {
             entries.flatten().any(|entry| {
                 ["escape.wasm", "passwd", "proc"].contains(&&*entry.file_name().to_string_lossy())

@@ -1,8 +1,8 @@
-//! Ends its own process, as a program would.
+//! Exits its own process.
 
 use toolhost_sdk::prelude::*;
 
-/// Ends its own process, as a program would.
+/// Exits its own process.
 #[tool(pure)]
 fn exit() -> u32 {
     std::process::exit(3)

@@ -1,5 +1,5 @@
-//! Does to files what it is told, step by step, and says what became of each: how bad input gets to the host by way of
-//! an ordinary program.
+//! Executes file operations from its input step by step and reports the result of each; delivers malicious input by way
+//! of an ordinary program.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -7,30 +7,30 @@ use std::path::Path;
 
 use toolhost_sdk::prelude::*;
 
-/// Does to files what it is told.
+/// Executes file operations.
 #[tool(writes)]
 fn file_script(
     /// Each a word and what it needs: `["write", "a.txt", "text"]`.
     steps: Vec<Vec<String>>,
-    /// What `@` stands for in the steps.
+    /// Replacement of `@` in the steps.
     path: Option<String>,
 ) -> Result<Outcome> {
     said(&steps, path.as_deref())
 }
 
-/// The same for a tool that may also send what it reads away.
+/// The same for a tool with network access.
 #[tool(writes, network)]
 fn file_script_online(
-    /// Each a word and what it needs.
+    /// Each an operation and its arguments.
     steps: Vec<Vec<String>>,
 ) -> Result<Outcome> {
     said(&steps, None)
 }
 
-/// The same, and claims names under which its changes could be taken back.
+/// The same, and claims checkpoint names for its changes.
 #[tool(writes)]
 fn file_script_forging(
-    /// Each a word and what it needs.
+    /// Each an operation and its arguments.
     steps: Vec<Vec<String>>,
     /// The names.
     ids: Vec<String>,
@@ -58,7 +58,7 @@ fn said(steps: &[Vec<String>], path: Option<&str>) -> Result<Outcome> {
             })
             .collect();
         let became = done(&words).unwrap_or_else(|error| error.to_string());
-        // What was written is in the step.
+        // The content is part of the step.
         let shown = words.iter().take(2).copied().collect::<Vec<_>>().join(" ");
         format!("{shown}: {became}")
     });
@@ -90,7 +90,7 @@ fn done(words: &[&str]) -> io::Result<String> {
         ["rename", from, to] => fs::rename(from, to).map(ok),
         ["list", path] => Ok(names(path)?.join(" ")),
         ["count", path] => Ok(count(Path::new(path))?.to_string()),
-        // So many files in a folder; says at which one it ended.
+        // Creates a number of files in a directory; reports where it stopped.
         ["many", path, how_many] => {
             for at in 0..number(how_many)? {
                 if let Err(error) = fs::write(format!("{path}/{at}"), "x") {
@@ -99,7 +99,7 @@ fn done(words: &[&str]) -> io::Result<String> {
             }
             Ok("ok".to_owned())
         }
-        // So many folders, each inside of the one before.
+        // Creates a number of nested directories.
         ["nest", path, levels] => {
             let mut deep = path.to_owned();
             for at in 0..number(levels)? {
@@ -129,7 +129,7 @@ fn names(path: &str) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Files, however deep.
+/// All files, recursively.
 fn count(path: &Path) -> io::Result<usize> {
     let mut files = 0;
     for entry in fs::read_dir(path)? {

@@ -1,4 +1,4 @@
-//! A hook that makes everything long.
+//! A hook that returns oversized values.
 
 use toolhost_sdk::prelude::*;
 

@@ -1,4 +1,4 @@
-//! A hook that panics over what it is shown.
+//! A hook that panics on every call.
 
 use toolhost_sdk::prelude::*;
 

@@ -1,4 +1,4 @@
-//! A hook that never lets a call go.
+//! A hook that never returns.
 
 use toolhost_sdk::prelude::*;
 

@@ -1,10 +1,10 @@
-//! Watches calls, and tells what it can see and reach. It has a tool as well.
+//! A hook that reports what it can observe and access. It also exports a tool.
 
 use std::fs;
 
 use toolhost_sdk::prelude::*;
 
-/// What came to it, and what it could do with the files and variables of its host.
+/// The received call, and the results of accessing files and variables of the host.
 fn before(cx: &Context, call: &HookCall) -> Before {
     let variables = std::env::vars().count();
     let roots: Vec<String> = cx
@@ -35,7 +35,7 @@ fn after(_: &Context, call: &HookCall, outcome: &Outcome) -> After {
     After::replace(outcome.clone().summary(summary))
 }
 
-/// Say that it is there.
+/// Confirm that it is loaded.
 #[tool(pure)]
 fn hook_witness() -> String {
     "here".to_owned()

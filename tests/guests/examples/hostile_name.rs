@@ -1,4 +1,4 @@
-//! Describes a tool whose name would steer a terminal.
+//! Describes a tool whose name contains terminal control sequences.
 
 use toolhost_sdk::prelude::*;
 

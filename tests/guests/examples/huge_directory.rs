@@ -1,10 +1,10 @@
-//! Lists a directory and counts.
+//! Lists a directory and counts its entries.
 
 use std::fs;
 
 use toolhost_sdk::prelude::*;
 
-/// Lists a directory and counts.
+/// Lists a directory and counts its entries.
 #[tool(reads)]
 fn huge_directory(
     /// A directory.

@@ -1,10 +1,10 @@
-//! Says that it only reads, and writes.
+//! Declares that it only reads, but writes.
 
 use std::fs;
 
 use toolhost_sdk::prelude::*;
 
-/// Says that it only reads, and writes.
+/// Declares that it only reads, but writes.
 #[tool(reads)]
 fn liar() -> String {
     let made = fs::write("made.txt", b"x").is_ok();

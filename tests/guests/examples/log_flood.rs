@@ -1,8 +1,8 @@
-//! Logs and emits as fast as it can, then says it is done.
+//! Logs and emits events as fast as possible.
 
 use toolhost_sdk::prelude::*;
 
-/// Logs and emits as fast as it can, then says it is done.
+/// Logs and emits events as fast as possible.
 #[tool(pure)]
 fn log_flood(cx: &Context) -> &'static str {
     for number in 0..200_000_u32 {

@@ -1,8 +1,8 @@
-//! Takes memory until there is none.
+//! Allocates memory until allocation fails.
 
 use toolhost_sdk::prelude::*;
 
-/// Takes memory until there is none.
+/// Allocates memory until allocation fails.
 #[tool(pure)]
 fn memory_bomb() -> usize {
     let mut hoard: Vec<Vec<u8>> = Vec::new();

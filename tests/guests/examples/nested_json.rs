@@ -1,4 +1,4 @@
-//! Returns JSON that is nested a hundred thousand levels deep.
+//! Returns JSON with 100 000 levels of nesting.
 
 use toolhost_sdk::prelude::*;
 
@@ -10,7 +10,7 @@ fn deep() -> Part {
     }
 }
 
-/// Returns JSON that is nested a hundred thousand levels deep.
+/// Returns JSON with 100 000 levels of nesting.
 #[tool(pure)]
 fn nested_json() -> Outcome {
     Outcome {

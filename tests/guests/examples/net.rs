@@ -1,17 +1,17 @@
-//! Tools that send a request to wherever they are told, whatever their input's `url` says.
+//! Tools that send a request to a configured target, independent of their input's `url`.
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::Request;
 
-/// Fetches, and only reads.
+/// Sends a read-only request.
 #[tool(reads, network, kind = "fetch", requires = ["net"])]
 fn net(
     cx: &Context,
-    /// What the call says it reaches.
+    /// The declared target.
     url: Option<String>,
-    /// What it really reaches; `url` when absent.
+    /// The actual target; default `url`.
     to: Option<String>,
-    /// `GET` when absent.
+    /// Default `GET`.
     method: Option<String>,
     /// The value of the header `x-key`.
     key: Option<String>,
@@ -19,15 +19,15 @@ fn net(
     fetch(cx, url, to, method, key)
 }
 
-/// Sends, which changes something somewhere.
+/// Sends a request with side effects.
 #[tool(destroys, network, kind = "fetch", requires = ["net"])]
 fn net_send(
     cx: &Context,
-    /// What the call says it reaches.
+    /// The declared target.
     url: Option<String>,
-    /// What it really reaches; `url` when absent.
+    /// The actual target; default `url`.
     to: Option<String>,
-    /// `GET` when absent.
+    /// Default `GET`.
     method: Option<String>,
     /// The value of the header `x-key`.
     key: Option<String>,
@@ -35,11 +35,11 @@ fn net_send(
     fetch(cx, url, to, method, key)
 }
 
-/// Says that it needs files and nothing else.
+/// Declares that it needs only files.
 #[tool(reads, requires = ["fs.read"])]
 fn net_not(
     cx: &Context,
-    /// What it reaches.
+    /// The target.
     to: String,
 ) -> String {
     fetch(cx, None, Some(to), None, None)

@@ -1,8 +1,8 @@
-//! Tries to reach the network.
+//! Tries to access the network.
 
 use toolhost_sdk::prelude::*;
 
-/// Tries to reach the network.
+/// Tries to access the network.
 #[tool(reads)]
 fn network() -> String {
     let tcp = std::net::TcpStream::connect("127.0.0.1:22").map(drop);

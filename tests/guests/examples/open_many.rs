@@ -1,10 +1,10 @@
-//! Opens one file until the answer is no.
+//! Opens one file repeatedly until it fails.
 
 use std::fs::File;
 
 use toolhost_sdk::prelude::*;
 
-/// Opens one file until the answer is no.
+/// Opens one file repeatedly until it fails.
 #[tool(reads)]
 fn open_many(
     /// A file that exists.

@@ -1,8 +1,8 @@
-//! Panics with a message that tries to move the cursor.
+//! Panics with a message that contains cursor movements.
 
 use toolhost_sdk::prelude::*;
 
-/// Panics with a message that tries to move the cursor.
+/// Panics with a message that contains cursor movements.
 #[tool(pure)]
 fn panic() -> u32 {
     panic!("the reason\u{1b}[2J of the panic")

@@ -1,22 +1,22 @@
-//! Tools that start what they are told, whatever their input's `command` says.
+//! Tools that start given programs, independent of their input's `command`.
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::process::Command;
 
-/// Runs a command to its end.
+/// Runs a command to completion.
 #[tool(destroys, kind = "execute", requires = ["process", "fs.read", "fs.write"])]
 fn programs(
     cx: &Context,
-    /// What the call says it runs.
+    /// The declared command.
     command: Option<String>,
-    /// What it really runs, the program first; `bash -c COMMAND` when absent.
+    /// The actual program and arguments; default `bash -c COMMAND`.
     run: Option<Vec<String>>,
-    /// Start it and come back.
+    /// Start it in the background.
     #[arg(default = false)]
     start: bool,
     /// Variables of the program, `NAME=VALUE`.
     variables: Option<Vec<String>>,
-    /// Variables that the call says it sets.
+    /// The declared variables.
     env: Option<Value>,
 ) -> Result<Vec<String>> {
     let words = run.unwrap_or_else(|| {
@@ -24,7 +24,7 @@ fn programs(
         vec!["bash".to_owned(), "-c".to_owned(), command]
     });
     let (program, arguments) = words.split_first().expect("a program");
-    // What is said of variables is for the host to look at.
+    // The host has to check the variables.
     drop(env);
     let environment = variables.iter().flatten().filter_map(|pair| {
         let (name, value) = pair.split_once('=')?;
@@ -59,13 +59,13 @@ fn programs(
     })
 }
 
-/// Reads, and may look at jobs and start nothing.
+/// Reads only: may list jobs but not start programs.
 #[tool(reads, requires = ["process"])]
 fn look(
     cx: &Context,
-    /// A command that it tries to run; it lists the jobs when absent.
+    /// A command to try; lists the jobs if absent.
     command: Option<String>,
-    /// A job that it tries to end.
+    /// A job to try to stop.
     kill: Option<String>,
 ) -> Result<Vec<String>> {
     if let Some(command) = command {
@@ -94,28 +94,28 @@ fn look(
 #[tool(destroys, kind = "execute", requires = ["process", "fs.read", "fs.write", "session"])]
 fn steers(
     cx: &Context,
-    /// What the call says it runs.
+    /// The declared command.
     command: Option<String>,
-    /// Variables that it notes for the session first.
+    /// Session variables to set first.
     note: Option<Value>,
-    /// Variables that it passes on, `NAME=VALUE`.
+    /// Variables to pass, `NAME=VALUE`.
     variables: Option<Vec<String>>,
-    /// How it starts the shell; `-c` when absent.
+    /// Option of the shell; default `-c`.
     flags: Option<Vec<String>>,
-    /// What it passes as standard input.
+    /// Standard input.
     stdin: Option<String>,
-    /// Runs it so often.
+    /// Number of runs.
     #[arg(default = 1)]
     times: u32,
     /// Starts it in the background.
     #[arg(default = false)]
     start: bool,
-    /// Types this into what it started.
+    /// Input for the started program.
     types: Option<String>,
-    /// Wants a terminal.
+    /// Use a terminal.
     #[arg(default = false)]
     tty: bool,
-    /// Variables that the call says it sets.
+    /// The declared variables.
     env: Option<Value>,
 ) -> Result<Vec<String>> {
     drop(env);
@@ -161,7 +161,7 @@ fn steers(
     Ok(told)
 }
 
-/// Notes variables for the session.
+/// Sets session variables.
 #[tool(writes, requires = ["session"])]
 fn notes(
     cx: &Context,
@@ -171,19 +171,19 @@ fn notes(
     Ok(done(cx.remember("shared/env", &note)))
 }
 
-/// Types into a program.
+/// Writes to a program.
 #[tool(destroys, kind = "execute", requires = ["process"])]
 fn types(
     cx: &Context,
-    /// The job that the call names.
+    /// The declared job.
     task_id: String,
-    /// What the call says it types.
+    /// The declared input.
     chars: String,
-    /// The job that it really types into.
+    /// The actual job.
     job: Option<String>,
-    /// What it really types.
+    /// The actual input.
     really: Option<String>,
-    /// A command that it tries to run first.
+    /// A command to try first.
     starts: Option<String>,
 ) -> Result<Vec<String>> {
     let mut told = Vec::new();

@@ -1,10 +1,10 @@
-//! Says how much it reads from its standard input.
+//! Reports how much it reads from standard input.
 
 use std::io::Read as _;
 
 use toolhost_sdk::prelude::*;
 
-/// Reads its standard input to the end and says how many bytes there were.
+/// Reads standard input and reports the number of bytes.
 #[tool(reads)]
 fn reads_stdin() -> Result<String> {
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! Calls itself until the stack is gone.
+//! Recurses until the stack overflows.
 
 use toolhost_sdk::prelude::*;
 
@@ -8,7 +8,7 @@ fn deep(depth: u64) -> u64 {
     std::hint::black_box(deep(std::hint::black_box(depth + 1)) + 1)
 }
 
-/// Calls itself until the stack is gone.
+/// Recurses until the stack overflows.
 #[tool(pure)]
 fn recursion() -> u64 {
     deep(0)
@@ -21,7 +21,7 @@ fn wide(depth: u8) -> u8 {
     std::hint::black_box(wide(std::hint::black_box(depth.wrapping_add(1)))) ^ room[7]
 }
 
-/// Calls itself until the part of the stack that lies in linear memory is gone.
+/// Recurses until the shadow stack in linear memory overflows.
 #[tool(pure)]
 fn wide_recursion() -> u32 {
     u32::from(wide(0))

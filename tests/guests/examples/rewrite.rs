@@ -1,4 +1,4 @@
-//! An ordinary tool of a third party: replaces a word in every file of the workspace. It knows nothing of stages.
+//! An ordinary third-party tool that replaces a word in every file of the workspace and is not aware of staging.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use toolhost_sdk::prelude::*;
 fn rewrite(
     /// The word to replace.
     from: String,
-    /// What to write in its place.
+    /// Its replacement.
     to: String,
     /// A file to remove afterwards.
     remove: Option<String>,
@@ -24,7 +24,7 @@ fn rewrite(
     }
     fs::create_dir_all("reports")?;
     fs::write("reports/rewrite.txt", changed.join("\n"))?;
-    // What was written is there, for the tool.
+    // The tool can read its own writes.
     let report = fs::read_to_string("reports/rewrite.txt")?;
     assert_eq!(report.lines().count(), changed.len());
     match end.as_deref() {

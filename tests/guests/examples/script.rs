@@ -1,11 +1,11 @@
-//! Two ordinary tools that do to files what their input says, step by step, and tell what they saw.
+//! Two ordinary tools that execute file operations from their input step by step and report what they observed.
 
 use std::fs;
 use std::io::Write;
 
 use toolhost_sdk::prelude::*;
 
-/// Reads and lists, and says what is there.
+/// Reads and lists files.
 #[tool(reads)]
 fn look(
     /// `read PATH`, `list PATH` or `stat PATH`.
@@ -14,7 +14,7 @@ fn look(
     Ok(steps.iter().map(|step| told(step)).collect())
 }
 
-/// Does all that `look` does, and changes files.
+/// Does everything that `look` does, and changes files.
 #[tool(writes)]
 fn script(
     /// `write PATH TEXT`, `append PATH TEXT`, `copy PATH PATH`, `rename PATH PATH`, `remove PATH`, `mkdir PATH`,

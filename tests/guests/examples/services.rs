@@ -1,9 +1,9 @@
-//! Tools that try the services of their host, step by step, and tell what came of each.
+//! Tools that call host services step by step and report the results.
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::serde_json;
 
-/// Requires all that a tool that reads may have, and asks for more.
+/// Requires everything a reading tool may have, and tries more.
 #[tool(reads, background, requires = ["session", "people", "resources", "fs.read"])]
 fn services(
     cx: &Context,
@@ -14,7 +14,7 @@ fn services(
     all(cx, &steps)
 }
 
-/// Requires the memory of the session and nothing else.
+/// Requires only session state.
 #[tool(reads, requires = ["session"])]
 fn narrow(
     cx: &Context,
@@ -24,7 +24,7 @@ fn narrow(
     all(cx, &steps)
 }
 
-/// Works through other tools.
+/// Calls other tools.
 #[tool(destroys, requires = ["tools", "session"])]
 fn relay(
     cx: &Context,
@@ -34,7 +34,7 @@ fn relay(
     all(cx, &steps)
 }
 
-/// Hands tasks on.
+/// Delegates tasks.
 #[tool(writes, requires = ["agents"])]
 fn hand_on(
     cx: &Context,
@@ -44,7 +44,7 @@ fn hand_on(
     all(cx, &steps)
 }
 
-/// Is given nothing at all.
+/// Has no capabilities.
 #[tool(pure)]
 fn nothing(
     cx: &Context,

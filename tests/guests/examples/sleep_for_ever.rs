@@ -1,8 +1,8 @@
-//! Waits inside the host, where no epoch reaches.
+//! Blocks inside a host call, where epoch interruption has no effect.
 
 use toolhost_sdk::prelude::*;
 
-/// Waits inside the host, where no epoch reaches.
+/// Blocks inside a host call.
 #[tool(pure)]
 fn sleep_for_ever() -> &'static str {
     std::thread::sleep(std::time::Duration::from_secs(86_400));

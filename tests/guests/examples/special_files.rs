@@ -1,10 +1,10 @@
-//! Opens things that would block or never end.
+//! Opens special files that would block or never end.
 
 use std::fs;
 
 use toolhost_sdk::prelude::*;
 
-/// Opens things that would block or never end, and says which of them opened.
+/// Opens special files and reports which of them opened.
 #[tool(reads)]
 fn special_files(
     /// Names in the workspace.

@@ -1,8 +1,8 @@
-//! Never gives control back.
+//! Loops forever.
 
 use toolhost_sdk::prelude::*;
 
-/// Never gives control back.
+/// Loops forever.
 #[tool(pure)]
 fn spin() -> u32 {
     loop {

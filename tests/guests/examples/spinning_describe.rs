@@ -1,4 +1,4 @@
-//! Loops while it is asked for its tools.
+//! Loops forever in `describe`.
 
 use toolhost_sdk::prelude::*;
 

@@ -1,8 +1,8 @@
-//! Writes to standard output for ever.
+//! Writes to standard output forever.
 
 use toolhost_sdk::prelude::*;
 
-/// Writes to standard output for ever.
+/// Writes to standard output forever.
 #[tool(pure)]
 fn stdout_flood() -> u32 {
     loop {

@@ -1,1 +1,1 @@
-//! Misbehaving guests, one example each. `tests/tests/sandbox.rs` calls every one of them.
+//! Misbehaving guests, one per example. `tests/tests/sandbox.rs` calls each of them.

@@ -141,7 +141,7 @@ fn the_python_agent_talks_in_anthropics_shape() {
     for (message, block, id, is_error, says) in [
         (2, 0, "toolu_1", false, "old"),
         (2, 1, "toolu_2", true, "gone.txt"),
-        (4, 0, "toolu_3", true, "nobody is there to ask"),
+        (4, 0, "toolu_3", true, "no user is available"),
         (4, 1, "toolu_4", true, "Did you mean: read_file"),
     ] {
         let told = told(message, block);

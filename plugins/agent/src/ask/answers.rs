@@ -1,4 +1,4 @@
-//! What came back from a person, by question.
+//! The user's answers, by question.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use super::Question;
 const DISMISSED: &str =
     "the user dismissed the question; continue with your best judgement or ask differently";
 
-/// The answers of a person.
+/// The user's answers.
 #[data]
 pub struct Answers {
-    /// Question to answer: a label, labels with commas between, a text, `yes` or `no`. What was skipped is not in it.
+    /// Answer by question: a label, comma-separated labels, text, `yes` or `no`. Skipped questions are absent.
     pub answers: BTreeMap<String, String>,
-    /// The same in order.
+    /// All questions in order.
     pub list: Vec<Answered>,
-    /// The user answered none of them.
+    /// The user answered no question.
     pub dismissed: bool,
 }
 
@@ -26,9 +26,9 @@ pub struct Answers {
 pub struct Answered {
     /// The question.
     pub question: String,
-    /// Its short name.
+    /// Its header.
     pub header: String,
-    /// A text, a list of labels or a boolean; null when it was skipped.
+    /// Text, a list of labels, or a boolean; null if skipped.
     pub answer: Value,
 }
 
@@ -46,7 +46,10 @@ impl Answers {
             Value::Null => return Ok(Self::dismissed()),
             Value::Array(answers) if answers.len() == questions.len() => answers,
             _ => {
-                let message = format!("the host gave no list of {} answers", questions.len());
+                let message = format!(
+                    "the host did not return a list of {} answers",
+                    questions.len()
+                );
                 return Err(Error::failed(message).code("bad_answer"));
             }
         };
@@ -88,7 +91,7 @@ impl Answers {
                 |Answered {
                      question, answer, ..
                  }| {
-                    // The answer is the user's own word and goes as it is, over as many lines as it has.
+                    // The answer is the user's own text, so it is passed on unchanged, including line breaks.
                     let answer = text(answer).unwrap_or_else(|| "(skipped)".to_owned());
                     format!("{} → {answer}", inline(question, 1000))
                 },
@@ -111,7 +114,7 @@ impl Answers {
     }
 }
 
-/// None for what was skipped.
+/// `None` for a skipped question.
 fn text(answer: &Value) -> Option<String> {
     match answer {
         Value::Null => None,

@@ -17,7 +17,7 @@ fn choice(labels: &[&str]) -> Value {
 }
 
 fn refused(questions: Value, expected: Expect) {
-    // Nobody is asked: the answer of this person would be an error of its own.
+    // The user must not be asked; the configured answer would be a different error.
     expected.assert_eq(&shown::<ask_user>(
         &person(json!(7)),
         json!({"questions": questions}),
@@ -116,14 +116,14 @@ fn nobody_to_ask() {
         &cx,
         json!({"questions": [choice(&["A", "B"])]}),
         expect![[r#"
-            Unavailable nobody_to_ask: nobody is there to answer: this session has no terminal
-            - go on with your best judgement, and say in the end what you have assumed"#]],
+            Unavailable nobody_to_ask: no user is available to answer: this session has no terminal
+            - continue with your best judgement and state your assumptions at the end"#]],
     );
     check::<ask_user>(
         &Context::test(),
         json!({"questions": [choice(&["A", "B"])]}),
         expect![
-            "Denied service_not_granted: no `people.ask` here; a test sets it up with `with_service`"
+            "Denied service_not_granted: no `people.ask` configured; set it up with `with_service`"
         ],
     );
 }
@@ -157,13 +157,13 @@ fn bad_questions() {
     refused(
         json!([{"question": "Which?", "header": "Kind"}]),
         expect![
-            "InvalidInput invalid_question: questions[0] (Kind): a choice has 2 to 4 options and this one has 0; for a free answer use the type `text`"
+            "InvalidInput invalid_question: questions[0] (Kind): a choice needs 2 to 4 options, this one has 0; use the type `text` for a free answer"
         ],
     );
     refused(
         json!([choice(&["A"])]),
         expect![
-            "InvalidInput invalid_question: questions[0] (Kind): a choice has 2 to 4 options and this one has 1; for a free answer use the type `text`"
+            "InvalidInput invalid_question: questions[0] (Kind): a choice needs 2 to 4 options, this one has 1; use the type `text` for a free answer"
         ],
     );
     refused(
@@ -181,7 +181,7 @@ fn bad_questions() {
     refused(
         json!([choice(&["A", "Other"])]),
         expect![[
-            r#"InvalidInput invalid_question: questions[0] (Kind): "Other" is always offered; leave it out"#
+            r#"InvalidInput invalid_question: questions[0] (Kind): "Other" is added automatically; omit it"#
         ]],
     );
     refused(
@@ -191,7 +191,7 @@ fn bad_questions() {
     refused(
         json!([choice(&["A", "B"]), choice(&["A", "B"])]),
         expect![
-            "InvalidInput invalid_question: questions[1] (Kind): the same question is there twice; ask it once"
+            "InvalidInput invalid_question: questions[1] (Kind): the same question is given twice; ask it once"
         ],
     );
     refused(
@@ -203,18 +203,18 @@ fn bad_questions() {
     refused(
         json!([{"question": "?", "header": "Kind", "type": "text", "options": [option("A"), option("B")]}]),
         expect![
-            "InvalidInput invalid_question: questions[0] (Kind): `options` and `multi_select` are for the type `choice`; leave them out"
+            "InvalidInput invalid_question: questions[0] (Kind): `options` and `multi_select` need the type `choice`; omit them"
         ],
     );
     refused(
         json!([{"question": "?", "header": "Kind", "type": "yesno", "multi_select": true}]),
         expect![
-            "InvalidInput invalid_question: questions[0] (Kind): `options` and `multi_select` are for the type `choice`; leave them out"
+            "InvalidInput invalid_question: questions[0] (Kind): `options` and `multi_select` need the type `choice`; omit them"
         ],
     );
     refused(
         json!([choice(&["A", "B"])]),
-        expect!["Failed bad_answer: the host gave no list of 1 answers"],
+        expect!["Failed bad_answer: the host did not return a list of 1 answers"],
     );
 }
 

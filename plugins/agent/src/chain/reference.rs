@@ -1,4 +1,4 @@
-//! `${steps.0.structured.files.0.path}`: a value of an earlier step in the parameters of a later one.
+//! References to results of earlier steps in the input of later ones: `${steps.0.structured.files.0.path}`.
 
 use std::collections::BTreeSet;
 
@@ -9,21 +9,21 @@ use toolhost_sdk::text::inline;
 use crate::show::names;
 
 const OPEN: &str = "${steps.";
-/// What the parameters of one step may grow to.
+/// Size limit of one step's input after substitution, in bytes.
 const MOST_BYTES: usize = 1 << 20;
 
-/// What an earlier step left behind.
+/// The kept result of an earlier step.
 pub struct Left {
     pub text: String,
-    /// None when it was too large to keep.
+    /// `None` if it was too large to keep.
     pub structured: Option<Value>,
     pub summary: String,
 }
 
-/// A JSON value with references in its texts.
+/// A JSON value whose strings can contain references.
 pub enum Template {
     Plain(Value),
-    /// Pieces of one text. A single reference keeps the type of what it refers to.
+    /// The pieces of one string. A string that is a single reference keeps the type of the referenced value.
     Text(Vec<Piece>),
     List(Vec<Template>),
     Members(Vec<(String, Template)>),
@@ -65,7 +65,7 @@ impl Template {
         })
     }
 
-    /// The steps that are referred to.
+    /// The steps it refers to.
     pub fn needs(&self) -> BTreeSet<usize> {
         match self {
             Self::Plain(_) => BTreeSet::new(),
@@ -84,7 +84,7 @@ impl Template {
         }
     }
 
-    /// The value, with what the steps left behind.
+    /// The value with all references replaced by the results in `left`.
     pub fn fill(&self, left: &[Option<Left>]) -> Result<Value, String> {
         self.put(left, &mut { MOST_BYTES })
     }
@@ -127,7 +127,7 @@ impl Template {
 fn take(room: &mut usize, size: usize) -> Result<(), String> {
     *room = room
         .checked_sub(size)
-        .ok_or_else(|| format!("what its references put in is larger than {MOST_BYTES} bytes"))?;
+        .ok_or_else(|| format!("its references insert more than {MOST_BYTES} bytes"))?;
     Ok(())
 }
 
@@ -138,7 +138,7 @@ fn plain(value: Value) -> String {
     }
 }
 
-/// `$${steps.` stands for itself with one `$` less; any other `${…}` is none of ours and stays, as a shell wants it.
+/// Splits text at its references. `$${steps.` is an escape for `${steps.`; other `${…}` are left for the shell.
 fn pieces(text: &str) -> Result<Vec<Piece>, String> {
     let mut pieces = Vec::new();
     let mut literal = String::new();
@@ -176,7 +176,7 @@ impl Reference {
         let step = path.next().unwrap_or_default().trim();
         let step = step
             .parse()
-            .map_err(|_| format!("{shown} does not begin with the number of a step"))?;
+            .map_err(|_| format!("{shown} does not start with a step number"))?;
         let part = match path.next().unwrap_or_default().trim() {
             "text" => Part::Text,
             "structured" => Part::Structured,
@@ -184,14 +184,14 @@ impl Reference {
             other => {
                 let other = inline(other, 40);
                 return Err(format!(
-                    "{shown} asks for {other:?}; a step has `text`, `structured` and `summary`"
+                    "{shown} asks for {other:?}; use `text`, `structured` or `summary`"
                 ));
             }
         };
         let path: Vec<String> = path.map(|part| part.trim().to_owned()).collect();
         if !path.is_empty() && !matches!(part, Part::Structured) {
             return Err(format!(
-                "{shown} looks into a text; only `structured` has members"
+                "{shown} selects a member of a string; only `structured` has members"
             ));
         }
         Ok(Self {
@@ -204,7 +204,7 @@ impl Reference {
 
     fn value(&self, left: &[Option<Left>]) -> Result<Value, String> {
         let Some(Some(left)) = left.get(self.step) else {
-            return Err(format!("step {} left nothing behind", self.step));
+            return Err(format!("step {} has no result", self.step));
         };
         let mut value = match self.part {
             Part::Text => return Ok(left.text.clone().into()),
@@ -236,7 +236,7 @@ impl Reference {
     }
 }
 
-/// What is there instead, so that the next try can be right.
+/// Describes a value for an error message, so that the next attempt can succeed.
 fn kind(value: &Value) -> String {
     match value {
         Value::Object(members) => format!(
@@ -297,19 +297,19 @@ mod tests {
             ),
             (
                 json!("${steps.x.text}"),
-                "${steps.x.text} does not begin with the number of a step",
+                "${steps.x.text} does not start with a step number",
             ),
             (
                 json!("${steps.-1.text}"),
-                "${steps.-1.text} does not begin with the number of a step",
+                "${steps.-1.text} does not start with a step number",
             ),
             (
                 json!("${steps.0}"),
-                r#"${steps.0} asks for ""; a step has `text`, `structured` and `summary`"#,
+                r#"${steps.0} asks for ""; use `text`, `structured` or `summary`"#,
             ),
             (
                 json!("${steps.0.text.x}"),
-                "${steps.0.text.x} looks into a text; only `structured` has members",
+                "${steps.0.text.x} selects a member of a string; only `structured` has members",
             ),
             (
                 json!("${steps.0.structured.fies}"),
@@ -323,8 +323,8 @@ mod tests {
                 json!("${steps.0.structured.none.x}"),
                 r#"${steps.0.structured.none.x}: no "x" in null"#,
             ),
-            (json!("${steps.1.text}"), "step 1 left nothing behind"),
-            (json!("${steps.9.text}"), "step 9 left nothing behind"),
+            (json!("${steps.1.text}"), "step 1 has no result"),
+            (json!("${steps.9.text}"), "step 9 has no result"),
         ] {
             assert_eq!(fill(given.clone()), expected, "{given}");
         }
@@ -340,7 +340,7 @@ mod tests {
         let template = Template::parse(&json!("${steps.0.text}".repeat(1100))).unwrap();
         assert_eq!(
             template.fill(&left).unwrap_err(),
-            "what its references put in is larger than 1048576 bytes"
+            "its references insert more than 1048576 bytes"
         );
         let template = Template::parse(&json!("${steps.0.structured.x}")).unwrap();
         assert_eq!(

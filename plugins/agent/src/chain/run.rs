@@ -1,4 +1,4 @@
-//! The steps of a chain, one after the other, and what is told about them.
+//! Runs the steps of a chain in order and reports their results.
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::text::inline;
@@ -10,18 +10,17 @@ use crate::show::{count, cut};
 const MOST_RESULT_CHARS: usize = 30_000;
 const MOST_STEP_CHARS: usize = 4000;
 const MOST_STEP_BYTES: usize = 16 << 10;
-/// What a step can leave to later ones, as text and as data.
+/// Limit of a step's kept text and structured result, in bytes each.
 const MOST_LEFT_BYTES: usize = 1 << 20;
 
 /// How a step ended.
 #[data]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It was done.
     Completed,
-    /// It was not done, or its answer is no.
+    /// It was not run, or it returned an error.
     Failed,
-    /// It needed a step that failed.
+    /// It depends on a failed step.
     Skipped,
     /// The chain ended before it.
     NotRun,
@@ -30,26 +29,26 @@ pub enum State {
 /// One step.
 #[data]
 pub struct Done {
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
     /// How it ended.
     pub status: State,
-    /// One line about it.
+    /// One-line summary.
     pub summary: String,
-    /// Its text, at most 4000 characters of it.
+    /// Its text, cut at 4000 characters.
     pub text: Option<String>,
-    /// Its data, unless it is larger than 16 KiB.
+    /// Its structured output, unless larger than 16 KiB.
     pub structured: Value,
 }
 
-/// What became of a chain.
+/// Result of a chain.
 #[data]
 pub struct Report {
-    /// The steps in their order.
+    /// Steps in order.
     pub steps: Vec<Done>,
-    /// How many were done.
+    /// Number of completed steps.
     pub completed: usize,
-    /// How many were not done, or said no.
+    /// Number of failed steps.
     pub failed: usize,
 }
 
@@ -62,7 +61,7 @@ pub struct Chain<'a> {
 impl Chain<'_> {
     pub fn run(mut self, plan: &[Planned]) -> Result<Outcome> {
         let mut left: Vec<Option<Left>> = Vec::new();
-        // Of the last step that was done: what the chain is for.
+        // The last completed step, whose result is the result of the chain.
         let mut last: Option<(usize, Vec<Part>)> = None;
         for (position, step) in plan.iter().enumerate() {
             self.cx.check()?;
@@ -97,7 +96,7 @@ impl Chain<'_> {
         Ok(self.report(last))
     }
 
-    /// The outer error ends the chain, the inner one the step.
+    /// Calls the tool. The outer error ends the chain, the inner one only the step.
     fn call(&self, step: &Planned, left: &[Option<Left>]) -> Result<Result<Outcome, String>> {
         let mut args = match step.args.fill(left) {
             Ok(args) => args,
@@ -112,7 +111,7 @@ impl Chain<'_> {
         }
         match self.cx.call_tool(&step.tool, &args) {
             Ok(outcome) => Ok(Ok(outcome)),
-            // Whoever called off the chain has called off all of it.
+            // Cancelling the chain cancels all of its steps.
             Err(error) if error.kind == ErrorKind::Interrupted && self.cx.check().is_err() => {
                 Err(error)
             }
@@ -138,10 +137,10 @@ impl Chain<'_> {
             .done
             .iter()
             .position(|done| done.status == State::Failed);
-        // What a step that failed had to say is why it failed.
+        // The text of the first failed step explains the failure.
         let words = first.and_then(|position| Some((position, self.done[position].text.as_ref()?)));
         if let Some((position, words)) = words.filter(|(_, words)| !words.is_empty()) {
-            lines.push(format!("\nstep {position} said:\n{words}"));
+            lines.push(format!("\nstep {position} returned:\n{words}"));
         }
         let error = first
             .filter(|_| self.on_error == OnError::Stop || completed == 0)
@@ -189,7 +188,7 @@ impl Planned {
         }
     }
 
-    /// What a call says. A call whose answer is no leaves nothing behind: nobody should build on it.
+    /// Converts an outcome. An outcome that is an error leaves no result for later steps.
     fn told(&self, outcome: &Outcome) -> (Done, Option<Left>) {
         let texts: Vec<&str> = outcome
             .llm

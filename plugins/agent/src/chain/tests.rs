@@ -8,8 +8,8 @@ use crate::testing::{check, run_examples, shown};
 
 type Calls = Rc<RefCell<Vec<(String, Value)>>>;
 
-/// A host with three tools: `find` finds two files, `no` says no, `broken` cannot be called; anything else says what
-/// it was given.
+/// A host with three tools: `find` finds two files, `no` returns an error outcome, `broken` fails; others return their
+/// input.
 fn host() -> (Context, Calls) {
     let calls = Calls::default();
     let seen = Rc::clone(&calls);
@@ -237,31 +237,31 @@ fn bad_chains() {
     refused(
         json!({"steps": [{"tool": "a", "args": {"x": "${steps.0.text}"}}]}),
         expect![
-            "InvalidInput invalid_step: steps[0] (a): it refers to step 0, which does not come before it; steps count from 0"
+            "InvalidInput invalid_step: steps[0] (a): it refers to step 0, which is not an earlier step; steps count from 0"
         ],
     );
     refused(
         json!({"steps": [{"tool": "a"}, {"tool": "b", "args": {"x": ["${steps.7.text}"]}}]}),
         expect![
-            "InvalidInput invalid_step: steps[1] (b): it refers to step 7, which does not come before it; steps count from 0"
+            "InvalidInput invalid_step: steps[1] (b): it refers to step 7, which is not an earlier step; steps count from 0"
         ],
     );
     refused(
         json!({"steps": [{"tool": "a"}, {"tool": "b", "args": {"x": "${steps.0.txt}"}}]}),
         expect![[
-            r#"InvalidInput invalid_step: steps[1] (b): ${steps.0.txt} asks for "txt"; a step has `text`, `structured` and `summary`"#
+            r#"InvalidInput invalid_step: steps[1] (b): ${steps.0.txt} asks for "txt"; use `text`, `structured` or `summary`"#
         ]],
     );
     refused(
         json!({"steps": [{"tool": "a", "with": "x"}]}),
         expect![
-            "InvalidInput invalid_step: steps[0] (a): `with` takes the text of the step before, and there is none"
+            "InvalidInput invalid_step: steps[0] (a): `with` needs a previous step; the first step has none"
         ],
     );
     refused(
         json!({"steps": [{"tool": "a"}, {"tool": "b", "args": {"x": 1}, "with": "x"}]}),
         expect![[
-            r#"InvalidInput invalid_step: steps[1] (b): "x" is given by `with` and by `args`; leave one out"#
+            r#"InvalidInput invalid_step: steps[1] (b): "x" is set by both `with` and `args`; omit one"#
         ]],
     );
     refused(
@@ -288,7 +288,7 @@ fn a_chain_is_no_step() {
     refused(
         json!({"steps": [{"tool": "agent__tool_chain"}]}),
         expect![
-            "InvalidInput invalid_step: steps[0] (agent__tool_chain): a chain cannot be a step of a chain; write its steps here"
+            "InvalidInput invalid_step: steps[0] (agent__tool_chain): a chain cannot be a step of a chain; list its steps here"
         ],
     );
 }

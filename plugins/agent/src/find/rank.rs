@@ -1,11 +1,11 @@
-//! Which tools fit some words, and how well.
+//! Ranking of tools by keywords.
 
 use std::cmp::Reverse;
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::ToolSummary;
 
-/// The tools that have every word with a `+` and at least one word, the best first.
+/// Returns the tools that contain every `+` word and at least one other word, best match first.
 pub fn rank<'a>(tools: &'a [ToolSummary], query: &str) -> Result<Vec<&'a ToolSummary>> {
     let query = query.to_lowercase();
     let wanted: Vec<(bool, Vec<String>)> = query
@@ -37,7 +37,7 @@ pub fn rank<'a>(tools: &'a [ToolSummary], query: &str) -> Result<Vec<&'a ToolSum
             (found > 0).then_some((found, score, tool))
         })
         .collect();
-    // A tool that has all the words goes before one that has a single word in its name.
+    // A tool that matches all words precedes one that matches a single word in its name.
     hits.sort_by_key(|(found, score, tool)| (Reverse(*found), Reverse(*score), &tool.name));
     Ok(hits.into_iter().map(|(_, _, tool)| tool).collect())
 }
@@ -50,7 +50,7 @@ fn words(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// What is known of a tool, as words.
+/// The searchable words of a tool.
 struct Page {
     name: Vec<String>,
     aliases: Vec<String>,
@@ -72,7 +72,7 @@ impl Page {
 
     fn points(&self, wanted: &str) -> u32 {
         let whole = |words: &[String]| words.iter().any(|word| word == wanted);
-        // `file` in `files`, `search` in `searching`; two letters would be in everything.
+        // `file` matches `files`, and `search` matches `searching`; two letters would match almost everything.
         let part =
             |words: &[String]| wanted.len() > 2 && words.iter().any(|word| word.contains(wanted));
         if whole(&self.name) {

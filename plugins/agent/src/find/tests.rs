@@ -65,7 +65,7 @@ fn a_hit_has_its_schema() {
         read_file (plugin p): Read a text file.
         parameters: {"type":"object"}
 
-        (showing 1 of 3 that fit; raise `limit` or add words)
+        (showing 1 of 3 matches; raise `limit` or add keywords)
         summary: 3 tools found
         {"tools":[{"name":"read_file","plugin":"p","description":"Read a text file.","input_schema":{"type":"object"}}],"total":3,"missing":[]}"#]],
     );
@@ -111,7 +111,7 @@ fn bad_queries() {
         &host(),
         json!({"query": "helicopter"}),
         expect![[r#"
-        none of 4 tools fits "helicopter"; try other or fewer words
+        none of 4 tools matches "helicopter"; try other or fewer keywords
         summary: 0 tools found
         {"tools":[],"total":0,"missing":[]}"#]],
     );
@@ -124,7 +124,7 @@ fn bad_queries() {
         &host(),
         json!({"query": "select: ,"}),
         expect![
-            "InvalidInput invalid_query: no name after `select:`; write for example `select:read_file,grep`"
+            "InvalidInput invalid_query: no name after `select:`; write `select:read_file,grep`, for example"
         ],
     );
     check::<tool_search>(
@@ -132,7 +132,7 @@ fn bad_queries() {
         json!({"query": "select:read_fil"}),
         expect![[r#"
         NotFound tool_not_registered: Tool "read_fil" not found. Did you mean: read_file?
-        - search with words for what it should do"#]],
+        - search with keywords for what it should do"#]],
     );
     check::<tool_search>(
         &host(),

@@ -6,7 +6,7 @@ use expect_test::{Expect, expect};
 use super::*;
 use crate::testing::{check, run_examples, shown, write};
 
-/// A session in `mode` whose person answers with another.
+/// A session in `mode` whose user answers with another mode.
 fn person(mode: &str, answer: &str) -> Context {
     let answer = answer.to_owned();
     Context::test()
@@ -28,7 +28,7 @@ fn into_plan_mode() {
         &person("default", "default"),
         json!({"reason": "r"}),
         expect![[r#"
-            Denied user_denied: the mode is still default: the user did not want a plan
+            Denied user_denied: the mode is still default: the user declined plan mode
             - go on without a plan"#]],
     );
     check::<enter_plan_mode>(
@@ -47,7 +47,7 @@ fn r_311_out_of_plan_mode_by_the_word_of_a_person() {
         &person("plan", "accept_edits"),
         json!({"plan": "# Plan"}),
         expect![[r#"
-            the user agreed to the plan; the mode is now accept_edits. Carry the plan out.
+            the user approved the plan; the mode is now accept_edits. Carry it out.
             summary: plan approved, mode accept_edits
             {"approved":true,"mode":"accept_edits"}"#]],
     );
@@ -56,7 +56,7 @@ fn r_311_out_of_plan_mode_by_the_word_of_a_person() {
         json!({"plan": "# Plan"}),
         expect![[r#"
             the plan was not approved
-            Still in plan mode: change the plan and call exit_plan_mode again.
+            Still in plan mode: revise the plan and call exit_plan_mode again.
             summary: plan not approved
             {"approved":false,"mode":"plan"}"#]],
     );
@@ -70,7 +70,7 @@ fn r_311_out_of_plan_mode_by_the_word_of_a_person() {
         json!({"plan": "# Plan"}),
         expect![[r#"
             the plan was not approved: keep the old name
-            Still in plan mode: change the plan and call exit_plan_mode again.
+            Still in plan mode: revise the plan and call exit_plan_mode again.
             summary: plan not approved
             {"approved":false,"mode":"plan","feedback":"keep the old name"}"#]],
     );
@@ -79,7 +79,7 @@ fn r_311_out_of_plan_mode_by_the_word_of_a_person() {
         json!({"plan": "# Plan"}),
         expect![[r#"
             InvalidInput not_in_plan_mode: not in plan mode; the mode is default
-            - carry out the work, or call enter_plan_mode first"#]],
+            - do the work, or call enter_plan_mode first"#]],
     );
 }
 
@@ -127,18 +127,18 @@ fn bad_plans() {
     refused(
         json!({}),
         expect![
-            "InvalidInput invalid_plan: no plan; give it as `plan`, or as a file with `plan_path`"
+            "InvalidInput invalid_plan: no plan; pass it as `plan`, or its file as `plan_path`"
         ],
     );
     refused(
         json!({"plan": "x", "plan_path": "x.md"}),
         expect![
-            "InvalidInput invalid_plan: `plan` and `plan_path` exclude each other; leave one out"
+            "InvalidInput invalid_plan: `plan` and `plan_path` are mutually exclusive; omit one"
         ],
     );
     refused(
         json!({"plan": " \n"}),
-        expect!["InvalidInput invalid_plan: `plan` is empty; write down what you are going to do"],
+        expect!["InvalidInput invalid_plan: `plan` is empty; describe what you are going to do"],
     );
     refused(
         json!({"plan": "x".repeat(MOST_BYTES + 1)}),
@@ -146,9 +146,7 @@ fn bad_plans() {
     );
     refused(
         json!({"plan_path": "empty.md"}),
-        expect![
-            "InvalidInput invalid_plan: empty.md is empty; write down what you are going to do"
-        ],
+        expect!["InvalidInput invalid_plan: empty.md is empty; describe what you are going to do"],
     );
     refused(
         json!({"plan_path": "long.md"}),
@@ -164,25 +162,25 @@ fn bad_plans() {
     );
     refused(
         json!({"plan_path": "plan.txt"}),
-        expect!["InvalidInput invalid_plan: plan.txt is not the path of a `.md` file"],
+        expect!["InvalidInput invalid_plan: plan.txt is not a path of a `.md` file"],
     );
     refused(
         json!({"plan_path": "missing.md"}),
         expect![[r#"
         NotFound file_not_found: File not found: missing.md
-        - write the plan into it first, or give it as `plan`"#]],
+        - write the plan to it first, or pass it as `plan`"#]],
     );
     refused(
         json!({"plan_path": "../plan.md"}),
         expect![[r#"
         Denied path_not_in_workspace: Access denied: ../plan.md is outside the workspace
-        - write the plan into a `.md` file of the workspace, or give it as `plan`"#]],
+        - write the plan to a `.md` file in the workspace, or pass it as `plan`"#]],
     );
     refused(
         json!({"plan_path": "/skills/1/plan.md"}),
         expect![[r#"
         Denied path_not_in_workspace: Access denied: /skills/1/plan.md is outside the workspace
-        - write the plan into a `.md` file of the workspace, or give it as `plan`"#]],
+        - write the plan to a `.md` file in the workspace, or pass it as `plan`"#]],
     );
     let nowhere = person("plan", "default");
     check::<exit_plan_mode>(
@@ -190,7 +188,7 @@ fn bad_plans() {
         json!({"plan_path": "plan.md"}),
         expect![[r#"
         Denied path_not_in_workspace: Access denied: plan.md is outside the workspace
-        - write the plan into a `.md` file of the workspace, or give it as `plan`"#]],
+        - write the plan to a `.md` file in the workspace, or pass it as `plan`"#]],
     );
 }
 

@@ -1,5 +1,4 @@
-//! The folders of skills: each skill is a folder with a `SKILL.md`, and what an earlier folder has hides the same name
-//! in a later one.
+//! Skill directories: each skill is a directory with a `SKILL.md`, and earlier skill directories take precedence.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -12,14 +11,14 @@ use crate::roots;
 
 const FILE: &str = "SKILL.md";
 const MOST_SKILLS: usize = 200;
-/// Skills that are left out and named with the reason.
+/// Number of invalid skills that are reported with a reason.
 pub const MOST_BROKEN: usize = 20;
 const MOST_BYTES: usize = 256 << 10;
-/// The part of a `SKILL.md` that is YAML.
+/// Limit of the YAML front matter of a `SKILL.md`, in bytes.
 const MOST_FRONT_BYTES: usize = 16 << 10;
 const MOST_RESOURCES: usize = 100;
 const MOST_LEVELS: usize = 4;
-/// Entries of the folders of one skill that are looked at.
+/// Limit of entries visited in the directory of one skill.
 const MOST_LOOKS: usize = 2000;
 
 pub struct Shelf {
@@ -47,7 +46,7 @@ impl Shelf {
         for root in roots::skills(cx) {
             let Ok(entries) = fs::read_dir(&root.path) else {
                 shelf.broken.push(format!(
-                    "{}: the folder cannot be read",
+                    "{}: the directory cannot be read",
                     inline(&root.path, 200)
                 ));
                 continue;
@@ -57,7 +56,7 @@ impl Shelf {
                 .map(|entry| entry.path())
                 .take(MOST_LOOKS)
                 .collect();
-            // The order of a directory is no order.
+            // Directory order is unspecified.
             folders.sort();
             for folder in folders.into_iter().filter(|folder| !is_hidden(folder)) {
                 cx.check()?;
@@ -88,7 +87,7 @@ impl Shelf {
         }
     }
 
-    /// By its name or that of its folder, in any case.
+    /// Finds a skill by its name or directory name, ignoring case.
     pub fn find(&self, wanted: &str) -> Option<&Skill> {
         let by = |is: &dyn Fn(&Skill) -> bool| self.skills.iter().find(|skill| is(skill));
         by(&|skill| skill.name == wanted)
@@ -98,7 +97,7 @@ impl Shelf {
 }
 
 impl Skill {
-    /// None for a folder that is no skill.
+    /// `None` for a directory without a `SKILL.md`.
     fn read(folder: &Path) -> Result<Option<Self>, String> {
         let file = match fs::File::open(folder.join(FILE)) {
             Ok(file) => file,
@@ -116,7 +115,7 @@ impl Skill {
         Self::of(&text, folder).map(Some)
     }
 
-    /// What a `SKILL.md` says.
+    /// Parses a `SKILL.md`.
     fn of(text: &str, folder: &Path) -> Result<Self, String> {
         let (front, body) = split(text)?;
         let word = |key: &str| match &front[key] {
@@ -124,7 +123,7 @@ impl Skill {
             Value::Number(number) => Some(number.to_string()),
             _ => None,
         };
-        // Without a description a model cannot know what it is for; the first line says more than nothing.
+        // Without a description, the first line of the text is the best available summary.
         let first = || {
             body.lines()
                 .map(|line| line.trim_start_matches('#').trim())
@@ -143,7 +142,7 @@ impl Skill {
         })
     }
 
-    /// The other files of the folder, and whether there are more.
+    /// The other files of the directory, and whether there are more.
     pub fn resources(&self) -> (Vec<String>, bool) {
         let mut found = Vec::new();
         let mut looks = MOST_LOOKS;
@@ -156,7 +155,7 @@ impl Skill {
     }
 }
 
-/// The YAML between `---` and `---`, and what follows it.
+/// Splits the text into the YAML between two `---` lines and the rest.
 fn split(text: &str) -> Result<(Value, &str), String> {
     let text = text.trim_start_matches('\u{feff}');
     let Some(rest) = text
@@ -184,7 +183,7 @@ fn split(text: &str) -> Result<(Value, &str), String> {
     ))
 }
 
-/// A few lines of front matter; what unfolds to more than that is not one.
+/// Parses the front matter and rejects aliases that expand beyond its limits.
 fn yaml(front: &str) -> Result<Value, String> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_nodes: 2000, max_aliases: 50 },
@@ -195,7 +194,7 @@ fn yaml(front: &str) -> Result<Value, String> {
     })
 }
 
-/// `Read, Bash(git *)` or a list; commas inside of parentheses belong to the tool.
+/// Parses `Read, Bash(git *)` or a list; commas in parentheses are part of a tool.
 fn tools(value: &Value) -> Option<Vec<String>> {
     let list = match value {
         Value::String(text) => {
@@ -251,7 +250,7 @@ fn is_absent(error: &io::Error) -> bool {
     )
 }
 
-/// The path of a folder, which somebody else has named.
+/// The path of a directory whose name is untrusted, for display.
 pub fn shown(folder: &Path) -> String {
     inline(&folder.to_string_lossy(), 400)
 }
@@ -317,7 +316,7 @@ mod fuzz {
                 Err(reason) => check_message(&reason),
                 Ok(skill) => {
                     assert!(text.ends_with(&skill.body), "{text:?}");
-                    // Of 64 characters each can be escaped, as `\u{10ffff}` for example.
+                    // Each of the 64 characters can be escaped, for example as `\u{10ffff}`.
                     assert!(skill.name.chars().count() <= 64 * 10, "{text:?}");
                     let tools = skill.allowed_tools.unwrap_or_default();
                     assert!(tools.len() <= 100);

@@ -45,22 +45,22 @@ fn r_309_a_skill_is_its_text_with_the_arguments_and_its_files() {
         # Commit
         Do it: all.
 
-        (skill commit; its folder is /skills/project/commit)
-        Files in the folder:
+        (skill commit; its directory is /skills/project/commit)
+        Files in the directory:
         - a/b/c/d.md
         - scripts/check.sh
-        Meant to be done with these tools alone: Read, Bash(git add:*, git commit:*), Grep
+        Intended tools: Read, Bash(git add:*, git commit:*), Grep
         summary: loaded the skill commit
         {"name":"commit","description":"Make a commit","version":"1.2","base_dir":"/skills/project/commit","allowed_tools":["Read","Bash(git add:*, git commit:*)","Grep"],"resources":["a/b/c/d.md","scripts/check.sh"],"truncated":false}"##]]);
     folders.check(json!({"name": "/Commit"}), expect![[r##"
         # Commit
         Do it: .
 
-        (skill commit; its folder is /skills/project/commit)
-        Files in the folder:
+        (skill commit; its directory is /skills/project/commit)
+        Files in the directory:
         - a/b/c/d.md
         - scripts/check.sh
-        Meant to be done with these tools alone: Read, Bash(git add:*, git commit:*), Grep
+        Intended tools: Read, Bash(git add:*, git commit:*), Grep
         summary: loaded the skill commit
         {"name":"commit","description":"Make a commit","version":"1.2","base_dir":"/skills/project/commit","allowed_tools":["Read","Bash(git add:*, git commit:*)","Grep"],"resources":["a/b/c/d.md","scripts/check.sh"],"truncated":false}"##]]);
 }
@@ -77,7 +77,7 @@ fn arguments_that_have_no_place_come_last() {
 
         Arguments: now
 
-        (skill a; its folder is /skills/project/a)
+        (skill a; its directory is /skills/project/a)
         summary: loaded the skill a
         {"name":"a","description":"Do","base_dir":"/skills/project/a","resources":[],"truncated":false}"##]]);
 }
@@ -106,8 +106,8 @@ fn an_earlier_folder_wins() {
     folders.check(json!({"skill": "other"}), expect![[r#"
         other
 
-        (skill other; its folder is /skills/user/other)
-        Meant to be done with these tools alone: Read, Grep
+        (skill other; its directory is /skills/user/other)
+        Intended tools: Read, Grep
         summary: loaded the skill other
         {"name":"other","description":"two lines","base_dir":"/skills/user/other","allowed_tools":["Read","Grep"],"resources":[],"truncated":false}"#]]);
 }
@@ -134,14 +134,14 @@ fn what_is_broken_is_told() {
         (left out: large: SKILL.md is larger than 262144 bytes)
         (left out: open: the front matter of SKILL.md has no end; close it with a line `---`)
         (left out: yaml: the front matter of SKILL.md is not YAML: unclosed bracket '[' at line 1, column 7)
-        (left out: /skills/user: the folder cannot be read)
+        (left out: /skills/user: the directory cannot be read)
         there are no skills
         summary: 0 skills
         {"truncated":false,"skills":[]}"#]]);
     folders.check(json!({"skill": "open"}), expect![[r#"
-        NotFound skill_not_found: there is no skill "open"
-        - have the user repair it: open: the front matter of SKILL.md has no end; close it with a line `---`
-        - there are no skills at all; go on without one"#]]);
+        NotFound skill_not_found: no skill named "open"
+        - ask the user to fix it: open: the front matter of SKILL.md has no end; close it with a line `---`
+        - no skills exist; continue without one"#]]);
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn m_01_the_name_of_a_folder_is_one_line_and_shows_every_character() {
         expect![[r#"
             text
 
-            (skill x; its folder is /skills/project/x (end)\u{202e}\u{1b}[31m)
+            (skill x; its directory is /skills/project/x (end)\u{202e}\u{1b}[31m)
             summary: loaded the skill x
             {"name":"x","description":"text","version":"1 \\u{202e}","base_dir":"/skills/project/x (end)\\u{202e}\\u{1b}[31m","resources":[],"truncated":false}"#]],
     );
@@ -200,18 +200,18 @@ fn an_unknown_skill_gets_the_names() {
     folders.check(
         json!({"skill": "comit"}),
         expect![[r#"
-        NotFound skill_not_found: there is no skill "comit"; did you mean "commit"?
+        NotFound skill_not_found: no skill named "comit"; did you mean "commit"?
         - use one of: commit, review"#]],
     );
     folders.check(
         json!({"skill": "dance\n"}),
         expect![[r#"
-        NotFound skill_not_found: there is no skill "dance"
+        NotFound skill_not_found: no skill named "dance"
         - use one of: commit, review"#]],
     );
     expect![[r#"
-        NotFound skill_not_found: there is no skill "dance"
-        - there are no skills at all; go on without one"#]]
+        NotFound skill_not_found: no skill named "dance"
+        - no skills exist; continue without one"#]]
     .assert_eq(&shown::<skill>(&Context::test(), json!({"skill": "dance"})));
     expect![[r#"
         there are no skills

@@ -1,5 +1,4 @@
-//! What makes a list of tasks one that can be worked through: every task has a name of its own and something to do,
-//! one is worked on at a time, and what comes first does so.
+//! Validation of task lists: unique ids, non-empty content, one task in progress, and acyclic dependencies.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,12 +8,12 @@ use toolhost_sdk::text::inline;
 use super::{Status, Todo};
 use crate::show::names;
 
-/// Nobody keeps an overview of more; also the bound for what merges add up to.
+/// Limit of tasks in a list, including after merges.
 const MOST: usize = 200;
-/// What a session keeps is bounded by the host as well, and less kindly.
+/// Limit of the list in bytes. The host's own limit on session state has a less helpful error.
 const MOST_BYTES: usize = 256 << 10;
 
-/// `given` put over `known`.
+/// Merges `given` into `known`.
 pub fn joined(mut known: Vec<Todo>, given: Vec<Todo>) -> Result<Vec<Todo>> {
     let mut touched = HashSet::new();
     for (position, mut todo) in given.into_iter().enumerate() {
@@ -22,12 +21,12 @@ pub fn joined(mut known: Vec<Todo>, given: Vec<Todo>) -> Result<Vec<Todo>> {
             .id
             .map(|id| id.trim().to_owned())
             .filter(|id| !id.is_empty());
-        // Ids are shown as they are, in lines of ours.
+        // Ids are shown unescaped within single lines.
         if todo.id.as_ref().is_some_and(|id| inline(id, 64) != *id) {
             let shown = inline(todo.id(), 64);
             return Err(refuse(
                 position,
-                format!("the id {shown:?} is not one line of visible characters"),
+                format!("the id {shown:?} is not a single line of printable characters"),
             ));
         }
         todo.content = todo.content.map(|content| content.trim().to_owned());
@@ -36,12 +35,12 @@ pub fn joined(mut known: Vec<Todo>, given: Vec<Todo>) -> Result<Vec<Todo>> {
             None => todo.content.is_some() && other.content == todo.content,
         };
         let place = known.iter().position(same);
-        // Two tasks of one call that would be one: by id that is a mistake, by content they are two tasks.
+        // Two new tasks with the same id are an error; two with the same content are separate tasks.
         let place = match place {
             Some(place) if touched.contains(&place) && todo.id.is_some() => {
                 return Err(refuse(
                     position,
-                    format!("the id {:?} is there twice; ids are unique", todo.id()),
+                    format!("the id {:?} is used twice; ids are unique", todo.id()),
                 ));
             }
             place => place.filter(|place| !touched.contains(place)),
@@ -51,7 +50,7 @@ pub fn joined(mut known: Vec<Todo>, given: Vec<Todo>) -> Result<Vec<Todo>> {
         {
             return Err(refuse(
                 position,
-                "`content` is empty; say what is to be done".to_owned(),
+                "`content` is empty; describe the task".to_owned(),
             ));
         }
         let place = if let Some(place) = place {
@@ -64,11 +63,8 @@ pub fn joined(mut known: Vec<Todo>, given: Vec<Todo>) -> Result<Vec<Todo>> {
         touched.insert(place);
     }
     if known.len() > MOST {
-        let message = format!(
-            "{} tasks are too many; at most {MOST} can be kept",
-            known.len()
-        );
-        return Err(invalid(message).recommend("leave out the ones that are completed"));
+        let message = format!("{} tasks are too many; the limit is {MOST}", known.len());
+        return Err(invalid(message).recommend("omit completed tasks"));
     }
     let size = json!(known).to_string().len();
     if size > MOST_BYTES {
@@ -81,7 +77,7 @@ pub fn joined(mut known: Vec<Todo>, given: Vec<Todo>) -> Result<Vec<Todo>> {
 }
 
 impl Todo {
-    /// What a merge says; what it does not say stays.
+    /// Updates the fields that `other` sets; the others stay.
     fn take(&mut self, other: Todo) {
         self.status = other.status;
         self.content = other.content.or(self.content.take());
@@ -125,7 +121,7 @@ fn check(todos: &[Todo]) -> Result<()> {
         for id in before[todo.id()] {
             if !before.contains_key(id.as_str()) {
                 let message = format!(
-                    "the task {:?} depends on {:?}, and there is no such task",
+                    "the task {:?} depends on {:?}, which does not exist",
                     todo.id(),
                     inline(id, 64)
                 );
@@ -136,20 +132,20 @@ fn check(todos: &[Todo]) -> Result<()> {
     }
     match circle(todos, &before) {
         Some(path) => Err(invalid(format!(
-            "tasks depend on each other in a circle: {}",
+            "tasks have a dependency cycle: {}",
             path.join(" → ")
         ))
-        .recommend("leave out one of these dependencies")),
+        .recommend("remove one of these dependencies")),
         None => Ok(()),
     }
 }
 
-/// The first circle of dependencies, from a task back to itself.
+/// The first dependency cycle, from a task back to itself.
 fn circle<'a>(todos: &'a [Todo], before: &HashMap<&'a str, &'a [String]>) -> Option<Vec<&'a str>> {
     let mut done = HashSet::new();
     for todo in todos {
-        // Not by recursion: a chain may be as long as the list. Each entry is a task and the next of its
-        // dependencies to look at.
+        // Iterative, because a chain of dependencies can be as long as the list. Each entry is a task and the index of
+        // its next dependency.
         let mut path = vec![(todo.id(), 0)];
         while let Some((id, next)) = path.last_mut() {
             let Some(dependency) = before[*id].get(*next).filter(|_| !done.contains(*id)) else {

@@ -42,8 +42,8 @@ fn r_349_what_was_written_can_be_read() {
         &cx,
         json!({}),
         expect![[r#"
-        the list of tasks is empty
-        summary: the list of tasks is empty
+        the task list is empty
+        summary: the task list is empty
         {"todos":[],"version":0,"counts":{"total":0,"pending":0,"in_progress":0,"completed":0,"cancelled":0,"blocked":0}}"#]],
     );
     text::<todo_write>(
@@ -64,8 +64,8 @@ fn r_349_what_was_written_can_be_read() {
         &cx,
         json!({}),
         expect![[r#"
-        the list of tasks is empty
-        summary: the list of tasks is empty
+        the task list is empty
+        summary: the task list is empty
         {"todos":[],"version":2,"counts":{"total":0,"pending":0,"in_progress":0,"completed":0,"cancelled":0,"blocked":0}}"#]],
     );
 }
@@ -142,11 +142,11 @@ fn bad_lists() {
     let todo = |id: &str, before: &[&str]| json!({"id": id, "content": id, "status": "pending", "depends_on": before});
     refused(
         json!([{"content": " ", "status": "pending"}]),
-        expect!["InvalidInput invalid_todos: todos[0]: `content` is empty; say what is to be done"],
+        expect!["InvalidInput invalid_todos: todos[0]: `content` is empty; describe the task"],
     );
     refused(
         json!([{"status": "pending"}]),
-        expect!["InvalidInput invalid_todos: todos[0]: `content` is empty; say what is to be done"],
+        expect!["InvalidInput invalid_todos: todos[0]: `content` is empty; describe the task"],
     );
     refused(
         json!([{"content": "a"}]),
@@ -165,7 +165,7 @@ fn bad_lists() {
     refused(
         json!([todo("a", &[]), todo(" a ", &[])]),
         expect![[
-            r#"InvalidInput invalid_todos: todos[1]: the id "a" is there twice; ids are unique"#
+            r#"InvalidInput invalid_todos: todos[1]: the id "a" is used twice; ids are unique"#
         ]],
     );
     refused(
@@ -177,14 +177,14 @@ fn bad_lists() {
     refused(
         json!([todo("a", &["c\u{1b}"])]),
         expect![[r#"
-        InvalidInput invalid_todos: the task "a" depends on "c\\u{1b}", and there is no such task
+        InvalidInput invalid_todos: the task "a" depends on "c\\u{1b}", which does not exist
         - use one of the ids: a"#]],
     );
     refused(
         json!([todo("a", &["a"])]),
         expect![[r#"
-        InvalidInput invalid_todos: tasks depend on each other in a circle: a → a
-        - leave out one of these dependencies"#]],
+        InvalidInput invalid_todos: tasks have a dependency cycle: a → a
+        - remove one of these dependencies"#]],
     );
     refused(
         json!([
@@ -194,8 +194,8 @@ fn bad_lists() {
             todo("c", &["a"])
         ]),
         expect![[r#"
-            InvalidInput invalid_todos: tasks depend on each other in a circle: a → b → c → a
-            - leave out one of these dependencies"#]],
+            InvalidInput invalid_todos: tasks have a dependency cycle: a → b → c → a
+            - remove one of these dependencies"#]],
     );
     refused(
         json!(vec![json!({"content": "a", "status": "pending"}); 201]),
@@ -249,8 +249,8 @@ fn merges_do_not_add_up_beyond_the_bound() {
         &cx,
         json!({"todos": todos(150, 210), "merge": true}),
         expect![[r#"
-            InvalidInput invalid_todos: 210 tasks are too many; at most 200 can be kept
-            - leave out the ones that are completed"#]],
+            InvalidInput invalid_todos: 210 tasks are too many; the limit is 200
+            - omit completed tasks"#]],
     );
 }
 

@@ -1,4 +1,4 @@
-//! Which cell a model means.
+//! Resolution of `cell_id` and `cell_number` to a cell.
 
 use toolhost_sdk::prelude::*;
 
@@ -6,17 +6,17 @@ use super::EditMode;
 use crate::notebook::{Cell, Notebook};
 use crate::text::count;
 
-/// An error names at most so many cells.
+/// Limit of cells listed in an error.
 const MOST_NAMED: usize = 30;
 
-/// Where something is done: the number of the cell, or of the new cell.
+/// The number of the target cell or of the new cell.
 #[derive(Debug, Clone, Copy)]
 pub struct Position {
     pub index: usize,
 }
 
-/// Finds the cell of a replacement or deletion, or the place of a new one. An id that a cell really has wins over
-/// reading it as `cell-N` or as a number: notebooks exist in which `cell-2` is the id of the seventh cell.
+/// Finds the cell to replace or delete, or the position of a new one. An existing id takes precedence over `cell-N` and
+/// numbers, because in some notebooks `cell-2` is the id of the seventh cell.
 pub fn position(
     notebook: &Notebook,
     id: Option<&str>,
@@ -42,18 +42,18 @@ pub fn position(
         (None, None) if is_new => 0,
         (Some(_), Some(_)) if is_new => {
             return refuse(
-                "`cell_id` and `cell_number` exclude each other for edit_mode \"insert\"; leave one out"
+                "`cell_id` and `cell_number` are mutually exclusive for edit_mode \"insert\"; omit one"
                     .to_owned(),
             );
         }
         (Some(index), Some(number)) if index != number => {
             return refuse(format!(
-                "`cell_id` means cell {index} and `cell_number` cell {number}; leave one out"
+                "`cell_id` is cell {index} and `cell_number` is cell {number}; omit one"
             ));
         }
         (Some(index), _) | (None, Some(index)) => index,
         (None, None) => {
-            return refuse("say the cell: `cell_id` or `cell_number` is missing".to_owned());
+            return refuse("`cell_id` or `cell_number` is missing".to_owned());
         }
     };
     Ok(Position { index })
@@ -73,7 +73,7 @@ fn by_id(notebook: &Notebook, id: &str, shown: &str) -> Result<usize> {
         [] => {}
         several => {
             let message = format!(
-                "the cells {several:?} of {shown} all have the id {id:?}; say `cell_number`"
+                "the cells {several:?} of {shown} all have the id {id:?}; use `cell_number`"
             );
             return Err(Error::invalid_input(message).code("edit_expected_occurrence_mismatch"));
         }
@@ -87,7 +87,7 @@ fn by_id(notebook: &Notebook, id: &str, shown: &str) -> Result<usize> {
 }
 
 fn unknown(notebook: &Notebook, cell: &str, shown: &str) -> Error {
-    let message = format!("there is no cell {cell}: {}", cells(notebook, shown));
+    let message = format!("no cell {cell}: {}", cells(notebook, shown));
     Error::invalid_input(message).code("edit_no_occurrence_found")
 }
 

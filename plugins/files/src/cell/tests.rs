@@ -1,4 +1,4 @@
-//! What `notebook_edit` changes, keeps and refuses.
+//! Tests of `notebook_edit`.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use toolhost_sdk::serde_json;
 use super::*;
 use crate::testing::Workspace;
 
-/// As Jupyter writes it, with what a careless writer would change: numbers, escapes, unknown members.
+/// As written by Jupyter, with details that a rewrite would change: numbers, escapes, unknown members.
 const NOTEBOOK: &str = r##"{
  "cells": [
   {
@@ -42,7 +42,7 @@ const NOTEBOOK: &str = r##"{
 }
 "##;
 
-/// What the model reads and the file afterwards as a diff; or the error.
+/// The text for the model and a diff of the file; or the error.
 fn check(content: &str, input: Value, expected: Expect) {
     let workspace = Workspace::new(&[("a.ipynb", content)]);
     let answer = run(&workspace, input);

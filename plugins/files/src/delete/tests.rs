@@ -1,4 +1,4 @@
-//! What `delete_file` takes away, and what never.
+//! Tests of `delete_file`.
 
 use expect_test::{Expect, expect};
 
@@ -103,11 +103,11 @@ fn roots_and_git_are_never_deleted() {
         &workspace,
         json!({"path": ".", "recursive": true}),
         expect![
-            "Denied path_is_protected: Permission denied: . cannot be deleted: it is or holds an allowed directory, in which all work is done"
+            "Denied path_is_protected: Permission denied: . cannot be deleted: it is or contains an allowed directory"
         ],
     );
     assert!(workspace.path(".git/HEAD").exists());
-    // What is in it may go: a lock that a crashed git left behind, for example.
+    // Its entries may be deleted, for example a lock left behind by a crashed git.
     let answer = workspace.call::<delete_file>(json!({"path": ".git/HEAD"}));
     assert!(answer.starts_with("Deleted"), "{answer}");
 }
@@ -137,7 +137,7 @@ fn what_may_not_be_deleted() {
         &workspace,
         json!({"path": ""}),
         expect![
-            "InvalidInput invalid_path: the path is empty; name a file or directory, for example `src/main.rs`"
+            "InvalidInput invalid_path: the path is empty; pass a file or directory, for example `src/main.rs`"
         ],
     );
     expect!["Denied permission_denied: Permission denied: Access denied: a.txt is in <root>, which is read-only"].assert_eq(&workspace.read_only::<delete_file>(json!({"path": "a.txt"})));
@@ -157,16 +157,16 @@ fn links_are_deleted_and_never_followed() {
         &workspace,
         json!({"path": "link"}),
         expect![[r#"
-            Deleted the link link; what it led to is still there
-            summary: Deleted the link link; what it led to is still there
+            Deleted the link link; its target still exists
+            summary: Deleted the link link; its target still exists
             {"path":"<root>/link","deleted":true,"entries":1,"bytes":0}"#]],
     );
     check(
         &workspace,
         json!({"path": "dangling"}),
         expect![[r#"
-            Deleted the link dangling; what it led to is still there
-            summary: Deleted the link dangling; what it led to is still there
+            Deleted the link dangling; its target still exists
+            summary: Deleted the link dangling; its target still exists
             {"path":"<root>/dangling","deleted":true,"entries":1,"bytes":0}"#]],
     );
     check(

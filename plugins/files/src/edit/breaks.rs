@@ -1,4 +1,4 @@
-//! How lines end where something new is put, so that it ends its lines in the same way.
+//! The line endings at the position of an edit, which new text adopts.
 
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use super::find::Place;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Breaks {
-    /// There is no line break at all.
+    /// The text contains no line break.
     None,
     Lf,
     Crlf,
@@ -21,7 +21,7 @@ impl Breaks {
         if memchr(b'\n', bytes).is_none() {
             return Self::None;
         }
-        // Most files have no carriage return, and one look tells.
+        // Most files contain no carriage return; one search finds out.
         if memchr(b'\r', bytes).is_none() {
             return Self::Lf;
         }
@@ -46,7 +46,7 @@ impl Breaks {
         }
     }
 
-    /// A place that begins between the two bytes of a CRLF takes both, or a carriage return would be left alone.
+    /// Extends a place that starts between the two bytes of a CRLF, so that no lone carriage return remains.
     pub fn take_whole_crlf(self, text: &str, places: &mut [Place]) {
         if !self.has_crlf() {
             return;
@@ -60,10 +60,10 @@ impl Breaks {
         }
     }
 
-    /// Gives what is new the line breaks of where it goes.
+    /// Converts the new text to the line endings around its position.
     pub fn adapt(self, text: &str, mut places: Vec<Place>) -> Vec<Place> {
         let mut before: Option<[Rc<str>; 3]> = None;
-        // Where the next line break is; places ascend, so it is looked for once.
+        // The next line break; places ascend, so each is searched once.
         let mut next = memchr(b'\n', text.as_bytes());
         self.take_whole_crlf(text, &mut places);
         for place in &mut places {
@@ -81,12 +81,12 @@ impl Breaks {
                         next = memchr(b'\n', &text.as_bytes()[at + 1..]).map(|more| at + 1 + more);
                     }
                     let bytes = text.as_bytes();
-                    // Behind the last line break, the last one counts; that is looked for from the end.
+                    // After the last line break, the last one counts.
                     next.or_else(|| memrchr(b'\n', bytes))
                         .is_some_and(|at| bytes[..at].ends_with(b"\r"))
                 }
             };
-            // The same new text goes to every place; it is made over once.
+            // All places share the same new text, so it is converted once.
             let [_, lf_new, crlf_new] = match &mut before {
                 Some(known) if Rc::ptr_eq(&known[0], &place.new) => known,
                 other => {
@@ -111,7 +111,7 @@ fn splits_crlf(text: &str, at: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// What becomes of `a\nb` at the place of `x` in `text`.
+    /// The result of inserting `a\nb` in place of `x` in `text`.
     fn check(text: &str, expected: &str) {
         let at = text.find('x').expect("there is an x");
         let places = vec![Place::new(at..at + 1, "a\nb")];

@@ -1,4 +1,4 @@
-//! Makes several changes to files, or none: when one fails, those before it are taken back.
+//! Applies several file changes, and reverts the earlier ones if one fails.
 
 use std::fs;
 use std::io;
@@ -11,13 +11,13 @@ use crate::store::{load, make_parent, store};
 /// One change to one file.
 #[derive(Debug)]
 pub enum Step<'a> {
-    /// The file gets this content, or comes into being with it.
+    /// Writes this content, creating the file if needed.
     Put {
         target: &'a Target,
         old: Option<&'a [u8]>,
         new: Vec<u8>,
     },
-    /// The file gets another name.
+    /// Renames the file.
     Rename {
         from: &'a Target,
         to: &'a Target,
@@ -28,10 +28,10 @@ pub enum Step<'a> {
     },
 }
 
-/// Makes all of them, in this order.
+/// Applies all steps in order.
 pub fn commit(steps: &[Step]) -> Result<()> {
     for (index, step) in steps.iter().enumerate() {
-        // A second step may be about the same file under another name; what the first one did must not be lost.
+        // A later step may reach the same file by another path; changes of earlier steps must not be lost.
         let done = if index > 0 { step.check() } else { Ok(()) };
         let Err(error) = done.and_then(|()| step.make()) else {
             continue;
@@ -40,8 +40,8 @@ pub fn commit(steps: &[Step]) -> Result<()> {
         let failed = undone.filter(Result::is_err).count();
         return Err(match (index, failed) {
             (0, _) => error,
-            (_, 0) => error.recommend("nothing was changed; try again when the cause is gone"),
-            (_, failed) => error.cause(format!("{failed} earlier changes could not be taken back")),
+            (_, 0) => error.recommend("nothing was changed; retry after the cause is fixed"),
+            (_, failed) => error.cause(format!("{failed} earlier changes could not be reverted")),
         });
     }
     Ok(())
@@ -60,7 +60,7 @@ impl Step<'_> {
                     return Ok(());
                 }
                 let message = format!(
-                    "{} is not what it was a moment ago; another path of this call may lead to the same file",
+                    "{} changed during this call; another path of the call may refer to the same file",
                     target.shown
                 );
                 Err(Error::failed(message).code("edit_stale"))

@@ -1,4 +1,4 @@
-//! What an edit changed, line by line, found quickly even where the file is large.
+//! Fast line diffs of edits, also for large files.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -9,16 +9,16 @@ use similar::{Algorithm, DiffOp, capture_diff_slices_deadline, group_diff_ops};
 use toolhost_sdk::prelude::*;
 
 const CONTEXT_LINES: usize = 3;
-/// A difference that takes longer to find is shown less fine.
+/// Time limit; afterwards the diff is coarser.
 const MOST_TIME: Duration = Duration::from_millis(100);
-/// Larger texts are not sent along with a difference: nobody reads them, and the host has them.
+/// Larger texts are not attached to a diff; the host has them.
 const MOST_BYTES: usize = 1 << 20;
 
-/// The difference of two texts.
+/// The diff of two texts.
 pub struct Difference<'a> {
-    /// Lines in front of those that are compared, the same in both.
+    /// Equal lines before the compared ones.
     before: usize,
-    /// There are lines behind them.
+    /// Whether equal lines follow the compared ones.
     has_more: bool,
     old: Vec<&'a str>,
     new: Vec<&'a str>,
@@ -27,7 +27,7 @@ pub struct Difference<'a> {
 
 impl<'a> Difference<'a> {
     pub fn of(old: &'a str, new: &'a str) -> Self {
-        // An edit leaves most of a file alone, and what is the same is not worth being taken apart.
+        // An edit leaves most of a file unchanged, so equal ends are not diffed.
         let (start, end) = same_ends(old.as_bytes(), new.as_bytes());
         let before = memchr_iter(b'\n', &old.as_bytes()[..start]).count();
         let middle = |text: &'a str| -> Vec<&'a str> {
@@ -61,7 +61,7 @@ impl<'a> Difference<'a> {
         })
     }
 
-    /// First and last lines of what is new, counted from 1. Where lines are gone, the one that took their place.
+    /// First and last lines of each change in the new text, counted from 1. For removed lines, the following line.
     pub fn ranges(&self) -> Vec<(usize, usize)> {
         let mut ranges: Vec<(usize, usize)> = Vec::new();
         let all = self.before + self.new.len() + usize::from(self.has_more);
@@ -69,7 +69,7 @@ impl<'a> Difference<'a> {
             let first = (self.before + new.start + 1).min(all.max(1));
             let last = (self.before + new.end).max(first);
             match ranges.last_mut() {
-                // Lines removed and lines added next to each other are one change.
+                // Adjacent removed and added lines are one change.
                 Some(before) if first <= before.1 + 1 => before.1 = before.1.max(last),
                 _ => ranges.push((first, last)),
             }
@@ -77,7 +77,7 @@ impl<'a> Difference<'a> {
         ranges
     }
 
-    /// As in the head of a hunk: the first line, and how many if it is not one. No lines stand behind a line.
+    /// The position in a hunk header: the first line, and the count if it is not one.
     fn extent(&self, lines: &Range<usize>) -> String {
         let start = self.before + lines.start;
         match lines.len() {
@@ -87,7 +87,7 @@ impl<'a> Difference<'a> {
         }
     }
 
-    /// For people: a unified difference. `is_new` says that there was no file.
+    /// A unified diff for display. `is_new` means that the file did not exist.
     pub fn unified(&self, name: &str, is_new: bool) -> String {
         let mut text = String::new();
         for hunk in group_diff_ops(self.ops.clone(), CONTEXT_LINES) {
@@ -120,8 +120,7 @@ impl<'a> Difference<'a> {
     }
 }
 
-/// How many bytes at the start and at the end are the same: whole lines, and without those that are shown around a
-/// change.
+/// The number of equal bytes at the start and end, in whole lines, excluding the context lines around a change.
 fn same_ends(old: &[u8], new: &[u8]) -> (usize, usize) {
     let same = same_start(old, new);
     let line_start = |end: usize| memrchr(b'\n', &old[..end]).map_or(0, |at| at + 1);
@@ -133,7 +132,7 @@ fn same_ends(old: &[u8], new: &[u8]) -> (usize, usize) {
     let (old, new) = (&old[changed..], &new[changed..]);
     let same = same_end(old, new);
     let mut tail = &old[old.len() - same..];
-    // The first line may be a part of one only.
+    // The first line may be only partly equal.
     for _ in 0..=CONTEXT_LINES {
         tail = memchr(b'\n', tail).map_or(&[], |at| &tail[at + 1..]);
     }
@@ -165,7 +164,7 @@ fn push(text: &mut String, sign: char, line: &str) {
     }
 }
 
-/// What people see of a file that was `old` and is `new`; nothing where that would be too large.
+/// The displayed diff of `old` and `new`; `None` if it would be too large.
 pub fn display(
     name: &str,
     old: Option<&str>,
@@ -220,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_head_says_where_its_lines_are() {
-        // Removed and added lines that change places, which needs their positions to be corrected.
+        // Removed and added lines in a different order, which requires corrected positions.
         let old = "a\n@@ z\n\n\n\n\n@@ z\n\n c\n c\n c\n-- x\n";
         let new = "@@ z\nb\nb\n@@ z\nb\na\na\n\na\na\na\na\na\n@@ z\n c\n c\n++ y\n++ y\n\n c\n++ y\n++ y\n";
         let unified = Difference::of(old, new).unified("x", false);

@@ -1,4 +1,4 @@
-//! A file with its edits made in memory. Nothing is written before all of them have succeeded.
+//! A file with edits applied in memory. The file is written only after all edits succeed.
 
 use std::fs;
 
@@ -17,54 +17,54 @@ use crate::read::sha256;
 use crate::store::load;
 use crate::text::{self, Encoding, Format};
 
-/// Larger files are not edited, and no edit makes one.
+/// Size limit of edited files, before and after, in bytes.
 pub const MOST_BYTES: u64 = 20_000_000;
-/// Lines that are shown of what was replaced.
+/// Lines shown of replaced text.
 const MOST_LINES: usize = 15;
-/// In a longer old text nobody looks for what the new one may repeat.
+/// In a longer old text, repeated text is not looked up.
 const MOST_KNOWN: usize = 64 << 10;
-/// Warnings about the new text of one file.
+/// Limit of warnings per file.
 const MOST_WARNINGS: usize = 20;
-/// A byte order mark, decoded.
+/// The decoded byte order mark.
 const MARK: char = '\u{feff}';
 
-/// One replacement that a model asks for.
+/// One requested replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
     pub old: String,
     pub new: String,
-    /// Every place, and not the only one.
+    /// Replace every match instead of the only one.
     pub all: bool,
-    /// Exactly so many places.
+    /// The required number of matches.
     pub expected: Option<usize>,
 }
 
-/// What became of an edit.
+/// The result of an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applied {
     pub strategy: String,
     pub replacements: usize,
     /// Line of the first replacement.
     pub line: usize,
-    /// What was there, if it is not what the model wrote.
+    /// The replaced text, if it differs from `old_string`.
     pub before: Option<String>,
 }
 
 #[derive(Debug)]
 pub struct Draft {
     pub target: Target,
-    /// The file as it is; nothing if there is none.
+    /// The current content of the file; `None` if it does not exist.
     bytes: Option<Vec<u8>>,
     format: Format,
     is_guessed: bool,
-    /// The text of the file as it is.
+    /// The current text of the file.
     pub original: Option<String>,
-    /// The text as it will be.
+    /// The text after the edits.
     pub text: String,
     is_there: bool,
     is_exact_once: bool,
     first_line: Option<usize>,
-    /// What looks like output of `read_file`, with the name of the parameter; judged once it is known that all fits.
+    /// Text that looks like output of `read_file`, with the name of its parameter; checked after all edits applied.
     suspects: Vec<(&'static str, Suspects)>,
 }
 
@@ -80,7 +80,7 @@ impl Draft {
         Self::of_any(target, encoding)
     }
 
-    /// Also of a notebook. [`check_notebook`](Self::check_notebook) is due when its text has changed.
+    /// Also opens notebooks. Call [`check_notebook`](Self::check_notebook) after changing the text of one.
     pub fn of_any(target: Target, encoding: Encoding) -> Result<Self> {
         crate::ignored::check_readable(&target)?;
         let shown = &target.shown;
@@ -90,10 +90,10 @@ impl Draft {
         let bytes = load(&target)?;
         let old = bytes.as_deref().unwrap_or_default();
         if encoding == Encoding::Auto && media::is_binary(old) {
-            let message = format!("{shown} is not text, and only text is edited");
+            let message = format!("{shown} is not text, and only text can be edited");
             return Err(Error::invalid_input(message)
                 .code("binary_file")
-                .recommend("if it is text, say its `encoding` to edit_file"));
+                .recommend("if it is text, set `encoding` of edit_file"));
         }
         let decoded = text::decode(old.to_vec(), encoding, shown)?;
         Ok(Self {
@@ -118,7 +118,7 @@ impl Draft {
         self.format.charset.as_str()
     }
 
-    /// Refuses a file that is not the one with this hash.
+    /// Fails if the file does not have this hash.
     pub fn expect(&self, sha: &str) -> Result<()> {
         match &self.bytes {
             None => Err(self.target.not_found()),
@@ -127,7 +127,7 @@ impl Draft {
         }
     }
 
-    /// Makes one edit, on top of those before. After an error everything is as it was.
+    /// Applies one edit on top of the earlier ones. After an error the draft is unchanged.
     pub fn apply(&mut self, edit: &Edit) -> Result<Applied> {
         let known = self.suspects.len();
         let applied = self.make(edit);
@@ -158,7 +158,7 @@ impl Draft {
         self.check_new(&edit.old, &edit.new)?;
         let shown = &self.target.shown;
         let leniency = Leniency::of(&self.target.path);
-        // The mark of a file is not in its text.
+        // The byte order mark of a file is not part of its text.
         let (old, new) = match edit.old.strip_prefix(MARK) {
             Some(old) => (old, edit.new.strip_prefix(MARK).unwrap_or(&edit.new)),
             None => (edit.old.as_str(), edit.new.as_str()),
@@ -170,7 +170,8 @@ impl Draft {
         }
         let new = self.replaced(&found)?;
         if new == self.text {
-            let message = format!("{shown} has this text already; go on to the next step");
+            let message =
+                format!("{shown} already contains this text; continue with the next step");
             return Err(failure::no_change(message));
         }
         let (replacements, first) = (found.places.len(), found.places[0].range.clone());
@@ -197,16 +198,17 @@ impl Draft {
         })
     }
 
-    /// Refuses what is in `new` only by mistake.
+    /// Refuses likely mistakes in `new`.
     fn check_new(&mut self, old: &str, new: &str) -> Result<()> {
-        // Line numbers that are in both are taken away later.
+        // Line numbers in both texts are removed later.
         let without = pasted::without_numbers(old, new);
         let new = without.as_ref().map_or(new, |(_, new)| new.as_str());
         let known = if old.len() > MOST_KNOWN { "" } else { old };
         self.suspect(new, known, "`new_string`")
     }
 
-    /// Refuses a placeholder in `new`, and keeps what looks like output of `read_file` for [`warnings`](Self::warnings).
+    /// Refuses a placeholder in `new`, and records text that looks like output of `read_file` for
+    /// [`warnings`](Self::warnings).
     pub fn suspect(&mut self, new: &str, known: &str, what: &'static str) -> Result<()> {
         let file = self.original.as_deref().unwrap_or_default();
         let suspects =
@@ -218,7 +220,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Refuses what this session was shown by `read_file`, and returns warnings for what only looks like it.
+    /// Refuses text that `read_file` showed to this session; returns warnings for text that only looks like it.
     pub fn warnings(&self, cx: &Context) -> Result<Vec<String>> {
         let mut warnings = Vec::new();
         for (what, suspects) in &self.suspects {
@@ -228,7 +230,7 @@ impl Draft {
         Ok(warnings)
     }
 
-    /// Lets the byte order mark be a part of the text, for a patch that shows it.
+    /// Makes the byte order mark part of the text, for a patch that includes it.
     pub fn show_mark(&mut self) {
         if self.format.mark {
             self.format.mark = false;
@@ -303,24 +305,24 @@ impl Draft {
         Ok(new)
     }
 
-    /// Where the encoding is a guess, only what is the same in all of them may be touched.
+    /// With a guessed encoding, only characters that are the same in all candidates may change.
     fn check_letters(&self, text: &str) -> Result<()> {
         if !self.is_guessed || text.is_ascii() {
             return Ok(());
         }
         let shown = &self.target.shown;
         Err(Error::invalid_input(format!(
-            "{shown} is not UTF-8; say its `encoding` to edit_file, for example \"latin1\""
+            "{shown} is not UTF-8; set `encoding` of edit_file, for example to \"latin1\""
         ))
         .code("encoding_unknown"))
     }
 
-    /// Compares the file with the one that the model has seen. Says whether it has changed since.
+    /// Compares the file with the version that the model read. Returns whether it changed since.
     pub fn check_fresh(&self, cx: &Context) -> Result<bool> {
         self.compare(seen(cx, &self.target).as_deref(), REQUIRE_READ)
     }
 
-    /// Text that is not there, in a file that is not the one the model has read, is news of the file and no slip of the
+    /// Missing text in a file that changed since it was read is reported as a stale file, not as a mistake of the
     /// model.
     pub fn explain(&self, cx: &Context, error: Error) -> Error {
         let (Some(bytes), Some("edit_no_occurrence_found")) = (&self.bytes, error.code.as_deref())
@@ -339,7 +341,7 @@ impl Draft {
         let Some(bytes) = &self.bytes else {
             return Ok(false);
         };
-        // Without anything to compare it with, the hash is not worth its time.
+        // Without a hash to compare with, none is computed.
         let now = seen.map(|_| sha256(bytes)).unwrap_or_default();
         let shown = &self.target.shown;
         match freshness(seen, &now, self.is_exact_once, require) {
@@ -353,7 +355,7 @@ impl Draft {
         }
     }
 
-    /// Refuses a notebook that is none any more.
+    /// Fails if the text is no longer a valid notebook.
     pub fn check_notebook(&self) -> Result<()> {
         let shown = &self.target.shown;
         if is_notebook(&self.target.path) && Notebook::parse(&self.text, shown).is_err() {
@@ -362,7 +364,7 @@ impl Draft {
         Ok(())
     }
 
-    /// The file as it will be.
+    /// The new content of the file.
     pub fn new_bytes(&self) -> Result<Vec<u8>> {
         if self.text.len() as u64 > MOST_BYTES {
             return Err(failure::too_large(&self.target.shown, MOST_BYTES));
@@ -378,7 +380,7 @@ impl Draft {
         self.is_there && self.original.as_ref() != Some(&self.text)
     }
 
-    /// Gives the file another text, `added` of which is new, at the line `line` first.
+    /// Sets a new text, of which `added` is new and starts at `line`.
     pub fn rewrite(&mut self, new: String, added: &str, line: usize, is_exact: bool) -> Result<()> {
         self.check_letters(added)?;
         if new.len() as u64 > MOST_BYTES {
@@ -390,12 +392,12 @@ impl Draft {
         Ok(())
     }
 
-    /// Takes all edits back.
+    /// Discards all edits.
     pub fn forget(&mut self) {
         self.text = self.original.clone().unwrap_or_default();
     }
 
-    /// What it takes to make the file be so.
+    /// The step that writes the new content.
     pub fn step(&self, new: Vec<u8>) -> Step<'_> {
         Step::Put {
             target: &self.target,
@@ -404,13 +406,13 @@ impl Draft {
         }
     }
 
-    /// The file as it is.
+    /// The current content of the file.
     pub fn old_bytes(&self) -> Option<&[u8]> {
         self.bytes.as_deref()
     }
 }
 
-/// The place that `path` means, if something may be written there.
+/// Resolves `path` to a writable file.
 pub fn writable(cx: &Context, path: &str) -> Result<Target> {
     let target = resolve(cx, path)?;
     target.check_writable()?;

@@ -1,13 +1,13 @@
-//! Why an edit cannot be made, told so that the next one can.
+//! Errors of failed edits, with what the next attempt needs.
 
 use toolhost_sdk::prelude::*;
 
 use super::find::{Found, MOST_PLACES};
 use super::{lines, region, snippet};
 
-/// Lines of the file that are shown with an error.
+/// Lines of the file shown with an error.
 const MOST_LINES: usize = 15;
-/// Below this, a region is shown for no good.
+/// Similarity below which no region is shown.
 const LEAST_LIKENESS: f64 = 0.3;
 const MOST_NUMBERS: usize = 10;
 
@@ -15,27 +15,27 @@ pub fn no_change(message: impl Into<String>) -> Error {
     Error::invalid_input(message).code("edit_no_change")
 }
 
-/// The call makes no sense, whatever is in the file.
+/// The call is invalid regardless of the file.
 pub fn unprepared(message: impl Into<String>) -> Error {
     Error::invalid_input(message).code("edit_preparation_failure")
 }
 
 pub fn is_notebook(shown: &str) -> Error {
     unprepared(format!(
-        "{shown} is a notebook, and a change of its text could break it; use notebook_edit"
+        "{shown} is a notebook, which text edits could break; use notebook_edit"
     ))
 }
 
 pub fn exists(shown: &str) -> Error {
     Error::invalid_input(format!(
-        "{shown} exists already and is not empty, and an empty `old_string` is for new files"
+        "{shown} exists and is not empty; an empty `old_string` creates a new file"
     ))
     .code("attempt_to_create_existing_file")
-    .recommend("to change it, give the text to replace as `old_string`")
-    .recommend("to replace all of it, use write_file")
+    .recommend("to change it, pass the text to replace as `old_string`")
+    .recommend("to replace its content, use write_file")
 }
 
-/// Nothing in `text` is like `old`, which is named `what`.
+/// No text in the file matches `old`, which is named `what`.
 pub fn no_match(shown: &str, text: &str, old: &str, what: &str) -> Error {
     let all = lines::split(text);
     let nearest = region::likest(text, &all, old)
@@ -43,9 +43,9 @@ pub fn no_match(shown: &str, text: &str, old: &str, what: &str) -> Error {
         .next()
         .filter(|region| region.likeness >= LEAST_LIKENESS);
     let error = |message: String| Error::failed(message).code("edit_no_occurrence_found");
-    let again = "if this goes wrong again, write the whole file with write_file";
+    let again = "if this fails again, write the whole file with write_file";
     let Some(nearest) = nearest else {
-        let message = format!("0 matches for {what} in {shown}, and no lines of it look similar");
+        let message = format!("0 matches for {what} in {shown}, and no similar lines");
         return error(message)
             .recommend("read the file and copy the text exactly, without line numbers")
             .recommend(again);
@@ -73,7 +73,7 @@ pub fn no_match(shown: &str, text: &str, old: &str, what: &str) -> Error {
     .recommend(again)
 }
 
-/// The first line in which the file and `old` are not the same; `number` is that of the first line.
+/// The first line in which the file and `old` differ; `number` is the number of the first line.
 fn difference<'a>(ours: impl Iterator<Item = &'a str>, old: &str, number: usize) -> String {
     const MOST_CHARS: usize = 120;
     let theirs = old.trim_matches('\n').lines();
@@ -88,10 +88,10 @@ fn difference<'a>(ours: impl Iterator<Item = &'a str>, old: &str, number: usize)
     } else {
         ""
     };
-    format!("\nthe first difference is in line {number}, where {shown:?} was expected{how}")
+    format!("\nthe first difference is at line {number}: expected {shown:?}{how}")
 }
 
-/// `found` has another number of places than the call allows.
+/// The number of matches is not the one that the call allows.
 pub fn wrong_count(shown: &str, text: &str, found: &Found, expected: Option<usize>) -> Error {
     let count = found.places.len();
     let starts = found.places.iter().take(MOST_NUMBERS);
@@ -106,15 +106,15 @@ pub fn wrong_count(shown: &str, text: &str, found: &Found, expected: Option<usiz
     );
     let how = match found.strategy.as_str() {
         "exact" => String::new(),
-        strategy => format!(" (read leniently: {strategy})"),
+        strategy => format!(" (matched by {strategy})"),
     };
     let wanted = expected.map_or(String::new(), |expected| format!("; expected {expected}"));
     let error = Error::failed(format!("{at}{how}{wanted}"))
         .code("edit_expected_occurrence_mismatch")
-        .recommend("add lines from around the text to `old_string` until only one place is meant");
+        .recommend("add surrounding lines to `old_string` until it is unique");
     match expected {
-        None => error.recommend("or set `replace_all` to change every place"),
-        Some(_) => error.recommend("or say the right number as `expected_replacements`"),
+        None => error.recommend("or set `replace_all` to change every match"),
+        Some(_) => error.recommend("or correct `expected_replacements`"),
     }
 }
 
@@ -127,36 +127,39 @@ pub fn too_many(shown: &str) -> Error {
 pub fn too_large(shown: &str, most: u64) -> Error {
     let most = crate::text::size(most);
     Error::failed(format!(
-        "{shown} is, or would become, larger than {most}, the most that is edited"
+        "{shown} is, or would become, larger than the limit of {most}"
     ))
     .code("file_too_large")
 }
 
-/// The file is not what the model has read.
+/// The file is not the version that the model read.
 pub fn stale(shown: &str, text: &str, first_line: Option<usize>) -> Error {
     let all = lines::split(text);
     let region = first_line.map_or(String::new(), |line| {
         let start = line.saturating_sub(5).min(all.len());
         let range = start..(start + MOST_LINES).min(all.len());
         let shown = snippet::region(text, &all, &range, MOST_LINES);
-        format!("; where the edit would go it is now:\n{}", shown.trim_end())
+        format!(
+            "; the current text at that position is:\n{}",
+            shown.trim_end()
+        )
     });
     stale_because(shown, &region)
 }
 
-/// The same, found out because an edit does not fit any more.
+/// The same, detected because an edit no longer applies.
 pub fn stale_without(shown: &str, message: &str) -> Error {
     stale_because(shown, &format!(": {message}"))
 }
 
 fn stale_because(shown: &str, why: &str) -> Error {
-    Error::failed(format!("{shown} has changed since it was read{why}"))
+    Error::failed(format!("{shown} changed since it was read{why}"))
         .code("edit_stale")
-        .recommend("read the file again, then make the edit that is right now")
+        .recommend("read the file again, then edit its current text")
 }
 
 pub fn not_read(shown: &str) -> Error {
-    Error::failed(format!("{shown} has not been read in this session"))
+    Error::failed(format!("{shown} was not read in this session"))
         .code("edit_not_read")
-        .recommend("read the file first, then edit what is there")
+        .recommend("read the file before editing it")
 }

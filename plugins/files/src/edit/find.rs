@@ -1,5 +1,5 @@
-//! Finds the text that an edit is about: as it is written first, and then in ever more lenient readings, each of
-//! which has to be as clear as the exact one.
+//! Search for the text of an edit: exact first, then in increasingly lenient readings, each of which must be as
+//! unambiguous as the exact one.
 
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use super::breaks::Breaks;
 use super::indent::{self, Indents};
 use super::{fuzzy, lines, loose, pasted, view};
 
-/// A file has no sensible edit with more places than this.
+/// Limit of matches for one edit.
 pub const MOST_PLACES: usize = 500_000;
 
 const DATA: &[&str] = &[
@@ -32,14 +32,14 @@ const INDENTED: &[&str] = &[
 ];
 const INDENTED_NAMES: &[&str] = &["gnumakefile", "makefile", "justfile"];
 
-/// How much a reading may differ from the file.
+/// How much a match may differ from the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leniency {
-    /// White space is free, and a few letters may be wrong.
+    /// White space is ignored, and a few letters may differ.
     Free,
-    /// White space has a meaning.
+    /// White space is significant.
     Indented,
-    /// Data: every character counts, only the indentation of whole lines does not.
+    /// Data: every character counts, except the indentation of whole lines.
     Data,
 }
 
@@ -59,7 +59,7 @@ impl Leniency {
     }
 }
 
-/// A piece of the text and what takes its place.
+/// A range of the text and its replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     pub range: Range<usize>,
@@ -73,7 +73,7 @@ impl Place {
     }
 }
 
-/// Where the text is, and how it had to be read to find it.
+/// The matches, and the reading that found them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// `exact`, or the readings that were needed.
@@ -81,7 +81,7 @@ pub struct Found {
     pub places: Vec<Place>,
 }
 
-/// Finds `old` in `text`. Nothing found is an empty list of places; more than one place is for the caller to judge.
+/// Finds `old` in `text`. An empty list means no match; the caller handles several matches.
 pub fn find(text: &str, old: &str, new: &str, leniency: Leniency) -> Found {
     let breaks = Breaks::of(text);
     let found = |strategy: &str, places: Vec<Place>| Found {
@@ -119,7 +119,7 @@ pub fn find(text: &str, old: &str, new: &str, leniency: Leniency) -> Found {
     found("fuzzy", breaks.adapt(text, places))
 }
 
-/// The readings in which every character but those of white space at the ends of lines counts.
+/// The readings in which every character counts, except white space at the ends of lines.
 fn strict(
     text: &str,
     old: &str,
@@ -137,7 +137,7 @@ fn strict(
         })
     };
     if !repair.is_empty() {
-        // What is exact now was not before.
+        // The exact reading already failed for the original text.
         let places = exact(text, old, new, breaks);
         if !places.is_empty() {
             return found("", places);
@@ -154,7 +154,7 @@ fn exact(text: &str, old: &str, new: &str, breaks: Breaks) -> Vec<Place> {
     let mut places: Vec<Place> = places
         .map(|start| Place::new(start..start + old.len(), Rc::clone(&new)))
         .collect();
-    // Text with a carriage return that is found is written as the file has it.
+    // Text with a carriage return that matches is replaced in the file's form.
     if old.contains('\r') {
         breaks.take_whole_crlf(text, &mut places);
         return places;
@@ -168,8 +168,8 @@ fn occurrences<'a>(text: &'a str, old: &'a str) -> impl Iterator<Item = Range<us
         .map(|start| start..start + old.len())
 }
 
-/// The only place of `found` and the next one, if that begins within the first: `bb` has two places in `bbb`, and it is
-/// not clear which is meant.
+/// The only match of `found` and the next one if it overlaps: `bb` matches `bbb` twice, and it is unclear which is
+/// meant.
 pub fn with_overlap(text: &str, found: &Found) -> Option<Found> {
     let [place] = found.places.as_slice() else {
         return None;
@@ -198,10 +198,10 @@ fn with_other_breaks(text: &str, old: &str, new: &str, breaks: Breaks) -> Vec<Pl
         .collect()
 }
 
-/// Typographic quotes, dashes and spaces are read as plain ones.
+/// Treats typographic quotes, dashes and spaces as plain ones.
 fn plain(text: &str, old: &str, new: &str) -> Vec<Place> {
     let wanted = view::read(old, view::plain);
-    // In plain letters on both sides it is what was looked for already.
+    // If both are plain, the exact reading has already covered it.
     if wanted.is_empty() || (text.is_ascii() && wanted == old) {
         return Vec::new();
     }
@@ -214,11 +214,11 @@ fn plain(text: &str, old: &str, new: &str) -> Vec<Place> {
         .collect()
 }
 
-/// Replaces only what changes between `old` and `new`, so that what both have stays as the file has it.
+/// Replaces only the difference between `old` and `new`, so that their common text stays as in the file.
 fn keep_ends(text: &str, range: Range<usize>, old: &str, new: &str) -> Place {
     let ours = &text[range.clone()];
     let plain_new = view::read(new, view::plain);
-    // Characters are counted, and they correspond where none was dropped.
+    // Characters correspond one to one only if none was dropped.
     let same_count = |a: &str, b: &str| a.chars().count() == b.chars().count();
     if !same_count(ours, old) || !same_count(new, &plain_new) {
         return Place::new(range, new);
@@ -247,7 +247,7 @@ fn keep_ends(text: &str, range: Range<usize>, old: &str, new: &str) -> Place {
     Place::new(range, new)
 }
 
-/// Whole lines that are the same but for white space at their ends; the new lines are indented as the old ones are.
+/// Whole lines that are equal except for white space at their ends; new lines adopt the indentation of the old ones.
 fn trimmed(text: &str, old: &str, new: &str, leniency: Leniency) -> Vec<Place> {
     if old.trim().is_empty() {
         return Vec::new();
@@ -275,7 +275,7 @@ fn trimmed(text: &str, old: &str, new: &str, leniency: Leniency) -> Vec<Place> {
         .collect()
 }
 
-/// Puts `new` in place of whole lines. `old` and `new` may end with a line break or not.
+/// Replaces whole lines with `new`. `old` and `new` may or may not end with a line break.
 pub fn whole_lines(text: &str, range: &[lines::Line], old: &str, new: &str) -> Place {
     let (first, last) = (range[0], range[range.len() - 1]);
     let is_broken = last.next > last.end;
@@ -289,12 +289,12 @@ pub fn whole_lines(text: &str, range: &[lines::Line], old: &str, new: &str) -> P
     }
 }
 
-/// Deletes the whole line where an edit deletes all of its text, so that no empty line remains.
+/// Deletes the whole line if an edit deletes all of its text, so that no empty line remains.
 pub fn delete_lines(text: &str, old: &str, places: &mut [Place]) {
     if old.ends_with('\n') || old.trim().is_empty() {
         return;
     }
-    // Edits must not overlap: each one stays between the end of the edit before it and the start of the edit after it.
+    // Edits must not overlap: each stays between the end of the previous and the start of the next edit.
     let mut least = 0;
     for index in 0..places.len() {
         let most = places

@@ -1,20 +1,20 @@
-//! The ways in which a model can say an edit, read as one.
+//! The input forms of an edit, normalized to one.
 
 use toolhost_sdk::prelude::*;
 
 use super::draft::Edit;
 use super::failure;
 
-/// A text to find, and the text that takes its place.
+/// One replacement.
 #[data]
 pub struct Replacement {
-    /// Text to replace, exactly as in the file and without line numbers; long enough to be there once.
+    /// Exact text, unique in the file.
     #[arg(aliases = ["oldText", "old_text", "old", "find", "search"])]
     pub old_string: String,
-    /// Text to put in its place.
+    /// Replacement.
     #[arg(aliases = ["newText", "new_text", "new", "replace"])]
     pub new_string: String,
-    /// Replace every match instead of the only one.
+    /// Replace every match.
     #[arg(default = false, aliases = ["allow_multiple", "replaceAll"])]
     pub replace_all: bool,
 }
@@ -30,7 +30,7 @@ impl Replacement {
     }
 }
 
-/// What `edit_file` may be told: one edit by itself or several in a list.
+/// The edit parameters of `edit_file`: a single edit or a list.
 #[derive(Debug, Default)]
 pub struct Form {
     pub old: Option<String>,
@@ -49,10 +49,10 @@ impl Form {
         } = self;
         match (old, new) {
             (None, None) if list.is_empty() => Err(failure::unprepared(
-                "there is nothing to do; give `old_string` and `new_string`, or a list of `edits`",
+                "no edit given; pass `old_string` and `new_string`, or a list of `edits`",
             )),
             (None, None) if expected.is_some() => Err(failure::unprepared(
-                "`expected_replacements` goes with `old_string`; in `edits` say `replace_all`",
+                "`expected_replacements` requires `old_string`; in `edits` use `replace_all`",
             )),
             (None, None) => {
                 let edits: Vec<Edit> = list
@@ -67,13 +67,13 @@ impl Form {
                 Ok(edits)
             }
             (Some(_), _) | (_, Some(_)) if !list.is_empty() => Err(failure::unprepared(
-                "`edits` and `old_string` exclude each other; put all edits into `edits`",
+                "`edits` and `old_string` are mutually exclusive; put all edits into `edits`",
             )),
             (None, Some(_)) => Err(failure::unprepared(
-                "`old_string` is missing; give the text to replace, or an empty one to create a file",
+                "`old_string` is missing; pass the text to replace, or an empty string to create a file",
             )),
             (Some(old), None) => Err(failure::unprepared(format!(
-                "`new_string` is missing; give the text to put in place of {:?}, or an empty one to delete it",
+                "`new_string` is missing; pass the replacement for {:?}, or an empty string to delete it",
                 old.chars().take(60).collect::<String>()
             ))),
             (Some(old), Some(new)) => Ok(vec![Edit {
@@ -90,7 +90,7 @@ impl Form {
 pub fn check_order(edits: &[Edit]) -> Result<()> {
     match edits.iter().skip(1).position(|edit| edit.old.is_empty()) {
         Some(index) => Err(failure::unprepared(format!(
-            "`old_string` of edit {} is empty, and only the first edit may create the file",
+            "`old_string` of edit {} is empty, but only the first edit may create the file",
             index + 2
         ))),
         None => Ok(()),

@@ -1,33 +1,33 @@
-//! What the session knows of a file, and whether an edit may rely on it.
+//! Whether an edit may rely on what the session knows about a file.
 
 use toolhost_sdk::prelude::*;
 
 use crate::path::Target;
 
-/// Must a file have been read before it is edited? The text to replace has to be there, and only once: whoever can say
-/// it knows enough. So a session that remembers nothing, and an agent that was shown the file by other means, can edit.
+/// Whether a file must be read before it is edited. Unique `old_string` text already proves enough knowledge, so
+/// sessions without state and agents that saw the file by other means can edit.
 pub const REQUIRE_READ: bool = false;
 
-/// SHA-256 of the file as the model has last seen it.
+/// SHA-256 of the file as last seen by the model.
 pub fn seen(cx: &Context, target: &Target) -> Option<String> {
     let sight = cx.last_seen(&target.path.display().to_string());
     sight.ok().flatten().map(|sight| sight.sha256)
 }
 
-/// What an edit may assume.
+/// What an edit may assume about a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
-    /// The model knows the file as it is, or nobody asks for that.
+    /// The model knows the current file, or knowledge is not required.
     Fresh,
-    /// The file is another one now, but the text of the edit is still there, once: it is clear what is meant.
+    /// The file changed, but the text to replace still occurs exactly once.
     Changed,
-    /// The file is another one now.
+    /// The file changed.
     Stale,
-    /// The model cannot know what is in the file.
+    /// The model has not seen the file.
     NotRead,
 }
 
-/// Judges by content, never by time: a file that is written again as it was has not changed.
+/// Compares content, not times: a file rewritten with the same content has not changed.
 pub fn freshness(seen: Option<&str>, now: &str, exact_once: bool, require: bool) -> Freshness {
     match seen {
         None if require => Freshness::NotRead,

@@ -1,10 +1,10 @@
-//! The fuzz target for edits: the text of a file, what is looked for, and what takes its place.
+//! Fuzz target for edits: file text, old text and new text.
 
 use toolhost_fuzz_input::assembled;
 
 use super::find::{Leniency, Place, delete_lines, find};
 
-/// Between the three texts.
+/// Separator of the three texts.
 const BETWEEN: &str = "\u{1}";
 
 const FRAGMENTS: &[&str] = &[
@@ -59,11 +59,11 @@ fn fuzz_edit() {
         for leniency in [Leniency::Free, Leniency::Indented, Leniency::Data] {
             let mut found = find(text, old, new, leniency);
             let edited = apply(text, &found.places);
-            // The reference: what is written as it stands in the file is replaced as it stands.
+            // Reference: text that occurs exactly is replaced exactly.
             assert_eq!(found.strategy == "exact", text.contains(old), "{input:?}");
             if found.strategy == "exact" {
                 assert_eq!(found.places.len(), text.matches(old).count(), "{input:?}");
-                // What is new ends its lines as the file does.
+                // New text adopts the line endings of the file.
                 let ends = |mut text: String| {
                     // `\r\r\n` becomes another CRLF.
                     while text.contains("\r\n") {
@@ -81,7 +81,7 @@ fn fuzz_edit() {
     });
 }
 
-/// As `str::replace`, but for a CRLF of which `old` has the second byte: it is replaced as a whole.
+/// Like `str::replace`, except that a CRLF whose second byte is in `old` is replaced as a whole.
 fn replaced(text: &str, old: &str, new: &str) -> String {
     let (mut edited, mut at) = (String::new(), 0);
     for (start, _) in text.match_indices(old) {
@@ -95,7 +95,7 @@ fn replaced(text: &str, old: &str, new: &str) -> String {
     edited
 }
 
-/// Places lie between characters, in their order, and none within another.
+/// Places are on character boundaries, ascending and disjoint.
 fn apply(text: &str, places: &[Place]) -> String {
     let (mut edited, mut at) = (String::new(), 0);
     for place in places {

@@ -1,21 +1,21 @@
-//! Finds lines that differ from what was looked for in a few letters. How much work that may be is fixed.
+//! Fuzzy search for lines that differ in a few letters, with bounded work.
 
 use super::find::{Place, whole_lines};
 use super::indent::Indents;
 use super::{lines, region};
 
-/// A text with fewer letters than this has too many near relatives.
+/// Shorter texts have too many similar ones.
 const LEAST_LETTERS: usize = 10;
-/// So much of the text may be wrong, in percent.
+/// Limit of differing text, in percent.
 const MOST_WRONG: usize = 10;
-/// Ten characters of white space count as much as one letter.
+/// Ten white space characters count as one letter.
 const SPACE: usize = 10;
-/// Fewer letters in common, three at a time, than a text can have in which one letter of ten is wrong.
+/// Share of common trigrams below which a text cannot match with one letter in ten wrong.
 const LEAST_LIKENESS: f64 = 0.5;
-/// Cells of all the tables together that are computed in one search.
+/// Limit of computed table cells per search.
 const MOST_CELLS: usize = 8_000_000;
 
-/// The only lines that are near enough to `old`, and `new` as it would stand there.
+/// The only lines similar enough to `old`, with `new` adjusted to them.
 pub fn find(text: &str, old: &str, new: &str) -> Vec<Place> {
     let body = old.trim_matches('\n');
     let theirs = letters(body);
@@ -41,7 +41,7 @@ pub fn find(text: &str, old: &str, new: &str) -> Vec<Place> {
             near.push(region.lines);
         }
     }
-    // Two that are near are two too many: nobody can say which one was meant.
+    // Two candidates are ambiguous.
     let [one] = near.as_slice() else {
         return Vec::new();
     };
@@ -63,17 +63,16 @@ fn spaces(text: &str) -> usize {
         .count()
 }
 
-/// How many letters have to be put in, taken out or changed; nothing when that is more than `most`, or when there
-/// are not enough cells left to tell.
+/// The edit distance in letters; `None` if it exceeds `most` or the remaining cells do not suffice.
 fn distance(a: &[char], b: &[char], most: usize, cells: &mut usize) -> Option<usize> {
     if a.len().abs_diff(b.len()) > most {
         return None;
     }
-    // Beyond this distance from the diagonal everything is more than `most`.
+    // Beyond this distance from the diagonal all values exceed `most`.
     let width = 2 * most + 1;
     *cells = cells.checked_sub(width.checked_mul(a.len())?)?;
     let far = most + 1;
-    // `row[k]` is the cell of this line of the table in the column `line + k - most`.
+    // `row[k]` is the cell in column `line + k - most` of the current row.
     let mut row = vec![far; width + 1];
     for (k, cell) in row.iter_mut().enumerate().take(width).skip(most) {
         *cell = k - most;
@@ -82,7 +81,7 @@ fn distance(a: &[char], b: &[char], most: usize, cells: &mut usize) -> Option<us
         let mut least = far;
         let mut left = far;
         for k in 0..width {
-            // The column of the table, less one; to the left of the table there is nothing.
+            // The column minus one; left of the table there are no cells.
             let Some(column) = (line + 1 + k).checked_sub(most) else {
                 row[k] = far;
                 continue;
@@ -134,7 +133,7 @@ mod tests {
         assert_eq!(distance(&long, &long, 100, &mut 201_000), Some(0));
     }
 
-    /// What becomes of `text`; nothing if `old` is not near one place.
+    /// The edited text; `None` if `old` does not match exactly one place.
     fn check(text: &str, old: &str, new: &str, expected: Option<&str>) {
         let places = find(text, old, new);
         let answer = places.first().map(|one| {

@@ -1,24 +1,24 @@
-//! Moves new lines to the indentation that the file has, where a model got it wrong.
+//! Adjusts the indentation of new lines to the file.
 
-/// The white space that `line` begins with.
+/// The leading white space of `line`.
 pub fn of(line: &str) -> &str {
     &line[..line.len() - line.trim_start_matches([' ', '\t']).len()]
 }
 
-/// How lines as a model wrote them are indented, and how the same lines are indented in the file.
+/// The indentation of lines as written by the model and as in the file.
 #[derive(Debug, Default)]
 pub struct Indents<'a> {
-    /// Line by line; nothing for a blank one.
+    /// Per line; `None` for a blank line.
     lines: Vec<Option<(&'a str, &'a str)>>,
     /// Each pair once.
     pairs: Vec<(&'a str, &'a str)>,
 }
 
-/// Deeper code than this has few levels of its own; the first ones tell enough.
+/// Limit of distinct pairs; the first ones suffice for deeply nested code.
 const MOST_PAIRS: usize = 64;
 
 impl<'a> Indents<'a> {
-    /// From pairs of lines. A blank line has no indentation of its own.
+    /// From pairs of lines. Blank lines have no indentation.
     pub fn of(lines: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let mut indents = Self::default();
         for (theirs, ours) in lines {
@@ -37,8 +37,8 @@ impl<'a> Indents<'a> {
         }
     }
 
-    /// Is every depth of the one a depth of the other, and deeper here what is deeper there? Where white space has a
-    /// meaning, anything else would change it.
+    /// Whether the two sides' depths correspond one to one in the same order. If white space is significant, anything
+    /// else would change the meaning.
     pub fn agree(&self) -> bool {
         self.pairs.iter().all(|(theirs, ours)| {
             self.pairs
@@ -47,7 +47,7 @@ impl<'a> Indents<'a> {
         })
     }
 
-    /// `new` as it would stand in the file.
+    /// `new` with the indentation of the file.
     pub fn apply(&self, new: &str) -> String {
         let Some(&(first, first_ours)) = self.pairs.first() else {
             return new.to_owned();
@@ -59,7 +59,7 @@ impl<'a> Indents<'a> {
                 moved.push_str(line);
                 continue;
             }
-            // Where a model lost the depth of some lines, the line in the same place knows it best.
+            // If the model lost the depth of some lines, the line in the same position is the best reference.
             let same_place = self.lines.get(index).copied().flatten();
             let same_place = same_place.filter(|(known, _)| *known == theirs);
             let nearest = same_place.or_else(|| {
@@ -73,7 +73,7 @@ impl<'a> Indents<'a> {
                     moved.push_str(ours);
                     moved.push_str(&self.deeper(&theirs[known.len()..]));
                 }
-                // Less deep than all that is known: moved as far as the first line was.
+                // Less deep than all known lines: shifted like the first line.
                 None => match (
                     first_ours.strip_suffix(first),
                     first.strip_suffix(first_ours),
@@ -93,7 +93,7 @@ impl<'a> Indents<'a> {
         moved
     }
 
-    /// White space of the model's kind in that of the file.
+    /// Converts the model's kind of white space to the file's.
     fn deeper(&self, space: &str) -> String {
         let only = |text: &str, c: char| !text.is_empty() && text.chars().all(|each| each == c);
         for (theirs, ours) in &self.pairs {

@@ -1,4 +1,4 @@
-//! The lines of a text, and where one sequence of lines is found in another.
+//! The lines of a text, and search for a sequence of lines.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,17 +6,17 @@ use std::ops::Range;
 
 use memchr::memchr_iter;
 
-/// One line, as places in the text.
+/// One line as offsets into the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line {
     pub start: usize,
     /// Before the line break.
     pub end: usize,
-    /// Behind the line break.
+    /// After the line break.
     pub next: usize,
 }
 
-/// The lines of `text`. What follows the last line break is a line only if there is something.
+/// The lines of `text`. Text after the last line break is a line only if it is not empty.
 pub fn split(text: &str) -> Vec<Line> {
     let bytes = text.as_bytes();
     let mut lines = Vec::new();
@@ -44,12 +44,12 @@ pub fn split(text: &str) -> Vec<Line> {
     lines
 }
 
-/// The number, from 1, of the line that holds the place `at`.
+/// The number, from 1, of the line that contains offset `at`.
 pub fn number(text: &str, at: usize) -> usize {
     memchr_iter(b'\n', &text.as_bytes()[..at]).count() + 1
 }
 
-/// The numbers of the lines of places that ascend, in one go.
+/// The line numbers of ascending offsets, in one pass.
 pub fn numbers(text: &str, places: impl Iterator<Item = usize>) -> Vec<usize> {
     let (mut line, mut seen) = (1, 0);
     places
@@ -61,7 +61,7 @@ pub fn numbers(text: &str, places: impl Iterator<Item = usize>) -> Vec<usize> {
         .collect()
 }
 
-/// Where `wanted` stands in `all`, also where one place overlaps the next. It takes time in proportion to both.
+/// The positions of `wanted` in `all`, including overlapping ones, in linear time.
 pub fn positions<T: Copy + Eq + Hash>(
     wanted: &[T],
     all: impl ExactSizeIterator<Item = T>,
@@ -96,8 +96,7 @@ pub fn positions<T: Copy + Eq + Hash>(
     found
 }
 
-/// For each beginning of the pattern, how much of it is still matched when the next line does not fit (Knuth, Morris
-/// and Pratt).
+/// For each prefix of the pattern, how much still matches after a mismatch (Knuth, Morris and Pratt).
 fn retreats(pattern: &[usize]) -> Vec<usize> {
     let mut retreats = vec![0; pattern.len()];
     let mut matched = 0;

@@ -1,4 +1,4 @@
-//! Finds the words and signs of a text in their order, whatever white space is between them.
+//! Search for the tokens of a text in order, ignoring white space.
 
 use memchr::memmem;
 
@@ -6,7 +6,7 @@ use super::find::{MOST_PLACES, Place};
 use super::indent::{self, Indents};
 use super::view::{self, View};
 
-/// Fewer words and signs than this are found by chance.
+/// Fewer tokens than this match by chance.
 const LEAST_TOKENS: usize = 3;
 
 pub fn find(text: &str, old: &str, new: &str) -> Vec<Place> {
@@ -19,7 +19,7 @@ pub fn find(text: &str, old: &str, new: &str) -> Vec<Place> {
     memmem::find_iter(view.text.as_bytes(), wanted.as_bytes())
         .map(|start| view.original(&(start..start + wanted.len())))
         .filter(|range| {
-            // `a b` is not `ab`, and neither is found in `aa b`.
+            // `a b` is not `ab`, and neither matches in `aa b`.
             let (before, after) = (&text[..range.start], &text[range.end..]);
             let first = text[range.clone()].chars().next();
             let last = text[range.clone()].chars().next_back();
@@ -48,13 +48,13 @@ fn tokens(squeezed: &str) -> usize {
         .count()
 }
 
-/// For each two letters of words that follow one another: are they of the same word?
+/// For each two adjacent letters, whether they belong to the same word.
 fn joints(text: &str) -> impl Iterator<Item = bool> + '_ {
     let mut before = None;
     let mut is_apart = false;
     text.chars().filter_map(move |c| {
         match view::squeezed(c) {
-            // A character without a width parts nothing.
+            // A character without width does not separate words.
             view::Reading::Drop => {
                 is_apart |= !matches!(view::plain(c), view::Reading::Drop);
                 return None;
@@ -67,7 +67,7 @@ fn joints(text: &str) -> impl Iterator<Item = bool> + '_ {
     })
 }
 
-/// The text between `start` and `end` is `old` but for white space. What is around it stays as the file has it.
+/// The text between `start` and `end` equals `old` except for white space. Surrounding white space stays.
 fn place(text: &str, mut start: usize, mut end: usize, old: &str, new: &str) -> Place {
     let tail = &old[old.trim_end().len()..];
     let head = &old[..old.len() - old.trim_start().len()];
@@ -75,7 +75,7 @@ fn place(text: &str, mut start: usize, mut end: usize, old: &str, new: &str) -> 
     let mut new = new.strip_prefix(blank_lines).unwrap_or(new);
     match new.strip_suffix(tail) {
         Some(body) => new = body,
-        // The old text had the line break and the new one has not: it goes.
+        // The old text ended with a line break and the new one does not, so it is removed.
         None if tail.contains('\n') => {
             let after = &text[end..];
             let space = after.len() - after.trim_start_matches([' ', '\t', '\r']).len();
@@ -106,7 +106,7 @@ fn place(text: &str, mut start: usize, mut end: usize, old: &str, new: &str) -> 
 mod tests {
     use super::*;
 
-    /// What becomes of `text`; nothing if `old` is not there exactly once.
+    /// The edited text; `None` if `old` does not match exactly once.
     fn check(text: &str, old: &str, new: &str, expected: Option<&str>) {
         let places = find(text, old, new);
         let answer = match places.as_slice() {

@@ -1,6 +1,6 @@
-//! Takes away what a model pastes along with a text: the line numbers of `read_file`, and one layer of escapes.
+//! Removal of text that models paste along: line numbers of `read_file` and one level of escapes.
 
-/// `old` and `new` without line numbers, if every line of `old` has one and they count up.
+/// `old` and `new` without line numbers, if every line of `old` has one and they ascend.
 pub fn without_numbers(old: &str, new: &str) -> Option<(String, String)> {
     let mut expected = None;
     for line in old.lines().filter(|line| !line.trim().is_empty()) {
@@ -14,7 +14,7 @@ pub fn without_numbers(old: &str, new: &str) -> Option<(String, String)> {
     something(strip(old), strip(new))
 }
 
-/// White space alone is found anywhere.
+/// White space alone would match anywhere.
 fn something(old: String, new: String) -> Option<(String, String)> {
     (!old.trim().is_empty()).then_some((old, new))
 }
@@ -25,17 +25,17 @@ fn strip(text: &str) -> String {
         .collect()
 }
 
-/// The number and the line behind it: `  12→line`, or with a tab.
+/// The number and the line after it: `  12→line`, or with a tab.
 fn numbered(line: &str) -> Option<(u64, &str)> {
     let line = line.trim_start_matches(' ');
     let digits = line.len() - line.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let rest = line[digits..].strip_prefix(['→', '\t'])?;
-    // Ten digits are more lines than any file has.
+    // No file has line numbers of more than ten digits.
     let number = line.get(..digits).filter(|digits| digits.len() <= 10)?;
     Some((number.parse().ok()?, rest))
 }
 
-/// `old` and `new` with `\n`, `\"` and the like read as what they stand for, if there are any in `old`.
+/// `old` and `new` with escapes such as `\n` and `\"` decoded, if `old` contains any.
 pub fn without_escapes(old: &str, new: &str) -> Option<(String, String)> {
     let plain = unescape(old);
     if plain == old {

@@ -1,4 +1,4 @@
-//! What `edit_file` refuses, and how it helps to do better.
+//! Tests of the errors of `edit_file` and their recommendations.
 
 use std::fs;
 
@@ -27,43 +27,43 @@ fn what_cannot_be_edited_is_told_and_left_alone() {
         (
             json!({"path": "a.rs"}),
             expect![
-                "InvalidInput edit_preparation_failure: there is nothing to do; give `old_string` and `new_string`, or a list of `edits`"
+                "InvalidInput edit_preparation_failure: no edit given; pass `old_string` and `new_string`, or a list of `edits`"
             ],
         ),
         (
             json!({"path": "a.rs", "old_string": "x"}),
             expect![[
-                r#"InvalidInput edit_preparation_failure: `new_string` is missing; give the text to put in place of "x", or an empty one to delete it"#
+                r#"InvalidInput edit_preparation_failure: `new_string` is missing; pass the replacement for "x", or an empty string to delete it"#
             ]],
         ),
         (
             json!({"path": "a.rs", "new_string": "x"}),
             expect![
-                "InvalidInput edit_preparation_failure: `old_string` is missing; give the text to replace, or an empty one to create a file"
+                "InvalidInput edit_preparation_failure: `old_string` is missing; pass the text to replace, or an empty string to create a file"
             ],
         ),
         (
             json!({"path": "a.rs", "edits": [], "expected_replacements": 1}),
             expect![
-                "InvalidInput edit_preparation_failure: there is nothing to do; give `old_string` and `new_string`, or a list of `edits`"
+                "InvalidInput edit_preparation_failure: no edit given; pass `old_string` and `new_string`, or a list of `edits`"
             ],
         ),
         (
             json!({"path": "a.rs", "edits": [{"old": "x", "new": "y"}], "expected_replacements": 1}),
             expect![
-                "InvalidInput edit_preparation_failure: `expected_replacements` goes with `old_string`; in `edits` say `replace_all`"
+                "InvalidInput edit_preparation_failure: `expected_replacements` requires `old_string`; in `edits` use `replace_all`"
             ],
         ),
         (
             json!({"path": "a.rs", "old": "x", "edits": [{"old": "x", "new": "y"}]}),
             expect![
-                "InvalidInput edit_preparation_failure: `edits` and `old_string` exclude each other; put all edits into `edits`"
+                "InvalidInput edit_preparation_failure: `edits` and `old_string` are mutually exclusive; put all edits into `edits`"
             ],
         ),
         (
             json!({"path": "a.rs", "edits": [{"old": "one", "new": "y", "replace_all": true}, {"old": "", "new": "y"}]}),
             expect![
-                "InvalidInput edit_preparation_failure: `old_string` of edit 2 is empty, and only the first edit may create the file"
+                "InvalidInput edit_preparation_failure: `old_string` of edit 2 is empty, but only the first edit may create the file"
             ],
         ),
         (
@@ -75,13 +75,13 @@ fn what_cannot_be_edited_is_told_and_left_alone() {
         (
             json!({"path": "a.rs", "old": "alpha", "new": "x", "encoding": "base64"}),
             expect![
-                "InvalidInput edit_preparation_failure: base64 stands for bytes, and only text is edited; use write_file"
+                "InvalidInput edit_preparation_failure: base64 is binary data, and only text can be edited; use write_file"
             ],
         ),
         (
             json!({"path": "a.rs", "edits": [{"old": "alpha", "new": "gamma"}, {"old": "gamma", "new": "alpha"}]}),
             expect![
-                "InvalidInput edit_no_change: the edits undo one another, so a.rs would not change"
+                "InvalidInput edit_no_change: the edits cancel each other out, so a.rs would not change"
             ],
         ),
         (
@@ -105,7 +105,7 @@ fn what_cannot_be_edited_is_told_and_left_alone() {
         (
             json!({"path": "a.rs", "old": "f(one)\n", "new": "x"}),
             expect![
-                "Failed edit_no_occurrence_found: 0 matches for old_string in a.rs, and no lines of it look similar"
+                "Failed edit_no_occurrence_found: 0 matches for old_string in a.rs, and no similar lines"
             ],
         ),
         (
@@ -115,29 +115,29 @@ fn what_cannot_be_edited_is_told_and_left_alone() {
                      5→fn beta() {
                      6→    one();
                      7→}
-                the first difference is in line 6, where "    twice();" was expected"#]],
+                the first difference is at line 6: expected "    twice();""#]],
         ),
         (
             json!({"path": "a.rs", "old": "zzzzz", "new": "x"}),
             expect![
-                "Failed edit_no_occurrence_found: 0 matches for old_string in a.rs, and no lines of it look similar"
+                "Failed edit_no_occurrence_found: 0 matches for old_string in a.rs, and no similar lines"
             ],
         ),
         (
             json!({"path": "a.rs", "old": "    one();\n}\n\nfn", "new": "    // ... rest of code ...\n}\n\nfn"}),
             expect![[
-                r#"InvalidInput content_has_artefacts: line 1 of `new_string` is a placeholder for left-out text: "// ... rest of code ..."; write the whole content"#
+                r#"InvalidInput content_has_artefacts: line 1 of `new_string` is a placeholder for omitted text: "// ... rest of code ..."; write the whole content"#
             ]],
         ),
         (
             json!({"path": "a.ipynb", "old": "{", "new": "x"}),
             expect![
-                "InvalidInput edit_preparation_failure: a.ipynb is a notebook, and a change of its text could break it; use notebook_edit"
+                "InvalidInput edit_preparation_failure: a.ipynb is a notebook, which text edits could break; use notebook_edit"
             ],
         ),
         (
             json!({"path": "a.bin", "old": "{", "new": "x"}),
-            expect!["InvalidInput binary_file: a.bin is not text, and only text is edited"],
+            expect!["InvalidInput binary_file: a.bin is not text, and only text can be edited"],
         ),
         (
             json!({"path": "src", "old": "{", "new": "x"}),
@@ -155,7 +155,7 @@ fn what_cannot_be_edited_is_told_and_left_alone() {
         ),
         (
             json!({"path": "a.rs", "old": "alpha", "new": "x", "expected_sha256": "0".repeat(64)}),
-            expect!["Failed edit_stale: a.rs has changed since it was read"],
+            expect!["Failed edit_stale: a.rs changed since it was read"],
         ),
         (
             json!({"path": "new.rs", "old": "", "new": "x", "expected_sha256": "0".repeat(64)}),
@@ -179,7 +179,7 @@ fn what_is_read_only_stays() {
         .assert_eq(&workspace.neutral(&error.to_string()));
 }
 
-/// What a model may do next.
+/// Checks the recommendations of an error.
 fn check_advice(workspace: &Workspace, input: Value, expected: Expect) {
     let error = testing::call::<edit_file>(&workspace.cx(), input).unwrap_err();
     expected.assert_eq(&error.recommendations.join("\n"));
@@ -193,41 +193,41 @@ fn every_failure_of_matching_says_what_helps() {
             json!({"path": "a.rs", "old": "let tree = 2;\nlet x", "new": ""}),
             expect![[r#"
                 read lines 1-2 again and copy the text exactly, without line numbers
-                if this goes wrong again, write the whole file with write_file"#]],
+                if this fails again, write the whole file with write_file"#]],
         ),
         (
             json!({"path": "a.rs", "old": "zzzzz", "new": ""}),
             expect![[r#"
                 read the file and copy the text exactly, without line numbers
-                if this goes wrong again, write the whole file with write_file"#]],
+                if this fails again, write the whole file with write_file"#]],
         ),
         (
             json!({"path": "a.rs", "old": "one", "new": ""}),
             expect![[r#"
-                add lines from around the text to `old_string` until only one place is meant
-                or set `replace_all` to change every place"#]],
+                add surrounding lines to `old_string` until it is unique
+                or set `replace_all` to change every match"#]],
         ),
         (
             json!({"path": "a.rs", "old": "one", "new": "", "expected_replacements": 1}),
             expect![[r#"
-                add lines from around the text to `old_string` until only one place is meant
-                or say the right number as `expected_replacements`"#]],
+                add surrounding lines to `old_string` until it is unique
+                or correct `expected_replacements`"#]],
         ),
         (
             json!({"path": "a.rs", "old": "", "new": "x"}),
             expect![[r#"
-                to change it, give the text to replace as `old_string`
-                to replace all of it, use write_file"#]],
+                to change it, pass the text to replace as `old_string`
+                to replace its content, use write_file"#]],
         ),
         (
             json!({"path": "b.rs", "old": "x", "new": "y"}),
             expect![[r#"
-                list the directory to see what is there
+                list the directory to see its entries
                 to create it, leave `old_string` empty"#]],
         ),
         (
             json!({"path": "a.rs", "old": "one", "new": "x", "expected_sha256": "0".repeat(64)}),
-            expect!["read the file again, then make the edit that is right now"],
+            expect!["read the file again, then edit its current text"],
         ),
     ];
     for (input, expected) in table {

@@ -1,14 +1,12 @@
-//! The lines of a file that look most like a text which is not in it. It takes time in proportion to both, however
-//! they look.
+//! The lines of a file that are most similar to a missing text, found in linear time.
 
 use std::ops::Range;
 
 use super::lines::Line;
 
-/// Letters are taken three at a time, and each three fall into one of so many drawers. Two that share one make a
-/// region look a little more alike, and nothing worse.
+/// Number of hash buckets of trigrams. Collisions only make regions look slightly more similar.
 const DRAWERS: usize = 4096;
-/// So many regions that do not overlap are kept.
+/// Limit of returned regions, which do not overlap.
 const MOST: usize = 8;
 
 /// Some lines of the file.
@@ -20,7 +18,7 @@ pub struct Region {
     pub likeness: f64,
 }
 
-/// Regions of as many lines as `old` has, the likest first.
+/// Regions with as many lines as `old`, most similar first.
 pub fn likest(text: &str, lines: &[Line], old: &str) -> Vec<Region> {
     let height = old.trim_matches('\n').lines().count().min(lines.len());
     let mut wanted = Counts::new();
@@ -41,14 +39,14 @@ pub fn likest(text: &str, lines: &[Line], old: &str) -> Vec<Region> {
         }
     }
     best(scores, height, |start| {
-        // A region ends where its text does.
+        // A region starts and ends with non-blank lines.
         !line(start).trim().is_empty() && !line(start + height - 1).trim().is_empty()
     })
 }
 
 fn best(mut scores: Vec<(f64, usize)>, height: usize, fits: impl Fn(usize) -> bool) -> Vec<Region> {
     scores.retain(|(likeness, _)| *likeness > 0.0);
-    // Of two that are alike, the first.
+    // Of two equally similar ones, the first.
     scores.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     let mut regions: Vec<Region> = Vec::new();
     for (likeness, start) in scores {
@@ -68,7 +66,7 @@ fn best(mut scores: Vec<(f64, usize)>, height: usize, fits: impl Fn(usize) -> bo
     regions
 }
 
-/// How often each three letters stand in a text.
+/// Trigram counts of a text.
 struct Counts {
     drawers: Vec<i64>,
     total: i64,
@@ -120,14 +118,14 @@ impl<'a> Window<'a> {
         reason = "a file has fewer letters than that"
     )]
     fn likeness(&self) -> f64 {
-        // What is missing weighs four times as much as what is too much: half of the right place with half of its
-        // neighbour must not win against the right place with other words in it.
+        // Missing text weighs four times as much as extra text: half of the right region with half of its neighbour
+        // must not win against the right region with different words.
         let both = 4 * self.wanted.total + self.here.total;
         5.0 * self.common as f64 / both as f64
     }
 }
 
-/// Calls `each` for every three bytes in a row that are no white space; shorter lines count as a whole.
+/// Calls `each` for every three consecutive bytes that are not white space; shorter lines count as a whole.
 fn threes(line: &str, mut each: impl FnMut(usize)) {
     let (mut a, mut b, mut seen) = (0, 0, 0);
     for byte in line.bytes().filter(|byte| !byte.is_ascii_whitespace()) {
@@ -144,7 +142,7 @@ fn threes(line: &str, mut each: impl FnMut(usize)) {
 
 fn drawer(a: u8, b: u8, c: u8) -> usize {
     let number = (u32::from(a) << 16) | (u32::from(b) << 8) | u32::from(c);
-    // A multiplication spreads the bits; the upper ones are the best spread.
+    // A multiplicative hash; its upper bits are distributed best.
     (number.wrapping_mul(2_654_435_761) >> 20) as usize % DRAWERS
 }
 

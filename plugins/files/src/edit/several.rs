@@ -1,4 +1,4 @@
-//! What a call changed in several files: for the model, for people and for programs.
+//! The changes of a call to several files, for the model, the user and programs.
 
 use std::fmt::Write as _;
 
@@ -7,12 +7,12 @@ use toolhost_sdk::prelude::*;
 use super::diff::{self, Difference};
 use super::snippet;
 
-/// Snippets of all files together.
+/// Limit of snippets of all files together.
 const MOST_SNIPPET: usize = 24 << 10;
-/// Differences of all files together.
+/// Limit of diffs of all files together.
 const MOST_DIFF: usize = 256 << 10;
 
-/// One file, before and after. A file that was not there, or is no more, has no text.
+/// One file, before and after. A missing file has no text.
 #[derive(Debug, Clone, Copy)]
 pub struct Piece<'a> {
     pub shown: &'a str,
@@ -23,7 +23,7 @@ pub struct Piece<'a> {
 pub struct Report {
     /// For each piece, lines added and removed.
     pub stats: Vec<(usize, usize)>,
-    /// What the model reads of the changes.
+    /// Snippets of the changes for the model.
     pub snippets: String,
     pub display: Option<Display>,
 }

@@ -1,21 +1,21 @@
-//! Lines with their numbers, as `read_file` shows them, around what changed.
+//! Changed lines with context and line numbers, like the output of `read_file`.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::lines::{self, Line};
 
-/// Lines above and below a change.
+/// Lines of context above and below a change.
 const AROUND: usize = 4;
-/// Lines that are shown in all.
+/// Limit of shown lines.
 const MOST_LINES: usize = 160;
-/// Of one long change, the beginning and the end.
+/// Lines shown of one long change, from its start and end.
 const MOST_OF_ONE: (usize, usize) = (40, 10);
 const MOST_CHARS: usize = 500;
-/// Once so much is shown, no further place is.
+/// Limit of bytes after which no further change is shown.
 const MOST_BYTES: usize = 16 << 10;
 
-/// The lines `ranges` of `text`, counted from 1 and ascending, with those around them.
+/// The lines `ranges` of `text`, counted from 1 and ascending, with context.
 pub fn changed(text: &str, ranges: &[(usize, usize)]) -> String {
     let all = lines::split(text);
     let mut blocks: Vec<Range<usize>> = Vec::new();
@@ -43,7 +43,7 @@ pub fn changed(text: &str, ranges: &[(usize, usize)]) -> String {
     shown
 }
 
-/// At most `most` lines from `range` on, which counts from 0.
+/// At most `most` lines of `range`, which counts from 0.
 pub fn region(text: &str, all: &[Line], range: &Range<usize>, most: usize) -> String {
     let mut shown = String::new();
     for index in range.clone().take(most) {
@@ -55,7 +55,7 @@ pub fn region(text: &str, all: &[Line], range: &Range<usize>, most: usize) -> St
     shown
 }
 
-/// Says how many lines it has shown.
+/// Returns the number of lines shown.
 fn push(shown: &mut String, text: &str, all: &[Line], range: Range<usize>) -> usize {
     let (head, tail) = MOST_OF_ONE;
     let left_out = range.len().saturating_sub(head + tail);
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, ranges: &[(usize, usize)], expected: Expect) {
-        // With a mark, because leading spaces are lost in an expectation.
+        // With a marker, because leading spaces are lost in an expectation.
         let shown = changed(text, ranges);
         let marked = shown
             .lines()

@@ -1,4 +1,4 @@
-//! What `edit_file` does to files, and what it says.
+//! Tests of `edit_file`.
 
 use std::fs;
 
@@ -95,7 +95,7 @@ fn r_320_an_empty_old_text_creates_a_file() {
 
                 {"path":"<root>/empty.txt","replacements":1,"strategy":"create","created":false,"dry_run":false,"diff_stat":{"added":2,"removed":0},"ranges":[[1,2]],"encoding":"utf-8","line_ending":"lf","size":8,"sha256":"<hash>"}"#]],
             _ => expect![
-                "InvalidInput attempt_to_create_existing_file: full.txt exists already and is not empty, and an empty `old_string` is for new files"
+                "InvalidInput attempt_to_create_existing_file: full.txt exists and is not empty; an empty `old_string` creates a new file"
             ],
         };
         check(&workspace, input, expected);
@@ -138,7 +138,7 @@ fn r_342_several_edits_see_one_another() {
             {"old_string": "four", "new_string": "4"},
         ]}),
         expect![
-            "Failed edit_no_occurrence_found: edit 2 of 2 failed, and none was made: 0 matches for old_string in a.txt, and no lines of it look similar"
+            "Failed edit_no_occurrence_found: edit 2 of 2 failed, and none was applied: 0 matches for old_string in a.txt, and no similar lines"
         ],
     );
     check_bytes(&workspace, "a.txt", b"2\n2\nthree\n");
@@ -192,10 +192,10 @@ fn r_320_a_lenient_reading_is_named_and_shown() {
         json!({"path": "a.rs", "old_string": "f(1);\ng(2);", "new_string": "f(1);\nif x {\n    g(3);\n}"}),
         expect![[r#"
             Edited a.rs: 1 replacement, +3 -1 lines
-            (old_string is not exactly in the file; found by `indentation`, in place of this:)
+            (old_string does not occur exactly; matched by `indentation` against:)
                  2→        f(1);
                  3→        g(2);
-            (what is there now:)
+            (new text:)
                  1→fn a() {
                  2→        f(1);
                  3→        if x {
@@ -225,11 +225,11 @@ fn r_320_a_lenient_reading_is_named_and_shown() {
         ]}),
         expect![[r#"
             Edited a.rs: 2 replacements, +3 -2 lines
-            (old_string is not exactly in the file; found by `whitespace`, in place of this:)
+            (old_string does not occur exactly; matched by `whitespace` against:)
                  1→fn a() {
-            (old_string is not exactly in the file; found by `line_numbers`, in place of this:)
+            (old_string does not occur exactly; matched by `line_numbers` against:)
                  6→        }
-            (what is there now:)
+            (new text:)
                  1→fn b()
                  2→{
                  3→        f(1);

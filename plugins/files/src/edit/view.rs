@@ -1,4 +1,4 @@
-//! A text as a lenient reader sees it, with the way back to the places of the text itself.
+//! A normalized view of a text, with a mapping to the original offsets.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,14 +11,13 @@ pub enum Reading {
     As(char),
 }
 
-/// How a text is read.
+/// A normalization.
 pub type Read = fn(char) -> Reading;
 
 pub struct View<'a> {
     original: &'a str,
     pub text: String,
-    /// Where the distance between the two texts changes: from this offset in the view, and from that one in the
-    /// original.
+    /// Offsets at which the distance between the texts changes: in the view and in the original.
     steps: Vec<(usize, usize)>,
 }
 
@@ -30,7 +29,7 @@ impl<'a> View<'a> {
             text: String::with_capacity(original.len()),
             steps: vec![(0, 0)],
         };
-        // Where the original goes on, if the view were to go on as it does.
+        // The expected original offset if the view continued in step.
         let mut expected = 0;
         for (at, c) in original.char_indices() {
             let reading = match c {
@@ -51,8 +50,8 @@ impl<'a> View<'a> {
         view
     }
 
-    /// What of the original stands behind `range` of the view, which is not empty. What was dropped at its ends is
-    /// not in it, except that a line break is never torn apart.
+    /// The original text of `range` of the view, which is not empty. Dropped characters at its ends are excluded,
+    /// except that a line break is never split.
     pub fn original(&self, range: &Range<usize>) -> Range<usize> {
         let last = self.text[..range.end]
             .char_indices()
@@ -77,7 +76,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// `text` read like a [`View`].
+/// `text` normalized like a [`View`].
 pub fn read(text: &str, read: Read) -> Cow<'_, str> {
     if !text.contains("\r\n") && text.chars().all(|c| read(c) == Reading::Keep) {
         return Cow::Borrowed(text);
@@ -85,12 +84,12 @@ pub fn read(text: &str, read: Read) -> Cow<'_, str> {
     Cow::Owned(View::of(text, read).text)
 }
 
-/// Only line breaks are made alike.
+/// Normalizes only line breaks.
 pub fn breaks(_: char) -> Reading {
     Reading::Keep
 }
 
-/// What word processors make of plain characters is read as what was typed.
+/// Normalizes typographic characters to plain ones.
 pub fn plain(c: char) -> Reading {
     match c {
         '\u{2018}' | '\u{2019}' | '\u{201a}' | '\u{201b}' | '\u{2032}' => Reading::As('\''),
@@ -104,7 +103,7 @@ pub fn plain(c: char) -> Reading {
     }
 }
 
-/// As [`plain`], and without white space.
+/// Like [`plain`], and without white space.
 pub fn squeezed(c: char) -> Reading {
     match plain(c) {
         _ if c.is_whitespace() => Reading::Drop,
@@ -117,7 +116,7 @@ pub fn squeezed(c: char) -> Reading {
 mod tests {
     use super::*;
 
-    /// Looks for `wanted` in the view of `text` and shows what of `text` that is.
+    /// Finds `wanted` in the view of `text` and checks the corresponding original text.
     fn check(text: &str, read: Read, wanted: &str, expected: &str) {
         let view = View::of(text, read);
         let at = view.text.find(wanted).expect("it is in the view");

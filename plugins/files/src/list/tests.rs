@@ -1,11 +1,11 @@
-//! What `list_directory` shows, leaves out and refuses.
+//! Tests of `list_directory`.
 
 use expect_test::{Expect, expect};
 
 use super::*;
 use crate::testing::Workspace;
 
-/// What the model reads, or the error.
+/// The text for the model, or the error.
 fn check(workspace: &Workspace, input: Value, expected: Expect) {
     let answer = workspace.call::<list_directory>(input);
     let (text, _) = answer.split_once("\nsummary: ").unwrap_or((&answer, ""));
@@ -136,7 +136,7 @@ fn patterns() {
         &workspace,
         json!({"pattern": "[a"}),
         expect![
-            "InvalidInput invalid_glob: `[a` is not a glob: unclosed character class; missing ']'"
+            "InvalidInput invalid_glob: `[a` is not a valid glob: unclosed character class; missing ']'"
         ],
     );
 }

@@ -1,4 +1,4 @@
-//! Which files a list of names, directories and globs means.
+//! Resolution of names, directories and globs to a list of files.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::list::Ignored;
 use crate::path::{Target, resolve};
 use crate::walk::{CLOSED, Found, MOST_DEPTH, Walk, globs};
 
-/// What a call asks for.
+/// The file selection of a call.
 pub struct Wish {
     pub include: Vec<String>,
     pub exclude: Vec<String>,
@@ -23,7 +23,7 @@ pub struct Wish {
 
 #[derive(Default)]
 pub struct Selected {
-    /// Each once, in the order of the wish, and for a directory or glob by name.
+    /// Each file once, in the order of the request; the matches of a directory or glob by name.
     pub files: Vec<Chosen>,
     pub skipped: Vec<Skipped>,
     pub ignored: Ignored,
@@ -32,7 +32,7 @@ pub struct Selected {
 
 pub struct Chosen {
     pub target: Target,
-    /// A picture or sound is only read when it is meant: named itself, or by a glob that has its extension.
+    /// Images and audio are read only if named or matched by a glob with their extension.
     pub is_meant: bool,
 }
 
@@ -41,14 +41,14 @@ pub struct Skipped {
     pub reason: String,
 }
 
-/// The files that `wish` means. What cannot be found is told, and hinders nothing else.
+/// Selects the files of `wish`. Paths that are not found are reported and do not affect the others.
 pub fn select(cx: &Context, wish: &Wish) -> Result<Selected> {
     let mut selected = Selected::default();
     for text in &wish.include {
         let found = selected.add(cx, wish, text);
         match found {
             Ok(()) => {}
-            // A glob that is none and a call that is over are no matter of one file.
+            // An invalid glob and a cancelled call fail the whole call.
             Err(error) if error.code.as_deref() == Some("invalid_glob") => return Err(error),
             Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
             Err(error) => selected.skipped.push(Skipped {
@@ -87,7 +87,7 @@ impl Selected {
         }
     }
 
-    /// Everything below `top`, or what matches `glob` there.
+    /// Selects all files below `top`, or those that match `glob`.
     fn walk(
         &mut self,
         cx: &Context,
@@ -98,7 +98,7 @@ impl Selected {
     ) -> Result<()> {
         let start = relative(&top.path, top);
         let start = globset::escape(&start.to_string_lossy());
-        // A glob without `/` is left as it is: it means names at any depth.
+        // A glob without `/` stays unchanged and matches names at any depth.
         let full = |glob: &str| match by.contains('/') {
             true if start.is_empty() => format!("./{glob}"),
             true => format!("{start}/{glob}"),
@@ -143,7 +143,7 @@ impl Selected {
         if !is_complete {
             self.skipped.push(Skipped {
                 path: by.to_owned(),
-                reason: "it has more entries than are looked through at once".to_owned(),
+                reason: "it has more entries than the limit of one call".to_owned(),
             });
         }
         if found.is_empty() {
@@ -153,7 +153,7 @@ impl Selected {
             });
         }
         for Found { name, path, .. } in found {
-            // A link may lead to a directory, or nowhere.
+            // A link may refer to a directory or be dangling.
             if fs::metadata(&path).is_ok_and(|metadata| metadata.is_file()) {
                 let target = Target {
                     path,
@@ -175,7 +175,7 @@ impl Selected {
     }
 }
 
-/// The globs of `exclude`, relative to the root that `target` lies in.
+/// The globs of `exclude`, relative to the root that contains `target`.
 fn excluded(wish: &Wish, target: &Target) -> Result<GlobSet> {
     let root = format!(
         "{}/",
@@ -196,7 +196,7 @@ fn relative<'a>(path: &'a Path, target: &Target) -> &'a Path {
     path.strip_prefix(&target.root).unwrap_or(path)
 }
 
-/// `docs/*.{png,jpg}` has the extension of `docs/logo.PNG`. So has `png` alone, but that is a directory's name.
+/// `docs/*.{png,jpg}` names the extension of `docs/logo.PNG`. A glob without wildcard such as `png` names a directory.
 fn has_extension(glob: &str, path: &Path) -> bool {
     let Some(extension) = path.extension() else {
         return false;
@@ -213,7 +213,7 @@ fn is_glob(text: &str) -> bool {
     text.contains(['*', '?', '[', '{'])
 }
 
-/// A glob as the directory where its matches begin, and what is left of it.
+/// Splits a glob into its fixed directory and the remaining pattern.
 fn split(glob: &str) -> (&str, &str) {
     let meta = glob.find(['*', '?', '[', '{']).unwrap_or(glob.len());
     match glob[..meta].rfind('/') {

@@ -1,4 +1,4 @@
-//! What `read_many_files` finds, shows and skips.
+//! Tests of `read_many_files`.
 
 use expect_test::{Expect, expect};
 
@@ -26,7 +26,7 @@ fn sample() -> Workspace {
     workspace
 }
 
-/// The names of the files that are read, in order.
+/// The names of the files read, in order.
 fn names(input: Value) -> Vec<String> {
     let workspace = sample();
     let outcome = toolhost_sdk::testing::call::<read_many_files>(&workspace.cx(), input).unwrap();
@@ -82,10 +82,10 @@ fn what_cannot_be_read_is_told_and_hinders_nothing_else() {
             - /etc/passwd: Permission denied: Access denied: /etc/passwd is outside the allowed paths (<root>)
             - *.java: not found: no file matches
             - a.zip: it is not text: application/zip, 4 B
-            - secret.txt: Permission denied: Access denied: secret.txt is kept from tools by a `.toolignore`, `.geminiignore` or `.aiexclude` file
+            - secret.txt: Permission denied: Access denied: secret.txt is excluded by a `.toolignore`, `.geminiignore` or `.aiexclude` file
             (2 ignored: git 1, tool 1)
             summary: 1 file, 5 skipped
-            {"files":[{"path":"<root>/README.md","bytes":9,"truncated":false},{"path":"README.me","bytes":0,"truncated":false,"error":"File not found: README.me. Did you mean: README.md?"},{"path":"/etc/passwd","bytes":0,"truncated":false,"error":"Permission denied: Access denied: /etc/passwd is outside the allowed paths (<root>)"},{"path":"*.java","bytes":0,"truncated":false,"error":"not found: no file matches"},{"path":"a.zip","bytes":0,"truncated":false,"error":"it is not text: application/zip, 4 B"},{"path":"secret.txt","bytes":0,"truncated":false,"error":"Permission denied: Access denied: secret.txt is kept from tools by a `.toolignore`, `.geminiignore` or `.aiexclude` file"}],"read":1,"skipped":5,"ignored":{"git":1,"tool":1}}"#]],
+            {"files":[{"path":"<root>/README.md","bytes":9,"truncated":false},{"path":"README.me","bytes":0,"truncated":false,"error":"File not found: README.me. Did you mean: README.md?"},{"path":"/etc/passwd","bytes":0,"truncated":false,"error":"Permission denied: Access denied: /etc/passwd is outside the allowed paths (<root>)"},{"path":"*.java","bytes":0,"truncated":false,"error":"not found: no file matches"},{"path":"a.zip","bytes":0,"truncated":false,"error":"it is not text: application/zip, 4 B"},{"path":"secret.txt","bytes":0,"truncated":false,"error":"Permission denied: Access denied: secret.txt is excluded by a `.toolignore`, `.geminiignore` or `.aiexclude` file"}],"read":1,"skipped":5,"ignored":{"git":1,"tool":1}}"#]],
     );
     check(
         &sample(),
@@ -93,7 +93,7 @@ fn what_cannot_be_read_is_told_and_hinders_nothing_else() {
         expect![[r#"
         Skipped 1 file:
         - nothing: File not found: nothing
-        error: NotFound file_not_found: no file was read: none was found, or all were skipped
+        error: NotFound file_not_found: no file was read: none was found or all were skipped
         summary: 0 files, 1 skipped
         {"files":[{"path":"nothing","bytes":0,"truncated":false,"error":"File not found: nothing"}],"read":0,"skipped":1,"ignored":{"git":0,"tool":0}}"#]],
     );
@@ -184,11 +184,11 @@ fn media_come_as_parts_when_they_are_meant() {
         json!({"include": ["*o.*"], "exclude": ["node_modules", "src"]}),
         expect![[r#"
             Skipped 1 file:
-            - logo.png: it is not text: image/png, 12 B; name it to get it
+            - logo.png: it is not text: image/png, 12 B; name it explicitly to read it
             (2 ignored: git 1, tool 1)
-            error: NotFound file_not_found: no file was read: none was found, or all were skipped
+            error: NotFound file_not_found: no file was read: none was found or all were skipped
             summary: 0 files, 1 skipped
-            {"files":[{"path":"logo.png","bytes":0,"truncated":false,"error":"it is not text: image/png, 12 B; name it to get it"}],"read":0,"skipped":1,"ignored":{"git":1,"tool":1}}"#]],
+            {"files":[{"path":"logo.png","bytes":0,"truncated":false,"error":"it is not text: image/png, 12 B; name it explicitly to read it"}],"read":0,"skipped":1,"ignored":{"git":1,"tool":1}}"#]],
     );
 }
 
@@ -267,14 +267,14 @@ fn inputs_that_make_no_sense() {
         &workspace,
         json!({"include": ["[a"]}),
         expect![
-            "InvalidInput invalid_glob: `[a` is not a glob: unclosed character class; missing ']'"
+            "InvalidInput invalid_glob: `[a` is not a valid glob: unclosed character class; missing ']'"
         ],
     );
     check(
         &workspace,
         json!({"include": ["src"], "exclude": ["{a"]}),
         expect![
-            "InvalidInput invalid_glob: `{a` is not a glob: unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?)"
+            "InvalidInput invalid_glob: `{a` is not a valid glob: unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?)"
         ],
     );
     check(

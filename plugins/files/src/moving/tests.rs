@@ -1,4 +1,4 @@
-//! What `move_file` moves, refuses, and how it crosses devices.
+//! Tests of `move_file`, including moves across devices.
 
 use std::io;
 use std::path::Path;
@@ -61,8 +61,8 @@ fn what_is_there_already_is_replaced_only_when_that_is_said() {
         &workspace,
         json!({"from": "a.txt", "to": "b.txt", "overwrite": true}),
         expect![[r#"
-            Moved a.txt to b.txt, in place of the file that was there
-            summary: Moved a.txt to b.txt, in place of the file that was there
+            Moved a.txt to b.txt, replacing the existing file
+            summary: Moved a.txt to b.txt, replacing the existing file
             {"success":true,"from":"<root>/a.txt","to":"<root>/b.txt","overwritten":true,"copied":false}"#]],
     );
     assert_eq!(read(&workspace, "b.txt"), b"a");
@@ -70,21 +70,21 @@ fn what_is_there_already_is_replaced_only_when_that_is_said() {
         &workspace,
         json!({"from": "b.txt", "to": "dir", "overwrite": true}),
         expect![
-            "InvalidInput attempt_to_create_existing_file: dir is a directory, and is not replaced"
+            "InvalidInput attempt_to_create_existing_file: dir is a directory and cannot be replaced"
         ],
     );
     check(
         &workspace,
         json!({"from": "d2", "to": "dir", "overwrite": true}),
         expect![
-            "InvalidInput attempt_to_create_existing_file: dir is a directory, and is not replaced"
+            "InvalidInput attempt_to_create_existing_file: dir is a directory and cannot be replaced"
         ],
     );
     check(
         &workspace,
         json!({"from": "dir", "to": "b.txt", "overwrite": true}),
         expect![
-            "InvalidInput path_is_not_a_directory: b.txt is a file, and dir is a directory; name another place"
+            "InvalidInput path_is_not_a_directory: b.txt is a file, but dir is a directory; choose another destination"
         ],
     );
 }
@@ -96,7 +96,7 @@ fn what_cannot_be_moved() {
         &workspace,
         json!({"from": "a.txt", "to": "archive/"}),
         expect![[
-            r#"InvalidInput invalid_path: `to` "archive/" is the name of a directory; to put a.txt in it, say "archive/a.txt""#
+            r#"InvalidInput invalid_path: `to` "archive/" is a directory; to move a.txt into it, use "archive/a.txt""#
         ]],
     );
     check(
@@ -107,20 +107,22 @@ fn what_cannot_be_moved() {
     check(
         &workspace,
         json!({"from": "a.txt", "to": "./a.txt"}),
-        expect!["InvalidInput edit_no_change: `from` and `to` are both a.txt; name another place"],
+        expect![
+            "InvalidInput edit_no_change: `from` and `to` are both a.txt; choose another destination"
+        ],
     );
     check(
         &workspace,
         json!({"from": "dir", "to": "dir/below"}),
         expect![
-            "InvalidInput invalid_path: dir/below lies in dir: a directory cannot be moved into itself"
+            "InvalidInput invalid_path: dir/below is inside dir: a directory cannot be moved into itself"
         ],
     );
     check(
         &workspace,
         json!({"from": ".", "to": "elsewhere"}),
         expect![
-            "Denied path_is_protected: Permission denied: . cannot be moved: it is or holds an allowed directory, in which all work is done"
+            "Denied path_is_protected: Permission denied: . cannot be moved: it is or contains an allowed directory"
         ],
     );
     check(
@@ -148,14 +150,14 @@ fn what_cannot_be_moved() {
         &workspace,
         json!({"from": "a.txt", "to": "dir/x/y"}),
         expect![
-            "InvalidInput path_is_not_a_directory: cannot create dir/x/y: a part of its path is a file or a link that leads nowhere"
+            "InvalidInput path_is_not_a_directory: cannot create dir/x/y: a part of its path is a file or a link that is dangling"
         ],
     );
     expect!["Denied permission_denied: Permission denied: Access denied: a.txt is in <root>, which is read-only"].assert_eq(&workspace.read_only::<move_file>(json!({"from": "a.txt", "to": "b.txt"})));
     assert_eq!(read(&workspace, "a.txt"), b"a");
 }
 
-/// Between `here` and `there` nothing can be renamed.
+/// Renaming between `here` and `there` fails.
 fn two_devices(from: &Path, to: &Path) -> io::Result<()> {
     let device = |path: &Path| path.components().any(|part| part.as_os_str() == "there");
     if device(from) == device(to) {
@@ -220,7 +222,7 @@ fn links_move_as_links_and_not_between_devices() {
             .is_symlink()
     );
     let error = cross(&workspace, &workspace.cx(), "other", "there/other").unwrap_err();
-    expect!["<root>/other is a link or a special file, and cannot be moved to another device"]
+    expect!["<root>/other is a link or special file and cannot be moved to another device"]
         .assert_eq(&workspace.neutral(error.message()));
     assert!(workspace.path("kept.txt").exists());
 }

@@ -1,4 +1,4 @@
-//! What `multi_edit` does to files, and what it says.
+//! Tests of `multi_edit`.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use toolhost_sdk::testing;
 use super::*;
 use crate::testing::Workspace;
 
-/// Also shows the error of an outcome, which is an answer as well.
+/// Also shows the error of an outcome.
 fn check(workspace: &Workspace, input: Value, expected: Expect) {
     let error = match testing::call::<multi_edit>(&workspace.cx(), with_dry_run(&input)) {
         Ok(outcome) => outcome.error,
@@ -20,7 +20,7 @@ fn check(workspace: &Workspace, input: Value, expected: Expect) {
     expected.assert_eq(&format!("{code}{}", workspace.call::<multi_edit>(input)));
 }
 
-/// The same call, to look at its error beforehand.
+/// The same call, to check its error first.
 fn with_dry_run(input: &Value) -> Value {
     let mut input = input.clone();
     input["dry_run"] = true.into();
@@ -85,14 +85,14 @@ fn r_345_one_failure_leaves_everything_as_it_was() {
         ]}),
         expect![[r#"
             edit_no_occurrence_found: 4 of 5 edits failed, so nothing was written
-            1. a.txt: 1 replacement at line 1 (possible, but not made)
-            2. b.txt: error: 0 matches for old_string in b.txt, and no lines of it look similar
-            3. : error: it names no file; give a `path` with the edit or for all of them
-            4. a.txt: error: a.txt exists already and is not empty, and an empty `old_string` is for new files
+            1. a.txt: 1 replacement at line 1 (valid, not applied)
+            2. b.txt: error: 0 matches for old_string in b.txt, and no similar lines
+            3. : error: no file; set `path` of the edit or of the call
+            4. a.txt: error: a.txt exists and is not empty; an empty `old_string` creates a new file
             5. /etc/motd: error: Permission denied: Access denied: /etc/motd is outside the allowed paths (<root>)
             error: Failed edit_no_occurrence_found: 4 of 5 edits failed, so nothing was written
             summary: 4 of 5 edits failed, so nothing was written
-            {"edits":[{"path":"a.txt","status":"skipped","replacements":0,"strategy":"exact"},{"path":"b.txt","status":"error","replacements":0,"error":"0 matches for old_string in b.txt, and no lines of it look similar"},{"path":"","status":"error","replacements":0,"error":"it names no file; give a `path` with the edit or for all of them"},{"path":"a.txt","status":"error","replacements":0,"error":"a.txt exists already and is not empty, and an empty `old_string` is for new files"},{"path":"/etc/motd","status":"error","replacements":0,"error":"Permission denied: Access denied: /etc/motd is outside the allowed paths (<root>)"}],"files":[],"dry_run":false}"#]],
+            {"edits":[{"path":"a.txt","status":"skipped","replacements":0,"strategy":"exact"},{"path":"b.txt","status":"error","replacements":0,"error":"0 matches for old_string in b.txt, and no similar lines"},{"path":"","status":"error","replacements":0,"error":"no file; set `path` of the edit or of the call"},{"path":"a.txt","status":"error","replacements":0,"error":"a.txt exists and is not empty; an empty `old_string` creates a new file"},{"path":"/etc/motd","status":"error","replacements":0,"error":"Permission denied: Access denied: /etc/motd is outside the allowed paths (<root>)"}],"files":[],"dry_run":false}"#]],
     );
     check_files(&workspace, &[("a.txt", "one\ntwo\n"), ("b.txt", "one\n")]);
 }
@@ -109,7 +109,7 @@ fn r_345_without_atomicity_what_can_be_done_is() {
         ]}),
         expect![[r#"
             Made 1 of 2 edits in 1 file
-            1. a.txt: error: 0 matches for old_string in a.txt, and no lines of it look similar
+            1. a.txt: error: 0 matches for old_string in a.txt, and no similar lines
             2. a.txt: 1 replacement at line 2
             a.txt:
                  1→one
@@ -123,7 +123,7 @@ fn r_345_without_atomicity_what_can_be_done_is() {
             -two
             +2
 
-            {"edits":[{"path":"a.txt","status":"error","replacements":0,"error":"0 matches for old_string in a.txt, and no lines of it look similar"},{"path":"a.txt","status":"ok","replacements":1,"strategy":"exact"}],"files":[{"path":"<root>/a.txt","created":false,"diff_stat":{"added":1,"removed":1},"sha256":"<hash>"}],"dry_run":false}"#]],
+            {"edits":[{"path":"a.txt","status":"error","replacements":0,"error":"0 matches for old_string in a.txt, and no similar lines"},{"path":"a.txt","status":"ok","replacements":1,"strategy":"exact"}],"files":[{"path":"<root>/a.txt","created":false,"diff_stat":{"added":1,"removed":1},"sha256":"<hash>"}],"dry_run":false}"#]],
     );
     check_files(&workspace, &[("a.txt", "one\n2\n")]);
     check(
@@ -131,10 +131,10 @@ fn r_345_without_atomicity_what_can_be_done_is() {
         json!({"path": "a.txt", "atomic": false, "edits": [{"old_string": "three", "new_string": "3"}]}),
         expect![[r#"
             edit_no_occurrence_found: 1 of 1 edit failed, so nothing was written
-            1. a.txt: error: 0 matches for old_string in a.txt, and no lines of it look similar
+            1. a.txt: error: 0 matches for old_string in a.txt, and no similar lines
             error: Failed edit_no_occurrence_found: 1 of 1 edit failed, so nothing was written
             summary: 1 of 1 edit failed, so nothing was written
-            {"edits":[{"path":"a.txt","status":"error","replacements":0,"error":"0 matches for old_string in a.txt, and no lines of it look similar"}],"files":[],"dry_run":false}"#]],
+            {"edits":[{"path":"a.txt","status":"error","replacements":0,"error":"0 matches for old_string in a.txt, and no similar lines"}],"files":[],"dry_run":false}"#]],
     );
 }
 
@@ -148,7 +148,7 @@ fn edits_that_come_to_nothing_are_an_error() {
             {"old_string": "two", "new_string": "one"},
         ]}),
         expect![
-            "edit_no_change: InvalidInput edit_no_change: the edits undo one another, so no file would change"
+            "edit_no_change: InvalidInput edit_no_change: the edits cancel each other out, so no file would change"
         ],
     );
     check(
@@ -172,7 +172,7 @@ fn two_names_of_one_file_do_not_undo_each_other() {
             {"path": "b.txt", "old_string": "two", "new_string": "2"},
         ]}),
         expect![
-            "Failed edit_stale: b.txt is not what it was a moment ago; another path of this call may lead to the same file"
+            "Failed edit_stale: b.txt changed during this call; another path of the call may refer to the same file"
         ],
     );
     check_files(&workspace, &[("a.txt", "one\ntwo\n")]);

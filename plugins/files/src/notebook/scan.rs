@@ -1,12 +1,12 @@
-//! Where things stand in a JSON text, so that a cell can be exchanged without touching a byte of the others: reading
-//! and writing all of it would change how numbers and characters are written.
+//! Byte ranges in JSON text, so that a cell can be replaced without changing the others: parsing and serializing the
+//! whole file would change the notation of numbers and characters.
 
 use std::ops::Range;
 
 use toolhost_sdk::serde_json;
 
-/// The value of the member `name` of the object that `text` is. The text must be valid JSON; where a name is there
-/// twice, the last one counts, as it does for every reader.
+/// The range of the member `name` of the object `text`, which must be valid JSON. If the name occurs twice, the last
+/// one counts, as for other parsers.
 pub fn member(text: &str, name: &str) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let mut at = skip_space(bytes, 0);
@@ -35,7 +35,7 @@ pub fn member(text: &str, name: &str) -> Option<Range<usize>> {
     }
 }
 
-/// The elements of the list that opens at `open`. The text must be valid JSON.
+/// The ranges of the elements of the list that starts at `open`. The text must be valid JSON.
 pub fn elements(text: &str, open: usize) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let mut found = Vec::new();
@@ -60,7 +60,7 @@ fn skip_space(bytes: &[u8], from: usize) -> usize {
     from + spaces.count()
 }
 
-/// One past the end of the value that begins at `from`.
+/// The end (exclusive) of the value that starts at `from`.
 fn end_of_value(bytes: &[u8], from: usize) -> usize {
     let mut depth = 0_usize;
     let mut at = from;

@@ -1,4 +1,4 @@
-//! A notebook as a model reads it: cell by cell, with ids and outputs, and the pictures that the outputs have.
+//! Text view of a notebook for models: cells with ids, outputs and images.
 
 use std::fmt::Write as _;
 
@@ -9,20 +9,20 @@ use toolhost_sdk::prelude::*;
 use super::{Cell, Notebook, joined};
 use crate::text::{count, size};
 
-/// A longer output is cut in its middle.
+/// A longer output is cut in the middle.
 const MOST_CHARS: usize = 10_000;
-/// Of all pictures together.
+/// Limit of all images together.
 const MOST_PICTURE_BYTES: usize = 15_000_000;
 const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// Text, and where in it the pictures belong.
+/// The text and the positions of images in it.
 pub struct View {
     pub text: String,
     pub pictures: Vec<Picture>,
 }
 
 pub struct Picture {
-    /// The line that stands for it, from 1.
+    /// The line that stands for the image, from 1.
     pub line: usize,
     pub part: Part,
 }
@@ -71,7 +71,7 @@ impl View {
         }
     }
 
-    /// A picture if there is one, else plain text, else what kinds of data there are.
+    /// Adds an image, else plain text, else the names of the media types.
     fn data(&mut self, index: usize, data: &Value, left: &mut usize) {
         let picture = PICTURES.iter().find_map(|media_type| {
             let text = joined(data.get(media_type)?);
@@ -81,13 +81,10 @@ impl View {
         if let Some((media_type, bytes)) = picture {
             let described = format!("{media_type}, {}", size(bytes.len() as u64));
             if bytes.len() > *left {
-                return self.line(&format!("[picture: {described}: too large to be shown]"));
+                return self.line(&format!("[image: {described}: too large to show]"));
             }
             *left -= bytes.len();
-            self.line(&format!(
-                "[picture {}: {described}]",
-                self.pictures.len() + 1
-            ));
+            self.line(&format!("[image {}: {described}]", self.pictures.len() + 1));
             let line = self.text.lines().count();
             let extension = media_type.trim_start_matches("image/");
             let name = format!(
@@ -112,7 +109,7 @@ impl View {
         self.line(&format!("[{}]", kinds.join(", ")));
     }
 
-    /// Adds text and ends its last line.
+    /// Adds text as complete lines.
     fn line(&mut self, text: &str) {
         self.text.push_str(text);
         if !text.is_empty() && !text.ends_with('\n') {
@@ -135,7 +132,7 @@ fn traceback(output: &Value) -> String {
     format!("{}: {}", part("ename"), part("evalue"))
 }
 
-/// Without colours, and without what a progress bar has painted over.
+/// Removes colours and overwritten progress bars.
 fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -143,7 +140,7 @@ fn plain(text: &str) -> String {
         if next != '\u{1b}' {
             plain.push(next);
         } else if chars.as_str().starts_with('[') {
-            // `ESC [ 0 ; 31 m`: it ends with the first letter.
+            // `ESC [ 0 ; 31 m` ends at the first letter.
             chars.find(|c| matches!(c, '@'..='Z' | '\\'..='~'));
         }
     }
@@ -159,7 +156,7 @@ fn plain(text: &str) -> String {
     kept.collect()
 }
 
-/// One fifth from the beginning and the rest from the end, where a failure tells its reason.
+/// One fifth from the beginning and the rest from the end, where errors usually are.
 fn short(text: &str) -> String {
     let total = text.chars().count();
     if total <= MOST_CHARS {
@@ -173,7 +170,7 @@ fn short(text: &str) -> String {
     let (head, tail) = (MOST_CHARS / 5, MOST_CHARS - MOST_CHARS / 5);
     let mut short = text[..at(head)].to_owned();
     // Writing to a String cannot fail.
-    let _ = write!(short, "\n[… {} chars left out …]\n", total - MOST_CHARS);
+    let _ = write!(short, "\n[… {} chars omitted …]\n", total - MOST_CHARS);
     short.push_str(&text[at(total - tail)..]);
     short
 }
@@ -200,7 +197,7 @@ mod tests {
         let text = format!("{}{}", "a".repeat(3_000), "é".repeat(9_000));
         let cut = short(&text);
         let expected = format!(
-            "{}\n[… 2000 chars left out …]\n{}",
+            "{}\n[… 2000 chars omitted …]\n{}",
             "a".repeat(2_000),
             "é".repeat(8_000)
         );

@@ -1,4 +1,4 @@
-//! Puts cells into the text of a notebook, takes them out, and leaves every byte of the others as it is.
+//! Insertion, replacement and removal of cells in the text of a notebook, leaving the bytes of other cells unchanged.
 
 use std::io;
 use std::ops::Range;
@@ -10,22 +10,22 @@ use toolhost_sdk::serde::Serialize as _;
 
 use super::Notebook;
 
-/// How the file is written.
+/// The formatting of the file.
 enum Style {
-    /// On several lines: the line break, and the spaces of one level.
+    /// On several lines: the line break and the indentation of one level.
     Lines(&'static str, String),
-    /// On one line, with a space after `,` and `:` or without.
+    /// On one line, with or without spaces after `,` and `:`.
     OneLine { spaced: bool },
 }
 
 impl Notebook<'_> {
-    /// The text with `cell` in place of the cell at `index`.
+    /// The text with the cell at `index` replaced.
     pub fn with(&self, index: usize, cell: &Map<String, Value>) -> String {
         let style = Style::of(self);
         self.spliced(self.cells[index].span.clone(), &style.cell(cell))
     }
 
-    /// The text with `cell` before the cell at `index`, or at the end.
+    /// The text with `cell` inserted before the cell at `index` or at the end.
     pub fn with_new(&self, index: usize, cell: &Map<String, Value>) -> String {
         let style = Style::of(self);
         let (text, between) = (style.cell(cell), style.before_cell());
@@ -62,7 +62,7 @@ impl Notebook<'_> {
 }
 
 impl Style {
-    /// By the first line break of the file, and what the line after it begins with.
+    /// Detects the style by the first line break and the indentation after it.
     fn of(notebook: &Notebook) -> Self {
         let text = notebook.text.trim_end();
         let Some((first, rest)) = text.split_once('\n') else {
@@ -75,7 +75,7 @@ impl Style {
         Self::Lines(line_break, indent.to_owned())
     }
 
-    /// What stands before a cell of a list.
+    /// The text before a cell of a list.
     fn before_cell(&self) -> String {
         match self {
             Self::Lines(line_break, indent) => format!("{line_break}{}", indent.repeat(2)),
@@ -84,7 +84,7 @@ impl Style {
         }
     }
 
-    /// What stands before the `]` of a list that has cells.
+    /// The text before the `]` of a list with cells.
     fn before_end(&self) -> String {
         match self {
             Self::Lines(line_break, indent) => format!("{line_break}{indent}"),
@@ -96,7 +96,7 @@ impl Style {
         match self {
             Self::Lines(_, indent) => {
                 let text = written(cell, PrettyFormatter::with_indent(indent.as_bytes()));
-                // A line break inside a text is written as `\n`, so that every real one is between values.
+                // A line break in a string is written as `\n`, so actual line breaks are between values.
                 text.replace('\n', &self.before_cell())
             }
             Self::OneLine { spaced: true } => written(cell, Spaced),
@@ -113,7 +113,7 @@ fn written(cell: &Map<String, Value>, formatter: impl Formatter) -> String {
     String::from_utf8(bytes).expect("JSON is UTF-8")
 }
 
-/// As Python writes JSON on one line.
+/// Single-line JSON as written by Python.
 struct Spaced;
 
 impl Formatter for Spaced {

@@ -1,4 +1,4 @@
-//! Which lines a page has, and how it looks.
+//! Tests of page ranges and rendering.
 
 use expect_test::{Expect, expect};
 
@@ -154,7 +154,7 @@ fn ranges_that_make_no_sense() {
             end_line: Some(2),
             ..Wish::default()
         },
-        expect!["error: `end_line` 2 comes before `offset` 3; exchange them"],
+        expect!["error: `end_line` 2 is before `offset` 3; swap them"],
     );
     check(
         FIVE,
@@ -163,7 +163,7 @@ fn ranges_that_make_no_sense() {
             tail: Some(2),
             ..Wish::default()
         },
-        expect!["error: `head` and `tail` exclude each other; leave one out"],
+        expect!["error: `head` and `tail` are mutually exclusive; omit one"],
     );
     check(
         FIVE,
@@ -172,7 +172,7 @@ fn ranges_that_make_no_sense() {
             tail: Some(2),
             ..Wish::default()
         },
-        expect!["error: `tail` and `offset` exclude each other; leave one out"],
+        expect!["error: `tail` and `offset` are mutually exclusive; omit one"],
     );
     check(
         FIVE,
@@ -181,7 +181,7 @@ fn ranges_that_make_no_sense() {
             head: Some(2),
             ..Wish::default()
         },
-        expect!["error: `head` and `limit` exclude each other; leave one out"],
+        expect!["error: `head` and `limit` are mutually exclusive; omit one"],
     );
 }
 
@@ -207,7 +207,7 @@ fn a_page_has_a_limit_in_bytes() {
         (page.content.len(), page.is_truncated()),
         (MOST_BYTES, true)
     );
-    expect!["showing the beginning of line 1 of 1, which is too long to be shown whole"]
+    expect!["showing the beginning of line 1 of 1, which is too long to show completely"]
         .assert_eq(&page.how_to_go_on("a.txt").unwrap());
 }
 
@@ -225,11 +225,11 @@ fn c_13_what_is_shown_unasked_fits_every_client() {
         let hint = page.how_to_go_on("a.txt").expect("there is more");
         assert!(shown.len() + hint.len() < 40_000, "{}", shown.len());
         assert!(hint.contains("offset"), "{hint}");
-        // The next window begins where this one ended.
+        // The next window starts where this one ended.
         let next = Page::of(&text, Range::Window(page.end + 1), "a.txt").unwrap();
         assert_eq!(next.start, page.end + 1);
     }
-    // What is asked for is shown.
+    // An explicit range is shown completely.
     let text = format!("{}\n", "x".repeat(70)).repeat(2_000);
     let page = Page::of(&text, Range::From(1, 2_000), "a.txt").unwrap();
     assert_eq!(page.end, 2_000);

@@ -1,4 +1,4 @@
-//! Applies the hunks of a patch to a text.
+//! Application of the hunks of a patch to a text.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -16,29 +16,29 @@ use crate::edit::view;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Patched {
     pub text: String,
-    /// The line of the first hunk.
+    /// Line of the first hunk.
     pub line: usize,
-    /// Every line was as the patch says, and in one place only.
+    /// Every line matched exactly and in only one place.
     pub is_exact: bool,
 }
 
 /// Why a hunk could not be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Misfit {
-    /// There are no such lines.
+    /// No lines match.
     Missing { hunk: usize, wanted: String },
-    /// They are in front of the hunk before.
+    /// The lines are before the previous hunk.
     Behind { hunk: usize, line: usize },
 }
 
-/// How lines are compared, from the strict to the lenient.
+/// Line comparisons, from strict to lenient.
 const READINGS: [fn(&str) -> Cow<'_, str>; 4] = [
     |line| Cow::Borrowed(line),
     |line| Cow::Borrowed(line.trim_end()),
     |line| Cow::Borrowed(line.trim()),
     |line| view::read(line.trim(), view::plain),
 ];
-/// From this reading on, the indentation is not that of the file.
+/// From this reading on, the indentation differs from the file.
 const MOVED: usize = 2;
 
 pub fn apply(text: &str, hunks: &[Hunk], leniency: Leniency) -> Result<Patched, Misfit> {
@@ -73,7 +73,7 @@ struct File<'a> {
     indices: [OnceCell<Index<'a>>; READINGS.len()],
 }
 
-/// The lines of the file as numbers, equal where the lines read the same.
+/// The lines of the file as numbers, equal for lines that read the same.
 struct Index<'a> {
     numbers: HashMap<Cow<'a, str>, usize>,
     lines: Vec<usize>,
@@ -107,7 +107,7 @@ impl<'a> File<'a> {
         })
     }
 
-    /// Where `wanted` is, from the line `from` on.
+    /// The positions of `wanted`, starting at line `from`.
     fn positions(&self, wanted: &[&str], from: usize, reading: usize) -> Vec<Range<usize>> {
         let index = self.index(reading);
         let wanted: Option<Vec<usize>> = wanted
@@ -124,7 +124,7 @@ impl<'a> File<'a> {
             .collect()
     }
 
-    /// The lines that `hunk` is about, how they had to be read, and whether they are in no other place.
+    /// The lines that `hunk` matches, the reading that was needed, and whether the match is unique.
     fn place(
         &self,
         hunk: &Hunk,
@@ -182,7 +182,7 @@ impl<'a> File<'a> {
         })
     }
 
-    /// Where white space has a meaning, lines may be moved only together.
+    /// If white space is significant, lines may move only together.
     fn is_allowed(
         &self,
         old: &[&str],
@@ -198,7 +198,7 @@ impl<'a> File<'a> {
         Indents::of(old.iter().copied().zip(ours))
     }
 
-    /// Are the old lines of the hunk those of the file, carriage returns included?
+    /// Whether the old lines of the hunk equal those of the file, including carriage returns.
     fn has_ends_of(&self, hunk: &Hunk, range: &Range<usize>) -> bool {
         let ours = range.clone().map(|index| {
             let Line { start, next, .. } = self.lines[index];
@@ -217,7 +217,7 @@ impl<'a> File<'a> {
 struct Writer<'a, 'b> {
     file: &'b File<'a>,
     text: String,
-    /// The first line of the file that is not dealt with.
+    /// The first line of the file that was not processed.
     next: usize,
 }
 
@@ -235,7 +235,7 @@ impl Writer<'_, '_> {
         self.text.push_str(&self.file.text[range]);
     }
 
-    /// What follows a line begins on the next one.
+    /// Ensures that the next text starts on a new line.
     fn break_line(&mut self) {
         if !self.text.is_empty() && !self.text.ends_with('\n') {
             self.text.push_str(if self.file.breaks == Breaks::Crlf {
@@ -250,8 +250,7 @@ impl Writer<'_, '_> {
         self.keep_until(range.start);
         let old: Vec<&str> = hunk.old().map(without_cr).collect();
         let indents = (reading >= MOVED).then(|| self.file.indents(&old, &range));
-        // A hunk that shows the lines with the very ends that they have means what it says; any other follows the file,
-        // if there is something.
+        // A hunk that shows the actual line endings is taken literally; any other adopts those of the file.
         let shows_cr = self.file.breaks == Breaks::None
             || self.file.has_ends_of(hunk, &range)
             || hunk.old().any(|line| line.ends_with('\r'));
@@ -292,7 +291,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// The last line of the file gets a line break as the hunk says, or else as it was.
+    /// Ends the last line of the file as the hunk states, or as before.
     fn end(&mut self, hunk: &Hunk, shows_cr: bool) {
         let was_unbroken = !self.file.text.is_empty() && !self.file.text.ends_with('\n');
         let is_unbroken = match (hunk.is_old_unbroken, hunk.is_new_unbroken) {
@@ -304,7 +303,7 @@ impl Writer<'_, '_> {
             self.break_line();
         } else if self.text.ends_with('\n') {
             self.text.pop();
-            // Where the hunk shows carriage returns, one in front of the end of the file is a part of the line.
+            // If the hunk shows carriage returns, one at the end of the file is part of the line.
             if !shows_cr && self.text.ends_with('\r') {
                 self.text.pop();
             }

@@ -1,4 +1,4 @@
-//! The fuzz target for patches.
+//! Fuzz target for patches.
 
 use toolhost_fuzz_input::assembled;
 

@@ -1,4 +1,4 @@
-//! `apply_patch` against git: a patch that git made between two trees turns the one into the other, modes included.
+//! Comparison with git: applying git's diff of two trees turns one into the other, including modes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,10 +11,10 @@ use toolhost_sdk::testing;
 
 use super::*;
 
-/// A repository of the test's own, and a directory as its work tree.
+/// A repository for the test, and a directory as its work tree.
 struct Git {
     dir: tempfile::TempDir,
-    /// Whose objects and commits there are.
+    /// The repository that holds the objects and commits.
     repository: PathBuf,
 }
 
@@ -34,7 +34,7 @@ impl Git {
         self.dir.path().join("tree")
     }
 
-    /// Without the settings of whoever runs the tests.
+    /// Ignores the git configuration of the user who runs the tests.
     fn try_run(&self, arguments: &[&str]) -> Result<Vec<u8>, String> {
         let done = Command::new("git")
             .args(["-c", "core.autocrlf=false", "-c", "core.fileMode=true"])
@@ -59,20 +59,20 @@ impl Git {
         String::from_utf8(output).unwrap().trim_end().to_owned()
     }
 
-    /// The identity of what is in the work tree: names, contents, links and executable bits.
+    /// The tree hash of the work tree: names, contents, links and executable bits.
     fn written(&self) -> String {
         self.run(&["add", "--all", "--force", "."]);
         self.run(&["write-tree"])
     }
 
-    /// Makes the work tree be that of a commit or tree.
+    /// Checks out a commit or tree into the work tree.
     fn check_out(&self, tree: &str) {
         self.run(&["read-tree", "--reset", "-u", tree]);
         self.run(&["clean", "-ffdxq"]);
     }
 }
 
-/// Applies a patch as the host would: the executable bits that the tool asks for are set on what it wrote.
+/// Applies a patch like the host, which sets the executable bits that the tool requests.
 fn apply(tree: &Path, patch: &str) -> Result<()> {
     let cx = Context::test().with_root(tree.to_str().unwrap(), "rw");
     let outcome = testing::call::<apply_patch>(&cx, json!({"patch": patch}))?;
@@ -91,7 +91,7 @@ fn apply(tree: &Path, patch: &str) -> Result<()> {
     Ok(())
 }
 
-/// One file of a tree: its lines and whether it is executable.
+/// A file of a tree: name, lines and whether it is executable.
 type Entry = (String, String, bool);
 
 fn name() -> impl Strategy<Value = String> {
@@ -174,7 +174,7 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// Files by name; a name below another file's name is left out, as no file system has both.
+/// Files by name; a name below another file's name is dropped, because a file system cannot have both.
 fn settle(files: Vec<Entry>) -> Vec<Entry> {
     let mut settled: Vec<Entry> = Vec::new();
     for file in files {
@@ -211,7 +211,7 @@ fn changed(files: &[Entry], deeds: &[(usize, Deed)]) -> Vec<Entry> {
                 files[nth].0.clone_from(name);
             }
             Deed::Rename(name) => {
-                // The two change places.
+                // The two files are swapped.
                 let other = files.iter().position(|file| file.0 == *name).unwrap_or(nth);
                 let (one, two) = (files[nth].0.clone(), files[other].0.clone());
                 (files[nth].0, files[other].0) = (two, one);
@@ -266,14 +266,14 @@ proptest! {
     }
 }
 
-/// Commits of this repository that are tried, newest first.
+/// Number of commits of this repository to try, newest first.
 const COMMITS: usize = 40;
 
-/// Parts of a patch that are refused on purpose; docs/tools.md names them.
+/// Intended refusals, listed in docs/tools.md.
 const REFUSED: [&str; 4] = [
     "changes a binary file",
-    "is about a symbolic link",
-    "is about a submodule",
+    "changes a symbolic link",
+    "changes a submodule",
     "is a placeholder for left-out text",
 ];
 

@@ -1,10 +1,10 @@
-//! Names of files as git and `diff -u` write them in a patch.
+//! File names in patches as written by git and `diff -u`.
 
 use toolhost_sdk::prelude::*;
 
 use crate::edit::failure;
 
-/// Prefixes of the old and the new name: git's own, and those of `diff.mnemonicPrefix`.
+/// Prefixes of the old and new name: git's default and those of `diff.mnemonicPrefix`.
 const PREFIXES: [(&str, &str); 7] = [
     ("a/", "b/"),
     ("i/", "w/"),
@@ -15,9 +15,9 @@ const PREFIXES: [(&str, &str); 7] = [
     ("b/", "a/"),
 ];
 
-/// What stands behind `--- ` or `+++ `: without the time that `diff -u` adds and without quotes; nothing for no file.
+/// The name after `--- ` or `+++ `, without timestamp and quotes; `None` for `/dev/null`.
 pub fn of_file(text: &str) -> Result<Option<String>> {
-    // A tab ends a name with spaces in it, also at its end.
+    // A tab ends a name that contains spaces.
     let name = match text.split_once('\t') {
         Some((name, _)) => name,
         None => text.trim_end(),
@@ -28,7 +28,7 @@ pub fn of_file(text: &str) -> Result<Option<String>> {
     unquoted(name).map(Some)
 }
 
-/// The one name behind `diff --git`, without prefixes. Nothing where the old and the new name differ.
+/// The common name after `diff --git`, without prefixes; `None` if old and new names differ.
 pub fn git_names(text: &str) -> Result<Option<String>> {
     let text = text.trim_end_matches('\r');
     let (old, new) = if let Some(rest) = text.strip_prefix('"') {
@@ -40,7 +40,7 @@ pub fn git_names(text: &str) -> Result<Option<String>> {
             unquoted(rest[end + 1..].trim_start())?,
         )
     } else {
-        // Both names are equally long, and either may have spaces.
+        // Both names have the same length and may contain spaces.
         let middle = text.len() / 2;
         if text.as_bytes().get(middle) != Some(&b' ') {
             return Ok(None);
@@ -53,7 +53,7 @@ pub fn git_names(text: &str) -> Result<Option<String>> {
     Ok((old == new).then_some(new))
 }
 
-/// A name in the quotes of C, which git puts around names with unusual bytes.
+/// Decodes a C-quoted name, which git uses for unusual bytes.
 pub fn unquoted(text: &str) -> Result<String> {
     let text = text.trim_end_matches('\r');
     let quoted = text.strip_prefix('"');
@@ -95,7 +95,7 @@ pub fn unquoted(text: &str) -> Result<String> {
     })
 }
 
-/// Where the quote is that ends a name.
+/// Position of the closing quote.
 fn closing(text: &str) -> Option<usize> {
     let mut escaped = false;
     text.bytes().position(|byte| {
@@ -105,7 +105,7 @@ fn closing(text: &str) -> Option<usize> {
     })
 }
 
-/// Without git's `a/` and `b/`, or what stands for them, where both sides have them.
+/// Removes git's `a/` and `b/` or equivalent prefixes if both sides have them.
 pub fn without_prefixes(
     old: Option<String>,
     new: Option<String>,
@@ -113,7 +113,7 @@ pub fn without_prefixes(
     let has = |name: &Option<String>, prefix: &str| {
         name.as_ref().is_none_or(|name| name.starts_with(prefix))
     };
-    // With one name only, nothing but git's own prefix tells a prefix from a directory.
+    // With only one name, a prefix other than git's default cannot be told from a directory.
     let known = if old.is_some() && new.is_some() {
         &PREFIXES[..]
     } else {

@@ -1,4 +1,4 @@
-//! Reads a patch: `*** Begin Patch` and what follows, or a unified difference.
+//! Parser of patches in the `*** Begin Patch` format; unified diffs are delegated.
 
 use toolhost_sdk::prelude::*;
 
@@ -13,12 +13,12 @@ const ADD: &str = "*** Add File:";
 const DELETE: &str = "*** Delete File:";
 const UPDATE: &str = "*** Update File:";
 const MOVE: &str = "*** Move to:";
-/// A patch for more files is a mistake.
+/// Limit of files per patch.
 const MOST_SECTIONS: usize = 500;
 
 pub fn parse(patch: &str) -> Result<Vec<Section>> {
     let all: Vec<&str> = patch.split('\n').collect();
-    // Where every line ends in CR LF, that is how the patch came and nothing it says.
+    // If every line ends in CR LF, that is the transport, not content.
     let is_crlf = all.len() > 1 && all[..all.len() - 1].iter().all(|line| line.ends_with('\r'));
     let all: Vec<&str> = if is_crlf {
         all.iter()
@@ -38,10 +38,10 @@ pub fn parse(patch: &str) -> Result<Vec<Section>> {
         Some(_) if unified::is_unified(lines) => unified::parse(lines, first)?,
         _ => {
             return Err(failure::unprepared(format!(
-                "the patch begins neither with `{BEGIN}` nor as a unified difference with `--- a/…` and `+++ b/…`"
+                "the patch starts neither with `{BEGIN}` nor, as a unified diff, with `--- a/…` and `+++ b/…`"
             ))
             .recommend(format!(
-                "write `{BEGIN}`, then `{UPDATE} PATH`, then hunks of lines that begin with ` `, `-` or `+`, then `{END}`"
+                "write `{BEGIN}`, then `{UPDATE} PATH`, then hunks of lines that start with ` `, `-` or `+`, then `{END}`"
             )));
         }
     };
@@ -52,7 +52,7 @@ pub fn parse(patch: &str) -> Result<Vec<Section>> {
     }
     if sections.len() > MOST_SECTIONS {
         return Err(failure::unprepared(format!(
-            "the patch is about {} files, and the most is {MOST_SECTIONS}; split it",
+            "the patch has {} files; the limit is {MOST_SECTIONS}, split it",
             sections.len()
         )));
     }
@@ -66,8 +66,8 @@ pub fn parse(patch: &str) -> Result<Vec<Section>> {
     Ok(sections)
 }
 
-/// Without empty lines around it, a Markdown fence or the marks of a shell's here-document; and the number of lines
-/// that were in front.
+/// Removes surrounding empty lines, Markdown fences and here-document markers; returns the number of lines removed
+/// before the patch.
 fn unwrapped<'a, 'b>(all: &'b [&'a str]) -> (usize, &'b [&'a str]) {
     let mut range = 0..all.len();
     loop {
@@ -110,7 +110,7 @@ fn check_path(section: &Section, path: &str) -> Result<()> {
 
 struct Reader<'a, 'b> {
     lines: &'b [&'a str],
-    /// Lines in front of the first one.
+    /// Lines before the first one.
     first: usize,
     at: usize,
 }
@@ -128,7 +128,7 @@ impl<'a> Reader<'a, '_> {
                 {
                     Some(more) => {
                         self.at += more;
-                        Err(self.unexpected(&format!("nothing behind `{END}`")))
+                        Err(self.unexpected(&format!("nothing after `{END}`")))
                     }
                     None => Ok(sections),
                 };
@@ -157,7 +157,7 @@ impl<'a> Reader<'a, '_> {
             });
         }
         Err(failure::unprepared(format!(
-            "the patch has no last line `{END}`, so the rest of it may have been cut off; send all of it"
+            "the patch does not end with `{END}` and may be truncated; resend it completely"
         )))
     }
 
@@ -176,7 +176,7 @@ impl<'a> Reader<'a, '_> {
                 break;
             } else {
                 return Err(
-                    self.unexpected("a line that begins with `+`, as all lines of a new file do")
+                    self.unexpected("a line that starts with `+`, like all lines of a new file")
                 );
             }
             self.at += 1;
@@ -213,7 +213,7 @@ impl<'a> Reader<'a, '_> {
             } else if text.starts_with("***") {
                 break;
             } else if !hunk.push(text) {
-                return Err(self.unexpected("a line that begins with ` `, `-`, `+` or `@@`"));
+                return Err(self.unexpected("a line that starts with ` `, `-`, `+` or `@@`"));
             }
             blank = if text.is_empty() { blank + 1 } else { 0 };
             self.at += 1;
@@ -223,9 +223,8 @@ impl<'a> Reader<'a, '_> {
             hunks.push(hunk);
         }
         if hunks.is_empty() && to.is_none() {
-            let message = format!(
-                "the patch says nothing about {path} but its name; add hunks, or leave it out"
-            );
+            let message =
+                format!("the patch has no changes for {path}; add hunks or omit the file");
             return Err(failure::unprepared(message));
         }
         Ok(Action::Update { to, hunks })
@@ -235,7 +234,7 @@ impl<'a> Reader<'a, '_> {
         self.lines.get(self.at).copied()
     }
 
-    /// Of the line that comes next, in the patch as it was given.
+    /// The number of the next line in the original patch.
     fn number(&self) -> usize {
         self.first + self.at + 1
     }

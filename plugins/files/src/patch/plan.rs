@@ -1,4 +1,4 @@
-//! Everything that a patch will do, worked out before anything is done.
+//! The complete effect of a patch, computed before any file changes.
 
 use std::collections::HashSet;
 use std::fs;
@@ -23,7 +23,7 @@ use crate::text::{self, Encoding};
 #[derive(Debug, Default)]
 pub struct Plan {
     pub files: Vec<File>,
-    /// What in the patch may be a mistake.
+    /// Possible mistakes in the patch.
     pub warnings: Vec<String>,
 }
 
@@ -31,11 +31,11 @@ pub struct Plan {
 pub struct File {
     pub target: Target,
     pub kind: Kind,
-    /// The mode that the file is to get.
+    /// The new mode of the file.
     pub mode: Option<FileMode>,
-    /// The model has seen another content.
+    /// The file changed since the model read it.
     pub has_changed: bool,
-    /// Where a file that moves is in between: another file of the patch goes where it is.
+    /// Temporary name of a moved file whose place is taken by another file of the patch.
     via: Option<Target>,
 }
 
@@ -44,20 +44,21 @@ pub enum Kind {
     /// A new file with this content.
     Add(String),
     Update(Draft),
-    /// Only its mode changes. It is written as it is, because the host sets modes of files that the call wrote.
+    /// Only the mode changes. The file is rewritten unchanged, because the host sets modes only on files written by the
+    /// call.
     Keep {
         bytes: Vec<u8>,
     },
     Delete {
         bytes: Vec<u8>,
-        /// For people, where it is text.
+        /// The text for display, if it is text.
         text: Option<String>,
     },
     Move {
         to: Target,
-        /// Its content, where that changes as well.
+        /// The new content, if it changes as well.
         draft: Option<Draft>,
-        /// The content as it is.
+        /// The current content.
         bytes: Vec<u8>,
     },
 }
@@ -89,7 +90,7 @@ impl Plan {
         };
         if plan.files.iter().all(is_idle) {
             return Err(failure::no_change(
-                "the patch changes nothing: the files are so already",
+                "the patch changes nothing: the files already have this content",
             ));
         }
         Ok(plan)
@@ -112,7 +113,7 @@ impl Plan {
                     patch(draft, &hunks)
                 }
                 _ => Err(failure::unprepared(format!(
-                    "line {line} of the patch is about {path}, and so is an earlier part; put all of it into one"
+                    "line {line} of the patch changes {path} again; merge it with the earlier part"
                 ))),
             };
         }
@@ -153,7 +154,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Refuses to put something where something is and stays, and finds the files that have to make room first.
+    /// Refuses destinations that are occupied, and finds the files that have to move first.
     fn check_places(&mut self) -> Result<()> {
         let goals: Vec<&Target> = self.files.iter().filter_map(File::goal).collect();
         let mut taken = HashSet::new();
@@ -165,7 +166,7 @@ impl Plan {
             let is_there = fs::symlink_metadata(&goal.path).is_ok();
             if is_there && !goes || !taken.insert(goal.path.as_path()) {
                 return Err(Error::invalid_input(format!(
-                    "{} exists already; change it with `*** Update File:`, or delete it first in a patch of its own",
+                    "{} exists already; change it with `*** Update File:`, or delete it first with a separate patch",
                     goal.shown
                 ))
                 .code("attempt_to_create_existing_file"));
@@ -189,13 +190,13 @@ impl Plan {
         Ok(())
     }
 
-    /// Must the file go before the new ones come?
+    /// Whether the file must be removed before new ones are created.
     fn makes_room(&self, target: &Target) -> bool {
         let mut goals = self.files.iter().filter_map(File::goal);
         goals.any(|goal| goal.path.starts_with(&target.path))
     }
 
-    /// What it takes, and the hash of each file afterwards.
+    /// The steps to execute, and the hash of each file afterwards.
     pub fn steps(&self) -> Result<(Vec<Step<'_>>, Vec<Option<String>>)> {
         let mut steps = Steps::default();
         let mut hashes = Vec::new();
@@ -219,7 +220,7 @@ impl Plan {
             let (new, old, goal) = match (kind, new) {
                 (Kind::Delete { bytes, .. }, _) => {
                     let step = Step::Remove { target, old: bytes };
-                    // What is gone is hard to bring back, so it goes when all else is done.
+                    // Deletions are hard to undo, so they come last.
                     if self.makes_room(target) {
                         steps.before.push(step);
                     } else {
@@ -233,7 +234,7 @@ impl Plan {
                 (Kind::Keep { bytes }, Some(new)) => (new, Some(bytes.as_slice()), target),
                 (Kind::Move { to, bytes, .. }, Some(new)) => (new, Some(bytes.as_slice()), to),
             };
-            // A file that only gets a mode is written as well: the host sets modes of files that the call wrote.
+            // A file with only a new mode is rewritten too: the host sets modes only on files written by the call.
             if old != Some(new.as_slice()) || file.mode.is_some() {
                 steps.puts.push(Step::Put {
                     target: goal,
@@ -245,7 +246,7 @@ impl Plan {
         Ok((steps.in_order(), hashes))
     }
 
-    /// The executable bits that the host is to set, for the `meta` of the outcome.
+    /// The executable bits that the host should set, for the `meta` of the outcome.
     pub fn executable(&self) -> Option<Value> {
         let files = self.files.iter().filter_map(|file| {
             let is_executable = file.mode? == FileMode::Executable;
@@ -257,7 +258,7 @@ impl Plan {
     }
 }
 
-/// The steps of a patch by when they are made.
+/// The steps of a patch by phase.
 #[derive(Default)]
 struct Steps<'a> {
     before: Vec<Step<'a>>,
@@ -291,7 +292,7 @@ impl<'a> Steps<'a> {
 }
 
 impl File {
-    /// Where something new comes to be.
+    /// Where a new file is created.
     fn goal(&self) -> Option<&Target> {
         match &self.kind {
             Kind::Add(_) => Some(&self.target),
@@ -300,12 +301,12 @@ impl File {
         }
     }
 
-    /// Nothing of the old file stays where it was.
+    /// Whether nothing of the old file stays at its path.
     fn leaves(&self) -> bool {
         matches!(self.kind, Kind::Move { .. } | Kind::Delete { .. })
     }
 
-    /// Can the patch not have another part that does `action` with `target`? A new file may come where one leaves.
+    /// Whether another part of the patch may not do `action` with `target`. A new file may replace one that moves away.
     fn collides(&self, target: &Target, action: &Action) -> bool {
         let is_there = self.goal().is_some_and(|goal| goal.path == target.path);
         let is_from_there = self.target.path == target.path;
@@ -362,7 +363,7 @@ fn update(target: Target, hunks: &[Hunk]) -> Result<Draft> {
         return Err(draft
             .target
             .not_found()
-            .recommend("a new file is made with `*** Add File:`"));
+            .recommend("create a new file with `*** Add File:`"));
     }
     patch(&mut draft, hunks)?;
     Ok(draft)
@@ -385,7 +386,7 @@ fn patch(draft: &mut Draft, hunks: &[Hunk]) -> Result<()> {
             failure::no_match(shown, &draft.text, &wanted, &what)
         }
         Misfit::Behind { hunk, line } => failure::unprepared(format!(
-            "hunk {} for {shown} (line {} of the patch) belongs to line {line}, in front of the hunk before it; \
+            "hunk {} for {shown} (line {} of the patch) matches line {line}, before the previous hunk; \
              put the hunks in the order of the file",
             hunk + 1,
             hunks[hunk].line
@@ -412,10 +413,10 @@ fn delete(target: &Target, hunks: &[Hunk]) -> Result<Kind> {
     if !hunks.is_empty() {
         let rest = apply(text.as_deref().unwrap_or_default(), hunks, Leniency::Data);
         if !rest.is_ok_and(|rest| rest.text.is_empty()) {
-            let message = format!("{shown} is not what the patch wants to delete");
+            let message = format!("{shown} differs from what the patch deletes");
             return Err(Error::failed(message)
                 .code("edit_stale")
-                .recommend("read the file, and delete it if that is still right"));
+                .recommend("read the file, and delete it if that is still intended"));
         }
     }
     Ok(Kind::Delete { bytes, text })

@@ -1,17 +1,17 @@
-//! A patch as it was read, whichever way it was written.
+//! A parsed patch, independent of its format.
 
-/// What happens to one file.
+/// The change to one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
     pub path: String,
     pub action: Action,
-    /// Permission bits that the patch asks for, where it does.
+    /// Permission bits set by the patch.
     pub mode: Option<FileMode>,
-    /// The line of the patch where it begins.
+    /// The line of the patch where it starts.
     pub line: usize,
 }
 
-/// The two modes of a regular file that git knows.
+/// The two modes of regular files in git.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileMode {
     /// 100644
@@ -25,7 +25,7 @@ pub enum Action {
     Add {
         content: String,
     },
-    /// With hunks, only if the file is what they say.
+    /// With hunks, only if the file has that content.
     Delete {
         hunks: Vec<Hunk>,
     },
@@ -35,30 +35,30 @@ pub enum Action {
     },
 }
 
-/// A piece of a file and what becomes of it.
+/// A part of a file and its changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hunk {
-    /// Lines to find first, one behind the other.
+    /// Lines to find first, in order.
     pub contexts: Vec<String>,
-    /// Where it should be, if the patch says so.
+    /// The expected position, if stated.
     pub hint: Option<Hint>,
     pub lines: Vec<(Sign, String)>,
-    /// It ends where the file does.
+    /// The hunk ends at the end of the file.
     pub at_end: bool,
-    /// The last line of the file had no line break.
+    /// The last line of the old file has no line break.
     pub is_old_unbroken: bool,
-    /// The last line of the file will have no line break.
+    /// The last line of the new file has no line break.
     pub is_new_unbroken: bool,
-    /// The line of the patch where it begins.
+    /// The line of the patch where it starts.
     pub line: usize,
 }
 
-/// From the head of a hunk of a unified difference.
+/// From the hunk header of a unified diff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hint {
-    /// Lines of the file in front of the hunk.
+    /// Lines of the file before the hunk.
     pub before: usize,
-    /// Lines of the hunk in the old file and in the new one.
+    /// Number of lines in the old and new file.
     pub old: usize,
     pub new: usize,
 }
@@ -71,7 +71,7 @@ pub enum Sign {
 }
 
 impl Hunk {
-    /// The lines that the file has now.
+    /// The current lines of the file.
     pub fn old(&self) -> impl Iterator<Item = &str> {
         let lines = self.lines.iter().filter(|(sign, _)| *sign != Sign::Add);
         lines.map(|(_, line)| line.as_str())
@@ -82,10 +82,10 @@ impl Hunk {
         lines.map(|(_, line)| line.as_str())
     }
 
-    /// Reads one line; says whether it can be one of a hunk.
+    /// Adds one line; returns whether it can be part of a hunk.
     pub fn push(&mut self, line: &str) -> bool {
         let sign = match line.as_bytes().first() {
-            // Editors and models drop the space of an empty line.
+            // Editors and models drop the leading space of an empty line.
             None | Some(b' ' | b'\r') => Sign::Keep,
             Some(b'-') => Sign::Remove,
             Some(b'+') => Sign::Add,
@@ -102,13 +102,13 @@ impl Hunk {
         true
     }
 
-    /// Takes away so many empty lines from the end: they part it from what follows.
+    /// Removes `count` empty lines from the end, which separate the hunk from what follows.
     pub fn drop_blank(&mut self, count: usize) {
         self.lines.truncate(self.lines.len().saturating_sub(count));
     }
 }
 
-/// `-12,3 +12,4 @@ heading`, what follows the first `@@`.
+/// Parses `-12,3 +12,4 @@ heading`, the text after the first `@@`.
 pub fn hint(text: &str) -> Option<Hint> {
     let (old, rest) = text.trim_start().strip_prefix('-')?.split_once(" +")?;
     let new = rest.split_whitespace().next()?;
@@ -119,7 +119,7 @@ pub fn hint(text: &str) -> Option<Hint> {
         }
     };
     let ((start, old), (_, new)) = (range(old)?, range(new)?);
-    // A hunk without old lines stands behind the line it names.
+    // A hunk without old lines comes after the line it names.
     let before = if old == 0 {
         start
     } else {

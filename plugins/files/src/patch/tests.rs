@@ -1,4 +1,4 @@
-//! What `apply_patch` does to files, and what it says.
+//! Tests of `apply_patch`.
 
 use std::fs;
 
@@ -133,13 +133,13 @@ fn a_patch_that_does_not_fit_changes_nothing() {
         (
             "*** Update File: src/a.rs\n-    3\n+    4\n",
             expect![
-                "Failed edit_no_occurrence_found: 0 matches for the old lines of hunk 1 (line 5 of the patch) in src/a.rs, and no lines of it look similar"
+                "Failed edit_no_occurrence_found: 0 matches for the old lines of hunk 1 (line 5 of the patch) in src/a.rs, and no similar lines"
             ],
         ),
         (
             "*** Update File: src/a.rs\n-fn b() {\n+fn c() {\n@@\n-fn a() {\n+fn d() {\n",
             expect![
-                "InvalidInput edit_preparation_failure: hunk 2 for src/a.rs (line 7 of the patch) belongs to line 1, in front of the hunk before it; put the hunks in the order of the file"
+                "InvalidInput edit_preparation_failure: hunk 2 for src/a.rs (line 7 of the patch) matches line 1, before the previous hunk; put the hunks in the order of the file"
             ],
         ),
         (
@@ -155,7 +155,7 @@ fn a_patch_that_does_not_fit_changes_nothing() {
         (
             "*** Update File: src/a.rs\n*** Move to: old.txt\n-fn a() {\n+fn d() {\n",
             expect![
-                "InvalidInput attempt_to_create_existing_file: old.txt exists already; change it with `*** Update File:`, or delete it first in a patch of its own"
+                "InvalidInput attempt_to_create_existing_file: old.txt exists already; change it with `*** Update File:`, or delete it first with a separate patch"
             ],
         ),
         (
@@ -173,13 +173,13 @@ fn a_patch_that_does_not_fit_changes_nothing() {
         (
             "*** Add File: old.txt\n+x\n",
             expect![
-                "InvalidInput attempt_to_create_existing_file: old.txt exists already; change it with `*** Update File:`, or delete it first in a patch of its own"
+                "InvalidInput attempt_to_create_existing_file: old.txt exists already; change it with `*** Update File:`, or delete it first with a separate patch"
             ],
         ),
         (
             "*** Add File: new.txt\n+x\n",
             expect![
-                "InvalidInput edit_preparation_failure: line 4 of the patch is about new.txt, and so is an earlier part; put all of it into one"
+                "InvalidInput edit_preparation_failure: line 4 of the patch changes new.txt again; merge it with the earlier part"
             ],
         ),
         (
@@ -193,7 +193,7 @@ fn a_patch_that_does_not_fit_changes_nothing() {
         (
             "*** Update File: src/a.rs\n-    1\n+    // ... rest of code ...\n",
             expect![[
-                r#"InvalidInput content_has_artefacts: line 1 of the added lines is a placeholder for left-out text: "// ... rest of code ..."; write the whole content"#
+                r#"InvalidInput content_has_artefacts: line 1 of the added lines is a placeholder for omitted text: "// ... rest of code ..."; write the whole content"#
             ]],
         ),
         (
@@ -203,7 +203,7 @@ fn a_patch_that_does_not_fit_changes_nothing() {
         (
             "*** Delete File: old.txt\n*** Update File: old.txt\n-gone\n+here\n",
             expect![
-                "InvalidInput edit_preparation_failure: line 5 of the patch is about old.txt, and so is an earlier part; put all of it into one"
+                "InvalidInput edit_preparation_failure: line 5 of the patch changes old.txt again; merge it with the earlier part"
             ],
         ),
     ];
@@ -230,12 +230,14 @@ fn a_patch_that_does_not_fit_changes_nothing() {
     check(
         &workspace,
         "--- a/old.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-other\n",
-        expect!["Failed edit_stale: old.txt is not what the patch wants to delete"],
+        expect!["Failed edit_stale: old.txt differs from what the patch deletes"],
     );
     check(
         &workspace,
         "*** Begin Patch\n*** Update File: old.txt\n gone\n*** End Patch",
-        expect!["InvalidInput edit_no_change: the patch changes nothing: the files are so already"],
+        expect![
+            "InvalidInput edit_no_change: the patch changes nothing: the files already have this content"
+        ],
     );
     check_files(&workspace, &[("old.txt", Some("gone\n"))]);
 }
@@ -253,7 +255,7 @@ fn a_notebook_is_patched_as_long_as_it_stays_one() {
         &workspace,
         &patch(" \"nbformat\": 4"),
         expect![
-            "InvalidInput edit_preparation_failure: nb.ipynb is a notebook, and a change of its text could break it; use notebook_edit"
+            "InvalidInput edit_preparation_failure: nb.ipynb is a notebook, which text edits could break; use notebook_edit"
         ],
     );
     check_files(&workspace, &[("nb.ipynb", Some(notebook))]);
@@ -289,7 +291,7 @@ fn what_is_only_tried_is_not_written() {
 #[test]
 fn when_one_file_cannot_be_written_the_others_are_put_back() {
     let workspace = sample();
-    // A file where a directory would have to be: it is noticed when the others are written already.
+    // A file in place of a parent directory, which is detected only while writing.
     let patch = "*** Begin Patch\n*** Update File: src/a.rs\n-    1\n+    2\n*** Add File: new.txt\n+x\n*** Update File: src/b.rs\n*** Move to: m.rs\n*** Add File: old.txt/x\n+x\n*** End Patch";
     check(
         &workspace,

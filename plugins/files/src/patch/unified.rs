@@ -1,4 +1,4 @@
-//! Reads unified differences, as `diff -u` and git write them.
+//! Parser of unified diffs as written by `diff -u` and git.
 
 use toolhost_sdk::prelude::*;
 
@@ -14,7 +14,7 @@ pub fn is_unified(lines: &[&str]) -> bool {
             .any(|pair| pair[0].starts_with("--- ") && pair[1].starts_with("+++ "))
 }
 
-/// `first` lines stand in front of `lines`.
+/// Parses `lines`, which are preceded by `first` other lines.
 pub fn parse(lines: &[&str], first: usize) -> Result<Vec<Section>> {
     let mut reader = Reader {
         lines,
@@ -32,16 +32,16 @@ pub fn parse(lines: &[&str], first: usize) -> Result<Vec<Section>> {
     Ok(sections)
 }
 
-/// What git says of a file in front of its hunks, or without any.
+/// Git's header of a file, before its hunks or without any.
 #[derive(Debug, Default)]
 struct Head<'a> {
-    /// The line of the patch where it begins; 0 outside of what git says.
+    /// The line of the patch where it starts; 0 outside of a git header.
     line: usize,
-    /// What stands behind `diff --git`.
+    /// The text after `diff --git`.
     names: &'a str,
     is_created: bool,
     is_deleted: bool,
-    /// A mode that the file has then and had not before.
+    /// The new mode of the file.
     mode: Option<FileMode>,
     renamed_from: Option<&'a str>,
     renamed_to: Option<&'a str>,
@@ -55,7 +55,7 @@ struct Reader<'a, 'b> {
 }
 
 impl<'a> Reader<'a, '_> {
-    /// One line in front of the hunks of a file. Once they come, all of them.
+    /// Reads one line before the hunks of a file; at the first hunk, reads all of them.
     fn head(&mut self, text: &'a str) -> Result<Option<Section>> {
         let line = self.first + self.at + 1;
         if text.starts_with("--- ") && self.next_starts("+++ ") {
@@ -71,13 +71,13 @@ impl<'a> Reader<'a, '_> {
             };
         } else if text.starts_with("GIT binary patch") || text.starts_with("Binary files ") {
             let message =
-                format!("line {line} of the patch changes a binary file, and only text is patched");
+                format!("line {line} of the patch changes a binary file; only text is supported");
             return Err(failure::unprepared(message));
         } else if text.starts_with("@@ ") {
             return Err(unexpected(
                 line,
                 text,
-                "`--- a/PATH` and `+++ b/PATH` in front of the hunks",
+                "`--- a/PATH` and `+++ b/PATH` before the hunks",
             ));
         } else {
             self.extended(text, line)?;
@@ -86,7 +86,7 @@ impl<'a> Reader<'a, '_> {
         Ok(section)
     }
 
-    /// A line of git's extended header. Any other line is no part of the patch.
+    /// Reads a line of git's extended header; other lines are ignored.
     fn extended(&mut self, text: &'a str, line: usize) -> Result<()> {
         if let Some(from) = text.strip_prefix("rename from ") {
             self.head.renamed_from = Some(from);
@@ -109,7 +109,7 @@ impl<'a> Reader<'a, '_> {
         } else if let Some(mode) = text.strip_prefix("new mode ") {
             self.head.mode = file_mode(mode, line)?;
         } else if let Some(index) = text.strip_prefix("index ") {
-            // The mode of a file that keeps it.
+            // The mode of a file whose mode does not change.
             if let Some((_, mode)) = index.split_once(' ') {
                 file_mode(mode, line)?;
             }
@@ -117,7 +117,7 @@ impl<'a> Reader<'a, '_> {
         Ok(())
     }
 
-    /// What git says of a file that has no hunks: an empty one that comes or goes, another name, another mode.
+    /// The change of a file without hunks: an empty file added or deleted, a rename, a mode change.
     fn without_hunks(&mut self) -> Result<Option<Section>> {
         let head = std::mem::take(&mut self.head);
         let (path, action) = match (head.renamed_from, head.renamed_to) {
@@ -130,7 +130,7 @@ impl<'a> Reader<'a, '_> {
                 let path = git_names(head.names)?.ok_or_else(|| {
                     let line = head.line;
                     failure::unprepared(format!(
-                        "line {line} of the patch names two files, and nothing says which is meant"
+                        "line {line} of the patch names two files; it is unclear which is meant"
                     ))
                 })?;
                 let hunks = Vec::new();
@@ -218,17 +218,17 @@ impl<'a> Reader<'a, '_> {
             .hint
             .map_or((usize::MAX, usize::MAX), |hint| (hint.old, hint.new));
         while let Some(text) = self.peek() {
-            // A removed `-- a` in front of an added `++ b` looks like the next file; the counts tell.
+            // A removed `-- a` before an added `++ b` looks like the next file; the counts disambiguate.
             let is_file = text.starts_with("--- ") && self.next_starts("+++ ");
             let is_known = hunk.hint.is_some();
             if is_file && !(is_known && old_left > 0 && new_left > 0) {
                 break;
             }
-            // The end of an email of `git format-patch`, not a removed line.
+            // The signature line of `git format-patch`, not a removed line.
             if text == "-- " && old_left == 0 && new_left == 0 {
                 break;
             }
-            // An empty line is one of the file as long as some are missing.
+            // An empty line belongs to the hunk while lines are missing.
             if text.is_empty() && (old_left == 0 || new_left == 0) {
                 break;
             }
@@ -258,7 +258,7 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// One of git's modes. Links and submodules are refused: a patch that is taken for a text would destroy them.
+/// Parses a git mode. Links and submodules are refused, because patching them as text would destroy them.
 fn file_mode(text: &str, line: usize) -> Result<Option<FileMode>> {
     let what = match text.trim() {
         "100644" | "100664" | "100600" => return Ok(Some(FileMode::Plain)),
@@ -267,14 +267,14 @@ fn file_mode(text: &str, line: usize) -> Result<Option<FileMode>> {
         "160000" => "a submodule (mode 160000)",
         _ => {
             return Err(failure::unprepared(format!(
-                "line {line} of the patch has a mode that git does not know; write 100644 or 100755"
+                "line {line} of the patch has an invalid mode; use 100644 or 100755"
             )));
         }
     };
     Err(failure::unprepared(format!(
-        "line {line} of the patch is about {what}, and only regular files are patched"
+        "line {line} of the patch changes {what}; only regular files are supported"
     ))
-    .recommend("leave this file out of the patch, and change it with git or another program"))
+    .recommend("omit this file from the patch and change it with git or another program"))
 }
 
 /// The text of a new file.

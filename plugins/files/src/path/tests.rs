@@ -1,11 +1,11 @@
-//! How paths are read, and what is said about those that lead nowhere.
+//! Tests of path resolution and its errors.
 
 use expect_test::{Expect, expect};
 
 use super::*;
 use crate::testing::Workspace;
 
-/// The place, or the error, with the name of the temporary directory replaced.
+/// The target or the error, with the temporary directory replaced.
 fn check(workspace: &Workspace, given: &str, expected: Expect) {
     let answer = match resolve(&workspace.cx(), given) {
         Ok(target) if target.path.exists() => {
@@ -208,14 +208,14 @@ fn paths_that_make_no_sense() {
         &workspace,
         "",
         expect![
-            "InvalidInput invalid_path: the path is empty; name a file or directory, for example `src/main.rs`"
+            "InvalidInput invalid_path: the path is empty; pass a file or directory, for example `src/main.rs`"
         ],
     );
     check(
         &workspace,
         " '' ",
         expect![
-            "InvalidInput invalid_path: the path is empty; name a file or directory, for example `src/main.rs`"
+            "InvalidInput invalid_path: the path is empty; pass a file or directory, for example `src/main.rs`"
         ],
     );
     check(
@@ -249,11 +249,11 @@ fn errors_of_the_system() {
         )
     });
     expect![[r#"
-        Denied permission_denied: Permission denied: Access denied: README.md is protected, or leads out of the allowed paths through a symbolic link
-        Denied permission_denied: Permission denied: Access denied: README.md is protected, or leads out of the allowed paths through a symbolic link
+        Denied permission_denied: Permission denied: Access denied: README.md is protected, or a symbolic link that leaves the allowed paths
+        Denied permission_denied: Permission denied: Access denied: README.md is protected, or a symbolic link that leaves the allowed paths
         InvalidInput target_is_directory: README.md is a directory, not a file
         Failed no_space_left: no space left on the device for README.md
         Failed io_error: cannot access README.md: other error
-        Failed too_many_entries: README.md has more entries than the host lists at once
+        Failed too_many_entries: README.md has more entries than the host's limit
     "#]].assert_eq(&told.collect::<String>());
 }

@@ -1,4 +1,4 @@
-//! What `read_file` shows and refuses.
+//! Tests of `read_file`.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use expect_test::{Expect, expect};
 use super::*;
 use crate::testing::Workspace;
 
-/// What the model reads, what people read, and the data without what changes from run to run.
+/// The text for the model, the summary, and the structured output without values that vary.
 fn check(workspace: &Workspace, input: Value, expected: Expect) {
     expected.assert_eq(&workspace.call::<read_file>(input));
 }
@@ -70,7 +70,7 @@ fn encodings() {
         expect![[r#"
              1→café
 
-        (the file is not UTF-8; it is shown as latin1, which is a guess: say `encoding` if it is wrong)
+        (the file is not UTF-8 and shown as latin1, which is a guess: set `encoding` if it is wrong)
         summary: 1 line of latin.txt
         {"path":"<root>/latin.txt","content":"café\r\n","size":6,"encoding":"latin1","line_ending":"crlf","start_line":1,"end_line":1,"total_lines":1,"truncated":false,"sha256":"<hash>","mtime_ms":"<time>","media_type":"text/plain"}"#]],
     );
@@ -78,7 +78,7 @@ fn encodings() {
         &workspace,
         json!({"path": "latin.txt", "encoding": "utf-8"}),
         expect![[
-            r#"InvalidInput encoding_mismatch: latin.txt is not valid utf-8; say another `encoding`, for example "latin1""#
+            r#"InvalidInput encoding_mismatch: latin.txt is not valid utf-8; set another `encoding`, for example "latin1""#
         ]],
     );
     check(
@@ -167,7 +167,7 @@ fn a_huge_file_is_refused_and_a_large_one_comes_with_advice() {
     check(
         &workspace,
         json!({"path": "huge.txt"}),
-        expect!["Failed file_too_large: huge.txt has 65.0 MB, and read_file takes at most 64.0 MB"],
+        expect!["Failed file_too_large: huge.txt has 65.0 MB; the limit of read_file is 64.0 MB"],
     );
     workspace.write("large.txt", "word\n".repeat(2_200_000).as_bytes());
     let outcome =
@@ -205,14 +205,14 @@ fn pages_are_for_pdf_and_not_to_be_had() {
         &workspace,
         json!({"path": "a.pdf", "pages": "1-5"}),
         expect![[
-            r#"Unavailable pages_not_supported: pages "1-5" of a.pdf cannot be read: there is no PDF reader here"#
+            r#"Unavailable pages_not_supported: pages "1-5" of a.pdf cannot be read: single PDF pages are not supported"#
         ]],
     );
     check(
         &workspace,
         json!({"path": "a.txt", "pages": "1-5"}),
         expect![
-            "InvalidInput invalid_range: `pages` is for PDF files, and a.txt is text/plain; leave it out"
+            "InvalidInput invalid_range: `pages` is for PDF files, but a.txt is text/plain; omit it"
         ],
     );
     check(
@@ -236,7 +236,7 @@ fn what_git_ignores_may_be_read_and_what_a_tool_ignore_file_names_not() {
         &workspace,
         json!({"path": "secrets/key"}),
         expect![
-            "Denied permission_denied: Permission denied: Access denied: secrets/key is kept from tools by a `.toolignore`, `.geminiignore` or `.aiexclude` file"
+            "Denied permission_denied: Permission denied: Access denied: secrets/key is excluded by a `.toolignore`, `.geminiignore` or `.aiexclude` file"
         ],
     );
 }
@@ -287,7 +287,7 @@ fn a_notebook_comes_cell_by_cell_with_ids_outputs_and_pictures() {
             --- output of cell 1 (stdout) ---
             1
             --- output of cell 1 ---
-            [picture 1: image/png, 8 B]
+            [image 1: image/png, 8 B]
             --- output of cell 1 ---
             1
             --- output of cell 1 ---
@@ -297,9 +297,9 @@ fn a_notebook_comes_cell_by_cell_with_ids_outputs_and_pictures() {
             --- cell 2: code, cell_id "cell-2" ---
             [image image/png cell-1-picture-1.png 8 bytes]
             summary: 18 lines of a.ipynb
-            {"path":"<root>/a.ipynb","content":"(notebook of 3 cells, python)\n--- cell 0: markdown, cell_id \"intro\" ---\n# Title\nwords\n--- cell 1: code, run 3, cell_id \"b2\" ---\nprint(1)\n1/0\n--- output of cell 1 (stdout) ---\n1\n--- output of cell 1 ---\n[picture 1: image/png, 8 B]\n--- output of cell 1 ---\n1\n--- output of cell 1 ---\n[application/x]\n--- output of cell 1 (error) ---\nZero\n--- cell 2: code, cell_id \"cell-2\" ---\n","size":929,"encoding":"utf-8","line_ending":"lf","start_line":1,"end_line":18,"total_lines":18,"truncated":false,"sha256":"<hash>","mtime_ms":"<time>","media_type":"application/x-ipynb+json"}"#]],
+            {"path":"<root>/a.ipynb","content":"(notebook of 3 cells, python)\n--- cell 0: markdown, cell_id \"intro\" ---\n# Title\nwords\n--- cell 1: code, run 3, cell_id \"b2\" ---\nprint(1)\n1/0\n--- output of cell 1 (stdout) ---\n1\n--- output of cell 1 ---\n[image 1: image/png, 8 B]\n--- output of cell 1 ---\n1\n--- output of cell 1 ---\n[application/x]\n--- output of cell 1 (error) ---\nZero\n--- cell 2: code, cell_id \"cell-2\" ---\n","size":929,"encoding":"utf-8","line_ending":"lf","start_line":1,"end_line":18,"total_lines":18,"truncated":false,"sha256":"<hash>","mtime_ms":"<time>","media_type":"application/x-ipynb+json"}"#]],
     );
-    // A part of it brings the pictures that belong to that part.
+    // A page contains only the images of its lines.
     check(
         &workspace,
         json!({"path": "a.ipynb", "limit": 2}),

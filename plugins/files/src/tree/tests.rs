@@ -1,11 +1,11 @@
-//! What `directory_tree` shows, leaves out and refuses.
+//! Tests of `directory_tree`.
 
 use expect_test::{Expect, expect};
 
 use super::*;
 use crate::testing::Workspace;
 
-/// What the model reads, or the error.
+/// The text for the model, or the error.
 fn check(workspace: &Workspace, input: Value, expected: Expect) {
     let answer = workspace.call::<directory_tree>(input);
     let (text, _) = answer.split_once("\nsummary: ").unwrap_or((&answer, ""));
@@ -113,7 +113,7 @@ fn what_has_no_tree() {
         &workspace,
         json!({"exclude_patterns": ["[a"]}),
         expect![
-            "InvalidInput invalid_glob: `[a` is not a glob: unclosed character class; missing ']'"
+            "InvalidInput invalid_glob: `[a` is not a valid glob: unclosed character class; missing ']'"
         ],
     );
     check(

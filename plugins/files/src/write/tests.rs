@@ -1,4 +1,4 @@
-//! What `write_file` does to files, and what it says.
+//! Tests of `write_file`.
 
 use std::fs;
 
@@ -47,7 +47,7 @@ fn a_new_file_with_its_directories() {
         &workspace,
         json!({"path": "x/y.txt", "content": "a", "create_dirs": false}),
         expect![
-            "NotFound directory_not_found: the directory of x/y.txt does not exist; set `create_dirs` to make it"
+            "NotFound directory_not_found: the directory of x/y.txt does not exist; set `create_dirs` to create it"
         ],
     );
     check(
@@ -86,15 +86,15 @@ fn an_existing_file() {
         &workspace,
         json!({"path": "a.txt", "content": "one\n2\nthree\n"}),
         expect![[r#"
-            No change: a.txt has this content already. Go on to the next step.
-            summary: No change: a.txt has this content already. Go on to the next step.
+            No change: a.txt already has this content. Continue with the next step.
+            summary: No change: a.txt already has this content. Continue with the next step.
             {"path":"<root>/a.txt","size":12,"bytesWritten":0,"created":false,"changed":false,"encoding":"utf-8","line_ending":"lf","diff_stat":{"added":0,"removed":0},"sha256":"<hash>"}"#]],
     );
     check(
         &workspace,
         json!({"path": "a.txt", "content": "x", "mode": "create"}),
         expect![[
-            r#"InvalidInput attempt_to_create_existing_file: a.txt exists already; say mode "overwrite" to replace it"#
+            r#"InvalidInput attempt_to_create_existing_file: a.txt exists; set mode "overwrite" to replace it"#
         ]],
     );
     check(
@@ -184,7 +184,7 @@ fn a_file_in_an_unknown_encoding_is_not_guessed_at() {
         &workspace,
         json!({"path": "a.txt", "content": "th\u{e9}"}),
         expect![[
-            r#"InvalidInput encoding_unknown: a.txt is not UTF-8; say its `encoding`, for example "latin1""#
+            r#"InvalidInput encoding_unknown: a.txt is not UTF-8; set `encoding`, for example to "latin1""#
         ]],
     );
     check(
@@ -210,14 +210,14 @@ fn a_file_in_an_unknown_encoding_is_not_guessed_at() {
         &workspace,
         json!({"path": "a.txt", "content": "5 €", "encoding": "latin1"}),
         expect![[
-            r#"InvalidInput encoding_mismatch: latin1 has no character '€'; leave it out or say encoding "utf-8""#
+            r#"InvalidInput encoding_mismatch: latin1 has no character '€'; remove it or set encoding "utf-8""#
         ]],
     );
     check(
         &workspace,
         json!({"path": "a.txt", "content": "th\u{e9}", "encoding": "utf-8", "mode": "append"}),
         expect![[
-            r#"InvalidInput encoding_mismatch: a.txt is not valid utf-8; say another `encoding`, for example "latin1""#
+            r#"InvalidInput encoding_mismatch: a.txt is not valid utf-8; set another `encoding`, for example "latin1""#
         ]],
     );
     workspace
@@ -351,7 +351,7 @@ fn mode_and_links_stay() {
         &workspace,
         json!({"path": "dangling", "content": "x"}),
         expect![
-            "InvalidInput dangling_link: dangling is a symbolic link that leads nowhere; remove it or write its target"
+            "InvalidInput dangling_link: dangling is a dangling symbolic link; remove it or write its target"
         ],
     );
 }

@@ -1,4 +1,4 @@
-//! The deeds: look around, read, change.
+//! The actions of the `memory` tool.
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::text::inline;
@@ -9,7 +9,7 @@ use crate::show::count;
 
 const MOST_MATCHES: usize = 50;
 
-/// One call, with what it was given.
+/// The parameters of one call.
 pub struct Wish {
     pub action: Action,
     pub file: Option<String>,
@@ -22,7 +22,7 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// `list` and `search`, which may look into several places.
+    /// `list` and `search`, which can use several scopes.
     pub fn look(&self, places: &[Place], scope: Option<Scope>) -> Result<Outcome> {
         if self.action == Action::Search {
             self.search(places, scope)
@@ -31,11 +31,11 @@ impl Wish {
         }
     }
 
-    /// Everything else, which is about one file.
+    /// All other actions, which affect one file.
     pub fn act(&self, place: &Place) -> Result<Outcome> {
         let file = match (&self.file, self.action) {
             (Some(file), _) => name::checked(file)?,
-            (None, Action::Delete) => return Err(invalid("no `file`; say which one to delete")),
+            (None, Action::Delete) => return Err(invalid("no `file`; name the file to delete")),
             (None, _) => INDEX.to_owned(),
         };
         let before = place.read(&file)?;
@@ -73,7 +73,7 @@ impl Wish {
             Action::Write | Action::List | Action::Search => Some(
                 self.content
                     .clone()
-                    .ok_or_else(|| invalid("no `content`; give the whole text of the file"))?,
+                    .ok_or_else(|| invalid("no `content`; pass the complete text of the file"))?,
             ),
         };
         let after = after.filter(|after| before.as_ref() != Some(after));
@@ -107,7 +107,7 @@ impl Wish {
         match (&self.fact, &self.content) {
             (Some(fact), None) if file == INDEX => Ok(index::with_fact(before, fact)),
             (Some(_), None) => Err(invalid(format!(
-                "a fact goes into {INDEX}; leave out `file`, or give `content`"
+                "a fact goes into {INDEX}; omit `file`, or pass `content`"
             ))),
             (None, Some(content)) => {
                 let gap = if before.is_empty() || before.ends_with('\n') {
@@ -119,9 +119,9 @@ impl Wish {
                 Ok(Some(format!("{before}{gap}{content}{end}")))
             }
             (Some(_), Some(_)) => Err(invalid(
-                "`fact` and `content` exclude each other; leave one out",
+                "`fact` and `content` are mutually exclusive; omit one",
             )),
-            (None, None) => Err(invalid("nothing to append; give `content` or `fact`")),
+            (None, None) => Err(invalid("nothing to append; pass `content` or `fact`")),
         }
     }
 
@@ -136,7 +136,7 @@ impl Wish {
                 "`old_string` and `new_string` are the same".to_owned(),
             );
         }
-        let advice = "read the file and copy the passage as it is";
+        let advice = "read the file and copy the passage exactly";
         match before.matches(old.as_str()).count() {
             1 => Ok(before.replacen(old.as_str(), new, 1)),
             0 => {
@@ -145,7 +145,7 @@ impl Wish {
             }
             times => {
                 let message = format!(
-                    "{file} contains {:?} {times} times; give more of what is around it",
+                    "{file} contains {:?} {times} times; include more of the surrounding text",
                     inline(old, 100)
                 );
                 refuse("edit_expected_occurrence_mismatch", message)
@@ -157,21 +157,21 @@ impl Wish {
         let query = self
             .query
             .as_ref()
-            .ok_or_else(|| invalid("no `query`; say what to search for"))?;
+            .ok_or_else(|| invalid("no `query`; pass search words"))?;
         let words: Vec<String> = query
             .to_lowercase()
             .split_whitespace()
             .map(str::to_owned)
             .collect();
         if words.is_empty() {
-            return Err(invalid("`query` is empty; say what to search for"));
+            return Err(invalid("`query` is empty; pass search words"));
         }
         let mut matches = Vec::new();
         let mut searched = 0;
         let mut total = 0;
         for place in places {
             for file in place.files()?.into_keys() {
-                // One file that cannot be read must not hide what is in the others.
+                // One unreadable file must not hide the matches of others.
                 let Ok(Some(text)) = place.read(&file) else {
                     continue;
                 };
@@ -265,7 +265,7 @@ fn list(places: &[Place], scope: Option<Scope>) -> Result<Outcome> {
     let total = count(files.len(), "file");
     if files.is_empty() {
         let scopes: Vec<&str> = places.iter().map(|place| place.scope.as_str()).collect();
-        lines.push(format!("nothing is remembered yet ({})", scopes.join(", ")));
+        lines.push(format!("no notes yet ({})", scopes.join(", ")));
     }
     let data = Remembered {
         files: Some(files),

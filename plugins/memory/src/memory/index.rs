@@ -1,4 +1,4 @@
-//! `MEMORY.md`, the index: facts as bullets, and a line for each file that says what it is about.
+//! The index `MEMORY.md`: facts as bullets, and one line per file with its summary.
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::text::inline;
@@ -10,7 +10,7 @@ const MOST_LINES: usize = 200;
 const FACTS: &str = "## Facts";
 const FILES: &str = "## Files";
 
-/// Puts a bullet under a heading, which is made when it is not there. None when the bullet is there already.
+/// Adds a bullet under a heading, which is created if needed. `None` if the bullet exists already.
 fn with_bullet(text: &str, heading: &str, bullet: &str) -> Option<String> {
     let mut lines: Vec<&str> = text.lines().collect();
     if lines.contains(&bullet) {
@@ -56,9 +56,7 @@ fn without_file(text: &str, file: &str) -> String {
         .collect()
 }
 
-/// Has the index say what a file is about, or with none nothing about it any more.
-///
-/// True when that is new.
+/// Sets or removes the summary of a file in the index. Returns whether the index changed.
 pub fn note(place: &Place, file: &str, summary: Option<&str>) -> Result<bool> {
     if file == INDEX {
         return Ok(false);
@@ -77,7 +75,7 @@ pub fn note(place: &Place, file: &str, summary: Option<&str>) -> Result<bool> {
     Ok(true)
 }
 
-/// What the index says about a file.
+/// The summary of a file in the index.
 pub fn summary(index: &str, file: &str) -> Option<String> {
     let prefix = prefix(file);
     index
@@ -92,7 +90,7 @@ pub fn check(text: &str) -> Result<()> {
         return Ok(());
     }
     let message = format!("{INDEX} would have {lines} lines; the index has at most {MOST_LINES}");
-    Err(invalid(message).recommend("keep the details in files of their own"))
+    Err(invalid(message).recommend("move details to separate files"))
 }
 
 #[cfg(test)]

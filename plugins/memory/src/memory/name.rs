@@ -1,4 +1,4 @@
-//! The name of a file of memory: a short path below its folder that ends in `.md`, and nothing else.
+//! Validation of names of memory files: short relative paths that end in `.md`.
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::text::inline;
@@ -8,39 +8,39 @@ use super::invalid;
 const MOST_CHARS: usize = 128;
 pub const MOST_LEVELS: usize = 3;
 
-/// `given` as it is stored: without `./`, with `.md`.
+/// `given` in stored form: without `./`, with `.md`.
 pub fn checked(given: &str) -> Result<String> {
     let refuse = |reason: &str| {
         let shown = inline(given, MOST_CHARS);
-        let advice = "name a file of memory such as `release.md` or `api/errors.md`";
-        Err(invalid(format!("{shown:?} is not a file of memory: {reason}")).recommend(advice))
+        let advice = "use a name such as `release.md` or `api/errors.md`";
+        Err(invalid(format!("{shown:?} is not a valid memory file: {reason}")).recommend(advice))
     };
     let name = given.trim();
     let name = name.strip_prefix("./").unwrap_or(name);
     if name.starts_with(['/', '~']) || name.contains(['\\', ':']) {
-        return refuse("it is a path below the folder of memory, with `/` between names");
+        return refuse("it must be a relative path, with `/` between names");
     }
-    // Two names that look the same would be two files.
+    // Two names that look the same would be different files.
     let combines = |letter| matches!(letter, '\u{300}'..='\u{36f}' | '\u{fe0e}' | '\u{fe0f}');
     if inline(name, usize::MAX) != name || name.chars().any(combines) {
-        return refuse("it contains a character that is not visible by itself");
+        return refuse("it contains an invisible or combining character");
     }
     let parts: Vec<&str> = name.split('/').collect();
-    // Names that begin with a dot are `..` and what other programs hide in a folder.
+    // Excludes `..` and hidden files of other programs.
     if parts
         .iter()
         .any(|part| part.trim().is_empty() || part.starts_with('.'))
     {
-        return refuse("none of its names is empty or begins with a dot");
+        return refuse("its names must not be empty or start with a dot");
     }
     if parts.len() > MOST_LEVELS {
-        return refuse("it is at most two folders deep");
+        return refuse("it must be at most two directories deep");
     }
     let last = parts.last().copied().unwrap_or_default();
     let name = match last.rsplit_once('.') {
         None => format!("{name}.md"),
         Some((_, "md")) => name.to_owned(),
-        Some(_) => return refuse("it ends in `.md`"),
+        Some(_) => return refuse("it must end in `.md`"),
     };
     if name.chars().count() > MOST_CHARS {
         return refuse("it is longer than 128 characters");
@@ -76,7 +76,7 @@ mod tests {
         "MEMORY.md",
     ];
 
-    /// What is accepted is a plain path below the folder of memory, and stays what it is.
+    /// An accepted name is a plain relative path and normalizes to itself.
     #[test]
     fn fuzz_name() {
         bolero::check!().for_each(|bytes: &[u8]| {

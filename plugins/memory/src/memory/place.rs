@@ -1,4 +1,4 @@
-//! Where memory is kept: a folder for a project or a user, the session for itself. Both hold files by name.
+//! Storage of memory files: a directory for a project or user, session state for a session.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,9 +14,9 @@ use crate::show::nearest;
 
 const KEY: &str = "memory";
 const MOST_FILES: usize = 200;
-/// What a session keeps is held in memory and has to leave room for others.
+/// Limit of a session's notes, which are held in memory.
 const MOST_SESSION_BYTES: usize = 256 << 10;
-/// Entries of a folder that are looked at; what is beyond is not ours.
+/// Limit of visited directory entries.
 const MOST_LOOKS: usize = 2000;
 
 pub struct Place<'a> {
@@ -40,12 +40,12 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// Names and sizes, by name.
+    /// Names and sizes, sorted by name.
     pub fn files(&self) -> Result<BTreeMap<String, usize>> {
         Ok(self.look()?.0)
     }
 
-    /// The files, and whether these are all.
+    /// The files, and whether the list is complete.
     fn look(&self) -> Result<(BTreeMap<String, usize>, bool)> {
         let Some(folder) = &self.folder else {
             let files = self.session()?.into_iter();
@@ -55,11 +55,11 @@ impl<'a> Place<'a> {
         let mut found = BTreeMap::new();
         let mut looks = MOST_LOOKS;
         look(folder, "", 1, &mut looks, &mut found)
-            .map_err(|error| self.failed("list the folder of", &error))?;
+            .map_err(|error| self.failed("list the directory of", &error))?;
         Ok((found, looks > 0))
     }
 
-    /// Is there room for a new file, and is its name one that nobody takes for another?
+    /// Checks the number of files, and that the name does not differ from an existing one only in case.
     fn admit(&self, name: &str) -> Result<()> {
         let (files, is_all) = self.look()?;
         if files.contains_key(name) {
@@ -67,14 +67,14 @@ impl<'a> Place<'a> {
         }
         if files.len() >= MOST_FILES {
             let message = format!(
-                "there are {} files already; at most {MOST_FILES} are kept",
+                "{} files exist already; the limit is {MOST_FILES}",
                 files.len()
             );
-            return Err(invalid(message).recommend("delete or join some first"));
+            return Err(invalid(message).recommend("delete or merge some first"));
         }
         if !is_all {
             let message = format!(
-                "the folder has more than {MOST_LOOKS} entries; the user has to tidy it up"
+                "the directory has more than {MOST_LOOKS} entries; ask the user to clean it up"
             );
             return Err(invalid(message));
         }
@@ -87,7 +87,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// None when there is no such file.
+    /// `None` if the file does not exist.
     pub fn read(&self, name: &str) -> Result<Option<String>> {
         let Some(folder) = &self.folder else {
             return Ok(self.session()?.remove(name));
@@ -97,15 +97,15 @@ impl<'a> Place<'a> {
             file => file.map_err(|error| self.failed("read", &error))?,
         };
         let mut bytes = Vec::new();
-        // People write here too, and more than we would.
+        // Users write here too, without our size limit.
         match file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes) {
-            // A folder can be opened and only then turns out to be none.
+            // Some systems open directories and report the error on the first read.
             Err(error) if is_absent(&error) => return Ok(None),
             read => read.map_err(|error| self.failed("read", &error))?,
         };
         if bytes.len() > MOST_BYTES {
             let message =
-                format!("{name} is larger than {MOST_BYTES} bytes; the user has to shorten it");
+                format!("{name} is larger than {MOST_BYTES} bytes; ask the user to shorten it");
             return Err(Error::failed(message).code("file_too_large"));
         }
         let text = String::from_utf8(bytes).map_err(|_| {
@@ -117,10 +117,10 @@ impl<'a> Place<'a> {
     pub fn write(&self, name: &str, text: &str) -> Result<()> {
         if text.len() > MOST_BYTES {
             let message = format!(
-                "{name} would have {} bytes; a file of memory has at most {MOST_BYTES}",
+                "{name} would have {} bytes; the limit is {MOST_BYTES}",
                 text.len()
             );
-            return Err(invalid(message).recommend("keep less, or in several files"));
+            return Err(invalid(message).recommend("write less, or to several files"));
         }
         self.admit(name)?;
         let Some(folder) = &self.folder else {
@@ -129,7 +129,7 @@ impl<'a> Place<'a> {
             let size: usize = session.values().map(String::len).sum();
             if size > MOST_SESSION_BYTES {
                 let message = format!(
-                    "a session remembers {MOST_SESSION_BYTES} bytes; this would make it {size}"
+                    "the notes of a session are limited to {MOST_SESSION_BYTES} bytes; this would make {size}"
                 );
                 return Err(invalid(message).recommend("delete or shorten some first"));
             }
@@ -149,7 +149,7 @@ impl<'a> Place<'a> {
             return self.cx.remember(KEY, &session);
         };
         fs::remove_file(folder.join(name)).map_err(|error| self.failed("delete from", &error))?;
-        // Folders that nothing is in would count as entries, and nobody could remove them.
+        // Removes empty parent directories, which would count as entries and could not be removed otherwise.
         let above = Path::new(name).ancestors().skip(1);
         for parent in above.take_while(|parent| !parent.as_os_str().is_empty()) {
             if fs::remove_dir(folder.join(parent)).is_err() {
@@ -159,7 +159,7 @@ impl<'a> Place<'a> {
         Ok(())
     }
 
-    /// What to say of a file that is not there.
+    /// The error for a missing file.
     pub fn no_file(&self, name: &str) -> Error {
         let files = self.files().unwrap_or_default();
         let scope = self.scope.as_str();
@@ -171,7 +171,7 @@ impl<'a> Place<'a> {
         });
         error
             .code("file_not_found")
-            .recommend("see what there is with the action `list`")
+            .recommend("list the files with the action `list`")
     }
 
     fn session(&self) -> Result<BTreeMap<String, String>> {
@@ -182,7 +182,7 @@ impl<'a> Place<'a> {
         let what = format!("cannot {deed} the memory of the {}", self.scope.as_str());
         match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::denied(
-                format!("{what}: it is protected, or a link that leads out of it"),
+                format!("{what}: it is protected, or a link that leaves the directory"),
             )
             .code("permission_denied"),
             _ => Error::failed(format!("{what}: {error}")).code(match deed {
@@ -193,7 +193,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The folder that the host shows under this name. In a test it lies somewhere in a temporary directory.
+/// The directory that the host mounts under this name. In tests it is in a temporary directory.
 fn root<'a>(cx: &'a Context, name: &str) -> Option<&'a Root> {
     let wanted = format!("/memory/{name}");
     let is = |path: &str| {
@@ -208,10 +208,12 @@ fn root<'a>(cx: &'a Context, name: &str) -> Option<&'a Root> {
 
 fn missing(scope: Scope) -> Error {
     let scope = scope.as_str();
-    Error::unavailable(format!("there is no folder for the memory of the {scope}"))
-        .code("not_configured")
-        .recommend("use the scope `session`")
-        .recommend("whoever runs this host can name a folder: `memory = \"PATH\"`")
+    Error::unavailable(format!(
+        "no directory is configured for the memory of the {scope}"
+    ))
+    .code("not_configured")
+    .recommend("use the scope `session`")
+    .recommend("the operator can configure one: `memory = \"PATH\"`")
 }
 
 fn is_absent(error: &io::Error) -> bool {
@@ -221,7 +223,7 @@ fn is_absent(error: &io::Error) -> bool {
     )
 }
 
-/// Files that are ours by their names. What is a link is left alone: where it leads, only the sandbox knows.
+/// Collects files with valid names. Links are skipped, because only the sandbox knows their targets.
 fn look(
     folder: &Path,
     above: &str,

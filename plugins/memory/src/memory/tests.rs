@@ -167,7 +167,7 @@ fn a_session_remembers_without_a_folder() {
         &cx,
         json!({"action": "list"}),
         expect![[r#"
-        nothing is remembered yet (session)
+        no notes yet (session)
         summary: 0 files
         {"action":"list","changed":false,"files":[],"truncated":false}"#]],
     );
@@ -201,9 +201,9 @@ fn a_session_remembers_without_a_folder() {
         &cx,
         json!({"action": "read"}),
         expect![[r#"
-            Unavailable not_configured: there is no folder for the memory of the project
+            Unavailable not_configured: no directory is configured for the memory of the project
             - use the scope `session`
-            - whoever runs this host can name a folder: `memory = "PATH"`"#]],
+            - the operator can configure one: `memory = "PATH"`"#]],
     );
 }
 
@@ -223,14 +223,12 @@ fn bad_wishes() {
     refused(
         json!({}),
         expect![
-            "InvalidInput invalid_memory: no `action`; say list, read, write, append, edit, delete or search"
+            "InvalidInput invalid_memory: no `action`; use list, read, write, append, edit, delete or search"
         ],
     );
     refused(
         json!({"action": "read", "fact": "f"}),
-        expect![
-            "InvalidInput invalid_memory: `fact` goes with the action `append` alone; leave one of them out"
-        ],
+        expect!["InvalidInput invalid_memory: `fact` requires the action `append`; omit one"],
     );
     refused(
         json!({"action": "forget"}),
@@ -240,50 +238,50 @@ fn bad_wishes() {
     );
     refused(
         json!({"action": "write"}),
-        expect!["InvalidInput invalid_memory: no `content`; give the whole text of the file"],
+        expect!["InvalidInput invalid_memory: no `content`; pass the complete text of the file"],
     );
     refused(
         json!({"action": "append"}),
-        expect!["InvalidInput invalid_memory: nothing to append; give `content` or `fact`"],
+        expect!["InvalidInput invalid_memory: nothing to append; pass `content` or `fact`"],
     );
     refused(
         json!({"action": "append", "content": "c", "fact": "f"}),
         expect![
-            "InvalidInput invalid_memory: `fact` and `content` exclude each other; leave one out"
+            "InvalidInput invalid_memory: `fact` and `content` are mutually exclusive; omit one"
         ],
     );
     refused(
         json!({"fact": "f", "file": "a.md"}),
         expect![
-            "InvalidInput invalid_memory: a fact goes into MEMORY.md; leave out `file`, or give `content`"
+            "InvalidInput invalid_memory: a fact goes into MEMORY.md; omit `file`, or pass `content`"
         ],
     );
     refused(
         json!({"action": "delete"}),
-        expect!["InvalidInput invalid_memory: no `file`; say which one to delete"],
+        expect!["InvalidInput invalid_memory: no `file`; name the file to delete"],
     );
     refused(
         json!({"action": "delete", "file": "b.md"}),
         expect![[r#"
         NotFound file_not_found: File not found: b.md in the memory of the project. Did you mean: a.md?
-        - see what there is with the action `list`"#]],
+        - list the files with the action `list`"#]],
     );
     refused(
         json!({"action": "read", "file": "nothing-like-it.md"}),
         expect![[r#"
             NotFound file_not_found: File not found: nothing-like-it.md in the memory of the project
-            - see what there is with the action `list`"#]],
+            - list the files with the action `list`"#]],
     );
     refused(
         json!({"action": "read", "file": "../../secret.md"}),
         expect![[r#"
-            InvalidInput invalid_memory: "../../secret.md" is not a file of memory: none of its names is empty or begins with a dot
-            - name a file of memory such as `release.md` or `api/errors.md`"#]],
+            InvalidInput invalid_memory: "../../secret.md" is not a valid memory file: its names must not be empty or start with a dot
+            - use a name such as `release.md` or `api/errors.md`"#]],
     );
     refused(
         json!({"action": "read", "file": "large.md"}),
         expect![
-            "Failed file_too_large: large.md is larger than 65536 bytes; the user has to shorten it"
+            "Failed file_too_large: large.md is larger than 65536 bytes; ask the user to shorten it"
         ],
     );
     refused(
@@ -294,7 +292,7 @@ fn bad_wishes() {
         json!({"action": "read", "file": "dir.md"}),
         expect![[r#"
         NotFound file_not_found: File not found: dir.md in the memory of the project. Did you mean: dir.md/x.md?
-        - see what there is with the action `list`"#]],
+        - list the files with the action `list`"#]],
     );
     refused(
         json!({"action": "edit", "file": "a.md", "old_string": "x"}),
@@ -307,22 +305,22 @@ fn bad_wishes() {
     refused(
         json!({"action": "edit", "file": "a.md", "old_string": "x", "new_string": "y"}),
         expect![[
-            r#"InvalidInput edit_expected_occurrence_mismatch: a.md contains "x" 2 times; give more of what is around it"#
+            r#"InvalidInput edit_expected_occurrence_mismatch: a.md contains "x" 2 times; include more of the surrounding text"#
         ]],
     );
     refused(
         json!({"action": "edit", "file": "a.md", "old_string": "z", "new_string": "y"}),
         expect![[
-            r#"InvalidInput edit_no_occurrence_found: a.md does not contain "z"; read the file and copy the passage as it is"#
+            r#"InvalidInput edit_no_occurrence_found: a.md does not contain "z"; read the file and copy the passage exactly"#
         ]],
     );
     refused(
         json!({"action": "search"}),
-        expect!["InvalidInput invalid_memory: no `query`; say what to search for"],
+        expect!["InvalidInput invalid_memory: no `query`; pass search words"],
     );
     refused(
         json!({"action": "search", "query": " "}),
-        expect!["InvalidInput invalid_memory: `query` is empty; say what to search for"],
+        expect!["InvalidInput invalid_memory: `query` is empty; pass search words"],
     );
 }
 
@@ -333,13 +331,13 @@ fn memory_is_bounded() {
         json!({"action": "write", "content": "x\n".repeat(201)}),
         expect![[r#"
             InvalidInput invalid_memory: MEMORY.md would have 201 lines; the index has at most 200
-            - keep the details in files of their own"#]],
+            - move details to separate files"#]],
     );
     folders.check(
         json!({"action": "write", "file": "a.md", "content": "ä".repeat(40_000)}),
         expect![[r#"
-            InvalidInput invalid_memory: a.md would have 80000 bytes; a file of memory has at most 65536
-            - keep less, or in several files"#]],
+            InvalidInput invalid_memory: a.md would have 80000 bytes; the limit is 65536
+            - write less, or to several files"#]],
     );
     for n in 0..200 {
         write(
@@ -350,8 +348,8 @@ fn memory_is_bounded() {
     folders.check(
         json!({"action": "write", "file": "a.md", "content": "x"}),
         expect![[r#"
-            InvalidInput invalid_memory: there are 200 files already; at most 200 are kept
-            - delete or join some first"#]],
+            InvalidInput invalid_memory: 200 files exist already; the limit is 200
+            - delete or merge some first"#]],
     );
     let cx = Context::test();
     for n in 0..4 {
@@ -362,7 +360,7 @@ fn memory_is_bounded() {
         &cx,
         json!({"action": "write", "scope": "session", "file": "5", "content": "x"}),
         expect![[r#"
-            InvalidInput invalid_memory: a session remembers 262144 bytes; this would make it 262145
+            InvalidInput invalid_memory: the notes of a session are limited to 262144 bytes; this would make 262145
             - delete or shorten some first"#]],
     );
 }
@@ -397,7 +395,7 @@ fn m_06_folders_that_are_left_make_no_room_for_more_files() {
     assert!(project.join("a/d.md").exists() && !project.join("a/b").exists());
     act("delete", "a/d.md");
     assert!(!project.join("a").exists() && project.exists());
-    // What somebody else has put there hides files from the count.
+    // Foreign entries count towards the limit of visited entries.
     for number in 0..2000 {
         fs::create_dir(project.join(number.to_string())).unwrap();
     }

@@ -1,4 +1,4 @@
-//! For tests, which run outside of the sandbox.
+//! File system access by the standard library, for tests outside of the sandbox.
 
 use std::fs;
 use std::io::{self, Read};
@@ -13,13 +13,13 @@ pub struct Directory(PathBuf);
 
 impl Directory {
     pub fn open(path: &str) -> io::Result<Self> {
-        // The file system's own root is the empty text here.
+        // The root of the file system is the empty string here.
         let path = if path.is_empty() { "/" } else { path };
         fs::metadata(path)?;
         Ok(Self(PathBuf::from(path)))
     }
 
-    /// The directory `name` in this one; a link is none.
+    /// The subdirectory `name`; links are refused.
     pub fn directory(&self, name: &str) -> io::Result<Self> {
         let path = self.0.join(name);
         fs::symlink_metadata(&path)?;
@@ -51,7 +51,7 @@ impl Directory {
         Ok(listing)
     }
 
-    /// When the entry `name` was changed last.
+    /// Modification time of the entry `name`.
     pub fn modified(&self, name: &str) -> Option<SystemTime> {
         fs::symlink_metadata(self.0.join(name))
             .ok()?
@@ -60,7 +60,7 @@ impl Directory {
     }
 }
 
-/// A file that is read from its beginning to its end.
+/// A file that is read sequentially.
 #[derive(Debug)]
 pub struct File(fs::File);
 
@@ -70,7 +70,7 @@ impl File {
         fs::File::open(path).map(Self)
     }
 
-    /// The next bytes, at most `most`; fewer only where the file ends.
+    /// The next bytes, at most `most`; fewer only at the end of the file.
     pub fn read(&mut self, most: usize) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let limit = u64::try_from(most).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! By WASI's own words, without the C library between.
+//! File system access by WASI calls, without the C library.
 
 use std::io;
 use std::time::{Duration, SystemTime};
@@ -11,7 +11,7 @@ use wasip2::filesystem::types::{
 use super::{Kind, Listing};
 use crate::place::below;
 
-/// An open directory: what is in it is named from here, so that the host need not go the whole way each time.
+/// An open directory. Entries are opened relative to it, which avoids resolving whole paths.
 #[derive(Debug)]
 pub struct Directory(Descriptor);
 
@@ -21,7 +21,7 @@ impl Directory {
         open(path, OpenFlags::DIRECTORY).map(Self)
     }
 
-    /// The directory `name` in this one; a link is none.
+    /// The subdirectory `name`; links are refused.
     pub fn directory(&self, name: &str) -> io::Result<Self> {
         let flags = OpenFlags::DIRECTORY;
         let opened = self
@@ -54,13 +54,13 @@ impl Directory {
         Ok(listing)
     }
 
-    /// When the entry `name` was changed last.
+    /// Modification time of the entry `name`.
     pub fn modified(&self, name: &str) -> Option<SystemTime> {
         time(&self.0.stat_at(PathFlags::empty(), name).ok()?)
     }
 }
 
-/// A file that is read from its beginning to its end.
+/// A file that is read sequentially.
 #[derive(Debug)]
 pub struct File {
     descriptor: Descriptor,
@@ -80,7 +80,7 @@ impl File {
         }
     }
 
-    /// The next bytes, at most `most`. Where they are fewer, the file ends, or they are a multiple of 4 KiB.
+    /// The next bytes, at most `most`. Fewer at the end of the file or in multiples of 4 KiB.
     pub fn read(&mut self, most: usize) -> io::Result<Vec<u8>> {
         let (bytes, _) = self
             .descriptor
@@ -95,7 +95,7 @@ impl File {
     }
 }
 
-/// Opens an absolute path, from the granted directory that is nearest to it.
+/// Opens an absolute path relative to the nearest preopened directory.
 fn open(path: &str, flags: OpenFlags) -> io::Result<Descriptor> {
     let nearest = get_directories()
         .into_iter()

@@ -1,4 +1,4 @@
-//! Puts in order what glob found, and into words.
+//! Ordering and rendering of the results of `glob`.
 
 use std::cmp::{Ordering, Reverse};
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use super::{Ignored, Input, Output, Sort, Wanted};
 use crate::budget;
 use crate::place::Place;
 
-/// For the order `gem`, what was changed within this time is new.
+/// For the order `gem`, files changed within this time come first.
 const NEW: Duration = Duration::from_hours(24);
 
 pub fn answer(input: &Input, base: &Place, mut findings: Findings) -> Outcome {
@@ -59,13 +59,13 @@ pub fn answer(input: &Input, base: &Place, mut findings: Findings) -> Outcome {
         })
 }
 
-/// Forgets all but the first `count` in that order.
+/// Drops all but the first `count` in the given order.
 pub fn keep_first(found: &mut Vec<Found>, count: usize, sort: Sort) {
     let count = first(found, count, sort).len();
     found.truncate(count);
 }
 
-/// The first `count` in that order. The others are not even sorted: there may be a hundred thousand of them.
+/// The first `count` in the given order. The rest stays unsorted, because there may be hundreds of thousands.
 fn first(found: &mut [Found], count: usize, sort: Sort) -> &[Found] {
     let new = SystemTime::now().checked_sub(NEW);
     let by_time = |found: &Found| Reverse(found.modified);
@@ -125,22 +125,23 @@ fn notes(
     if findings.widened {
         let pattern = &input.pattern;
         notes.push(format!(
-            "a pattern without `/` holds at any depth; `./{pattern}` would mean this directory only"
+            "a pattern without `/` matches at any depth; `./{pattern}` matches only in this directory"
         ));
     }
     if findings.timed_out {
         notes.push(
-            "the time was up before everything was seen; narrow it down with `path` or a longer prefix".to_owned(),
+            "the search stopped at the time limit; narrow it with `path` or a longer prefix"
+                .to_owned(),
         );
     }
     let offset = input.offset;
     if truncated {
         let next = u64::from(offset) + count as u64;
         notes.push(format!(
-            "showing {count} from {offset}; there are more: continue with `offset = {next}`"
+            "showing {count} from {offset}; more exist: continue with `offset = {next}`"
         ));
     } else if count == 0 && offset > 0 && !findings.found.is_empty() {
-        notes.push(format!("nothing is left from `offset = {offset}`"));
+        notes.push(format!("no results from `offset = {offset}`"));
     }
     notes
 }

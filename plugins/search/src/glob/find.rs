@@ -1,4 +1,4 @@
-//! Walks where the plan says, and takes what fits.
+//! Directory traversal and matching of `glob`.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -16,27 +16,27 @@ use crate::place::Place;
 use crate::rules::Honour;
 use crate::walk::{Entry, Options, Tally, walk};
 
-/// Entries that are kept for an answer. More of them are counted only.
+/// Limit of entries kept for sorting; the rest is only counted.
 const MOST_SORTED: usize = 50_000;
 
-/// Everything a search found out.
+/// The results of a search.
 #[derive(Default)]
 pub struct Findings {
-    /// Those that an answer may show, in no order.
+    /// Candidates for the result, unordered.
     pub found: Vec<Found>,
     pub total: usize,
     pub tally: Tally,
     pub timed_out: bool,
-    /// Something lies deeper than the pattern says, because that has no slash.
+    /// The pattern has no slash and matched below the top directory.
     pub widened: bool,
-    /// What would have been found instead.
+    /// Parameters that would have found something.
     pub hints: Vec<String>,
 }
 
-/// An entry that fits.
+/// A matching entry.
 pub struct Found {
     pub path: String,
-    /// Asked for only where it decides the order.
+    /// Read only if it decides the order.
     pub modified: Option<SystemTime>,
 }
 
@@ -47,7 +47,7 @@ pub fn run(cx: &Context, input: &Input) -> Result<Outcome> {
         let text = format!("`{}` is a file; glob searches directories", input.path);
         return Err(Error::invalid_input(text)
             .code("search_path_not_a_directory")
-            .recommend("name the directory in `path`, and the file in `pattern`"));
+            .recommend("set the directory in `path` and the file in `pattern`"));
     }
     let plan = Plan::new(cx, &base, &input.pattern)?;
     let mut findings = Findings::default();
@@ -59,7 +59,7 @@ pub fn run(cx: &Context, input: &Input) -> Result<Outcome> {
             modified: timed.then(|| entry.dir.modified(entry.name)).flatten(),
         });
         findings.total += 1;
-        // A list of all files of a large tree is more than the memory of a plugin.
+        // A list of all files of a large tree would exceed the memory of a plugin.
         if findings.found.len() >= 2 * MOST_SORTED {
             keep_first(&mut findings.found, MOST_SORTED, input.sort);
         }
@@ -81,7 +81,7 @@ pub fn run(cx: &Context, input: &Input) -> Result<Outcome> {
     Ok(answer(input, &base, findings))
 }
 
-/// The pattern is a path, and this is what is there.
+/// The result if the pattern is an existing path.
 fn itself(plan: &Plan, input: &Input) -> Result<Option<Found>> {
     let metadata = fs::symlink_metadata(plan.start.path())?;
     let kind = if metadata.is_file() {
@@ -134,11 +134,11 @@ fn search(
         let text = format!("cannot list `{}`: {error}", plan.start.shown());
         Error::failed(text)
             .code("glob_execution_error")
-            .recommend("name one of its subdirectories in `path`")
+            .recommend("set `path` to one of its subdirectories")
     })
 }
 
-/// Without `**`, a pattern says by its slashes how deep its matches lie.
+/// Without `**`, the number of slashes determines the depth of matches.
 fn depth(plan: &Plan, pattern: &str) -> usize {
     if plan.anywhere || pattern.contains("**") || pattern.contains('{') {
         usize::MAX
@@ -155,7 +155,7 @@ fn wanted(wanted: Wanted, kind: Kind) -> bool {
     }
 }
 
-/// Finds out which other parameters would have found something.
+/// Finds other parameters that would have found something.
 fn hints(plan: &Plan, input: &Input, clock: &Clock<'_>, tally: Tally) -> Vec<String> {
     let mut hints = Vec::new();
     if plan.pattern.is_none() {
@@ -167,7 +167,7 @@ fn hints(plan: &Plan, input: &Input, clock: &Clock<'_>, tally: Tally) -> Vec<Str
     }
     let hint = |parameters: &str, input: Input| {
         let mut found = None;
-        // What goes wrong here has no part in the answer.
+        // Errors of this optional search are ignored.
         let _ = search(plan, &input, clock, &mut |entry| {
             found = Some(entry.shown.to_owned());
             ControlFlow::Break(Stop::Enough)

@@ -1,4 +1,4 @@
-//! Takes a pattern apart: where to walk, and what to look for there.
+//! Splits a glob into the directory to traverse and the pattern to match.
 
 use std::fs;
 
@@ -6,19 +6,19 @@ use toolhost_sdk::prelude::*;
 
 use crate::place::Place;
 
-/// What makes a name a pattern.
+/// Characters that make a name a pattern.
 const SPECIAL: [char; 5] = ['*', '?', '[', '{', '\\'];
 
 pub struct Plan {
     pub start: Place,
-    /// Relative to `start`; `None` when the pattern is the path of something that is there.
+    /// Relative to `start`; `None` if the pattern is an existing path.
     pub pattern: Option<String>,
-    /// The pattern has no slash and so holds at any depth.
+    /// The pattern has no slash, so it matches at any depth.
     pub anywhere: bool,
 }
 
 impl Plan {
-    /// Walks as little of the tree below `base` as the pattern allows.
+    /// Restricts the traversal below `base` to what the pattern can match.
     pub fn new(cx: &Context, base: &Place, pattern: &str) -> Result<Self> {
         let pattern = pattern.trim_end_matches('/');
         if !pattern.contains('/') {
@@ -36,7 +36,7 @@ impl Plan {
         }
         let pattern = pattern.trim_start_matches("./");
         let whole = locate(cx, base, pattern)?;
-        // `app/[id]/page.tsx` is a pattern to us and a path to others; where that path exists, it is meant.
+        // `app/[id]/page.tsx` is a valid glob and a common path; an existing path takes precedence.
         if exists(&whole) {
             return Ok(Self {
                 start: whole,
@@ -48,14 +48,14 @@ impl Plan {
         if !fs::metadata(start.path()).is_ok_and(|metadata| metadata.is_dir())
             && !pattern.starts_with('/')
         {
-            // Perhaps only the letter case is another.
+            // Only the case may differ.
             return Ok(Self {
                 start: base.clone(),
                 pattern: Some(format!("/{pattern}")),
                 anywhere: false,
             });
         }
-        // The slash in front keeps a rest of one name from holding at any depth.
+        // A leading slash keeps a single remaining name from matching at any depth.
         Ok(Self {
             start,
             pattern: Some(format!("/{rest}")),
@@ -64,12 +64,12 @@ impl Plan {
     }
 }
 
-/// The directories that the pattern begins with, and the rest of it. The last name always belongs to the rest.
+/// The fixed leading directories of the pattern, and the rest, which always includes the last component.
 fn fixed<'a>(cx: &Context, base: &Place, pattern: &'a str) -> Result<(Place, &'a str)> {
     let mut end = 0;
     for (at, _) in pattern.match_indices('/') {
         let name = &pattern[end..at];
-        // A directory called `[id]` is itself, as in a path. One called `*` is not what people mean by `*`.
+        // A directory named `[id]` is taken literally; one named `*` is not.
         let is_name = || locate(cx, base, &pattern[..at]).is_ok_and(|place| exists(&place));
         if name.contains(['*', '?']) || name.contains(SPECIAL) && !is_name() {
             break;
@@ -92,7 +92,7 @@ fn locate(cx: &Context, base: &Place, path: &str) -> Result<Place> {
         format!("{}/{path}", base.path())
     };
     Place::locate(cx, &absolute).map_err(|error| match Place::locate(cx, path) {
-        // The message names what was written, not what became of it.
+        // The message names the original path.
         Err(plain) if error.kind() == ErrorKind::Denied => plain,
         _ => error,
     })

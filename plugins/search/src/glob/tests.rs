@@ -1,4 +1,4 @@
-//! What callers of `glob` see.
+//! Tests of `glob`.
 
 #![expect(
     clippy::needless_raw_string_hashes,
@@ -62,7 +62,7 @@ fn newest_first_and_at_any_depth() {
         .env.rs
 
         [5 files match `*.rs` in .; 3 ignored (git: 1, tool: 2)]
-        [a pattern without `/` holds at any depth; `./*.rs` would mean this directory only]"#]],
+        [a pattern without `/` matches at any depth; `./*.rs` matches only in this directory]"#]],
     );
     check(
         json!({"pattern": "**/*.rs", "sort": "path"}),
@@ -159,7 +159,7 @@ fn letter_case_and_dots() {
             src/deep/part.rs
 
             [1 file matches `part.rs` in .; 3 ignored (git: 1, tool: 2)]
-            [a pattern without `/` holds at any depth; `./part.rs` would mean this directory only]"#]],
+            [a pattern without `/` matches at any depth; `./part.rs` matches only in this directory]"#]],
     );
     check(
         json!({"pattern": "*.rs", "dot": false, "exclude": ["src/"]}),
@@ -199,7 +199,7 @@ fn ignored_files_on_request() {
         target/out.rs
 
         [8 files match `*.rs` in .]
-        [a pattern without `/` holds at any depth; `./*.rs` would mean this directory only]"#]],
+        [a pattern without `/` matches at any depth; `./*.rs` matches only in this directory]"#]],
     );
 }
 
@@ -211,7 +211,7 @@ fn directories() {
             src/deep
 
             [1 directory matches `d*` in .; 3 ignored (git: 1, tool: 2)]
-            [a pattern without `/` holds at any depth; `./d*` would mean this directory only]"#]],
+            [a pattern without `/` matches at any depth; `./d*` matches only in this directory]"#]],
     );
     check(
         json!({"pattern": "app/**", "kind": "any", "sort": "path"}),
@@ -234,8 +234,8 @@ fn limits_say_how_to_go_on() {
         src/deep/Part.RS
 
         [5 files match `*.rs` in .; 3 ignored (git: 1, tool: 2)]
-        [a pattern without `/` holds at any depth; `./*.rs` would mean this directory only]
-        [showing 2 from 1; there are more: continue with `offset = 3`]"#]],
+        [a pattern without `/` matches at any depth; `./*.rs` matches only in this directory]
+        [showing 2 from 1; more exist: continue with `offset = 3`]"#]],
     );
 }
 
@@ -298,7 +298,7 @@ fn long_answers_end_at_the_limit() {
     let answer = answer::<Glob>(&context(&tree), tree.path(), input);
     assert!(answer.len() < 20_300, "{}", answer.len());
     assert!(
-        answer.ends_with("[showing 190 from 0; there are more: continue with `offset = 190`]"),
+        answer.ends_with("[showing 190 from 0; more exist: continue with `offset = 190`]"),
         "{answer}"
     );
 }
@@ -314,7 +314,7 @@ fn paths_as_people_write_them() {
             src/deep/part.rs
 
             [3 files match `*.rs` in src]
-            [a pattern without `/` holds at any depth; `./*.rs` would mean this directory only]"#]],
+            [a pattern without `/` matches at any depth; `./*.rs` matches only in this directory]"#]],
         ),
         (
             json!({"pattern": "*.tsx", "path": "\"app/[id]/\"\n"}),
@@ -337,7 +337,7 @@ fn paths_as_people_write_them() {
                 /tree/with space/a.txt
 
                 [2 files match `*.txt` in .; 3 ignored (git: 1, tool: 2)]
-                [a pattern without `/` holds at any depth; `./*.txt` would mean this directory only]"#]],
+                [a pattern without `/` matches at any depth; `./*.txt` matches only in this directory]"#]],
         ),
     ];
     for (input, expected) in rows {
@@ -374,6 +374,10 @@ fn without_time_the_answer_is_partial() {
     let cx = context(&tree).with_remaining(Duration::ZERO);
     expect![[r#"
         [no file matches `*.rs` in .]
-        [the time was up before everything was seen; narrow it down with `path` or a longer prefix]"#]]
-    .assert_eq(&answer::<Glob>(&cx, tree.path(), json!({"pattern": "*.rs"})));
+        [the search stopped at the time limit; narrow it with `path` or a longer prefix]"#]]
+    .assert_eq(&answer::<Glob>(
+        &cx,
+        tree.path(),
+        json!({"pattern": "*.rs"}),
+    ));
 }

@@ -1,4 +1,4 @@
-//! Puts what was found into words.
+//! Rendering of the results of `grep`.
 
 use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt::Write;
@@ -56,7 +56,7 @@ pub fn write(input: &Input, start: &Place, mut findings: Findings) -> Outcome {
         })
 }
 
-/// The files that the answer shows, newest first.
+/// The files of the result, newest first.
 fn newest(found: BinaryHeap<Found>, input: &Input) -> Vec<FileMatches> {
     let sorted = found.into_sorted_vec().into_iter();
     let shown = sorted
@@ -70,7 +70,7 @@ fn newest(found: BinaryHeap<Found>, input: &Input) -> Vec<FileMatches> {
     shown.map(file).collect()
 }
 
-/// How a list shows a file.
+/// A file's line in a list.
 pub fn line(input: &Input, file: &FileMatches) -> String {
     match input.output_mode {
         OutputMode::Count => format!("{}:{}", file.path, file.count.unwrap_or(0)),
@@ -78,7 +78,7 @@ pub fn line(input: &Input, file: &FileMatches) -> String {
     }
 }
 
-/// The lines of files, each file under its name.
+/// The lines of files, grouped by file.
 pub fn content<'a>(input: &Input, files: impl Iterator<Item = &'a FileMatches>) -> String {
     let mut text = String::new();
     for file in files {
@@ -106,7 +106,7 @@ pub fn content<'a>(input: &Input, files: impl Iterator<Item = &'a FileMatches>) 
     text
 }
 
-/// Every line once, by its number: the lines around neighbouring matches overlap.
+/// Every line once, by number, because context of neighbouring matches overlaps.
 fn lines(file: &FileMatches) -> BTreeMap<u64, (char, &str)> {
     let mut lines = BTreeMap::new();
     for found in &file.matches {
@@ -155,7 +155,8 @@ fn notes(input: &Input, files: &[FileMatches], findings: &Findings) -> Vec<Strin
     let mut notes = findings.notes.clone();
     if findings.timed_out {
         notes.push(
-            "the time was up before all files were searched; narrow it down with `path`, `glob` or `type`".to_owned(),
+            "the search stopped at the time limit; narrow it with `path`, `glob` or `type`"
+                .to_owned(),
         );
     }
     if findings.searched.shortened > 0 {
@@ -178,20 +179,20 @@ fn notes(input: &Input, files: &[FileMatches], findings: &Findings) -> Vec<Strin
         && findings.total_files > MOST_SORTED as u64;
     if is_past_sorted {
         notes.push(format!(
-            "only the newest {MOST_SORTED} files are listed; narrow it down with `path`, `glob` or `type`"
+            "only the newest {MOST_SORTED} files are listed; narrow the search with `path`, `glob` or `type`"
         ));
     } else if findings.truncated {
         let next = u64::from(input.offset) + shown;
         let advice = match input.max_per_file {
-            Some(_) => "raise `max_per_file` or name a file in `path`".to_owned(),
+            Some(_) => "raise `max_per_file` or set `path` to a file".to_owned(),
             None => format!("continue with `offset = {next}`"),
         };
         notes.push(format!(
-            "showing {shown} from {}; there are more: {advice}",
+            "showing {shown} from {}; more exist: {advice}",
             input.offset
         ));
     } else if input.offset > 0 && shown == 0 && findings.total_files > 0 {
-        notes.push(format!("nothing is left from `offset = {}`", input.offset));
+        notes.push(format!("no results from `offset = {}`", input.offset));
     }
     notes
 }

@@ -1,4 +1,4 @@
-//! Takes of each file's matches what the answer shows, and only counts the rest.
+//! Collection of matches within the limits of a result; the rest is counted.
 
 use std::cmp::Reverse;
 use std::ops::{ControlFlow, Range};
@@ -17,33 +17,33 @@ use crate::query::Query;
 use crate::reader::{Binary, Manner, Reader, Window, looks_binary};
 use crate::scan::{self, Counter, Others, Spot, Spots};
 
-/// What a line of an answer has around its text: its number, a colon, a line end.
+/// Characters around a line in a result: number, colon, line end.
 const FRAME_CHARS: usize = 8;
 
 pub struct Collector<'a> {
     input: &'a Input,
     query: &'a Query,
     pub live: Live<'a>,
-    /// Files that turned out to be no text when something in them matched.
+    /// Files that turned out to be binary after a match.
     pub binary: u64,
     lines: Lines,
     open: Open,
 }
 
-/// The file whose windows come one after the other.
+/// The file whose windows are being searched.
 #[derive(Default)]
 struct Open {
-    /// Nothing matched so far.
+    /// Set after the first match.
     file: Option<FileMatches>,
-    /// Known of a file with several windows, from the first of them.
+    /// For a file with several windows, determined by the first one.
     looks_binary: bool,
 }
 
-/// Which lines of `content` are taken.
+/// Which lines of `content` are kept.
 struct Lines {
     before: usize,
     after: usize,
-    /// Still to be left out because of `offset`.
+    /// Lines still to skip for `offset`.
     skip: u64,
     shown: u32,
     chars: usize,
@@ -60,7 +60,7 @@ impl Lines {
         }
     }
 
-    /// What matches in one window of a file; says whether something would have been shown and was not.
+    /// Collects the matches of one window; returns whether a match was not kept.
     fn of(
         &mut self,
         input: &Input,
@@ -79,7 +79,7 @@ impl Lines {
                     self.chars += file.path.chars().count() + FRAME_CHARS;
                 }
                 self.chars += chars(&found);
-                // One line may be too much by itself and is shown all the same.
+                // A single line may exceed the limit and is still shown.
                 if self.chars > MOST_CHARS && self.shown > 0 {
                     left_out = true;
                 } else {
@@ -134,7 +134,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Takes what matches in the next window.
+    /// Collects the matches of the next window.
     pub fn window(
         &mut self,
         findings: &mut Findings,
@@ -198,12 +198,12 @@ impl<'a> Collector<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Takes what was found in a file whose search the end of time cut short.
+    /// Keeps the matches of a file whose search was cut short by the time limit.
     pub fn finish(&mut self, findings: &mut Findings) {
         self.close(findings, None);
     }
 
-    /// All of a file was searched, or enough of it.
+    /// Completes a file that was searched completely or far enough.
     fn close(&mut self, findings: &mut Findings, opened: Option<&File>) {
         let Some(file) = self.open.file.take() else {
             return;
@@ -230,7 +230,7 @@ impl<'a> Collector<'a> {
                 }
                 return;
             }
-            // The others are counted: a list of all files of a large tree is more than the memory of a plugin.
+            // The rest is only counted: a list of all files of a large tree would exceed the memory of a plugin.
             OutputMode::Count if nth < offset || nth - offset >= limit => return,
             OutputMode::Content if file.matches.is_empty() => return,
             OutputMode::Count | OutputMode::Content => {}
@@ -239,7 +239,7 @@ impl<'a> Collector<'a> {
         findings.files.push(file);
     }
 
-    /// Goes back to the few files with a match for the lines around it.
+    /// Reads the few files with matches again for context.
     pub fn widen(&self, findings: &mut Findings, start: &Place, around: usize, clock: &Clock<'_>) {
         let mut lines = Lines::new(self.input, around, around);
         let mut reader = Reader::default();
@@ -266,7 +266,7 @@ impl<'a> Collector<'a> {
                     None => ControlFlow::Continue(()),
                 }
             });
-            // Too long lines, no more time, or a file that changed meanwhile: then the narrow answer stands.
+            // If lines are too long, time is up or the file changed, the result stays without context.
             let is_read = read.is_ok_and(|(_, flow)| flow.is_continue());
             if !is_read || left_out || file.matches.is_empty() {
                 return;
@@ -277,10 +277,10 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// Files that are sorted by their times. More of them are counted only.
+/// Limit of files sorted by time; the rest is only counted.
 pub const MOST_SORTED: usize = 50_000;
 
-/// What a line and those around it take of an answer.
+/// Characters of a line and its context in a result.
 fn chars(found: &LineMatch) -> usize {
     let around = found.before.iter().chain(&found.after);
     let lines = around.chain(std::iter::once(&found.text));

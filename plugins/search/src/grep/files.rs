@@ -1,4 +1,4 @@
-//! Which files are searched, and how each of them gets into memory.
+//! Selection and reading of the files to search.
 
 use std::ops::ControlFlow;
 
@@ -17,7 +17,7 @@ use crate::walk::{Entry, Options, Tally, walk};
 /// Searches one window of a file.
 pub type Search<'a> = dyn FnMut(&Loaded<'_>) -> ControlFlow<Skip> + 'a;
 
-/// What need not be searched any more.
+/// What to skip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Skip {
     /// The rest of this file.
@@ -34,22 +34,22 @@ pub struct Loaded<'a> {
     pub file: &'a File,
 }
 
-/// How many names of files a note has room for.
+/// Limit of file names in a note.
 const MOST_NAMED: usize = 3;
 
-/// What was searched and what was not.
+/// What was searched and what was skipped.
 #[derive(Clone, Default)]
 pub struct Searched {
     pub files: u64,
     pub binary: u64,
-    /// Files of which only the beginning was searched.
+    /// Number of files of which only the beginning was searched.
     pub shortened: u64,
     /// The first few of them.
     pub shortened_names: Vec<String>,
     pub tally: Tally,
 }
 
-/// Which files are searched, by their names.
+/// Selects files by name.
 pub struct Filter {
     only: Option<Names>,
     never: Names,
@@ -84,14 +84,14 @@ impl Filter {
     }
 }
 
-/// The files of a search, which can be gone over more than once.
+/// The files of a search, which can be traversed more than once.
 pub struct Files<'a> {
     pub start: &'a Place,
     pub is_file: bool,
     pub filter: &'a Filter,
-    /// Lines above and below a match that may be shown.
+    /// Lines of context above and below a match.
     pub around: (usize, usize),
-    /// Matches may cover several lines.
+    /// Matches may span lines.
     pub multiline: bool,
 }
 
@@ -111,7 +111,7 @@ impl Files<'_> {
             multiline: self.multiline,
         };
         if self.is_file {
-            // A file that is named is searched, whatever it is.
+            // A file named by `path` is always searched.
             let file = File::open(self.start.path());
             let flow = visits.file(file, Binary::Search, self.start.shown());
             return if visits.searched.tally.unreadable > 0 {
@@ -145,7 +145,7 @@ impl Files<'_> {
     fn failed(&self, what: &str, why: &str) -> Error {
         Error::failed(format!("cannot {what} `{}`: {why}", self.start.shown()))
             .code("grep_execution_error")
-            .recommend("name another file or directory in `path`")
+            .recommend("set `path` to another file or directory")
     }
 }
 
@@ -159,7 +159,7 @@ struct Visits<'a, 's, 'c> {
 }
 
 impl Visits<'_, '_, '_> {
-    /// Reads one file and has it searched. A file that cannot be read is counted, and is no reason to stop.
+    /// Reads and searches one file. Unreadable files are counted and skipped.
     fn file(
         &mut self,
         file: std::io::Result<File>,

@@ -1,5 +1,4 @@
-//! When nothing matches: what would have matched instead. Each call that a model need not make to find that out is worth
-//! a little time.
+//! Suggestions of other parameters when nothing matches. They cost a little time and save the model calls.
 
 use std::ops::ControlFlow;
 
@@ -18,7 +17,7 @@ pub fn hints(files: &Files<'_>, input: &Input, clock: &Clock<'_>, tally: Tally) 
         let exclude = input.exclude_pattern.as_deref();
         let query = Query::new(&input.pattern, exclude, reading).ok()?;
         let mut found = None;
-        // What goes wrong here has no part in the answer.
+        // Errors of this optional search are ignored.
         let _ = files.each(honour, clock, &mut |file| {
             if Spots::new(&query, file.window).next().is_none() {
                 return ControlFlow::Continue(());

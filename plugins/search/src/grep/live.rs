@@ -1,21 +1,21 @@
-//! Shows matches while the search still runs, to whoever watches the call. The answer does not depend on it.
+//! Streaming of matches to the user during the search. It does not affect the result.
 
 use toolhost_sdk::prelude::*;
 
 use super::{FileMatches, Input, OutputMode, answer};
 
-/// Pieces are at least so long, unless nothing else comes for a while: each is an event of the host's.
+/// Minimum size of a chunk, unless no more matches follow; each chunk is a host event.
 const PIECE: usize = 4096;
-/// For so many searched files a shorter piece waits for more.
+/// A smaller chunk waits for more during this many searched files.
 const FILES: u32 = 64;
 
 pub struct Live<'a> {
     cx: &'a Context,
     input: &'a Input,
     waiting: String,
-    /// Files that were searched since the last match.
+    /// Files searched since the last match.
     files: u32,
-    /// Files with a match that were taken.
+    /// Matching files that were shown.
     taken: u32,
     has_begun: bool,
 }
@@ -32,7 +32,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Another file was searched.
+    /// Counts a searched file.
     pub fn tick(&mut self, is_slow: bool) {
         self.files += 1;
         let due = self.waiting.len() >= PIECE || self.files >= FILES && !self.waiting.is_empty();
@@ -41,7 +41,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// What matches in the file that was searched last.
+    /// Shows the matches of the last searched file.
     pub fn show(&mut self, file: &FileMatches) {
         if self.input.stream == Some(false) || self.taken >= self.input.head_limit {
             return;
@@ -55,7 +55,7 @@ impl<'a> Live<'a> {
         self.waiting.push('\n');
     }
 
-    /// The search has ended. Whoever has seen the beginning sees the end too.
+    /// Ends the stream; a stream that was started is completed.
     pub fn end(&mut self) {
         let wanted = self.input.stream == Some(true) || self.has_begun;
         if wanted && !self.waiting.is_empty() {

@@ -1,4 +1,4 @@
-//! Runs a query over the files below a place, and collects what the answer needs.
+//! Execution of a `grep` query over the files below a path.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,26 +16,26 @@ use crate::place::Place;
 use crate::query::Query;
 use crate::rules::Honour;
 
-/// With so many matches at most, so many lines around them are shown unasked.
+/// Lines of context added automatically, by the maximum number of matches.
 const AUTO_CONTEXT: &[(u64, usize)] = &[(1, 50), (3, 15)];
 
-/// Everything a search found out.
+/// The results of a search.
 #[derive(Default)]
 pub struct Findings {
-    /// Files that the answer may show, in the order of the walk; with lines only in the mode `content`.
+    /// Files that the result may show, in traversal order; with lines only in mode `content`.
     pub files: Vec<FileMatches>,
-    /// In the mode `files_with_matches` they are here: the newest that an answer may need, the oldest on top.
+    /// In mode `files_with_matches`: the newest files that a result may need, the oldest on top.
     pub newest: BinaryHeap<Found>,
     pub total_matches: u64,
     pub total_files: u64,
-    /// Matching lines, or files, that are not shown.
+    /// Matching lines or files that are not shown.
     pub truncated: bool,
     pub timed_out: bool,
     pub searched: Searched,
     pub notes: Vec<String>,
 }
 
-/// A file with a match. The later one in order is the older one.
+/// A matching file. Older files sort later.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub struct Found {
     pub modified: Reverse<Option<SystemTime>>,

@@ -1,4 +1,4 @@
-//! What callers of `grep` see.
+//! Tests of `grep`.
 
 #![expect(
     clippy::needless_raw_string_hashes,
@@ -20,7 +20,7 @@ use toolhost_sdk::prelude::*;
 use super::Grep;
 use crate::sample::{answer, context, data, examples, tree};
 
-/// A workspace with a bit of everything.
+/// A workspace with various files.
 const FILES: &[(&str, &str)] = &[
     (
         "src/main.rs",
@@ -334,7 +334,7 @@ fn matches_are_shown_while_the_search_runs() {
     ] {
         expected.assert_debug_eq(&pieces(mode, stream));
     }
-    // Nobody waits a second for this.
+    // Must not take a second.
     let cx = context(&tree);
     answer::<Grep>(&cx, tree.path(), json!({"pattern": "x"}));
     assert_eq!(cx.recorded().output, []);

@@ -2,7 +2,7 @@ use std::fs;
 
 use super::*;
 
-/// Everything that the windows of a file show: what is searched, and for each window the lines before and behind that.
+/// The searched text of all windows of a file, and for each window the context before and after it.
 fn read(bytes: &[u8], manner: Manner) -> (Extent, Vec<u8>, Vec<(u64, usize, usize)>) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a");

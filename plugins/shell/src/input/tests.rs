@@ -1,4 +1,4 @@
-//! `shell_input`, to a program that the test makes up.
+//! Tests of `shell_input` with a scripted program.
 
 use std::rc::Rc;
 
@@ -73,15 +73,13 @@ fn what_cannot_be_typed() {
             &running,
             json!({"task_id": "tool-1", "chars": "x"}),
             expect![
-                "InvalidInput task_takes_no_input: `tool-1` is a call of a tool, which reads no input; only commands of shell do"
+                "InvalidInput task_takes_no_input: `tool-1` is a tool call, which has no input; use a task of shell"
             ],
         ),
         (
             &running,
             json!({"task_id": "1", "chars": "é".repeat(40_000)}),
-            expect![
-                "InvalidInput invalid_input: `chars` has 80000 bytes; type at most 65536 at a time"
-            ],
+            expect!["InvalidInput invalid_input: `chars` has 80000 bytes; the limit is 65536"],
         ),
         (
             &running,
@@ -94,7 +92,7 @@ fn what_cannot_be_typed() {
             &ended,
             json!({"task_id": "1", "chars": "x"}),
             expect![[r#"
-            InvalidInput task_ended: task 1 has ended (exit code 1) and reads no input any more
+            InvalidInput task_ended: task 1 has ended (exit code 1) and accepts no input
               start it again with shell"#]],
         ),
     ] {

@@ -1,4 +1,4 @@
-//! `shell_kill`, of programs and calls that the test makes up.
+//! Tests of `shell_kill` with scripted programs and calls.
 
 use std::rc::Rc;
 
@@ -52,7 +52,7 @@ fn what_lives_on_is_said_to() {
         &["\"USR1\""],
         expect![[r#"
         Task 1 (npm run dev): was sent USR1 and is still running
-        To end it for good: shell_kill {"task_id": "1", "signal": "KILL"}
+        To kill it: shell_kill {"task_id": "1", "signal": "KILL"}
         {"task_id":"1","pid":70,"status":"running","bytes":0,"output_file":"/out/1"}"#]],
     );
 }
@@ -64,7 +64,7 @@ fn stopping_what_has_ended_changes_nothing() {
         json!({"task_id": "1"}),
         &[],
         expect![[r#"
-        Task 1 (npm run dev): had ended already (exit code 0)
+        Task 1 (npm run dev): had already ended (exit code 0)
         {"task_id":"1","pid":70,"status":"ended","exitCode":0,"ending":"exited","bytes":0,"output_file":"/out/1"}"#]],
     );
 }
@@ -76,7 +76,7 @@ fn a_call_in_the_background_is_stopped_too() {
         json!({"task_id": "tool-1"}),
         &[],
         expect![[r#"
-        Task tool-1 (call of grep): is told to stop
+        Task tool-1 (call of grep): stop requested
         {"task_id":"tool-1","status":"running","bytes":0}"#]],
     );
 }
@@ -86,9 +86,7 @@ fn what_cannot_be_stopped() {
     for (input, expected) in [
         (
             json!({}),
-            expect![
-                "InvalidInput task_missing: say which task: `task_id` is missing; there are: 1 (npm run dev)"
-            ],
+            expect!["InvalidInput task_missing: `task_id` is missing; there are: 1 (npm run dev)"],
         ),
         (
             json!({"task_id": "x"}),
@@ -105,7 +103,7 @@ fn what_cannot_be_stopped() {
         (
             json!({"task_id": "1", "signal": "STOP\n"}),
             expect![
-                "InvalidInput invalid_signal: `STOP\\n` is not a signal that can be sent; there are TERM, INT, HUP, QUIT, USR1, USR2, KILL"
+                "InvalidInput invalid_signal: `STOP\\n` is not a supported signal; use TERM, INT, HUP, QUIT, USR1, USR2, KILL"
             ],
         ),
         (

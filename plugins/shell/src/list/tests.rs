@@ -1,4 +1,4 @@
-//! `shell_list`, of what the test makes up.
+//! Tests of `shell_list` with scripted tasks.
 
 use expect_test::expect;
 use toolhost_sdk::testing;
@@ -54,7 +54,7 @@ fn spans_are_short() {
     }
 }
 
-/// A host that shows no other tools still shows its programs.
+/// A host without access to other tools still lists its programs.
 #[test]
 fn its_example_runs_where_calls_cannot_be_seen() {
     testing::check_examples::<shell_list>().unwrap();

@@ -1,14 +1,13 @@
-//! What a terminal would have left on the screen: no escape sequences, and of each line only what was written last.
+//! Terminal emulation: removes escape sequences and keeps the final state of each line.
 
 use vte::{Params, Parser, Perform};
 
-/// One line of text for each line of bytes, without its end.
+/// The text of each line, without line ends.
 ///
-/// Each line has a parser of its own, so that a sequence which is never closed swallows the rest of its line and not
-/// the rest of the output.
+/// Each line has its own parser, so that an unterminated sequence affects only the rest of its line.
 pub fn lines(bytes: &[u8]) -> Vec<String> {
     let mut lines: Vec<String> = bytes.split(|byte| *byte == b'\n').map(line).collect();
-    // What ends in a line break has no line after it.
+    // Output that ends in a line break has no further line.
     if bytes.is_empty() || bytes.ends_with(b"\n") {
         lines.pop();
     }
@@ -19,7 +18,7 @@ fn line(bytes: &[u8]) -> String {
     if bytes.iter().all(|byte| matches!(byte, b'\t' | b' '..=b'~')) {
         return bytes.iter().copied().map(char::from).collect();
     }
-    // The parser would drop a character that is cut off; this shows that something was there.
+    // The parser would drop an incomplete character; the replacement character shows it.
     let text = String::from_utf8_lossy(bytes);
     let mut row = Row::default();
     Parser::new().advance(&mut row, text.as_bytes());
@@ -29,7 +28,7 @@ fn line(bytes: &[u8]) -> String {
 #[derive(Default)]
 struct Row {
     text: String,
-    /// A carriage return came last. What is written next replaces the line; nothing may be.
+    /// The last byte was a carriage return: further output replaces the line.
     returned: bool,
 }
 
@@ -57,7 +56,7 @@ impl Perform for Row {
                 self.begin();
                 self.text.push('\t');
             }
-            // As manual pages make letters bold.
+            // Backspace, which manual pages use for bold.
             0x08 if !self.returned => {
                 self.text.pop();
             }
@@ -66,8 +65,8 @@ impl Perform for Row {
     }
 
     fn csi_dispatch(&mut self, params: &Params, _: &[u8], _: bool, action: char) {
-        // "Erase the line": spinners do so and then write nothing more. Without a parameter it erases from here on,
-        // which is everything only at the beginning.
+        // "Erase line", which spinners send last. Without a parameter it erases from the cursor, which is the whole
+        // line only at the start.
         let first = params.iter().next().and_then(|values| values.first());
         if action == 'K' && (self.returned || first.is_some_and(|mode| *mode != 0)) {
             self.text.clear();

@@ -1,19 +1,19 @@
-//! Beginning and end of what is too long, cut at the ends of lines, and a remark on what is missing between them.
+//! Truncation of long output in the middle, at line ends.
 
 use super::fold::Item;
 
-/// Of the room, the beginning gets so many percent: an error is mostly at the end.
+/// Percentage of space for the beginning; errors are usually at the end.
 const HEAD_PERCENT: usize = 40;
-/// Room for the remark.
+/// Space for the remark.
 const REMARK: usize = 400;
 
-/// What was left out of a text.
+/// What was omitted from a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// Lines of the output of which nothing is shown.
+    /// Lines that are not shown at all.
     pub lines: u64,
     pub characters: usize,
-    /// The first line that is not shown whole, from 1.
+    /// The first line that is not shown completely, from 1.
     pub at: Option<u64>,
 }
 
@@ -25,7 +25,7 @@ fn width(item: &Item) -> usize {
     item.text.chars().count() + 1
 }
 
-/// At most `most` characters; `remark` says what is missing.
+/// At most `most` characters; `remark` describes what is missing.
 pub fn cut(items: &[Item], most: usize, remark: impl FnOnce(Left) -> String) -> (String, bool) {
     let total = characters(items);
     if total <= most {
@@ -36,7 +36,7 @@ pub fn cut(items: &[Item], most: usize, remark: impl FnOnce(Left) -> String) -> 
     let (head, head_part) = fitting(items.iter(), head_room, Side::Head);
     let (tail, tail_part) = fitting(items[head..].iter().rev(), room - head_room, Side::Tail);
     let between = &items[head..items.len() - tail];
-    // One long line can give a beginning and an end.
+    // One long line can contribute a beginning and an end.
     let touched = match between {
         [_] => usize::from(head_part.is_some() || tail_part.is_some()),
         _ => usize::from(head_part.is_some()) + usize::from(tail_part.is_some()),
@@ -75,7 +75,7 @@ enum Side {
     Tail,
 }
 
-/// How many of the items fit, and a piece of the next one when the room would stay mostly empty without it.
+/// The number of items that fit, and a part of the next one if the space would otherwise stay mostly unused.
 fn fitting<'a>(
     items: impl Iterator<Item = &'a Item>,
     room: usize,
@@ -96,7 +96,7 @@ fn fitting<'a>(
         }
         left -= width;
     }
-    // Not reached: the caller has more than fits.
+    // Unreachable: the caller passes more than fits.
     (0, None)
 }
 

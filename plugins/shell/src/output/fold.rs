@@ -1,27 +1,27 @@
-//! Many lines that say the same become one and a count.
+//! Folding of repeated lines into one line and a count.
 
-/// A line to show, and the lines of the output that it stands for.
+/// A line to show, and the output lines that it represents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     pub text: String,
-    /// The first of them, from 1; none after a gap, where nobody counted.
+    /// The first of them, from 1; `None` after a gap.
     pub at: Option<u64>,
-    /// How many; none for a remark of ours.
+    /// Number of lines; `None` for a remark.
     pub lines: u64,
 }
 
-/// Which lines are taken together.
+/// Which lines are folded together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alike {
-    /// The same text. Nothing is lost.
+    /// Identical text. No information is lost.
     Same,
-    /// The same but for numbers. The numbers are lost, so this is for what would not fit otherwise.
+    /// Identical except for numbers, which are lost; used only if the output would not fit otherwise.
     ButForNumbers,
 }
 
-/// So many lines have to go, or the remark is not worth it.
+/// Minimum number of folded lines.
 const FEWEST: usize = 3;
-/// Lines of a table differ by their numbers, too; a progress report is longer.
+/// Higher than `FEWEST`, because lines of tables also differ by numbers.
 const FEWEST_NUMBERED: usize = 6;
 
 pub fn fold(items: Vec<Item>, alike: Alike) -> Vec<Item> {
@@ -38,7 +38,7 @@ pub fn fold(items: Vec<Item>, alike: Alike) -> Vec<Item> {
 }
 
 fn belongs(last: &Item, next: &Item, alike: Alike) -> bool {
-    // A remark of an earlier pass is no line of the output.
+    // A remark of an earlier pass is not an output line.
     last.lines == 1
         && next.lines == 1
         && match alike {
@@ -47,7 +47,7 @@ fn belongs(last: &Item, next: &Item, alike: Alike) -> bool {
         }
 }
 
-/// Moves a run to where it is shown: as it is, or as its first line, a count, and what came last of it.
+/// Moves a run to the result: unchanged, or as first line, count and last line.
 fn close(run: &mut Vec<Item>, alike: Alike, folded: &mut Vec<Item>) {
     let (fewest, word, last) = match alike {
         Alike::Same => (FEWEST, "identical", 0),
@@ -77,7 +77,7 @@ fn close(run: &mut Vec<Item>, alike: Alike, folded: &mut Vec<Item>) {
     run.clear();
 }
 
-/// Lines without a letter are data: numbers are all they have.
+/// Lines without letters are data and are not folded.
 fn same_but_for_numbers(a: &str, b: &str) -> bool {
     let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
     let mut letters = false;

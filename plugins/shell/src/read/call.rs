@@ -1,4 +1,4 @@
-//! The result of a call that background_run began.
+//! Results of tool calls started by background_run.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub fn read(cx: &Context, id: &str, wait: Duration) -> Result<Outcome> {
         None => {
             "running".clone_into(&mut reading.status);
             let text = format!(
-                "Task {shown}: running\nIts result is not there yet. To wait for it: shell_output {{\"task_id\": {shown:?}, \"block\": true}}\n"
+                "Task {shown}: running\nNo result yet. To wait for it: shell_output {{\"task_id\": {shown:?}, \"block\": true}}\n"
             );
             return Ok(Outcome::text(text)
                 .structured(&reading)
@@ -50,7 +50,7 @@ pub fn read(cx: &Context, id: &str, wait: Duration) -> Result<Outcome> {
         .filter_map(|part| part.text.as_deref())
         .collect();
     let text = match (&outcome.structured, &outcome.error) {
-        // A tool without a text of its own is shown by its data.
+        // A tool without text is shown by its structured output.
         (Some(data), None) if texts.is_empty() => data.to_string(),
         (_, Some(error)) if texts.is_empty() => error.message.clone(),
         _ => texts.join("\n"),
@@ -61,7 +61,7 @@ pub fn read(cx: &Context, id: &str, wait: Duration) -> Result<Outcome> {
     };
     let fitted = Text::of(raw).fit(MOST_CHARACTERS, |left| {
         format!(
-            "[… {} characters of the result left out here]",
+            "[… {} characters of the result omitted here]",
             left.characters
         )
     });
@@ -77,7 +77,7 @@ pub fn read(cx: &Context, id: &str, wait: Duration) -> Result<Outcome> {
     let mut told = Outcome::text(format!("Task {shown}: {how}\n{}", reading.output))
         .structured(&reading)
         .summary(format!("task {shown}: {how}"));
-    // Pictures and files are handed on as they are.
+    // Images and files are passed through.
     told.llm
         .extend(outcome.llm.into_iter().filter(|part| part.text.is_none()));
     told.error = outcome.error.or(told.error);

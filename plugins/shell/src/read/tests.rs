@@ -1,4 +1,4 @@
-//! `shell_output`, over programs and calls that the test makes up.
+//! Tests of `shell_output` with scripted programs and calls.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn r_347_what_is_new_is_told_once_and_before_the_end() {
     assert_eq!(text(json!({"task_id": "1"})), "");
     assert_eq!(text(json!({"pid": 70, "delay_ms": 1000})), "three\n");
     assert_eq!(text(json!({"shell_id": "1"})), "");
-    // It can be had again, and that counts for nothing.
+    // Reading it again does not advance the read position.
     assert_eq!(text(json!({"task_id": "1", "offset": 4})), "two\nthree\n");
     assert_eq!(text(json!({"task_id": "1"})), "");
 }
@@ -50,7 +50,7 @@ fn a_running_task_and_nothing_new() {
         json!({"task_id": "1"}),
         expect![[r#"
         Task 1 (npm run dev): running
-        Output: (nothing new)
+        Output: (no new output)
         {"task_id":"1","pid":70,"status":"running","output":"","offset":0,"next_offset":0,"truncated":false,"output_file":"/out/1"}"#]],
     );
 }
@@ -79,7 +79,7 @@ fn of_many_lines_the_last_are_shown_and_the_others_can_be_had() {
         json!({"task_id": "1", "lines": 2}),
         expect![[r#"
             Task 1 (npm run dev): running
-            [… 4 bytes before these were left out: shell_output {"task_id": "1", "offset": 0}]
+            [… 4 earlier bytes omitted: shell_output {"task_id": "1", "offset": 0}]
             Output:
             <stdout>
             c
@@ -125,7 +125,7 @@ fn a_filter_shows_what_matches() {
         expect![[r#"
             Task 1 (npm run dev): running
             0 of 1 lines match
-            Output: (nothing new)
+            Output: (no new output)
             {"task_id":"1","pid":70,"status":"running","output":"","offset":0,"next_offset":3,"truncated":false,"output_file":"/out/1"}"#]],
     );
 }
@@ -163,7 +163,7 @@ fn a_call_in_the_background_tells_its_result() {
         Value::Null,
         expect![[r#"
         Task tool-a1: running
-        Its result is not there yet. To wait for it: shell_output {"task_id": "tool-a1", "block": true}
+        No result yet. To wait for it: shell_output {"task_id": "tool-a1", "block": true}
         {"task_id":"tool-a1","status":"running","output":"","offset":0,"next_offset":0,"truncated":false}"#]],
     );
     check_call(
@@ -200,9 +200,7 @@ fn what_cannot_be_read() {
     for (input, expected) in [
         (
             json!({}),
-            expect![
-                "InvalidInput task_missing: say which task: `task_id` is missing; there are: 1 (npm run dev)"
-            ],
+            expect!["InvalidInput task_missing: `task_id` is missing; there are: 1 (npm run dev)"],
         ),
         (
             json!({"task_id": "2"}),
@@ -227,26 +225,26 @@ fn what_cannot_be_read() {
         (
             json!({"task_id": "1", "offset": 9}),
             expect![[r#"
-            InvalidInput offset_beyond_end: offset 9 is beyond the end: task 1 has written 3 bytes
-              leave `offset` out to read what is new"#]],
+            InvalidInput offset_beyond_end: offset 9 is past the end: task 1 has written 3 bytes
+              omit `offset` to read new output"#]],
         ),
         (
             json!({"task_id": "1", "filter": "a(b"}),
             expect![[r#"
             InvalidInput invalid_regex: `filter` "a(b" is not a regular expression: unclosed group
-              escape characters that mean themselves, such as `\(` and `\[`; look-around and back-references are not known"#]],
+              escape literal characters, such as `\(` and `\[`; look-around and back-references are not supported"#]],
         ),
         (
             json!({"task_id": "1", "filter": "(?=a)"}),
             expect![[r#"
             InvalidInput invalid_regex: `filter` "(?=a)" is not a regular expression: look-around, including look-ahead and look-behind, is not supported
-              escape characters that mean themselves, such as `\(` and `\[`; look-around and back-references are not known"#]],
+              escape literal characters, such as `\(` and `\[`; look-around and back-references are not supported"#]],
         ),
         (
             json!({"task_id": "1", "filter": "\\w{9999}{9999}"}),
             expect![[r#"
-            InvalidInput invalid_regex: `filter` "\\w{9999}{9999}" is too large to be searched with
-              repeat less: `\w+` rather than `\w{1000}`"#]],
+            InvalidInput invalid_regex: `filter` "\\w{9999}{9999}" is too large when compiled
+              use smaller repetition counts"#]],
         ),
         (
             json!({"task_id": "1", "timeout_ms": 600_000}),
@@ -299,7 +297,7 @@ fn what_the_host_has_dropped_is_said_to_be_gone() {
         });
     expect![[r#"
         Task 1 (x): running
-        [… 996 bytes before these are no longer kept]
+        [… 996 earlier bytes are no longer kept]
         Output:
         <stdout>
         end

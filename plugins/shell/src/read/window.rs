@@ -1,4 +1,4 @@
-//! The lines of a part of an output that are shown, and the byte from which to go on.
+//! Selection of output lines to show, and the offset to continue from.
 
 use regex::Regex;
 
@@ -6,41 +6,41 @@ use crate::output::lines;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// From its beginning, for going through it page by page.
+    /// The first lines, for paging.
     First,
-    /// Up to its end, for what is new.
+    /// The last lines, for new output.
     Last,
 }
 
 pub struct Window<'a> {
-    /// Where the reader was.
+    /// The reader's offset.
     pub from: u64,
     pub side: Side,
     pub most: usize,
     pub filter: Option<&'a Regex>,
-    /// More follows, so that what is cut off at the end waits for its rest.
+    /// More output follows, so an incomplete end is held back.
     pub hold: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
     pub lines: Vec<String>,
-    /// The last line has no end yet.
+    /// The last line is incomplete.
     pub open: bool,
     pub from: u64,
-    /// The byte at which the first line begins.
+    /// Offset of the first line.
     pub start: u64,
     pub next: u64,
-    /// Bytes between where the reader was and what is shown.
+    /// Bytes between the reader's offset and the shown part.
     pub earlier: u64,
-    /// Lines that match, of all.
+    /// Number of matching lines and of all lines.
     pub matched: Option<(usize, usize)>,
-    /// Something incomplete waits for its rest.
+    /// Incomplete output was held back.
     pub held: bool,
 }
 
 impl View {
-    /// Bytes after what is shown that can be had at once. What is held back is not one of them, but for a page's end.
+    /// Bytes after the shown part that are available, excluding held back ones unless a page ends there.
     pub fn later(&self, written: u64, side: Side) -> u64 {
         let waits = self.held && side == Side::Last;
         if waits {
@@ -52,7 +52,7 @@ impl View {
 }
 
 impl Window<'_> {
-    /// `bytes` begin at `start` of the output.
+    /// `bytes` start at offset `start` of the output.
     pub fn look(&self, bytes: &[u8], start: u64) -> View {
         let whole = if self.hold {
             complete(bytes, self.filter.is_some() || self.side == Side::First)
@@ -103,22 +103,22 @@ impl Window<'_> {
     }
 }
 
-/// The byte after each line.
+/// The end offset of each line.
 fn ends(bytes: &[u8]) -> Vec<usize> {
     let breaks = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
     breaks.map(|(at, _)| at + 1).collect()
 }
 
-/// How many of the bytes are whole: without a character that is cut off, and with `lines` without a line that is.
+/// The number of complete bytes: without an incomplete character, and with `lines` without an incomplete line.
 fn complete(bytes: &[u8], lines: bool) -> usize {
     if lines {
-        // One endless line is shown in pieces, or nobody would ever see it.
+        // An endless line is shown in pieces, otherwise it would never be shown.
         let end = bytes.iter().rposition(|byte| *byte == b'\n');
         if let Some(end) = end {
             return end + 1;
         }
     }
-    // A character has at most four bytes, so only the last three can begin one that is cut off.
+    // A character has at most four bytes, so only the last three can start an incomplete one.
     let tail = bytes.len().saturating_sub(3);
     let cut = (tail..bytes.len()).find(|at| {
         let needed = match bytes[*at] {
@@ -248,7 +248,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// However it arrives, and on whichever byte it is cut: nothing is told twice and nothing is lost.
+        /// However the output arrives and wherever it is cut, nothing is shown twice and nothing is lost.
         #[test]
         fn all_reads_together_are_what_was_written(
             text in "[aé\u{1f600}\n]{0,60}",

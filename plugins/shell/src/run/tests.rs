@@ -1,4 +1,4 @@
-//! `shell`, run by a host that answers as the test says.
+//! Tests of `shell` with a scripted host.
 
 mod background;
 mod refusals;
@@ -131,7 +131,7 @@ fn a_killed_command_says_so_and_has_no_exit_code() {
             "signalled",
             Some("SEGV"),
             "command_killed",
-            "the command did not end by itself: signal SEGV",
+            "the command did not exit: signal SEGV",
         ),
         (
             "cancelled",
@@ -143,13 +143,13 @@ fn a_killed_command_says_so_and_has_no_exit_code() {
             "killed",
             None,
             "command_killed",
-            "the command did not end by itself: killed",
+            "the command did not exit: killed",
         ),
         (
             "flooded",
             None,
             "output_limit",
-            "it wrote more than the host takes; process killed",
+            "output exceeded the host's limit; process killed",
         ),
     ] {
         let cx = answering(finished("", "", ended(kind, signal)));
@@ -179,8 +179,8 @@ fn the_sandbox_is_named_where_it_may_have_been_the_cause() {
         </stderr>
         Exit Code: 6
         Process Group: 42
-        Sandbox: it may have stopped this command. the sandbox gives this command no network
-        To allow more: ask with request_permissions, or ask the user to grant it to this host.
+        Sandbox: may have blocked this command. the sandbox gives this command no network
+        To allow more: use request_permissions, or ask the user to configure the host.
     "#]]
     .assert_eq(outcome.llm[0].text.as_deref().unwrap());
     let wish =
@@ -189,7 +189,7 @@ fn the_sandbox_is_named_where_it_may_have_been_the_cause() {
     expect![[r#"
         Output: (empty)
         Process Group: 42
-        Note: `additional_permissions` gave this command nothing; ask with request_permissions.
+        Note: `additional_permissions` grants nothing by itself; use request_permissions.
     "#]]
     .assert_eq(outcome.llm[0].text.as_deref().unwrap());
 }
@@ -208,7 +208,7 @@ fn long_output_is_cut_in_the_middle_and_names_its_file() {
     let stdout = structured["stdout"].as_str().unwrap();
     assert!(stdout.chars().count() <= 1000);
     let remark = stdout.lines().find(|line| line.starts_with('[')).unwrap();
-    expect![[r#"[… 44871 characters left out here (3941 lines). All of it: read_file {"path": "/out/7", "offset": 30}]"#]]
+    expect![[r#"[… 44871 characters omitted here (3941 lines). All of it: read_file {"path": "/out/7", "offset": 30}]"#]]
         .assert_eq(remark);
     let truncated = outcome.truncated.unwrap();
     assert_eq!(truncated.original_bytes, long.len() as u64);
@@ -216,7 +216,7 @@ fn long_output_is_cut_in_the_middle_and_names_its_file() {
     assert_eq!(structured["truncated"], true);
 }
 
-/// What was approved is what the host is asked to run.
+/// The host is asked to run exactly what was approved.
 #[test]
 fn the_command_its_directory_and_its_variables_arrive_unchanged() {
     let asked = Rc::new(RefCell::new(Value::Null));

@@ -1,4 +1,4 @@
-//! Recorded shapes of answers: packed, misnamed, in old charsets, and hostile.
+//! Recorded response bodies: compressed, mislabelled, in legacy charsets, and hostile.
 
 use std::io::Write;
 

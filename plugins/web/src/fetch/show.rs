@@ -1,4 +1,4 @@
-//! Puts what was fetched into words: each page in a block of its own, cut to its fair share, with the way to read on.
+//! Rendering of fetched pages: each in its own block, cut to its share, with the offset to continue from.
 
 use std::fmt::Write;
 
@@ -86,7 +86,7 @@ pub fn outcome(input: &Input, tried: Vec<Tried>) -> Outcome {
     })
 }
 
-/// How many characters each may show: who needs little leaves the rest to the others.
+/// Characters per page: short pages leave their unused share to the others.
 fn shares(total: usize, lengths: &[usize]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     order.sort_by_key(|&index| lengths[index]);
@@ -94,7 +94,7 @@ fn shares(total: usize, lengths: &[usize]) -> Vec<usize> {
     let mut left = total;
     for (done, index) in order.into_iter().enumerate() {
         let fair = left / (lengths.len() - done);
-        // A single one may be asked for a piece beyond its end, which is still a piece of its share.
+        // A single page may be requested beyond its end; the offset applies to its share.
         shares[index] = if lengths.len() == 1 {
             left
         } else {
@@ -141,9 +141,9 @@ fn words(view: &PageView, several: bool, input: &Input) -> String {
         shown.push_str(&view.text);
         text.push_str(&block(&view.url, &shown));
     } else if view.content_type.starts_with("image/") || view.content_type == "application/pdf" {
-        text.push_str("[shown as it is, beside this text]");
+        text.push_str("[attached to this result]");
     } else {
-        text.push_str("[there is no text in it]");
+        text.push_str("[no text]");
     }
     let total = view.total_chars;
     let end = view.start_index + view.text.chars().count() as u64;
@@ -155,9 +155,9 @@ fn words(view: &PageView, several: bool, input: &Input) -> String {
             "\n[characters {from} to {end} of {total}; for more call web_fetch with {alone}`start_index` = {next}]"
         );
     } else if view.start_index > 0 && view.text.is_empty() {
-        let _ = write!(text, "\n[nothing is left: the text has {total} characters]");
+        let _ = write!(text, "\n[past the end: the text has {total} characters]");
     } else if view.start_index > 0 {
-        let _ = write!(text, "\n[this is the end: the text has {total} characters]");
+        let _ = write!(text, "\n[end: the text has {total} characters]");
     }
     text
 }
@@ -170,8 +170,7 @@ fn summary(pages: &[PageView]) -> String {
     format!("{found} of {} pages", pages.len())
 }
 
-/// Of the texts: how long they are, and how long what is shown of them is. Where text is left out, the characters that
-/// are missing count as one byte each.
+/// The total size of the texts and of the shown parts. Omitted characters count as one byte each.
 fn bytes(pages: &[PageView]) -> (u64, u64) {
     pages.iter().fold((0, 0), |(original, shown), page| {
         let bytes = page.text.len() as u64;

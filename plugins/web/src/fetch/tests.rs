@@ -1,4 +1,4 @@
-//! The tool against a small web of its own.
+//! Tests of `web_fetch` with a simulated web.
 
 mod refusals;
 mod web;
@@ -140,14 +140,14 @@ fn r_328_what_is_no_page_is_shown_as_what_it_is() {
         json!({"url": "https://example.org/image"}),
         expect![[r#"
         https://example.org/image (image/png, 8 bytes)
-        [shown as it is, beside this text]
+        [attached to this result]
         <image image/png>"#]],
     );
     check(
         json!({"url": "https://example.org/pdf"}),
         expect![[r#"
         https://example.org/pdf (application/pdf, 8 bytes)
-        [shown as it is, beside this text]
+        [attached to this result]
         <file application/pdf>"#]],
     );
     check(
@@ -170,7 +170,7 @@ fn r_328_what_is_no_page_is_shown_as_what_it_is() {
     check(
         json!({"url": "https://example.org/zip"}),
         expect![
-            "Failed web_fetch_unsupported_type: https://example.org/zip is 6 bytes of `application/zip`, which is neither text nor an image or a PDF (use http_get to get its bytes in Base64, or look for a page about it)"
+            "Failed web_fetch_unsupported_type: https://example.org/zip is 6 bytes of `application/zip`, which is neither text nor an image or a PDF (use http_get to get its bytes in Base64, or find a page about it)"
         ],
     );
 }
@@ -194,7 +194,7 @@ fn r_328_a_long_text_is_read_piece_by_piece() {
             <untrusted-content source="https://example.org/b">
             d second second second second 
             </untrusted-content>
-            [this is the end: the text has 70 characters]"#]],
+            [end: the text has 70 characters]"#]],
     );
     check(
         json!({"url": url, "start_index": 100}),
@@ -203,7 +203,7 @@ fn r_328_a_long_text_is_read_piece_by_piece() {
         <untrusted-content source="https://example.org/b">
 
         </untrusted-content>
-        [nothing is left: the text has 70 characters]"#]],
+        [past the end: the text has 70 characters]"#]],
     );
 }
 
@@ -260,7 +260,7 @@ fn r_328_redirects_stay_on_their_host() {
     check(
         json!({"url": "https://example.org/away"}),
         expect![
-            "Denied redirect_cross_host: https://example.org/away redirects to another host: https://other.example/x (if that is where you want to go, call web_fetch with `url` = `https://other.example/x`)"
+            "Denied redirect_cross_host: https://example.org/away redirects to another host: https://other.example/x (to follow it, call web_fetch with `url` = `https://other.example/x`)"
         ],
     );
     check(
@@ -277,7 +277,7 @@ fn r_328_http_becomes_https_and_github_pages_become_files() {
         json!({"url": "http://example.org/a"}),
         expect![[r#"
         https://example.org/a (text/plain, 5 bytes)
-        [fetched over https instead of http; to insist on http write the port: http://example.org:80/]
+        [fetched over https instead of http; to force http, add the port: http://example.org:80/]
         <untrusted-content source="https://example.org/a">
         first
         </untrusted-content>"#]],
@@ -286,7 +286,7 @@ fn r_328_http_becomes_https_and_github_pages_become_files() {
         json!({"url": "https://github.com/o/r/blob/main/x.rs"}),
         expect![[r#"
             https://raw.githubusercontent.com/o/r/main/x.rs (text/plain, 9 bytes)
-            [the file itself instead of GitHub's page about it]
+            [the raw file instead of GitHub's page]
             [redirected to https://raw.githubusercontent.com/o/r/main/x.rs]
             <untrusted-content source="https://raw.githubusercontent.com/o/r/main/x.rs">
             fn x() {}
@@ -303,7 +303,7 @@ fn r_328_http_becomes_https_and_github_pages_become_files() {
     check(
         json!({"url": "http://broken.example"}),
         expect![
-            "Unavailable connect_failed: cannot connect (it was tried over https; to insist on http write the port `:80` after the host)"
+            "Unavailable connect_failed: cannot connect (it was fetched over https; to force http, add the port `:80` to the host)"
         ],
     );
 }
@@ -325,12 +325,12 @@ fn r_328_a_page_is_fetched_once_in_a_quarter_of_an_hour() {
         cached(&fetch(json!({"url": url, "start_index": 5})).unwrap()),
         json!(true)
     );
-    // Another format is another text.
+    // Another format is a separate cache entry.
     assert_eq!(
         cached(&fetch(json!({"url": url, "format": "text"})).unwrap()),
         json!(false)
     );
-    // What failed is tried again, and pictures are not kept.
+    // Failures are retried, and images are not cached.
     for _ in 0..2 {
         fetch(json!({"url": "https://example.org/none"})).unwrap_err();
         fetch(json!({"url": "https://example.org/image"})).unwrap();

@@ -1,6 +1,5 @@
-//! Pages as people write them: no visible word gets lost. A second reader, Python's `html.parser`, says which words are
-//! visible. `pages/*.html` were written for this test in the manner of real pages; `pages/*.md` is what becomes of them,
-//! looked at by a person.
+//! Conversion of realistic pages: no visible word is lost. Python's `html.parser` determines the visible words.
+//! `pages/*.html` imitate real pages; `pages/*.md` are the reviewed results.
 
 use std::fs;
 use std::io::Write as _;
@@ -14,8 +13,7 @@ use super::*;
 
 const ADDRESS: &str = "https://a.example/dir/page";
 
-/// The visible words of each page, in their order. Elements that are no text, such as buttons, are left out, and what
-/// is outside of the one `<main>`.
+/// The visible words of each page in order, without elements such as buttons and anything outside of a single `<main>`.
 const WORDS: &str = r#"
 import json, sys
 from html.parser import HTMLParser
@@ -59,7 +57,7 @@ fn visible(pages: &[PathBuf]) -> Option<Vec<Vec<String>>> {
         .stdout(Stdio::piped())
         .spawn();
     let Ok(mut child) = started else {
-        println!("skipped: there is no python3");
+        println!("skipped: python3 is not installed");
         return None;
     };
     let input = serde_json::to_vec(pages).unwrap();
@@ -72,7 +70,7 @@ fn letters(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).collect()
 }
 
-/// The words that are not in the text in their order. Signs of Markdown and addresses may be in between.
+/// The words that do not occur in the text in order. Markdown syntax and URLs may be in between.
 fn lost(words: &[String], text: &str) -> Vec<String> {
     let text = letters(text);
     let mut rest = text.as_str();
@@ -127,7 +125,7 @@ fn pages_become_the_markdown_that_was_looked_at() {
     }
 }
 
-/// Pages that come with Rust's toolchain, where its documentation is installed.
+/// Pages of Rust's documentation, if it is installed with the toolchain.
 #[test]
 fn no_visible_word_of_the_documentation_of_rust_gets_lost() {
     let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output();

@@ -1,4 +1,4 @@
-//! Pages as they are found, and pages made to hurt.
+//! Realistic and hostile HTML pages.
 
 use expect_test::{Expect, expect};
 
@@ -83,17 +83,17 @@ fn the_main_part_stands_for_the_page_if_it_says_most_of_it() {
 
 #[test]
 fn no_page_is_too_deep_or_too_wide() {
-    // Deeper than is walked, and still read as a page.
+    // Deeper than the tree limit, but still converted.
     let deep = format!("{}words{}", "<div>".repeat(500), "</div>".repeat(500));
     let shown = page(&deep, Form::Markdown);
     assert_eq!(shown.text, "words");
     assert!(shown.note.unwrap().contains("left out"));
-    // Deeper than is parsed.
+    // Deeper than the parser limit.
     let deeper = format!("{}words", "<b><i>".repeat(200_000));
     let shown = page(&deeper, Form::Markdown);
     assert_eq!(shown.text, "words");
     assert!(shown.note.unwrap().contains("too deep"));
-    // Quoted often, short lines become long ones.
+    // Nested quotes turn short lines into long ones.
     let quoted = format!("{}{}", "<blockquote>".repeat(90), "<br>x".repeat(10_000));
     let shown = page(&quoted, Form::Markdown);
     assert!(shown.text.len() < 1 << 20, "{}", shown.text.len());
@@ -108,7 +108,7 @@ fn no_page_is_too_deep_or_too_wide() {
     assert!(page(&long, Form::Text).note.unwrap().contains("4 MiB"));
 }
 
-/// A guest has half a mebibyte for its calls, and the walk calls itself for each level.
+/// A guest has a stack of 512 KiB, and the converter is recursive.
 #[test]
 fn no_page_exhausts_the_stack() {
     let walk = || {
@@ -160,7 +160,7 @@ fn odd_markup_is_no_reason_to_stop() {
     assert_eq!(squeeze("\n\n a  \n\n\n\nb\n"), " a\n\nb");
 }
 
-/// The converter is somebody else's, and one panic of it would end the call.
+/// The converter is a third-party crate, and a panic would end the call.
 #[test]
 fn no_soup_of_tags_makes_the_converter_panic() {
     let pieces: Vec<&str> = "<p> </p> <b> </b> <i> <em> <a_href=x> <a> </a> <ul> <ol_start=3> <li> </li> </ul> <pre> </pre> <code> </code> \
@@ -173,7 +173,7 @@ fn no_soup_of_tags_makes_the_converter_panic() {
     for _ in 0..400 {
         let mut html = String::new();
         for _ in 0..40 {
-            // Xorshift: the same soups on every run.
+            // Xorshift, so that the input is the same on every run.
             seed ^= seed << 13;
             seed ^= seed >> 7;
             seed ^= seed << 17;
@@ -231,7 +231,7 @@ fn a_page_that_would_keep_the_parser_busy_is_read_without_its_markup() {
 fn w_17_formatting_that_is_never_closed_is_not_repeated_without_end() {
     let formatting = (0..900).fold(String::new(), |text, at| text + &format!("<b a={at}>"));
     let address = Url::parse("https://example.org/").unwrap();
-    // The parser opens all of them again in each paragraph.
+    // The parser reopens all of them in each paragraph.
     let page = format!("<p>{formatting}</p>{}the end", "<p>x".repeat(2_000));
     let read = convert(&page, &address, Form::Markdown);
     assert!(
@@ -239,7 +239,7 @@ fn w_17_formatting_that_is_never_closed_is_not_repeated_without_end() {
             .is_some_and(|note| note.contains("all markup was taken out"))
     );
     assert!(read.text.contains("the end"));
-    // A few that were forgotten are usual.
+    // A few unclosed elements are common.
     let page = format!("<p><b><i><font>{}the end", "<p>x".repeat(2_000));
     assert_eq!(convert(&page, &address, Form::Markdown).note, None);
 }

@@ -1,4 +1,4 @@
-//! Makes the request that an input describes, and puts the answer into words.
+//! Execution of HTTP requests and rendering of responses.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -16,7 +16,7 @@ use crate::body::{self, Body, ENCODINGS, Kind};
 use crate::hops::{self, Deadline, Follow, Trail};
 use crate::wrap::{block, clean, inline, slice};
 
-/// With those that are added here, what the host takes at most.
+/// Limit of headers; with the default ones, the host's limit.
 const MAX_HEADERS: usize = 90;
 
 const METHODS: [&str; 7] = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"];
@@ -32,7 +32,7 @@ pub struct Call {
     pub max_bytes: u32,
 }
 
-/// In upper case, if it is one that is supported.
+/// The method in upper case, if it is supported.
 pub fn method(text: &str) -> Result<String> {
     let method = text.to_ascii_uppercase();
     if METHODS.contains(&method.as_str()) {
@@ -146,7 +146,7 @@ fn request(call: &Call, most: usize) -> Result<Request> {
     Ok(request)
 }
 
-/// The host refuses these too; it cannot say which header it was.
+/// The host refuses these too, but cannot name the header.
 fn check_header(name: &str, value: &str) -> Result<()> {
     let bad = |why: &str| {
         let message = format!("header `{}` cannot be sent: {why}", inline(name));
@@ -154,15 +154,15 @@ fn check_header(name: &str, value: &str) -> Result<()> {
     };
     let is_token = |c: u8| c.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&c);
     if name.is_empty() || !name.bytes().all(is_token) {
-        return bad("its name may hold letters, digits and `-` only");
+        return bad("its name may contain only letters, digits and `-`");
     }
     if value.chars().any(|c| c.is_control() && c != '\t') {
-        return bad("its value holds a line break or another control character");
+        return bad("its value contains a line break or another control character");
     }
     Ok(())
 }
 
-/// The bytes of the body, and what they are if nobody says.
+/// The bytes of the body and their default content type.
 fn payload(call: &Call) -> Result<Option<(Vec<u8>, &'static str)>> {
     let text = match &call.body {
         None | Some(Value::Null) => return Ok(None),
@@ -181,11 +181,11 @@ fn payload(call: &Call) -> Result<Option<(Vec<u8>, &'static str)>> {
                 error.to_string().trim_end_matches('.')
             ))
             .code("invalid_tool_params")
-            .recommend("leave `body_encoding` out to send a text as it is")
+            .recommend("omit `body_encoding` to send text unchanged")
         })?;
         return Ok(Some((bytes, "application/octet-stream")));
     }
-    // Models write JSON as a text as often as they write it as JSON.
+    // Models write JSON as a string as often as they write it as JSON.
     let looks_like = text.trim_start().starts_with(['{', '[']);
     let is_json = looks_like && toolhost_sdk::serde_json::from_str::<Value>(text).is_ok();
     let kind = if is_json {
@@ -229,7 +229,7 @@ fn outcome(method: &str, answer: &Answer, body: &Body, media_type: &str) -> Outc
     }
     if answer.truncated {
         notes.push(format!(
-            "the body goes on after {bytes}: only `max_bytes` were read"
+            "the body was cut after {bytes}, the limit `max_bytes`"
         ));
     }
     text.push_str(&block(&answer.url, &shown));

@@ -1,4 +1,4 @@
-//! The three tools against a server that tells what it was sent.
+//! Tests of the HTTP tools with a server that echoes requests.
 
 use expect_test::{Expect, expect};
 use toolhost_sdk::services::http::{Request, Response};
@@ -6,7 +6,7 @@ use toolhost_sdk::testing;
 
 use super::*;
 
-/// Answers by path.
+/// Responses by path.
 fn server(request: &Request) -> Result<Response> {
     let path = request.url.split('/').skip(3).collect::<Vec<_>>().join("/");
     let answer = |status: u16, kind: &str, body: &[u8]| {
@@ -279,19 +279,19 @@ fn bad_inputs_are_explained() {
     check::<HttpGet>(
         json!({"url": "a.example"}),
         expect![
-            "invalid_url `a.example` cannot be fetched: it has no scheme; put `https://` before it (write the whole address, for example `https://example.org/page?x=1`)"
+            "invalid_url `a.example` cannot be fetched: it has no scheme; put `https://` before it (write the complete URL, for example `https://example.org/page?x=1`)"
         ],
     );
     check::<HttpGet>(
         json!({"url": url, "headers": {"a b": "c"}}),
         expect![
-            "bad_request header `a b` cannot be sent: its name may hold letters, digits and `-` only ()"
+            "bad_request header `a b` cannot be sent: its name may contain only letters, digits and `-` ()"
         ],
     );
     check::<HttpGet>(
         json!({"url": url, "headers": {"a": "b\r\nc: d"}}),
         expect![
-            "bad_request header `a` cannot be sent: its value holds a line break or another control character ()"
+            "bad_request header `a` cannot be sent: its value contains a line break or another control character ()"
         ],
     );
     check::<HttpGet>(
@@ -315,7 +315,7 @@ fn bad_inputs_are_explained() {
     check::<HttpPost>(
         json!({"url": url, "body": "?", "body_encoding": "base64"}),
         expect![
-            "invalid_tool_params `body` is not Base64: Invalid symbol 63, offset 0 (leave `body_encoding` out to send a text as it is)"
+            "invalid_tool_params `body` is not Base64: Invalid symbol 63, offset 0 (omit `body_encoding` to send text unchanged)"
         ],
     );
     check::<HttpGet>(

@@ -1,4 +1,4 @@
-//! Bing's web search, version 7, and whoever speaks it.
+//! Bing Web Search API, version 7, and compatible services.
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::Request;
@@ -26,7 +26,9 @@ impl Provider for Bing {
     fn cannot(&self, query: &Query) -> Vec<String> {
         let mut notes = no_topic(query, self.name(), &[]);
         if query.time_range == Some(TimeRange::Year) {
-            notes.push("bing knows no time range `year`; results may be older".to_owned());
+            notes.push(
+                "bing does not support the time range `year`; results may be older".to_owned(),
+            );
         }
         notes
     }

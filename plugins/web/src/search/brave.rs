@@ -1,4 +1,4 @@
-//! Brave's web search.
+//! Brave Search API.
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::Request;
@@ -39,7 +39,7 @@ impl Provider for Brave {
         url.query_pairs_mut()
             .append_pair("q", &query.in_words())
             .append_pair("count", &count.to_string())
-            // It counts in pages.
+            // The offset counts pages.
             .append_pair("offset", &(skip / count.max(1)).to_string());
         if let Some(range) = query.time_range {
             let word = match range {
@@ -58,7 +58,7 @@ impl Provider for Brave {
         let results = list(&answer["web"]["results"]).map(|result| SearchResult {
             title: tree::plain(&text(&result["title"])),
             url: text(&result["url"]),
-            // It marks the words of the query with tags.
+            // Query words are marked with tags.
             snippet: tree::plain(&text(&result["description"])),
             published: some(&result["page_age"]).or_else(|| some(&result["age"])),
             score: None,

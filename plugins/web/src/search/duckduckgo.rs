@@ -1,4 +1,4 @@
-//! DuckDuckGo's page for browsers without scripts: it needs no key, and has had the same markup for years.
+//! DuckDuckGo's page for browsers without scripts, which needs no key and has stable markup.
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::Request;
@@ -55,15 +55,16 @@ impl Provider for DuckDuckGo {
 
     fn read(&self, answer: &str) -> Result<Found> {
         if answer.contains("anomaly-modal") {
-            return Err(failed(self.name(), "it takes us for a robot")
-                .retryable()
-                .recommend("wait some minutes, or let a person configure another provider"));
+            return Err(
+                failed(self.name(), "it classified the request as automated")
+                    .retryable()
+                    .recommend(
+                        "wait some minutes, or ask the operator to configure another provider",
+                    ),
+            );
         }
         let Some(root) = tree::parse(answer) else {
-            return Err(failed(
-                self.name(),
-                "its answer is not the page that was expected",
-            ));
+            return Err(failed(self.name(), "its response is not the expected page"));
         };
         let results = tree::of_class(&root, "result")
             .into_iter()
@@ -85,7 +86,7 @@ impl Provider for DuckDuckGo {
     }
 }
 
-/// Links lead over DuckDuckGo, with the address itself in `uddg`.
+/// Result links redirect through DuckDuckGo; the parameter `uddg` is the target URL.
 fn target(link: &str) -> Option<String> {
     let base = Url::parse("https://duckduckgo.com/").ok()?;
     let url = base.join(link).ok()?;

@@ -1,4 +1,4 @@
-//! Google's Custom Search: a key, and the number of a search engine that its owner made.
+//! Google Custom Search API, which needs a key and a search engine id.
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::Request;

@@ -1,4 +1,4 @@
-//! What all search services have in common, and the road of a search: ask, read, filter, and ask for more if needed.
+//! Common code of search services: request, parse, filter, and request more if needed.
 
 use std::time::Duration;
 
@@ -13,31 +13,31 @@ use crate::body;
 use crate::hops::{self, Deadline, Follow};
 use crate::wrap::{clean, inline};
 
-/// Characters of one snippet.
+/// Limit of a snippet, in characters.
 const SNIPPET: usize = 1000;
 const TITLE: usize = 300;
 
-/// Requests of one search, where a service gives fewer results at once than were asked for.
+/// Limit of requests per search, for services with small pages of results.
 const REQUESTS: usize = 2;
 
 /// A search service.
 pub trait Provider: Sync {
     fn name(&self) -> &'static str;
 
-    /// Where it is, unless everybody runs their own.
+    /// Its default URL; `None` for self-hosted services.
     fn url(&self) -> Option<&'static str>;
 
-    /// How many results it gives at once.
+    /// Maximum number of results per request.
     fn at_once(&self) -> usize;
 
     fn needs_engine(&self) -> bool {
         false
     }
 
-    /// Says what it cannot be asked for.
+    /// Parts of the query that it does not support.
     fn cannot(&self, query: &Query) -> Vec<String>;
 
-    /// Asks for `count` results after the first `skip`.
+    /// The request for `count` results after the first `skip`.
     fn request(
         &self,
         settings: &Settings,
@@ -46,11 +46,11 @@ pub trait Provider: Sync {
         skip: usize,
     ) -> Result<Request>;
 
-    /// The answer of status 200.
+    /// Parses a response with status 200.
     fn read(&self, text: &str) -> Result<Found>;
 }
 
-/// What a service gave.
+/// The results of a service.
 #[derive(Debug, Default)]
 pub struct Found {
     pub results: Vec<SearchResult>,
@@ -58,7 +58,7 @@ pub struct Found {
     pub notes: Vec<String>,
 }
 
-/// A query that has been checked.
+/// A validated query.
 #[derive(Debug)]
 pub struct Query {
     pub text: String,
@@ -76,8 +76,8 @@ impl Query {
             return Err(bad("`query` is empty".to_owned()).recommend("write what to search for"));
         }
         if !input.allowed_domains.is_empty() && !input.blocked_domains.is_empty() {
-            let message = "`allowed_domains` and `blocked_domains` exclude each other";
-            return Err(bad(message.to_owned()).recommend("leave one of them out"));
+            let message = "`allowed_domains` and `blocked_domains` are mutually exclusive";
+            return Err(bad(message.to_owned()).recommend("omit one of them"));
         }
         let domains = |domains: &[String]| -> Result<Vec<String>> {
             domains.iter().map(|domain| self::domain(domain)).collect()
@@ -91,7 +91,7 @@ impl Query {
         })
     }
 
-    /// The query with its domains in the words that most services know.
+    /// The query with its domains as operators that most services support.
     pub fn in_words(&self) -> String {
         let mut words = self.text.clone();
         let sites: Vec<String> = self
@@ -133,13 +133,13 @@ fn domain(text: &str) -> Result<String> {
         .to_ascii_lowercase();
     let is_plain = |c: char| c.is_alphanumeric() || c == '-' || c == '.';
     if host.contains('.') && host.len() <= 253 && host.chars().all(is_plain) {
-        // As it is written in addresses, where it is compared.
+        // Normalized as in URLs, with which it is compared.
         let url = Url::parse(&format!("https://{host}/")).ok();
         if let Some(host) = url.as_ref().and_then(Url::host_str) {
             return Ok(host.to_owned());
         }
     }
-    let message = format!("`{}` is no domain", inline(text));
+    let message = format!("`{}` is not a domain", inline(text));
     Err(Error::invalid_input(message)
         .code("invalid_tool_params")
         .recommend("write domains as `example.org`"))
@@ -160,7 +160,7 @@ pub fn search(cx: &Context, settings: &Settings, query: &Query, limit: usize) ->
         let request = provider.request(settings, query, count, skip)?;
         let page = match ask(cx, settings, request, deadline) {
             Ok(page) => page,
-            // What is there already is worth more than the reason why there is no more.
+            // Partial results are more useful than the error.
             Err(_) if !found.results.is_empty() => break,
             Err(error) => return Err(error),
         };
@@ -239,14 +239,14 @@ fn ask(
     let (text, _) = body::text(declared.as_deref(), &body.bytes, false);
     match status {
         200 => settings.provider.read(&text),
-        // DuckDuckGo says with it that it takes us for a robot.
+        // DuckDuckGo sends 202 for requests that it classifies as automated.
         202 | 429 => Err(busy(name, status)),
         401 | 403 => Err(Error::denied(format!(
-            "{name} does not accept the key: it answered {}",
+            "{name} rejected the key: it responded {}",
             status_line(status)
         ))
         .code("web_search_failed")
-        .recommend("a person checks `[secrets.web_search]`")),
+        .recommend("ask the operator to check `[secrets.web_search]`")),
         500.. => Err(failed(name, &format!("it answered {}", status_line(status))).retryable()),
         _ => Err(failed(
             name,
@@ -257,7 +257,7 @@ fn ask(
 
 fn busy(name: &str, status: u16) -> Error {
     let message = format!(
-        "{name} takes no more queries just now: it answered {}",
+        "{name} accepts no more queries at the moment: it responded {}",
         status_line(status)
     );
     Error::unavailable(message)
@@ -270,10 +270,10 @@ pub fn failed(name: &str, why: &str) -> Error {
     Error::unavailable(format!("the search with {name} failed: {why}")).code("web_search_failed")
 }
 
-/// The JSON of an answer.
+/// Parses a JSON response.
 pub fn json(name: &str, text: &str) -> Result<Value> {
     toolhost_sdk::serde_json::from_str(text)
-        .map_err(|error| failed(name, "its answer is not the JSON that was expected").cause(error))
+        .map_err(|error| failed(name, "its response is not the expected JSON").cause(error))
 }
 
 pub fn text(value: &Value) -> String {
@@ -284,12 +284,12 @@ pub fn some(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
 
-/// The objects of a list, or none where there is no list.
+/// The items of a list; empty if it is not a list.
 pub fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten().take(100)
 }
 
-/// A word about a topic that the service does not have.
+/// A note if the service does not support the topic.
 pub fn no_topic(query: &Query, name: &str, knows: &[Topic]) -> Vec<String> {
     let word = match query.topic {
         topic if topic == Topic::General || knows.contains(&topic) => return Vec::new(),

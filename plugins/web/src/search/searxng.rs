@@ -1,4 +1,4 @@
-//! SearXNG, which everybody runs for themselves. Its operator has to allow the format `json`.
+//! SearXNG, a self-hosted search service. Its operator has to enable the format `json`.
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::Request;
@@ -54,7 +54,7 @@ impl Provider for Searxng {
 
     fn read(&self, answer: &str) -> Result<Found> {
         let answer = json(self.name(), answer).map_err(|error| {
-            error.recommend("a person adds `json` to `search.formats` in the settings of SearXNG")
+            error.recommend("ask the operator of SearXNG to add `json` to `search.formats`")
         })?;
         let results = list(&answer["results"]).map(|result| SearchResult {
             title: text(&result["title"]),
@@ -63,7 +63,7 @@ impl Provider for Searxng {
             published: some(&result["publishedDate"]),
             score: result["score"].as_f64(),
         });
-        // An answer is a text, and in newer versions an object.
+        // An answer is a string, or an object in newer versions.
         let first = &answer["answers"][0];
         Ok(Found {
             results: results.collect(),

@@ -1,4 +1,4 @@
-//! A numbered list for the model, in a block of its own: titles and snippets are strangers' words.
+//! Rendering of search results as a numbered list in a block that marks them as untrusted.
 
 use std::fmt::Write;
 
@@ -26,7 +26,7 @@ pub fn outcome(query: &Query, settings: &Settings, found: Found) -> Outcome {
         let _ = write!(text, "\n[{note}]");
     }
     if count == 0 {
-        text.push_str("\n[nothing was found; try other or fewer words]");
+        text.push_str("\n[no results; try other or fewer words]");
     }
     let mut list = String::new();
     if let Some(answer) = &answer {

@@ -1,4 +1,4 @@
-//! Tavily: JSON in and out, with a short answer of its own.
+//! Tavily Search API, which also returns a short answer.
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::Request;

@@ -1,4 +1,4 @@
-//! Each service by an answer in its own shape, and what is told when there is none.
+//! Tests of each search service with recorded responses, and of their errors.
 
 mod refusals;
 
@@ -20,7 +20,7 @@ const BRAVE: &str = include_str!("../../fixtures/brave.json");
 const SEARXNG: &str = include_str!("../../fixtures/searxng.json");
 const DUCKDUCKGO: &str = include_str!("../../fixtures/duckduckgo.html");
 
-/// `TOOLHOST_WEB_SEARCH_` without its beginning.
+/// Variables without the prefix `TOOLHOST_WEB_SEARCH_`.
 fn variables(text: &str) -> impl Fn(&str) -> Option<String> {
     let all: BTreeMap<String, String> = text
         .split_whitespace()
@@ -41,7 +41,7 @@ fn search(cx: &Context, settings: &str, input: Value) -> Result<Outcome> {
     run(cx, input, variables(settings))
 }
 
-/// Shows the requests, then what the model is shown.
+/// Shows the requests and the text for the model.
 fn check(settings: &str, status: u16, answer: &'static str, input: Value, expected: Expect) {
     let log = Rc::new(RefCell::new(String::new()));
     let asked = Rc::clone(&log);
@@ -162,7 +162,7 @@ fn r_373_bing() {
             GET https://api.bing.microsoft.com/v7.0/search?q=wasm+components+-site%3Aa.example+-site%3Ab.example&count=10&offset=0
             ocp-apim-subscription-key: secret:web_search
             1 result from bing for "wasm components"
-            [bing knows no time range `year`; results may be older]
+            [bing does not support the time range `year`; results may be older]
             <untrusted-content source="bing">
             1. The Component Model (2026-01-02T03:04:05.0000000Z)
                https://component-model.example.org/intro
@@ -215,7 +215,7 @@ fn r_373_searxng() {
         json!({"query": "x"}),
         expect![[r#"
         GET https://s.example/search?q=x&format=json&pageno=1
-        Unavailable web_search_failed: the search with searxng failed: its answer is not the JSON that was expected (a person adds `json` to `search.formats` in the settings of SearXNG)"#]],
+        Unavailable web_search_failed: the search with searxng failed: its response is not the expected JSON (ask the operator of SearXNG to add `json` to `search.formats`)"#]],
     );
 }
 
@@ -244,7 +244,7 @@ fn r_329_duckduckgo() {
         json!({"query": "x"}),
         expect![[r#"
         GET https://html.duckduckgo.com/html/?q=x
-        Unavailable web_search_failed: the search with duckduckgo failed: it takes us for a robot (wait some minutes, or let a person configure another provider)"#]],
+        Unavailable web_search_failed: the search with duckduckgo failed: it classified the request as automated (wait some minutes, or ask the operator to configure another provider)"#]],
     );
     check(
         "PROVIDER=duckduckgo",
@@ -253,7 +253,7 @@ fn r_329_duckduckgo() {
         json!({"query": "x"}),
         expect![[r#"
         GET https://html.duckduckgo.com/html/?q=x
-        Unavailable web_search_failed: duckduckgo takes no more queries just now: it answered 202 Accepted (wait a minute and try again)"#]],
+        Unavailable web_search_failed: duckduckgo accepts no more queries at the moment: it responded 202 Accepted (wait a minute and try again)"#]],
     );
     check(
         "PROVIDER=duckduckgo",
@@ -263,7 +263,7 @@ fn r_329_duckduckgo() {
         expect![[r#"
         GET https://html.duckduckgo.com/html/?q=x
         0 results from duckduckgo for "x"
-        [nothing was found; try other or fewer words]"#]],
+        [no results; try other or fewer words]"#]],
     );
 }
 

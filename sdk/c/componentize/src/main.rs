@@ -1,5 +1,5 @@
-//! What clang lacks to build a plugin: it writes the C bindings of the contract, and makes a component of the core
-//! module that was linked with them.
+//! Tool for building C plugins: generates the C bindings of the contract, and converts the linked core module to a
+//! component.
 
 use std::path::Path;
 use std::{env, fs};
@@ -23,7 +23,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// Writes `<world>.h`, `<world>.c` and `<world>_component_type.o`; the object carries the world into the linked module.
+/// Writes `<world>.h`, `<world>.c` and `<world>_component_type.o`; the object embeds the world in the linked module.
 fn bindings(wit: &Path, world: &str, out: &Path) -> Result<()> {
     let mut resolve = Resolve::default();
     let (package, _) = resolve
@@ -42,7 +42,7 @@ fn bindings(wit: &Path, world: &str, out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// wasi-libc speaks the first WASI, a host of components the second: the adapter translates.
+/// wasi-libc uses WASI preview 1, a component host preview 2; the adapter translates.
 fn component(module: &Path, out: &Path) -> Result<()> {
     let module = fs::read(module).with_context(|| format!("read {}", module.display()))?;
     let component = ComponentEncoder::default()

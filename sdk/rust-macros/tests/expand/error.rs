@@ -2,7 +2,7 @@
     "unknown word `reed`; did you mean `reads`?"
 }
 ::core::compile_error! {
-    "parameter `path` has no doc comment; a model reads it, so write `/// …` above it"
+    "parameter `path` has no doc comment; it is the description for models, so write `/// …` above it"
 }
 #[allow(
     clippy::fn_params_excessive_bools,

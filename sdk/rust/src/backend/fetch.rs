@@ -1,4 +1,4 @@
-//! One request over `wasi:http`.
+//! HTTP requests over `wasi:http`.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use wasip2::io::streams::StreamError;
 use crate::services::http::{Request, Response};
 use crate::{Error, ErrorKind, Result};
 
-/// Bytes written at once: what `blocking-write-and-flush` takes.
+/// Bytes per write: the limit of `blocking-write-and-flush`.
 const PIECE: usize = 4096;
 
 pub(super) fn fetch(request: &Request) -> Result<Response> {
@@ -39,11 +39,11 @@ pub(super) fn fetch(request: &Request) -> Result<Response> {
     let body = outgoing
         .body()
         .map_err(|()| Error::failed("the request has no body to write"))?;
-    // The host's times begin anew with each piece of an answer; this one is for all of it.
+    // The host's timeouts restart with each chunk; this deadline covers the whole response.
     let over = Instant::now() + request.timeout;
     let options = RequestOptions::new();
     let timeout = u64::try_from(request.timeout.as_nanos()).unwrap_or(u64::MAX);
-    // A host that does not keep one of these times has its own.
+    // A host that does not support one of these timeouts uses its own.
     _ = options.set_connect_timeout(Some(timeout));
     _ = options.set_first_byte_timeout(Some(timeout));
     _ = options.set_between_bytes_timeout(Some(timeout));
@@ -54,20 +54,20 @@ pub(super) fn fetch(request: &Request) -> Result<Response> {
             .write()
             .map_err(|()| Error::failed("the request's body cannot be written"))?;
         for piece in request.body.chunks(PIECE) {
-            // An answer may come before all is written, and says why.
+            // The response may arrive before the body is complete, and explains the failure.
             if stream.blocking_write_and_flush(piece).is_err() {
                 break;
             }
         }
     }
-    // What went wrong with the body is told by the answer as well.
+    // Errors of the body are reported by the response as well.
     _ = OutgoingBody::finish(body, None);
 
     answer.subscribe().block();
     match answer.get() {
         Some(Ok(Ok(response))) => read(&response, request.max_bytes, over),
         Some(Ok(Err(error))) => Err(explain(error)),
-        Some(Err(())) | None => Err(Error::failed("the host gave no answer to the request")),
+        Some(Err(())) | None => Err(Error::failed("the host returned no response")),
     }
 }
 
@@ -88,10 +88,10 @@ fn read(response: &IncomingResponse, max_bytes: usize, over: Instant) -> Result<
     };
     let body = response
         .consume()
-        .map_err(|()| Error::failed("the answer has no body to read"))?;
+        .map_err(|()| Error::failed("the response has no body"))?;
     let stream = body
         .stream()
-        .map_err(|()| Error::failed("the answer's body cannot be read"))?;
+        .map_err(|()| Error::failed("the response body cannot be read"))?;
     let ready = stream.subscribe();
     loop {
         let left = over.saturating_duration_since(Instant::now());
@@ -113,7 +113,7 @@ fn read(response: &IncomingResponse, max_bytes: usize, over: Instant) -> Result<
                 let code = wasip2::http::types::http_error_code(&error);
                 return Err(match code {
                     Some(code) => explain(code),
-                    None => Error::failed("the answer broke off").code("connection_lost"),
+                    None => Error::failed("the response was cut off").code("connection_lost"),
                 });
             }
         }
@@ -145,7 +145,7 @@ fn method(name: &str) -> Method {
     }
 }
 
-/// The pieces of an address that WASI wants apart. The host reads them again, strictly.
+/// The parts of a URL that WASI requires separately. The host parses them again, strictly.
 struct Address<'a> {
     scheme: Scheme,
     authority: &'a str,
@@ -155,7 +155,7 @@ struct Address<'a> {
 impl<'a> Address<'a> {
     fn parse(url: &'a str) -> Result<Self> {
         let bad = || {
-            let message = format!("{url:?} is not an address such as `https://example.org/page`");
+            let message = format!("{url:?} is not a URL such as `https://example.org/page`");
             Error::invalid_input(message).code("invalid_url")
         };
         let (scheme, rest) = url.split_once("://").ok_or_else(bad)?;
@@ -183,7 +183,7 @@ impl<'a> Address<'a> {
     }
 }
 
-/// The host writes `code: sentence` where WASI has no word of its own.
+/// The host writes `code: sentence` for errors that WASI does not define.
 fn explain(error: ErrorCode) -> Error {
     let timeout = |what: &str| {
         Error::new(ErrorKind::Unavailable, format!("timed out: {what}"))

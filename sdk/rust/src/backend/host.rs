@@ -1,4 +1,4 @@
-//! The way to the host that runs the component.
+//! The backend in a component: calls of the host's imports.
 
 #[path = "fetch.rs"]
 mod fetch;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::Level;
 use crate::bindings::toolhost::plugin::host::{self, ProgressUpdate};
 
-/// Every method is one import of the component.
+/// Each method is one import of the component.
 #[derive(Debug)]
 pub(crate) struct Backend;
 

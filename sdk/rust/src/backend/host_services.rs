@@ -1,4 +1,4 @@
-//! The services of the host that runs the component, each one import.
+//! The host services in a component, one import per method.
 
 use serde_json::Value;
 
@@ -167,7 +167,7 @@ impl Backend {
     }
 }
 
-/// A count of the contract.
+/// Converts a count of the contract.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,4 +1,4 @@
-//! Stands in for the host in native tests: it writes down what it is told, and answers as it was set up to.
+//! The backend in native tests: records calls and returns configured answers.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -13,7 +13,7 @@ use self::services::Services;
 use crate::context::Facts;
 use crate::{Context, Level, Root};
 
-/// What a tool told its host.
+/// What a tool reported to its host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recorded {
     pub progress: Vec<Progress>,
@@ -24,7 +24,7 @@ pub struct Recorded {
     pub events: Vec<(String, Value)>,
 }
 
-/// One report of progress. It equals a text that is its message.
+/// One progress report. It equals a string with its message.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
     pub message: Option<String>,
@@ -42,7 +42,7 @@ impl PartialEq<&str> for Progress {
 pub(crate) struct Backend {
     recorded: RefCell<Recorded>,
     remaining: Duration,
-    /// How often the answer to "cancelled?" is still no; `None` is for ever.
+    /// Remaining cancellation checks until the call is cancelled; `None` for never.
     patience: Cell<Option<usize>>,
     services: Services,
 }
@@ -101,7 +101,7 @@ impl Backend {
 
 /// For tests.
 impl Context {
-    /// A context that records what it is told. Nobody cancels it, and it has a minute left.
+    /// A recording context that is never cancelled and has 60 seconds left.
     pub fn test() -> Self {
         let facts = Facts {
             call_id: "call-1".to_owned(),
@@ -128,14 +128,14 @@ impl Context {
         self
     }
 
-    /// The call has so much time left, whenever it asks.
+    /// Sets the remaining time, which does not decrease.
     #[must_use]
     pub fn with_remaining(mut self, remaining: Duration) -> Self {
         self.backend.remaining = remaining;
         self
     }
 
-    /// The call is not cancelled the first `times` it looks, and then is.
+    /// The call is cancelled after `times` checks.
     #[must_use]
     pub fn cancelled_after(self, times: usize) -> Self {
         self.backend.patience.set(Some(times));
@@ -172,7 +172,7 @@ impl Context {
         self
     }
 
-    /// What the tool has told so far.
+    /// What the tool has reported so far.
     pub fn recorded(&self) -> Recorded {
         self.backend.recorded.borrow().clone()
     }

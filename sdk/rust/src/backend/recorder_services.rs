@@ -1,5 +1,5 @@
-//! The services natively: the session is real and lasts as long as its context, everything else answers as a test
-//! sets it up to.
+//! The services in native tests: session state lasts as long as its context, all other services return configured
+//! answers.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -36,10 +36,10 @@ impl fmt::Debug for Services {
 
 /// For tests.
 impl Context {
-    /// Lets a service answer: `process.run`, `process.start`, `process.jobs`, `process.read`, `process.write`,
+    /// Configures a service: `process.run`, `process.start`, `process.jobs`, `process.read`, `process.write`,
     /// `process.kill`, `people.ask`, `people.change-mode`, `people.request-permissions`, `agents.agents`, `agents.run`,
     /// `tools.tools`, `tools.call`, `tools.start`, `tools.running`, `tools.wait`, `tools.stop`, `resources.resources`,
-    /// `resources.read`. It gets the arguments as an object and gives what the service gives, as JSON; an outcome is
+    /// `resources.read`. The closure receives the arguments as an object and returns the result as JSON; an outcome is
     /// `{"text", "structured", "error"}`.
     #[must_use]
     pub fn with_service(
@@ -55,7 +55,7 @@ impl Context {
         self
     }
 
-    /// Lets the network answer.
+    /// Configures the network.
     #[must_use]
     pub fn with_http(self, server: impl FnMut(&Request) -> Result<Response> + 'static) -> Self {
         *self.backend.services.server.borrow_mut() = Some(Box::new(server));
@@ -71,7 +71,7 @@ impl Backend {
     fn answer<T: DeserializeOwned>(&self, service: &str, input: Value) -> Result<T> {
         let mut answers = self.services.answers.borrow_mut();
         let answer = answers.get_mut(service).ok_or_else(|| {
-            let message = format!("no `{service}` here; a test sets it up with `with_service`");
+            let message = format!("no `{service}` configured; set it up with `with_service`");
             Error::denied(message).code("service_not_granted")
         })?;
         let value = answer(input)?;
@@ -131,7 +131,7 @@ impl Backend {
     pub(crate) fn fetch(&self, request: &Request) -> Result<Response> {
         let mut server = self.services.server.borrow_mut();
         let server = server.as_mut().ok_or_else(|| {
-            Error::denied("no network here; a test sets it up with `with_http`")
+            Error::denied("no network configured; set it up with `with_http`")
                 .code("host_not_allowed")
         })?;
         let mut response = server(request)?;

@@ -1,4 +1,4 @@
-//! From the contract's types to the SDK's, where a hook is shown an outcome, and back with what it says.
+//! Conversion of outcomes for hooks, and of hook results to the contract's types.
 
 use serde_json::Value;
 
@@ -111,7 +111,7 @@ impl From<wit::Failure> for Error {
     }
 }
 
-/// What a service of the host refuses has a code and no kind.
+/// Errors of host services have a code and no kind.
 fn kind_of(code: &str) -> ErrorKind {
     match code {
         "service_not_granted"
@@ -153,7 +153,7 @@ impl From<wit::TailCall> for TailCall {
     }
 }
 
-/// JSON from the host. What is not JSON after all is still seen by the hook, as a text.
+/// JSON from the host. Invalid JSON is passed to the hook as a string.
 fn value(text: String) -> Value {
     serde_json::from_str(&text).unwrap_or(Value::String(text))
 }

@@ -1,4 +1,4 @@
-//! What the expansion of `export_hooks!` calls: the two functions of the interface `hooks`, over an author's own.
+//! Implementation of `export_hooks!`: the exports of the interface `hooks`.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::bindings::hook::exports::toolhost::plugin::hooks as wit;
 use crate::context::Facts;
 use crate::{After, Before, Context, HookCall, Outcome};
 
-/// The functions of one plugin; one that is not there has no opinion.
+/// The hook functions of one plugin; a missing one has no effect.
 #[derive(Clone, Copy, Debug)]
 pub struct Hooks {
     pub before: Option<fn(&Context, &HookCall) -> Before>,
@@ -44,7 +44,7 @@ fn read(request: wit::Request) -> (Context, HookCall) {
     let aliases = aliases.into_iter().flatten().filter_map(Value::as_str);
     let call = HookCall {
         tool: request.tool,
-        // A hook that cannot see what it judges must not say yes to it: the host takes a crash for a no.
+        // A hook must not approve an input that it cannot read; the host treats a crash as a denial.
         input: serde_json::from_str(&request.input).expect("the host sends an input as JSON"),
         aliases: aliases.map(str::to_owned).collect(),
         version: word("version"),

@@ -1,8 +1,8 @@
-//! One request and one answer over HTTP.
+//! HTTP requests and responses.
 
 use std::time::Duration;
 
-/// A request. The host checks its address, and fills in `secret:NAME` in headers and query.
+/// A request. The host checks its URL, and fills in `secret:NAME` in headers and query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// `GET`, `POST` …
@@ -11,9 +11,9 @@ pub struct Request {
     pub url: String,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// How long to wait for the connection, for the answer's beginning, and between its pieces.
+    /// Timeout for connecting, for the start of the response, and between its chunks.
     pub timeout: Duration,
-    /// Bytes of the answer's body to read; the rest is left unread.
+    /// Limit of the response body in bytes; the rest is not read.
     pub max_bytes: usize,
 }
 
@@ -49,15 +49,15 @@ impl Request {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Response {
     pub status: u16,
-    /// Names in lower case, in the order they came; values as text, with what is no UTF-8 replaced.
+    /// Lower-case names in order of arrival; invalid UTF-8 in values is replaced.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// There was more than `max_bytes`.
+    /// The body was longer than `max_bytes`.
     pub truncated: bool,
 }
 
 impl Response {
-    /// The first value of a header, whatever the case of its name.
+    /// The first value of a header; names are case-insensitive.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
         headers

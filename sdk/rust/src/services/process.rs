@@ -1,4 +1,4 @@
-//! A program, and what became of it. The members are those of `process` in the WIT.
+//! Programs and their results, as in `process` of the WIT.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,18 +7,18 @@ pub struct Command {
     /// Name of a program that the operator allows.
     pub program: String,
     pub arguments: Vec<String>,
-    /// A folder of the call; the first one when absent.
+    /// A directory of the call; by default the first.
     pub cwd: Option<String>,
-    /// Added to the environment that the host chooses.
+    /// Added to the host's environment.
     pub environment: Vec<(String, String)>,
     /// Standard input; closed when absent.
     pub stdin: Option<Vec<u8>>,
     pub timeout_ms: Option<u32>,
-    /// Without output for so long, it is stopped.
+    /// Limit of time without output.
     pub inactivity_timeout_ms: Option<u32>,
-    /// Give it a terminal instead of pipes.
+    /// Use a terminal instead of pipes.
     pub tty: bool,
-    /// What to call it in lists.
+    /// Label in lists.
     pub label: String,
 }
 
@@ -33,18 +33,18 @@ pub struct Ending {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Finished {
-    /// Beginning and end of what it wrote, within the host's bounds.
+    /// Beginning and end of the output, within the host's limits.
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
-    /// Both, as they came.
+    /// Both streams, interleaved.
     pub combined: Vec<u8>,
     pub stdout_total: u64,
     pub stderr_total: u64,
     pub pid: u32,
     pub ending: Ending,
-    /// Where the host keeps all of it.
+    /// The host's file with the complete output.
     pub output_file: Option<String>,
-    /// What the confinement has probably stopped.
+    /// What the sandbox probably blocked.
     pub hints: Vec<String>,
 }
 
@@ -67,9 +67,9 @@ pub struct Job {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Chunk {
     pub bytes: Vec<u8>,
-    /// Where to go on.
+    /// Offset to continue from.
     pub next: u64,
-    /// Bytes that are no longer kept and were left out before these.
+    /// Bytes before this chunk that are no longer kept.
     pub dropped: u64,
     pub job: Job,
 }

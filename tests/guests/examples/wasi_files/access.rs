@@ -1,4 +1,4 @@
-//! What a descriptor may and may not, and what it says about itself.
+//! Rights and flags of descriptors.
 
 use wasip2::filesystem::preopens::get_directories;
 use wasip2::filesystem::types::{Advice, NewTimestamp, OpenFlags};
@@ -60,10 +60,10 @@ pub fn flags_and_types(scene: &mut Scene) -> Answer<()> {
         "read",
     );
     scene.see("type of a preopen", scene.root.get_type(), "directory");
-    // "This may only be set on directories", but C libraries set it for whatever they open to write.
+    // "This may only be set on directories", but C libraries set it for every file they open for writing.
     let with_all = open(&scene.root, "file", AS_IT_IS, WRITE.union(CHANGE));
     scene.see("a file with every right", with_all, "ok");
-    // Without `mutate-directory` nothing below may be changed.
+    // Without `mutate-directory` nothing below may change.
     let dir = open(&scene.root, "dir", OpenFlags::DIRECTORY, READ)?;
     scene.see(
         "make in a directory to read",
@@ -89,7 +89,7 @@ pub fn rights(scene: &mut Scene) -> Answer<()> {
     scene.see("stat of a writer", writer.stat().map(|stat| stat.size), "5");
     scene.see("kept", get(&scene.root, "file"), "0123456789");
     scene.see("written", get(&scene.root, "other"), "Other");
-    // What only files have, and what only directories have.
+    // Operations that apply only to files, or only to directories.
     let dir = &scene.root;
     let rows = [
         ("read", dir.read(1, 0).map(|_| ())),
@@ -242,7 +242,7 @@ pub fn dropped(scene: &mut Scene) -> Answer<()> {
     let entries = open(&scene.root, "dir", AS_IT_IS, READ)?.read_directory()?;
     let first = entries.read_directory_entry()?.map(|entry| entry.name);
     scene.see("a listing whose directory was dropped", first, "inner");
-    // None of them is left behind.
+    // No entry is left behind.
     for _ in 0..5000 {
         open(&scene.root, "file", AS_IT_IS, READ)?;
     }
@@ -275,7 +275,7 @@ pub fn preopens(scene: &mut Scene) -> Answer<()> {
     );
     let apart = scene.root.is_same_object(&scene.second);
     scene.see("two of them", apart, "false");
-    // No name leads to a preopen itself, so nothing can take its place.
+    // A preopen has no name inside the file system, so it cannot be replaced.
     let root = &scene.root;
     let rows = [
         ("remove it", root.remove_directory_at(".")),
@@ -294,7 +294,7 @@ pub fn preopens(scene: &mut Scene) -> Answer<()> {
     put(&scene.second, "new", b"second")?;
     scene.see("write in another", get(&scene.second, "new"), "second");
     scene.see("not in the first", kind(&scene.root, "new"), "no-entry");
-    // A grant inside of another one. It is not there in every run.
+    // A grant inside of another one, which is not present in every run.
     if kind(&scene.root, "granted").is_err() {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Reading and writing at offsets, and the size of a file.
+//! Reading and writing at offsets, and file sizes.
 
 use wasip2::filesystem::types::OpenFlags;
 
@@ -9,7 +9,7 @@ pub fn read(scene: &mut Scene) -> Answer<()> {
     for (what, length, offset, expected) in [
         ("the start", 4, 0, "0123"),
         ("the middle", 4, 3, "3456"),
-        // Whoever gets fewer bytes than asked asks again, so either will do.
+        // A short read is valid, so both results are accepted.
         ("more than is there", 100, 5, "56789|56789 (end)"),
         (
             "a length beyond all",
@@ -31,7 +31,7 @@ pub fn read(scene: &mut Scene) -> Answer<()> {
     ] {
         scene.see(what, file.read(length, offset), expected);
     }
-    // The place of one read is nothing to the next.
+    // Reads at offsets are independent of each other.
     scene.see("the start again", file.read(4, 0), "0123");
     Ok(())
 }
@@ -72,7 +72,7 @@ pub fn set_size(scene: &mut Scene) -> Answer<()> {
     for (size, expected) in [
         (10, "0123456789"),
         (4, "0123"),
-        // What was cut off does not come back.
+        // Truncated data does not reappear.
         (8, "0123...."),
         (0, ""),
         (3, "..."),
@@ -94,7 +94,7 @@ pub fn set_size(scene: &mut Scene) -> Answer<()> {
     Ok(())
 }
 
-/// Two descriptors of one file, whichever was first.
+/// Two descriptors of one file, in either order.
 pub fn seen_by_others(scene: &mut Scene) -> Answer<()> {
     let early = open(&scene.root, "file", AS_IT_IS, READ)?;
     let writer = open(&scene.root, "to_file", AS_IT_IS, BOTH)?;

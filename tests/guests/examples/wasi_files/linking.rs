@@ -1,4 +1,4 @@
-//! Hard links: more names for one file.
+//! Hard links.
 
 use crate::scene::{AS_IT_IS, Answer, BOTH, FOLLOW, NO_FOLLOW, READ, Scene, get, kind, open, put};
 

@@ -1,4 +1,4 @@
-//! Listings of directories.
+//! Directory listings.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ pub fn entries(scene: &mut Scene) -> Answer<()> {
     scene.see("everything once, no dots", listed, all);
     let after = stream.read_directory_entry()?.map(|entry| entry.name);
     scene.see("after the end", after, "none");
-    // A new stream starts anew, and two go their own ways.
+    // A new stream starts at the beginning, and two streams are independent.
     let (one, two) = (dir.read_directory()?, dir.read_directory()?);
     one.read_directory_entry()?;
     scene.see("another", rest(&two)?.join(", "), all);
@@ -41,7 +41,7 @@ pub fn entries(scene: &mut Scene) -> Answer<()> {
     let listed = file.read_directory().map(|_| ());
     scene.see("a file", listed, "not-directory|bad-descriptor");
     let top = names(&scene.root, ".")?;
-    // The test may have put more there than the scenario could.
+    // The test may have added entries.
     let more = ["absolute", "granted"];
     let top: Vec<&str> = top.split(' ').filter(|name| !more.contains(name)).collect();
     scene.see(
@@ -49,7 +49,7 @@ pub fn entries(scene: &mut Scene) -> Answer<()> {
         top.join(" "),
         "chain dangling dir empty file loop other ping pong to_dir to_file",
     );
-    // Each thing stands where it was moved to, and nowhere else.
+    // Each entry is exactly at its new place.
     scene.root.rename_at("other", &dir, "moved")?;
     dir.unlink_file_at("inner")?;
     dir.remove_directory_at("folder")?;
@@ -69,7 +69,7 @@ pub fn while_it_changes(scene: &mut Scene) -> Answer<()> {
     let stream = many.read_directory()?;
     let (mut seen, mut twice) = (BTreeSet::new(), 0);
     while let Some(entry) = stream.read_directory_entry()? {
-        // Removing what was just told must not hide what comes after it.
+        // Removing an entry must not hide the following ones.
         many.unlink_file_at(&entry.name)?;
         if !seen.insert(entry.name) {
             twice += 1;
@@ -78,7 +78,7 @@ pub fn while_it_changes(scene: &mut Scene) -> Answer<()> {
     scene.see("each of them", seen == made, "true");
     scene.see("none twice", twice == 0, "true");
     scene.see("nothing is left", names(&scene.root, "many"), "");
-    // The same with things that were there before.
+    // The same with existing entries.
     let dir = open(&scene.root, "dir", OpenFlags::DIRECTORY, CHANGE)?;
     let stream = dir.read_directory()?;
     dir.unlink_file_at("inner")?;
@@ -106,7 +106,7 @@ pub fn gone(scene: &mut Scene) -> Answer<()> {
     let moved = scene.root.rename_at("file", &empty, "file");
     scene.see("move into what is gone", moved, "no-entry");
     scene.see("its type", empty.get_type(), "directory");
-    // A new one of the same name is another directory.
+    // A new directory of the same name is a different one.
     scene.root.create_directory_at("empty")?;
     let new = open(&scene.root, "empty", AS_IT_IS, READ)?;
     scene.see("a new one", new.is_same_object(&empty), "false");

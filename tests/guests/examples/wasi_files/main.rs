@@ -1,4 +1,5 @@
-//! Scenarios of wasi:filesystem 0.2: what its documentation and POSIX say that files do, tried from the inside.
+//! Scenarios of wasi:filesystem 0.2: behaviour specified by its documentation and POSIX, tested from inside a
+//! component.
 
 #![expect(
     clippy::unnecessary_wraps,
@@ -80,7 +81,7 @@ const SCENARIOS: &[(&str, Scenario)] = &[
     ("standard_directories", standard::directories),
 ];
 
-/// Plays one scenario: a line for each thing tried, `wrong: ` before those that went otherwise than it is written.
+/// Runs one scenario: one line per check, prefixed with `wrong: ` if the result differs from the specification.
 fn play(scenario: &str, made: bool) -> Vec<String> {
     let Some((_, scenario)) = SCENARIOS.iter().find(|(name, _)| *name == scenario) else {
         return SCENARIOS
@@ -97,12 +98,12 @@ fn play(scenario: &str, made: bool) -> Vec<String> {
     scene.lines
 }
 
-/// Plays a scenario with what it writes held back.
+/// Runs a scenario with staged writes.
 #[tool(writes)]
 fn wasi_files(
-    /// Its name. Any other word lists them.
+    /// Name of a scenario; any other value lists them.
     scenario: String,
-    /// The files that every scenario starts from are there.
+    /// The initial files exist.
     made: bool,
 ) -> Vec<String> {
     play(&scenario, made)
@@ -111,9 +112,9 @@ fn wasi_files(
 /// Plays a scenario on the real files: what runs programs is not held back.
 #[tool(writes, kind = "execute")]
 fn wasi_files_now(
-    /// Its name. Any other word lists them.
+    /// Name of a scenario; any other value lists them.
     scenario: String,
-    /// The files that every scenario starts from are there.
+    /// The initial files exist.
     made: bool,
 ) -> Vec<String> {
     play(&scenario, made)

@@ -1,4 +1,4 @@
-//! Making directories, and taking things away.
+//! Creation and removal of directories and files.
 
 use crate::scene::{AS_IT_IS, Answer, BOTH, READ, Scene, all, get, kind, open, put};
 
@@ -76,7 +76,7 @@ pub fn remove_directory(scene: &mut Scene) -> Answer<()> {
     scene.see("an emptied one", emptied, "ok");
     let dangling = open(&scene.root, "to_dir", AS_IT_IS, READ);
     scene.see("the link to it", dangling, "no-entry");
-    // The name is free for anything.
+    // The name can be reused.
     scene.see(
         "a file of its name",
         put(&scene.root, "dir", b"now a file"),
@@ -142,7 +142,7 @@ pub fn unlinked_but_open(scene: &mut Scene) -> Answer<()> {
     scene.see("and reads", all(&new), "new..");
     let left = new.stat().map(|stat| stat.link_count);
     scene.see("it has no name", left, "0");
-    // What takes the name is not what is still open.
+    // A new entry of the name is not the one that is still open.
     put(&scene.root, "other", b"another")?;
     scene.see("still its own", all(&writer), "OTHER!");
     scene.see("and the other", get(&scene.root, "other"), "another");

@@ -1,4 +1,4 @@
-//! Renames: within a directory, between directories, between preopens.
+//! Renames within a directory, between directories, and between preopens.
 
 use wasip2::filesystem::types::OpenFlags;
 
@@ -25,7 +25,7 @@ pub fn files(scene: &mut Scene) -> Answer<()> {
             ("renamed", "dir/renamed", "ok"),
             ("dir/renamed", "other", "ok"),
             ("made", "dir/inner", "ok"),
-            // A link moves as a link, and what takes its place takes the link's place.
+            // A link is moved as a link, and replacing it replaces the link.
             ("to_file", "empty/link", "ok"),
             ("dangling", "empty/dangling", "ok"),
             ("dir/inner", "to_dir", "ok"),
@@ -42,14 +42,14 @@ pub fn files(scene: &mut Scene) -> Answer<()> {
     scene.see("the links", names(&scene.root, "empty"), "dangling link");
     let link = scene.root.readlink_at("empty/link");
     scene.see("a link's text", link, "file");
-    // Two names of one file: nothing happens, and both stay.
+    // Two names of one file: nothing happens, and both remain.
     scene
         .root
         .link_at(NO_FOLLOW, "other", &scene.root, "second")?;
     table(scene, &[("other", "second", "ok")]);
     scene.see("one name", kind(&scene.root, "other"), "file");
     scene.see("and the other", kind(&scene.root, "second"), "file");
-    // There and back is as if nothing had been.
+    // Moving back restores the original state.
     table(scene, &[("chain", "away", "ok"), ("away", "chain", "ok")]);
     scene.see("back", scene.root.readlink_at("chain"), "to_file");
     Ok(())
@@ -79,7 +79,7 @@ pub fn directories(scene: &mut Scene) -> Answer<()> {
     );
     let listed = names(&scene.root, "deep");
     scene.see("all of it moved", listed, "inner new");
-    // A moved directory can be changed like any other.
+    // A moved directory remains writable.
     scene.root.unlink_file_at("deep/inner")?;
     scene.root.create_directory_at("deep/er")?;
     table(
@@ -166,7 +166,7 @@ pub fn across(scene: &mut Scene) -> Answer<()> {
     Ok(())
 }
 
-/// Descriptors follow what they were opened for, wherever it goes.
+/// Descriptors refer to the file they opened, wherever it moves.
 pub fn while_open(scene: &mut Scene) -> Answer<()> {
     let file = open(&scene.root, "file", AS_IT_IS, BOTH)?;
     let replaced = open(&scene.root, "other", AS_IT_IS, READ)?;

@@ -1,4 +1,4 @@
-//! `open-at`: every way to open, on everything that can stand at a name.
+//! `open-at` with every combination of flags and file types.
 
 use wasip2::filesystem::types::{DescriptorFlags, OpenFlags, PathFlags};
 
@@ -68,7 +68,7 @@ pub fn without_following(scene: &mut Scene) -> Answer<()> {
         ("chain", "loop"),
         ("dangling", "loop"),
         ("loop", "loop"),
-        // A slash after it asks for what it leads to.
+        // A trailing slash requires the target of the link.
         ("to_file/", "not-directory"),
         ("to_dir/", "ok"),
         ("to_dir/inner", "ok"),
@@ -91,7 +91,7 @@ pub fn as_directory(scene: &mut Scene) -> Answer<()> {
         ("loop", "loop"),
     ];
     table(scene, FOLLOW, OpenFlags::DIRECTORY, READ, &rows);
-    // Both `O_DIRECTORY` and `O_NOFOLLOW` have a word for this.
+    // Both `O_DIRECTORY` and `O_NOFOLLOW` determine the result.
     let rows = [("to_dir", "not-directory|loop"), ("dir", "ok")];
     table(scene, NO_FOLLOW, OpenFlags::DIRECTORY, READ, &rows);
     let made = OpenFlags::DIRECTORY | OpenFlags::CREATE;
@@ -128,7 +128,7 @@ pub fn to_create(scene: &mut Scene) -> Answer<()> {
     table(scene, NO_FOLLOW, OpenFlags::CREATE, BOTH, &rows);
     scene.see("kept", get(&scene.root, "file"), "0123456789");
     scene.see("empty", get(&scene.root, "new"), "");
-    // A dangling link is made to lead somewhere.
+    // The target of a dangling link is created.
     scene.see("nowhere", kind(&scene.root, "nowhere"), "file");
     scene.see("still a link", kind(&scene.root, "dangling"), "link");
     for name in ["dir/new", "dir/newer"] {
@@ -145,7 +145,7 @@ pub fn exclusively(scene: &mut Scene) -> Answer<()> {
         (".", "exist"),
         ("to_file", "exist"),
         ("to_dir", "exist"),
-        // Exclusive creation never follows.
+        // Exclusive creation never follows links.
         ("dangling", "exist"),
         ("loop", "exist"),
         ("new", "ok"),
@@ -157,7 +157,7 @@ pub fn exclusively(scene: &mut Scene) -> Answer<()> {
     table(scene, FOLLOW, how, BOTH, &rows);
     scene.see("kept", get(&scene.root, "file"), "0123456789");
     scene.see("nowhere", kind(&scene.root, "nowhere"), "no-entry");
-    // The name is free again once its file is gone.
+    // The name is free again after its file is removed.
     scene.root.unlink_file_at("new")?;
     table(scene, FOLLOW, how, BOTH, &[("new", "ok")]);
     Ok(())

@@ -1,4 +1,4 @@
-//! Paths that mean the same, and names that are unusual but names.
+//! Equivalent paths and unusual names.
 
 use crate::scene::{AS_IT_IS, Answer, READ, Scene, get, kind, names, open, put};
 
@@ -52,7 +52,7 @@ pub fn interesting(scene: &mut Scene) -> Answer<()> {
         let stat = scene.root.stat_at(crate::scene::FOLLOW, path);
         scene.see(format!("stat {path:?}"), stat.map(|_| ()), expected);
     }
-    // From a directory further down, too, nothing is above the start.
+    // A subdirectory cannot reach above the preopen either.
     let dir = open(&scene.root, "dir", AS_IT_IS, READ)?;
     for (path, expected) in [
         ("nested/file", "ok"),

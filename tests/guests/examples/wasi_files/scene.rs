@@ -1,4 +1,4 @@
-//! What every scenario starts from, and the words it is written in.
+//! The initial state and the output format of all scenarios.
 
 use wasip2::filesystem::preopens::get_directories;
 use wasip2::filesystem::types::{
@@ -20,9 +20,9 @@ pub const CHANGE: DescriptorFlags = READ.union(DescriptorFlags::MUTATE_DIRECTORY
 pub struct Scene {
     /// The first grant. All relative paths are below it.
     pub root: Descriptor,
-    /// The second one, which may be written too.
+    /// The second grant, which is writable.
     pub second: Descriptor,
-    /// The third one, which may only be read.
+    /// The third grant, which is read-only.
     pub read_only: Descriptor,
     pub lines: Vec<String>,
 }
@@ -42,13 +42,13 @@ impl Scene {
         }
     }
 
-    /// The same things that the test makes on the disk where it says so.
+    /// The entries that the test also creates on disk.
     pub fn furnish(&mut self) {
         let made = furnish(&self.root);
         self.see("the start", made, "ok");
     }
 
-    /// Notes what `what` came to. `allowed` is what it may come to, with `|` between.
+    /// Records the result of `what`. `allowed` lists the accepted results, separated by `|`.
     pub fn see(&mut self, what: impl AsRef<str>, got: impl Said, allowed: &str) {
         let (what, got) = (what.as_ref(), got.said());
         let line = if allowed.split('|').any(|one| one == got) {
@@ -80,7 +80,7 @@ fn furnish(root: &Descriptor) -> Answer<()> {
     Ok(())
 }
 
-/// An answer in a word or two, the same in every run.
+/// A result in one or two words, the same in every run.
 pub trait Said {
     fn said(&self) -> String;
 }
@@ -200,7 +200,7 @@ pub fn open(
     dir.open_at(FOLLOW, path, how, flags)
 }
 
-/// Writes a file anew.
+/// Writes a new file.
 pub fn put(dir: &Descriptor, path: &str, bytes: &[u8]) -> Answer<()> {
     let file = open(dir, path, OpenFlags::CREATE | OpenFlags::TRUNCATE, WRITE)?;
     let mut at = 0;
@@ -214,7 +214,7 @@ pub fn get(dir: &Descriptor, path: &str) -> Answer<Vec<u8>> {
     all(&open(dir, path, AS_IT_IS, READ)?)
 }
 
-/// Everything in an open file.
+/// The content of an open file.
 pub fn all(file: &Descriptor) -> Answer<Vec<u8>> {
     let mut bytes = Vec::new();
     loop {
@@ -226,12 +226,12 @@ pub fn all(file: &Descriptor) -> Answer<Vec<u8>> {
     }
 }
 
-/// What stands at a name, links as links.
+/// The type of an entry, without following links.
 pub fn kind(dir: &Descriptor, path: &str) -> Answer<DescriptorType> {
     Ok(dir.stat_at(NO_FOLLOW, path)?.type_)
 }
 
-/// The names in a directory, in order.
+/// The names in a directory, sorted.
 pub fn names(dir: &Descriptor, path: &str) -> Answer<String> {
     let stream = open(dir, path, OpenFlags::DIRECTORY, READ)?.read_directory()?;
     let mut names = Vec::new();

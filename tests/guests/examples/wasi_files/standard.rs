@@ -1,4 +1,4 @@
-//! The same through Rust's standard library, which is the C library underneath.
+//! File access by Rust's standard library, which uses the C library.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
@@ -9,10 +9,10 @@ use wasip2::filesystem::types::ErrorCode;
 
 use crate::scene::{Answer, Scene};
 
-/// Rust's library for this target does not know every error of the C library's by name.
+/// Rust's library for this target has no names for some errors of the C library.
 const NOT_EMPTY: &str = "DirectoryNotEmpty|Uncategorized";
 
-/// Any failure that a scenario does not expect ends it, with a line that says which.
+/// An unexpected failure ends the scenario with a line that describes it.
 fn run(scene: &mut Scene, steps: fn(&mut Scene) -> io::Result<()>) -> Answer<()> {
     steps(scene).map_err(|error| {
         scene.lines.push(format!("wrong: {error}"));
@@ -118,7 +118,7 @@ pub fn seeks(scene: &mut Scene) -> Answer<()> {
             text.replace('\0', "."),
             "ab23456789...!",
         );
-        // Appending minds no seek.
+        // Appending ignores the position.
         let mut end = OpenOptions::new().append(true).open("other")?;
         end.seek(SeekFrom::Start(0))?;
         end.write_all(b"+")?;

@@ -1,4 +1,4 @@
-//! What can be known about a thing without opening it, and whether two things are one.
+//! Metadata of entries, and identity of files.
 
 use wasip2::filesystem::types::{Descriptor, DescriptorStat, MetadataHashValue, OpenFlags};
 
@@ -15,7 +15,7 @@ fn show(stat: Answer<DescriptorStat>) -> Answer<String> {
     ];
     let times = timed.iter().filter(|time| time.is_some()).count();
     let kind = stat.type_.said();
-    // How many names and bytes a directory has is the file system's own matter.
+    // The link count and size of a directory depend on the file system.
     if kind == "directory" {
         return Ok(format!("{kind}, {times} times"));
     }
@@ -94,7 +94,7 @@ pub fn stat_at(scene: &mut Scene) -> Answer<()> {
     Ok(())
 }
 
-/// By descriptor and by name it is one file with one time of its last status change.
+/// By descriptor and by name, the file has the same status change time.
 pub fn change_time(scene: &mut Scene) -> Answer<()> {
     let file = open(&scene.root, "new", OpenFlags::CREATE, BOTH)?;
     let time = |stat: DescriptorStat| {
@@ -102,7 +102,7 @@ pub fn change_time(scene: &mut Scene) -> Answer<()> {
         time.map(|time| (time.seconds, time.nanoseconds))
     };
     let before = time(scene.root.stat_at(FOLLOW, "new")?);
-    // Until the clock of the file system has moved, which is a few milliseconds at most.
+    // Until the clock of the file system has advanced, which takes a few milliseconds.
     let mut tries = 0;
     while time(scene.root.stat_at(FOLLOW, "new")?) == before && tries < 1_000_000 {
         file.write(b"x", 0)?;
@@ -175,7 +175,7 @@ pub fn same_object(scene: &mut Scene) -> Answer<()> {
     scene.root.rename_at("file", &scene.root, "renamed")?;
     let renamed = open(&scene.root, "renamed", AS_IT_IS, READ)?;
     scene.see("after a move", renamed.is_same_object(&writer), "true");
-    // A new file under an old name is another one.
+    // A new file under an old name is a different one.
     put(&scene.root, "file", b"0123456789")?;
     let new = open(&scene.root, "file", AS_IT_IS, READ)?;
     scene.see("a new file", new.is_same_object(&renamed), "false");

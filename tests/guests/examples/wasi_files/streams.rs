@@ -1,11 +1,11 @@
-//! Streams into and out of files.
+//! Input and output streams of files.
 
 use wasip2::filesystem::types::OpenFlags;
 use wasip2::io::streams::{InputStream, StreamError};
 
 use crate::scene::{AS_IT_IS, Answer, BOTH, READ, Said as _, Scene, WRITE, get, open};
 
-/// All of a stream, then what it says at its end.
+/// The complete content of a stream, and the result at its end.
 fn drain(stream: &InputStream) -> String {
     let mut bytes = Vec::new();
     loop {
@@ -36,7 +36,7 @@ pub fn read(scene: &mut Scene) -> Answer<()> {
     scene.see("when it is ready", stream.read(4), "2345");
     let none = stream.blocking_read(0);
     scene.see("nothing at all", none, "");
-    // A stream finds its place in the file as it is then.
+    // A stream reads the file as it is at that time.
     let writer = open(&scene.root, "other", AS_IT_IS, BOTH)?;
     let stream = writer.read_via_stream(3)?;
     writer.write(b"OTHERS", 0)?;
@@ -65,7 +65,7 @@ pub fn write(scene: &mut Scene) -> Answer<()> {
         get(&scene.root, "file"),
         "11abcd672345...!",
     );
-    // By hand: ask, write, flush, wait.
+    // By hand: check, write, flush, wait.
     let new = open(&scene.root, "new", OpenFlags::CREATE, WRITE)?;
     let stream = new.write_via_stream(0)?;
     stream.subscribe().block();
@@ -88,7 +88,7 @@ pub fn append(scene: &mut Scene) -> Answer<()> {
     let stream = file.append_via_stream()?;
     scene.see("append", stream.blocking_write_and_flush(b"a"), "ok");
     scene.see("at the end", get(&scene.root, "file"), "0123456789a");
-    // Others may make the file longer or shorter: the end is where it is then.
+    // Other writers may change the length: the end is determined at read time.
     let other = open(&scene.root, "file", AS_IT_IS, WRITE)?;
     let second = other.append_via_stream()?;
     second.blocking_write_and_flush(b"b").map_err(failed)?;
@@ -109,7 +109,7 @@ pub fn append(scene: &mut Scene) -> Answer<()> {
     Ok(())
 }
 
-/// The refusal may come with the stream or with its first use.
+/// The refusal may come when the stream is created or first used.
 pub fn without_rights(scene: &mut Scene) -> Answer<()> {
     let reader = open(&scene.root, "file", AS_IT_IS, READ)?;
     let writer = open(&scene.root, "other", AS_IT_IS, WRITE)?;
@@ -134,7 +134,7 @@ pub fn without_rights(scene: &mut Scene) -> Answer<()> {
         );
     }
     scene.see("as it was", get(&scene.root, "file"), "0123456789");
-    // After a failure a stream is closed, and the file is none the worse for it.
+    // After a failure the stream is closed, and the file is unaffected.
     let stream = writer.write_via_stream(u64::MAX)?;
     let far = stream.blocking_write_and_flush(b"x");
     scene.see("too far", far, "invalid|overflow|file-too-large");
@@ -144,7 +144,7 @@ pub fn without_rights(scene: &mut Scene) -> Answer<()> {
     Ok(())
 }
 
-/// What must not fail here ends the scenario.
+/// A failure here ends the scenario.
 fn failed(_: StreamError) -> wasip2::filesystem::types::ErrorCode {
     wasip2::filesystem::types::ErrorCode::Io
 }

@@ -1,4 +1,4 @@
-//! Symbolic links: made, followed, read.
+//! Creation, resolution and reading of symbolic links.
 
 use wasip2::filesystem::types::OpenFlags;
 
@@ -21,7 +21,7 @@ pub fn links(scene: &mut Scene) -> Answer<()> {
         ("ünï 😀", "text"),
     ] {
         let got = scene.root.symlink_at(target, name);
-        // One that would lead out is not made: other programs of the person's would follow it.
+        // A link that leaves the grant is not created, because other programs of the user would follow it.
         let out = target.starts_with("../..");
         let expected = if out { "not-permitted" } else { "ok" };
         scene.see(format!("{name} to {target:?}"), got, expected);
@@ -54,7 +54,7 @@ pub fn links(scene: &mut Scene) -> Answer<()> {
     scene.see("no longer dangling", get(&scene.root, "early"), "now");
     put(&scene.root, "slashed/new", b"new")?;
     scene.see("made through a link", get(&scene.root, "dir/new"), "new");
-    // What a link leads to is decided each time.
+    // The target of a link is resolved on each access.
     scene.root.unlink_file_at("one")?;
     scene.root.symlink_at("other", "one")?;
     scene.see("another way", get(&scene.root, "three"), "other");
@@ -94,7 +94,7 @@ pub fn refused(scene: &mut Scene) -> Answer<()> {
         ("", "new", "no-entry|invalid"),
         ("a\0b", "new", "invalid|illegal-byte-sequence"),
         (&long, "new", "name-too-long"),
-        // These lead out of the grant, or might.
+        // These links leave the grant, or might.
         ("..", "new", "not-permitted"),
         ("../file", "new", "not-permitted"),
         ("dir/../../file", "new", "not-permitted"),
@@ -135,7 +135,7 @@ pub fn read_link(scene: &mut Scene) -> Answer<()> {
         ("", "no-entry"),
         ("..", "not-permitted"),
         ("/to_file", "not-permitted"),
-        // The person's own link, if it is there: it would tell where things are on the host.
+        // An existing link of the user, if any, would reveal paths of the host.
         ("absolute", "not-permitted|no-entry"),
     ] {
         let got = scene.root.readlink_at(path);

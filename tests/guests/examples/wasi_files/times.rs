@@ -1,11 +1,11 @@
-//! Setting the times of files, directories and links.
+//! Setting times of files, directories and links.
 
 use wasip2::clocks::wall_clock::Datetime;
 use wasip2::filesystem::types::{Descriptor, DescriptorStat, NewTimestamp, OpenFlags, PathFlags};
 
 use crate::scene::{AS_IT_IS, Answer, BOTH, CHANGE, FOLLOW, NO_FOLLOW, READ, Scene, get, open};
 
-/// Some time in 2001, so that nothing that happens now is mistaken for it.
+/// A time in 2001, distinguishable from the current time.
 const THEN: u64 = 1_000_000_000;
 
 fn at(seconds: u64) -> NewTimestamp {
@@ -15,7 +15,7 @@ fn at(seconds: u64) -> NewTimestamp {
     })
 }
 
-/// Seconds since `THEN`, or `now` for anything that was not set.
+/// Seconds since `THEN`, or `now` for times that were not set.
 fn show(time: Option<Datetime>) -> String {
     match time {
         None => "none".to_owned(),
@@ -36,7 +36,7 @@ const SET: &str = "1.123456789 2.123456789";
 fn all_ways(scene: &mut Scene, what: &str, descriptor: &Descriptor, is_dir: bool) {
     let keep = NewTimestamp::NoChange;
     let (now, same) = (NewTimestamp::Now, "now now");
-    // Somebody's reading may count as access, or may not.
+    // Reading may or may not update the access time.
     for (how, accessed, modified, expected) in [
         ("given", at(1), at(2), SET),
         ("neither", keep, keep, SET),
@@ -69,7 +69,7 @@ pub fn of_descriptor(scene: &mut Scene) -> Answer<()> {
     let seen = both(scene.root.stat_at(NO_FOLLOW, "new"));
     scene.see("by its name", seen, "5.123456789 6.123456789");
     let reader = open(&scene.root, "other", AS_IT_IS, READ)?;
-    // As `futimens`, which asks for the owner and not for a descriptor to write.
+    // Like `futimens`, which requires ownership but no writable descriptor.
     scene.see("by a reader", reader.set_times(at(1), at(2)), "ok");
     let dir = open(&scene.root, "dir", AS_IT_IS, CHANGE)?;
     all_ways(scene, "directory", &dir, true);
@@ -91,7 +91,7 @@ pub fn of_path(scene: &mut Scene) -> Answer<()> {
     scene.see("a file, seen", seen(scene, "file"), SET);
     scene.see("a link itself", set(scene, NO_FOLLOW, "to_file", 10), "ok");
     scene.see("not the file", seen(scene, "file"), SET);
-    // Whoever looks at where a link leads has read the link.
+    // Resolving a link reads it.
     let link = scene.root.stat_at(NO_FOLLOW, "to_file");
     let link = link.map(|stat| show(stat.data_modification_timestamp));
     scene.see("a link itself, seen", link, "11.123456789");

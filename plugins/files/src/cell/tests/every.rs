@@ -1,8 +1,8 @@
-//! Every edit at every place of notebooks in every style: the result is JSON, and only the one cell is another.
+//! Every edit at every position of notebooks in every style: the result is JSON, and only one cell changes.
 
 use super::*;
 
-/// A notebook of so many cells, written in one of four styles.
+/// A notebook with a number of cells, in one of four styles.
 fn notebook(style: usize, count: usize) -> String {
     let cells: Vec<String> = (0..count)
         .map(|cell| {

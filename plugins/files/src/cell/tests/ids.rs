@@ -1,4 +1,4 @@
-//! By which ids cells are found, and which they get.
+//! Lookup and assignment of cell ids.
 
 use super::*;
 

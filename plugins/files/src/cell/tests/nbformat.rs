@@ -1,5 +1,5 @@
-//! Notebooks stay what `nbformat` takes for notebooks, whatever is edited in whatever order. `cargo xtask clients` puts
-//! nbformat into the target folder.
+//! Random edits keep notebooks valid according to `nbformat`, which `cargo xtask clients` installs into the target
+//! directory.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use super::*;
 
-/// The first complaint of nbformat about each notebook, or null.
+/// The first error of nbformat for each notebook, or null.
 const VALIDATE: &str = r#"
 import json, sys, warnings
 import nbformat
@@ -22,7 +22,7 @@ for text in json.load(sys.stdin):
 json.dump(out, sys.stdout)
 "#;
 
-/// A valid notebook of a version, with cells of every kind. Cells have ids from 4.5 on.
+/// A valid notebook of a version, with cells of every type. Cells have ids since 4.5.
 fn notebook(minor: u8) -> String {
     let id = |id: &str| {
         if minor < 5 {
@@ -44,7 +44,7 @@ fn notebook(minor: u8) -> String {
     )
 }
 
-/// Edits of every mode and kind, at places that come from a simple generator of numbers.
+/// Edits of every mode and type at pseudo-random positions.
 fn edits(mut seed: usize) -> Vec<Value> {
     let mut next = |below: usize| {
         seed = seed

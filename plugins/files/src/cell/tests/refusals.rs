@@ -1,4 +1,4 @@
-//! What `notebook_edit` refuses, and what it says then.
+//! Errors of `notebook_edit`.
 
 use super::*;
 
@@ -8,43 +8,41 @@ fn a_cell_that_is_not_there_is_told_with_those_that_are() {
         NOTEBOOK,
         json!({"cell_id": "x", "new_source": ""}),
         expect![[
-            r#"InvalidInput edit_no_occurrence_found: there is no cell "x": a.ipynb has 3 cells: 0 "intro", 1 "b2", 2 "cell-0""#
+            r#"InvalidInput edit_no_occurrence_found: no cell "x": a.ipynb has 3 cells: 0 "intro", 1 "b2", 2 "cell-0""#
         ]],
     );
     check(
         NOTEBOOK,
         json!({"cell_id": "cell-3", "new_source": ""}),
         expect![[
-            r#"InvalidInput edit_no_occurrence_found: there is no cell "cell-3": a.ipynb has 3 cells: 0 "intro", 1 "b2", 2 "cell-0""#
+            r#"InvalidInput edit_no_occurrence_found: no cell "cell-3": a.ipynb has 3 cells: 0 "intro", 1 "b2", 2 "cell-0""#
         ]],
     );
     check(
         NOTEBOOK,
         json!({"cell_number": 3, "new_source": ""}),
         expect![[
-            r#"InvalidInput edit_no_occurrence_found: there is no cell number 3: a.ipynb has 3 cells: 0 "intro", 1 "b2", 2 "cell-0""#
+            r#"InvalidInput edit_no_occurrence_found: no cell number 3: a.ipynb has 3 cells: 0 "intro", 1 "b2", 2 "cell-0""#
         ]],
     );
     check(
         NOTEBOOK,
         json!({"edit_mode": "insert", "cell_number": 4, "cell_type": "raw", "new_source": ""}),
         expect![[
-            r#"InvalidInput edit_no_occurrence_found: there is no cell number 4: a.ipynb has 3 cells: 0 "intro", 1 "b2", 2 "cell-0""#
+            r#"InvalidInput edit_no_occurrence_found: no cell number 4: a.ipynb has 3 cells: 0 "intro", 1 "b2", 2 "cell-0""#
         ]],
     );
     check(
         r#"{"cells":[]}"#,
         json!({"edit_mode": "delete", "cell_number": 0}),
-        expect![
-            "InvalidInput edit_no_occurrence_found: there is no cell number 0: a.ipynb has 0 cells"
-        ],
+        expect!["InvalidInput edit_no_occurrence_found: no cell number 0: a.ipynb has 0 cells"],
     );
     let twice = NOTEBOOK.replace("\"intro\"", "\"b2\"");
     check(
         &twice,
         json!({"cell_id": "b2", "new_source": ""}),
         expect![[
-            r#"InvalidInput edit_expected_occurrence_mismatch: the cells [0, 1] of a.ipynb all have the id "b2"; say `cell_number`"#
+            r#"InvalidInput edit_expected_occurrence_mismatch: the cells [0, 1] of a.ipynb all have the id "b2"; use `cell_number`"#
         ]],
     );
 }
@@ -54,13 +52,13 @@ fn inputs_that_make_no_sense() {
     check(
         NOTEBOOK,
         json!({"new_source": "x"}),
-        expect!["InvalidInput invalid_input: say the cell: `cell_id` or `cell_number` is missing"],
+        expect!["InvalidInput invalid_input: `cell_id` or `cell_number` is missing"],
     );
     check(
         NOTEBOOK,
         json!({"cell_id": "b2"}),
         expect![
-            "InvalidInput invalid_input: `new_source` is missing; say the whole source of the cell"
+            "InvalidInput invalid_input: `new_source` is missing; pass the complete source of the cell"
         ],
     );
     check(
@@ -74,14 +72,14 @@ fn inputs_that_make_no_sense() {
         NOTEBOOK,
         json!({"edit_mode": "insert", "cell_type": "raw", "cell_id": "b2", "cell_number": 1, "new_source": "x"}),
         expect![[
-            r#"InvalidInput invalid_input: `cell_id` and `cell_number` exclude each other for edit_mode "insert"; leave one out"#
+            r#"InvalidInput invalid_input: `cell_id` and `cell_number` are mutually exclusive for edit_mode "insert"; omit one"#
         ]],
     );
     check(
         NOTEBOOK,
         json!({"cell_id": "b2", "cell_number": 0, "new_source": "x"}),
         expect![
-            "InvalidInput invalid_input: `cell_id` means cell 1 and `cell_number` cell 0; leave one out"
+            "InvalidInput invalid_input: `cell_id` is cell 1 and `cell_number` is cell 0; omit one"
         ],
     );
     check(
@@ -123,7 +121,7 @@ fn files_that_are_no_notebooks_stay_as_they_are() {
         (
             "{\"worksheets\": []}",
             expect![
-                "InvalidInput invalid_notebook: a.ipynb is not a notebook: it has no list `cells`; it is in the format of before 2015, which `jupyter nbconvert` brings up to date"
+                "InvalidInput invalid_notebook: a.ipynb is not a notebook: it has no list `cells`; it has the format from before 2015, convert it with `jupyter nbconvert`"
             ],
         ),
         (

@@ -1,4 +1,4 @@
-//! What a draft keeps of a file, and when it may not be used.
+//! Tests of drafts.
 
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ fn edit(old: &str, new: &str) -> Edit {
     }
 }
 
-/// The file after one edit, or the code of the error.
+/// The file after one edit, or the error code.
 fn run(bytes: &[u8], encoding: Encoding, old: &str, new: &str) -> Result<Vec<u8>, String> {
     let workspace = Workspace::new(&[]);
     workspace.write("a.txt", bytes);
@@ -168,18 +168,13 @@ fn r_305_a_file_that_changed_is_edited_only_where_it_is_clear_what_is_meant() {
         ("two", Some(now.as_str()), true, Ok(false)),
         ("two", None, false, Ok(false)),
         ("two", Some("00"), true, Ok(true)),
-        (
-            "two",
-            None,
-            true,
-            Err("a.txt has not been read in this session"),
-        ),
+        ("two", None, true, Err("a.txt was not read in this session")),
         (
             "two\nthree\n",
             Some("00"),
             false,
             Err(
-                "a.txt has changed since it was read; where the edit would go it is now:\n     1→one\n     2→two\n     3→    three",
+                "a.txt changed since it was read; the current text at that position is:\n     1→one\n     2→two\n     3→    three",
             ),
         ),
     ] {
@@ -220,7 +215,7 @@ proptest! {
         text in "[ab \n]{0,30}", old in "[ab \n]{1,4}", new in "[a-c\n]{1,4}", all: bool
     ) {
         prop_assume!(old != new && !old.trim().is_empty());
-        // Also where one place overlaps the next.
+        // Also for overlapping matches.
         let places = (0..text.len()).filter(|at| text[*at..].starts_with(&old)).count();
         let workspace = Workspace::new(&[("a.txt", &text)]);
         let input = json!({"path": "a.txt", "old_string": old, "new_string": new, "replace_all": all});

@@ -1,10 +1,10 @@
-//! How texts are found, strategy by strategy, and what of the file stays.
+//! Tests of the matching strategies.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// The strategy and the text after it; or the number of places where there is not exactly one.
+/// The strategy and the resulting text; or the number of matches if it is not one.
 fn run(text: &str, old: &str, new: &str, leniency: Leniency) -> (String, String) {
     let mut found = find(text, old, new, leniency);
     if found.places.len() != 1 {
@@ -65,7 +65,7 @@ fn new_lines_end_as_those_of_the_file() {
         ("line_endings", "x\r\ny\n"),
     );
     check("a\r\nb\nc\n", "b\nc", "x\ny", ("exact", "a\r\nx\ny\n"));
-    // Whoever shows a carriage return means it.
+    // An explicit carriage return is intended.
     check("a\r\nb\r\n", "a\r\n", "x\n", ("exact", "x\nb\r\n"));
     check("a", "a", "x\ny", ("exact", "x\ny"));
 }
@@ -258,7 +258,7 @@ fn a_name_tells_how_lenient_a_reading_may_be() {
 
 #[test]
 fn no_text_takes_long() {
-    // Each is the worst that its strategy can meet; with quadratic work any of them would take minutes.
+    // The worst case of each strategy; with quadratic work each would take minutes.
     let lines = "ab\n".repeat(50_000);
     let blank = "\n".repeat(50_000);
     let one_line = "a ".repeat(50_000);

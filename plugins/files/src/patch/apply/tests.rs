@@ -1,4 +1,4 @@
-//! What hunks do to texts.
+//! Tests of applying hunks.
 
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ fn hunks(patch: &str) -> Vec<Hunk> {
     hunks
 }
 
-/// Applies hunks that are written one after the other, without anything around them.
+/// Applies consecutive hunks without file headers.
 fn check(text: &str, patch: &str, expected: Result<&str, Misfit>) {
     let patch = format!("*** Begin Patch\n*** Update File: a\n{patch}\n*** End Patch");
     let patched = apply(text, &hunks(&patch), Leniency::Free).map(|patched| patched.text);
@@ -105,7 +105,7 @@ fn where_white_space_has_a_meaning_lines_move_together() {
 }
 
 fn any_text() -> impl Strategy<Value = String> {
-    // Few different lines, so that many are alike; and every kind of end.
+    // Few distinct lines, so that many match, and every kind of line end.
     let line = prop::sample::select(vec![
         "\n", "a\n", "b\n", " c\n", "-- x\n", "++ y\n", "@@ z\n", "\\ w\n",
     ]);
@@ -154,7 +154,7 @@ proptest! {
         let Ok(sections) = parse(&pieces.concat()) else { return Ok(()) };
         for section in sections {
             if let Action::Update { hunks, .. } | Action::Delete { hunks } = section.action {
-                // It may fit or not; it has to come to an end without a panic.
+                // It may match or not, but must end without a panic.
                 let _ = apply(&text, &hunks, Leniency::Free);
             }
         }

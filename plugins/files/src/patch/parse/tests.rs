@@ -1,4 +1,4 @@
-//! How patches are read, and what is said of those that cannot be.
+//! Tests of the patch parser and its errors.
 
 use std::fmt::Write as _;
 
@@ -156,13 +156,13 @@ fn bad_patches_are_refused() {
         (
             "",
             expect![
-                "edit_preparation_failure: the patch begins neither with `*** Begin Patch` nor as a unified difference with `--- a/…` and `+++ b/…`"
+                "edit_preparation_failure: the patch starts neither with `*** Begin Patch` nor, as a unified diff, with `--- a/…` and `+++ b/…`"
             ],
         ),
         (
             "hello",
             expect![
-                "edit_preparation_failure: the patch begins neither with `*** Begin Patch` nor as a unified difference with `--- a/…` and `+++ b/…`"
+                "edit_preparation_failure: the patch starts neither with `*** Begin Patch` nor, as a unified diff, with `--- a/…` and `+++ b/…`"
             ],
         ),
         (
@@ -174,7 +174,7 @@ fn bad_patches_are_refused() {
         (
             "*** Begin Patch\n*** Delete File: a",
             expect![
-                "edit_preparation_failure: the patch has no last line `*** End Patch`, so the rest of it may have been cut off; send all of it"
+                "edit_preparation_failure: the patch does not end with `*** End Patch` and may be truncated; resend it completely"
             ],
         ),
         (
@@ -196,19 +196,19 @@ fn bad_patches_are_refused() {
         (
             "*** Begin Patch\n*** Update File: a\n*** End Patch",
             expect![
-                "edit_preparation_failure: the patch says nothing about a but its name; add hunks, or leave it out"
+                "edit_preparation_failure: the patch has no changes for a; add hunks or omit the file"
             ],
         ),
         (
             "*** Begin Patch\n*** Update File: a\nx\n*** End Patch",
             expect![[
-                r#"edit_preparation_failure: line 3 of the patch: expected a line that begins with ` `, `-`, `+` or `@@`, found "x""#
+                r#"edit_preparation_failure: line 3 of the patch: expected a line that starts with ` `, `-`, `+` or `@@`, found "x""#
             ]],
         ),
         (
             "*** Begin Patch\n*** Add File: a\nx\n*** End Patch",
             expect![[
-                r#"edit_preparation_failure: line 3 of the patch: expected a line that begins with `+`, as all lines of a new file do, found "x""#
+                r#"edit_preparation_failure: line 3 of the patch: expected a line that starts with `+`, like all lines of a new file, found "x""#
             ]],
         ),
         (
@@ -220,7 +220,7 @@ fn bad_patches_are_refused() {
         (
             "*** Begin Patch\n*** Delete File: a\n*** End Patch\nmore",
             expect![[
-                r#"edit_preparation_failure: line 4 of the patch: expected nothing behind `*** End Patch`, found "more""#
+                r#"edit_preparation_failure: line 4 of the patch: expected nothing after `*** End Patch`, found "more""#
             ]],
         ),
         (
@@ -236,7 +236,7 @@ fn bad_patches_are_refused() {
         (
             "diff --git a/x b/x\nGIT binary patch\n",
             expect![
-                "edit_preparation_failure: line 2 of the patch changes a binary file, and only text is patched"
+                "edit_preparation_failure: line 2 of the patch changes a binary file; only text is supported"
             ],
         ),
         (
@@ -248,31 +248,31 @@ fn bad_patches_are_refused() {
         (
             "diff --git a/x b/x\n@@ -1 +1 @@\n-a\n",
             expect![[
-                r#"edit_preparation_failure: line 2 of the patch: expected `--- a/PATH` and `+++ b/PATH` in front of the hunks, found "@@ -1 +1 @@""#
+                r#"edit_preparation_failure: line 2 of the patch: expected `--- a/PATH` and `+++ b/PATH` before the hunks, found "@@ -1 +1 @@""#
             ]],
         ),
         (
             "diff --git a/x b/y\nold mode 100644\nnew mode 100755\n",
             expect![
-                "edit_preparation_failure: line 1 of the patch names two files, and nothing says which is meant"
+                "edit_preparation_failure: line 1 of the patch names two files; it is unclear which is meant"
             ],
         ),
         (
             "diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+a\n\\ No newline at end of file\n",
             expect![
-                "edit_preparation_failure: line 2 of the patch is about a symbolic link (mode 120000), and only regular files are patched"
+                "edit_preparation_failure: line 2 of the patch changes a symbolic link (mode 120000), and only regular files are patched"
             ],
         ),
         (
             "diff --git a/x b/x\nindex 1234567..89abcde 160000\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-Subproject commit 1\n+Subproject commit 2\n",
             expect![
-                "edit_preparation_failure: line 2 of the patch is about a submodule (mode 160000), and only regular files are patched"
+                "edit_preparation_failure: line 2 of the patch changes a submodule (mode 160000), and only regular files are patched"
             ],
         ),
         (
             "diff --git a/x b/x\nold mode 100644\nnew mode 104755\n",
             expect![
-                "edit_preparation_failure: line 3 of the patch has a mode that git does not know; write 100644 or 100755"
+                "edit_preparation_failure: line 3 of the patch has an invalid mode; use 100644 or 100755"
             ],
         ),
     ];
@@ -285,9 +285,7 @@ fn bad_patches_are_refused() {
     );
     check(
         &many,
-        expect![
-            "edit_preparation_failure: the patch is about 501 files, and the most is 500; split it"
-        ],
+        expect!["edit_preparation_failure: the patch has 501 files; the limit is 500, split it"],
     );
 }
 

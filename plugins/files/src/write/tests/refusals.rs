@@ -1,4 +1,4 @@
-//! What `write_file` refuses, so that nothing is lost.
+//! Errors of `write_file`, which prevent data loss.
 
 use super::*;
 
@@ -30,7 +30,7 @@ fn emptying_a_file_has_to_be_meant() {
         &workspace,
         json!({"path": "a.txt", "content": " \n"}),
         expect![
-            "InvalidInput would_empty_file: this would empty a.txt; set `allow_empty` if that is what you want"
+            "InvalidInput would_empty_file: this would empty a.txt; set `allow_empty` if intended"
         ],
     );
     check_bytes(&workspace, "a.txt", b"one\n");
@@ -67,7 +67,7 @@ fn a_stale_hash_is_refused() {
         &workspace,
         json!({"path": "a.txt", "content": "x", "expected_sha256": stale}),
         expect![
-            "Failed edit_stale: a.txt has changed since it was read: its sha256 is not 0000000000000000000000000000000000000000000000000000000000000000"
+            "Failed edit_stale: a.txt changed since it was read: its sha256 is not 0000000000000000000000000000000000000000000000000000000000000000"
         ],
     );
     check(
@@ -109,7 +109,7 @@ fn mistakes_of_models_are_refused() {
         &workspace,
         json!({"path": "a.rs", "content": "// ... existing code ...\n"}),
         expect![[
-            r#"InvalidInput content_has_artefacts: line 1 of `content` is a placeholder for left-out text: "// ... existing code ..."; write the whole content"#
+            r#"InvalidInput content_has_artefacts: line 1 of `content` is a placeholder for omitted text: "// ... existing code ..."; write the whole content"#
         ]],
     );
     check_bytes(&workspace, "a.rs", b"fn a() {}\n");

@@ -1,4 +1,4 @@
-//! Bad input, and searches that find nothing.
+//! Invalid input, and searches without results.
 
 use super::*;
 
@@ -50,7 +50,7 @@ fn mistakes() {
             json!({"pattern": "x", "path": "build.rs"}),
             expect![[r#"
             InvalidInput search_path_not_a_directory: `build.rs` is a file; glob searches directories
-            -> name the directory in `path`, and the file in `pattern`"#]],
+            -> set the directory in `path` and the file in `pattern`"#]],
         ),
         (
             json!({"pattern": "x", "path": "~"}),

@@ -1,4 +1,4 @@
-//! The mode `content`.
+//! Tests of the mode `content`.
 
 use super::*;
 
@@ -70,7 +70,7 @@ fn several_lines() {
         L3:     run();
 
         [1 matching line in 1 file (searched 7 files in .; 4 ignored (git: 2, tool: 2); 1 binary skipped)]
-        [the pattern names a line end; searched with `multiline = true`]"#]],
+        [the pattern contains a line end; searched with `multiline = true`]"#]],
     );
 }
 

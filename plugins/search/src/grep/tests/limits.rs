@@ -1,4 +1,4 @@
-//! Where an answer ends, and how to go on from there.
+//! Tests of result limits and continuation.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn limits_say_how_to_go_on() {
         .github/ci.yml
 
         [4 files contain matches (searched 7 files in .; 4 ignored (git: 2, tool: 2); 1 binary skipped)]
-        [showing 2 from 1; there are more: continue with `offset = 3`]"#]],
+        [showing 2 from 1; more exist: continue with `offset = 3`]"#]],
     );
     check(
         json!({"pattern": "o", "output_mode": "content", "head_limit": 2}),
@@ -21,7 +21,7 @@ fn limits_say_how_to_go_on() {
         L3: !keep.log
 
         [6 matching lines in 5 files (searched 7 files in .; 4 ignored (git: 2, tool: 2); 1 binary skipped)]
-        [showing 2 from 0; there are more: continue with `offset = 2`]"#]],
+        [showing 2 from 0; more exist: continue with `offset = 2`]"#]],
     );
     check(
         json!({"pattern": "TODO", "output_mode": "content", "max_per_file": 1, "path": "docs"}),
@@ -30,13 +30,13 @@ fn limits_say_how_to_go_on() {
             L2: TODO write
 
             [2 matching lines in 1 file (searched 1 file in docs; 1 ignored (git: 0, tool: 1))]
-            [showing 1 from 0; there are more: raise `max_per_file` or name a file in `path`]"#]],
+            [showing 1 from 0; more exist: raise `max_per_file` or set `path` to a file]"#]],
     );
     check(
         json!({"pattern": "TODO", "offset": 50}),
         expect![[r#"
         [4 files contain matches (searched 7 files in .; 4 ignored (git: 2, tool: 2); 1 binary skipped)]
-        [nothing is left from `offset = 50`]"#]],
+        [no results from `offset = 50`]"#]],
     );
 }
 
@@ -48,7 +48,7 @@ fn long_answers_end_at_the_limit() {
     let answer = answer::<Grep>(&context(&tree), tree.path(), input);
     assert!(answer.len() < 21_000, "{}", answer.len());
     assert!(
-        answer.ends_with("[showing 13 from 0; there are more: continue with `offset = 13`]"),
+        answer.ends_with("[showing 13 from 0; more exist: continue with `offset = 13`]"),
         "{answer}"
     );
 }
@@ -69,8 +69,12 @@ fn without_time_the_answer_is_partial() {
     let cx = context(&tree).with_remaining(Duration::ZERO);
     expect![[r#"
         [no matches for `TODO` (searched 0 files in .)]
-        [the time was up before all files were searched; narrow it down with `path`, `glob` or `type`]"#]]
-    .assert_eq(&answer::<Grep>(&cx, tree.path(), json!({"pattern": "TODO"})));
+        [the search stopped at the time limit; narrow it with `path`, `glob` or `type`]"#]]
+    .assert_eq(&answer::<Grep>(
+        &cx,
+        tree.path(),
+        json!({"pattern": "TODO"}),
+    ));
 }
 
 #[test]
@@ -95,8 +99,7 @@ fn long_lists_end_at_the_limit() {
         let input = json!({"pattern": "x", "output_mode": mode, "head_limit": 10_000});
         let answer = answer::<Grep>(&context(&tree), tree.path(), input);
         assert!(answer.len() < 20_300, "{}", answer.len());
-        let end =
-            format!("[showing {shown} from 0; there are more: continue with `offset = {shown}`]");
+        let end = format!("[showing {shown} from 0; more exist: continue with `offset = {shown}`]");
         assert!(answer.ends_with(&end), "{answer}");
     }
 }

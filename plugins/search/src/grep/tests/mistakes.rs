@@ -1,4 +1,4 @@
-//! Bad input, and searches that find nothing.
+//! Invalid input, and searches without results.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn mistakes() {
             json!({"pattern": "foo("}),
             expect![[r#"
             InvalidInput invalid_regex: invalid regex `foo(`: unclosed group
-            -> escape special characters with a backslash, or set `fixed_strings` to search for the text as it is"#]],
+            -> escape special characters with a backslash, or set `fixed_strings` to search for the literal text"#]],
         ),
         (
             json!({"pattern": r"(a)\1"}),

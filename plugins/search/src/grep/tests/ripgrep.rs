@@ -1,5 +1,5 @@
-//! `grep` against ripgrep's own engine (the crates `grep-regex`, `grep-searcher` and `ignore`), on random patterns and
-//! hostile texts. Differences that remain on purpose are in docs/tools.md; each has a test here.
+//! Comparison of `grep` with ripgrep's engine (the crates `grep-regex`, `grep-searcher` and `ignore`) on random
+//! patterns and hostile texts. Intended differences are listed in docs/tools.md; each has a test here.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -23,7 +23,7 @@ struct Flags {
     multiline: bool,
 }
 
-/// The lines that match. ripgrep reports matches whose lines touch as one, so it is lines that are compared.
+/// The matching lines. ripgrep merges matches on adjacent lines, so lines are compared.
 type Lines = BTreeSet<u64>;
 
 #[derive(Default)]
@@ -62,7 +62,7 @@ fn matcher(pattern: &str, flags: Flags, crlf: bool) -> Option<RegexMatcher> {
     builder.build(pattern).ok()
 }
 
-/// As `rg`, or as `rg --crlf` where the file has CR LF in it.
+/// Like `rg`, or like `rg --crlf` if the file contains CR LF.
 fn ripgrep(pattern: &str, flags: Flags, file: &Path) -> Option<Lines> {
     let text = std::fs::read(file).unwrap();
     let crlf = decoded(&text).contains("\r\n");
@@ -119,7 +119,7 @@ fn ours(pattern: &str, flags: Flags, tree: &Path) -> Result<Lines, Error> {
         .collect())
 }
 
-/// Texts from pieces that line ends, anchors and encodings go wrong with.
+/// Texts built from pieces that are critical for line ends, anchors and encodings.
 fn text() -> impl Strategy<Value = Vec<u8>> {
     let piece = select(vec![
         &b"foo"[..],
@@ -232,7 +232,7 @@ fn flags() -> impl Strategy<Value = Flags> {
     })
 }
 
-/// What is different, or nothing.
+/// The difference, if any.
 fn difference(pattern: &str, flags: Flags, text: &[u8]) -> Option<String> {
     let tree = tempfile::tempdir().unwrap();
     let file = tree.path().join("a");
@@ -252,13 +252,13 @@ fn difference(pattern: &str, flags: Flags, text: &[u8]) -> Option<String> {
     }
 }
 
-/// In such a text `rg --crlf` has carriage returns of two kinds, and takes either for the end of a line.
+/// In such text `rg --crlf` treats two kinds of carriage returns as line ends.
 fn has_both_kinds_of_cr(text: &[u8]) -> bool {
     let text = decoded(text);
     text.contains("\r\n") && text.replace("\r\n", "").contains('\r')
 }
 
-/// With `--crlf` ripgrep takes a lone LF for a part of the line, so that `\z` holds behind it.
+/// With `--crlf` ripgrep treats a lone LF as part of the line, so `\z` matches after it.
 fn is_end_of_mixed(pattern: &str, text: &[u8]) -> bool {
     let text = decoded(text);
     let is_mixed = text.contains("\r\n") && text.replace("\r\n", "").contains('\n');
@@ -280,7 +280,7 @@ proptest! {
     fn d_03_matches_over_several_lines_are_those_of_ripgrep(
         pattern in pattern(), case_insensitive in any::<bool>(), text in text()
     ) {
-        // With -U ripgrep goes on behind a match as if the text began there.
+        // With -U ripgrep continues after a match as if the text started there.
         prop_assume!(!pattern.contains(r"\A"));
         prop_assume!(!has_both_kinds_of_cr(&text) && !is_end_of_mixed(&pattern, &text));
         let flags = Flags { case_insensitive, multiline: true, ..Flags::default() };
@@ -321,14 +321,15 @@ fn d_03_anchors_and_classes_in_texts_of_every_kind() {
     }
 }
 
-/// ripgrep reports each of these as an error. To a model a search that says how it read the pattern is worth more.
+/// ripgrep reports each of these as an error. For a model, a search with a note about the interpretation is more
+/// useful.
 #[test]
 fn d_03_patterns_that_only_we_accept() {
     for (pattern, text, line) in [
-        // Names a line end: searched over several lines, with a note.
+        // Contains a line end: multiline search with a note.
         (r"foo\n", "foo\n", 1),
         (r"o\r?\nb", "foo\r\nbar\n", 1),
-        // No regular expression: searched as text, with a note.
+        // Not a regular expression: literal search with a note.
         ("foo{", "x\nfoo{\n", 2),
         ("interface{}", "interface{}\n", 1),
     ] {
@@ -340,7 +341,7 @@ fn d_03_patterns_that_only_we_accept() {
         let found = ours(pattern, Flags::default(), tree.path()).unwrap();
         assert_eq!(found.first(), Some(&line), "{pattern}");
     }
-    // Only with --crlf: a carriage return that is named is a character.
+    // Only with --crlf: an explicit carriage return is a character.
     let tree = tree(&[("a", "x\nfoo\r\n")]);
     assert!(matcher(r"\r$", Flags::default(), true).is_none());
     assert_eq!(
@@ -388,7 +389,7 @@ fn paths() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec(path, 1..10)
 }
 
-/// A tree with a file at each path, unless a directory is there, and rule files here and there.
+/// A tree with a file at each path, unless it is a directory, and some rule files.
 fn ruled_tree(paths: &[String], rules: &[(&str, String)]) -> tempfile::TempDir {
     let tree = tempfile::tempdir().unwrap();
     let put = |path: &str, text: &str| {
@@ -407,7 +408,7 @@ fn ruled_tree(paths: &[String], rules: &[(&str, String)]) -> tempfile::TempDir {
     tree
 }
 
-/// The files that `rg --files --hidden` lists, without histories and without a repository having to be there.
+/// The files listed by `rg --files --hidden`, without version control data and without requiring a repository.
 fn listed(root: &Path, glob: Option<&str>) -> Option<Vec<String>> {
     let mut builder = WalkBuilder::new(root);
     builder
@@ -472,7 +473,7 @@ proptest! {
     ) {
         let rules = [(".gitignore", git), (".ignore", ignore), ("a/.gitignore", below)];
         let tree = ruled_tree(&paths, &rules);
-        // An empty file has no line that could match.
+        // An empty file has no line to match.
         let is_empty = |name: &str| std::fs::metadata(tree.path().join(name)).unwrap().len() == 0;
         let mut expected = listed(tree.path(), None).unwrap();
         prop_assert_eq!(&globbed(tree.path(), "**/*"), &expected, "{:?}", rules);
@@ -484,7 +485,7 @@ proptest! {
     fn d_03_a_glob_chooses_the_files_that_it_chooses_in_ripgrep(
         paths in paths(), glob in rule()
     ) {
-        // In ripgrep a space at the end is left out, as in a rule file.
+        // ripgrep removes a trailing space, as in a rule file.
         prop_assume!(!glob.starts_with('!') && !glob.ends_with(['/', ' ']));
         let tree = ruled_tree(&paths, &[]);
         let Some(expected) = listed(tree.path(), Some(&glob)) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Files that are too large to be in memory at once.
+//! Tests of files larger than a window.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -8,7 +8,7 @@ use toolhost_sdk::testing;
 use super::super::Output;
 use super::*;
 
-/// Larger than two windows, with a needle in the first line, near each border and in the last line.
+/// Larger than two windows, with a match in the first line, near each window boundary and in the last line.
 fn large(tree: &tempfile::TempDir, name: &str) -> u64 {
     let file = File::create(tree.path().join(name)).unwrap();
     let mut file = BufWriter::new(file);
@@ -115,7 +115,7 @@ fn c_08_of_many_files_only_those_that_are_shown_are_kept() {
     let names: Vec<String> = (0..500).map(|number| format!("{number:03}.txt")).collect();
     let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x\n")).collect();
     let tree = tree(&files);
-    // Each is an hour older than the one before it.
+    // Each is an hour older than the previous one.
     for (mode, offset) in [
         ("files_with_matches", 7),
         ("count", 7),

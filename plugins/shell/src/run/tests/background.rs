@@ -1,4 +1,4 @@
-//! `shell` with `run_in_background`.
+//! Tests of `shell` with `run_in_background`.
 
 use super::*;
 
@@ -30,7 +30,7 @@ fn r_346_in_the_background_there_is_a_handle_and_the_first_output() {
         </stdout>
         Background PIDs: 70
         Process Group: 70
-        To read on: shell_output {"task_id": "1"}. To stop it: shell_kill {"task_id": "1"}.
+        To continue reading: shell_output {"task_id": "1"}. To stop it: shell_kill {"task_id": "1"}.
         {"stdout":"ready\n","stderr":"","timed_out":false,"background":true,"task_id":"1","pid":70,"pgid":70,"status":"running","duration_ms":0.0,"cwd":"/workspace","output_file":"/out/1","truncated":false}"#]]
     .assert_eq(&shown(result));
     assert_eq!(crate::cursor::get(&cx, "1").unwrap(), 6);
@@ -43,7 +43,7 @@ fn what_ends_at_once_is_not_said_to_run() {
         json!({"command": "nmp run dev", "run_in_background": true, "delay_ms": 5000}),
     );
     expect![[r#"
-        Started in the background, and ended already: task 1 (nmp run dev)
+        Started in the background and already ended: task 1 (nmp run dev)
         Output:
         <stdout>
         sh: nmp: not found

@@ -1,4 +1,4 @@
-//! What `shell` does not run, and which shell it takes.
+//! Errors of `shell`, and the choice of the shell.
 
 use super::*;
 
@@ -71,9 +71,7 @@ fn what_cannot_be_a_command() {
         ),
         (
             json!({"command": " \n"}),
-            expect![
-                "InvalidInput invalid_command: `command` has nothing but spaces; write the command to run"
-            ],
+            expect!["InvalidInput invalid_command: `command` is blank; pass the command to run"],
         ),
         (
             json!({"command": "a\0b"}),
@@ -84,13 +82,13 @@ fn what_cannot_be_a_command() {
         (
             json!({"command": "é".repeat(70_000)}),
             expect![[r#"
-            InvalidInput invalid_command: `command` has 140000 bytes, and the system takes 131071
-              write the text into a file with write_file, and run that"#]],
+            InvalidInput invalid_command: `command` has 140000 bytes; the limit is 131071
+              write the text to a file with write_file and run that"#]],
         ),
         (
             json!({"command": "x", "cwd": " "}),
             expect![
-                "InvalidInput invalid_path: `cwd` is empty; leave it out to run in the first folder of the workspace"
+                "InvalidInput invalid_path: `cwd` is empty; omit it to run in the first workspace directory"
             ],
         ),
         (
@@ -118,30 +116,30 @@ fn what_cannot_be_a_command() {
         (
             json!({"command": "x", "env": {"A=B": "c"}}),
             expect![[
-                r#"InvalidInput invalid_environment: "A=B" cannot be a variable of `env`: a name has no `=`, and neither name nor value a NUL"#
+                r#"InvalidInput invalid_environment: "A=B" is not a valid variable of `env`: a name must not contain `=`, and neither name nor value NUL"#
             ]],
         ),
         (
             json!({"command": "x", "env": {"": "c"}}),
             expect![[
-                r#"InvalidInput invalid_environment: "" cannot be a variable of `env`: a name has no `=`, and neither name nor value a NUL"#
+                r#"InvalidInput invalid_environment: "" is not a valid variable of `env`: a name must not contain `=`, and neither name nor value NUL"#
             ]],
         ),
         (
             json!({"command": "x", "env": many}),
             expect![
-                "InvalidInput invalid_environment: `env` has 65 variables, and a command takes 64; write the others into a file"
+                "InvalidInput invalid_environment: `env` has 65 variables; the limit is 64, write the others to a file"
             ],
         ),
         (
             json!({"command": "x", "shell": "zsh"}),
             expect!["InvalidInput invalid_input: `shell` is not known"],
         ),
-        // The host's own refusal goes through: here there is no host at all.
+        // The host's own error is passed on; here there is no host.
         (
             json!({"command": "x"}),
             expect![
-                "Denied service_not_granted: no `process.run` here; a test sets it up with `with_service`"
+                "Denied service_not_granted: no `process.run` configured; set it up with `with_service`"
             ],
         ),
     ] {

@@ -1,4 +1,4 @@
-//! What the tool does not fetch, and how it says so.
+//! Errors of `web_fetch`.
 
 use expect_test::expect;
 
@@ -9,31 +9,31 @@ fn bad_inputs_are_explained() {
     check(
         json!({}),
         expect![
-            "InvalidInput invalid_tool_params: there is no address to fetch (name one in `url`, or several in `urls`)"
+            "InvalidInput invalid_tool_params: no URL to fetch (pass one in `url` or several in `urls`)"
         ],
     );
     check(
         json!({"prompt": "What is new?"}),
         expect![
-            "InvalidInput invalid_tool_params: there is no address to fetch (name one in `url`, or several in `urls`)"
+            "InvalidInput invalid_tool_params: no URL to fetch (pass one in `url` or several in `urls`)"
         ],
     );
     check(
         json!({"url": "example.org"}),
         expect![
-            "InvalidInput invalid_url: `example.org` cannot be fetched: it has no scheme; put `https://` before it (write the whole address, for example `https://example.org/page?x=1`)"
+            "InvalidInput invalid_url: `example.org` cannot be fetched: it has no scheme; put `https://` before it (write the complete URL, for example `https://example.org/page?x=1`)"
         ],
     );
     check(
         json!({"url": "file:///etc/passwd"}),
         expect![
-            "InvalidInput invalid_url: `file:///etc/passwd` cannot be fetched: only `http` and `https` are supported (write the whole address, for example `https://example.org/page?x=1`)"
+            "InvalidInput invalid_url: `file:///etc/passwd` cannot be fetched: only `http` and `https` are supported (write the complete URL, for example `https://example.org/page?x=1`)"
         ],
     );
     check(
         json!({"url": "https://ann:pw@example.org/"}),
         expect![
-            "InvalidInput invalid_url: the address has a user name or a password in front of its host; leave them out (send a header `authorization` with `http_request` instead)"
+            "InvalidInput invalid_url: the URL contains a user name or password; remove them (send a header `authorization` with `http_request` instead)"
         ],
     );
     check(
@@ -45,7 +45,7 @@ fn bad_inputs_are_explained() {
     check(
         json!({"url": "https://example.org/login"}),
         expect![
-            "Denied web_fetch_http_error: https://example.org/login answered 403 Forbidden (the page needs a login or does not want robots; try another source)"
+            "Denied web_fetch_http_error: https://example.org/login answered 403 Forbidden (the page requires a login or rejects bots; try another source)"
         ],
     );
     check(
@@ -67,7 +67,7 @@ fn bad_inputs_are_explained() {
     check(
         json!({"urls": ["https://example.org/a", "https://example.org/b"], "start_index": 5}),
         expect![
-            "InvalidInput invalid_tool_params: `start_index` = 5 belongs to a single address (read on in one page at a time)"
+            "InvalidInput invalid_tool_params: `start_index` = 5 requires a single URL (continue one page at a time)"
         ],
     );
     let many = |most: usize| -> Vec<String> {
@@ -78,7 +78,7 @@ fn bad_inputs_are_explained() {
     check(
         json!({"url": "https://example.org/a", "urls": many(20)}),
         expect![
-            "InvalidInput invalid_tool_params: 21 addresses are more than 20 (fetch the others with another call)"
+            "InvalidInput invalid_tool_params: 21 URLs are more than 20 (fetch the others with another call)"
         ],
     );
     check(

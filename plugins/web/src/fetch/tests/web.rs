@@ -1,4 +1,4 @@
-//! A small web: what stands at which address.
+//! A simulated web: responses by URL.
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::{Request, Response};

@@ -1,4 +1,4 @@
-//! What cannot be searched, and how the tool says so.
+//! Errors of `web_search`.
 
 use expect_test::{Expect, expect};
 
@@ -14,7 +14,7 @@ fn what_is_not_configured_is_said_with_the_way_to_configure_it() {
         "",
         input(),
         expect![
-            "Unavailable not_configured: no search service is configured: `TOOLHOST_WEB_SEARCH_PROVIDER` is not set (a person sets `provider` in `[web_search]` (or the variable `TOOLHOST_WEB_SEARCH_PROVIDER`) to one of tavily, google, bing, brave, duckduckgo, searxng; duckduckgo needs no key; use web_fetch if you know an address)"
+            "Unavailable not_configured: no search service is configured: `TOOLHOST_WEB_SEARCH_PROVIDER` is not set (ask the operator to set `provider` in `[web_search]` (or the variable `TOOLHOST_WEB_SEARCH_PROVIDER`) to one of tavily, google, bing, brave, duckduckgo, searxng; duckduckgo needs no key; use web_fetch if you know a URL)"
         ],
     );
     check(
@@ -23,7 +23,7 @@ fn what_is_not_configured_is_said_with_the_way_to_configure_it() {
         "",
         input(),
         expect![
-            "Unavailable not_configured: `TOOLHOST_WEB_SEARCH_PROVIDER` = `altavista` is no search service (use one of tavily, google, bing, brave, duckduckgo, searxng)"
+            "Unavailable not_configured: `TOOLHOST_WEB_SEARCH_PROVIDER` = `altavista` is not a supported search service (use one of tavily, google, bing, brave, duckduckgo, searxng)"
         ],
     );
     check(
@@ -32,7 +32,7 @@ fn what_is_not_configured_is_said_with_the_way_to_configure_it() {
         "",
         input(),
         expect![
-            "Unavailable not_configured: searxng has no address of its own, and `TOOLHOST_WEB_SEARCH_URL` is not set (a person sets the variable `TOOLHOST_WEB_SEARCH_URL`, for example to `https://searx.example.org`)"
+            "Unavailable not_configured: searxng is self-hosted and `TOOLHOST_WEB_SEARCH_URL` is not set (ask the operator to set the variable `TOOLHOST_WEB_SEARCH_URL`, for example to `https://searx.example.org`)"
         ],
     );
     check(
@@ -50,7 +50,7 @@ fn what_is_not_configured_is_said_with_the_way_to_configure_it() {
         "",
         input(),
         expect![
-            "Unavailable not_configured: google needs the number of a search engine, and `TOOLHOST_WEB_SEARCH_ENGINE` is not set (a person sets the variable `TOOLHOST_WEB_SEARCH_ENGINE`)"
+            "Unavailable not_configured: google needs a search engine id, but `TOOLHOST_WEB_SEARCH_ENGINE` is not set (ask the operator to set the variable `TOOLHOST_WEB_SEARCH_ENGINE`)"
         ],
     );
     check(
@@ -59,7 +59,7 @@ fn what_is_not_configured_is_said_with_the_way_to_configure_it() {
         "",
         input(),
         expect![
-            "Unavailable not_configured: `TOOLHOST_WEB_SEARCH_MAX_RESULTS` = `0` is no number from 1 to 20 ()"
+            "Unavailable not_configured: `TOOLHOST_WEB_SEARCH_MAX_RESULTS` = `0` is not a number from 1 to 20 ()"
         ],
     );
     let cx = Context::test().with_http(|_| {
@@ -69,7 +69,7 @@ fn what_is_not_configured_is_said_with_the_way_to_configure_it() {
         .code("secret_not_allowed"))
     });
     let error = search(&cx, "PROVIDER=tavily", input()).unwrap_err();
-    expect![[r#"Unavailable not_configured: tavily needs a key, and the host has none to send: secret `web_search` cannot be used here: no secret of that name is configured (a person puts the key into a variable such as `TAVILY_API_KEY` and adds `[secrets.web_search]` with `env = "TAVILY_API_KEY"` and `hosts = ["api.tavily.com"]` to the configuration; duckduckgo and searxng need no key)"#]].assert_eq(&told(&error));
+    expect![[r#"Unavailable not_configured: tavily needs a key, but the host has none: secret `web_search` cannot be used here: no secret of that name is configured (ask the operator to put the key into a variable such as `TAVILY_API_KEY` and to add `[secrets.web_search]` with `env = "TAVILY_API_KEY"` and `hosts = ["api.tavily.com"]` to the configuration; duckduckgo and searxng need no key)"#]].assert_eq(&told(&error));
 }
 
 #[test]
@@ -78,12 +78,12 @@ fn what_a_service_answers_instead_is_explained() {
         (
             401,
             "",
-            "Denied web_search_failed: tavily does not accept the key: it answered 401 Unauthorized (a person checks `[secrets.web_search]`)",
+            "Denied web_search_failed: tavily rejected the key: it responded 401 Unauthorized (ask the operator to check `[secrets.web_search]`)",
         ),
         (
             429,
             "",
-            "Unavailable web_search_failed: tavily takes no more queries just now: it answered 429 Too Many Requests (wait a minute and try again)",
+            "Unavailable web_search_failed: tavily accepts no more queries at the moment: it responded 429 Too Many Requests (wait a minute and try again)",
         ),
         (
             500,
@@ -98,7 +98,7 @@ fn what_a_service_answers_instead_is_explained() {
         (
             200,
             "no",
-            "Unavailable web_search_failed: the search with tavily failed: its answer is not the JSON that was expected ()",
+            "Unavailable web_search_failed: the search with tavily failed: its response is not the expected JSON ()",
         ),
     ] {
         let cx = Context::test().with_http(move |_| {
@@ -152,13 +152,13 @@ fn bad_inputs_are_explained() {
     check(
         json!({"query": "x", "allowed_domains": ["a.example"], "blocked_domains": ["b.example"]}),
         expect![
-            "InvalidInput invalid_tool_params: `allowed_domains` and `blocked_domains` exclude each other (leave one of them out)"
+            "InvalidInput invalid_tool_params: `allowed_domains` and `blocked_domains` are mutually exclusive (omit one of them)"
         ],
     );
     check(
         json!({"query": "x", "allowed_domains": ["a b"]}),
         expect![
-            "InvalidInput invalid_tool_params: `a b` is no domain (write domains as `example.org`)"
+            "InvalidInput invalid_tool_params: `a b` is not a domain (write domains as `example.org`)"
         ],
     );
 }
