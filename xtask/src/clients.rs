@@ -64,11 +64,11 @@ const SUPPLY_CHAIN: Kit = Kit {
 struct Kit {
     name: &'static str,
     list: &'static str,
-    install: fn(&Place) -> Result<()>,
+    install: fn(&KitLocation) -> Result<()>,
 }
 
 /// The location of one kit.
-struct Place<'a> {
+struct KitLocation<'a> {
     /// `target/clients`.
     clients: &'a Path,
     /// The kit's own directory, empty.
@@ -99,7 +99,7 @@ pub fn supply_chain(job: &Job) -> Result<Option<PathBuf>> {
 fn install_kit(job: &Job, kit: &Kit) -> Result<Option<PathBuf>> {
     let clients = job.target.join("clients");
     fs::create_dir_all(&clients).with_context(|| format!("create {}", clients.display()))?;
-    let place = Place {
+    let place = KitLocation {
         clients: &clients,
         folder: clients.join(kit.name),
         list: job.root.join("tests/clients").join(kit.list),
@@ -134,7 +134,7 @@ fn install_kit(job: &Job, kit: &Kit) -> Result<Option<PathBuf>> {
 }
 
 /// Links the machine's Node if it is recent enough, else the one from PyPI.
-fn node(place: &Place) -> Result<()> {
+fn node(place: &KitLocation) -> Result<()> {
     let program = place.folder.join("program");
     if let Some(node) = machine_node() {
         return std::os::unix::fs::symlink(node, program).context("link the machine's Node");
@@ -161,7 +161,7 @@ fn machine_node() -> Option<PathBuf> {
     (major >= OLDEST_NODE).then(|| path.into())
 }
 
-fn javascript(place: &Place) -> Result<()> {
+fn javascript(place: &KitLocation) -> Result<()> {
     let node = place.clients.join("node/program");
     let Ok(node) = fs::canonicalize(&node) else {
         bail!("Node {OLDEST_NODE} is missing, see node.skipped");
@@ -198,7 +198,7 @@ fn npm(node: &Path) -> Option<PathBuf> {
 }
 
 /// Creates a virtual environment with the listed packages.
-fn python(place: &Place) -> Result<()> {
+fn python(place: &KitLocation) -> Result<()> {
     let mut venv = Command::new("python3");
     shell::run_within(LIMIT, venv.args(["-m", "venv"]).arg(&place.folder))?;
     let mut pip = Command::new(place.folder.join("bin/pip"));

@@ -21,7 +21,7 @@ pub const SUITE: &str = "trixie-backports";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// Marks a source tree that we added to the toolchain and may remove.
-const LENT: &str = ".lent-by-xtask";
+const SOURCE_MARKER: &str = ".lent-by-xtask";
 
 /// The objects of the C library that rustc links into every component.
 const OBJECTS: [&str; 3] = ["crt1-command.o", "crt1-reactor.o", "libc.a"];
@@ -29,30 +29,30 @@ const OBJECTS: [&str; 3] = ["crt1-command.o", "crt1-reactor.o", "libc.a"];
 const NETWORK_LIMIT: Duration = Duration::from_mins(3);
 
 pub fn install(toolchain: &Toolchain) -> Result<()> {
-    let scratch = Scratch::create(toolchain)?;
+    let scratch = ScratchDirectory::create(toolchain)?;
     let source = toolchain.rustlib().join("src/rust/library");
-    if source.join(LENT).exists() {
+    if source.join(SOURCE_MARKER).exists() {
         fs::remove_dir_all(&source).with_context(|| format!("remove {}", source.display()))?;
     }
     let lend = !source.exists();
     fetch(toolchain, &scratch.0, lend)?;
     let built = {
         let _lent = if lend {
-            Some(LentSource::put(toolchain, &scratch.0, source)?)
+            Some(TemporarySource::put(toolchain, &scratch.0, source)?)
         } else {
             None
         };
         build(&scratch.0)?
     };
     let sysroot = assemble(toolchain, &scratch.0, &built)?;
-    try_out(&scratch.0, &sysroot)?;
+    check_links(&scratch.0, &sysroot)?;
     publish(toolchain, &scratch.0, &sysroot)
 }
 
 /// The working directory, removed on drop.
-struct Scratch(PathBuf);
+struct ScratchDirectory(PathBuf);
 
-impl Scratch {
+impl ScratchDirectory {
     fn create(toolchain: &Toolchain) -> Result<Self> {
         let folder = toolchain.rustlib().join(format!(".{TARGET}-setup"));
         if folder.exists() {
@@ -63,7 +63,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -214,15 +214,15 @@ impl Apt {
 /// The library's source at the path expected by `-Zbuild-std`, removed on drop.
 ///
 /// It takes space and would be wrong for the next rustc that rustup installs into this directory.
-struct LentSource(PathBuf);
+struct TemporarySource(PathBuf);
 
-impl LentSource {
+impl TemporarySource {
     fn put(toolchain: &Toolchain, scratch: &Path, place: PathBuf) -> Result<Self> {
         let unpacked = scratch.join(format!(
             "unpacked/usr/src/rustc-{}/library",
             toolchain.version
         ));
-        let sign = unpacked.join(LENT);
+        let sign = unpacked.join(SOURCE_MARKER);
         fs::write(&sign, "").with_context(|| format!("write {}", sign.display()))?;
         let parent = place
             .parent()
@@ -233,7 +233,7 @@ impl LentSource {
     }
 }
 
-impl Drop for LentSource {
+impl Drop for TemporarySource {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
         // Empty parent directories are removed as well.
@@ -306,7 +306,7 @@ fn assemble(toolchain: &Toolchain, scratch: &Path, built: &Path) -> Result<PathB
 }
 
 /// Links a small component against the new library, to fail here rather than in later builds.
-fn try_out(scratch: &Path, sysroot: &Path) -> Result<()> {
+fn check_links(scratch: &Path, sysroot: &Path) -> Result<()> {
     shell::note("trying it out");
     let source = scratch.join("probe.rs");
     fs::write(

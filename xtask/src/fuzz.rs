@@ -192,7 +192,7 @@ const TARGETS: &[Target] = &[
         "skill",
         "agent",
         "plugins/agent/src/skill",
-        "skill::shelf::fuzz::fuzz_skill",
+        "skill::skill_store::fuzz::fuzz_skill",
     ),
     target(
         "memory-name",

@@ -42,7 +42,7 @@ pub fn run(root: &Path, show_table: bool) -> Result<()> {
             let text =
                 fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
             let shown = file.strip_prefix(root).unwrap_or(&file).display();
-            for (number, test) in claims(&text) {
+            for (number, test) in covered_requirements(&text) {
                 proofs
                     .entry(number)
                     .or_default()
@@ -101,7 +101,7 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The numbers in a file with their tests.
-fn claims(text: &str) -> Vec<(u16, String)> {
+fn covered_requirements(text: &str) -> Vec<(u16, String)> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let mut claims = Vec::new();
     let mut index = 0;
@@ -163,18 +163,18 @@ fn numbers(line: &str, mark: &str) -> Vec<u16> {
         }
         let rest = &line[at + mark.len()..];
         if mark == "r_" {
-            found.extend(rest.split('_').map_while(three));
+            found.extend(rest.split('_').map_while(three_digits));
         } else {
             let end = rest
                 .find(|c: char| !c.is_ascii_digit())
                 .unwrap_or(rest.len());
-            found.extend(three(&rest[..end]));
+            found.extend(three_digits(&rest[..end]));
         }
     }
     found
 }
 
-fn three(word: &str) -> Option<u16> {
+fn three_digits(word: &str) -> Option<u16> {
     (word.len() == 3).then(|| word.parse().ok()).flatten()
 }
 
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &[(u16, &str)]) {
-        let found = claims(text);
+        let found = covered_requirements(text);
         let found: Vec<_> = found
             .iter()
             .map(|(number, test)| (*number, test.as_str()))

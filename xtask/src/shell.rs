@@ -78,7 +78,7 @@ pub fn run_within(limit: Duration, command: &mut Command) -> Result<()> {
         bail!(
             "`{}` failed: {}",
             line(command),
-            complaint(&read_all(&mut output)?)
+            relevant_line(&read_all(&mut output)?)
         );
     }
     Ok(())
@@ -107,7 +107,7 @@ fn read_all(file: &mut File) -> Result<String> {
 }
 
 /// The first line that contains an error, else the last line.
-fn complaint(output: &str) -> &str {
+fn relevant_line(output: &str) -> &str {
     let mut lines = output
         .lines()
         .map(str::trim)
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     fn check(output: &str, expected: &str) {
-        assert_eq!(complaint(output), expected);
+        assert_eq!(relevant_line(output), expected);
     }
 
     #[test]

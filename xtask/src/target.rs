@@ -24,9 +24,10 @@ pub struct Toolchain {
     pub sysroot: PathBuf,
 }
 
-type Way = fn(&Toolchain) -> Result<()>;
+type InstallMethod = fn(&Toolchain) -> Result<()>;
 
-const WAYS: [(&str, Way); 2] = [("rustup", rustup), ("Debian packages", debian::install)];
+const INSTALL_METHODS: [(&str, InstallMethod); 2] =
+    [("rustup", rustup), ("Debian packages", debian::install)];
 
 pub fn ensure(job: &Job) -> Result<()> {
     let toolchain = Toolchain::find()?;
@@ -40,13 +41,13 @@ pub fn ensure(job: &Job) -> Result<()> {
     }
     toolchain.discard_outdated()?;
     let mut refusals: Vec<String> = Vec::new();
-    for (name, way) in WAYS {
+    for (name, way) in INSTALL_METHODS {
         if let Some(refusal) = refusals.last() {
             shell::note(refusal);
         }
         shell::note(&format!("not installed, trying {name}"));
         match way(&toolchain) {
-            Ok(()) if toolchain.is_ready() => return forget_old_builds(job),
+            Ok(()) if toolchain.is_ready() => return remove_old_builds(job),
             Ok(()) => refusals.push(format!("{name}: succeeded, but the files are missing")),
             Err(error) => refusals.push(format!("{name}: {error:#}")),
         }
@@ -177,7 +178,7 @@ fn is_rlib(file: &Path, crate_name: &str) -> bool {
 }
 
 /// Cargo does not consider the standard library for freshness, and rustc rejects crates compiled against another one.
-fn forget_old_builds(job: &Job) -> Result<()> {
+fn remove_old_builds(job: &Job) -> Result<()> {
     let folder = job.target.join(TARGET);
     if folder.exists() {
         fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;

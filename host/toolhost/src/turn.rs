@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 use toolhost_contract::format::{
-    AnsweredCall, Format, FormatError, FormattedTools, ModelCall, NameMap, ListedTool, restore,
+    AnsweredCall, Format, FormatError, FormattedTools, ListedTool, ModelCall, NameMap, restore,
 };
 use toolhost_contract::profile::{Profile, UnmappedTools};
 use toolhost_contract::{CallError, CallId, ErrorClass, ToolName};

@@ -12,7 +12,7 @@ use self::answers::Answers;
 /// Type of answer.
 #[data]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum AnswerKind {
     /// One of the options, or several with `multi_select`.
     Choice,
     Text,
@@ -22,7 +22,7 @@ pub enum Kind {
 /// One option.
 #[data]
 #[derive(Debug)]
-pub struct Choice {
+pub struct AnswerOption {
     /// 1 to 5 words.
     #[arg(min_len = 1, max_len = 60)]
     pub label: String,
@@ -46,10 +46,10 @@ pub struct Question {
     pub header: String,
     /// Type of answer.
     #[arg(rename = "type", default = "choice")]
-    pub kind: Kind,
+    pub kind: AnswerKind,
     /// For `choice`: 2 to 4 options; "Other" is added automatically.
     #[arg(max_len = 4)]
-    pub options: Option<Vec<Choice>>,
+    pub options: Option<Vec<AnswerOption>>,
     /// Allow more than one option.
     #[arg(default = false, aliases = ["multiSelect"])]
     pub multi_select: bool,
@@ -103,8 +103,8 @@ pub fn ask_user(
     }
     match cx.ask(&json!(questions)) {
         Ok(answers) => Ok(Answers::read(&questions, answers)?.outcome()),
-        Err(error) if is_no(&error) => Ok(Answers::dismissed().outcome()),
-        Err(error) => Err(nobody(error)),
+        Err(error) if is_dismissed(&error) => Ok(Answers::dismissed().outcome()),
+        Err(error) => Err(user_unavailable(error)),
     }
 }
 
@@ -126,7 +126,7 @@ fn check(questions: &[Question]) -> Result<()> {
             return refuse("the same question is given twice; ask it once".to_owned());
         }
         let options = question.options.as_deref().unwrap_or_default();
-        if question.kind != Kind::Choice {
+        if question.kind != AnswerKind::Choice {
             if !options.is_empty() || question.multi_select {
                 return refuse(
                     "`options` and `multi_select` need the type `choice`; omit them".to_owned(),
@@ -161,12 +161,12 @@ fn check(questions: &[Question]) -> Result<()> {
 }
 
 /// Whether `error` means that the user dismissed the question.
-pub fn is_no(error: &Error) -> bool {
+pub fn is_dismissed(error: &Error) -> bool {
     matches!(error.code.as_deref(), Some("user_denied" | "dismissed"))
 }
 
 /// An unavailable user is reported with advice to continue.
-fn nobody(error: Error) -> Error {
+fn user_unavailable(error: Error) -> Error {
     if error.code.as_deref() != Some("nobody_to_ask") {
         return error;
     }

@@ -11,7 +11,7 @@ use crate::show::names;
 
 /// A call that was started in the background.
 #[data]
-pub struct Started {
+pub struct StartedCall {
     /// Id for `shell_output` and `shell_kill`.
     task_id: String,
     /// Name of the tool.
@@ -32,7 +32,7 @@ pub struct Started {
     icon = "play",
     aliases = ["bg_run"],
     tags = ["background", "job", "asynchronous"],
-    output = Started,
+    output = StartedCall,
     example(description = "A long build", input = r#"{"tool": "shell", "params": {"command": "make all"}, "timeout_ms": 600000}"#),
 )]
 pub fn background_run(
@@ -84,7 +84,7 @@ pub fn background_run(
     let text = format!(
         "{shown} runs in the background as {id}\nread it: shell_output with task_id {id:?}; stop it: shell_kill with task_id {id:?}"
     );
-    let started = Started {
+    let started = StartedCall {
         task_id: job.id,
         tool: job.tool,
         state: job.state,

@@ -9,7 +9,7 @@ use toolhost_sdk::prelude::*;
 use toolhost_sdk::text::inline;
 
 use self::reference::Template;
-use self::run::{Chain, Report};
+use self::run::{Chain, ChainReport};
 
 const NAME: &str = "tool_chain";
 
@@ -50,7 +50,7 @@ pub struct Step {
     concurrency = "serial",
     aliases = ["toolchain"],
     tags = ["chain", "pipe", "batch", "compose"],
-    output = Report,
+    output = ChainReport,
     example(
         description = "Find a file and read it",
         input = r#"{"steps": [{"tool": "glob", "args": {"pattern": "**/Cargo.toml"}}, {"tool": "read_file", "args": {"path": "${steps.0.structured.matches.0}"}}]}"#
@@ -72,7 +72,7 @@ pub fn tool_chain(
     let plan = steps
         .into_iter()
         .enumerate()
-        .map(|(position, step)| Planned::of(position, step));
+        .map(|(position, step)| PlannedStep::of(position, step));
     let plan = plan.collect::<Result<Vec<_>>>()?;
     Chain {
         cx,
@@ -93,7 +93,7 @@ pub fn is_chain(tool: &str) -> bool {
 }
 
 /// A step whose references were checked before any step runs.
-pub struct Planned {
+pub struct PlannedStep {
     tool: String,
     args: Template,
     with: Option<String>,
@@ -101,7 +101,7 @@ pub struct Planned {
     needs: BTreeSet<usize>,
 }
 
-impl Planned {
+impl PlannedStep {
     fn of(position: usize, Step { tool, args, with }: Step) -> Result<Self> {
         let refuse = |reason: String| {
             let message = format!("steps[{position}] ({}): {reason}", inline(&tool, 64));
@@ -126,7 +126,7 @@ impl Planned {
             Ok(args) => args,
             Err(reason) => return refuse(reason),
         };
-        let mut needs = args.needs();
+        let mut needs = args.referenced_steps();
         if let Some(late) = needs.iter().find(|step| **step >= position) {
             return refuse(format!(
                 "it refers to step {late}, which is not an earlier step; steps count from 0"

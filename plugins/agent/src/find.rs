@@ -13,7 +13,7 @@ const MOST_SCHEMA_BYTES: usize = 8 << 10;
 
 /// A matching tool.
 #[data]
-pub struct Hit {
+pub struct SearchHit {
     /// Name.
     pub name: String,
     /// Its plugin.
@@ -26,9 +26,9 @@ pub struct Hit {
 
 /// Matching tools, best first.
 #[data]
-pub struct Found {
+pub struct SearchResults {
     /// Tools, best first.
-    pub tools: Vec<Hit>,
+    pub tools: Vec<SearchHit>,
     /// Number of matches, including those not shown.
     pub total: usize,
     /// Requested names that do not exist.
@@ -46,7 +46,7 @@ pub struct Found {
     icon = "search",
     aliases = ["toolsearch"],
     tags = ["tool", "discover", "find"],
-    output = Found,
+    output = SearchResults,
     example(description = "By what it does", input = r#"{"query": "read file"}"#),
     example(description = "By name", input = r#"{"query": "select:read_file,grep"}"#),
 )]
@@ -72,8 +72,8 @@ pub fn tool_search(
         None => (rank::rank(&tools, &query)?, Vec::new()),
     };
     let total = hits.len();
-    let found = Found {
-        tools: hits.into_iter().take(limit).map(Hit::of).collect(),
+    let found = SearchResults {
+        tools: hits.into_iter().take(limit).map(SearchHit::of).collect(),
         total,
         missing,
     };
@@ -131,7 +131,7 @@ fn unknown(tools: &[ToolSummary], missing: &[String]) -> Error {
         .recommend("search with keywords for what it should do")
 }
 
-impl Hit {
+impl SearchHit {
     fn of(tool: &ToolSummary) -> Self {
         let small = tool.input_schema.to_string().len() <= MOST_SCHEMA_BYTES;
         Self {
@@ -147,13 +147,13 @@ impl Hit {
     }
 }
 
-impl Found {
+impl SearchResults {
     fn outcome(&self, query: &str, all: usize) -> Outcome {
         let mut lines: Vec<String> = self
             .tools
             .iter()
             .map(
-                |Hit {
+                |SearchHit {
                      name,
                      plugin,
                      description,

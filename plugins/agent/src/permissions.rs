@@ -3,12 +3,12 @@
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::text::inline;
 
-use crate::ask::is_no;
+use crate::ask::is_dismissed;
 
 /// File permissions.
 #[data]
 #[derive(Default)]
-pub struct Files {
+pub struct FilePermissions {
     /// Files and directories to read.
     #[arg(max_len = 16)]
     read: Option<Vec<String>>,
@@ -20,7 +20,7 @@ pub struct Files {
 /// Network permissions.
 #[data]
 #[derive(Default)]
-pub struct Network {
+pub struct NetworkPermissions {
     /// Such as `example.org` or `*.example.org`.
     #[arg(max_len = 16)]
     hosts: Option<Vec<String>>,
@@ -38,7 +38,7 @@ pub enum Lifetime {
 
 /// Permissions that were granted.
 #[data]
-pub struct Given {
+pub struct GrantedPermissions {
     /// Everything requested was granted.
     granted: bool,
     /// Readable files and directories.
@@ -63,7 +63,7 @@ pub struct Given {
     icon = "key-round",
     concurrency = "exclusive",
     tags = ["permission", "grant", "access"],
-    output = Given,
+    output = GrantedPermissions,
     example(
         description = "A folder for this session",
         input = r#"{"reason": "the new pages go there", "file_system": {"write": ["docs"]}, "scope": "session"}"#
@@ -75,21 +75,21 @@ pub fn request_permissions(
     #[arg(min_len = 1, max_len = 500, aliases = ["justification"])]
     reason: String,
     /// Files and directories.
-    file_system: Option<Files>,
+    file_system: Option<FilePermissions>,
     /// Hosts.
-    network: Option<Network>,
+    network: Option<NetworkPermissions>,
     /// Duration.
     #[arg(default = "turn")]
     scope: Lifetime,
 ) -> Result<Outcome> {
-    let Files { read, write } = file_system.unwrap_or_default();
+    let FilePermissions { read, write } = file_system.unwrap_or_default();
     let hosts = network.unwrap_or_default().hosts;
     let (read, write, hosts) = (clean(read), clean(write), clean(hosts));
     check(&reason, [&read, &write, &hosts])?;
     let wish = json!({"reason": reason.trim(), "read": read, "write": write, "hosts": hosts, "scope": scope});
     let answer = match cx.request_permissions(&wish) {
         Ok(answer) => answer,
-        Err(error) if is_no(&error) => json!({}),
+        Err(error) if is_dismissed(&error) => json!({}),
         Err(error) => return Err(error),
     };
     let given = |key: &str| -> Vec<String> {
@@ -117,7 +117,7 @@ pub fn request_permissions(
     } else {
         Lifetime::Turn
     };
-    let data = Given {
+    let data = GrantedPermissions {
         granted: refused.is_empty(),
         read: given_read,
         write: given_write,
@@ -128,7 +128,7 @@ pub fn request_permissions(
     Ok(data.outcome())
 }
 
-impl Given {
+impl GrantedPermissions {
     fn outcome(&self) -> Outcome {
         let lines = |deed: &str, items: &[String]| {
             items
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_is_asked_in_its_own_words() {
+    fn the_request_reaches_the_host() {
         let cx = Context::test().with_service("people.request-permissions", |wish| {
             assert_eq!(
                 wish,
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_given_is_told() {
+    fn denied_permissions_are_reported() {
         let some =
             json!({"reason": "", "read": [], "write": ["docs"], "hosts": [], "scope": "turn"});
         check::<request_permissions>(
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_wishes() {
+    fn invalid_requests() {
         let refused = |input: Value, expected: Expect| {
             expected.assert_eq(&shown::<request_permissions>(&person(json!(7)), input));
         };

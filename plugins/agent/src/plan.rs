@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::text::inline;
 
-use crate::ask::is_no;
+use crate::ask::is_dismissed;
 use crate::roots;
 
 const PLAN: &str = "plan";
@@ -22,7 +22,7 @@ pub struct Mode {
 
 /// The user's decision on a plan.
 #[data]
-pub struct Verdict {
+pub struct PlanDecision {
     /// The user approved the plan.
     approved: bool,
     /// Current permission mode.
@@ -87,7 +87,7 @@ pub fn enter_plan_mode(
     concurrency = "exclusive",
     aliases = ["exitplanmode"],
     tags = ["plan", "mode"],
-    output = Verdict,
+    output = PlanDecision,
     example(description = "A plan as text", input = r##"{"plan": "# Split the parser\n1. Move the lexer into its own file\n2. Run the tests"}"##),
     example(description = "A plan in a file", input = r#"{"plan_path": "plan.md"}"#),
 )]
@@ -135,10 +135,10 @@ pub fn exit_plan_mode(
     }
     let (mode, feedback) = match cx.change_mode("default", plan.trim()) {
         Ok(mode) => (mode, None),
-        Err(error) if is_no(&error) => (PLAN.to_owned(), Some(error.message)),
+        Err(error) if is_dismissed(&error) => (PLAN.to_owned(), Some(error.message)),
         Err(error) => return Err(error),
     };
-    let verdict = Verdict {
+    let verdict = PlanDecision {
         approved: mode != PLAN,
         mode,
         feedback,
@@ -150,7 +150,7 @@ pub fn exit_plan_mode(
         .structured(&verdict))
 }
 
-impl Verdict {
+impl PlanDecision {
     fn outcome(&self) -> Outcome {
         if self.approved {
             let mode = inline(&self.mode, 40);

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_wrote_stays_in_its_block() {
+    fn server_text_stays_in_its_block() {
         check::<read_mcp_resource>(
             &server(),
             json!({"uri": "docs://a"}),

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_cut_is_counted() {
+    fn omitted_characters_are_counted() {
         assert_eq!(cut("äöü", 3), "äöü");
         assert_eq!(cut("äöü", 1), "ä… [+2 characters]");
     }

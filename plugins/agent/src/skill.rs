@@ -1,17 +1,17 @@
 //! `skill`: loads instructions from a directory with a `SKILL.md`.
 
-mod shelf;
+mod skill_store;
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::text::inline;
 
-use self::shelf::{MOST_BROKEN, Shelf, Skill, shown};
+use self::skill_store::{MOST_BROKEN, Skill, SkillStore, shown};
 use crate::show::{count, names, nearest};
 
 /// A skill, or the list of skills.
 #[data]
 #[derive(Default)]
-pub struct Loaded {
+pub struct SkillOutput {
     /// Name.
     pub name: Option<String>,
     /// What it is for.
@@ -27,12 +27,12 @@ pub struct Loaded {
     /// The file list was cut.
     pub truncated: bool,
     /// Available skills, if none was named.
-    pub skills: Option<Vec<Known>>,
+    pub skills: Option<Vec<SkillSummary>>,
 }
 
 /// A skill that can be loaded.
 #[data]
-pub struct Known {
+pub struct SkillSummary {
     /// Name.
     pub name: String,
     /// What it is for.
@@ -49,7 +49,7 @@ pub struct Known {
     icon = "graduation-cap",
     aliases = ["activate_skill", "use_skill"],
     tags = ["skill", "instructions", "workflow"],
-    output = Loaded,
+    output = SkillOutput,
     example(description = "Which ones are there?", input = "{}"),
     example(description = "With arguments", input = r#"{"skill": "commit", "args": "only what is staged"}"#),
 )]
@@ -62,7 +62,7 @@ pub fn skill(
     #[arg(max_len = 10000, aliases = ["arguments"])]
     args: Option<String>,
 ) -> Result<Outcome> {
-    let shelf = Shelf::of(cx)?;
+    let shelf = SkillStore::of(cx)?;
     let Some(wanted) = skill
         .as_deref()
         .map(|name| name.trim().trim_start_matches('/'))
@@ -104,7 +104,7 @@ fn load(skill: &Skill, args: &str) -> Outcome {
             names(tools.iter().map(String::as_str), 50)
         );
     }
-    let data = Loaded {
+    let data = SkillOutput {
         name: Some(skill.name.clone()),
         description: Some(skill.description.clone()),
         version: skill.version.clone(),
@@ -119,7 +119,7 @@ fn load(skill: &Skill, args: &str) -> Outcome {
         .structured(&data)
 }
 
-fn list(shelf: &Shelf) -> Outcome {
+fn list(shelf: &SkillStore) -> Outcome {
     let mut lines: Vec<String> = shelf
         .skills
         .iter()
@@ -138,20 +138,20 @@ fn list(shelf: &Shelf) -> Outcome {
     if shelf.skills.is_empty() {
         lines.push("there are no skills".to_owned());
     }
-    let skills = shelf.skills.iter().map(|skill| Known {
+    let skills = shelf.skills.iter().map(|skill| SkillSummary {
         name: skill.name.clone(),
         description: skill.description.clone(),
     });
-    let data = Loaded {
+    let data = SkillOutput {
         skills: Some(skills.collect()),
-        ..Loaded::default()
+        ..SkillOutput::default()
     };
     Outcome::text(lines.join("\n"))
         .summary(count(shelf.skills.len(), "skill"))
         .structured(&data)
 }
 
-fn unknown(wanted: &str, shelf: &Shelf) -> Error {
+fn unknown(wanted: &str, shelf: &SkillStore) -> Error {
     let known = || shelf.skills.iter().map(|skill| skill.name.as_str());
     let mut message = format!("no skill named {:?}", inline(wanted, 64));
     if let Some(near) = nearest(wanted, known()) {

@@ -13,7 +13,7 @@ const MOST_ID_CHARS: usize = 128;
 
 /// Result of a sub-agent.
 #[data]
-pub struct Report {
+pub struct SubAgentReport {
     /// Name of the sub-agent.
     agent: String,
     /// Its answer, cut at 38000 characters.
@@ -43,7 +43,7 @@ pub struct Report {
     concurrency = "parallel",
     aliases = ["agent", "task_run", "invoke_agent", "spawn_subagent"],
     tags = ["agent", "delegate", "subagent"],
-    output = Report,
+    output = SubAgentReport,
     example(
         description = "A search",
         input = r#"{"description": "Find the callers", "prompt": "List every place in src/ that calls `Kernel::call`, as path:line, and say in a sentence what each does with the result."}"#
@@ -127,7 +127,7 @@ pub fn task(
         );
     }
     let is_id = |id: &&str| !id.is_empty() && inline(id, MOST_ID_CHARS) == **id;
-    let report = Report {
+    let report = SubAgentReport {
         agent: agent.name.clone(),
         text,
         id: answer["id"].as_str().filter(is_id).map(str::to_owned),
@@ -138,7 +138,7 @@ pub fn task(
     Ok(report.outcome())
 }
 
-impl Report {
+impl SubAgentReport {
     fn outcome(&self) -> Outcome {
         let mut text = self.text.clone();
         if let Some(id) = &self.id {
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn m_12_what_comes_beside_the_text_is_bounded() {
+    fn m_12_structured_output_is_bounded() {
         let large = json!({"text": "t", "structured": "x".repeat(MOST_CHARS), "id": "a\n(done)"});
         check::<task>(
             &cx(large),

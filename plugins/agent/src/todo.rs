@@ -1,6 +1,6 @@
 //! `todo_write` and `todo_read`: the task list of an agent.
 
-mod check;
+mod validation;
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::text::inline;
@@ -92,7 +92,7 @@ pub struct Todos {
 /// State kept in the session.
 #[data]
 #[derive(Default)]
-struct Stored {
+struct StoredTodos {
     /// Version of the list.
     version: u64,
     /// The list.
@@ -126,11 +126,11 @@ pub fn todo_write(
     #[arg(default = false)]
     merge: bool,
 ) -> Result<Outcome> {
-    let stored: Stored = cx.recall(KEY)?.unwrap_or_default();
+    let stored: StoredTodos = cx.recall(KEY)?.unwrap_or_default();
     let known = if merge { stored.todos } else { Vec::new() };
-    let list = Stored {
+    let list = StoredTodos {
         version: stored.version + 1,
-        todos: check::joined(known, todos)?,
+        todos: validation::merge(known, todos)?,
     };
     cx.remember(KEY, &list)?;
     let todos = Todos::of(list);
@@ -159,7 +159,7 @@ pub fn todo_read(cx: &Context) -> Result<Outcome> {
 }
 
 impl Todos {
-    fn of(Stored { version, todos }: Stored) -> Self {
+    fn of(StoredTodos { version, todos }: StoredTodos) -> Self {
         let mut counts = Counts {
             total: todos.len(),
             ..Counts::default()

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_base64() {
+    fn invalid_base64() {
         check::<base64_decode>(
             json!({"encoded": "a*b"}),
             expect![

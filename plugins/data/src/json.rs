@@ -21,7 +21,7 @@ pub struct Parsed {
 
 /// JSON text.
 #[data]
-pub struct Text {
+pub struct JsonText {
     /// JSON text.
     text: String,
 }
@@ -60,7 +60,7 @@ pub fn json_parse(
             check_integers(&plain)?;
             Ok(Parsed { data })
         }
-        Err(error) => Err(explain(&error, &plain, strict)),
+        Err(error) => Err(syntax_error(&error, &plain, strict)),
     }
 }
 
@@ -71,7 +71,7 @@ pub fn json_parse(
     kind = "other",
     icon = "braces",
     tags = ["json"],
-    output = Text,
+    output = JsonText,
     example(description = "Indented", input = r#"{"data": {"a": [1, 2]}, "pretty": true}"#),
 )]
 pub fn json_stringify(
@@ -93,7 +93,7 @@ pub fn json_stringify(
     } else {
         data.to_string()
     };
-    Ok(Outcome::text(&*text).structured(&Text { text }))
+    Ok(Outcome::text(&*text).structured(&JsonText { text }))
 }
 
 /// Refuses integers of more than 64 bits, which would silently become floating-point numbers. `text` is valid JSON.
@@ -146,7 +146,7 @@ fn out_of_range(text: &str, at: usize, number: &str) -> Error {
 }
 
 /// Reports the error and shows its line, cut around the column, with a marker below.
-fn explain(error: &serde_json::Error, text: &str, strict: bool) -> Error {
+fn syntax_error(error: &serde_json::Error, text: &str, strict: bool) -> Error {
     const AROUND: usize = 40;
     // Serde counts bytes from 1. Column 0 is the position after the end of the previous line.
     let (line, column) = match (error.line(), error.column()) {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn without_strict_it_takes_what_people_write() {
+    fn lenient_json_is_accepted_without_strict() {
         let text =
             "```json\n{\n  // one\n  \"a\": 1, /* two */\n  \"b\": \"// no comment\",\n}\n```";
         check::<json_parse>(

@@ -178,7 +178,7 @@ fn values_are_those_that_python_reads() {
 }
 
 #[test]
-fn what_python_reads_and_we_refuse() {
+fn intended_differences_from_python() {
     for (text, code) in [
         // Python has no integer limit, turns large floats into infinity, and accepts lone surrogates.
         ("[123456789012345678901234567890]", "number_out_of_range"),
@@ -287,7 +287,7 @@ fn texts_that_are_nearly_base64_are_read_as_python_reads_them() {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn round_trip() {
     for text in samples(value(), 500) {
         let data = call::<json_parse>(json!({"text": text})).unwrap()["data"].clone();
         for input in [

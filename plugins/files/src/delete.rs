@@ -6,8 +6,8 @@ use std::path::Path;
 
 use toolhost_sdk::prelude::*;
 
-use crate::guard;
 use crate::path::{Target, resolve};
+use crate::protected_paths;
 use crate::text::size;
 
 /// Result of a deletion.
@@ -48,7 +48,7 @@ pub fn delete_file(
     missing_ok: bool,
 ) -> Result<Outcome> {
     let target = resolve(cx, &path)?;
-    guard::check(cx, &target, "deleted")?;
+    protected_paths::check(cx, &target, "deleted")?;
     let metadata = match fs::symlink_metadata(&target.path) {
         Ok(metadata) => metadata,
         Err(error)
@@ -57,11 +57,11 @@ pub fn delete_file(
                 io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
             ) =>
         {
-            return Ok(missing(&target, missing_ok));
+            return Ok(missing_outcome(&target, missing_ok));
         }
         Err(error) => return Err(target.error(&error)),
     };
-    let mut gone = Gone::default();
+    let mut gone = DeletionCount::default();
     if metadata.is_dir() {
         let held = fs::read_dir(&target.path)
             .map_err(|error| target.error(&error))?
@@ -111,7 +111,7 @@ fn entries(number: usize) -> String {
 }
 
 /// Result for a missing path: an error unless `missing_ok` is set.
-fn missing(target: &Target, missing_ok: bool) -> Outcome {
+fn missing_outcome(target: &Target, missing_ok: bool) -> Outcome {
     let shown = &target.shown;
     let outcome = Outcome::new()
         .summary(format!("{shown} does not exist"))
@@ -132,12 +132,12 @@ fn missing(target: &Target, missing_ok: bool) -> Outcome {
 
 /// What has been deleted so far.
 #[derive(Default)]
-struct Gone {
+struct DeletionCount {
     entries: usize,
     bytes: u64,
 }
 
-impl Gone {
+impl DeletionCount {
     fn file(&mut self, target: &Target, path: &Path, metadata: &Metadata) -> Result<()> {
         fs::remove_file(path).map_err(|error| target.error(&error))?;
         self.entries += 1;

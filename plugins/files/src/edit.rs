@@ -4,38 +4,38 @@ use std::fmt::Write as _;
 
 use toolhost_sdk::prelude::*;
 
-use crate::artefacts;
-use crate::seen;
+use crate::pasted_output;
+use crate::read_state;
 use crate::text::{Encoding, count};
 
-pub mod breaks;
 pub mod commit;
 pub mod diff;
 pub mod draft;
-pub mod failure;
+pub mod edit_input;
+#[cfg(test)]
+mod error_tests;
+pub mod errors;
 pub mod find;
-pub mod form;
-mod fresh;
+mod freshness;
 #[cfg(test)]
 mod fuzz;
-mod fuzzy;
-pub mod indent;
+mod fuzzy_match;
+pub mod indentation;
+pub mod line_breaks;
 pub mod lines;
-mod loose;
-mod pasted;
-#[cfg(test)]
-mod refusals;
-pub mod region;
-pub mod several;
+pub mod multi_file_report;
+pub mod normalized_text;
+mod pasted_prefixes;
+pub mod similar_region;
 pub mod snippet;
 #[cfg(test)]
 mod tests;
-pub mod view;
+mod token_match;
 
 use commit::commit;
 use diff::Difference;
-use draft::{Applied, Draft, Edit};
-use form::{Form, Replacement};
+use draft::{AppliedEdit, Draft, Edit};
+use edit_input::{EditInput, Replacement};
 
 /// Result of an edit.
 #[data]
@@ -135,7 +135,7 @@ pub fn edit_file(
     if let Some(instruction) = &instruction {
         cx.debug(instruction);
     }
-    let form = Form {
+    let form = EditInput {
         old: old_string,
         new: new_string,
         all: replace_all,
@@ -144,7 +144,7 @@ pub fn edit_file(
     let edits = form.edits(edits)?;
     if encoding == Encoding::Base64 {
         let message = "base64 is binary data, and only text can be edited; use write_file";
-        return Err(failure::unprepared(message));
+        return Err(errors::invalid_edit(message));
     }
     let mut draft = Draft::open(cx, &path, encoding)?;
     if let Some(expected) = expected_sha256 {
@@ -158,7 +158,7 @@ pub fn edit_file(
     cx.check()?;
     if !dry_run {
         commit(&[draft.step(bytes)])?;
-        seen::note(cx, &draft.target, &sha256, None);
+        read_state::record_seen(cx, &draft.target, &sha256, None);
     }
 
     let old = draft.original.as_deref();
@@ -181,11 +181,11 @@ pub fn edit_file(
         line_ending: draft.line_ending().to_owned(),
         size,
         sha256,
-        warnings: artefacts::told(&warnings),
+        warnings: pasted_output::output_member(&warnings),
     };
     let told = headline(&draft, &edited);
     let mut text = told.clone();
-    artefacts::warn(&mut text, &warnings);
+    pasted_output::append_warnings(&mut text, &warnings);
     if has_changed {
         text.push_str("\n(the file changed since it was read; the edit still applied, but read the file again before the next one)");
     }
@@ -203,7 +203,7 @@ pub fn edit_file(
 }
 
 /// Applies all edits to the draft; resets the draft if one fails.
-fn apply(cx: &Context, draft: &mut Draft, edits: &[Edit]) -> Result<Vec<Applied>> {
+fn apply(cx: &Context, draft: &mut Draft, edits: &[Edit]) -> Result<Vec<AppliedEdit>> {
     let mut applied = Vec::with_capacity(edits.len());
     for (index, edit) in edits.iter().enumerate() {
         cx.check()?;
@@ -221,13 +221,13 @@ fn apply(cx: &Context, draft: &mut Draft, edits: &[Edit]) -> Result<Vec<Applied>
     if !draft.is_changed() {
         let shown = &draft.target.shown;
         let message = format!("the edits cancel each other out, so {shown} would not change");
-        return Err(failure::no_change(message));
+        return Err(errors::no_change(message));
     }
     Ok(applied)
 }
 
 /// The least exact matching strategy.
-fn least_exact(applied: &[Applied]) -> String {
+fn least_exact(applied: &[AppliedEdit]) -> String {
     const ORDER: [&str; 9] = [
         "exact",
         "create",
@@ -239,7 +239,7 @@ fn least_exact(applied: &[Applied]) -> String {
         "whitespace",
         "fuzzy",
     ];
-    let rank = |one: &&Applied| {
+    let rank = |one: &&AppliedEdit| {
         let last = one.strategy.rsplit('+').next().unwrap_or_default();
         ORDER.iter().position(|known| *known == last)
     };
@@ -267,7 +267,7 @@ fn headline(draft: &Draft, edited: &Edited) -> String {
 }
 
 /// Reports where the file differed from `old_string`.
-pub fn notes(text: &mut String, applied: &[Applied]) {
+pub fn notes(text: &mut String, applied: &[AppliedEdit]) {
     const MOST: usize = 5;
     let mut inexact = applied
         .iter()

@@ -29,7 +29,7 @@ pub fn wants_crlf(target: &Target) -> bool {
             continue;
         };
         for line in text.lines() {
-            if let Some(said) = says(line)
+            if let Some(said) = line_ending_attribute(line)
                 && matches(dir, line, &target.path)
             {
                 crlf = said;
@@ -40,7 +40,7 @@ pub fn wants_crlf(target: &Target) -> bool {
 }
 
 /// Whether a line requests CR LF; `None` if it does not mention line endings.
-fn says(line: &str) -> Option<bool> {
+fn line_ending_attribute(line: &str) -> Option<bool> {
     if line.trim_start().starts_with('#') {
         return None;
     }

@@ -9,37 +9,37 @@
     )
 )]
 
-mod artefacts;
-mod attach;
-mod cell;
-mod change;
-mod compose;
+mod batch_read;
 mod delete;
 mod edit;
 mod eol;
+mod file_info;
+mod file_move;
+mod file_reader;
 #[cfg(test)]
 mod fuzz;
-mod guard;
-mod ignored;
-mod info;
-mod list;
-mod make;
-mod many;
+mod ignore_rules;
+mod listing;
 mod media;
-mod moving;
+mod media_file;
 mod multi_edit;
+mod new_content;
+mod new_directory;
 mod notebook;
-mod open;
+mod notebook_cell;
 mod page;
+mod pasted_output;
 mod patch;
 mod path;
+mod protected_paths;
 mod read;
+mod text_change;
 
-mod relocate;
+mod file_writer;
+mod move_tree;
+mod read_state;
 mod roots;
-mod seen;
 mod snippet;
-mod store;
 #[cfg(test)]
 mod testing;
 mod text;
@@ -48,15 +48,15 @@ mod tree;
 mod walk;
 mod write;
 
-use attach::read_media;
-use cell::notebook_edit;
+use batch_read::read_many_files;
 use delete::delete_file;
 use edit::edit_file;
-use info::get_file_info;
-use list::list_directory;
-use make::create_directory;
-use many::read_many_files;
-use moving::move_file;
+use file_info::get_file_info;
+use file_move::move_file;
+use listing::list_directory;
+use media_file::read_media;
+use new_directory::create_directory;
+use notebook_cell::notebook_edit;
 use patch::apply_patch;
 use read::read_file;
 use roots::list_allowed_directories;

@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use toolhost_sdk::prelude::*;
 
-use crate::artefacts;
 use crate::edit::DiffStat;
-use crate::edit::commit::{Step, commit};
-use crate::edit::draft::{Applied, Draft, Edit, writable};
-use crate::edit::several::{Piece, report};
-use crate::edit::{failure, notes};
+use crate::edit::commit::{FileStep, commit};
+use crate::edit::draft::{AppliedEdit, Draft, Edit, writable};
+use crate::edit::multi_file_report::{FileChange, report};
+use crate::edit::{errors, notes};
+use crate::pasted_output;
 use crate::read::sha256;
-use crate::seen;
+use crate::read_state;
 use crate::text::{Encoding, count};
 
 /// One replacement in a file.
@@ -124,7 +124,7 @@ pub fn multi_edit(
     batch.drafts.retain(Draft::is_changed);
     if batch.drafts.is_empty() {
         let message = "the edits cancel each other out, so no file would change";
-        return Err(failure::no_change(message));
+        return Err(errors::no_change(message));
     }
     let bytes: Vec<Vec<u8>> = batch
         .drafts
@@ -135,29 +135,29 @@ pub fn multi_edit(
     cx.check()?;
     if !dry_run {
         let steps = batch.drafts.iter().zip(bytes);
-        let steps: Vec<Step> = steps.map(|(draft, bytes)| draft.step(bytes)).collect();
+        let steps: Vec<FileStep> = steps.map(|(draft, bytes)| draft.step(bytes)).collect();
         commit(&steps)?;
         for (draft, sha256) in batch.drafts.iter().zip(&hashes) {
-            seen::note(cx, &draft.target, sha256, None);
+            read_state::record_seen(cx, &draft.target, sha256, None);
         }
     }
-    Ok(batch.tell(&hashes, dry_run))
+    Ok(batch.outcome(&hashes, dry_run))
 }
 
 /// All edits of a call and their files.
 #[derive(Default)]
 struct Batch {
     drafts: Vec<Draft>,
-    tries: Vec<Try>,
+    tries: Vec<EditAttempt>,
     warnings: Vec<String>,
 }
 
-struct Try {
+struct EditAttempt {
     /// As in the call.
     path: String,
     /// Index of the draft.
     draft: Option<usize>,
-    result: Result<Applied>,
+    result: Result<AppliedEdit>,
     has_changed: bool,
 }
 
@@ -170,10 +170,10 @@ impl Batch {
             new_string,
             replace_all,
         } = edit;
-        let mut one = Try {
+        let mut one = EditAttempt {
             path: path.as_deref().or(common).unwrap_or_default().to_owned(),
             draft: None,
-            result: Err(failure::unprepared(
+            result: Err(errors::invalid_edit(
                 "no file; set `path` of the edit or of the call",
             )),
             has_changed: false,
@@ -203,7 +203,8 @@ impl Batch {
         if let Some(index) = known {
             return Ok(index);
         }
-        self.drafts.push(Draft::of(target, Encoding::Auto)?);
+        self.drafts
+            .push(Draft::from_target(target, Encoding::Auto)?);
         Ok(self.drafts.len() - 1)
     }
 
@@ -225,7 +226,7 @@ impl Batch {
             }
             // Without `atomic`, the other files are written.
             if fresh.is_err() {
-                draft.forget();
+                draft.reset();
             }
         }
     }
@@ -238,7 +239,7 @@ impl Batch {
         let mut text = told.clone();
         self.list(&mut text, Status::Skipped);
         let first = self.tries.iter().find_map(|one| one.result.as_ref().err());
-        let mut error = first.cloned().unwrap_or_else(|| failure::unprepared(""));
+        let mut error = first.cloned().unwrap_or_else(|| errors::invalid_edit(""));
         error.message.clone_from(&told);
         let edited = MultiEdited {
             edits: self.results(Status::Skipped),
@@ -252,11 +253,11 @@ impl Batch {
             .logical_error(error)
     }
 
-    fn tell(&self, hashes: &[String], dry_run: bool) -> Outcome {
-        let pieces: Vec<Piece> = self
+    fn outcome(&self, hashes: &[String], dry_run: bool) -> Outcome {
+        let pieces: Vec<FileChange> = self
             .drafts
             .iter()
-            .map(|draft| Piece {
+            .map(|draft| FileChange {
                 shown: &draft.target.shown,
                 old: draft.original.as_deref(),
                 new: Some(&draft.text),
@@ -278,8 +279,8 @@ impl Batch {
         let told = format!("{verb} {of} in {}{end}", count(self.drafts.len(), "file"));
         let mut text = told.clone();
         self.list(&mut text, Status::Ok);
-        artefacts::warn(&mut text, &self.warnings);
-        let applied: Vec<Applied> = self
+        pasted_output::append_warnings(&mut text, &self.warnings);
+        let applied: Vec<AppliedEdit> = self
             .tries
             .iter()
             .filter_map(|one| one.result.clone().ok())
@@ -299,7 +300,7 @@ impl Batch {
                 })
                 .collect(),
             dry_run,
-            warnings: artefacts::told(&self.warnings),
+            warnings: pasted_output::output_member(&self.warnings),
         };
         let outcome = Outcome::text(text).summary(told).structured(&edited);
         match report.display {

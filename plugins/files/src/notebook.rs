@@ -6,9 +6,9 @@ use std::path::Path;
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::serde_json::{self, Map};
 
-mod scan;
-pub mod view;
-mod write;
+mod json_ranges;
+pub mod notebook_text;
+mod notebook_writer;
 
 pub struct Notebook<'a> {
     /// The text of the file.
@@ -46,7 +46,8 @@ impl<'a> Notebook<'a> {
         };
         let mut data: Value = serde_json::from_str(text)
             .map_err(|error| invalid(format!("it is not valid JSON: {error}")))?;
-        let Some(list) = scan::member(text, "cells").filter(|_| data["cells"].is_array()) else {
+        let Some(list) = json_ranges::member(text, "cells").filter(|_| data["cells"].is_array())
+        else {
             let old = if data["worksheets"].is_array() {
                 "; it has the format from before 2015, convert it with `jupyter nbconvert`"
             } else {
@@ -54,7 +55,7 @@ impl<'a> Notebook<'a> {
             };
             return Err(invalid(format!("it has no list `cells`{old}")));
         };
-        let spans = scan::elements(text, list.start);
+        let spans = json_ranges::elements(text, list.start);
         let version = |name: &str| data[name].as_u64().unwrap_or(4);
         let has_ids = (
             version("nbformat"),

@@ -22,7 +22,7 @@ const MOST_LINE_BYTES: usize = 4 * MOST_CHARS + 40;
 
 /// The lines to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Range {
+pub enum LineRange {
     /// A number of lines, starting at a line counted from 1.
     From(usize, usize),
     /// A number of last lines.
@@ -31,7 +31,7 @@ pub enum Range {
     Window(usize),
 }
 
-impl Default for Range {
+impl Default for LineRange {
     fn default() -> Self {
         Self::Window(1)
     }
@@ -39,7 +39,7 @@ impl Default for Range {
 
 /// The range parameters of a call.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Wish {
+pub struct RangeInput {
     pub offset: Option<u32>,
     pub limit: Option<u32>,
     pub end_line: Option<u32>,
@@ -47,8 +47,8 @@ pub struct Wish {
     pub tail: Option<u32>,
 }
 
-impl Wish {
-    pub fn range(self) -> Result<Range> {
+impl RangeInput {
+    pub fn range(self) -> Result<LineRange> {
         let refuse = |message: String| Err(Error::invalid_input(message).code("invalid_range"));
         let Self {
             offset,
@@ -61,8 +61,8 @@ impl Wish {
             (Some(_), Some(_)) => {
                 return refuse("`head` and `tail` are mutually exclusive; omit one".to_owned());
             }
-            (Some(lines), None) => Some(("head", Range::From(1, lines as usize))),
-            (None, Some(lines)) => Some(("tail", Range::Last(lines as usize))),
+            (Some(lines), None) => Some(("head", LineRange::From(1, lines as usize))),
+            (None, Some(lines)) => Some(("tail", LineRange::Last(lines as usize))),
             (None, None) => None,
         };
         if let Some((name, range)) = one {
@@ -87,8 +87,8 @@ impl Wish {
         let limit = limit.map(|limit| limit as usize);
         let first = first as usize;
         Ok(match until.into_iter().chain(limit).min() {
-            Some(lines) => Range::From(first, lines),
-            None => Range::Window(first),
+            Some(lines) => LineRange::From(first, lines),
+            None => LineRange::Window(first),
         })
     }
 }
@@ -109,7 +109,7 @@ pub struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    pub fn of(text: &'a str, range: Range, shown: &str) -> Result<Self> {
+    pub fn of(text: &'a str, range: LineRange, shown: &str) -> Result<Self> {
         let total = text.split_inclusive('\n').count();
         if total == 0 {
             return Ok(Self {
@@ -121,9 +121,9 @@ impl<'a> Page<'a> {
             });
         }
         let (start, lines, most_shown) = match range {
-            Range::From(start, lines) => (start, lines, usize::MAX),
-            Range::Last(lines) => (total - lines.min(total) + 1, lines, usize::MAX),
-            Range::Window(start) => (start, LINES, WINDOW),
+            LineRange::From(start, lines) => (start, lines, usize::MAX),
+            LineRange::Last(lines) => (total - lines.min(total) + 1, lines, usize::MAX),
+            LineRange::Window(start) => (start, LINES, WINDOW),
         };
         if start > total {
             let message = format!(
@@ -203,7 +203,7 @@ impl<'a> Page<'a> {
     }
 
     /// States what was shown and which call shows the rest.
-    pub fn how_to_go_on(&self, shown: &str) -> Option<String> {
+    pub fn continuation_note(&self, shown: &str) -> Option<String> {
         let Self {
             start, end, total, ..
         } = *self;

@@ -11,15 +11,15 @@ mod names;
 mod parse;
 mod plan;
 mod section;
-mod unified;
+mod unified_diff;
 
-use crate::artefacts;
 use crate::edit::DiffStat;
 use crate::edit::commit::commit;
-use crate::edit::several::{Piece, report};
-use crate::seen;
+use crate::edit::multi_file_report::{FileChange, report};
+use crate::pasted_output;
+use crate::read_state;
 use crate::text::count;
-use plan::{Kind, Plan};
+use plan::{Plan, PlannedChange};
 use section::FileMode;
 
 /// Result of a patch.
@@ -101,7 +101,7 @@ pub fn apply_patch(
     dry_run: bool,
 ) -> Result<Outcome> {
     let sections = parse::parse(&patch)?;
-    let plan = Plan::of(cx, sections).map_err(|error| {
+    let plan = Plan::from_sections(cx, sections).map_err(|error| {
         error.recommend("nothing was changed; read the file again and resend the whole patch")
     })?;
     let (steps, hashes) = plan.steps()?;
@@ -110,13 +110,14 @@ pub fn apply_patch(
         commit(&steps)?;
         for (file, sha256) in plan.files.iter().zip(&hashes) {
             let target = match &file.kind {
-                Kind::Move { to, .. } => to,
-                Kind::Add(_) | Kind::Update(_) | Kind::Keep { .. } | Kind::Delete { .. } => {
-                    &file.target
-                }
+                PlannedChange::Move { to, .. } => to,
+                PlannedChange::Add(_)
+                | PlannedChange::Update(_)
+                | PlannedChange::Keep { .. }
+                | PlannedChange::Delete { .. } => &file.target,
             };
             if let Some(sha256) = sha256 {
-                seen::note(cx, target, sha256, None);
+                read_state::record_seen(cx, target, sha256, None);
             }
         }
     }
@@ -128,7 +129,7 @@ pub fn apply_patch(
 }
 
 fn tell(plan: &Plan, hashes: &[Option<String>], dry_run: bool) -> Outcome {
-    let pieces: Vec<Piece> = plan.files.iter().map(plan::File::piece).collect();
+    let pieces: Vec<FileChange> = plan.files.iter().map(plan::PlannedFile::piece).collect();
     let report = report(&pieces);
     let (added, removed) = report
         .stats
@@ -141,16 +142,16 @@ fn tell(plan: &Plan, hashes: &[Option<String>], dry_run: bool) -> Outcome {
         format!("Patched {files}, +{added} -{removed} lines")
     };
     let mut text = told.clone();
-    artefacts::warn(&mut text, &plan.warnings);
+    pasted_output::append_warnings(&mut text, &plan.warnings);
     let mut patched = Vec::new();
     for ((file, &(added, removed)), sha256) in plan.files.iter().zip(&report.stats).zip(hashes) {
         let (sign, change, name) = match &file.kind {
-            Kind::Add(_) => ('A', Change::Added, file.target.shown.clone()),
-            Kind::Update(_) | Kind::Keep { .. } => {
+            PlannedChange::Add(_) => ('A', Change::Added, file.target.shown.clone()),
+            PlannedChange::Update(_) | PlannedChange::Keep { .. } => {
                 ('M', Change::Updated, file.target.shown.clone())
             }
-            Kind::Delete { .. } => ('D', Change::Deleted, file.target.shown.clone()),
-            Kind::Move { to, .. } => {
+            PlannedChange::Delete { .. } => ('D', Change::Deleted, file.target.shown.clone()),
+            PlannedChange::Move { to, .. } => {
                 let name = format!("{} → {}", file.target.shown, to.shown);
                 ('R', Change::Moved, name)
             }
@@ -170,10 +171,11 @@ fn tell(plan: &Plan, hashes: &[Option<String>], dry_run: bool) -> Outcome {
         let _ = write!(text, "\n{sign} {name} +{added} -{removed}{mode}{note}");
         let path = file.target.path.display().to_string();
         let (path, moved_from) = match &file.kind {
-            Kind::Move { to, .. } => (to.path.display().to_string(), Some(path)),
-            Kind::Add(_) | Kind::Update(_) | Kind::Keep { .. } | Kind::Delete { .. } => {
-                (path, None)
-            }
+            PlannedChange::Move { to, .. } => (to.path.display().to_string(), Some(path)),
+            PlannedChange::Add(_)
+            | PlannedChange::Update(_)
+            | PlannedChange::Keep { .. }
+            | PlannedChange::Delete { .. } => (path, None),
         };
         patched.push(PatchedFile {
             path,
@@ -190,7 +192,7 @@ fn tell(plan: &Plan, hashes: &[Option<String>], dry_run: bool) -> Outcome {
         .structured(&Patched {
             files: patched,
             dry_run,
-            warnings: artefacts::told(&plan.warnings),
+            warnings: pasted_output::output_member(&plan.warnings),
         });
     match report.display {
         Some(display) => outcome.display(display),

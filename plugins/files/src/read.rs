@@ -7,19 +7,19 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use sha2::{Digest, Sha256};
 use toolhost_sdk::prelude::*;
 
-use crate::artefacts;
-use crate::attach;
+use crate::file_reader::{SizeLimit, open};
 use crate::media;
-use crate::notebook::view::View;
+use crate::media_file;
+use crate::notebook::notebook_text::NotebookText;
 use crate::notebook::{Notebook, is_notebook};
-use crate::open::{Limit, open};
-use crate::page::{Page, Range, Wish};
+use crate::page::{LineRange, Page, RangeInput};
+use crate::pasted_output;
 use crate::path::{Target, resolve};
-use crate::seen;
+use crate::read_state;
 use crate::text::{self, Encoding};
 
 /// The whole file is read, for its hash and line count.
-pub const LIMIT: Limit = Limit {
+pub const LIMIT: SizeLimit = SizeLimit {
     bytes: 64_000_000,
     tool: "read_file",
     advice: "search it with grep",
@@ -107,7 +107,7 @@ pub fn read_file(
     /// Not supported; use read_media for a PDF.
     pages: Option<String>,
 ) -> Result<Outcome> {
-    let range = Wish {
+    let range = RangeInput {
         offset,
         limit,
         end_line,
@@ -138,7 +138,7 @@ pub fn read_file(
         media_type: media_type.to_owned(),
     };
     if encoding == Encoding::Base64 {
-        seen::note(cx, &target, &file.sha256, None);
+        read_state::record_seen(cx, &target, &file.sha256, None);
         return base64(&target, &bytes, file);
     }
     if encoding == Encoding::Auto && media::is_binary(&bytes) {
@@ -147,8 +147,9 @@ pub fn read_file(
 
     let decoded = text::decode(bytes, encoding, &target.shown)?;
     let mut notes = Vec::new();
-    let view = (encoding == Encoding::Auto && is_notebook(&target.path))
-        .then(|| Notebook::parse(&decoded.text, &target.shown).map(|notebook| View::of(&notebook)));
+    let view = (encoding == Encoding::Auto && is_notebook(&target.path)).then(|| {
+        Notebook::parse(&decoded.text, &target.shown).map(|notebook| NotebookText::of(&notebook))
+    });
     let view = match view.transpose() {
         Ok(view) => view,
         // An invalid notebook is shown as text, so that it can be repaired.
@@ -171,10 +172,10 @@ pub fn read_file(
 
     // Lines of the notebook view do not correspond to lines of the file.
     let lines = (page.start > 1 || file.truncated).then_some((page.start, page.end));
-    seen::note(cx, &target, &file.sha256, lines);
+    read_state::record_seen(cx, &target, &file.sha256, lines);
     let mut llm = page.render(line_numbers && view.is_none());
-    notes.extend(page.how_to_go_on(&target.shown));
-    if size > LARGE && page.end < page.total && range == Range::default() {
+    notes.extend(page.continuation_note(&target.shown));
+    if size > LARGE && page.end < page.total && range == LineRange::default() {
         notes.push(format!(
             "the file has {}: search it with grep, or ask for a range",
             text::size(size)
@@ -189,7 +190,7 @@ pub fn read_file(
         let _ = write!(llm, "\n\n({note})");
         notices.push(format!("({note})"));
     }
-    artefacts::remember(cx, &notices);
+    pasted_output::remember_notices(cx, &notices);
     let mut outcome = Outcome::text(llm).summary(page.summary(&target.shown));
     if file.truncated {
         outcome = outcome.truncated(text.len() as u64, page.content.len() as u64);
@@ -269,7 +270,7 @@ fn binary(target: &Target, bytes: Vec<u8>, file: &FileContent) -> Result<Outcome
         );
     }
     Ok(Outcome::new()
-        .part(attach::part(target, bytes, media_type))
+        .part(media_file::part(target, bytes, media_type))
         .summary(format!("{shown}: {media_type}, {size}"))
         .structured(file))
 }

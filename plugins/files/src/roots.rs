@@ -4,14 +4,14 @@ use toolhost_sdk::prelude::*;
 
 /// Allowed directories.
 #[data]
-pub struct Allowed {
+pub struct AllowedDirectories {
     /// Each includes everything below it.
-    directories: Vec<Directory>,
+    directories: Vec<AllowedDirectory>,
 }
 
 /// One directory.
 #[data]
-pub struct Directory {
+pub struct AllowedDirectory {
     /// Absolute path.
     path: String,
 }
@@ -24,7 +24,7 @@ pub struct Directory {
     kind = "read",
     icon = "folder",
     tags = ["file", "directory", "permission"],
-    output = Allowed,
+    output = AllowedDirectories,
     example(description = "All of them", input = "{}"),
 )]
 pub fn list_allowed_directories(cx: &Context) -> Outcome {
@@ -38,7 +38,7 @@ pub fn list_allowed_directories(cx: &Context) -> Outcome {
     };
     let directories = roots
         .iter()
-        .map(|root| Directory {
+        .map(|root| AllowedDirectory {
             path: root.path.clone(),
         })
         .collect();
@@ -49,7 +49,7 @@ pub fn list_allowed_directories(cx: &Context) -> Outcome {
     };
     Outcome::text(text)
         .summary(format!("{} allowed {noun}", roots.len()))
-        .structured(&Allowed { directories })
+        .structured(&AllowedDirectories { directories })
 }
 
 #[cfg(test)]
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_told() {
+    fn every_root_is_listed() {
         let cx = Context::test()
             .with_root("/workspace", "rw")
             .with_root("/extra/1", "ro");
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn without_any_the_way_to_one_is_told() {
+    fn no_roots_have_advice() {
         check(
             Context::test(),
             expect![[r#"
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_nothing_is_its_input() {
+    fn it_takes_no_parameters() {
         let error =
             testing::call::<list_allowed_directories>(&Context::test(), json!({"path": "."}))
                 .unwrap_err();

@@ -47,7 +47,7 @@ impl Workspace {
     }
 
     /// Replaces the name of the temporary directory.
-    pub fn neutral(&self, text: &str) -> String {
+    pub fn normalize(&self, text: &str) -> String {
         text.replace(self.dir.path().to_str().unwrap(), "<root>")
     }
 
@@ -80,7 +80,7 @@ impl Workspace {
                 error.code.as_deref().unwrap_or("-")
             ),
         };
-        self.neutral(&answer)
+        self.normalize(&answer)
     }
 }
 
@@ -97,7 +97,7 @@ fn show(outcome: Outcome) -> String {
             .and_then(|display| Some(format!("display:\n{}", display.diff?.diff))),
     );
     if let Some(mut data) = outcome.structured {
-        still(&mut data);
+        mask_volatile(&mut data);
         lines.push(data.to_string());
     }
     lines.join("\n")
@@ -120,7 +120,7 @@ fn part(part: &Part) -> String {
 }
 
 /// Replaces times and hashes, which vary between runs.
-fn still(data: &mut Value) {
+fn mask_volatile(data: &mut Value) {
     match data {
         Value::Object(members) => {
             for (name, value) in members {
@@ -129,11 +129,11 @@ fn still(data: &mut Value) {
                         *value = "<time>".into();
                     }
                     "sha256" => *value = "<hash>".into(),
-                    _ => still(value),
+                    _ => mask_volatile(value),
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(still),
+        Value::Array(items) => items.iter_mut().for_each(mask_volatile),
         _ => {}
     }
 }

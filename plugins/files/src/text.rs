@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_says_what_it_is() {
+    fn byte_order_marks_are_detected() {
         check(
             b"\xef\xbb\xbfh\xc3\xa9",
             Encoding::Auto,
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_counts() {
+    fn explicit_encodings_apply() {
         check(
             b"h\0\xe9\0",
             Encoding::Utf16le,
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_can_be_wrong() {
+    fn invalid_explicit_encodings_fail() {
         check(
             b"h\xe9",
             Encoding::Utf8,

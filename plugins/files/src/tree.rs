@@ -6,14 +6,14 @@ use std::fs;
 use serde::{Deserialize, Serialize};
 use toolhost_sdk::prelude::*;
 
-use crate::ignored::{Respect, Rules};
-use crate::list::Ignored;
+use crate::ignore_rules::{AppliedRules, Rules};
+use crate::listing::Ignored;
 use crate::path::resolve;
-use crate::walk::{CLOSED, Found, MOST_DEPTH, Walk, globs};
+use crate::walk::{MOST_DEPTH, NOT_DESCENDED, Walk, WalkEntry, globs};
 
 /// A directory as a tree.
 #[data]
-pub struct Shape {
+pub struct TreeOutput {
     /// Absolute path of the directory.
     path: String,
     /// The directory.
@@ -82,7 +82,7 @@ impl Schema for Node {
     kind = "read",
     icon = "tree",
     tags = ["file", "directory"],
-    output = Shape,
+    output = TreeOutput,
     example(description = "The workspace, three levels", input = "{}"),
     example(description = "Two levels of src without tests", input = r#"{"path": "src", "depth": 2, "exclude_patterns": ["tests"]}"#),
 )]
@@ -110,7 +110,7 @@ pub fn directory_tree(
         return Err(target.not_a_directory());
     }
     let depth = depth.min(MOST_DEPTH);
-    let respect = Respect {
+    let respect = AppliedRules {
         git: respect_git_ignore,
         tool: true,
     };
@@ -123,7 +123,7 @@ pub fn directory_tree(
         leave_out: globs(&exclude_patterns.unwrap_or_default())?,
         show_hidden: true,
         rules: Rules::above(&target.root, &target.path, respect),
-        closed: CLOSED,
+        not_descended: NOT_DESCENDED,
         found: Vec::new(),
         ignored: Ignored::default(),
         unread: 0,
@@ -143,7 +143,7 @@ pub fn directory_tree(
         || "/".to_owned(),
         |name| name.to_string_lossy().into_owned(),
     );
-    let tree = grow(name, found, limit, depth);
+    let tree = build_tree(name, found, limit, depth);
     let count = total.min(limit);
     let mut notes = Vec::new();
     if count < total {
@@ -162,7 +162,7 @@ pub fn directory_tree(
     if !is_complete {
         notes.push(format!("stopped after {total} entries"));
     }
-    let shape = Shape {
+    let shape = TreeOutput {
         path: target.path.display().to_string(),
         count,
         truncated: count < total || unread > 0 || !is_complete,
@@ -182,11 +182,11 @@ pub fn directory_tree(
 }
 
 /// Builds the tree of `found`, cut to `limit` entries, upper levels first.
-fn grow(name: String, mut found: Vec<Found>, limit: usize, depth: u32) -> Node {
+fn build_tree(name: String, mut found: Vec<WalkEntry>, limit: usize, depth: u32) -> Node {
     let level = |name: &str| name.matches('/').count();
     found.sort_by_cached_key(|entry| (level(&entry.name), entry.kind(), entry.name.clone()));
     let mut omitted: BTreeMap<String, usize> = BTreeMap::new();
-    let mut below: BTreeMap<String, Vec<Found>> = BTreeMap::new();
+    let mut below: BTreeMap<String, Vec<WalkEntry>> = BTreeMap::new();
     for (index, entry) in found.into_iter().enumerate() {
         let parent = entry.name.rsplit_once('/').map_or("", |(parent, _)| parent);
         if index < limit {
@@ -203,10 +203,10 @@ fn branch(
     path: &str,
     level: u32,
     depth: u32,
-    below: &mut BTreeMap<String, Vec<Found>>,
+    below: &mut BTreeMap<String, Vec<WalkEntry>>,
     omitted: &BTreeMap<String, usize>,
 ) -> Node {
-    let is_open = level < depth && (level == 0 || !CLOSED.contains(&name.as_str()));
+    let is_open = level < depth && (level == 0 || !NOT_DESCENDED.contains(&name.as_str()));
     let children = is_open.then(|| {
         below
             .remove(path)
@@ -235,7 +235,7 @@ fn branch(
     }
 }
 
-impl Found {
+impl WalkEntry {
     fn kind(&self) -> Kind {
         if self.is_symlink {
             Kind::Symlink

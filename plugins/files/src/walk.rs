@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use toolhost_sdk::prelude::*;
 
-use crate::ignored::{By, Rules};
-use crate::list::{Entry, Ignored, Sort};
+use crate::ignore_rules::{IgnoreSource, Rules};
+use crate::listing::{Entry, Ignored, Sort};
 use crate::path::Target;
 use crate::time::iso;
 
@@ -16,7 +16,7 @@ use crate::time::iso;
 pub const MOST_ENTRIES: usize = 50_000;
 pub const MOST_DEPTH: u32 = 56;
 /// Listed, but not descended into, because recursive listings rarely want them.
-pub const CLOSED: &[&str] = &["node_modules", ".git", "bower_components", ".svn", ".hg"];
+pub const NOT_DESCENDED: &[&str] = &["node_modules", ".git", "bower_components", ".svn", ".hg"];
 
 /// A traversal in progress.
 pub struct Walk<'a> {
@@ -30,8 +30,8 @@ pub struct Walk<'a> {
     pub show_hidden: bool,
     pub rules: Rules,
     /// Names of directories that are listed but not descended into.
-    pub closed: &'a [&'a str],
-    pub found: Vec<Found>,
+    pub not_descended: &'a [&'a str],
+    pub found: Vec<WalkEntry>,
     pub ignored: Ignored,
     /// Directories that could not be read.
     pub unread: usize,
@@ -39,7 +39,7 @@ pub struct Walk<'a> {
 }
 
 /// An entry with only its name and kind known.
-pub struct Found {
+pub struct WalkEntry {
     /// Relative to the base of the traversal.
     pub name: String,
     pub path: PathBuf,
@@ -71,13 +71,13 @@ impl Walk<'_> {
             if is_hidden || self.leave_out.is_match(&relative) {
                 continue;
             }
-            match self.rules.hide(&path, kind.is_dir()) {
-                Some(By::Git) => self.ignored.git += 1,
-                Some(By::Tool) => self.ignored.tool += 1,
+            match self.rules.ignored_by(&path, kind.is_dir()) {
+                Some(IgnoreSource::Git) => self.ignored.git += 1,
+                Some(IgnoreSource::Tool) => self.ignored.tool += 1,
                 None => {
                     if kind.is_dir()
                         && level < self.depth
-                        && !self.closed.iter().any(|closed| name == *closed)
+                        && !self.not_descended.iter().any(|closed| name == *closed)
                     {
                         below.push(path.clone());
                     }
@@ -90,7 +90,7 @@ impl Walk<'_> {
                             self.is_complete = false;
                             return Ok(());
                         }
-                        self.found.push(Found {
+                        self.found.push(WalkEntry {
                             name: relative.to_string_lossy().into_owned(),
                             path,
                             is_dir: kind.is_dir(),
@@ -108,7 +108,7 @@ impl Walk<'_> {
     }
 }
 
-impl Found {
+impl WalkEntry {
     /// Queries the metadata that a listing shows.
     pub fn entry(self) -> Entry {
         let metadata = fs::symlink_metadata(&self.path).ok();
@@ -135,8 +135,8 @@ impl Found {
     }
 }
 
-pub fn order(found: &mut [Found], sort: Sort) {
-    let by_name = |a: &Found, b: &Found| a.name.cmp(&b.name);
+pub fn order(found: &mut [WalkEntry], sort: Sort) {
+    let by_name = |a: &WalkEntry, b: &WalkEntry| a.name.cmp(&b.name);
     match sort {
         Sort::Name => found.sort_by(by_name),
         Sort::Type => found.sort_by(|a, b| b.is_dir.cmp(&a.is_dir).then_with(|| by_name(a, b))),
@@ -152,7 +152,7 @@ pub fn order(found: &mut [Found], sort: Sort) {
     }
 }
 
-fn largest_first<T: Ord>(found: &mut [Found], key: impl Fn(&Metadata) -> T) {
+fn largest_first<T: Ord>(found: &mut [WalkEntry], key: impl Fn(&Metadata) -> T) {
     found.sort_by_cached_key(|entry| {
         let metadata = fs::symlink_metadata(&entry.path).ok();
         (Reverse(metadata.as_ref().map(&key)), entry.name.clone())

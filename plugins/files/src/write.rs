@@ -2,20 +2,20 @@
 
 use toolhost_sdk::prelude::*;
 
-use crate::artefacts;
-use crate::change::Change;
-use crate::compose::New;
-use crate::ignored::check_readable;
+use crate::file_writer::{load, store};
+use crate::ignore_rules::check_readable;
+use crate::new_content::NewContent;
+use crate::pasted_output;
 use crate::path::{Target, resolve};
 use crate::read::sha256;
-use crate::seen;
-use crate::store::{load, store};
+use crate::read_state;
 use crate::text::{self, Encoding};
+use crate::text_change::TextChange;
 
 /// If the file exists.
 #[data]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum WriteMode {
     Overwrite,
     /// Fail.
     Create,
@@ -84,7 +84,7 @@ pub fn write_file(
     content: String,
     /// If the file exists.
     #[arg(default = "overwrite")]
-    mode: Mode,
+    mode: WriteMode,
     /// `auto` keeps it, UTF-8 for new files; `base64` decodes `content` to bytes.
     #[arg(default = "auto")]
     encoding: Encoding,
@@ -102,18 +102,18 @@ pub fn write_file(
     target.check_writable()?;
     let old = load(&target)?;
     check_state(&target, old.as_deref(), mode, expected_sha256.as_deref())?;
-    if mode == Mode::Overwrite
+    if mode == WriteMode::Overwrite
         && expected_sha256.is_none()
         && old
             .as_ref()
-            .is_some_and(|old| seen::is_stale(cx, &target, &sha256(old)))
+            .is_some_and(|old| read_state::is_stale(cx, &target, &sha256(old)))
     {
         let message = format!("{} changed since you read it", target.shown);
         return Err(Error::failed(message)
             .code("edit_stale")
             .recommend("read the file again, then write the new content"));
     }
-    if mode != Mode::Append
+    if mode != WriteMode::Append
         && !allow_empty
         && content.trim().is_empty()
         && old.as_ref().is_some_and(|old| !old.is_empty())
@@ -126,26 +126,26 @@ pub fn write_file(
     }
 
     let new = match encoding {
-        Encoding::Base64 => New::bytes(&content, old.as_deref(), mode)?,
-        _ => New::text(cx, &content, old.as_deref(), mode, encoding, &target)?,
+        Encoding::Base64 => NewContent::bytes(&content, old.as_deref(), mode)?,
+        _ => NewContent::text(cx, &content, old.as_deref(), mode, encoding, &target)?,
     };
     cx.check()?;
     let changed = old.as_ref() != Some(&new.bytes);
     if changed {
         store(&target, old.as_deref(), &new.bytes, create_dirs)?;
     }
-    seen::note(cx, &target, &sha256(&new.bytes), None);
+    read_state::record_seen(cx, &target, &sha256(&new.bytes), None);
     Ok(report(&target, mode, old.as_deref(), new, changed))
 }
 
 fn check_state(
     target: &Target,
     old: Option<&[u8]>,
-    mode: Mode,
+    mode: WriteMode,
     expected_sha256: Option<&str>,
 ) -> Result<()> {
     let shown = &target.shown;
-    if mode == Mode::Create && old.is_some() {
+    if mode == WriteMode::Create && old.is_some() {
         return Err(Error::invalid_input(format!(
             "{shown} exists; set mode \"overwrite\" to replace it"
         ))
@@ -166,9 +166,15 @@ fn check_state(
     }
 }
 
-fn report(target: &Target, mode: Mode, old: Option<&[u8]>, new: New, changed: bool) -> Outcome {
+fn report(
+    target: &Target,
+    mode: WriteMode,
+    old: Option<&[u8]>,
+    new: NewContent,
+    changed: bool,
+) -> Outcome {
     let (shown, size) = (&target.shown, new.bytes.len() as u64);
-    let stat = new.change.as_ref().and_then(Change::stat);
+    let stat = new.change.as_ref().and_then(TextChange::stat);
     let lines = stat
         .filter(|_| old.is_some())
         .map(|(added, removed)| format!(", +{added} -{removed} lines"));
@@ -179,7 +185,7 @@ fn report(target: &Target, mode: Mode, old: Option<&[u8]>, new: New, changed: bo
             format!("No change: {shown} already has this content. Continue with the next step.")
         }
         None => format!("Created {shown} ({sizes})"),
-        Some(_) if mode == Mode::Append => format!(
+        Some(_) if mode == WriteMode::Append => format!(
             "Appended {} to {shown} (now {sizes})",
             text::size(new.written as u64)
         ),
@@ -198,19 +204,23 @@ fn report(target: &Target, mode: Mode, old: Option<&[u8]>, new: New, changed: bo
         line_ending: new.line_ending.to_owned(),
         diff_stat: stat.map(|(added, removed)| DiffStat { added, removed }),
         sha256: sha256(&new.bytes),
-        warnings: artefacts::told(&new.warnings),
+        warnings: pasted_output::output_member(&new.warnings),
     };
     // Content that tools may not read must not appear in the result of a write.
     let may_show = changed && check_readable(target).is_ok();
     let snippet = new.change.as_ref().filter(|_| may_show);
     let mut llm = told.clone();
-    artefacts::warn(&mut llm, &new.warnings);
-    if let Some(snippet) = snippet.and_then(Change::snippet) {
+    pasted_output::append_warnings(&mut llm, &new.warnings);
+    if let Some(snippet) = snippet.and_then(TextChange::snippet) {
         llm.push('\n');
         llm.push_str(snippet.trim_end_matches('\n'));
     }
     let outcome = Outcome::text(llm).summary(told).structured(&written);
-    match new.change.filter(|_| changed).and_then(Change::into_diff) {
+    match new
+        .change
+        .filter(|_| changed)
+        .and_then(TextChange::into_diff)
+    {
         Some(diff) => outcome.display(Display::diff(diff)),
         None => outcome,
     }

@@ -9,7 +9,7 @@ const DEPTH: usize = 4;
 const HARMLESS: [&str; 7] = ["null", "zero", "full", "stdout", "stderr", "tty", "random"];
 
 /// The reason why `line` is dangerous, or `None`.
-pub fn danger(line: &str) -> Option<&'static str> {
+pub fn danger_reason(line: &str) -> Option<&'static str> {
     if is_fork_bomb(line) {
         return Some("fork bomb: it starts itself repeatedly until the machine stops responding");
     }
@@ -110,7 +110,7 @@ mod tests {
     /// The reason must contain `word`, which is empty for harmless commands.
     fn check(word: &str, lines: &[&str]) {
         for line in lines {
-            let found = danger(line);
+            let found = danger_reason(line);
             match word {
                 "" => assert_eq!(found, None, "{line}"),
                 word => assert!(
@@ -237,7 +237,7 @@ mod tests {
             "(){",
             "}(){ö|ö",
         ] {
-            danger(line);
+            danger_reason(line);
         }
     }
 }

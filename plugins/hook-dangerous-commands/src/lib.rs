@@ -6,11 +6,11 @@
 mod command;
 mod danger;
 
-use danger::danger;
+use danger::danger_reason;
 use toolhost_sdk::prelude::*;
 
-fn look(_: &Context, call: &HookCall) -> Before {
-    match command_of(&call.input).as_deref().and_then(danger) {
+fn before_call(_: &Context, call: &HookCall) -> Before {
+    match command_of(&call.input).as_deref().and_then(danger_reason) {
         Some(reason) => {
             let meta = json!({"risk": "high", "reason": reason});
             Before::ask(reason).meta(meta)
@@ -31,7 +31,7 @@ fn command_of(input: &Value) -> Option<String> {
     }
 }
 
-export_hooks! { before: look }
+export_hooks! { before: before_call }
 
 #[cfg(test)]
 mod tests {
@@ -39,11 +39,11 @@ mod tests {
 
     fn check(input: Value, expected: Before) {
         let call = HookCall::new("shell", input);
-        assert_eq!(look(&Context::test(), &call), expected);
+        assert_eq!(before_call(&Context::test(), &call), expected);
     }
 
     #[test]
-    fn r_213_a_dangerous_command_needs_a_yes() {
+    fn r_213_a_dangerous_command_needs_approval() {
         let reason = "`rm` deletes directories recursively without confirmation";
         let expected = Before::ask(reason).meta(json!({"risk": "high", "reason": reason}));
         check(json!({"command": "rm -rf build"}), expected.clone());

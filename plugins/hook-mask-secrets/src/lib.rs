@@ -3,14 +3,14 @@
 //! It checks every text of an outcome: content, structured output, display and error. Unknown kinds of secrets are not
 //! detected; keep secrets where no tool can read them.
 
-mod find;
 mod mask;
-mod shape;
+mod secret_finder;
+mod token_patterns;
 
 use mask::{mask_text, mask_value};
 use toolhost_sdk::{FileDiff, Part, prelude::*};
 
-fn clean(_: &Context, _: &HookCall, outcome: &Outcome) -> After {
+fn after_call(_: &Context, _: &HookCall, outcome: &Outcome) -> After {
     let masked = mask_outcome(outcome.clone());
     if masked == *outcome {
         After::keep()
@@ -80,14 +80,14 @@ fn mask_error(error: Error) -> Error {
     }
 }
 
-export_hooks! { after: clean }
+export_hooks! { after: after_call }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn after(outcome: Outcome) -> After {
-        clean(
+        after_call(
             &Context::test(),
             &HookCall::new("shell", json!({})),
             &outcome,

@@ -2,7 +2,7 @@
 
 use toolhost_sdk::Value;
 
-use crate::find::{names_a_secret, secrets};
+use crate::secret_finder::{is_secret_name, secrets};
 
 const MASK: &str = "***";
 
@@ -32,7 +32,7 @@ pub fn mask_value(value: Value) -> Value {
         Value::Object(members) => members
             .into_iter()
             .map(|(name, value)| {
-                let secret = names_a_secret(&name);
+                let secret = is_secret_name(&name);
                 let value = match value {
                     Value::String(text) if secret && !text.is_empty() => MASK.into(),
                     Value::Number(_) if secret => MASK.into(),

@@ -3,9 +3,9 @@
 //! It checks arguments that name files, at any depth: `path`, `paths`, `from`, `to` and equivalents of other tools.
 //! Paths are checked lexically and links are not followed; the sandbox limits what a call can reach.
 
-mod path;
+mod path_kind;
 
-use path::{Kind, kind};
+use path_kind::{PathKind, kind};
 use toolhost_sdk::prelude::*;
 
 /// Depth limit for arguments in an input.
@@ -13,15 +13,15 @@ const DEPTH: usize = 16;
 /// Limit of characters of a path in a message.
 const SHOWN: usize = 200;
 
-fn look(_: &Context, call: &HookCall) -> Before {
+fn before_call(_: &Context, call: &HookCall) -> Before {
     let mut paths = Vec::new();
-    collect(&call.input, false, DEPTH, &mut paths);
+    collect_paths(&call.input, false, DEPTH, &mut paths);
     let mut said = Before::proceed();
     for path in paths {
         match kind(path) {
-            Kind::Secret => return refuse(path),
-            Kind::System => said = ask(path),
-            Kind::Ordinary => {}
+            PathKind::Secret => return refuse(path),
+            PathKind::System => said = ask(path),
+            PathKind::Ordinary => {}
         }
     }
     said
@@ -51,7 +51,7 @@ fn shown(path: &str) -> String {
 }
 
 /// The strings of members that name files.
-fn collect<'a>(value: &'a Value, is_path: bool, depth: usize, paths: &mut Vec<&'a str>) {
+fn collect_paths<'a>(value: &'a Value, is_path: bool, depth: usize, paths: &mut Vec<&'a str>) {
     let Some(depth) = depth.checked_sub(1) else {
         return;
     };
@@ -59,12 +59,12 @@ fn collect<'a>(value: &'a Value, is_path: bool, depth: usize, paths: &mut Vec<&'
         Value::String(path) if is_path => paths.push(path),
         Value::Array(items) => {
             for item in items {
-                collect(item, is_path, depth, paths);
+                collect_paths(item, is_path, depth, paths);
             }
         }
         Value::Object(members) => {
             for (name, value) in members {
-                collect(value, names_files(name), depth, paths);
+                collect_paths(value, names_files(name), depth, paths);
             }
         }
         _ => {}
@@ -102,7 +102,7 @@ fn names_files(argument: &str) -> bool {
     WHOLE.contains(&argument.as_str()) || ENDS.iter().any(|end| one.ends_with(end))
 }
 
-export_hooks! { before: look }
+export_hooks! { before: before_call }
 
 #[cfg(test)]
 mod tests {
@@ -110,14 +110,14 @@ mod tests {
 
     #[expect(clippy::needless_pass_by_value, reason = "tests hand over temporaries")]
     fn check(input: Value, expected: Decision) {
-        let said = look(&Context::test(), &HookCall::new("read_file", input.clone()));
+        let said = before_call(&Context::test(), &HookCall::new("read_file", input.clone()));
         assert_eq!(said.decision, expected, "{input}");
     }
 
     #[test]
-    fn r_214_a_sensitive_file_is_denied_with_an_outcome_of_its_own() {
+    fn r_214_a_sensitive_file_is_denied_with_its_own_outcome() {
         let call = HookCall::new("read_file", json!({"path": "/etc/passwd"}));
-        let said = look(&Context::test(), &call);
+        let said = before_call(&Context::test(), &call);
         assert_eq!(said.decision, Decision::Deny);
         assert_eq!(
             said.reason.as_deref(),
@@ -133,8 +133,8 @@ mod tests {
     }
 
     #[test]
-    fn r_214_a_file_of_the_system_needs_a_yes() {
-        let said = look(
+    fn r_214_a_system_file_needs_approval() {
+        let said = before_call(
             &Context::test(),
             &HookCall::new("x", json!({"path": "/etc/hosts"})),
         );

@@ -10,7 +10,7 @@ const LIMIT: usize = 100_000;
 /// Characters that remain of a longer one.
 const SHOWN: usize = 10_000;
 
-fn cut(_: &Context, _: &HookCall, outcome: &Outcome) -> After {
+fn after_call(_: &Context, _: &HookCall, outcome: &Outcome) -> After {
     let parts = parts(outcome);
     let texts = || parts.iter().filter_map(text_of);
     let characters: usize = texts().map(|text| text.chars().count()).sum();
@@ -83,7 +83,7 @@ fn shorten(parts: &[Part]) -> (Vec<Part>, usize) {
     (short, bytes)
 }
 
-export_hooks! { after: cut }
+export_hooks! { after: after_call }
 
 #[cfg(test)]
 mod tests {
@@ -91,7 +91,7 @@ mod tests {
 
     fn after(outcome: &Outcome) -> Outcome {
         let call = HookCall::new("read_file", json!({"path": "x"}));
-        cut(&Context::test(), &call, outcome).apply(outcome.clone())
+        after_call(&Context::test(), &call, outcome).apply(outcome.clone())
     }
 
     fn note(characters: usize) -> String {

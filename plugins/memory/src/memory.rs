@@ -1,14 +1,14 @@
 //! `memory`: persistent notes as Markdown files in directories that the operator chose.
 
-mod act;
+mod actions;
 mod index;
 mod name;
-mod place;
+mod store;
 
 use toolhost_sdk::prelude::*;
 
-use self::act::Wish;
-use self::place::Place;
+use self::actions::MemoryRequest;
+use self::store::NoteStore;
 
 /// The index, which models read first and which must stay short.
 const INDEX: &str = "MEMORY.md";
@@ -54,7 +54,7 @@ impl Scope {
 
 /// Result of an action.
 #[data]
-pub struct Remembered {
+pub struct MemoryOutput {
     /// Action.
     pub action: Action,
     /// Scope; absent if all were used.
@@ -112,7 +112,7 @@ pub struct Match {
     concurrency = "serial",
     aliases = ["save_memory"],
     tags = ["memory", "remember", "note", "knowledge"],
-    output = Remembered,
+    output = MemoryOutput,
     example(description = "All files", input = r#"{"action": "list"}"#),
     example(
         description = "A file with an index entry",
@@ -164,7 +164,7 @@ pub fn memory(
             ));
         }
     };
-    let wish = Wish {
+    let wish = MemoryRequest {
         action,
         file,
         content,
@@ -176,16 +176,16 @@ pub fn memory(
     };
     match (action, scope) {
         (Action::List | Action::Search, None) => {
-            let places: Vec<Place> = Scope::ALL
+            let places: Vec<NoteStore> = Scope::ALL
                 .into_iter()
-                .filter_map(|scope| Place::find(cx, scope).ok())
+                .filter_map(|scope| NoteStore::find(cx, scope).ok())
                 .collect();
-            wish.look(&places, None)
+            wish.list_or_search(&places, None)
         }
         (Action::List | Action::Search, Some(scope)) => {
-            wish.look(&[Place::find(cx, scope)?], Some(scope))
+            wish.list_or_search(&[NoteStore::find(cx, scope)?], Some(scope))
         }
-        (_, scope) => wish.act(&Place::find(cx, scope.unwrap_or(Scope::Project))?),
+        (_, scope) => wish.act(&NoteStore::find(cx, scope.unwrap_or(Scope::Project))?),
     }
 }
 

@@ -1,10 +1,10 @@
 //! The `glob` tool: finds files by name.
 
-mod answer;
-mod find;
 mod plan;
+mod rendering;
 #[cfg(test)]
 mod tests;
+mod traversal;
 
 use std::borrow::Cow;
 
@@ -45,8 +45,8 @@ pub struct Input {
     #[arg(default = Sort::Mtime)]
     sort: Sort,
     /// Kind of entry.
-    #[arg(default = Wanted::File)]
-    kind: Wanted,
+    #[arg(default = EntryKind::File)]
+    kind: EntryKind,
     /// Return absolute paths.
     #[arg(default = false)]
     absolute: bool,
@@ -67,7 +67,7 @@ pub enum Sort {
 /// Kind of entry.
 #[data]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum EntryKind {
     File,
     Dir,
     /// Files, directories, links.
@@ -130,7 +130,7 @@ impl Tool for Glob {
 
     fn call(cx: &Context, input: Value) -> Result<Outcome> {
         let input: Input = toolhost_sdk::serde_json::from_value(input)?;
-        find::run(cx, &input)
+        traversal::run(cx, &input)
     }
 
     fn name() -> Cow<'static, str> {

@@ -1,10 +1,10 @@
 //! The `grep` tool: finds files and lines that match a regular expression.
 
-mod answer;
-mod collect;
+mod collector;
 mod files;
 mod hints;
-mod live;
+mod match_stream;
+mod rendering;
 mod search;
 #[cfg(test)]
 mod tests;
@@ -13,7 +13,7 @@ use std::borrow::Cow;
 
 use toolhost_sdk::prelude::*;
 
-use crate::query::Reading;
+use crate::query::PatternOptions;
 
 // Without a doc comment, which would become a root description of the input schema.
 #[data]
@@ -183,8 +183,8 @@ impl Tool for Grep {
 }
 
 impl Input {
-    fn reading(&self) -> Reading {
-        Reading {
+    fn reading(&self) -> PatternOptions {
+        PatternOptions {
             case_insensitive: self.case_insensitive || self.flags.contains('i'),
             fixed: self.fixed_strings || self.flags.contains('F'),
             word: self.word || self.flags.contains('w'),

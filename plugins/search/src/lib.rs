@@ -4,20 +4,20 @@
 //! traversal therefore uses only what a directory listing contains, each file is opened once and read into a shared
 //! buffer, and patterns run over the whole buffer instead of line by line.
 
-mod budget;
 mod candidates;
-mod clock;
 mod disk;
 mod glob;
+mod glob_set;
 mod grep;
-mod names;
-mod place;
+mod ignore_rules;
 mod query;
 mod reader;
-mod rules;
+mod result_limit;
 #[cfg(test)]
 mod sample;
 mod scan;
+mod search_path;
+mod time_limit;
 mod walk;
 
 toolhost_sdk::export_tools![glob::Glob, grep::Grep];

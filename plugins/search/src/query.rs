@@ -22,7 +22,7 @@ const SIZE_LIMIT: usize = 10 * 1024 * 1024;
 
 /// How a pattern is interpreted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct PatternOptions {
     pub case_insensitive: bool,
     pub fixed: bool,
     pub word: bool,
@@ -53,41 +53,41 @@ pub struct Matcher {
 
 /// Line endings as seen by a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ends {
+enum LineEnds {
     Lf,
     Crlf,
 }
 
 impl Query {
-    pub fn new(pattern: &str, exclude: Option<&str>, reading: Reading) -> Result<Self> {
+    pub fn new(pattern: &str, exclude: Option<&str>, reading: PatternOptions) -> Result<Self> {
         let mut note = None;
-        let (plain, reading) = match parse(pattern, reading, Ends::Lf) {
+        let (plain, reading) = match parse(pattern, reading, LineEnds::Lf) {
             // A pattern with braces that is not a regex is usually literal code.
             Err(_) if pattern.contains(['{', '}']) => {
                 note = Some(format!(
                     "`{pattern}` is not a regular expression; searched for it as fixed text"
                 ));
-                let reading = Reading {
+                let reading = PatternOptions {
                     fixed: true,
                     ..reading
                 };
-                (parse(pattern, reading, Ends::Lf)?, reading)
+                (parse(pattern, reading, LineEnds::Lf)?, reading)
             }
             parsed => (parsed?, reading),
         };
-        let multiline = reading.multiline || names(&plain, b'\n');
+        let multiline = reading.multiline || contains_byte(&plain, b'\n');
         if multiline && !reading.multiline {
             note = Some(
                 "the pattern contains a line end; searched with `multiline = true`".to_owned(),
             );
         }
         // A pattern with an explicit carriage return treats it as a character.
-        let crlf = if names(&plain, b'\r') {
+        let crlf = if contains_byte(&plain, b'\r') {
             None
         } else {
-            Some(parse(pattern, reading, Ends::Crlf)?)
+            Some(parse(pattern, reading, LineEnds::Crlf)?)
         };
-        let finish = |hir: Hir, ends: Ends| {
+        let finish = |hir: Hir, ends: LineEnds| {
             let hir = if multiline {
                 hir
             } else {
@@ -95,17 +95,17 @@ impl Query {
             };
             if reading.word { as_words(hir) } else { hir }
         };
-        let plain = finish(plain, Ends::Lf);
+        let plain = finish(plain, LineEnds::Lf);
         let crlf = crlf
-            .map(|hir| finish(hir, Ends::Crlf))
+            .map(|hir| finish(hir, LineEnds::Crlf))
             .filter(|hir| *hir != plain);
         let exclude = match exclude {
             Some(exclude) => {
-                let reading = Reading {
+                let reading = PatternOptions {
                     case_insensitive: reading.case_insensitive,
-                    ..Reading::default()
+                    ..PatternOptions::default()
                 };
-                let hir = parse(exclude, reading, Ends::Crlf).map_err(of_exclude)?;
+                let hir = parse(exclude, reading, LineEnds::Crlf).map_err(of_exclude)?;
                 Some(compile(&hir, exclude).map_err(of_exclude)?)
             }
             None => None,
@@ -151,12 +151,12 @@ fn of_exclude(mut error: Error) -> Error {
     error.recommend("escape special characters with a backslash")
 }
 
-fn parse(pattern: &str, reading: Reading, ends: Ends) -> Result<Hir> {
+fn parse(pattern: &str, reading: PatternOptions, ends: LineEnds) -> Result<Hir> {
     let escaped = reading.fixed.then(|| regex_syntax::escape(pattern));
     ParserBuilder::new()
         .case_insensitive(reading.case_insensitive)
         .multi_line(true)
-        .crlf(ends == Ends::Crlf)
+        .crlf(ends == LineEnds::Crlf)
         .dot_matches_new_line(reading.multiline)
         .utf8(false)
         .build()
@@ -196,20 +196,20 @@ fn invalid(pattern: &str, reason: &str) -> Error {
 }
 
 /// Whether the pattern contains this byte explicitly (unlike `\s` and `[^a]`).
-fn names(hir: &Hir, byte: u8) -> bool {
+fn contains_byte(hir: &Hir, byte: u8) -> bool {
     match hir.kind() {
         HirKind::Literal(literal) => literal.0.contains(&byte),
-        HirKind::Repetition(repetition) => names(&repetition.sub, byte),
-        HirKind::Capture(capture) => names(&capture.sub, byte),
+        HirKind::Repetition(repetition) => contains_byte(&repetition.sub, byte),
+        HirKind::Capture(capture) => contains_byte(&capture.sub, byte),
         HirKind::Concat(parts) | HirKind::Alternation(parts) => {
-            parts.iter().any(|part| names(part, byte))
+            parts.iter().any(|part| contains_byte(part, byte))
         }
         HirKind::Empty | HirKind::Class(_) | HirKind::Look(_) => false,
     }
 }
 
 /// The same pattern, unable to match a line end. Groups are removed, because they are unused and slow.
-fn within_line(hir: Hir, ends: Ends) -> Hir {
+fn within_line(hir: Hir, ends: LineEnds) -> Hir {
     let all = |parts: Vec<Hir>| -> Vec<Hir> {
         let parts = parts.into_iter();
         parts.map(|part| within_line(part, ends)).collect()
@@ -220,8 +220,8 @@ fn within_line(hir: Hir, ends: Ends) -> Hir {
         HirKind::Class(class) => Hir::class(without_ends(class, ends)),
         HirKind::Look(look) => Hir::look(match (look, ends) {
             (Look::Start, _) => Look::StartLF,
-            (Look::End, Ends::Lf) => Look::EndLF,
-            (Look::End, Ends::Crlf) => Look::EndCRLF,
+            (Look::End, LineEnds::Lf) => Look::EndLF,
+            (Look::End, LineEnds::Crlf) => Look::EndCRLF,
             (look, _) => look,
         }),
         HirKind::Repetition(mut repetition) => {
@@ -234,10 +234,10 @@ fn within_line(hir: Hir, ends: Ends) -> Hir {
     }
 }
 
-fn without_ends(class: Class, ends: Ends) -> Class {
+fn without_ends(class: Class, ends: LineEnds) -> Class {
     let bytes: &[u8] = match ends {
-        Ends::Lf => b"\n",
-        Ends::Crlf => b"\n\r",
+        LineEnds::Lf => b"\n",
+        LineEnds::Crlf => b"\n\r",
     };
     match class {
         Class::Unicode(mut class) => {
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[expect(clippy::needless_pass_by_value, reason = "tests hand over temporaries")]
-    fn check(pattern: &str, reading: Reading, text: &str, expected: Expect) {
+    fn check(pattern: &str, reading: PatternOptions, text: &str, expected: Expect) {
         let answer = match Query::new(pattern, None, reading) {
             Ok(query) => {
                 let found: Vec<&str> = query
@@ -288,7 +288,7 @@ mod tests {
         expected.assert_eq(&answer);
     }
 
-    const PLAIN: Reading = Reading {
+    const PLAIN: PatternOptions = PatternOptions {
         case_insensitive: false,
         fixed: false,
         word: false,
@@ -322,7 +322,7 @@ mod tests {
     fn several_lines_on_request() {
         check(
             r"a.b",
-            Reading {
+            PatternOptions {
                 multiline: true,
                 ..PLAIN
             },
@@ -343,7 +343,7 @@ mod tests {
     fn words_and_letter_case() {
         check(
             "foo",
-            Reading {
+            PatternOptions {
                 word: true,
                 ..PLAIN
             },
@@ -352,7 +352,7 @@ mod tests {
         );
         check(
             "foo|bar",
-            Reading {
+            PatternOptions {
                 word: true,
                 case_insensitive: true,
                 ..PLAIN
@@ -362,7 +362,7 @@ mod tests {
         );
         check(
             "a.b(",
-            Reading {
+            PatternOptions {
                 fixed: true,
                 ..PLAIN
             },

@@ -35,8 +35,8 @@ pub struct Reader {
 
 /// How a file is read.
 #[derive(Clone, Copy, Debug)]
-pub struct Manner {
-    pub binary: Binary,
+pub struct ReadOptions {
+    pub binary: BinaryHandling,
     /// Lines of context above and below a match.
     pub around: (usize, usize),
     /// Matches may span lines, so a window is the whole file.
@@ -45,7 +45,7 @@ pub struct Manner {
 
 /// What to do with a binary file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Binary {
+pub enum BinaryHandling {
     Skip,
     Search,
 }
@@ -77,7 +77,7 @@ impl<'a> Window<'a> {
 
 /// How much of a file was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
+pub enum ReadExtent {
     All,
     /// The first part of a file that is too large to search completely.
     Beginning,
@@ -90,18 +90,18 @@ impl Reader {
     pub fn read<B>(
         &mut self,
         file: &mut File,
-        manner: Manner,
+        manner: ReadOptions,
         search: &mut dyn FnMut(&File, &Window<'_>) -> ControlFlow<B>,
-    ) -> io::Result<(Extent, ControlFlow<B>)> {
+    ) -> io::Result<(ReadExtent, ControlFlow<B>)> {
         self.small = file.read(FIRST)?;
-        let binary = (Extent::Binary, ControlFlow::Continue(()));
-        if manner.binary == Binary::Skip && is_binary(&self.small) {
+        let binary = (ReadExtent::Binary, ControlFlow::Continue(()));
+        if manner.binary == BinaryHandling::Skip && is_binary(&self.small) {
             return Ok(binary);
         }
         let mut decoder = Decoder::of(&self.small);
         if decoder.is_plain() && !has_more(self.small.len()) {
             let flow = search(file, &Window::of(without_mark(&self.small)));
-            return Ok((Extent::All, flow));
+            return Ok((ReadExtent::All, flow));
         }
         self.large.clear();
         decoder.push(without_mark(&self.small), &mut self.large);
@@ -110,7 +110,7 @@ impl Reader {
             self.large.drain(..MARK.len());
         }
         let has_zero = memchr::memchr(0, head(&self.large)).is_some();
-        if manner.binary == Binary::Skip && has_zero {
+        if manner.binary == BinaryHandling::Skip && has_zero {
             return Ok(binary);
         }
         let mut windows = Windows {
@@ -146,9 +146,9 @@ struct Windows<'a> {
 impl Windows<'_> {
     fn each<B>(
         &mut self,
-        manner: Manner,
+        manner: ReadOptions,
         search: &mut dyn FnMut(&File, &Window<'_>) -> ControlFlow<B>,
-    ) -> io::Result<(Extent, ControlFlow<B>)> {
+    ) -> io::Result<(ReadExtent, ControlFlow<B>)> {
         let (before, after) = manner.around;
         let mut size = if manner.whole { MOST } else { WINDOW };
         loop {
@@ -177,14 +177,14 @@ impl Windows<'_> {
             let flow = search(self.file, &window);
             if flow.is_break() || is_cut || !self.has_more {
                 let extent = if is_cut {
-                    Extent::Beginning
+                    ReadExtent::Beginning
                 } else {
-                    Extent::All
+                    ReadExtent::All
                 };
                 return Ok((extent, flow));
             }
             self.is_first = false;
-            self.forget(end, before);
+            self.discard(end, before);
             size = WINDOW;
         }
     }
@@ -225,7 +225,7 @@ impl Windows<'_> {
     }
 
     /// Drops the searched text except for its last `before` lines.
-    fn forget(&mut self, end: usize, before: usize) {
+    fn discard(&mut self, end: usize, before: usize) {
         // Fewer long lines are kept, to bound memory.
         let floor = end.saturating_sub(WINDOW / 2);
         let starts = memrchr_iter(b'\n', &self.buffer[floor..end - 1]).map(|at| floor + at + 1);

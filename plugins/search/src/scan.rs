@@ -18,7 +18,7 @@ const LEAD_CHARS: usize = 200;
 
 /// A matching line, or with `multiline` the lines of a match.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spot {
+pub struct MatchedLine {
     /// Without the line end.
     pub line: Range<usize>,
     /// Offset of the match in the text.
@@ -26,7 +26,7 @@ pub struct Spot {
 }
 
 /// The matching lines of a window.
-pub struct Spots<'a> {
+pub struct MatchedLines<'a> {
     query: &'a Query,
     matcher: &'a Matcher,
     /// Up to the end of the searched part.
@@ -34,7 +34,7 @@ pub struct Spots<'a> {
     from: usize,
 }
 
-impl<'a> Spots<'a> {
+impl<'a> MatchedLines<'a> {
     pub fn new(query: &'a Query, window: &Window<'a>) -> Self {
         Self {
             query,
@@ -45,10 +45,10 @@ impl<'a> Spots<'a> {
     }
 }
 
-impl Iterator for Spots<'_> {
-    type Item = Spot;
+impl Iterator for MatchedLines<'_> {
+    type Item = MatchedLine;
 
-    fn next(&mut self) -> Option<Spot> {
+    fn next(&mut self) -> Option<MatchedLine> {
         while self.from < self.text.len() {
             let spot = if let Some(candidates) = &self.matcher.candidates {
                 let at = candidates.find(self.text, self.from)?;
@@ -56,7 +56,7 @@ impl Iterator for Spots<'_> {
                 let found = self.search(line.clone());
                 self.from = line.end + 1;
                 let Some(found) = found else { continue };
-                Spot {
+                MatchedLine {
                     line,
                     at: found.start,
                 }
@@ -72,7 +72,7 @@ impl Iterator for Spots<'_> {
                     end = self.extended(&found, end);
                 }
                 self.from = end + 1;
-                Spot {
+                MatchedLine {
                     line: start..end,
                     at: found.start,
                 }
@@ -85,7 +85,7 @@ impl Iterator for Spots<'_> {
     }
 }
 
-impl Spots<'_> {
+impl MatchedLines<'_> {
     /// The engine sees the text around the range, so that `^` and `\b` are correct at its ends.
     fn search(&self, range: Range<usize>) -> Option<Range<usize>> {
         Some(
@@ -126,28 +126,28 @@ impl Spots<'_> {
 }
 
 /// The lines that do not match.
-pub struct Others<'a> {
+pub struct UnmatchedLines<'a> {
     query: &'a Query,
     text: &'a [u8],
     from: usize,
-    matching: std::iter::Peekable<Spots<'a>>,
+    matching: std::iter::Peekable<MatchedLines<'a>>,
 }
 
-impl<'a> Others<'a> {
+impl<'a> UnmatchedLines<'a> {
     pub fn new(query: &'a Query, window: &Window<'a>) -> Self {
         Self {
             query,
             text: &window.text[..window.range.end],
             from: window.range.start,
-            matching: Spots::new(query, window).peekable(),
+            matching: MatchedLines::new(query, window).peekable(),
         }
     }
 }
 
-impl Iterator for Others<'_> {
-    type Item = Spot;
+impl Iterator for UnmatchedLines<'_> {
+    type Item = MatchedLine;
 
-    fn next(&mut self) -> Option<Spot> {
+    fn next(&mut self) -> Option<MatchedLine> {
         while self.from < self.text.len() {
             let start = self.from;
             if let Some(spot) = self.matching.next_if(|spot| spot.line.start == start) {
@@ -157,7 +157,7 @@ impl Iterator for Others<'_> {
             let end = line_end(self.text, start);
             self.from = end + 1;
             if counts(self.query, &self.text[start..end]) {
-                return Some(Spot {
+                return Some(MatchedLine {
                     line: start..end,
                     at: start,
                 });
@@ -179,13 +179,13 @@ fn line_end(text: &[u8], from: usize) -> usize {
 }
 
 /// A line counter that moves forward through a text.
-pub struct Counter<'a> {
+pub struct LineCounter<'a> {
     text: &'a [u8],
     at: usize,
     line: u64,
 }
 
-impl<'a> Counter<'a> {
+impl<'a> LineCounter<'a> {
     pub fn new(window: &Window<'a>) -> Self {
         Self {
             text: window.text,
@@ -304,14 +304,14 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
-    use crate::query::Reading;
+    use crate::query::PatternOptions;
 
     #[expect(clippy::needless_pass_by_value, reason = "tests hand over temporaries")]
     fn check(pattern: &str, exclude: Option<&str>, text: &str, matching: Expect, others: Expect) {
-        let query = Query::new(pattern, exclude, Reading::default()).unwrap();
+        let query = Query::new(pattern, exclude, PatternOptions::default()).unwrap();
         let window = Window::of(text.as_bytes());
-        let mut counter = Counter::new(&window);
-        let mut tell = |spot: Spot| {
+        let mut counter = LineCounter::new(&window);
+        let mut tell = |spot: MatchedLine| {
             let line = counter.line(spot.line.start);
             format!(
                 "{line}:{}:{}",
@@ -319,14 +319,16 @@ mod tests {
                 show(text.as_bytes(), &spot.line, spot.at)
             )
         };
-        let found: Vec<String> = Spots::new(&query, &window).map(&mut tell).collect();
+        let found: Vec<String> = MatchedLines::new(&query, &window).map(&mut tell).collect();
         matching.assert_eq(&format!("{found:?}"));
-        counter = Counter::new(&window);
-        let mut tell = |spot: Spot| {
+        counter = LineCounter::new(&window);
+        let mut tell = |spot: MatchedLine| {
             let line = counter.line(spot.line.start);
             format!("{line}:{}", show(text.as_bytes(), &spot.line, spot.at))
         };
-        let found: Vec<String> = Others::new(&query, &window).map(&mut tell).collect();
+        let found: Vec<String> = UnmatchedLines::new(&query, &window)
+            .map(&mut tell)
+            .collect();
         others.assert_eq(&format!("{found:?}"));
     }
 

@@ -3,10 +3,10 @@
 use std::io;
 use std::ops::ControlFlow;
 
-use crate::clock::{Clock, Stop};
 use crate::disk::{Directory, Kind, Listing};
-use crate::place::Place;
-use crate::rules::{Honour, RuleFiles, Rules, Verdict};
+use crate::ignore_rules::{AppliedRules, IgnoreState, RuleFiles, Rules};
+use crate::search_path::SearchPath;
+use crate::time_limit::{SearchClock, StopReason};
 
 /// Depth limit of a traversal. Each level uses stack space, and a stack overflow would lose all results.
 const DEEPEST: usize = 256;
@@ -27,7 +27,7 @@ pub struct Entry<'a> {
 
 /// What a traversal skips.
 pub struct Options<'a> {
-    pub honour: Honour,
+    pub honour: AppliedRules,
     /// Visit entries whose name starts with a dot.
     pub dot: bool,
     /// Number of levels; 1 visits only the entries of the start.
@@ -38,7 +38,7 @@ pub struct Options<'a> {
 
 /// Counts of skipped entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct SkipCounts {
     /// Entries ignored by git rules; a directory counts once.
     pub git: u64,
     /// Entries ignored by tool rules; a directory counts once.
@@ -49,11 +49,11 @@ pub struct Tally {
 
 /// Calls `visit` with every entry below `start` until it breaks. Fails only if `start` cannot be listed.
 pub fn walk(
-    start: &Place,
+    start: &SearchPath,
     options: &Options<'_>,
-    clock: &Clock<'_>,
-    visit: &mut dyn FnMut(&Entry<'_>) -> ControlFlow<Stop>,
-) -> io::Result<(Tally, ControlFlow<Stop>)> {
+    clock: &SearchClock<'_>,
+    visit: &mut dyn FnMut(&Entry<'_>) -> ControlFlow<StopReason>,
+) -> io::Result<(SkipCounts, ControlFlow<StopReason>)> {
     let mut rules = Rules::new(options.honour);
     for directory in start.ancestors() {
         rules.enter_unlisted(directory);
@@ -66,7 +66,7 @@ pub fn walk(
         clock,
         visit,
         path,
-        tally: Tally::default(),
+        tally: SkipCounts::default(),
     };
     let dir = Directory::open(start.path())?;
     let listing = dir.list()?;
@@ -75,14 +75,14 @@ pub fn walk(
 }
 
 struct Walk<'a, 'c> {
-    start: &'a Place,
+    start: &'a SearchPath,
     options: &'a Options<'a>,
     rules: Rules,
-    clock: &'a Clock<'c>,
-    visit: &'a mut dyn FnMut(&Entry<'_>) -> ControlFlow<Stop>,
+    clock: &'a SearchClock<'c>,
+    visit: &'a mut dyn FnMut(&Entry<'_>) -> ControlFlow<StopReason>,
     /// The current path; reused instead of rebuilt for each entry.
     path: String,
-    tally: Tally,
+    tally: SkipCounts,
 }
 
 impl Walk<'_, '_> {
@@ -92,14 +92,14 @@ impl Walk<'_, '_> {
         dir: &Directory,
         mut listing: Listing,
         depth: usize,
-    ) -> ControlFlow<Stop> {
+    ) -> ControlFlow<StopReason> {
         self.tally.unreadable += listing.unreadable;
         listing
             .entries
             .sort_unstable_by(|left, right| left.0.cmp(&right.0));
         let mut files = RuleFiles::default();
         for (name, _) in &listing.entries {
-            files.notice(name);
+            files.record(name);
         }
         let has_rules = self.rules.enter(&self.path, &files);
         let length = self.path.len();
@@ -122,7 +122,7 @@ impl Walk<'_, '_> {
         name: &str,
         kind: Kind,
         depth: usize,
-    ) -> ControlFlow<Stop> {
+    ) -> ControlFlow<StopReason> {
         if let Some(stop) = self.clock.tick() {
             return ControlFlow::Break(stop);
         }
@@ -141,14 +141,14 @@ impl Walk<'_, '_> {
         if (self.options.excluded)(&entry) {
             return ControlFlow::Continue(());
         }
-        match self.rules.judge(&self.path, name, kind == Kind::Directory) {
-            Verdict::Keep => {}
-            Verdict::History => return ControlFlow::Continue(()),
-            Verdict::Git => {
+        match self.rules.check(&self.path, name, kind == Kind::Directory) {
+            IgnoreState::Keep => {}
+            IgnoreState::History => return ControlFlow::Continue(()),
+            IgnoreState::Git => {
                 self.tally.git += 1;
                 return ControlFlow::Continue(());
             }
-            Verdict::Tool => {
+            IgnoreState::Tool => {
                 self.tally.tool += 1;
                 return ControlFlow::Continue(());
             }

@@ -3,16 +3,16 @@
 use toolhost_sdk::prelude::*;
 
 use crate::cursor;
-use crate::gather::{bounded, gather};
-use crate::output::{Raw, Text};
-use crate::show::{ending, field, inline, left_out};
+use crate::output::{OutputText, RawOutput};
+use crate::output_reader::{bounded, gather};
+use crate::show::{ending, field, inline, omission_note};
 use crate::task::{Task, find, is_running};
 
 const MOST_CHARACTERS: usize = 30_000;
 
 /// Result of the input.
 #[data]
-pub struct Typed {
+pub struct InputResult {
     /// Task id.
     task_id: String,
     /// Process id.
@@ -37,7 +37,7 @@ pub struct Typed {
     concurrency = "serial",
     aliases = ["write_stdin", "shell_write"],
     tags = ["background", "stdin", "type", "task"],
-    output = Typed,
+    output = InputResult,
     example(description = "Answer yes to a question", input = r#"{"task_id": "3", "chars": "y\n"}"#),
 )]
 pub fn shell_input(
@@ -85,11 +85,11 @@ pub fn shell_input(
     let part = gather(cx, job, from, bounded(cx, yield_ms))?;
     cursor::set(cx, &part.job.id, part.next)?;
     let file = part.job.output_file.as_deref();
-    let raw = Raw {
+    let raw = RawOutput {
         bytes: &part.bytes,
         total: part.bytes.len() as u64,
     };
-    let shown = Text::of(raw).fit(MOST_CHARACTERS, |left| left_out(left, file, false));
+    let shown = OutputText::of(raw).fit(MOST_CHARACTERS, |left| omission_note(left, file, false));
     let running = is_running(&part.job);
     let state = match part.job.ending.as_ref().filter(|_| !running) {
         Some(how) => format!("ended, {}", ending(how)),
@@ -99,7 +99,7 @@ pub fn shell_input(
         "Task {id}: {state}\n{}",
         field("Output", "stdout", &shown.text)
     );
-    let typed = Typed {
+    let typed = InputResult {
         task_id: part.job.id,
         pid: part.job.pid,
         written: chars.len(),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::process::Job;
 
-use crate::answer::code;
+use crate::command_result::code;
 use crate::read::advised;
 use crate::show::{ending, inline};
 use crate::task::{Task, find, is_running};
@@ -23,7 +23,7 @@ const SIGNALS: [(&str, &str); 7] = [
 
 /// State of a task after a stop request.
 #[data]
-pub struct Killed {
+pub struct KillResult {
     /// Task id.
     task_id: String,
     /// Process id; absent for a tool call.
@@ -54,7 +54,7 @@ pub struct Killed {
     concurrency = "serial",
     aliases = ["killshell", "kill_shell", "taskstop", "bash_kill", "bg_stop"],
     tags = ["background", "stop", "end", "task"],
-    output = Killed,
+    output = KillResult,
     example(description = "Stop a server", input = r#"{"task_id": "3"}"#),
 )]
 pub fn shell_kill(
@@ -88,7 +88,7 @@ pub fn shell_kill(
                 inline(&call.tool, 64)
             );
             Ok(Outcome::text(text)
-                .structured(&Killed {
+                .structured(&KillResult {
                     task_id: id,
                     pid: None,
                     status: call.state,
@@ -136,7 +136,7 @@ fn told(job: &Job, what: &str) -> Outcome {
             "To kill it: shell_kill {{\"task_id\": {id:?}, \"signal\": \"KILL\"}}"
         );
     }
-    let killed = Killed {
+    let killed = KillResult {
         task_id: job.id.clone(),
         pid: Some(job.pid),
         status: (if running { "running" } else { "ended" }).to_owned(),

@@ -9,14 +9,14 @@
     )
 )]
 
-mod answer;
-mod begin;
+mod background;
+mod command_result;
 mod cursor;
-mod gather;
 mod input;
 mod kill;
 mod list;
 mod output;
+mod output_reader;
 mod read;
 mod run;
 mod show;

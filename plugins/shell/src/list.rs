@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use toolhost_sdk::prelude::*;
-use toolhost_sdk::services::Background;
+use toolhost_sdk::services::BackgroundCall;
 use toolhost_sdk::services::process::Job;
 
-use crate::answer::code;
+use crate::command_result::code;
 use crate::show::{ending, inline};
 use crate::task::is_running;
 
@@ -71,7 +71,7 @@ pub fn shell_list(cx: &Context) -> Result<Outcome> {
     Ok(listed(&jobs, &calls, now_ms))
 }
 
-fn listed(jobs: &[Job], calls: &[Background], now_ms: f64) -> Outcome {
+fn listed(jobs: &[Job], calls: &[BackgroundCall], now_ms: f64) -> Outcome {
     let mut lines: Vec<(f64, String, Entry)> = jobs
         .iter()
         .map(|job| (job.started_ms, of_job(job, now_ms), entry_of_job(job)))
@@ -168,7 +168,7 @@ fn entry_of_job(job: &Job) -> Entry {
     }
 }
 
-fn entry_of_call(call: &Background) -> Entry {
+fn entry_of_call(call: &BackgroundCall) -> Entry {
     Entry {
         task_id: call.id.clone(),
         kind: "call".to_owned(),

@@ -1,16 +1,16 @@
 //! Cleaning, folding and truncation of program output for models.
 
-mod clean;
-mod cut;
 mod fold;
+mod terminal_text;
+mod truncate;
 
-pub use self::clean::lines;
-pub use self::cut::Left;
-use self::fold::{Alike, Item, fold};
+use self::fold::{FoldMode, Item, fold};
+pub use self::terminal_text::lines;
+pub use self::truncate::Omitted;
 
 /// Output as far as the host kept it.
 #[derive(Clone, Copy, Debug)]
-pub struct Raw<'a> {
+pub struct RawOutput<'a> {
     pub bytes: &'a [u8],
     /// Total bytes written. If larger than `bytes`, the middle is missing.
     pub total: u64,
@@ -18,7 +18,7 @@ pub struct Raw<'a> {
 
 /// Output in lines, with identical lines folded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Text {
+pub struct OutputText {
     items: Vec<Item>,
     /// The last line has no line break.
     open: bool,
@@ -27,14 +27,14 @@ pub struct Text {
 
 /// The shown part of a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shown {
+pub struct ShownOutput {
     pub text: String,
     /// The text was cut.
     pub cut: bool,
 }
 
-impl Text {
-    pub fn of(raw: Raw<'_>) -> Self {
+impl OutputText {
+    pub fn of(raw: RawOutput<'_>) -> Self {
         let open = !raw.bytes.is_empty() && !raw.bytes.ends_with(b"\n");
         let missing = raw.total.saturating_sub(raw.bytes.len() as u64);
         if missing == 0 {
@@ -50,7 +50,7 @@ impl Text {
         });
         items.extend(numbered(lines(tail)).map(|item| Item { at: None, ..item }));
         Self {
-            items: fold(items, Alike::Same),
+            items: fold(items, FoldMode::Same),
             open,
             gap: true,
         }
@@ -58,28 +58,28 @@ impl Text {
 
     pub fn of_lines(lines: Vec<String>, open: bool) -> Self {
         Self {
-            items: fold(numbered(lines).collect(), Alike::Same),
+            items: fold(numbered(lines).collect(), FoldMode::Same),
             open,
             gap: false,
         }
     }
 
     pub fn characters(&self) -> usize {
-        cut::characters(&self.items)
+        truncate::characters(&self.items)
     }
 
     /// At most `most` characters. `remark` describes in one line what was omitted and how to get it.
-    pub fn fit(self, most: usize, remark: impl FnOnce(Left) -> String) -> Shown {
+    pub fn fit(self, most: usize, remark: impl FnOnce(Omitted) -> String) -> ShownOutput {
         let items = if self.characters() > most {
-            fold(self.items, Alike::ButForNumbers)
+            fold(self.items, FoldMode::ButForNumbers)
         } else {
             self.items
         };
-        let (mut text, cut) = cut::cut(&items, most, remark);
+        let (mut text, cut) = truncate::cut(&items, most, remark);
         if self.open && text.ends_with('\n') {
             text.pop();
         }
-        Shown {
+        ShownOutput {
             text,
             cut: cut || self.gap,
         }
@@ -108,12 +108,12 @@ mod tests {
 
     use super::*;
 
-    fn remark(left: Left) -> String {
+    fn remark(left: Omitted) -> String {
         format!("[… {} lines, {} characters]", left.lines, left.characters)
     }
 
     fn check(bytes: &[u8], total: u64, most: usize, expected: Expect) {
-        let shown = Text::of(Raw { bytes, total }).fit(most, remark);
+        let shown = OutputText::of(RawOutput { bytes, total }).fit(most, remark);
         expected.assert_eq(&format!("{}\n{:?}", shown.cut, shown.text));
     }
 
@@ -151,7 +151,12 @@ mod tests {
         let text = lines.join("\n") + "\n";
         let bytes = text.as_bytes();
         let total = bytes.len() as u64;
-        assert_eq!(Text::of(Raw { bytes, total }).fit(9000, remark).text, text);
+        assert_eq!(
+            OutputText::of(RawOutput { bytes, total })
+                .fit(9000, remark)
+                .text,
+            text
+        );
         check(
             bytes,
             total,
@@ -163,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_did_not_keep_is_told() {
+    fn dropped_bytes_are_reported() {
         check(
             b"first\nlast\n",
             1_000_011,
@@ -198,8 +203,8 @@ mod tests {
             missing in 0_u64..3,
             most in 100_usize..1200,
         ) {
-            let raw = Raw { bytes: &bytes, total: bytes.len() as u64 + missing };
-            let shown = Text::of(raw).fit(most, remark);
+            let raw = RawOutput { bytes: &bytes, total: bytes.len() as u64 + missing };
+            let shown = OutputText::of(raw).fit(most, remark);
             prop_assert!(shown.text.chars().count() <= most, "{} of {most}", shown.text.chars().count());
             prop_assert!(!shown.text.contains(['\x1b', '\r', '\x08', '\0']));
         }
@@ -214,8 +219,8 @@ mod tests {
                 text += line;
                 text.push('\n');
             }
-            let raw = Raw { bytes: text.as_bytes(), total: text.len() as u64 };
-            prop_assert_eq!(Text::of(raw).fit(5000, remark), Shown { text, cut: false });
+            let raw = RawOutput { bytes: text.as_bytes(), total: text.len() as u64 };
+            prop_assert_eq!(OutputText::of(raw).fit(5000, remark), ShownOutput { text, cut: false });
         }
     }
 
@@ -226,11 +231,11 @@ mod tests {
             "\r", "a\r", "\x1b[K", "\x1b]", "\n", "a1\n", "\x08", "\u{301}", "1", "a\x1b[31",
         ] {
             let text = unit.repeat((256 << 10) / unit.len());
-            let raw = Raw {
+            let raw = RawOutput {
                 bytes: text.as_bytes(),
                 total: text.len() as u64,
             };
-            let shown = Text::of(raw).fit(30_000, remark);
+            let shown = OutputText::of(raw).fit(30_000, remark);
             assert!(shown.text.chars().count() <= 30_000, "{unit:?}");
         }
     }

@@ -10,11 +10,11 @@ use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::process::Job;
 
 pub use self::call::advised;
-use self::window::{Side, View, Window};
-use crate::answer::{code, how_it_ended};
+use self::window::{Window, WindowEnd, WindowView};
+use crate::command_result::{code, how_it_ended};
 use crate::cursor;
-use crate::gather::{MOST, bounded, gather};
-use crate::output::Text;
+use crate::output::OutputText;
+use crate::output_reader::{MOST, bounded, gather};
 use crate::show::{ending, field, inline};
 use crate::task::{Task, find, is_running};
 
@@ -23,7 +23,7 @@ const MOST_CHARACTERS: usize = 40_000;
 
 /// Output of a task.
 #[data]
-pub struct Reading {
+pub struct TaskOutput {
     /// Task id.
     pub task_id: String,
     /// Process id; absent for a tool call.
@@ -62,7 +62,7 @@ pub struct Reading {
     concurrency = "serial",
     aliases = ["bashoutput", "bash_output", "taskoutput", "read_background_output", "bash_logs", "bg_output"],
     tags = ["background", "log", "task"],
-    output = Reading,
+    output = TaskOutput,
     example(description = "New output", input = r#"{"task_id": "3"}"#),
     example(description = "Wait up to a minute for the end, and show the errors", input = r#"{"task_id": "3", "block": true, "timeout_ms": 60000, "filter": "error|warning"}"#),
 )]
@@ -117,7 +117,7 @@ pub fn shell_output(
     let running = is_running(&part.job);
     let window = Window {
         from,
-        side: Side::Last,
+        side: WindowEnd::Last,
         most: lines,
         filter: filter.as_ref(),
         // The rest of a line or character may follow.
@@ -125,7 +125,7 @@ pub fn shell_output(
     };
     let view = window.look(&part.bytes, part.start);
     cursor::set(cx, &id, view.next)?;
-    Ok(told(&part.job, view, Side::Last, part.dropped))
+    Ok(told(&part.job, view, WindowEnd::Last, part.dropped))
 }
 
 /// Shows a part by offset, which does not advance the read position.
@@ -158,13 +158,13 @@ fn page(
     let more = chunk.next < chunk.job.output_bytes;
     let window = Window {
         from: start,
-        side: Side::First,
+        side: WindowEnd::First,
         most: lines,
         filter,
         hold: more || is_running(&chunk.job),
     };
     let view = window.look(&chunk.bytes, start);
-    Ok(told(&chunk.job, view, Side::First, chunk.dropped))
+    Ok(told(&chunk.job, view, WindowEnd::First, chunk.dropped))
 }
 
 fn pattern(text: &str) -> Result<regex::Regex> {
@@ -185,7 +185,7 @@ fn pattern(text: &str) -> Result<regex::Regex> {
     })
 }
 
-fn told(job: &Job, view: View, side: Side, dropped: u64) -> Outcome {
+fn told(job: &Job, view: WindowView, side: WindowEnd, dropped: u64) -> Outcome {
     let id = inline(&job.id, 80);
     let running = is_running(job);
     let ended = job.ending.as_ref().filter(|_| !running);
@@ -215,7 +215,7 @@ fn told(job: &Job, view: View, side: Side, dropped: u64) -> Outcome {
         _ = writeln!(text, "{matching} of {all} lines match");
     }
     let later = view.later(job.output_bytes, side);
-    let shown = Text::of_lines(view.lines, view.open).fit(MOST_CHARACTERS, |left| {
+    let shown = OutputText::of_lines(view.lines, view.open).fit(MOST_CHARACTERS, |left| {
         format!(
             "[… {} characters omitted here ({} lines). To see them: shell_output {{\"task_id\": {id:?}, \"offset\": {}, \"lines\": 50}}]",
             left.characters, left.lines, view.from
@@ -235,9 +235,9 @@ fn told(job: &Job, view: View, side: Side, dropped: u64) -> Outcome {
     }
     if let Some(how) = ended {
         text += &how_it_ended(how, None);
-        text += &crate::answer::hints(&job.hints, false);
+        text += &crate::command_result::hints(&job.hints, false);
     }
-    let reading = Reading {
+    let reading = TaskOutput {
         task_id: job.id.clone(),
         pid: Some(job.pid),
         status: (if running { "running" } else { "ended" }).to_owned(),

@@ -6,9 +6,9 @@ use std::time::Duration;
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::process::Command;
 
-use crate::answer::{Answer, answer};
-use crate::begin::begin;
-use crate::gather::bounded;
+use crate::background::start_background;
+use crate::command_result::{CommandResult, answer};
+use crate::output_reader::bounded;
 use crate::show::label;
 
 /// The kernel's limit of an argument.
@@ -19,7 +19,7 @@ const SHELLS: [&str; 2] = ["bash", "sh"];
 
 /// Requested file permissions.
 #[data]
-pub struct FileWish {
+pub struct FilePermissionRequest {
     /// Paths to read.
     read: Option<Vec<String>>,
     /// Paths to change.
@@ -28,14 +28,14 @@ pub struct FileWish {
 
 /// Requested permissions.
 #[data]
-pub struct Wish {
+pub struct PermissionRequest {
     /// Network access.
     network: Option<bool>,
     /// File access.
-    file_system: Option<FileWish>,
+    file_system: Option<FilePermissionRequest>,
 }
 
-impl Wish {
+impl PermissionRequest {
     fn is_something(&self) -> bool {
         let some =
             |paths: &Option<Vec<String>>| paths.as_ref().is_some_and(|list| !list.is_empty());
@@ -61,7 +61,7 @@ impl Wish {
     timeout = "10m",
     aliases = ["bash", "run_shell_command", "bash_run", "shell_exec", "exec_command"],
     tags = ["command", "terminal", "program", "run", "build", "test", "git"],
-    output = Answer,
+    output = CommandResult,
     example(description = "Run the tests with a limit of five minutes", input = r#"{"command": "cargo test --quiet", "timeout_ms": 300000, "description": "Run the tests"}"#),
     example(description = "Start a server and read its first second of output", input = r#"{"command": "npm run dev", "cwd": "web", "run_in_background": true, "delay_ms": 1000}"#),
 )]
@@ -101,7 +101,7 @@ pub fn shell(
     #[arg(default = 30_000, min = 1000, max = 100_000)]
     max_output_chars: usize,
     /// Not granted by this call: use request_permissions.
-    additional_permissions: Option<Wish>,
+    additional_permissions: Option<PermissionRequest>,
     /// Reason, for the user.
     #[arg(max_len = 2000)]
     justification: Option<String>,
@@ -126,7 +126,7 @@ pub fn shell(
     if run_in_background {
         let job = with_a_shell(&mut program, |program| cx.start_program(program))?;
         let delay = delay_ms.unwrap_or(200);
-        return begin(cx, job, delay, &program, max_output_chars);
+        return start_background(cx, job, delay, &program, max_output_chars);
     }
     // Must end before the host's timeout of the call, which would discard the output.
     let timeout = bounded(cx, timeout_ms).max(Duration::from_millis(1));

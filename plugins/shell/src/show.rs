@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use toolhost_sdk::services::process::Ending;
 
-use crate::output::Left;
+use crate::output::Omitted;
 
 /// Untrusted text on one line, escaped and cut.
 pub fn inline(text: &str, most: usize) -> String {
@@ -45,7 +45,7 @@ fn closed_in(text: &str) -> String {
 }
 
 /// The line that replaces omitted output of a foreground command.
-pub fn left_out(left: Left, file: Option<&str>, numbered: bool) -> String {
+pub fn omission_note(left: Omitted, file: Option<&str>, numbered: bool) -> String {
     let mut line = format!("[… {} characters omitted here", left.characters);
     if left.lines > 0 {
         _ = write!(line, " ({} lines)", left.lines);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_to_be_nothing() {
+    fn empty_fields_are_stated() {
         for text in ["", "\n", "  \n\n"] {
             check(
                 text,
@@ -135,16 +135,16 @@ mod tests {
 
     #[test]
     fn what_is_left_out_can_be_had() {
-        let left = Left {
+        let left = Omitted {
             lines: 3,
             characters: 40,
             at: Some(7),
         };
-        let none = Left { lines: 0, ..left };
+        let none = Omitted { lines: 0, ..left };
         expect![[r#"
             [… 40 characters omitted here (3 lines). All of it: read_file {"path": "/o", "offset": 7}]
             [… 40 characters omitted here. All of it: read_file {"path": "/o"}]
             [… 40 characters omitted here (3 lines), not kept; to see it, run the command again with `grep`, `head` or `tail`]"#]]
-        .assert_eq(&[left_out(left, Some("/o"), true), left_out(none, Some("/o"), false), left_out(left, None, true)].join("\n"));
+        .assert_eq(&[omission_note(left, Some("/o"), true), omission_note(none, Some("/o"), false), omission_note(left, None, true)].join("\n"));
     }
 }

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_answered_with_what_is() {
+    fn unknown_tasks_list_known_ones() {
         check(
             Some("9\n"),
             None,

@@ -61,16 +61,16 @@ pub fn shown(result: Result<Outcome>) -> String {
 
 /// A background program: its output so far, and what it writes on each wait.
 #[derive(Clone)]
-pub struct Script {
+pub struct ScriptedProgram {
     written: Vec<u8>,
     later: Vec<String>,
     end: Option<Ending>,
     pub job: Job,
     /// The input and signals it received.
-    pub heard: Rc<RefCell<Vec<String>>>,
+    pub received: Rc<RefCell<Vec<String>>>,
 }
 
-impl Script {
+impl ScriptedProgram {
     pub fn running(text: &str) -> Self {
         Self {
             written: text.as_bytes().to_owned(),
@@ -80,7 +80,7 @@ impl Script {
                 output_file: Some("/out/1".to_owned()),
                 ..job_of("1", 70, "npm run dev")
             },
-            heard: Rc::default(),
+            received: Rc::default(),
         }
     }
 
@@ -119,7 +119,7 @@ impl Script {
 
     /// Serves `process.jobs`, `read`, `write` and `kill`.
     pub fn context(self, cx: Context) -> Context {
-        let heard = Rc::clone(&self.heard);
+        let heard = Rc::clone(&self.received);
         let script = Rc::new(RefCell::new(self));
         let (jobs, reads, kills) = (Rc::clone(&script), Rc::clone(&script), script);
         let wrote = Rc::clone(&heard);

@@ -4,7 +4,7 @@ use std::env;
 
 use toolhost_sdk::prelude::*;
 
-use crate::overlay::Overlay;
+use crate::overlay::SessionVariables;
 
 /// Substrings that mark a secret.
 const SECRET_PARTS: &[&str] = &[
@@ -54,7 +54,7 @@ pub fn get_env(
         return Err(Error::invalid_input(message).code("invalid_name"));
     }
     // Without a session, the environment is still available.
-    let overlay = Overlay::of(cx).ok();
+    let overlay = SessionVariables::of(cx).ok();
     let set = overlay.and_then(|overlay| overlay.get(&key).cloned());
     let variable = show(key.clone(), set.or_else(|| env::var(key).ok()));
     let text = match (&variable.value, &variable.note) {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_name() {
+    fn invalid_names() {
         for key in ["", "A=B", "A\0"] {
             let error =
                 testing::call::<get_env>(&Context::test(), json!({"key": key})).unwrap_err();

@@ -69,7 +69,7 @@ const FORBIDDEN: &[&str] = &[
     "ZDOTDIR",
 ];
 /// Prefixes of such variables.
-const FORBIDDEN_BEGINNINGS: &[&str] = &[
+const FORBIDDEN_PREFIXES: &[&str] = &[
     "BASH_",
     "CARGO_",
     "DOCKER_",
@@ -96,9 +96,9 @@ const FORBIDDEN_BEGINNINGS: &[&str] = &[
     "_JAVA_",
 ];
 
-pub struct Overlay(BTreeMap<String, String>);
+pub struct SessionVariables(BTreeMap<String, String>);
 
-impl Overlay {
+impl SessionVariables {
     pub fn of(cx: &Context) -> Result<Self> {
         Ok(Self(cx.recall(KEY)?.unwrap_or_default()))
     }
@@ -153,7 +153,7 @@ pub fn check_name(key: &str) -> Result<()> {
     }
     // Windows and some other programs ignore case.
     let upper = key.to_ascii_uppercase();
-    let family = FORBIDDEN_BEGINNINGS
+    let family = FORBIDDEN_PREFIXES
         .iter()
         .any(|beginning| upper.starts_with(beginning));
     if family

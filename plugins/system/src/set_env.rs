@@ -3,7 +3,7 @@
 use toolhost_sdk::prelude::*;
 
 use crate::environment::shown;
-use crate::overlay::{MOST_VALUE_BYTES, Overlay, check_name};
+use crate::overlay::{MOST_VALUE_BYTES, SessionVariables, check_name};
 
 /// Previous value.
 #[data]
@@ -55,7 +55,7 @@ pub fn set_env(
         Some(_) => format!("{key} is set for this session"),
         None => format!("{key} is no longer set by this session"),
     };
-    let previous = Overlay::of(cx)?.set(cx, &key, value)?;
+    let previous = SessionVariables::of(cx)?.set(cx, &key, value)?;
     // A hidden value must not be revealed by setting it.
     let previous = previous.and_then(|value| shown(&key, value).ok());
     let previous = previous.map_or(Value::Null, Value::String);

@@ -7,7 +7,7 @@ use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::Response;
 
-use crate::wrap::inline;
+use crate::untrusted_text::inline;
 
 /// Supported encodings, for `Accept-Encoding`.
 pub const ENCODINGS: &str = "gzip, deflate";
@@ -96,7 +96,7 @@ fn unreadable(coding: &str) -> Error {
 
 /// The kind of a response body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum BodyKind {
     Html,
     Json,
     Text,
@@ -106,33 +106,33 @@ pub enum Kind {
 }
 
 /// `declared` is the `content-type` header, which is used unless the bytes contradict it.
-pub fn kind(declared: Option<&str>, bytes: &[u8]) -> Kind {
+pub fn kind(declared: Option<&str>, bytes: &[u8]) -> BodyKind {
     let declared = media_type(declared);
     if let Some(found) = by_magic(bytes) {
         return found;
     }
     if bytes.is_empty() {
-        return Kind::Text;
+        return BodyKind::Text;
     }
     let wide = Encoding::for_bom(bytes).is_some() || declared.contains("utf-16");
     if !wide && is_binary(bytes) {
-        return Kind::Other(if is_text_type(&declared) || declared.is_empty() {
+        return BodyKind::Other(if is_text_type(&declared) || declared.is_empty() {
             "application/octet-stream".to_owned()
         } else {
             declared
         });
     }
     match declared.as_str() {
-        "text/html" | "application/xhtml+xml" => Kind::Html,
-        "application/json" | "text/json" => Kind::Json,
-        declared if declared.ends_with("+json") => Kind::Json,
-        "" | "application/octet-stream" | "text/plain" if is_html(bytes) => Kind::Html,
-        declared if is_text_type(declared) => Kind::Text,
+        "text/html" | "application/xhtml+xml" => BodyKind::Html,
+        "application/json" | "text/json" => BodyKind::Json,
+        declared if declared.ends_with("+json") => BodyKind::Json,
+        "" | "application/octet-stream" | "text/plain" if is_html(bytes) => BodyKind::Html,
+        declared if is_text_type(declared) => BodyKind::Text,
         declared if starts(declared, &["image/", "audio/", "video/", "font/"]) => {
-            Kind::Other(declared.to_owned())
+            BodyKind::Other(declared.to_owned())
         }
         // It contains only bytes of text.
-        _ => Kind::Text,
+        _ => BodyKind::Text,
     }
 }
 
@@ -165,8 +165,8 @@ fn starts(text: &str, with: &[&str]) -> bool {
     with.iter().any(|start| text.starts_with(start))
 }
 
-fn by_magic(bytes: &[u8]) -> Option<Kind> {
-    let image = |name: &str| Some(Kind::Image(format!("image/{name}")));
+fn by_magic(bytes: &[u8]) -> Option<BodyKind> {
+    let image = |name: &str| Some(BodyKind::Image(format!("image/{name}")));
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => image("png"),
         [0xff, 0xd8, 0xff, ..] => image("jpeg"),
@@ -186,7 +186,7 @@ fn by_magic(bytes: &[u8]) -> Option<Kind> {
             b'P',
             ..,
         ] => image("webp"),
-        [b'%', b'P', b'D', b'F', b'-', ..] => Some(Kind::Pdf),
+        [b'%', b'P', b'D', b'F', b'-', ..] => Some(BodyKind::Pdf),
         _ => None,
     }
 }

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use toolhost_sdk::prelude::*;
 
-use crate::address;
 use crate::cache::Cache;
-use crate::hops::Deadline;
-use crate::page::{self, Fetched, Wish};
-use crate::wrap::inline;
+use crate::page::{self, FetchOptions, Fetched};
+use crate::redirects::Deadline;
+use crate::untrusted_text::inline;
+use crate::web_url;
 
 /// A context window has no space for more.
 const MAX_URLS: usize = 20;
@@ -150,7 +150,7 @@ impl Tool for WebFetch {
 }
 
 /// The attempt to fetch one URL.
-struct Tried {
+struct FetchAttempt {
     requested: String,
     result: Result<Fetched>,
     cached: bool,
@@ -189,7 +189,7 @@ fn run(cx: &Context, mut input: Input) -> Result<Outcome> {
             .code("body_too_large")
             .recommend("fetch it alone"));
         }
-        tried.push(Tried {
+        tried.push(FetchAttempt {
             requested: requested.clone(),
             result,
             cached,
@@ -242,17 +242,17 @@ fn addresses(input: &Input) -> Result<Vec<String>> {
 }
 
 fn one(cx: &Context, text: &str, input: &Input, cache: &mut Cache) -> (Result<Fetched>, bool) {
-    let url = match address::parse(text) {
+    let url = match web_url::parse(text) {
         Ok(url) => url,
         Err(error) => return (Err(error), false),
     };
-    let (url, note) = address::upgrade(url, text);
+    let (url, note) = web_url::upgrade(url, text);
     let head = input.method.eq_ignore_ascii_case("HEAD");
     let key = format!("{:?} {head} {url}", input.format);
     if let Some(page) = cache.get(&key) {
         return (Ok(Fetched { page, media: None }), true);
     }
-    let wish = Wish {
+    let wish = FetchOptions {
         format: input.format,
         head,
         deadline: Deadline::after(Duration::from_millis(input.timeout_ms.into())),

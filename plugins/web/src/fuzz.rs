@@ -2,7 +2,7 @@
 
 use toolhost_fuzz_input::assembled;
 
-use crate::tree;
+use crate::html_tree;
 
 const HTML: &[&str] = &[
     "<",
@@ -45,6 +45,6 @@ const HTML: &[&str] = &[
 fn fuzz_html() {
     bolero::check!().for_each(|bytes: &[u8]| {
         let html = assembled(bytes, HTML);
-        tree::plain(&html);
+        html_tree::plain(&html);
     });
 }

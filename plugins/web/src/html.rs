@@ -6,7 +6,7 @@ use htmd::HtmlToMarkdown;
 use htmd::options::{BulletListMarker, Options};
 use url::Url;
 
-use crate::tree::{self, Tree};
+use crate::html_tree::{self, Tree};
 
 /// A converted page.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Page {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum PageFormat {
     Markdown,
     Text,
 }
@@ -35,10 +35,10 @@ const BODIES: usize = 100;
 /// Limit of formatting elements that the parser has to reopen after each paragraph.
 const REPEATED: usize = 1_000_000;
 
-pub fn convert(html: &str, address: &Url, form: Form) -> Page {
+pub fn convert(html: &str, address: &Url, form: PageFormat) -> Page {
     let cut = html.len() > MOST;
     let html = &html[..html.floor_char_boundary(MOST)];
-    if is_knotted(html) || has_long_tag(html) {
+    if is_expensive(html) || has_long_tag(html) {
         return Page {
             title: None,
             text: squeeze(&strip(html)),
@@ -66,14 +66,14 @@ pub fn convert(html: &str, address: &Url, form: Form) -> Page {
         title,
         main,
         cut: pruned,
-    } = tree::prepare(&root, address);
+    } = html_tree::prepare(&root, address);
     let text = match form {
-        Form::Markdown => {
+        PageFormat::Markdown => {
             let root = main.as_ref().unwrap_or(&root);
-            tree::plain_code(root);
+            html_tree::plain_code(root);
             converter.tree_to_markdown(root)
         }
-        Form::Text => tree::text(main.as_ref().unwrap_or(&root)),
+        PageFormat::Text => html_tree::text(main.as_ref().unwrap_or(&root)),
     };
     let note = if cut {
         Some("only the first 4 MiB were read")
@@ -93,7 +93,7 @@ pub fn convert(html: &str, address: &Url, form: Form) -> Page {
 
 /// Whether the parser would be slow: its work per element grows with the number of open elements, and for each further
 /// `<body>` with all earlier attributes.
-fn is_knotted(html: &str) -> bool {
+fn is_expensive(html: &str) -> bool {
     const OPEN_ENDED: &[&str] = &[
         "area", "base", "body", "br", "col", "colgroup", "dd", "dt", "embed", "head", "hr", "html",
         "img", "input", "li", "link", "meta", "optgroup", "option", "p", "param", "rp", "rt",

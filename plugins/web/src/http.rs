@@ -14,7 +14,7 @@ use self::call::Call;
 // Without a doc comment, which would become a root description of the input schema.
 #[data]
 #[derive(Clone, Debug)]
-pub struct Get {
+pub struct GetInput {
     /// Absolute URL.
     #[arg(min_len = 1, max_len = 8192, aliases = ["uri"])]
     url: String,
@@ -35,7 +35,7 @@ pub struct Get {
 // Without a doc comment, which would become a root description of the input schema.
 #[data]
 #[derive(Clone, Debug)]
-pub struct Post {
+pub struct PostInput {
     /// Absolute URL.
     #[arg(min_len = 1, max_len = 8192, aliases = ["uri"])]
     url: String,
@@ -63,7 +63,7 @@ pub struct Post {
 // Without a doc comment, which would become a root description of the input schema.
 #[data]
 #[derive(Clone, Debug)]
-pub struct Any {
+pub struct RequestInput {
     /// Absolute URL.
     #[arg(min_len = 1, max_len = 8192, aliases = ["uri"])]
     url: String,
@@ -102,7 +102,7 @@ pub enum BodyEncoding {
 /// HTTP response.
 #[data]
 #[derive(Debug)]
-pub struct Answer {
+pub struct ResponseOutput {
     /// Final URL, after redirects.
     url: String,
     /// HTTP status; an error status is not a tool error.
@@ -140,12 +140,12 @@ impl Tool for HttpGet {
         .idempotent()
         .requires(&["net"])
         .display_name("HTTP GET")
-        .input::<Get>()
+        .input::<GetInput>()
         .example("A JSON API", r#"{"url": "https://api.example.org/items?limit=2", "headers": {"accept": "application/json"}}"#)
     }
 
     fn call(cx: &Context, input: Value) -> Result<Outcome> {
-        let input: Get = toolhost_sdk::serde_json::from_value(input)?;
+        let input: GetInput = toolhost_sdk::serde_json::from_value(input)?;
         call::run(
             cx,
             Call {
@@ -179,12 +179,12 @@ impl Tool for HttpPost {
         .network()
         .requires(&["net"])
         .display_name("HTTP POST")
-        .input::<Post>()
+        .input::<PostInput>()
         .example("Create an item", r#"{"url": "https://api.example.org/items", "body": {"name": "one"}, "headers": {"authorization": "Bearer secret:items"}}"#)
     }
 
     fn call(cx: &Context, input: Value) -> Result<Outcome> {
-        let input: Post = toolhost_sdk::serde_json::from_value(input)?;
+        let input: PostInput = toolhost_sdk::serde_json::from_value(input)?;
         call::run(
             cx,
             Call {
@@ -218,13 +218,13 @@ impl Tool for HttpRequest {
         .network()
         .requires(&["net"])
         .display_name("HTTP request")
-        .input::<Any>()
+        .input::<RequestInput>()
         .example("Delete an item", r#"{"method": "DELETE", "url": "https://api.example.org/items/7"}"#)
         .example("Send bytes", r#"{"method": "PUT", "url": "https://api.example.org/items/7/icon", "body": "iVBORw0KGgo=", "body_encoding": "base64", "headers": {"content-type": "image/png"}}"#)
     }
 
     fn call(cx: &Context, input: Value) -> Result<Outcome> {
-        let input: Any = toolhost_sdk::serde_json::from_value(input)?;
+        let input: RequestInput = toolhost_sdk::serde_json::from_value(input)?;
         call::run(
             cx,
             Call {
@@ -253,5 +253,5 @@ fn describe(name: &str, description: &str) -> Descriptor {
         .tags(&["http", "api", "network"])
         .timeout_ms(60_000)
         .plain_text()
-        .output::<Answer>()
+        .output::<ResponseOutput>()
 }

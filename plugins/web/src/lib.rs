@@ -12,20 +12,20 @@
     )
 )]
 
-mod address;
 mod answer;
 mod body;
 mod cache;
 mod fetch;
 #[cfg(test)]
 mod fuzz;
-mod hops;
 mod html;
+mod html_tree;
 mod http;
 mod page;
+mod redirects;
 mod search;
-mod tree;
-mod wrap;
+mod untrusted_text;
+mod web_url;
 
 toolhost_sdk::export_tools![
     http::HttpGet,

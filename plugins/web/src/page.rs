@@ -4,13 +4,13 @@ use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::Response;
 use url::Url;
 
-use crate::address;
 use crate::answer::{MAX_BODY, request, size, status_line};
-use crate::body::{self, Kind};
+use crate::body::{self, BodyKind};
 use crate::fetch::Format;
-use crate::hops::{self, Deadline, Follow, Stop, Trail};
-use crate::html::{self, Form};
-use crate::wrap::{clean, inline};
+use crate::html::{self, PageFormat};
+use crate::redirects::{self, BlockedRedirect, Deadline, RedirectPolicy, RedirectTrail};
+use crate::untrusted_text::{clean, inline};
+use crate::web_url;
 
 const ACCEPT: &str =
     "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8, */*;q=0.5";
@@ -52,21 +52,21 @@ pub struct Fetched {
 
 /// How a page is requested.
 #[derive(Clone, Copy)]
-pub struct Wish {
+pub struct FetchOptions {
     pub format: Format,
     pub head: bool,
     pub deadline: Deadline,
 }
 
 /// `url` and `notes` come from [`address::upgrade`].
-pub fn fetch(cx: &Context, url: Url, notes: Vec<String>, wish: Wish) -> Result<Fetched> {
+pub fn fetch(cx: &Context, url: Url, notes: Vec<String>, wish: FetchOptions) -> Result<Fetched> {
     let mut notes = notes;
     let send = |url: Url| {
         let method = if wish.head { "HEAD" } else { "GET" };
         let request = request(method, &url, ACCEPT);
-        hops::send(cx, request, url, Follow::SameHost, wish.deadline)
+        redirects::send(cx, request, url, RedirectPolicy::SameHost, wish.deadline)
     };
-    let trail = match address::github_raw(&url) {
+    let trail = match web_url::github_raw(&url) {
         Some(raw) => match send(raw) {
             Ok(trail) => {
                 notes.push("the raw file instead of GitHub's page".to_owned());
@@ -87,21 +87,21 @@ pub fn fetch(cx: &Context, url: Url, notes: Vec<String>, wish: Wish) -> Result<F
 }
 
 /// A successful response, or an error that explains the failure.
-fn settled(trail: Trail) -> Result<Trail> {
+fn settled(trail: RedirectTrail) -> Result<RedirectTrail> {
     let url = inline(trail.url.as_str());
     if let Some(stop) = &trail.stopped {
         let code = match stop {
-            Stop::OtherHost(_) => "redirect_cross_host",
-            Stop::Downgrade(_) => "redirect_downgrade",
-            Stop::NoAddress(_) => "bad_response",
+            BlockedRedirect::OtherHost(_) => "redirect_cross_host",
+            BlockedRedirect::Downgrade(_) => "redirect_downgrade",
+            BlockedRedirect::NoAddress(_) => "bad_response",
         };
         let error = Error::denied(format!("{url} {}", stop.note())).code(code);
         return Err(match stop {
-            Stop::OtherHost(to) => {
+            BlockedRedirect::OtherHost(to) => {
                 let to = inline(to.as_str());
                 error.recommend(format!("to follow it, call web_fetch with `url` = `{to}`"))
             }
-            Stop::Downgrade(_) | Stop::NoAddress(_) => error,
+            BlockedRedirect::Downgrade(_) | BlockedRedirect::NoAddress(_) => error,
         });
     }
     let status = trail.response.status;
@@ -134,7 +134,12 @@ fn settled(trail: Trail) -> Result<Trail> {
     })
 }
 
-fn read(url: &Url, response: Response, mut notes: Vec<String>, wish: Wish) -> Result<Fetched> {
+fn read(
+    url: &Url,
+    response: Response,
+    mut notes: Vec<String>,
+    wish: FetchOptions,
+) -> Result<Fetched> {
     let status = response.status;
     let declared = response.header("content-type").map(str::to_owned);
     let declared = declared.as_deref();
@@ -157,15 +162,15 @@ fn read(url: &Url, response: Response, mut notes: Vec<String>, wish: Wish) -> Re
     page.bytes = bytes as u64;
     let kind = body::kind(declared, &body.bytes);
     match &kind {
-        Kind::Image(name) => {
+        BodyKind::Image(name) => {
             page.content_type.clone_from(name);
             media = Some(Part::image(body.bytes, name.as_str()));
         }
-        Kind::Pdf => {
+        BodyKind::Pdf => {
             "application/pdf".clone_into(&mut page.content_type);
             media = Some(Part::file(body.bytes, "application/pdf"));
         }
-        Kind::Other(name) => {
+        BodyKind::Other(name) => {
             let message = format!(
                 "{} is {} of `{}`, which is neither text nor an image or a PDF",
                 inline(url.as_str()),
@@ -176,8 +181,8 @@ fn read(url: &Url, response: Response, mut notes: Vec<String>, wish: Wish) -> Re
                 .code("web_fetch_unsupported_type")
                 .recommend("use http_get to get its bytes in Base64, or find a page about it"));
         }
-        Kind::Html | Kind::Json | Kind::Text => {
-            let (text, charset) = body::text(declared, &body.bytes, kind == Kind::Html);
+        BodyKind::Html | BodyKind::Json | BodyKind::Text => {
+            let (text, charset) = body::text(declared, &body.bytes, kind == BodyKind::Html);
             if charset != "UTF-8" {
                 notes.push(format!("decoded from {charset}"));
             }
@@ -198,35 +203,37 @@ fn read(url: &Url, response: Response, mut notes: Vec<String>, wish: Wish) -> Re
 
 fn shape(
     page: &mut Page,
-    kind: &Kind,
+    kind: &BodyKind,
     text: String,
     url: &Url,
     format: Format,
     notes: &mut Vec<String>,
 ) {
     let form = match format {
-        Format::Markdown => Form::Markdown,
-        Format::Text => Form::Text,
+        Format::Markdown => PageFormat::Markdown,
+        Format::Text => PageFormat::Text,
         Format::Html | Format::Raw => {
             page.text = text;
             return;
         }
     };
     match kind {
-        Kind::Html => {
+        BodyKind::Html => {
             let html::Page { title, text, note } = html::convert(&text, url, form);
             page.title = title.map(|title| inline(&clean(&title)));
             // References such as `&#x202e;` are decoded only now.
             page.text = clean(&text);
             notes.extend(note.map(str::to_owned));
         }
-        Kind::Json => {
+        BodyKind::Json => {
             let parsed = toolhost_sdk::serde_json::from_str::<Value>(&text);
             let pretty =
                 parsed.and_then(|value| toolhost_sdk::serde_json::to_string_pretty(&value));
             // Invalid JSON is shown unchanged. Escapes are decoded only now.
             page.text = pretty.map_or(text, |pretty| clean(&pretty));
         }
-        Kind::Text | Kind::Image(_) | Kind::Pdf | Kind::Other(_) => page.text = text,
+        BodyKind::Text | BodyKind::Image(_) | BodyKind::Pdf | BodyKind::Other(_) => {
+            page.text = text
+        }
     }
 }

@@ -10,7 +10,7 @@ use syn::{Attribute, Error, Expr, ExprArray, LitStr, Token, Type};
 use crate::types::{self, Shape};
 use crate::{docs, nearest};
 
-const WORDS: &[&str] = &[
+const OPTIONS: &[&str] = &[
     "default", "min", "max", "min_len", "max_len", "pattern", "aliases", "rename",
 ];
 
@@ -53,7 +53,7 @@ impl Arg {
             .filter(|attribute| attribute.path().is_ident("arg"))
         {
             for word in
-                attribute.parse_args_with(Punctuated::<Word, Token![,]>::parse_terminated)?
+                attribute.parse_args_with(Punctuated::<ArgOption, Token![,]>::parse_terminated)?
             {
                 arg.add(&word, inner.unwrap_or(ty))?;
             }
@@ -93,7 +93,7 @@ impl Arg {
         }
     }
 
-    fn add(&mut self, Word { word, value }: &Word, ty: &Type) -> Result<(), Error> {
+    fn add(&mut self, ArgOption { word, value }: &ArgOption, ty: &Type) -> Result<(), Error> {
         let shape = types::shape(ty);
         let only_for = |fits: bool, advice: &str| {
             if fits {
@@ -130,7 +130,7 @@ impl Arg {
             }
             "aliases" => self.aliases = texts(value)?.iter().map(LitStr::value).collect(),
             "rename" => self.name = text(value)?.value(),
-            _ => return Err(nearest::unknown(word, WORDS)),
+            _ => return Err(nearest::unknown(word, OPTIONS)),
         }
         Ok(())
     }
@@ -147,16 +147,16 @@ fn typed(value: &Expr, ty: &Type, shape: Shape) -> TokenStream {
 }
 
 /// `word = value`
-struct Word {
+struct ArgOption {
     word: Ident,
     value: Expr,
 }
 
-impl Parse for Word {
+impl Parse for ArgOption {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let word: Ident = input.call(Ident::parse_any)?;
-        if !WORDS.contains(&word.to_string().as_str()) {
-            return Err(nearest::unknown(&word, WORDS));
+        if !OPTIONS.contains(&word.to_string().as_str()) {
+            return Err(nearest::unknown(&word, OPTIONS));
         }
         if !input.peek(Token![=]) {
             return Err(Error::new(

@@ -100,7 +100,7 @@ fn expand_enum(item: &ItemEnum, errors: &mut Vec<Error>) -> TokenStream {
         words.push(quote!((#name, #meaning)));
     }
     let description = docs::read(&item.attrs).unwrap_or_default();
-    let schema = quote!(::toolhost_sdk::schema::words(#description, &[#(#words),*]));
+    let schema = quote!(::toolhost_sdk::schema::enum_schema(#description, &[#(#words),*]));
     let derives = derives();
     let impls = impls(&item.ident, &schema);
     quote! {

@@ -8,8 +8,8 @@ mod data;
 mod docs;
 mod nearest;
 mod tool;
+mod tool_options;
 mod types;
-mod words;
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use syn::spanned::Spanned;
 use syn::{Error, FnArg, ItemFn, LitStr, Pat, PatIdent, PatType, ReturnType, Type, TypeReference};
 
 use crate::args::Arg;
-use crate::words::{self, Words};
+use crate::tool_options::{self, ToolOptions};
 use crate::{docs, types};
 
 /// Expands the attribute. The function is kept even after an error, to avoid follow-up errors about a missing name.
@@ -22,7 +22,7 @@ pub fn expand(words: TokenStream, item: &TokenStream) -> TokenStream {
         }
     };
     let mut errors = Vec::new();
-    let words = Words::read(words, &mut errors);
+    let words = ToolOptions::read(words, &mut errors);
     check_signature(&function, &mut errors);
     let parameters = Parameters::read(&function, &mut errors);
     errors.extend(
@@ -35,7 +35,7 @@ pub fn expand(words: TokenStream, item: &TokenStream) -> TokenStream {
     let name = name(&words, &function.sig.ident);
     strip_parameters(&mut function);
 
-    let body = match (description, name, words.caution.as_ref(), errors.is_empty()) {
+    let body = match (description, name, words.effect.as_ref(), errors.is_empty()) {
         (Ok(description), Ok(name), Some(caution), true) => {
             body(&function, &name, &description, caution, &words, &parameters)
         }
@@ -77,7 +77,7 @@ fn body(
     name: &LitStr,
     description: &str,
     caution: &Ident,
-    words: &Words,
+    words: &ToolOptions,
     parameters: &Parameters,
 ) -> TokenStream {
     let ident = &function.sig.ident;
@@ -235,7 +235,7 @@ fn is_context(ty: &Type) -> bool {
         Type::Reference(reference) => &reference.elem,
         other => other,
     };
-    types::last_word(inner).as_deref() == Some("Context")
+    types::last_segment(inner).as_deref() == Some("Context")
 }
 
 fn check_signature(function: &ItemFn, errors: &mut Vec<Error>) {
@@ -261,12 +261,12 @@ fn check_signature(function: &ItemFn, errors: &mut Vec<Error>) {
     }
 }
 
-fn name(words: &Words, ident: &Ident) -> Result<LitStr, Error> {
+fn name(words: &ToolOptions, ident: &Ident) -> Result<LitStr, Error> {
     if let Some(name) = &words.name {
         return Ok(name.clone());
     }
     let name = LitStr::new(&ident.unraw().to_string(), ident.span());
-    words::check_name(&name)?;
+    tool_options::check_name(&name)?;
     Ok(name)
 }
 

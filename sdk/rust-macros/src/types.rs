@@ -15,7 +15,7 @@ pub enum Shape {
 }
 
 pub fn shape(ty: &Type) -> Shape {
-    match last_word(ty).as_deref() {
+    match last_segment(ty).as_deref() {
         Some(
             "u8" | "u16" | "u32" | "u64" | "usize" | "i8" | "i16" | "i32" | "i64" | "isize" | "f32"
             | "f64",
@@ -41,7 +41,7 @@ pub fn option_of(ty: &Type) -> Option<&Type> {
 }
 
 /// The last segment of a path: `String` of `std::string::String`.
-pub fn last_word(ty: &Type) -> Option<String> {
+pub fn last_segment(ty: &Type) -> Option<String> {
     Some(path(ty)?.segments.last()?.ident.to_string())
 }
 

@@ -11,13 +11,13 @@ use crate::{Error, Result};
 /// The context of one call: caller, directories, and functions of the host.
 #[derive(Debug)]
 pub struct Context {
-    pub(crate) facts: Facts,
+    pub(crate) facts: CallFacts,
     pub(crate) backend: Backend,
 }
 
 /// Data that is fixed for the whole call.
 #[derive(Debug, Default)]
-pub(crate) struct Facts {
+pub(crate) struct CallFacts {
     pub call_id: String,
     pub agent_id: String,
     pub parent_agent_id: Option<String>,

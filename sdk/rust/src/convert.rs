@@ -5,7 +5,7 @@ mod hook;
 use serde_json::Value;
 
 use crate::bindings::toolhost::plugin::types as wit;
-use crate::context::Facts;
+use crate::context::CallFacts;
 use crate::{
     Annotations, Descriptor, Display, Error, ErrorKind, Example, FileDiff, Outcome, Part, Root,
     TailCall, Truncation,
@@ -201,7 +201,7 @@ fn failure(
     }
 }
 
-impl Facts {
+impl CallFacts {
     pub(crate) fn new(call_id: String, context: wit::Context) -> Self {
         let roots = context
             .roots

@@ -9,7 +9,7 @@ use serde_json::Value;
 pub use self::hooks::{Hooks, after, before};
 use crate::backend::Backend;
 use crate::bindings::toolhost::plugin::types as wit;
-use crate::context::Facts;
+use crate::context::CallFacts;
 use crate::{Context, Descriptor, Error, Outcome, Result, Tool};
 
 /// The functions of one exported tool, without its type, so that tools fit into a list.
@@ -63,7 +63,7 @@ fn run(tools: &[Entry], request: wit::Request) -> Result<Outcome> {
         Error::invalid_input(format!("the input is not JSON: {error}")).code("invalid_json")
     })?;
     let cx = Context {
-        facts: Facts::new(call_id, context),
+        facts: CallFacts::new(call_id, context),
         backend: Backend::new(),
     };
     (entry.call)(&cx, input)

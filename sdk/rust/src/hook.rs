@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_goes_by_any_of_its_names() {
+    fn aliases_match() {
         let call = HookCall {
             aliases: vec!["bash".to_owned()],
             ..HookCall::new("shell", json!({"command": "ls", "times": 1}))
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_before_a_call() {
+    fn before_decisions() {
         assert_eq!(Before::proceed(), Before::default());
         let ask = Before::ask("why").meta(json!({"risk": "high"}));
         assert_eq!(
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn r_211_what_is_said_after_a_call() {
+    fn r_211_after_changes() {
         let outcome = || {
             Outcome::text("long")
                 .summary("s")

@@ -144,7 +144,11 @@ impl Property {
             .and_then(Value::as_str)
             .unwrap_or_default();
         let mut lines = vec![description];
-        lines.extend(meanings.lines().filter(|line| line.starts_with(WORD)));
+        lines.extend(
+            meanings
+                .lines()
+                .filter(|line| line.starts_with(ENUM_VALUE_PREFIX)),
+        );
         let description = lines.join("\n");
         Self(schema).with("description", description)
     }
@@ -202,15 +206,16 @@ impl Property {
 }
 
 /// Prefix of lines that describe an enum value.
-const WORD: &str = "- `";
+const ENUM_VALUE_PREFIX: &str = "- `";
 
 /// The schema of an enum without fields: its values and their descriptions.
 #[doc(hidden)]
-pub fn words(description: &str, words: &[(&str, &str)]) -> Value {
+pub fn enum_schema(description: &str, words: &[(&str, &str)]) -> Value {
     let names: Vec<_> = words.iter().map(|(name, _)| name).collect();
     let mut schema = json!({"type": "string", "enum": names});
     let described = words.iter().filter(|(_, meaning)| !meaning.is_empty());
-    let meanings = described.map(|(name, meaning)| format!("{WORD}{name}`: {meaning}"));
+    let meanings =
+        described.map(|(name, meaning)| format!("{ENUM_VALUE_PREFIX}{name}`: {meaning}"));
     let lines: Vec<_> = [description.to_owned()]
         .into_iter()
         .filter(|line| !line.is_empty())

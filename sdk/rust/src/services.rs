@@ -14,7 +14,7 @@ use crate::{Context, Error, Outcome, Result};
 
 /// A version of a file that the agent has seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sight {
+pub struct FileObservation {
     /// Absolute path as seen by the plugin.
     pub path: String,
     /// SHA-256 of the whole file at that time, in hexadecimal.
@@ -44,7 +44,7 @@ pub struct ToolSummary {
 
 /// A call that continues after the call that started it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Background {
+pub struct BackgroundCall {
     pub id: String,
     pub tool: String,
     /// `running` or `ended`.
@@ -75,8 +75,8 @@ impl Context {
     }
 
     /// Records that the agent was shown this file or has written it.
-    pub fn saw(&self, path: &str, sha256: &str, lines: Option<(u32, u32)>) -> Result<()> {
-        self.backend.saw(&Sight {
+    pub fn record_seen(&self, path: &str, sha256: &str, lines: Option<(u32, u32)>) -> Result<()> {
+        self.backend.saw(&FileObservation {
             path: path.to_owned(),
             sha256: sha256.to_owned(),
             lines,
@@ -84,7 +84,7 @@ impl Context {
     }
 
     /// The last recorded version of this file, from any plugin.
-    pub fn last_seen(&self, path: &str) -> Result<Option<Sight>> {
+    pub fn last_seen(&self, path: &str) -> Result<Option<FileObservation>> {
         self.backend.last_seen(path)
     }
 }
@@ -175,11 +175,11 @@ impl Context {
         tool: &str,
         input: &Value,
         timeout_ms: Option<u32>,
-    ) -> Result<Background> {
+    ) -> Result<BackgroundCall> {
         self.backend.start_tool(tool, input, timeout_ms)
     }
 
-    pub fn running_tools(&self) -> Result<Vec<Background>> {
+    pub fn running_tools(&self) -> Result<Vec<BackgroundCall>> {
         self.backend.running_tools()
     }
 
@@ -188,7 +188,7 @@ impl Context {
         self.backend.wait_tool(id, wait_ms)
     }
 
-    pub fn stop_tool(&self, id: &str) -> Result<Background> {
+    pub fn stop_tool(&self, id: &str) -> Result<BackgroundCall> {
         self.backend.stop_tool(id)
     }
 }

@@ -7,7 +7,7 @@ use crate::{Context, Error, Outcome, Result, Tool};
 /// Renames aliases, fills in defaults, validates the input against the tool's schema, then runs the tool.
 pub fn call<T: Tool>(cx: &Context, mut input: Value) -> Result<Outcome> {
     let descriptor = T::descriptor();
-    admit(
+    validate(
         &descriptor.input_schema,
         &mut input,
         "",
@@ -21,7 +21,7 @@ pub fn check_examples<T: Tool>() -> Result<()> {
     let descriptor = T::descriptor();
     for example in &descriptor.examples {
         let mut input = serde_json::from_str(&example.input)?;
-        admit(&descriptor.input_schema, &mut input, "", true)?;
+        validate(&descriptor.input_schema, &mut input, "", true)?;
     }
     Ok(())
 }
@@ -97,7 +97,7 @@ fn failure(error: &Error) -> String {
 }
 
 /// Validates the subset of JSON Schema that this SDK generates, except `pattern`, which is left to the host.
-fn admit(schema: &Value, value: &mut Value, path: &str, strict: bool) -> Result<()> {
+fn validate(schema: &Value, value: &mut Value, path: &str, strict: bool) -> Result<()> {
     let refuse = |reason: String| {
         let place = if path.is_empty() { "the input" } else { path };
         Err(Error::invalid_input(format!("{place}: {reason}")).code("invalid_input"))
@@ -152,15 +152,15 @@ fn admit(schema: &Value, value: &mut Value, path: &str, strict: bool) -> Result<
         }
     }
     match value {
-        Value::Object(members) => admit_members(schema, members, path, strict),
+        Value::Object(members) => validate_members(schema, members, path, strict),
         Value::Array(items) => items.iter_mut().enumerate().try_for_each(|(index, item)| {
-            admit(&schema["items"], item, &format!("{path}[{index}]"), strict)
+            validate(&schema["items"], item, &format!("{path}[{index}]"), strict)
         }),
         _ => Ok(()),
     }
 }
 
-fn admit_members(
+fn validate_members(
     schema: &Value,
     members: &mut Map<String, Value>,
     path: &str,
@@ -214,7 +214,7 @@ fn admit_members(
         let schema = properties
             .get(name)
             .unwrap_or(&schema["additionalProperties"]);
-        admit(schema, value, &inner(name), strict)?;
+        validate(schema, value, &inner(name), strict)?;
     }
     Ok(())
 }
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_schema_refuses() {
+    fn schema_violations() {
         check::<echo>(
             json!([]),
             expect!["InvalidInput: the input: [] is not of type object"],

@@ -18,7 +18,7 @@ pub fn inline(text: &str, most: usize) -> String {
         }
         match letter {
             '\n' | '\r' | '\t' => line.push(' '),
-            letter if letter.is_control() || is_unseen(letter) => {
+            letter if letter.is_control() || is_invisible(letter) => {
                 line.extend(letter.escape_unicode());
             }
             letter => line.push(letter),
@@ -29,7 +29,7 @@ pub fn inline(text: &str, most: usize) -> String {
 
 /// Bidirectional overrides and invisible characters, which can disguise text. The same characters as escaped by the
 /// host (`toolhost_contract::text`), except for variation selectors of emoji.
-fn is_unseen(letter: char) -> bool {
+fn is_invisible(letter: char) -> bool {
     matches!(letter,
         '\u{00ad}' | '\u{034f}' | '\u{061c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
         | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'

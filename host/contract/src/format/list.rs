@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::keywords::without_private_keywords;
-use super::{Format, FormattedTools, NameMap, ListedTool, gemini, root, strict};
+use super::{Format, FormattedTools, ListedTool, NameMap, gemini, root, strict};
 use crate::{Descriptor, ToolHints, text};
 
 pub(super) fn tools(format: Format, tools: &[ListedTool], strict: bool) -> FormattedTools {

@@ -84,7 +84,11 @@ async fn handle_connection(mut stream: TcpStream, state: &str) -> io::Result<Opt
         None => ("404 Not Found", "Not found."),
     };
     // The result does not wait for a browser that reads slowly.
-    let _ = timeout(Duration::from_secs(1), write_response(&mut stream, status, words)).await;
+    let _ = timeout(
+        Duration::from_secs(1),
+        write_response(&mut stream, status, words),
+    )
+    .await;
     Ok(query)
 }
 

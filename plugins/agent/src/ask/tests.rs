@@ -108,7 +108,7 @@ fn a_dismissed_question_is_no_error() {
 }
 
 #[test]
-fn nobody_to_ask() {
+fn user_unavailable() {
     let cx = Context::test().with_service("people.ask", |_| {
         Err(Error::unavailable("this session has no terminal").code("nobody_to_ask"))
     });
@@ -219,7 +219,7 @@ fn bad_questions() {
 }
 
 #[test]
-fn it_is_for_people_and_runs_alone() {
+fn it_is_interactive_and_exclusive() {
     let tool = ask_user::descriptor();
     assert_eq!(tool.annotations.interactive, Some(true));
     assert_eq!(

@@ -8,12 +8,12 @@ use toolhost_sdk::text::inline;
 
 use crate::show::names;
 
-const OPEN: &str = "${steps.";
+const REFERENCE_START: &str = "${steps.";
 /// Size limit of one step's input after substitution, in bytes.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_INPUT_BYTES: usize = 1 << 20;
 
 /// The kept result of an earlier step.
-pub struct Left {
+pub struct StepResult {
     pub text: String,
     /// `None` if it was too large to keep.
     pub structured: Option<Value>,
@@ -36,13 +36,13 @@ pub enum Piece {
 
 pub struct Reference {
     step: usize,
-    part: Part,
+    part: ValueKind,
     path: Vec<String>,
     written: String,
 }
 
 #[derive(Clone, Copy)]
-enum Part {
+enum ValueKind {
     Text,
     Structured,
     Summary,
@@ -51,7 +51,7 @@ enum Part {
 impl Template {
     pub fn parse(value: &Value) -> Result<Self, String> {
         Ok(match value {
-            Value::String(text) if text.contains(OPEN) => Self::Text(pieces(text)?),
+            Value::String(text) if text.contains(REFERENCE_START) => Self::Text(pieces(text)?),
             Value::Array(items) => {
                 Self::List(items.iter().map(Self::parse).collect::<Result<_, _>>()?)
             }
@@ -66,7 +66,7 @@ impl Template {
     }
 
     /// The steps it refers to.
-    pub fn needs(&self) -> BTreeSet<usize> {
+    pub fn referenced_steps(&self) -> BTreeSet<usize> {
         match self {
             Self::Plain(_) => BTreeSet::new(),
             Self::Text(pieces) => pieces
@@ -76,20 +76,20 @@ impl Template {
                     Piece::Reference(reference) => Some(reference.step),
                 })
                 .collect(),
-            Self::List(items) => items.iter().flat_map(Self::needs).collect(),
+            Self::List(items) => items.iter().flat_map(Self::referenced_steps).collect(),
             Self::Members(members) => members
                 .iter()
-                .flat_map(|(_, value)| value.needs())
+                .flat_map(|(_, value)| value.referenced_steps())
                 .collect(),
         }
     }
 
     /// The value with all references replaced by the results in `left`.
-    pub fn fill(&self, left: &[Option<Left>]) -> Result<Value, String> {
-        self.put(left, &mut { MOST_BYTES })
+    pub fn fill(&self, left: &[Option<StepResult>]) -> Result<Value, String> {
+        self.put(left, &mut { MAX_INPUT_BYTES })
     }
 
-    fn put(&self, left: &[Option<Left>], room: &mut usize) -> Result<Value, String> {
+    fn put(&self, left: &[Option<StepResult>], room: &mut usize) -> Result<Value, String> {
         Ok(match self {
             Self::Plain(value) => value.clone(),
             Self::Text(pieces) => {
@@ -127,7 +127,7 @@ impl Template {
 fn take(room: &mut usize, size: usize) -> Result<(), String> {
     *room = room
         .checked_sub(size)
-        .ok_or_else(|| format!("its references insert more than {MOST_BYTES} bytes"))?;
+        .ok_or_else(|| format!("its references insert more than {MAX_INPUT_BYTES} bytes"))?;
     Ok(())
 }
 
@@ -143,12 +143,12 @@ fn pieces(text: &str) -> Result<Vec<Piece>, String> {
     let mut pieces = Vec::new();
     let mut literal = String::new();
     let mut rest = text;
-    while let Some(start) = rest.find(OPEN) {
+    while let Some(start) = rest.find(REFERENCE_START) {
         let (before, found) = rest.split_at(start);
         if let Some(before) = before.strip_suffix('$') {
             literal.push_str(before);
-            literal.push_str(OPEN);
-            rest = &found[OPEN.len()..];
+            literal.push_str(REFERENCE_START);
+            rest = &found[REFERENCE_START.len()..];
             continue;
         }
         let end = found
@@ -171,16 +171,18 @@ fn pieces(text: &str) -> Result<Vec<Piece>, String> {
 impl Reference {
     fn parse(written: &str) -> Result<Self, String> {
         let shown = inline(written, 120);
-        let inner = written.trim_start_matches(OPEN).trim_end_matches('}');
+        let inner = written
+            .trim_start_matches(REFERENCE_START)
+            .trim_end_matches('}');
         let mut path = inner.split('.');
         let step = path.next().unwrap_or_default().trim();
         let step = step
             .parse()
             .map_err(|_| format!("{shown} does not start with a step number"))?;
         let part = match path.next().unwrap_or_default().trim() {
-            "text" => Part::Text,
-            "structured" => Part::Structured,
-            "summary" => Part::Summary,
+            "text" => ValueKind::Text,
+            "structured" => ValueKind::Structured,
+            "summary" => ValueKind::Summary,
             other => {
                 let other = inline(other, 40);
                 return Err(format!(
@@ -189,7 +191,7 @@ impl Reference {
             }
         };
         let path: Vec<String> = path.map(|part| part.trim().to_owned()).collect();
-        if !path.is_empty() && !matches!(part, Part::Structured) {
+        if !path.is_empty() && !matches!(part, ValueKind::Structured) {
             return Err(format!(
                 "{shown} selects a member of a string; only `structured` has members"
             ));
@@ -202,14 +204,14 @@ impl Reference {
         })
     }
 
-    fn value(&self, left: &[Option<Left>]) -> Result<Value, String> {
+    fn value(&self, left: &[Option<StepResult>]) -> Result<Value, String> {
         let Some(Some(left)) = left.get(self.step) else {
             return Err(format!("step {} has no result", self.step));
         };
         let mut value = match self.part {
-            Part::Text => return Ok(left.text.clone().into()),
-            Part::Summary => return Ok(left.summary.clone().into()),
-            Part::Structured => left
+            ValueKind::Text => return Ok(left.text.clone().into()),
+            ValueKind::Summary => return Ok(left.summary.clone().into()),
+            ValueKind::Structured => left
                 .structured
                 .as_ref()
                 .ok_or_else(|| format!("the data of step {} was too large to keep", self.step))?,
@@ -255,7 +257,7 @@ mod tests {
 
     fn fill(args: Value) -> String {
         let left = [
-            Some(Left {
+            Some(StepResult {
                 text: "two\nlines".to_owned(),
                 structured: Some(json!({"files": [{"path": "a.rs", "n": 7}], "none": null})),
                 summary: "s".to_owned(),
@@ -331,8 +333,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_in_is_bounded() {
-        let left = [Some(Left {
+    fn substituted_input_is_bounded() {
+        let left = [Some(StepResult {
             text: "x".repeat(1000),
             structured: None,
             summary: String::new(),

@@ -3,20 +3,20 @@
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::text::inline;
 
-use super::reference::Left;
-use super::{OnError, Planned};
+use super::reference::StepResult;
+use super::{OnError, PlannedStep};
 use crate::show::{count, cut};
 
 const MOST_RESULT_CHARS: usize = 30_000;
 const MOST_STEP_CHARS: usize = 4000;
 const MOST_STEP_BYTES: usize = 16 << 10;
 /// Limit of a step's kept text and structured result, in bytes each.
-const MOST_LEFT_BYTES: usize = 1 << 20;
+const MAX_KEPT_BYTES: usize = 1 << 20;
 
 /// How a step ended.
 #[data]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum StepState {
     Completed,
     /// It was not run, or it returned an error.
     Failed,
@@ -28,11 +28,11 @@ pub enum State {
 
 /// One step.
 #[data]
-pub struct Done {
+pub struct StepReport {
     /// Name of the tool.
     pub tool: String,
     /// How it ended.
-    pub status: State,
+    pub status: StepState,
     /// One-line summary.
     pub summary: String,
     /// Its text, cut at 4000 characters.
@@ -43,9 +43,9 @@ pub struct Done {
 
 /// Result of a chain.
 #[data]
-pub struct Report {
+pub struct ChainReport {
     /// Steps in order.
-    pub steps: Vec<Done>,
+    pub steps: Vec<StepReport>,
     /// Number of completed steps.
     pub completed: usize,
     /// Number of failed steps.
@@ -55,12 +55,12 @@ pub struct Report {
 pub struct Chain<'a> {
     pub cx: &'a Context,
     pub on_error: OnError,
-    pub done: Vec<Done>,
+    pub done: Vec<StepReport>,
 }
 
 impl Chain<'_> {
-    pub fn run(mut self, plan: &[Planned]) -> Result<Outcome> {
-        let mut left: Vec<Option<Left>> = Vec::new();
+    pub fn run(mut self, plan: &[PlannedStep]) -> Result<Outcome> {
+        let mut left: Vec<Option<StepResult>> = Vec::new();
         // The last completed step, whose result is the result of the chain.
         let mut last: Option<(usize, Vec<Part>)> = None;
         for (position, step) in plan.iter().enumerate() {
@@ -71,23 +71,29 @@ impl Chain<'_> {
                 inline(&step.tool, 64)
             ));
             let stopped = self.on_error == OnError::Stop
-                && self.done.iter().any(|done| done.status == State::Failed);
+                && self
+                    .done
+                    .iter()
+                    .any(|done| done.status == StepState::Failed);
             let missing = step.needs.iter().find(|needed| left[**needed].is_none());
             let (done, leaves) = match missing {
-                _ if stopped => (step.ended(State::NotRun, "not run"), None),
+                _ if stopped => (step.ended(StepState::NotRun, "not run"), None),
                 Some(missing) => (
-                    step.ended(State::Skipped, &format!("skipped: it needs step {missing}")),
+                    step.ended(
+                        StepState::Skipped,
+                        &format!("skipped: it needs step {missing}"),
+                    ),
                     None,
                 ),
                 None => match self.call(step, &left)? {
                     Ok(outcome) => {
-                        let (done, leaves) = step.told(&outcome);
+                        let (done, leaves) = step.describe_outcome(&outcome);
                         if leaves.is_some() {
                             last = Some((position, outcome.llm));
                         }
                         (done, leaves)
                     }
-                    Err(reason) => (step.ended(State::Failed, &reason), None),
+                    Err(reason) => (step.ended(StepState::Failed, &reason), None),
                 },
             };
             self.done.push(done);
@@ -97,7 +103,11 @@ impl Chain<'_> {
     }
 
     /// Calls the tool. The outer error ends the chain, the inner one only the step.
-    fn call(&self, step: &Planned, left: &[Option<Left>]) -> Result<Result<Outcome, String>> {
+    fn call(
+        &self,
+        step: &PlannedStep,
+        left: &[Option<StepResult>],
+    ) -> Result<Result<Outcome, String>> {
         let mut args = match step.args.fill(left) {
             Ok(args) => args,
             Err(reason) => return Ok(Err(reason)),
@@ -120,8 +130,8 @@ impl Chain<'_> {
     }
 
     fn report(self, last: Option<(usize, Vec<Part>)>) -> Outcome {
-        let of = |state: State| self.done.iter().filter(|done| done.status == state).count();
-        let (completed, failed) = (of(State::Completed), of(State::Failed));
+        let of = |state: StepState| self.done.iter().filter(|done| done.status == state).count();
+        let (completed, failed) = (of(StepState::Completed), of(StepState::Failed));
         let undone = self.done.len() - completed - failed;
         let mut line = format!("{}: {completed} completed", count(self.done.len(), "step"));
         for (number, word) in [(failed, "failed"), (undone, "not run")] {
@@ -136,7 +146,7 @@ impl Chain<'_> {
         let first = self
             .done
             .iter()
-            .position(|done| done.status == State::Failed);
+            .position(|done| done.status == StepState::Failed);
         // The text of the first failed step explains the failure.
         let words = first.and_then(|position| Some((position, self.done[position].text.as_ref()?)));
         if let Some((position, words)) = words.filter(|(_, words)| !words.is_empty()) {
@@ -145,7 +155,7 @@ impl Chain<'_> {
         let error = first
             .filter(|_| self.on_error == OnError::Stop || completed == 0)
             .map(|position| {
-                let Done { tool, summary, .. } = &self.done[position];
+                let StepReport { tool, summary, .. } = &self.done[position];
                 Error::failed(format!("step {position} ({}) {summary}", inline(tool, 64)))
                     .code("chain_step_failed")
             });
@@ -163,7 +173,7 @@ impl Chain<'_> {
         let mut outcome = Outcome::text(lines.join("\n")).summary(line);
         outcome.llm.extend(others);
         outcome.error = error;
-        outcome.structured(&Report {
+        outcome.structured(&ChainReport {
             steps: self.done,
             completed,
             failed,
@@ -171,15 +181,15 @@ impl Chain<'_> {
     }
 }
 
-impl Planned {
-    fn ended(&self, status: State, summary: &str) -> Done {
+impl PlannedStep {
+    fn ended(&self, status: StepState, summary: &str) -> StepReport {
         let (tool, summary) = (inline(&self.tool, 64), inline(summary, 400));
-        let summary = if status == State::Failed {
+        let summary = if status == StepState::Failed {
             format!("failed: {summary}")
         } else {
             summary
         };
-        Done {
+        StepReport {
             tool,
             status,
             summary,
@@ -189,7 +199,7 @@ impl Planned {
     }
 
     /// Converts an outcome. An outcome that is an error leaves no result for later steps.
-    fn told(&self, outcome: &Outcome) -> (Done, Option<Left>) {
+    fn describe_outcome(&self, outcome: &Outcome) -> (StepReport, Option<StepResult>) {
         let texts: Vec<&str> = outcome
             .llm
             .iter()
@@ -200,7 +210,7 @@ impl Planned {
         if texts.is_empty() && !structured.is_null() {
             text = structured.to_string();
         }
-        text.truncate(text.floor_char_boundary(MOST_LEFT_BYTES));
+        text.truncate(text.floor_char_boundary(MAX_KEPT_BYTES));
         let shown = Some(cut(&text, MOST_STEP_CHARS));
         let size = structured.to_string().len();
         let data = if size <= MOST_STEP_BYTES {
@@ -209,9 +219,9 @@ impl Planned {
             Value::Null
         };
         if let Some(error) = &outcome.error {
-            let done = self.ended(State::Failed, &reason(error));
+            let done = self.ended(StepState::Failed, &reason(error));
             return (
-                Done {
+                StepReport {
                     text: shown,
                     structured: data,
                     ..done
@@ -228,15 +238,15 @@ impl Planned {
                 .to_owned(),
         };
         let summary = inline(&summary, 200);
-        let structured = (size <= MOST_LEFT_BYTES).then_some(structured);
-        let done = self.ended(State::Completed, &summary);
+        let structured = (size <= MAX_KEPT_BYTES).then_some(structured);
+        let done = self.ended(StepState::Completed, &summary);
         (
-            Done {
+            StepReport {
                 text: shown,
                 structured: data,
                 ..done
             },
-            Some(Left {
+            Some(StepResult {
                 text,
                 structured,
                 summary,

@@ -23,11 +23,11 @@ pub fn rank<'a>(tools: &'a [ToolSummary], query: &str) -> Result<Vec<&'a ToolSum
     let mut hits: Vec<(usize, u32, &ToolSummary)> = tools
         .iter()
         .filter_map(|tool| {
-            let page = Page::of(tool);
+            let page = SearchDocument::of(tool);
             let mut found = 0;
             let mut score = 0;
             for (must, words) in &wanted {
-                let points: u32 = words.iter().map(|word| page.points(word)).sum();
+                let points: u32 = words.iter().map(|word| page.score(word)).sum();
                 if points == 0 && *must {
                     return None;
                 }
@@ -51,7 +51,7 @@ fn words(text: &str) -> Vec<String> {
 }
 
 /// The searchable words of a tool.
-struct Page {
+struct SearchDocument {
     name: Vec<String>,
     aliases: Vec<String>,
     tags: Vec<String>,
@@ -59,7 +59,7 @@ struct Page {
     description: Vec<String>,
 }
 
-impl Page {
+impl SearchDocument {
     fn of(tool: &ToolSummary) -> Self {
         Self {
             name: words(&tool.name),
@@ -70,7 +70,7 @@ impl Page {
         }
     }
 
-    fn points(&self, wanted: &str) -> u32 {
+    fn score(&self, wanted: &str) -> u32 {
         let whole = |words: &[String]| words.iter().any(|word| word == wanted);
         // `file` matches `files`, and `search` matches `searching`; two letters would match almost everything.
         let part =

@@ -42,7 +42,7 @@ fn into_plan_mode() {
 
 //
 #[test]
-fn r_311_out_of_plan_mode_by_the_word_of_a_person() {
+fn r_311_user_approval_ends_plan_mode() {
     check::<exit_plan_mode>(
         &person("plan", "accept_edits"),
         json!({"plan": "# Plan"}),
@@ -84,7 +84,7 @@ fn r_311_out_of_plan_mode_by_the_word_of_a_person() {
 }
 
 #[test]
-fn the_person_reads_the_plan_itself() {
+fn the_question_contains_the_plan() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), &[("docs/plan.md", "from a file\n")]);
     let asked = Rc::new(RefCell::new(Vec::new()));
@@ -193,7 +193,7 @@ fn bad_plans() {
 }
 
 #[test]
-fn nobody_to_ask() {
+fn user_unavailable() {
     let cx = Context::test()
         .with_mode("plan")
         .with_service("people.change-mode", |_| {

@@ -83,7 +83,7 @@ fn arguments_that_have_no_place_come_last() {
 }
 
 #[test]
-fn an_earlier_folder_wins() {
+fn earlier_directories_take_precedence() {
     let folders = Folders::new(&[
         (
             "skills/user/b/SKILL.md",
@@ -113,7 +113,7 @@ fn an_earlier_folder_wins() {
 }
 
 #[test]
-fn what_is_broken_is_told() {
+fn invalid_skills_are_reported() {
     let large = "x".repeat(300 << 10);
     let folders = Folders::new(&[
         ("skills/project/open/SKILL.md", "---\nname: x\n"),

@@ -120,7 +120,7 @@ fn an_event_and_a_display_tell_of_the_change() {
 }
 
 #[test]
-fn what_is_refused_changes_nothing() {
+fn refused_calls_change_nothing() {
     let cx = Context::test();
     text::<todo_write>(
         &cx,

@@ -11,7 +11,7 @@ fn check(workspace: &Workspace, input: Value, expected: Expect) {
 
 //
 #[test]
-fn r_367_a_file_is_gone_afterwards() {
+fn r_367_a_file_is_deleted() {
     let workspace = Workspace::new(&[("a.txt", "one\n"), ("b.txt", "")]);
     check(
         &workspace,
@@ -26,7 +26,7 @@ fn r_367_a_file_is_gone_afterwards() {
 }
 
 #[test]
-fn a_directory_goes_alone_when_empty_and_with_all_in_it_when_that_is_said() {
+fn directories_need_recursive_unless_empty() {
     let workspace = Workspace::new(&[("full/a.txt", "12"), ("full/deep/b.txt", "345")]);
     fs::create_dir(workspace.path("empty")).unwrap();
     check(
@@ -57,7 +57,7 @@ fn a_directory_goes_alone_when_empty_and_with_all_in_it_when_that_is_said() {
 }
 
 #[test]
-fn what_is_not_there_is_an_answer_that_is_no_unless_it_may_be_missing() {
+fn missing_paths_are_errors_unless_missing_ok() {
     let workspace = Workspace::new(&[("a.txt", "")]);
     check(
         &workspace,
@@ -124,7 +124,7 @@ fn a_directory_that_holds_an_allowed_one_is_never_deleted() {
 }
 
 #[test]
-fn what_may_not_be_deleted() {
+fn protected_paths_are_not_deleted() {
     let workspace = Workspace::new(&[("a.txt", "")]);
     check(
         &workspace,

@@ -5,12 +5,12 @@ use std::io;
 
 use toolhost_sdk::prelude::*;
 
+use crate::file_writer::{load, make_parent, store};
 use crate::path::Target;
-use crate::store::{load, make_parent, store};
 
 /// One change to one file.
 #[derive(Debug)]
-pub enum Step<'a> {
+pub enum FileStep<'a> {
     /// Writes this content, creating the file if needed.
     Put {
         target: &'a Target,
@@ -29,14 +29,14 @@ pub enum Step<'a> {
 }
 
 /// Applies all steps in order.
-pub fn commit(steps: &[Step]) -> Result<()> {
+pub fn commit(steps: &[FileStep]) -> Result<()> {
     for (index, step) in steps.iter().enumerate() {
         // A later step may reach the same file by another path; changes of earlier steps must not be lost.
         let done = if index > 0 { step.check() } else { Ok(()) };
-        let Err(error) = done.and_then(|()| step.make()) else {
+        let Err(error) = done.and_then(|()| step.apply()) else {
             continue;
         };
-        let undone = steps[..index].iter().rev().map(Step::undo);
+        let undone = steps[..index].iter().rev().map(FileStep::undo);
         let failed = undone.filter(Result::is_err).count();
         return Err(match (index, failed) {
             (0, _) => error,
@@ -47,7 +47,7 @@ pub fn commit(steps: &[Step]) -> Result<()> {
     Ok(())
 }
 
-impl Step<'_> {
+impl FileStep<'_> {
     fn check(&self) -> Result<()> {
         match self {
             Self::Put {
@@ -69,7 +69,7 @@ impl Step<'_> {
         }
     }
 
-    fn make(&self) -> Result<()> {
+    fn apply(&self) -> Result<()> {
         match self {
             Self::Put { target, old, new } => store(target, *old, new, true),
             Self::Rename { from, to } => {

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_says_what_similar_says() {
+    fn it_agrees_with_similar() {
         let many = (0..40).fold(String::new(), |text, line| format!("{text}{line}\n"));
         let other = many.replace("\n7\n", "\nseven\n").replace("30\n", "");
         for (old, new) in [

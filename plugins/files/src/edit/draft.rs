@@ -4,17 +4,17 @@ use std::fs;
 
 use toolhost_sdk::prelude::*;
 
-use super::breaks::Breaks;
-use super::commit::Step;
-use super::find::{self, Found, Leniency, MOST_PLACES};
-use super::fresh::{Freshness, REQUIRE_READ, freshness, seen};
-use super::{failure, lines, pasted, snippet};
-use crate::artefacts::{self, Suspects};
+use super::commit::FileStep;
+use super::find::{self, Leniency, MAX_MATCHES, MatchResult};
+use super::freshness::{Freshness, REQUIRE_READ, freshness, seen};
+use super::line_breaks::LineBreaks;
+use super::{errors, lines, pasted_prefixes, snippet};
+use crate::file_writer::load;
 use crate::media;
 use crate::notebook::{Notebook, is_notebook};
+use crate::pasted_output::{self, SuspectLines};
 use crate::path::{Target, resolve};
 use crate::read::sha256;
-use crate::store::load;
 use crate::text::{self, Encoding, Format};
 
 /// Size limit of edited files, before and after, in bytes.
@@ -41,7 +41,7 @@ pub struct Edit {
 
 /// The result of an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Applied {
+pub struct AppliedEdit {
     pub strategy: String,
     pub replacements: usize,
     /// Line of the first replacement.
@@ -65,27 +65,27 @@ pub struct Draft {
     is_exact_once: bool,
     first_line: Option<usize>,
     /// Text that looks like output of `read_file`, with the name of its parameter; checked after all edits applied.
-    suspects: Vec<(&'static str, Suspects)>,
+    suspects: Vec<(&'static str, SuspectLines)>,
 }
 
 impl Draft {
     pub fn open(cx: &Context, path: &str, encoding: Encoding) -> Result<Self> {
-        Self::of(writable(cx, path)?, encoding)
+        Self::from_target(writable(cx, path)?, encoding)
     }
 
-    pub fn of(target: Target, encoding: Encoding) -> Result<Self> {
+    pub fn from_target(target: Target, encoding: Encoding) -> Result<Self> {
         if is_notebook(&target.path) {
-            return Err(failure::is_notebook(&target.shown));
+            return Err(errors::is_notebook(&target.shown));
         }
-        Self::of_any(target, encoding)
+        Self::from_any_target(target, encoding)
     }
 
     /// Also opens notebooks. Call [`check_notebook`](Self::check_notebook) after changing the text of one.
-    pub fn of_any(target: Target, encoding: Encoding) -> Result<Self> {
-        crate::ignored::check_readable(&target)?;
+    pub fn from_any_target(target: Target, encoding: Encoding) -> Result<Self> {
+        crate::ignore_rules::check_readable(&target)?;
         let shown = &target.shown;
         if fs::metadata(&target.path).is_ok_and(|metadata| metadata.len() > MOST_BYTES) {
-            return Err(failure::too_large(shown, MOST_BYTES));
+            return Err(errors::too_large(shown, MOST_BYTES));
         }
         let bytes = load(&target)?;
         let old = bytes.as_deref().unwrap_or_default();
@@ -123,12 +123,12 @@ impl Draft {
         match &self.bytes {
             None => Err(self.target.not_found()),
             Some(bytes) if sha256(bytes).eq_ignore_ascii_case(sha) => Ok(()),
-            Some(_) => Err(failure::stale(&self.target.shown, &self.text, None)),
+            Some(_) => Err(errors::stale(&self.target.shown, &self.text, None)),
         }
     }
 
     /// Applies one edit on top of the earlier ones. After an error the draft is unchanged.
-    pub fn apply(&mut self, edit: &Edit) -> Result<Applied> {
+    pub fn apply(&mut self, edit: &Edit) -> Result<AppliedEdit> {
         let known = self.suspects.len();
         let applied = self.make(edit);
         if applied.is_err() {
@@ -137,12 +137,12 @@ impl Draft {
         applied
     }
 
-    fn make(&mut self, edit: &Edit) -> Result<Applied> {
+    fn make(&mut self, edit: &Edit) -> Result<AppliedEdit> {
         if edit.old == edit.new {
             let shown = &self.target.shown;
             let message =
                 format!("old_string and new_string are the same, so {shown} would not change");
-            return Err(failure::no_change(message));
+            return Err(errors::no_change(message));
         }
         self.check_letters(&edit.old)?;
         self.check_letters(&edit.new)?;
@@ -157,7 +157,7 @@ impl Draft {
         }
         self.check_new(&edit.old, &edit.new)?;
         let shown = &self.target.shown;
-        let leniency = Leniency::of(&self.target.path);
+        let leniency = Leniency::for_path(&self.target.path);
         // The byte order mark of a file is not part of its text.
         let (old, new) = match edit.old.strip_prefix(MARK) {
             Some(old) => (old, edit.new.strip_prefix(MARK).unwrap_or(&edit.new)),
@@ -166,15 +166,18 @@ impl Draft {
         let mut found = find::find(&self.text, old, new, leniency);
         self.check_count(edit, &found)?;
         if new.is_empty() {
-            find::delete_lines(&self.text, old, &mut found.places);
+            find::delete_lines(&self.text, old, &mut found.replacements);
         }
         let new = self.replaced(&found)?;
         if new == self.text {
             let message =
                 format!("{shown} already contains this text; continue with the next step");
-            return Err(failure::no_change(message));
+            return Err(errors::no_change(message));
         }
-        let (replacements, first) = (found.places.len(), found.places[0].range.clone());
+        let (replacements, first) = (
+            found.replacements.len(),
+            found.replacements[0].range.clone(),
+        );
         let line = lines::number(&self.text, first.start);
         let is_plain = matches!(found.strategy.as_str(), "exact" | "line_endings");
         let before = (!is_plain).then(|| {
@@ -190,7 +193,7 @@ impl Draft {
         self.text = new;
         self.is_exact_once &= replacements == 1 && found.strategy == "exact";
         self.first_line.get_or_insert(line);
-        Ok(Applied {
+        Ok(AppliedEdit {
             strategy: found.strategy,
             replacements,
             line,
@@ -201,18 +204,18 @@ impl Draft {
     /// Refuses likely mistakes in `new`.
     fn check_new(&mut self, old: &str, new: &str) -> Result<()> {
         // Line numbers in both texts are removed later.
-        let without = pasted::without_numbers(old, new);
+        let without = pasted_prefixes::without_numbers(old, new);
         let new = without.as_ref().map_or(new, |(_, new)| new.as_str());
         let known = if old.len() > MOST_KNOWN { "" } else { old };
-        self.suspect(new, known, "`new_string`")
+        self.check_placeholders(new, known, "`new_string`")
     }
 
     /// Refuses a placeholder in `new`, and records text that looks like output of `read_file` for
     /// [`warnings`](Self::warnings).
-    pub fn suspect(&mut self, new: &str, known: &str, what: &'static str) -> Result<()> {
+    pub fn check_placeholders(&mut self, new: &str, known: &str, what: &'static str) -> Result<()> {
         let file = self.original.as_deref().unwrap_or_default();
         let suspects =
-            artefacts::check(new, known, file, &self.target.path).map_err(|mut error| {
+            pasted_output::check(new, known, file, &self.target.path).map_err(|mut error| {
                 error.message = error.message.replace("`content`", what);
                 error
             })?;
@@ -224,7 +227,12 @@ impl Draft {
     pub fn warnings(&self, cx: &Context) -> Result<Vec<String>> {
         let mut warnings = Vec::new();
         for (what, suspects) in &self.suspects {
-            warnings.extend(artefacts::judge(cx, &self.target, suspects, what)?);
+            warnings.extend(pasted_output::reject_pasted(
+                cx,
+                &self.target,
+                suspects,
+                what,
+            )?);
         }
         warnings.truncate(MOST_WARNINGS);
         Ok(warnings)
@@ -241,16 +249,16 @@ impl Draft {
         }
     }
 
-    fn create(&mut self, new: &str) -> Result<Applied> {
+    fn create(&mut self, new: &str) -> Result<AppliedEdit> {
         if !self.text.is_empty() {
-            return Err(failure::exists(&self.target.shown));
+            return Err(errors::exists(&self.target.shown));
         }
         self.check_new("", new)?;
         new.strip_prefix('\u{feff}')
             .unwrap_or(new)
             .clone_into(&mut self.text);
         self.is_there = true;
-        Ok(Applied {
+        Ok(AppliedEdit {
             strategy: "create".to_owned(),
             replacements: 1,
             line: 1,
@@ -258,45 +266,38 @@ impl Draft {
         })
     }
 
-    fn check_count(&self, edit: &Edit, found: &Found) -> Result<()> {
+    fn check_count(&self, edit: &Edit, found: &MatchResult) -> Result<()> {
         let shown = &self.target.shown;
         if !edit.all
             && edit.expected.is_none_or(|expected| expected == 1)
             && let Some(overlapping) = find::with_overlap(&self.text, found)
         {
-            let wrong = failure::wrong_count(shown, &self.text, &overlapping, edit.expected);
+            let wrong = errors::wrong_count(shown, &self.text, &overlapping, edit.expected);
             return Err(wrong);
         }
-        match (found.places.len(), edit.expected) {
-            (0, _) => Err(failure::no_match(
-                shown,
-                &self.text,
-                &edit.old,
-                "old_string",
-            )),
-            (count, _) if count > MOST_PLACES => Err(failure::too_many(shown)),
+        match (found.replacements.len(), edit.expected) {
+            (0, _) => Err(errors::no_match(shown, &self.text, &edit.old, "old_string")),
+            (count, _) if count > MAX_MATCHES => Err(errors::too_many(shown)),
             (count, Some(expected)) if count == expected => Ok(()),
-            (_, expected @ Some(_)) => {
-                Err(failure::wrong_count(shown, &self.text, found, expected))
-            }
+            (_, expected @ Some(_)) => Err(errors::wrong_count(shown, &self.text, found, expected)),
             (1, None) => Ok(()),
             (_, None) if edit.all => Ok(()),
-            (_, None) => Err(failure::wrong_count(shown, &self.text, found, None)),
+            (_, None) => Err(errors::wrong_count(shown, &self.text, found, None)),
         }
     }
 
-    fn replaced(&self, found: &Found) -> Result<String> {
+    fn replaced(&self, found: &MatchResult) -> Result<String> {
         let length = found
-            .places
+            .replacements
             .iter()
             .map(|place| place.new.len())
             .fold(self.text.len(), usize::saturating_add);
         if length as u64 > MOST_BYTES + self.text.len() as u64 {
-            return Err(failure::too_large(&self.target.shown, MOST_BYTES));
+            return Err(errors::too_large(&self.target.shown, MOST_BYTES));
         }
         let mut new = String::with_capacity(length);
         let mut at = 0;
-        for place in &found.places {
+        for place in &found.replacements {
             new.push_str(&self.text[at..place.range.start]);
             new.push_str(&place.new);
             at = place.range.end;
@@ -331,7 +332,7 @@ impl Draft {
         };
         match seen(cx, &self.target) {
             Some(seen) if !seen.eq_ignore_ascii_case(&sha256(bytes)) => {
-                failure::stale_without(&self.target.shown, &error.message)
+                errors::stale_without(&self.target.shown, &error.message)
             }
             Some(_) | None => error,
         }
@@ -349,9 +350,9 @@ impl Draft {
             Freshness::Changed => Ok(true),
             Freshness::Stale => {
                 let text = self.original.as_deref().unwrap_or_default();
-                Err(failure::stale(shown, text, self.first_line))
+                Err(errors::stale(shown, text, self.first_line))
             }
-            Freshness::NotRead => Err(failure::not_read(shown)),
+            Freshness::NotRead => Err(errors::not_read(shown)),
         }
     }
 
@@ -359,7 +360,7 @@ impl Draft {
     pub fn check_notebook(&self) -> Result<()> {
         let shown = &self.target.shown;
         if is_notebook(&self.target.path) && Notebook::parse(&self.text, shown).is_err() {
-            return Err(failure::is_notebook(shown));
+            return Err(errors::is_notebook(shown));
         }
         Ok(())
     }
@@ -367,13 +368,13 @@ impl Draft {
     /// The new content of the file.
     pub fn new_bytes(&self) -> Result<Vec<u8>> {
         if self.text.len() as u64 > MOST_BYTES {
-            return Err(failure::too_large(&self.target.shown, MOST_BYTES));
+            return Err(errors::too_large(&self.target.shown, MOST_BYTES));
         }
         text::encode(&self.text, self.format)
     }
 
     pub fn line_ending(&self) -> &'static str {
-        Breaks::of(&self.text).as_str()
+        LineBreaks::of(&self.text).as_str()
     }
 
     pub fn is_changed(&self) -> bool {
@@ -384,7 +385,7 @@ impl Draft {
     pub fn rewrite(&mut self, new: String, added: &str, line: usize, is_exact: bool) -> Result<()> {
         self.check_letters(added)?;
         if new.len() as u64 > MOST_BYTES {
-            return Err(failure::too_large(&self.target.shown, MOST_BYTES));
+            return Err(errors::too_large(&self.target.shown, MOST_BYTES));
         }
         self.text = new;
         self.is_exact_once &= is_exact;
@@ -393,13 +394,13 @@ impl Draft {
     }
 
     /// Discards all edits.
-    pub fn forget(&mut self) {
+    pub fn reset(&mut self) {
         self.text = self.original.clone().unwrap_or_default();
     }
 
     /// The step that writes the new content.
-    pub fn step(&self, new: Vec<u8>) -> Step<'_> {
-        Step::Put {
+    pub fn step(&self, new: Vec<u8>) -> FileStep<'_> {
+        FileStep::Put {
             target: &self.target,
             old: self.bytes.as_deref(),
             new,

@@ -8,12 +8,12 @@ use std::rc::Rc;
 
 use memchr::memmem;
 
-use super::breaks::Breaks;
-use super::indent::{self, Indents};
-use super::{fuzzy, lines, loose, pasted, view};
+use super::indentation::{self, IndentMap};
+use super::line_breaks::LineBreaks;
+use super::{fuzzy_match, lines, normalized_text, pasted_prefixes, token_match};
 
 /// Limit of matches for one edit.
-pub const MOST_PLACES: usize = 500_000;
+pub const MAX_MATCHES: usize = 500_000;
 
 const DATA: &[&str] = &[
     "geojson",
@@ -44,7 +44,7 @@ pub enum Leniency {
 }
 
 impl Leniency {
-    pub fn of(path: &Path) -> Self {
+    pub fn for_path(path: &Path) -> Self {
         let lower = |part: Option<&OsStr>| part.map(|part| part.to_string_lossy().to_lowercase());
         let extension = lower(path.extension()).unwrap_or_default();
         let name = lower(path.file_name()).unwrap_or_default();
@@ -61,12 +61,12 @@ impl Leniency {
 
 /// A range of the text and its replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct TextReplacement {
     pub range: Range<usize>,
     pub new: Rc<str>,
 }
 
-impl Place {
+impl TextReplacement {
     pub fn new(range: Range<usize>, new: impl Into<Rc<str>>) -> Self {
         let new = new.into();
         Self { range, new }
@@ -75,24 +75,24 @@ impl Place {
 
 /// The matches, and the reading that found them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct MatchResult {
     /// `exact`, or the readings that were needed.
     pub strategy: String,
-    pub places: Vec<Place>,
+    pub replacements: Vec<TextReplacement>,
 }
 
 /// Finds `old` in `text`. An empty list means no match; the caller handles several matches.
-pub fn find(text: &str, old: &str, new: &str, leniency: Leniency) -> Found {
-    let breaks = Breaks::of(text);
-    let found = |strategy: &str, places: Vec<Place>| Found {
+pub fn find(text: &str, old: &str, new: &str, leniency: Leniency) -> MatchResult {
+    let breaks = LineBreaks::of(text);
+    let found = |strategy: &str, places: Vec<TextReplacement>| MatchResult {
         strategy: strategy.to_owned(),
-        places,
+        replacements: places,
     };
     let exact = exact(text, old, new, breaks);
     if !exact.is_empty() {
         return found("exact", exact);
     }
-    let as_meant = pasted::without_numbers(old, new);
+    let as_meant = pasted_prefixes::without_numbers(old, new);
     let first = match &as_meant {
         Some((old, new)) => strict(text, old, new, breaks, leniency, "line_numbers"),
         None => strict(text, old, new, breaks, leniency, ""),
@@ -103,7 +103,7 @@ pub fn find(text: &str, old: &str, new: &str, leniency: Leniency) -> Found {
     let (old, new) = as_meant
         .as_ref()
         .map_or((old, new), |(old, new)| (old.as_str(), new.as_str()));
-    if let Some((old, new)) = pasted::without_escapes(old, new)
+    if let Some((old, new)) = pasted_prefixes::without_escapes(old, new)
         && let Some(found) = strict(text, &old, &new, breaks, leniency, "escapes")
     {
         return found;
@@ -111,11 +111,11 @@ pub fn find(text: &str, old: &str, new: &str, leniency: Leniency) -> Found {
     if leniency != Leniency::Free {
         return found("none", Vec::new());
     }
-    let places = loose::find(text, old, new);
+    let places = token_match::find(text, old, new);
     if !places.is_empty() {
         return found("whitespace", breaks.adapt(text, places));
     }
-    let places = fuzzy::find(text, old, new);
+    let places = fuzzy_match::find(text, old, new);
     found("fuzzy", breaks.adapt(text, places))
 }
 
@@ -124,16 +124,16 @@ fn strict(
     text: &str,
     old: &str,
     new: &str,
-    breaks: Breaks,
+    breaks: LineBreaks,
     leniency: Leniency,
     repair: &str,
-) -> Option<Found> {
-    let found = |strategy: &str, places: Vec<Place>| {
+) -> Option<MatchResult> {
+    let found = |strategy: &str, places: Vec<TextReplacement>| {
         let words = [repair, strategy];
         let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
-        (!places.is_empty()).then(|| Found {
+        (!places.is_empty()).then(|| MatchResult {
             strategy: words.join("+"),
-            places: breaks.adapt(text, places),
+            replacements: breaks.adapt(text, places),
         })
     };
     if !repair.is_empty() {
@@ -148,11 +148,11 @@ fn strict(
         .or_else(|| found("indentation", trimmed(text, old, new, leniency)))
 }
 
-fn exact(text: &str, old: &str, new: &str, breaks: Breaks) -> Vec<Place> {
+fn exact(text: &str, old: &str, new: &str, breaks: LineBreaks) -> Vec<TextReplacement> {
     let places = occurrences(text, old).map(|range| range.start);
     let new: Rc<str> = new.into();
-    let mut places: Vec<Place> = places
-        .map(|start| Place::new(start..start + old.len(), Rc::clone(&new)))
+    let mut places: Vec<TextReplacement> = places
+        .map(|start| TextReplacement::new(start..start + old.len(), Rc::clone(&new)))
         .collect();
     // Text with a carriage return that matches is replaced in the file's form.
     if old.contains('\r') {
@@ -164,48 +164,48 @@ fn exact(text: &str, old: &str, new: &str, breaks: Breaks) -> Vec<Place> {
 
 fn occurrences<'a>(text: &'a str, old: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {
     memmem::find_iter(text.as_bytes(), old.as_bytes())
-        .take(MOST_PLACES + 1)
+        .take(MAX_MATCHES + 1)
         .map(|start| start..start + old.len())
 }
 
 /// The only match of `found` and the next one if it overlaps: `bb` matches `bbb` twice, and it is unclear which is
 /// meant.
-pub fn with_overlap(text: &str, found: &Found) -> Option<Found> {
-    let [place] = found.places.as_slice() else {
+pub fn with_overlap(text: &str, found: &MatchResult) -> Option<MatchResult> {
+    let [place] = found.replacements.as_slice() else {
         return None;
     };
     let Range { start, end } = place.range;
     let old = text.get(start..end).filter(|old| !old.is_empty())?;
     let next = start + 1 + memmem::find(&text.as_bytes()[start + 1..], old.as_bytes())?;
-    (next < end).then(|| Found {
+    (next < end).then(|| MatchResult {
         strategy: found.strategy.clone(),
-        places: vec![
+        replacements: vec![
             place.clone(),
-            Place::new(next..next + old.len(), Rc::clone(&place.new)),
+            TextReplacement::new(next..next + old.len(), Rc::clone(&place.new)),
         ],
     })
 }
 
-fn with_other_breaks(text: &str, old: &str, new: &str, breaks: Breaks) -> Vec<Place> {
+fn with_other_breaks(text: &str, old: &str, new: &str, breaks: LineBreaks) -> Vec<TextReplacement> {
     if !old.contains('\n') || (!breaks.has_crlf() && !old.contains("\r\n")) {
         return Vec::new();
     }
-    let wanted = view::read(old, view::breaks);
-    let view = view::View::of(text, view::breaks);
+    let wanted = normalized_text::read(old, normalized_text::breaks);
+    let view = normalized_text::NormalizedText::of(text, normalized_text::breaks);
     let new: Rc<str> = new.into();
     occurrences(&view.text, &wanted)
-        .map(|range| Place::new(view.original(&range), Rc::clone(&new)))
+        .map(|range| TextReplacement::new(view.original(&range), Rc::clone(&new)))
         .collect()
 }
 
 /// Treats typographic quotes, dashes and spaces as plain ones.
-fn plain(text: &str, old: &str, new: &str) -> Vec<Place> {
-    let wanted = view::read(old, view::plain);
+fn plain(text: &str, old: &str, new: &str) -> Vec<TextReplacement> {
+    let wanted = normalized_text::read(old, normalized_text::plain);
     // If both are plain, the exact reading has already covered it.
     if wanted.is_empty() || (text.is_ascii() && wanted == old) {
         return Vec::new();
     }
-    let view = view::View::of(text, view::plain);
+    let view = normalized_text::NormalizedText::of(text, normalized_text::plain);
     occurrences(&view.text, &wanted)
         .map(|range| {
             let range = view.original(&range);
@@ -215,13 +215,13 @@ fn plain(text: &str, old: &str, new: &str) -> Vec<Place> {
 }
 
 /// Replaces only the difference between `old` and `new`, so that their common text stays as in the file.
-fn keep_ends(text: &str, range: Range<usize>, old: &str, new: &str) -> Place {
+fn keep_ends(text: &str, range: Range<usize>, old: &str, new: &str) -> TextReplacement {
     let ours = &text[range.clone()];
-    let plain_new = view::read(new, view::plain);
+    let plain_new = normalized_text::read(new, normalized_text::plain);
     // Characters correspond one to one only if none was dropped.
     let same_count = |a: &str, b: &str| a.chars().count() == b.chars().count();
     if !same_count(ours, old) || !same_count(new, &plain_new) {
-        return Place::new(range, new);
+        return TextReplacement::new(range, new);
     }
     let (old, plain_new): (Vec<char>, Vec<char>) =
         (old.chars().collect(), plain_new.chars().collect());
@@ -244,11 +244,11 @@ fn keep_ends(text: &str, range: Range<usize>, old: &str, new: &str) -> Place {
     let (ours_start, ours_end) = (cut(ours, head), cut(ours, old.len() - tail));
     let middle = &new[cut(new, head)..cut(new, plain_new.len() - tail)];
     let new = format!("{}{middle}{}", &ours[..ours_start], &ours[ours_end..]);
-    Place::new(range, new)
+    TextReplacement::new(range, new)
 }
 
 /// Whole lines that are equal except for white space at their ends; new lines adopt the indentation of the old ones.
-fn trimmed(text: &str, old: &str, new: &str, leniency: Leniency) -> Vec<Place> {
+fn trimmed(text: &str, old: &str, new: &str, leniency: Leniency) -> Vec<TextReplacement> {
     if old.trim().is_empty() {
         return Vec::new();
     }
@@ -265,32 +265,32 @@ fn trimmed(text: &str, old: &str, new: &str, leniency: Leniency) -> Vec<Place> {
             free = if is_free { range.end } else { free };
             is_free
         })
-        .take(MOST_PLACES + 1)
+        .take(MAX_MATCHES + 1)
         .filter_map(|range| {
             let pairs = theirs.iter().copied().zip(range.clone().map(line));
-            let indents = Indents::of(pairs);
-            (leniency == Leniency::Free || indents.agree())
+            let indents = IndentMap::of(pairs);
+            (leniency == Leniency::Free || indents.is_consistent())
                 .then(|| whole_lines(text, &all[range], old, &indents.apply(new)))
         })
         .collect()
 }
 
 /// Replaces whole lines with `new`. `old` and `new` may or may not end with a line break.
-pub fn whole_lines(text: &str, range: &[lines::Line], old: &str, new: &str) -> Place {
+pub fn whole_lines(text: &str, range: &[lines::Line], old: &str, new: &str) -> TextReplacement {
     let (first, last) = (range[0], range[range.len() - 1]);
     let is_broken = last.next > last.end;
     match (old.ends_with('\n'), is_broken) {
-        (true, true) => Place::new(first.start..last.next, new),
+        (true, true) => TextReplacement::new(first.start..last.next, new),
         (true, false) => {
             let new = new.strip_suffix('\n').unwrap_or(new);
-            Place::new(first.start..text.len(), new)
+            TextReplacement::new(first.start..text.len(), new)
         }
-        (false, _) => Place::new(first.start..last.end, new),
+        (false, _) => TextReplacement::new(first.start..last.end, new),
     }
 }
 
 /// Deletes the whole line if an edit deletes all of its text, so that no empty line remains.
-pub fn delete_lines(text: &str, old: &str, places: &mut [Place]) {
+pub fn delete_lines(text: &str, old: &str, places: &mut [TextReplacement]) {
     if old.ends_with('\n') || old.trim().is_empty() {
         return;
     }
@@ -311,7 +311,7 @@ pub fn delete_lines(text: &str, old: &str, places: &mut [Place]) {
         };
         let before = &text[..place.range.start];
         let line = &before[before.rfind('\n').map_or(0, |at| at + 1)..];
-        if indent::of(line).len() == line.len() {
+        if indentation::of(line).len() == line.len() {
             place.range.start = (place.range.start - line.len()).max(floor);
             place.range.end += line_break.len();
             least = place.range.end;

@@ -2,7 +2,7 @@
 
 use toolhost_fuzz_input::assembled;
 
-use super::find::{Leniency, Place, delete_lines, find};
+use super::find::{Leniency, TextReplacement, delete_lines, find};
 
 /// Separator of the three texts.
 const BETWEEN: &str = "\u{1}";
@@ -58,11 +58,15 @@ fn fuzz_edit() {
         }
         for leniency in [Leniency::Free, Leniency::Indented, Leniency::Data] {
             let mut found = find(text, old, new, leniency);
-            let edited = apply(text, &found.places);
+            let edited = apply(text, &found.replacements);
             // Reference: text that occurs exactly is replaced exactly.
             assert_eq!(found.strategy == "exact", text.contains(old), "{input:?}");
             if found.strategy == "exact" {
-                assert_eq!(found.places.len(), text.matches(old).count(), "{input:?}");
+                assert_eq!(
+                    found.replacements.len(),
+                    text.matches(old).count(),
+                    "{input:?}"
+                );
                 // New text adopts the line endings of the file.
                 let ends = |mut text: String| {
                     // `\r\r\n` becomes another CRLF.
@@ -74,8 +78,8 @@ fn fuzz_edit() {
                 assert_eq!(ends(edited), ends(replaced(text, old, new)), "{input:?}");
             }
             if new.is_empty() {
-                delete_lines(text, old, &mut found.places);
-                apply(text, &found.places);
+                delete_lines(text, old, &mut found.replacements);
+                apply(text, &found.replacements);
             }
         }
     });
@@ -96,7 +100,7 @@ fn replaced(text: &str, old: &str, new: &str) -> String {
 }
 
 /// Places are on character boundaries, ascending and disjoint.
-fn apply(text: &str, places: &[Place]) -> String {
+fn apply(text: &str, places: &[TextReplacement]) -> String {
     let (mut edited, mut at) = (String::new(), 0);
     for place in places {
         edited.push_str(&text[at..place.range.start]);

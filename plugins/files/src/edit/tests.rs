@@ -145,7 +145,7 @@ fn r_342_several_edits_see_one_another() {
 }
 
 #[test]
-fn what_is_only_tried_is_not_written() {
+fn dry_run_writes_nothing() {
     let workspace = Workspace::new(&[("a.txt", "one\n")]);
     check(
         &workspace,

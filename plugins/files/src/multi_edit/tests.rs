@@ -99,7 +99,7 @@ fn r_345_one_failure_leaves_everything_as_it_was() {
 
 //
 #[test]
-fn r_345_without_atomicity_what_can_be_done_is() {
+fn r_345_without_atomic_valid_edits_are_applied() {
     let workspace = Workspace::new(&[("a.txt", "one\ntwo\n")]);
     check(
         &workspace,

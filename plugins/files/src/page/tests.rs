@@ -4,12 +4,12 @@ use expect_test::{Expect, expect};
 
 use super::*;
 
-fn check(text: &str, wish: Wish, expected: Expect) {
+fn check(text: &str, wish: RangeInput, expected: Expect) {
     let answer = wish
         .range()
         .and_then(|range| Page::of(text, range, "a.txt"))
         .map(|page| {
-            let note = page.how_to_go_on("a.txt").unwrap_or_default();
+            let note = page.continuation_note("a.txt").unwrap_or_default();
             format!("{}\n{}\n{note}", page.summary("a.txt"), page.render(true))
         });
     expected.assert_eq(&answer.unwrap_or_else(|error| format!("error: {error}")));
@@ -21,7 +21,7 @@ const FIVE: &str = "one\ntwo\r\nthree\n\nfive";
 fn a_whole_text() {
     check(
         FIVE,
-        Wish::default(),
+        RangeInput::default(),
         expect![[r#"
         5 lines of a.txt
              1→one
@@ -33,7 +33,7 @@ fn a_whole_text() {
     );
     check(
         "",
-        Wish::default(),
+        RangeInput::default(),
         expect![[r#"
         0 lines of a.txt
         (file is empty)
@@ -42,12 +42,12 @@ fn a_whole_text() {
 }
 
 #[test]
-fn a_part_says_how_to_go_on() {
+fn a_partial_page_has_a_continuation() {
     check(
         FIVE,
-        Wish {
+        RangeInput {
             limit: Some(2),
-            ..Wish::default()
+            ..RangeInput::default()
         },
         expect![[r#"
         lines 1-2 of 5 of a.txt
@@ -57,10 +57,10 @@ fn a_part_says_how_to_go_on() {
     );
     check(
         FIVE,
-        Wish {
+        RangeInput {
             offset: Some(2),
             limit: Some(3),
-            ..Wish::default()
+            ..RangeInput::default()
         },
         expect![[r#"
         lines 2-4 of 5 of a.txt
@@ -71,10 +71,10 @@ fn a_part_says_how_to_go_on() {
     );
     check(
         FIVE,
-        Wish {
+        RangeInput {
             offset: Some(2),
             end_line: Some(3),
-            ..Wish::default()
+            ..RangeInput::default()
         },
         expect![[r#"
         lines 2-3 of 5 of a.txt
@@ -84,9 +84,9 @@ fn a_part_says_how_to_go_on() {
     );
     check(
         FIVE,
-        Wish {
+        RangeInput {
             offset: Some(5),
-            ..Wish::default()
+            ..RangeInput::default()
         },
         expect![[r#"
         lines 5-5 of 5 of a.txt
@@ -99,9 +99,9 @@ fn a_part_says_how_to_go_on() {
 fn both_ends() {
     check(
         FIVE,
-        Wish {
+        RangeInput {
             head: Some(1),
-            ..Wish::default()
+            ..RangeInput::default()
         },
         expect![[r#"
         lines 1-1 of 5 of a.txt
@@ -110,9 +110,9 @@ fn both_ends() {
     );
     check(
         FIVE,
-        Wish {
+        RangeInput {
             tail: Some(2),
-            ..Wish::default()
+            ..RangeInput::default()
         },
         expect![[r#"
         lines 4-5 of 5 of a.txt
@@ -122,9 +122,9 @@ fn both_ends() {
     );
     check(
         FIVE,
-        Wish {
+        RangeInput {
             tail: Some(99),
-            ..Wish::default()
+            ..RangeInput::default()
         },
         expect![[r#"
         5 lines of a.txt
@@ -141,45 +141,45 @@ fn both_ends() {
 fn ranges_that_make_no_sense() {
     check(
         FIVE,
-        Wish {
+        RangeInput {
             offset: Some(6),
-            ..Wish::default()
+            ..RangeInput::default()
         },
         expect!["error: line 6 is past the end of a.txt, which has 5 lines"],
     );
     check(
         FIVE,
-        Wish {
+        RangeInput {
             offset: Some(3),
             end_line: Some(2),
-            ..Wish::default()
+            ..RangeInput::default()
         },
         expect!["error: `end_line` 2 is before `offset` 3; swap them"],
     );
     check(
         FIVE,
-        Wish {
+        RangeInput {
             head: Some(3),
             tail: Some(2),
-            ..Wish::default()
+            ..RangeInput::default()
         },
         expect!["error: `head` and `tail` are mutually exclusive; omit one"],
     );
     check(
         FIVE,
-        Wish {
+        RangeInput {
             offset: Some(3),
             tail: Some(2),
-            ..Wish::default()
+            ..RangeInput::default()
         },
         expect!["error: `tail` and `offset` are mutually exclusive; omit one"],
     );
     check(
         FIVE,
-        Wish {
+        RangeInput {
             limit: Some(3),
             head: Some(2),
-            ..Wish::default()
+            ..RangeInput::default()
         },
         expect!["error: `head` and `limit` are mutually exclusive; omit one"],
     );
@@ -188,7 +188,7 @@ fn ranges_that_make_no_sense() {
 #[test]
 fn a_long_line_is_cut_for_the_model_only() {
     let text = "é".repeat(MOST_CHARS + 7);
-    let page = Page::of(&text, Range::default(), "a.txt").unwrap();
+    let page = Page::of(&text, LineRange::default(), "a.txt").unwrap();
     assert!(page.render(false).ends_with("é… [+7 chars]"));
     assert_eq!(
         (page.content.len(), page.is_truncated()),
@@ -199,16 +199,16 @@ fn a_long_line_is_cut_for_the_model_only() {
 #[test]
 fn a_page_has_a_limit_in_bytes() {
     let text = format!("{}\n", "x".repeat(MOST_BYTES / 3)).repeat(4);
-    let page = Page::of(&text, Range::From(1, 4), "a.txt").unwrap();
+    let page = Page::of(&text, LineRange::From(1, 4), "a.txt").unwrap();
     assert_eq!((page.end, page.total, page.is_truncated()), (2, 4, true));
     let text = "é".repeat(MOST_BYTES);
-    let page = Page::of(&text, Range::default(), "a.txt").unwrap();
+    let page = Page::of(&text, LineRange::default(), "a.txt").unwrap();
     assert_eq!(
         (page.content.len(), page.is_truncated()),
         (MOST_BYTES, true)
     );
     expect!["showing the beginning of line 1 of 1, which is too long to show completely"]
-        .assert_eq(&page.how_to_go_on("a.txt").unwrap());
+        .assert_eq(&page.continuation_note("a.txt").unwrap());
 }
 
 #[test]
@@ -220,17 +220,17 @@ fn c_13_what_is_shown_unasked_fits_every_client() {
         String::new(),
     ] {
         let text = format!("{line}\n").repeat(3_000);
-        let page = Page::of(&text, Range::default(), "a.txt").unwrap();
+        let page = Page::of(&text, LineRange::default(), "a.txt").unwrap();
         let shown = page.render(true);
-        let hint = page.how_to_go_on("a.txt").expect("there is more");
+        let hint = page.continuation_note("a.txt").expect("there is more");
         assert!(shown.len() + hint.len() < 40_000, "{}", shown.len());
         assert!(hint.contains("offset"), "{hint}");
         // The next window starts where this one ended.
-        let next = Page::of(&text, Range::Window(page.end + 1), "a.txt").unwrap();
+        let next = Page::of(&text, LineRange::Window(page.end + 1), "a.txt").unwrap();
         assert_eq!(next.start, page.end + 1);
     }
     // An explicit range is shown completely.
     let text = format!("{}\n", "x".repeat(70)).repeat(2_000);
-    let page = Page::of(&text, Range::From(1, 2_000), "a.txt").unwrap();
+    let page = Page::of(&text, LineRange::From(1, 2_000), "a.txt").unwrap();
     assert_eq!(page.end, 2_000);
 }

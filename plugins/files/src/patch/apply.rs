@@ -6,15 +6,15 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::section::{Hunk, Sign};
-use crate::edit::breaks::Breaks;
 use crate::edit::find::Leniency;
-use crate::edit::indent::Indents;
+use crate::edit::indentation::IndentMap;
+use crate::edit::line_breaks::LineBreaks;
 use crate::edit::lines::{self, Line};
-use crate::edit::view;
+use crate::edit::normalized_text;
 
 /// A text with the hunks applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Patched {
+pub struct PatchedText {
     pub text: String,
     /// Line of the first hunk.
     pub line: usize,
@@ -24,7 +24,7 @@ pub struct Patched {
 
 /// Why a hunk could not be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Misfit {
+pub enum HunkError {
     /// No lines match.
     Missing { hunk: usize, wanted: String },
     /// The lines are before the previous hunk.
@@ -36,19 +36,19 @@ const READINGS: [fn(&str) -> Cow<'_, str>; 4] = [
     |line| Cow::Borrowed(line),
     |line| Cow::Borrowed(line.trim_end()),
     |line| Cow::Borrowed(line.trim()),
-    |line| view::read(line.trim(), view::plain),
+    |line| normalized_text::read(line.trim(), normalized_text::plain),
 ];
 /// From this reading on, the indentation differs from the file.
 const MOVED: usize = 2;
 
-pub fn apply(text: &str, hunks: &[Hunk], leniency: Leniency) -> Result<Patched, Misfit> {
-    let file = File::of(text);
+pub fn apply(text: &str, hunks: &[Hunk], leniency: Leniency) -> Result<PatchedText, HunkError> {
+    let file = FileLines::of(text);
     let mut writer = Writer {
         file: &file,
         text: String::with_capacity(text.len()),
         next: 0,
     };
-    let mut patched = Patched {
+    let mut patched = PatchedText {
         text: String::new(),
         line: 1,
         is_exact: true,
@@ -66,25 +66,25 @@ pub fn apply(text: &str, hunks: &[Hunk], leniency: Leniency) -> Result<Patched, 
     Ok(patched)
 }
 
-struct File<'a> {
+struct FileLines<'a> {
     text: &'a str,
     lines: Vec<Line>,
-    breaks: Breaks,
-    indices: [OnceCell<Index<'a>>; READINGS.len()],
+    breaks: LineBreaks,
+    indices: [OnceCell<LineIndex<'a>>; READINGS.len()],
 }
 
 /// The lines of the file as numbers, equal for lines that read the same.
-struct Index<'a> {
+struct LineIndex<'a> {
     numbers: HashMap<Cow<'a, str>, usize>,
     lines: Vec<usize>,
 }
 
-impl<'a> File<'a> {
+impl<'a> FileLines<'a> {
     fn of(text: &'a str) -> Self {
         Self {
             text,
             lines: lines::split(text),
-            breaks: Breaks::of(text),
+            breaks: LineBreaks::of(text),
             indices: [const { OnceCell::new() }; READINGS.len()],
         }
     }
@@ -93,7 +93,7 @@ impl<'a> File<'a> {
         &self.text[self.lines[index].start..self.lines[index].end]
     }
 
-    fn index(&self, reading: usize) -> &Index<'a> {
+    fn index(&self, reading: usize) -> &LineIndex<'a> {
         self.indices[reading].get_or_init(|| {
             let mut numbers = HashMap::new();
             let lines = (0..self.lines.len()).map(|index| {
@@ -103,7 +103,7 @@ impl<'a> File<'a> {
                     .or_insert(next)
             });
             let lines = lines.collect();
-            Index { numbers, lines }
+            LineIndex { numbers, lines }
         })
     }
 
@@ -131,14 +131,14 @@ impl<'a> File<'a> {
         number: usize,
         mut from: usize,
         leniency: Leniency,
-    ) -> Result<(Range<usize>, usize, bool), Misfit> {
+    ) -> Result<(Range<usize>, usize, bool), HunkError> {
         for context in &hunk.contexts {
             let line = [without_cr(context)];
             let found = (0..READINGS.len())
                 .find_map(|reading| self.positions(&line, from, reading).into_iter().next());
             from = found
                 .map(|range| range.end)
-                .ok_or_else(|| Misfit::Missing {
+                .ok_or_else(|| HunkError::Missing {
                     hunk: number,
                     wanted: context.clone(),
                 })?;
@@ -171,12 +171,12 @@ impl<'a> File<'a> {
             }
         }
         if let Some(behind) = self.positions(&old, 0, 0).first() {
-            return Err(Misfit::Behind {
+            return Err(HunkError::Behind {
                 hunk: number,
                 line: behind.start + 1,
             });
         }
-        Err(Misfit::Missing {
+        Err(HunkError::Missing {
             hunk: number,
             wanted: old.join("\n"),
         })
@@ -190,12 +190,12 @@ impl<'a> File<'a> {
         reading: usize,
         leniency: Leniency,
     ) -> bool {
-        reading < MOVED || leniency == Leniency::Free || self.indents(old, range).agree()
+        reading < MOVED || leniency == Leniency::Free || self.indents(old, range).is_consistent()
     }
 
-    fn indents<'b>(&'b self, old: &[&'b str], range: &Range<usize>) -> Indents<'b> {
+    fn indents<'b>(&'b self, old: &[&'b str], range: &Range<usize>) -> IndentMap<'b> {
         let ours = range.clone().map(|index| self.line(index));
-        Indents::of(old.iter().copied().zip(ours))
+        IndentMap::of(old.iter().copied().zip(ours))
     }
 
     /// Whether the old lines of the hunk equal those of the file, including carriage returns.
@@ -215,7 +215,7 @@ impl<'a> File<'a> {
 }
 
 struct Writer<'a, 'b> {
-    file: &'b File<'a>,
+    file: &'b FileLines<'a>,
     text: String,
     /// The first line of the file that was not processed.
     next: usize,
@@ -238,7 +238,7 @@ impl Writer<'_, '_> {
     /// Ensures that the next text starts on a new line.
     fn break_line(&mut self) {
         if !self.text.is_empty() && !self.text.ends_with('\n') {
-            self.text.push_str(if self.file.breaks == Breaks::Crlf {
+            self.text.push_str(if self.file.breaks == LineBreaks::Crlf {
                 "\r\n"
             } else {
                 "\n"
@@ -251,7 +251,7 @@ impl Writer<'_, '_> {
         let old: Vec<&str> = hunk.old().map(without_cr).collect();
         let indents = (reading >= MOVED).then(|| self.file.indents(&old, &range));
         // A hunk that shows the actual line endings is taken literally; any other adopts those of the file.
-        let shows_cr = self.file.breaks == Breaks::None
+        let shows_cr = self.file.breaks == LineBreaks::None
             || self.file.has_ends_of(hunk, &range)
             || hunk.old().any(|line| line.ends_with('\r'));
         for (sign, line) in &hunk.lines {
@@ -281,9 +281,9 @@ impl Writer<'_, '_> {
 
     fn follows_crlf(&self) -> bool {
         match self.file.breaks {
-            Breaks::None | Breaks::Lf => false,
-            Breaks::Crlf => true,
-            Breaks::Mixed => {
+            LineBreaks::None | LineBreaks::Lf => false,
+            LineBreaks::Crlf => true,
+            LineBreaks::Mixed => {
                 let last = self.file.lines.len() - 1;
                 self.file
                     .ends_in_crlf(self.next.saturating_sub(1).min(last))

@@ -151,7 +151,7 @@ fn tree() -> impl Strategy<Value = Vec<Entry>> {
 
 /// What happens to a file between the two trees.
 #[derive(Debug, Clone)]
-enum Deed {
+enum FileOperation {
     Delete,
     Rename(String),
     Mode,
@@ -161,16 +161,16 @@ enum Deed {
     Write(String, String),
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn deed() -> impl Strategy<Value = FileOperation> {
     let place = 0..14_usize;
     prop_oneof![
-        Just(Deed::Delete),
-        name().prop_map(Deed::Rename),
-        Just(Deed::Mode),
-        (place.clone(), line()).prop_map(|(at, line)| Deed::Insert(at, line)),
-        place.clone().prop_map(Deed::Remove),
-        (place, line()).prop_map(|(at, line)| Deed::Replace(at, line)),
-        (name(), text()).prop_map(|(name, text)| Deed::Write(name, text)),
+        Just(FileOperation::Delete),
+        name().prop_map(FileOperation::Rename),
+        Just(FileOperation::Mode),
+        (place.clone(), line()).prop_map(|(at, line)| FileOperation::Insert(at, line)),
+        place.clone().prop_map(FileOperation::Remove),
+        (place, line()).prop_map(|(at, line)| FileOperation::Replace(at, line)),
+        (name(), text()).prop_map(|(name, text)| FileOperation::Write(name, text)),
     ]
 }
 
@@ -185,10 +185,10 @@ fn settle(files: Vec<Entry>) -> Vec<Entry> {
     settled
 }
 
-fn changed(files: &[Entry], deeds: &[(usize, Deed)]) -> Vec<Entry> {
+fn changed(files: &[Entry], deeds: &[(usize, FileOperation)]) -> Vec<Entry> {
     let mut files = files.to_vec();
     for (nth, deed) in deeds {
-        if let Deed::Write(name, text) = deed {
+        if let FileOperation::Write(name, text) = deed {
             files.insert(0, (name.clone(), text.clone(), nth % 2 == 0));
             files = settle(files);
             continue;
@@ -203,26 +203,26 @@ fn changed(files: &[Entry], deeds: &[(usize, Deed)]) -> Vec<Entry> {
             .map(str::to_owned)
             .collect();
         match deed {
-            Deed::Delete => {
+            FileOperation::Delete => {
                 files.remove(nth);
                 continue;
             }
-            Deed::Rename(name) if files.iter().all(|file| file.0 != *name) => {
+            FileOperation::Rename(name) if files.iter().all(|file| file.0 != *name) => {
                 files[nth].0.clone_from(name);
             }
-            Deed::Rename(name) => {
+            FileOperation::Rename(name) => {
                 // The two files are swapped.
                 let other = files.iter().position(|file| file.0 == *name).unwrap_or(nth);
                 let (one, two) = (files[nth].0.clone(), files[other].0.clone());
                 (files[nth].0, files[other].0) = (two, one);
             }
-            Deed::Mode => files[nth].2 = !files[nth].2,
-            Deed::Insert(at, line) => lines.insert((*at).min(lines.len()), line.clone()),
-            Deed::Remove(at) if *at < lines.len() => drop(lines.remove(*at)),
-            Deed::Replace(at, line) if *at < lines.len() => lines[*at].clone_from(line),
-            Deed::Remove(_) | Deed::Replace(..) | Deed::Write(..) => {}
+            FileOperation::Mode => files[nth].2 = !files[nth].2,
+            FileOperation::Insert(at, line) => lines.insert((*at).min(lines.len()), line.clone()),
+            FileOperation::Remove(at) if *at < lines.len() => drop(lines.remove(*at)),
+            FileOperation::Replace(at, line) if *at < lines.len() => lines[*at].clone_from(line),
+            FileOperation::Remove(_) | FileOperation::Replace(..) | FileOperation::Write(..) => {}
         }
-        if !matches!(deed, Deed::Rename(_)) {
+        if !matches!(deed, FileOperation::Rename(_)) {
             files[nth].1 = lines.concat();
         }
     }

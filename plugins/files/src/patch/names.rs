@@ -2,7 +2,7 @@
 
 use toolhost_sdk::prelude::*;
 
-use crate::edit::failure;
+use crate::edit::errors;
 
 /// Prefixes of the old and new name: git's default and those of `diff.mnemonicPrefix`.
 const PREFIXES: [(&str, &str); 7] = [
@@ -89,7 +89,7 @@ pub fn unquoted(text: &str) -> Result<String> {
         bytes.push(escaped);
     }
     String::from_utf8(bytes).map_err(|_| {
-        failure::unprepared(format!(
+        errors::invalid_edit(format!(
             "the name {text} in the patch is not UTF-8; rename the file first"
         ))
     })

@@ -3,8 +3,8 @@
 use toolhost_sdk::prelude::*;
 
 use super::section::{Action, Hunk, Section, hint};
-use super::unified;
-use crate::edit::failure;
+use super::unified_diff;
+use crate::edit::errors;
 
 const BEGIN: &str = "*** Begin Patch";
 const END: &str = "*** End Patch";
@@ -35,9 +35,9 @@ pub fn parse(patch: &str) -> Result<Vec<Section>> {
             at: 1,
         }
         .sections()?,
-        Some(_) if unified::is_unified(lines) => unified::parse(lines, first)?,
+        Some(_) if unified_diff::is_unified(lines) => unified_diff::parse(lines, first)?,
         _ => {
-            return Err(failure::unprepared(format!(
+            return Err(errors::invalid_edit(format!(
                 "the patch starts neither with `{BEGIN}` nor, as a unified diff, with `--- a/…` and `+++ b/…`"
             ))
             .recommend(format!(
@@ -46,12 +46,12 @@ pub fn parse(patch: &str) -> Result<Vec<Section>> {
         }
     };
     if sections.is_empty() {
-        return Err(failure::unprepared(format!(
+        return Err(errors::invalid_edit(format!(
             "the patch names no file; write `{UPDATE} PATH`, `{ADD} PATH` or `{DELETE} PATH`"
         )));
     }
     if sections.len() > MOST_SECTIONS {
-        return Err(failure::unprepared(format!(
+        return Err(errors::invalid_edit(format!(
             "the patch has {} files; the limit is {MOST_SECTIONS}, split it",
             sections.len()
         )));
@@ -96,7 +96,7 @@ fn unwrapped<'a, 'b>(all: &'b [&'a str]) -> (usize, &'b [&'a str]) {
 fn check_path(section: &Section, path: &str) -> Result<()> {
     if path.is_empty() {
         let message = format!("line {} of the patch names no file", section.line);
-        return Err(failure::unprepared(message));
+        return Err(errors::invalid_edit(message));
     }
     if path.starts_with('/') || path.starts_with('~') {
         let message = format!(
@@ -156,7 +156,7 @@ impl<'a> Reader<'a, '_> {
                 line,
             });
         }
-        Err(failure::unprepared(format!(
+        Err(errors::invalid_edit(format!(
             "the patch does not end with `{END}` and may be truncated; resend it completely"
         )))
     }
@@ -225,7 +225,7 @@ impl<'a> Reader<'a, '_> {
         if hunks.is_empty() && to.is_none() {
             let message =
                 format!("the patch has no changes for {path}; add hunks or omit the file");
-            return Err(failure::unprepared(message));
+            return Err(errors::invalid_edit(message));
         }
         Ok(Action::Update { to, hunks })
     }
@@ -246,7 +246,7 @@ impl<'a> Reader<'a, '_> {
 
 pub fn unexpected(number: usize, text: &str, expected: &str) -> Error {
     let text: String = text.chars().take(80).collect();
-    failure::unprepared(format!(
+    errors::invalid_edit(format!(
         "line {number} of the patch: expected {expected}, found {text:?}"
     ))
 }

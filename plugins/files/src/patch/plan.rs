@@ -6,31 +6,31 @@ use std::fs;
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::serde_json::Map;
 
-use super::apply::{Misfit, apply};
+use super::apply::{HunkError, apply};
 use super::section::{Action, FileMode, Hunk, Section};
-use crate::artefacts;
-use crate::edit::commit::Step;
+use crate::edit::commit::FileStep;
 use crate::edit::draft::{Draft, writable};
-use crate::edit::failure;
+use crate::edit::errors;
 use crate::edit::find::Leniency;
-use crate::edit::several::Piece;
+use crate::edit::multi_file_report::FileChange;
+use crate::file_writer::load;
 use crate::media;
+use crate::pasted_output;
 use crate::path::Target;
 use crate::read::sha256;
-use crate::store::load;
 use crate::text::{self, Encoding};
 
 #[derive(Debug, Default)]
 pub struct Plan {
-    pub files: Vec<File>,
+    pub files: Vec<PlannedFile>,
     /// Possible mistakes in the patch.
     pub warnings: Vec<String>,
 }
 
 #[derive(Debug)]
-pub struct File {
+pub struct PlannedFile {
     pub target: Target,
-    pub kind: Kind,
+    pub kind: PlannedChange,
     /// The new mode of the file.
     pub mode: Option<FileMode>,
     /// The file changed since the model read it.
@@ -40,7 +40,7 @@ pub struct File {
 }
 
 #[derive(Debug)]
-pub enum Kind {
+pub enum PlannedChange {
     /// A new file with this content.
     Add(String),
     Update(Draft),
@@ -64,7 +64,7 @@ pub enum Kind {
 }
 
 impl Plan {
-    pub fn of(cx: &Context, sections: Vec<Section>) -> Result<Self> {
+    pub fn from_sections(cx: &Context, sections: Vec<Section>) -> Result<Self> {
         let mut plan = Self::default();
         for section in sections {
             cx.check()?;
@@ -72,8 +72,8 @@ impl Plan {
         }
         plan.check_places()?;
         for file in &mut plan.files {
-            if let Kind::Update(draft)
-            | Kind::Move {
+            if let PlannedChange::Update(draft)
+            | PlannedChange::Move {
                 draft: Some(draft), ..
             } = &file.kind
             {
@@ -84,12 +84,12 @@ impl Plan {
                     .extend(warnings.map(|warning| format!("{shown}: {warning}")));
             }
         }
-        let is_idle = |file: &File| {
-            let is_same = matches!(&file.kind, Kind::Update(draft) if !draft.is_changed());
+        let is_idle = |file: &PlannedFile| {
+            let is_same = matches!(&file.kind, PlannedChange::Update(draft) if !draft.is_changed());
             is_same && file.mode.is_none()
         };
         if plan.files.iter().all(is_idle) {
-            return Err(failure::no_change(
+            return Err(errors::no_change(
                 "the patch changes nothing: the files already have this content",
             ));
         }
@@ -108,27 +108,27 @@ impl Plan {
         let known = files.find(|file| file.collides(&target, &action));
         if let Some(file) = known {
             return match (&mut file.kind, action) {
-                (Kind::Update(draft), Action::Update { to: None, hunks }) => {
+                (PlannedChange::Update(draft), Action::Update { to: None, hunks }) => {
                     file.mode = mode.or(file.mode);
                     patch(draft, &hunks)
                 }
-                _ => Err(failure::unprepared(format!(
+                _ => Err(errors::invalid_edit(format!(
                     "line {line} of the patch changes {path} again; merge it with the earlier part"
                 ))),
             };
         }
         let kind = match action {
             Action::Add { content } => {
-                let suspects = artefacts::check(&content, "", "", &target.path)?;
+                let suspects = pasted_output::check(&content, "", "", &target.path)?;
                 let what = format!("the new file {}", target.shown);
-                let warnings = artefacts::judge(cx, &target, &suspects, &what)?;
+                let warnings = pasted_output::reject_pasted(cx, &target, &suspects, &what)?;
                 self.warnings.extend(warnings);
-                Kind::Add(content)
+                PlannedChange::Add(content)
             }
             Action::Delete { hunks } => delete(&target, &hunks)?,
             Action::Update { to: None, hunks } if hunks.is_empty() => keep(&target)?,
             Action::Update { to: None, hunks } => {
-                Kind::Update(update(writable(cx, &path)?, &hunks)?)
+                PlannedChange::Update(update(writable(cx, &path)?, &hunks)?)
             }
             Action::Update {
                 to: Some(to),
@@ -141,10 +141,10 @@ impl Plan {
                 } else {
                     Some(update(writable(cx, &path)?, &hunks)?)
                 };
-                Kind::Move { to, draft, bytes }
+                PlannedChange::Move { to, draft, bytes }
             }
         };
-        self.files.push(File {
+        self.files.push(PlannedFile {
             target,
             kind,
             mode,
@@ -156,7 +156,7 @@ impl Plan {
 
     /// Refuses destinations that are occupied, and finds the files that have to move first.
     fn check_places(&mut self) -> Result<()> {
-        let goals: Vec<&Target> = self.files.iter().filter_map(File::goal).collect();
+        let goals: Vec<&Target> = self.files.iter().filter_map(PlannedFile::goal).collect();
         let mut taken = HashSet::new();
         for goal in &goals {
             let goes = self
@@ -177,7 +177,7 @@ impl Plan {
             .iter()
             .enumerate()
             .map(|(index, file)| {
-                let is_move = matches!(file.kind, Kind::Move { .. });
+                let is_move = matches!(file.kind, PlannedChange::Move { .. });
                 let is_in_the_way = goals
                     .iter()
                     .any(|goal| goal.path.starts_with(&file.target.path));
@@ -192,34 +192,36 @@ impl Plan {
 
     /// Whether the file must be removed before new ones are created.
     fn makes_room(&self, target: &Target) -> bool {
-        let mut goals = self.files.iter().filter_map(File::goal);
+        let mut goals = self.files.iter().filter_map(PlannedFile::goal);
         goals.any(|goal| goal.path.starts_with(&target.path))
     }
 
     /// The steps to execute, and the hash of each file afterwards.
-    pub fn steps(&self) -> Result<(Vec<Step<'_>>, Vec<Option<String>>)> {
+    pub fn steps(&self) -> Result<(Vec<FileStep<'_>>, Vec<Option<String>>)> {
         let mut steps = Steps::default();
         let mut hashes = Vec::new();
         for file in &self.files {
-            let File {
+            let PlannedFile {
                 target, kind, via, ..
             } = file;
             let new = match kind {
-                Kind::Add(content) => Some(content.clone().into_bytes()),
-                Kind::Update(draft)
-                | Kind::Move {
+                PlannedChange::Add(content) => Some(content.clone().into_bytes()),
+                PlannedChange::Update(draft)
+                | PlannedChange::Move {
                     draft: Some(draft), ..
                 } => Some(draft.new_bytes()?),
-                Kind::Keep { bytes } | Kind::Move { bytes, .. } => Some(bytes.clone()),
-                Kind::Delete { .. } => None,
+                PlannedChange::Keep { bytes } | PlannedChange::Move { bytes, .. } => {
+                    Some(bytes.clone())
+                }
+                PlannedChange::Delete { .. } => None,
             };
             hashes.push(new.as_deref().map(sha256));
-            if let Kind::Move { to, .. } = kind {
+            if let PlannedChange::Move { to, .. } = kind {
                 steps.rename(target, via.as_ref(), to);
             }
             let (new, old, goal) = match (kind, new) {
-                (Kind::Delete { bytes, .. }, _) => {
-                    let step = Step::Remove { target, old: bytes };
+                (PlannedChange::Delete { bytes, .. }, _) => {
+                    let step = FileStep::Remove { target, old: bytes };
                     // Deletions are hard to undo, so they come last.
                     if self.makes_room(target) {
                         steps.before.push(step);
@@ -229,14 +231,16 @@ impl Plan {
                     continue;
                 }
                 (_, None) => continue,
-                (Kind::Add(_), Some(new)) => (new, None, target),
-                (Kind::Update(draft), Some(new)) => (new, draft.old_bytes(), target),
-                (Kind::Keep { bytes }, Some(new)) => (new, Some(bytes.as_slice()), target),
-                (Kind::Move { to, bytes, .. }, Some(new)) => (new, Some(bytes.as_slice()), to),
+                (PlannedChange::Add(_), Some(new)) => (new, None, target),
+                (PlannedChange::Update(draft), Some(new)) => (new, draft.old_bytes(), target),
+                (PlannedChange::Keep { bytes }, Some(new)) => (new, Some(bytes.as_slice()), target),
+                (PlannedChange::Move { to, bytes, .. }, Some(new)) => {
+                    (new, Some(bytes.as_slice()), to)
+                }
             };
             // A file with only a new mode is rewritten too: the host sets modes only on files written by the call.
             if old != Some(new.as_slice()) || file.mode.is_some() {
-                steps.puts.push(Step::Put {
+                steps.puts.push(FileStep::Put {
                     target: goal,
                     old,
                     new,
@@ -261,25 +265,25 @@ impl Plan {
 /// The steps of a patch by phase.
 #[derive(Default)]
 struct Steps<'a> {
-    before: Vec<Step<'a>>,
-    renames: Vec<Step<'a>>,
-    second_renames: Vec<Step<'a>>,
-    puts: Vec<Step<'a>>,
-    after: Vec<Step<'a>>,
+    before: Vec<FileStep<'a>>,
+    renames: Vec<FileStep<'a>>,
+    second_renames: Vec<FileStep<'a>>,
+    puts: Vec<FileStep<'a>>,
+    after: Vec<FileStep<'a>>,
 }
 
 impl<'a> Steps<'a> {
     fn rename(&mut self, from: &'a Target, via: Option<&'a Target>, to: &'a Target) {
         match via {
             Some(via) => {
-                self.before.push(Step::Rename { from, to: via });
-                self.second_renames.push(Step::Rename { from: via, to });
+                self.before.push(FileStep::Rename { from, to: via });
+                self.second_renames.push(FileStep::Rename { from: via, to });
             }
-            None => self.renames.push(Step::Rename { from, to }),
+            None => self.renames.push(FileStep::Rename { from, to }),
         }
     }
 
-    fn in_order(self) -> Vec<Step<'a>> {
+    fn in_order(self) -> Vec<FileStep<'a>> {
         let parts = [
             self.before,
             self.renames,
@@ -291,19 +295,24 @@ impl<'a> Steps<'a> {
     }
 }
 
-impl File {
+impl PlannedFile {
     /// Where a new file is created.
     fn goal(&self) -> Option<&Target> {
         match &self.kind {
-            Kind::Add(_) => Some(&self.target),
-            Kind::Move { to, .. } => Some(to),
-            Kind::Update(_) | Kind::Keep { .. } | Kind::Delete { .. } => None,
+            PlannedChange::Add(_) => Some(&self.target),
+            PlannedChange::Move { to, .. } => Some(to),
+            PlannedChange::Update(_)
+            | PlannedChange::Keep { .. }
+            | PlannedChange::Delete { .. } => None,
         }
     }
 
     /// Whether nothing of the old file stays at its path.
     fn leaves(&self) -> bool {
-        matches!(self.kind, Kind::Move { .. } | Kind::Delete { .. })
+        matches!(
+            self.kind,
+            PlannedChange::Move { .. } | PlannedChange::Delete { .. }
+        )
     }
 
     /// Whether another part of the patch may not do `action` with `target`. A new file may replace one that moves away.
@@ -314,35 +323,35 @@ impl File {
             Action::Update { to: None, .. } => is_there || is_from_there,
             Action::Add { .. } => is_from_there && !self.leaves(),
             Action::Delete { .. } | Action::Update { to: Some(_), .. } => {
-                is_from_there && !matches!(self.kind, Kind::Add(_))
+                is_from_there && !matches!(self.kind, PlannedChange::Add(_))
             }
         }
     }
 
-    pub fn piece(&self) -> Piece<'_> {
+    pub fn piece(&self) -> FileChange<'_> {
         let shown = self.target.shown.as_str();
         match &self.kind {
-            Kind::Add(content) => Piece {
+            PlannedChange::Add(content) => FileChange {
                 shown,
                 old: None,
                 new: Some(content),
             },
-            Kind::Update(draft) => Piece {
+            PlannedChange::Update(draft) => FileChange {
                 shown,
                 old: draft.original.as_deref(),
                 new: Some(&draft.text),
             },
-            Kind::Keep { .. } => Piece {
+            PlannedChange::Keep { .. } => FileChange {
                 shown,
                 old: None,
                 new: None,
             },
-            Kind::Delete { text, .. } => Piece {
+            PlannedChange::Delete { text, .. } => FileChange {
                 shown,
                 old: text.as_deref(),
                 new: None,
             },
-            Kind::Move { to, draft, .. } => Piece {
+            PlannedChange::Move { to, draft, .. } => FileChange {
                 shown: &to.shown,
                 old: draft.as_ref().and_then(|draft| draft.original.as_deref()),
                 new: draft.as_ref().map(|draft| draft.text.as_str()),
@@ -351,14 +360,14 @@ impl File {
     }
 }
 
-fn keep(target: &Target) -> Result<Kind> {
-    crate::ignored::check_readable(target)?;
+fn keep(target: &Target) -> Result<PlannedChange> {
+    crate::ignore_rules::check_readable(target)?;
     let bytes = load(target)?.ok_or_else(|| target.not_found())?;
-    Ok(Kind::Keep { bytes })
+    Ok(PlannedChange::Keep { bytes })
 }
 
 fn update(target: Target, hunks: &[Hunk]) -> Result<Draft> {
-    let mut draft = Draft::of_any(target, Encoding::Auto)?;
+    let mut draft = Draft::from_any_target(target, Encoding::Auto)?;
     if draft.is_new() {
         return Err(draft
             .target
@@ -370,7 +379,7 @@ fn update(target: Target, hunks: &[Hunk]) -> Result<Draft> {
 }
 
 fn patch(draft: &mut Draft, hunks: &[Hunk]) -> Result<()> {
-    let leniency = Leniency::of(&draft.target.path);
+    let leniency = Leniency::for_path(&draft.target.path);
     if hunks.iter().any(|hunk| {
         hunk.lines
             .iter()
@@ -380,12 +389,12 @@ fn patch(draft: &mut Draft, hunks: &[Hunk]) -> Result<()> {
     }
     let shown = &draft.target.shown;
     let patched = apply(&draft.text, hunks, leniency).map_err(|misfit| match misfit {
-        Misfit::Missing { hunk, wanted } => {
+        HunkError::Missing { hunk, wanted } => {
             let line = hunks[hunk].line;
             let what = format!("the old lines of hunk {} (line {line} of the patch)", hunk + 1);
-            failure::no_match(shown, &draft.text, &wanted, &what)
+            errors::no_match(shown, &draft.text, &wanted, &what)
         }
-        Misfit::Behind { hunk, line } => failure::unprepared(format!(
+        HunkError::Behind { hunk, line } => errors::invalid_edit(format!(
             "hunk {} for {shown} (line {} of the patch) matches line {line}, before the previous hunk; \
              put the hunks in the order of the file",
             hunk + 1,
@@ -395,13 +404,13 @@ fn patch(draft: &mut Draft, hunks: &[Hunk]) -> Result<()> {
     let added: Vec<&str> = hunks.iter().flat_map(Hunk::added).collect();
     let added = added.join("\n");
     let known = draft.text.clone();
-    draft.suspect(&added, &known, "the added lines")?;
+    draft.check_placeholders(&added, &known, "the added lines")?;
     draft.rewrite(patched.text, &added, patched.line, patched.is_exact)?;
     draft.check_notebook()
 }
 
-fn delete(target: &Target, hunks: &[Hunk]) -> Result<Kind> {
-    crate::ignored::check_readable(target)?;
+fn delete(target: &Target, hunks: &[Hunk]) -> Result<PlannedChange> {
+    crate::ignore_rules::check_readable(target)?;
     let bytes = load(target)?.ok_or_else(|| target.not_found())?;
     let shown = &target.shown;
     let text = if media::is_binary(&bytes) {
@@ -419,5 +428,5 @@ fn delete(target: &Target, hunks: &[Hunk]) -> Result<Kind> {
                 .recommend("read the file, and delete it if that is still intended"));
         }
     }
-    Ok(Kind::Delete { bytes, text })
+    Ok(PlannedChange::Delete { bytes, text })
 }

@@ -274,7 +274,7 @@ fn several_parts_about_one_file_follow_one_another() {
 }
 
 #[test]
-fn what_is_only_tried_is_not_written() {
+fn dry_run_writes_nothing() {
     let workspace = sample();
     let patch = "*** Begin Patch\n*** Delete File: old.txt\n*** Update File: src/b.rs\n*** Move to: c.rs\n*** End Patch";
     let shown = workspace.call::<apply_patch>(json!({"patch": patch, "dry_run": true}));

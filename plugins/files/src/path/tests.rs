@@ -18,7 +18,7 @@ fn check(workspace: &Workspace, given: &str, expected: Expect) {
             error.code.as_deref().unwrap_or("-")
         ),
     };
-    expected.assert_eq(&workspace.neutral(&answer));
+    expected.assert_eq(&workspace.normalize(&answer));
 }
 
 fn sample() -> Workspace {

@@ -126,7 +126,7 @@ fn pictures_are_shown_and_other_binaries_refused() {
 }
 
 #[test]
-fn what_cannot_be_read() {
+fn invalid_reads() {
     let workspace = Workspace::new(&[("src/main.rs", "")]);
     check(
         &workspace,

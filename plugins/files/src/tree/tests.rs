@@ -90,7 +90,7 @@ fn an_empty_directory_has_children_and_no_child() {
 }
 
 #[test]
-fn what_has_no_tree() {
+fn invalid_calls() {
     let workspace = sample();
     check(
         &workspace,

@@ -304,7 +304,7 @@ fn r_322_lines_around_a_change_are_told_back() {
 }
 
 #[test]
-fn of_what_tools_may_not_read_nothing_is_told_back() {
+fn unreadable_content_is_not_shown() {
     let workspace = Workspace::new(&[(".toolignore", "secret\n"), ("secret", "key\n")]);
     let input = json!({"path": "secret", "content": "x\n", "mode": "append"});
     let answer = workspace.call::<write_file>(input);

@@ -3,7 +3,7 @@
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::text::inline;
 
-use super::place::Place;
+use super::store::NoteStore;
 use super::{INDEX, invalid};
 
 const MOST_LINES: usize = 200;
@@ -57,7 +57,7 @@ fn without_file(text: &str, file: &str) -> String {
 }
 
 /// Sets or removes the summary of a file in the index. Returns whether the index changed.
-pub fn note(place: &Place, file: &str, summary: Option<&str>) -> Result<bool> {
+pub fn note(place: &NoteStore, file: &str, summary: Option<&str>) -> Result<bool> {
     if file == INDEX {
         return Ok(false);
     }

@@ -4,13 +4,13 @@ use std::fs;
 
 use toolhost_sdk::prelude::*;
 
-use crate::place::Place;
+use crate::search_path::SearchPath;
 
 /// Characters that make a name a pattern.
 const SPECIAL: [char; 5] = ['*', '?', '[', '{', '\\'];
 
 pub struct Plan {
-    pub start: Place,
+    pub start: SearchPath,
     /// Relative to `start`; `None` if the pattern is an existing path.
     pub pattern: Option<String>,
     /// The pattern has no slash, so it matches at any depth.
@@ -19,7 +19,7 @@ pub struct Plan {
 
 impl Plan {
     /// Restricts the traversal below `base` to what the pattern can match.
-    pub fn new(cx: &Context, base: &Place, pattern: &str) -> Result<Self> {
+    pub fn new(cx: &Context, base: &SearchPath, pattern: &str) -> Result<Self> {
         let pattern = pattern.trim_end_matches('/');
         if !pattern.contains('/') {
             let is_name = pattern.contains(SPECIAL) && exists(&base.join(pattern));
@@ -65,7 +65,7 @@ impl Plan {
 }
 
 /// The fixed leading directories of the pattern, and the rest, which always includes the last component.
-fn fixed<'a>(cx: &Context, base: &Place, pattern: &'a str) -> Result<(Place, &'a str)> {
+fn fixed<'a>(cx: &Context, base: &SearchPath, pattern: &'a str) -> Result<(SearchPath, &'a str)> {
     let mut end = 0;
     for (at, _) in pattern.match_indices('/') {
         let name = &pattern[end..at];
@@ -85,19 +85,19 @@ fn fixed<'a>(cx: &Context, base: &Place, pattern: &'a str) -> Result<(Place, &'a
     Ok((start, rest))
 }
 
-fn locate(cx: &Context, base: &Place, path: &str) -> Result<Place> {
+fn locate(cx: &Context, base: &SearchPath, path: &str) -> Result<SearchPath> {
     let absolute = if path.starts_with('/') {
         path.to_owned()
     } else {
         format!("{}/{path}", base.path())
     };
-    Place::locate(cx, &absolute).map_err(|error| match Place::locate(cx, path) {
+    SearchPath::locate(cx, &absolute).map_err(|error| match SearchPath::locate(cx, path) {
         // The message names the original path.
         Err(plain) if error.kind() == ErrorKind::Denied => plain,
         _ => error,
     })
 }
 
-fn exists(place: &Place) -> bool {
+fn exists(place: &SearchPath) -> bool {
     fs::symlink_metadata(place.path()).is_ok()
 }

@@ -304,7 +304,7 @@ fn long_answers_end_at_the_limit() {
 }
 
 #[test]
-fn paths_as_people_write_them() {
+fn path_notations() {
     let rows = [
         (
             json!({"pattern": "*.rs", "path": "@src"}),

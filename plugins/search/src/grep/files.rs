@@ -6,13 +6,13 @@ use ignore::types::Types;
 use toolhost_sdk::prelude::*;
 
 use super::Input;
-use crate::clock::{Clock, Stop};
 use crate::disk::{File, Kind};
-use crate::names::{self, Case, Names};
-use crate::place::Place;
-use crate::reader::{Binary, Extent, Manner, Reader, Window};
-use crate::rules::Honour;
-use crate::walk::{Entry, Options, Tally, walk};
+use crate::glob_set::{self, Case, NameGlobs};
+use crate::ignore_rules::AppliedRules;
+use crate::reader::{BinaryHandling, ReadExtent, ReadOptions, Reader, Window};
+use crate::search_path::SearchPath;
+use crate::time_limit::{SearchClock, StopReason};
+use crate::walk::{Entry, Options, SkipCounts, walk};
 
 /// Searches one window of a file.
 pub type Search<'a> = dyn FnMut(&Loaded<'_>) -> ControlFlow<Skip> + 'a;
@@ -23,14 +23,14 @@ pub enum Skip {
     /// The rest of this file.
     File,
     /// Everything.
-    All(Stop),
+    All(StopReason),
 }
 
 /// A window of a file in memory.
 pub struct Loaded<'a> {
     pub shown: &'a str,
     pub window: &'a Window<'a>,
-    pub binary: Binary,
+    pub binary: BinaryHandling,
     pub file: &'a File,
 }
 
@@ -39,20 +39,20 @@ const MOST_NAMED: usize = 3;
 
 /// What was searched and what was skipped.
 #[derive(Clone, Default)]
-pub struct Searched {
+pub struct SearchStats {
     pub files: u64,
     pub binary: u64,
     /// Number of files of which only the beginning was searched.
     pub shortened: u64,
     /// The first few of them.
     pub shortened_names: Vec<String>,
-    pub tally: Tally,
+    pub tally: SkipCounts,
 }
 
 /// Selects files by name.
 pub struct Filter {
-    only: Option<Names>,
-    never: Names,
+    only: Option<NameGlobs>,
+    never: NameGlobs,
     types: Option<Types>,
 }
 
@@ -64,13 +64,13 @@ impl Filter {
         let never = input.exclude.iter().map(String::as_str).chain(turned);
         Ok(Self {
             only: only
-                .map(|glob| Names::wanted([glob], Case::Sensitive))
+                .map(|glob| NameGlobs::wanted([glob], Case::Sensitive))
                 .transpose()?,
-            never: Names::unwanted(never, Case::Sensitive)?,
+            never: NameGlobs::unwanted(never, Case::Sensitive)?,
             types: input
                 .file_type
                 .as_deref()
-                .map(names::file_type)
+                .map(glob_set::file_type)
                 .transpose()?,
         })
     }
@@ -86,7 +86,7 @@ impl Filter {
 
 /// The files of a search, which can be traversed more than once.
 pub struct Files<'a> {
-    pub start: &'a Place,
+    pub start: &'a SearchPath,
     pub is_file: bool,
     pub filter: &'a Filter,
     /// Lines of context above and below a match.
@@ -98,13 +98,13 @@ pub struct Files<'a> {
 impl Files<'_> {
     pub fn each(
         &self,
-        honour: Honour,
-        clock: &Clock<'_>,
+        honour: AppliedRules,
+        clock: &SearchClock<'_>,
         search: &mut Search<'_>,
-    ) -> Result<(Searched, ControlFlow<Stop>)> {
-        let mut visits = Visits {
+    ) -> Result<(SearchStats, ControlFlow<StopReason>)> {
+        let mut visits = FileVisitor {
             reader: Reader::default(),
-            searched: Searched::default(),
+            searched: SearchStats::default(),
             search,
             clock,
             around: self.around,
@@ -113,7 +113,7 @@ impl Files<'_> {
         if self.is_file {
             // A file named by `path` is always searched.
             let file = File::open(self.start.path());
-            let flow = visits.file(file, Binary::Search, self.start.shown());
+            let flow = visits.file(file, BinaryHandling::Search, self.start.shown());
             return if visits.searched.tally.unreadable > 0 {
                 Err(self.failed("read", "it cannot be opened or read"))
             } else {
@@ -129,7 +129,11 @@ impl Files<'_> {
         };
         let walked = walk(self.start, &options, clock, &mut |entry| {
             if entry.kind == Kind::File && self.filter.wants(entry) {
-                visits.file(entry.dir.file(entry.name), Binary::Skip, entry.shown)
+                visits.file(
+                    entry.dir.file(entry.name),
+                    BinaryHandling::Skip,
+                    entry.shown,
+                )
             } else {
                 ControlFlow::Continue(())
             }
@@ -149,29 +153,29 @@ impl Files<'_> {
     }
 }
 
-struct Visits<'a, 's, 'c> {
+struct FileVisitor<'a, 's, 'c> {
     reader: Reader,
-    searched: Searched,
+    searched: SearchStats,
     search: &'a mut Search<'s>,
-    clock: &'a Clock<'c>,
+    clock: &'a SearchClock<'c>,
     around: (usize, usize),
     multiline: bool,
 }
 
-impl Visits<'_, '_, '_> {
+impl FileVisitor<'_, '_, '_> {
     /// Reads and searches one file. Unreadable files are counted and skipped.
     fn file(
         &mut self,
         file: std::io::Result<File>,
-        binary: Binary,
+        binary: BinaryHandling,
         shown: &str,
-    ) -> ControlFlow<Stop> {
+    ) -> ControlFlow<StopReason> {
         let searched = &mut self.searched;
         let Ok(mut file) = file else {
             searched.tally.unreadable += 1;
             return ControlFlow::Continue(());
         };
-        let manner = Manner {
+        let manner = ReadOptions {
             binary,
             around: self.around,
             whole: self.multiline,
@@ -196,17 +200,17 @@ impl Visits<'_, '_, '_> {
             return ControlFlow::Continue(());
         };
         match extent {
-            Extent::Binary => {
+            ReadExtent::Binary => {
                 searched.binary += 1;
                 return ControlFlow::Continue(());
             }
-            Extent::Beginning => {
+            ReadExtent::Beginning => {
                 searched.shortened += 1;
                 if searched.shortened_names.len() < MOST_NAMED {
                     searched.shortened_names.push(shown.to_owned());
                 }
             }
-            Extent::All => {}
+            ReadExtent::All => {}
         }
         searched.files += 1;
         match flow {

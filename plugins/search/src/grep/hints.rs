@@ -4,45 +4,50 @@ use std::ops::ControlFlow;
 
 use super::Input;
 use super::files::{Files, Skip};
-use crate::clock::{Clock, Stop};
-use crate::query::{Query, Reading};
-use crate::rules::Honour;
-use crate::scan::Spots;
-use crate::walk::Tally;
+use crate::ignore_rules::AppliedRules;
+use crate::query::{PatternOptions, Query};
+use crate::scan::MatchedLines;
+use crate::time_limit::{SearchClock, StopReason};
+use crate::walk::SkipCounts;
 
-pub fn hints(files: &Files<'_>, input: &Input, clock: &Clock<'_>, tally: Tally) -> Vec<String> {
+pub fn hints(
+    files: &Files<'_>,
+    input: &Input,
+    clock: &SearchClock<'_>,
+    tally: SkipCounts,
+) -> Vec<String> {
     let reading = input.reading();
     let mut hints = Vec::new();
-    let hint = |parameters: &str, reading: Reading, honour: Honour| {
+    let hint = |parameters: &str, reading: PatternOptions, honour: AppliedRules| {
         let exclude = input.exclude_pattern.as_deref();
         let query = Query::new(&input.pattern, exclude, reading).ok()?;
         let mut found = None;
         // Errors of this optional search are ignored.
         let _ = files.each(honour, clock, &mut |file| {
-            if Spots::new(&query, file.window).next().is_none() {
+            if MatchedLines::new(&query, file.window).next().is_none() {
                 return ControlFlow::Continue(());
             }
             found = Some(file.shown.to_owned());
-            ControlFlow::Break(Skip::All(Stop::Enough))
+            ControlFlow::Break(Skip::All(StopReason::Enough))
         });
         found.map(|file| format!("{parameters} would find it, for example in {file}"))
     };
     if input.inverted() {
         return hints;
     }
-    let honour = Honour {
+    let honour = AppliedRules {
         git: !input.no_ignore,
         tool: !input.no_ignore,
     };
-    let everything = Honour {
+    let everything = AppliedRules {
         git: false,
         tool: false,
     };
-    let any_case = Reading {
+    let any_case = PatternOptions {
         case_insensitive: true,
         ..reading
     };
-    let as_text = Reading {
+    let as_text = PatternOptions {
         fixed: true,
         ..reading
     };

@@ -7,50 +7,50 @@ use std::time::SystemTime;
 
 use toolhost_sdk::prelude::*;
 
-use super::collect::Collector;
-use super::files::{Files, Filter, Searched};
+use super::collector::Collector;
+use super::files::{Files, Filter, SearchStats};
 use super::hints::hints;
-use super::{FileMatches, Input, OutputMode, answer};
-use crate::clock::{self, Clock, Stop};
-use crate::place::Place;
+use super::{FileMatches, Input, OutputMode, rendering};
+use crate::ignore_rules::AppliedRules;
 use crate::query::Query;
-use crate::rules::Honour;
+use crate::search_path::SearchPath;
+use crate::time_limit::{self, SearchClock, StopReason};
 
 /// Lines of context added automatically, by the maximum number of matches.
 const AUTO_CONTEXT: &[(u64, usize)] = &[(1, 50), (3, 15)];
 
 /// The results of a search.
 #[derive(Default)]
-pub struct Findings {
+pub struct GrepResults {
     /// Files that the result may show, in traversal order; with lines only in mode `content`.
     pub files: Vec<FileMatches>,
     /// In mode `files_with_matches`: the newest files that a result may need, the oldest on top.
-    pub newest: BinaryHeap<Found>,
+    pub newest: BinaryHeap<MatchingFile>,
     pub total_matches: u64,
     pub total_files: u64,
     /// Matching lines or files that are not shown.
     pub truncated: bool,
     pub timed_out: bool,
-    pub searched: Searched,
+    pub searched: SearchStats,
     pub notes: Vec<String>,
 }
 
 /// A matching file. Older files sort later.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-pub struct Found {
+pub struct MatchingFile {
     pub modified: Reverse<Option<SystemTime>>,
     pub path: String,
 }
 
 pub fn run(cx: &Context, input: &Input) -> Result<Outcome> {
-    let clock = Clock::start(cx);
+    let clock = SearchClock::start(cx);
     let query = Query::new(
         &input.pattern,
         input.exclude_pattern.as_deref(),
         input.reading(),
     )?;
     let filter = Filter::new(input)?;
-    let start = Place::find(cx, &input.path)?;
+    let start = SearchPath::find(cx, &input.path)?;
     let files = Files {
         is_file: start.metadata(&input.path)?.is_file(),
         start: &start,
@@ -61,14 +61,14 @@ pub fn run(cx: &Context, input: &Input) -> Result<Outcome> {
         },
         multiline: query.multiline,
     };
-    let honour = Honour {
+    let honour = AppliedRules {
         git: !input.no_ignore,
         tool: !input.no_ignore,
     };
 
-    let mut findings = Findings {
+    let mut findings = GrepResults {
         notes: query.note.iter().cloned().collect(),
-        ..Findings::default()
+        ..GrepResults::default()
     };
     let mut collector = Collector::new(cx, input, &query);
     let (searched, flow) = files.each(honour, &clock, &mut |file| {
@@ -78,14 +78,19 @@ pub fn run(cx: &Context, input: &Input) -> Result<Outcome> {
     collector.live.end();
     findings.searched = searched;
     match flow {
-        ControlFlow::Break(Stop::Cancelled) => return Err(clock::cancelled()),
-        ControlFlow::Break(Stop::Time) => findings.timed_out = true,
-        ControlFlow::Break(Stop::Enough) | ControlFlow::Continue(()) => {}
+        ControlFlow::Break(StopReason::Cancelled) => return Err(time_limit::cancelled()),
+        ControlFlow::Break(StopReason::Time) => findings.timed_out = true,
+        ControlFlow::Break(StopReason::Enough) | ControlFlow::Continue(()) => {}
     }
     findings.searched.binary += collector.binary;
     findings.searched.files -= collector.binary;
     if findings.total_matches == 0 && !findings.timed_out {
-        let hints = hints(&files, input, &clock.courtesy(), findings.searched.tally);
+        let hints = hints(
+            &files,
+            input,
+            &clock.optional_work(),
+            findings.searched.tally,
+        );
         findings.notes.extend(hints);
     } else if input.output_mode == OutputMode::Content
         && input.around().is_none()
@@ -99,5 +104,5 @@ pub fn run(cx: &Context, input: &Input) -> Result<Outcome> {
             collector.widen(&mut findings, &start, lines, &clock);
         }
     }
-    Ok(answer::write(input, &start, findings))
+    Ok(rendering::write(input, &start, findings))
 }

@@ -3,7 +3,7 @@ use std::fs;
 use super::*;
 
 /// The searched text of all windows of a file, and for each window the context before and after it.
-fn read(bytes: &[u8], manner: Manner) -> (Extent, Vec<u8>, Vec<(u64, usize, usize)>) {
+fn read(bytes: &[u8], manner: ReadOptions) -> (ReadExtent, Vec<u8>, Vec<(u64, usize, usize)>) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a");
     fs::write(&path, bytes).unwrap();
@@ -24,8 +24,8 @@ fn read(bytes: &[u8], manner: Manner) -> (Extent, Vec<u8>, Vec<(u64, usize, usiz
     (extent, searched, around)
 }
 
-const PLAIN: Manner = Manner {
-    binary: Binary::Skip,
+const PLAIN: ReadOptions = ReadOptions {
+    binary: BinaryHandling::Skip,
     around: (0, 0),
     whole: false,
 };
@@ -35,8 +35,8 @@ fn c_08_the_windows_of_a_file_are_all_of_it_with_the_lines_around() {
     let line = |number: usize| format!("{number} {}\n", "y".repeat(number % 200));
     let text: String = (1..60_000).map(line).collect();
     for around in [(0, 0), (1, 0), (0, 1), (3, 5), (1000, 1000)] {
-        let (extent, searched, windows) = read(text.as_bytes(), Manner { around, ..PLAIN });
-        assert_eq!(extent, Extent::All);
+        let (extent, searched, windows) = read(text.as_bytes(), ReadOptions { around, ..PLAIN });
+        assert_eq!(extent, ReadExtent::All);
         assert!(searched == text.as_bytes(), "{around:?}");
         assert!(windows.len() > 2, "{windows:?}");
         let mut lines = 1;
@@ -63,7 +63,7 @@ fn d_03_what_is_cut_of_a_character_counts_as_one() {
     ] {
         let (extent, searched, _) = read(bytes, PLAIN);
         assert_eq!(String::from_utf8_lossy(&searched), expected, "{bytes:?}");
-        assert_eq!(extent, Extent::All);
+        assert_eq!(extent, ReadExtent::All);
     }
     let wide: Vec<u8> = "\u{1f600}x"
         .repeat(70_000)
@@ -77,11 +77,11 @@ fn d_03_what_is_cut_of_a_character_counts_as_one() {
 #[test]
 fn a_zero_byte_in_the_beginning_is_no_text() {
     for bytes in [&b"a\0b"[..], b"\xff\xfea\0\0\0"] {
-        assert_eq!(read(bytes, PLAIN).0, Extent::Binary);
-        let manner = Manner {
-            binary: Binary::Search,
+        assert_eq!(read(bytes, PLAIN).0, ReadExtent::Binary);
+        let manner = ReadOptions {
+            binary: BinaryHandling::Search,
             ..PLAIN
         };
-        assert_eq!(read(bytes, manner).0, Extent::All);
+        assert_eq!(read(bytes, manner).0, ReadExtent::All);
     }
 }

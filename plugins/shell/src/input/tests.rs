@@ -7,16 +7,18 @@ use toolhost_sdk::serde_json;
 use toolhost_sdk::testing;
 
 use super::*;
-use crate::testing::{Script, shown};
+use crate::testing::{ScriptedProgram, shown};
 
 fn ask(cx: &Context, input: Value) -> String {
     shown(testing::call::<shell_input>(cx, input))
 }
 
 #[test]
-fn what_is_typed_arrives_and_the_answer_comes_back() {
-    let script = Script::running("Continue? ").then("yes\n").ended(0);
-    let heard = Rc::clone(&script.heard);
+fn input_reaches_the_program() {
+    let script = ScriptedProgram::running("Continue? ")
+        .then("yes\n")
+        .ended(0);
+    let heard = Rc::clone(&script.received);
     let cx = script.context(Context::test());
     crate::cursor::set(&cx, "1", 10).unwrap();
     expect![[r#"
@@ -33,8 +35,8 @@ fn what_is_typed_arrives_and_the_answer_comes_back() {
 
 #[test]
 fn typing_nothing_is_a_look() {
-    let script = Script::running("Continue? ");
-    let heard = Rc::clone(&script.heard);
+    let script = ScriptedProgram::running("Continue? ");
+    let heard = Rc::clone(&script.received);
     let cx = script.context(Context::test());
     expect![[r#"
         Task 1: running
@@ -48,9 +50,11 @@ fn typing_nothing_is_a_look() {
 }
 
 #[test]
-fn what_cannot_be_typed() {
-    let running = Script::running("").context(Context::test());
-    let ended = Script::running("").ended(1).context(Context::test());
+fn invalid_input() {
+    let running = ScriptedProgram::running("").context(Context::test());
+    let ended = ScriptedProgram::running("")
+        .ended(1)
+        .context(Context::test());
     for (cx, input, expected) in [
         (
             &running,
@@ -103,7 +107,7 @@ fn what_cannot_be_typed() {
 #[test]
 fn its_example_runs() {
     testing::check_examples::<shell_input>().unwrap();
-    let mut script = Script::running("");
+    let mut script = ScriptedProgram::running("");
     "3".clone_into(&mut script.job.id);
     let example = &shell_input::descriptor().examples[0];
     let input = serde_json::from_str(&example.input).unwrap();

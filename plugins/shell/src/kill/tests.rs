@@ -7,10 +7,10 @@ use toolhost_sdk::serde_json;
 use toolhost_sdk::testing;
 
 use super::*;
-use crate::testing::{Script, shown};
+use crate::testing::{ScriptedProgram, shown};
 
-fn check(script: Script, input: Value, heard: &[&str], expected: Expect) {
-    let notes = Rc::clone(&script.heard);
+fn check(script: ScriptedProgram, input: Value, heard: &[&str], expected: Expect) {
+    let notes = Rc::clone(&script.received);
     let cx = script
         .context(Context::test())
         .with_service("tools.stop", |input| {
@@ -27,7 +27,7 @@ fn check(script: Script, input: Value, heard: &[&str], expected: Expect) {
 #[test]
 fn r_348_a_task_is_stopped_and_its_end_told() {
     check(
-        Script::running("abc"),
+        ScriptedProgram::running("abc"),
         json!({"task_id": "1"}),
         &["\"TERM\""],
         expect![[r#"
@@ -35,7 +35,7 @@ fn r_348_a_task_is_stopped_and_its_end_told() {
         {"task_id":"1","pid":70,"status":"ended","signal":"TERM","ending":"signalled","bytes":3,"output_file":"/out/1"}"#]],
     );
     check(
-        Script::running(""),
+        ScriptedProgram::running(""),
         json!({"pid": 70, "signal": "sigkill"}),
         &["\"KILL\""],
         expect![[r#"
@@ -45,9 +45,9 @@ fn r_348_a_task_is_stopped_and_its_end_told() {
 }
 
 #[test]
-fn what_lives_on_is_said_to() {
+fn surviving_tasks_are_reported() {
     check(
-        Script::running(""),
+        ScriptedProgram::running(""),
         json!({"shell_id": "1", "signal": "10"}),
         &["\"USR1\""],
         expect![[r#"
@@ -60,7 +60,7 @@ fn what_lives_on_is_said_to() {
 #[test]
 fn stopping_what_has_ended_changes_nothing() {
     check(
-        Script::running("").ended(0),
+        ScriptedProgram::running("").ended(0),
         json!({"task_id": "1"}),
         &[],
         expect![[r#"
@@ -72,7 +72,7 @@ fn stopping_what_has_ended_changes_nothing() {
 #[test]
 fn a_call_in_the_background_is_stopped_too() {
     check(
-        Script::running(""),
+        ScriptedProgram::running(""),
         json!({"task_id": "tool-1"}),
         &[],
         expect![[r#"
@@ -82,7 +82,7 @@ fn a_call_in_the_background_is_stopped_too() {
 }
 
 #[test]
-fn what_cannot_be_stopped() {
+fn invalid_calls() {
     for (input, expected) in [
         (
             json!({}),
@@ -113,14 +113,14 @@ fn what_cannot_be_stopped() {
             ],
         ),
     ] {
-        check(Script::running(""), input, &[], expected);
+        check(ScriptedProgram::running(""), input, &[], expected);
     }
 }
 
 #[test]
 fn its_example_runs() {
     testing::check_examples::<shell_kill>().unwrap();
-    let mut script = Script::running("");
+    let mut script = ScriptedProgram::running("");
     "3".clone_into(&mut script.job.id);
     let example = &shell_kill::descriptor().examples[0];
     let input = serde_json::from_str(&example.input).unwrap();

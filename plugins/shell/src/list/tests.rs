@@ -4,7 +4,7 @@ use expect_test::expect;
 use toolhost_sdk::testing;
 
 use super::*;
-use crate::testing::{Script, exited, job_of, shown};
+use crate::testing::{ScriptedProgram, exited, job_of, shown};
 
 #[test]
 fn programs_and_calls_are_listed_as_they_began() {
@@ -18,7 +18,7 @@ fn programs_and_calls_are_listed_as_they_began() {
         started_ms: 61_000.0,
         ..job_of("2", 71, "npm run dev")
     };
-    let call = Background {
+    let call = BackgroundCall {
         id: "tool-a".to_owned(),
         tool: "grep".to_owned(),
         state: "running".to_owned(),
@@ -34,7 +34,7 @@ fn programs_and_calls_are_listed_as_they_began() {
 }
 
 #[test]
-fn nothing_is_said_to_be_nothing() {
+fn an_empty_list_is_stated() {
     expect![[r#"
         No background tasks in this session.
         {"tasks":[],"running":0}"#]]
@@ -58,7 +58,7 @@ fn spans_are_short() {
 #[test]
 fn its_example_runs_where_calls_cannot_be_seen() {
     testing::check_examples::<shell_list>().unwrap();
-    let cx = Script::running("").context(Context::test());
+    let cx = ScriptedProgram::running("").context(Context::test());
     let outcome = testing::call::<shell_list>(&cx, json!({})).unwrap();
     assert_eq!(outcome.structured.unwrap()["running"], 1);
     let error = testing::call::<shell_list>(&Context::test(), json!({})).unwrap_err();

@@ -12,7 +12,7 @@ pub struct Item {
 
 /// Which lines are folded together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Alike {
+pub enum FoldMode {
     /// Identical text. No information is lost.
     Same,
     /// Identical except for numbers, which are lost; used only if the output would not fit otherwise.
@@ -20,11 +20,11 @@ pub enum Alike {
 }
 
 /// Minimum number of folded lines.
-const FEWEST: usize = 3;
+const MIN_RUN: usize = 3;
 /// Higher than `FEWEST`, because lines of tables also differ by numbers.
-const FEWEST_NUMBERED: usize = 6;
+const MIN_NUMBERED_RUN: usize = 6;
 
-pub fn fold(items: Vec<Item>, alike: Alike) -> Vec<Item> {
+pub fn fold(items: Vec<Item>, alike: FoldMode) -> Vec<Item> {
     let mut folded: Vec<Item> = Vec::with_capacity(items.len());
     let mut run: Vec<Item> = Vec::new();
     for item in items {
@@ -37,21 +37,21 @@ pub fn fold(items: Vec<Item>, alike: Alike) -> Vec<Item> {
     folded
 }
 
-fn belongs(last: &Item, next: &Item, alike: Alike) -> bool {
+fn belongs(last: &Item, next: &Item, alike: FoldMode) -> bool {
     // A remark of an earlier pass is not an output line.
     last.lines == 1
         && next.lines == 1
         && match alike {
-            Alike::Same => last.text == next.text,
-            Alike::ButForNumbers => same_but_for_numbers(&last.text, &next.text),
+            FoldMode::Same => last.text == next.text,
+            FoldMode::ButForNumbers => same_but_for_numbers(&last.text, &next.text),
         }
 }
 
 /// Moves a run to the result: unchanged, or as first line, count and last line.
-fn close(run: &mut Vec<Item>, alike: Alike, folded: &mut Vec<Item>) {
+fn close(run: &mut Vec<Item>, alike: FoldMode, folded: &mut Vec<Item>) {
     let (fewest, word, last) = match alike {
-        Alike::Same => (FEWEST, "identical", 0),
-        Alike::ButForNumbers => (FEWEST_NUMBERED, "similar", 1),
+        FoldMode::Same => (MIN_RUN, "identical", 0),
+        FoldMode::ButForNumbers => (MIN_NUMBERED_RUN, "similar", 1),
     };
     let hidden = run.len().saturating_sub(1 + last);
     let remark = format!("[… {hidden} {word} lines]");
@@ -117,7 +117,7 @@ mod tests {
         (1..).zip(lines).map(item).collect()
     }
 
-    fn check(lines: &str, alike: Alike, expected: Expect) {
+    fn check(lines: &str, alike: FoldMode, expected: Expect) {
         let folded = fold(items(lines.split(' ').map(str::to_owned)), alike);
         let shown: Vec<String> = folded
             .iter()
@@ -131,7 +131,7 @@ mod tests {
         let line = "downloading".to_owned();
         let folded = fold(
             items([line.clone(), line.clone(), line.clone(), line, "b".into()]),
-            Alike::Same,
+            FoldMode::Same,
         );
         let shown: Vec<_> = folded.iter().map(|item| (&*item.text, item.at)).collect();
         assert_eq!(
@@ -148,7 +148,7 @@ mod tests {
     fn a_remark_never_takes_more_room_than_what_it_hides() {
         check(
             "aa aa aa aa",
-            Alike::Same,
+            FoldMode::Same,
             expect![[r#"
             1:aa
             2:aa
@@ -157,7 +157,7 @@ mod tests {
         );
         check(
             "downloading downloading",
-            Alike::Same,
+            FoldMode::Same,
             expect![[r#"
             1:downloading
             2:downloading"#]],
@@ -168,7 +168,7 @@ mod tests {
     fn of_similar_lines_the_first_and_the_last_are_left() {
         check(
             "get1% get20% get33% get45% get50% get60% get70% get100% end",
-            Alike::ButForNumbers,
+            FoldMode::ButForNumbers,
             expect![[r#"
                 1:get1%
                 2:[… 6 similar lines]
@@ -177,7 +177,7 @@ mod tests {
         );
         check(
             "get1% get2% get3%",
-            Alike::ButForNumbers,
+            FoldMode::ButForNumbers,
             expect![[r#"
             1:get1%
             2:get2%

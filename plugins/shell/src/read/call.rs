@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use toolhost_sdk::prelude::*;
 
-use super::{MOST_CHARACTERS, Reading};
-use crate::output::{Raw, Text};
+use super::{MOST_CHARACTERS, TaskOutput};
+use crate::output::{OutputText, RawOutput};
 use crate::show::inline;
 
 pub fn read(cx: &Context, id: &str, wait: Duration) -> Result<Outcome> {
@@ -14,7 +14,7 @@ pub fn read(cx: &Context, id: &str, wait: Duration) -> Result<Outcome> {
         .wait_tool(id, wait_ms)
         .map_err(|error| advised(error, id))?;
     let shown = inline(id, 80);
-    let mut reading = Reading {
+    let mut reading = TaskOutput {
         task_id: id.to_owned(),
         pid: None,
         status: "ended".to_owned(),
@@ -55,11 +55,11 @@ pub fn read(cx: &Context, id: &str, wait: Duration) -> Result<Outcome> {
         (_, Some(error)) if texts.is_empty() => error.message.clone(),
         _ => texts.join("\n"),
     };
-    let raw = Raw {
+    let raw = RawOutput {
         bytes: text.as_bytes(),
         total: text.len() as u64,
     };
-    let fitted = Text::of(raw).fit(MOST_CHARACTERS, |left| {
+    let fitted = OutputText::of(raw).fit(MOST_CHARACTERS, |left| {
         format!(
             "[… {} characters of the result omitted here]",
             left.characters

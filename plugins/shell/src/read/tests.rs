@@ -7,7 +7,7 @@ use toolhost_sdk::serde_json;
 use toolhost_sdk::testing;
 
 use super::*;
-use crate::testing::{Script, shown};
+use crate::testing::{ScriptedProgram, shown};
 
 fn patient() -> Context {
     Context::test().with_remaining(Duration::from_mins(20))
@@ -17,14 +17,14 @@ fn ask(cx: &Context, input: Value) -> String {
     shown(testing::call::<shell_output>(cx, input))
 }
 
-fn check(script: Script, input: Value, expected: Expect) {
+fn check(script: ScriptedProgram, input: Value, expected: Expect) {
     expected.assert_eq(&ask(&script.context(patient()), input));
 }
 
 // R-347
 #[test]
 fn r_347_what_is_new_is_told_once_and_before_the_end() {
-    let cx = Script::running("one\ntwo\n")
+    let cx = ScriptedProgram::running("one\ntwo\n")
         .then("three\n")
         .context(patient());
     let text = |input: Value| {
@@ -46,7 +46,7 @@ fn r_347_what_is_new_is_told_once_and_before_the_end() {
 #[test]
 fn a_running_task_and_nothing_new() {
     check(
-        Script::running(""),
+        ScriptedProgram::running(""),
         json!({"task_id": "1"}),
         expect![[r#"
         Task 1 (npm run dev): running
@@ -58,7 +58,7 @@ fn a_running_task_and_nothing_new() {
 #[test]
 fn r_347_an_ended_task_tells_its_exit_code_and_is_no_error() {
     check(
-        Script::running("a\n").then("b\n").ended(3),
+        ScriptedProgram::running("a\n").then("b\n").ended(3),
         json!({"task_id": "1", "block": true}),
         expect![[r#"
             Task 1 (npm run dev): ended, exit code 3
@@ -75,7 +75,7 @@ fn r_347_an_ended_task_tells_its_exit_code_and_is_no_error() {
 #[test]
 fn of_many_lines_the_last_are_shown_and_the_others_can_be_had() {
     check(
-        Script::running("a\nb\nc\nd\n"),
+        ScriptedProgram::running("a\nb\nc\nd\n"),
         json!({"task_id": "1", "lines": 2}),
         expect![[r#"
             Task 1 (npm run dev): running
@@ -88,7 +88,7 @@ fn of_many_lines_the_last_are_shown_and_the_others_can_be_had() {
             {"task_id":"1","pid":70,"status":"running","output":"c\nd\n","offset":4,"next_offset":8,"truncated":true,"output_file":"/out/1"}"#]],
     );
     check(
-        Script::running("a\nb\nc\nd\n"),
+        ScriptedProgram::running("a\nb\nc\nd\n"),
         json!({"task_id": "1", "lines": 2, "offset": 2}),
         expect![[r#"
             Task 1 (npm run dev): running
@@ -105,7 +105,7 @@ fn of_many_lines_the_last_are_shown_and_the_others_can_be_had() {
 #[test]
 fn a_filter_shows_what_matches() {
     check(
-        Script::running("ok\nerror: a\nok\nerror: b\nerr").ended(1),
+        ScriptedProgram::running("ok\nerror: a\nok\nerror: b\nerr").ended(1),
         json!({"task_id": "1", "filter": "^err"}),
         expect![[r#"
             Task 1 (npm run dev): ended, exit code 1
@@ -120,7 +120,7 @@ fn a_filter_shows_what_matches() {
             {"task_id":"1","pid":70,"status":"ended","output":"error: a\nerror: b\nerr","exitCode":1,"ending":"exited","offset":0,"next_offset":27,"truncated":false,"output_file":"/out/1"}"#]],
     );
     check(
-        Script::running("ok\n"),
+        ScriptedProgram::running("ok\n"),
         json!({"task_id": "1", "filter": "nothing"}),
         expect![[r#"
             Task 1 (npm run dev): running
@@ -137,7 +137,7 @@ fn all_pages_together_are_the_whole_output() {
         _ = writeln!(text, "{number:x} é {:x}", number * 31);
         text
     });
-    let cx = Script::running(&all).ended(0).context(patient());
+    let cx = ScriptedProgram::running(&all).ended(0).context(patient());
     let (mut offset, mut text) = (0, String::new());
     while offset < all.len() as u64 {
         let input = json!({"task_id": "1", "offset": offset, "lines": 700});
@@ -191,8 +191,8 @@ fn a_call_in_the_background_tells_its_result() {
 }
 
 #[test]
-fn what_cannot_be_read() {
-    let cx = Script::running("abc")
+fn invalid_reads() {
+    let cx = ScriptedProgram::running("abc")
         .context(patient())
         .with_service("tools.wait", |_| {
             Err(Error::failed("no background call").code("task_not_found"))
@@ -261,7 +261,7 @@ fn what_cannot_be_read() {
 fn its_examples_run_and_it_only_reads() {
     testing::check_examples::<shell_output>().unwrap();
     for example in shell_output::descriptor().examples {
-        let mut script = Script::running("error\n").ended(0);
+        let mut script = ScriptedProgram::running("error\n").ended(0);
         "3".clone_into(&mut script.job.id);
         let input = serde_json::from_str(&example.input).unwrap();
         testing::call::<shell_output>(&script.context(patient()), input).unwrap();
@@ -274,7 +274,7 @@ fn its_examples_run_and_it_only_reads() {
 #[test]
 fn a_page_that_ends_within_a_line_says_where_to_go_on() {
     let line = "x".repeat(40_000);
-    let cx = Script::running(&format!("{line}\n{line}\n"))
+    let cx = ScriptedProgram::running(&format!("{line}\n{line}\n"))
         .ended(0)
         .context(patient());
     let outcome = testing::call::<shell_output>(&cx, json!({"task_id": "1", "offset": 0})).unwrap();
@@ -286,7 +286,7 @@ fn a_page_that_ends_within_a_line_says_where_to_go_on() {
 }
 
 #[test]
-fn what_the_host_has_dropped_is_said_to_be_gone() {
+fn dropped_output_is_reported() {
     let mut job = crate::testing::job_of("1", 70, "x");
     job.output_bytes = 1_000;
     let listed = json!([job]);

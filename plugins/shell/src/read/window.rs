@@ -5,7 +5,7 @@ use regex::Regex;
 use crate::output::lines;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum WindowEnd {
     /// The first lines, for paging.
     First,
     /// The last lines, for new output.
@@ -15,7 +15,7 @@ pub enum Side {
 pub struct Window<'a> {
     /// The reader's offset.
     pub from: u64,
-    pub side: Side,
+    pub side: WindowEnd,
     pub most: usize,
     pub filter: Option<&'a Regex>,
     /// More output follows, so an incomplete end is held back.
@@ -23,7 +23,7 @@ pub struct Window<'a> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct View {
+pub struct WindowView {
     pub lines: Vec<String>,
     /// The last line is incomplete.
     pub open: bool,
@@ -39,10 +39,10 @@ pub struct View {
     pub held: bool,
 }
 
-impl View {
+impl WindowView {
     /// Bytes after the shown part that are available, excluding held back ones unless a page ends there.
-    pub fn later(&self, written: u64, side: Side) -> u64 {
-        let waits = self.held && side == Side::Last;
+    pub fn later(&self, written: u64, side: WindowEnd) -> u64 {
+        let waits = self.held && side == WindowEnd::Last;
         if waits {
             0
         } else {
@@ -53,9 +53,12 @@ impl View {
 
 impl Window<'_> {
     /// `bytes` start at offset `start` of the output.
-    pub fn look(&self, bytes: &[u8], start: u64) -> View {
+    pub fn look(&self, bytes: &[u8], start: u64) -> WindowView {
         let whole = if self.hold {
-            complete(bytes, self.filter.is_some() || self.side == Side::First)
+            complete(
+                bytes,
+                self.filter.is_some() || self.side == WindowEnd::First,
+            )
         } else {
             bytes.len()
         };
@@ -79,18 +82,18 @@ impl Window<'_> {
         let mut shown_from = start;
         if extra > 0 {
             match self.side {
-                Side::First => {
+                WindowEnd::First => {
                     next = start + begin(chosen[self.most].0);
                     chosen.truncate(self.most);
                 }
-                Side::Last => {
+                WindowEnd::Last => {
                     chosen.drain(..extra);
                     shown_from = start + chosen.first().map_or(0, |(line, _)| begin(*line));
                 }
             }
         }
         let last = chosen.last().is_some_and(|(line, _)| line + 1 == all);
-        View {
+        WindowView {
             open: last && !bytes.is_empty() && !bytes.ends_with(b"\n"),
             lines: chosen.into_iter().map(|(_, text)| text).collect(),
             from: self.from,
@@ -139,7 +142,14 @@ mod tests {
 
     use super::*;
 
-    fn check(bytes: &[u8], side: Side, most: usize, filter: &str, hold: bool, expected: Expect) {
+    fn check(
+        bytes: &[u8],
+        side: WindowEnd,
+        most: usize,
+        filter: &str,
+        hold: bool,
+        expected: Expect,
+    ) {
         let filter = Regex::new(filter).unwrap();
         let window = Window {
             from: 100,
@@ -159,7 +169,7 @@ mod tests {
     fn the_last_lines_of_what_is_new() {
         check(
             b"a\nb\nc\n",
-            Side::Last,
+            WindowEnd::Last,
             2,
             "",
             true,
@@ -169,7 +179,7 @@ mod tests {
         );
         check(
             b"",
-            Side::Last,
+            WindowEnd::Last,
             2,
             "",
             true,
@@ -181,7 +191,7 @@ mod tests {
     fn the_first_lines_of_a_page() {
         check(
             b"a\nb\nc\n",
-            Side::First,
+            WindowEnd::First,
             2,
             "",
             false,
@@ -195,7 +205,7 @@ mod tests {
     fn a_filter_looks_at_whole_lines() {
         check(
             b"ok 1\nbad 2\nbad 3\nba",
-            Side::Last,
+            WindowEnd::Last,
             1,
             "bad",
             true,
@@ -205,7 +215,7 @@ mod tests {
         );
         check(
             b"ok 1\nbad 2\nbad 3",
-            Side::First,
+            WindowEnd::First,
             1,
             "bad",
             false,
@@ -219,7 +229,7 @@ mod tests {
     fn a_prompt_is_shown_and_a_broken_character_waits() {
         check(
             b"Password: ",
-            Side::Last,
+            WindowEnd::Last,
             9,
             "",
             true,
@@ -229,7 +239,7 @@ mod tests {
         );
         check(
             b"caf\xc3",
-            Side::Last,
+            WindowEnd::Last,
             9,
             "",
             true,
@@ -237,7 +247,7 @@ mod tests {
         );
         check(
             b"caf\xc3",
-            Side::Last,
+            WindowEnd::Last,
             9,
             "",
             false,
@@ -263,7 +273,7 @@ mod tests {
                 written = bytes.len().min(written + piece);
                 let window = Window {
                     from: read as u64,
-                    side: Side::Last,
+                    side: WindowEnd::Last,
                     most: 2000,
                     filter: filtered.then_some(&any_line),
                     hold: !done,

@@ -13,7 +13,7 @@ use toolhost_sdk::services::process::{Ending, Finished};
 use toolhost_sdk::testing;
 
 use super::*;
-use crate::testing::{Script, exited, shown};
+use crate::testing::{ScriptedProgram, exited, shown};
 
 fn finished(stdout: &str, stderr: &str, ending: Ending) -> Finished {
     Finished {
@@ -271,8 +271,8 @@ fn r_490_it_streams_and_can_go_on_in_the_background() {
 fn its_examples_run() {
     testing::check_examples::<shell>().unwrap();
     for example in shell::descriptor().examples {
-        let job = Script::running("").ended(0).job;
-        let cx = Script::running("")
+        let job = ScriptedProgram::running("").ended(0).job;
+        let cx = ScriptedProgram::running("")
             .context(answering(finished("ok\n", "", exited(0))))
             .with_service("process.start", move |_| Ok(json!(job)));
         let input = serde_json::from_str(&example.input).unwrap();

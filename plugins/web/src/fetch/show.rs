@@ -4,12 +4,12 @@ use std::fmt::Write;
 
 use toolhost_sdk::prelude::*;
 
-use super::{Format, Input, Output, PageView, Tried};
+use super::{FetchAttempt, Format, Input, Output, PageView};
 use crate::answer::size;
 use crate::page::Fetched;
-use crate::wrap::{block, inline, slice};
+use crate::untrusted_text::{block, inline, slice};
 
-pub fn outcome(input: &Input, tried: Vec<Tried>) -> Outcome {
+pub fn outcome(input: &Input, tried: Vec<FetchAttempt>) -> Outcome {
     let lengths: Vec<usize> = tried
         .iter()
         .map(|one| {
@@ -25,7 +25,7 @@ pub fn outcome(input: &Input, tried: Vec<Tried>) -> Outcome {
     let mut media = Vec::new();
     let mut text = String::new();
     for ((one, share), length) in tried.into_iter().zip(shares).zip(lengths) {
-        let Tried {
+        let FetchAttempt {
             requested,
             result,
             cached,

@@ -93,7 +93,7 @@ fn check_words(pages: &[PathBuf]) {
         let html = fs::read_to_string(path).unwrap();
         let name = path.file_name().unwrap().to_string_lossy();
         assert!(words.len() > 20, "{name}: {words:?}");
-        for form in [Form::Markdown, Form::Text] {
+        for form in [PageFormat::Markdown, PageFormat::Text] {
             let page = convert(&html, &Url::parse(ADDRESS).unwrap(), form);
             assert_eq!(
                 lost(&words, &page.text),
@@ -120,7 +120,7 @@ fn no_visible_word_of_a_page_gets_lost() {
 fn pages_become_the_markdown_that_was_looked_at() {
     for path in our_pages() {
         let html = fs::read_to_string(&path).unwrap();
-        let page = convert(&html, &Url::parse(ADDRESS).unwrap(), Form::Markdown);
+        let page = convert(&html, &Url::parse(ADDRESS).unwrap(), PageFormat::Markdown);
         expect_file![path.with_extension("md")].assert_eq(&format!("{}\n", page.text));
     }
 }

@@ -4,14 +4,14 @@ use expect_test::{Expect, expect};
 
 use super::*;
 
-fn page(html: &str, form: Form) -> Page {
+fn page(html: &str, form: PageFormat) -> Page {
     let address = Url::parse("https://a.example/dir/page").unwrap();
     convert(html, &address, form)
 }
 
 fn check(html: &str, markdown: Expect, text: Expect) {
-    markdown.assert_eq(&page(html, Form::Markdown).text);
-    text.assert_eq(&page(html, Form::Text).text);
+    markdown.assert_eq(&page(html, PageFormat::Markdown).text);
+    text.assert_eq(&page(html, PageFormat::Text).text);
 }
 
 #[test]
@@ -46,7 +46,10 @@ fn r_328_a_page_becomes_markdown_or_text() {
         k v
         1 2"#]],
     );
-    assert_eq!(page(html, Form::Text).title.as_deref(), Some("A page"));
+    assert_eq!(
+        page(html, PageFormat::Text).title.as_deref(),
+        Some("A page")
+    );
 }
 
 #[test]
@@ -72,7 +75,7 @@ fn links_are_whole() {
 
 #[test]
 fn the_main_part_stands_for_the_page_if_it_says_most_of_it() {
-    let note = |html| page(html, Form::Text);
+    let note = |html| page(html, PageFormat::Text);
     let shown = note("<nav>menu</nav><main>all the words there are</main>");
     assert_eq!(shown.text, "all the words there are");
     assert!(shown.note.unwrap().contains("main part"));
@@ -85,27 +88,32 @@ fn the_main_part_stands_for_the_page_if_it_says_most_of_it() {
 fn no_page_is_too_deep_or_too_wide() {
     // Deeper than the tree limit, but still converted.
     let deep = format!("{}words{}", "<div>".repeat(500), "</div>".repeat(500));
-    let shown = page(&deep, Form::Markdown);
+    let shown = page(&deep, PageFormat::Markdown);
     assert_eq!(shown.text, "words");
     assert!(shown.note.unwrap().contains("left out"));
     // Deeper than the parser limit.
     let deeper = format!("{}words", "<b><i>".repeat(200_000));
-    let shown = page(&deeper, Form::Markdown);
+    let shown = page(&deeper, PageFormat::Markdown);
     assert_eq!(shown.text, "words");
     assert!(shown.note.unwrap().contains("too deep"));
     // Nested quotes turn short lines into long ones.
     let quoted = format!("{}{}", "<blockquote>".repeat(90), "<br>x".repeat(10_000));
-    let shown = page(&quoted, Form::Markdown);
+    let shown = page(&quoted, PageFormat::Markdown);
     assert!(shown.text.len() < 1 << 20, "{}", shown.text.len());
     let rows = "<tr><td>x".repeat(15_000);
     let table = format!("<table><tr><th>{}<th>y{rows}</table>", "long ".repeat(200));
-    let shown = page(&table, Form::Markdown);
+    let shown = page(&table, PageFormat::Markdown);
     assert!(shown.text.len() < 1 << 20, "{}", shown.text.len());
     assert!(shown.note.unwrap().contains("left out"));
     let wide = "<b>x</b>".repeat(100_000);
-    assert_eq!(page(&wide, Form::Text).text.len(), CHILDREN_SHOWN);
+    assert_eq!(page(&wide, PageFormat::Text).text.len(), CHILDREN_SHOWN);
     let long = "x".repeat((4 << 20) + 1);
-    assert!(page(&long, Form::Text).note.unwrap().contains("4 MiB"));
+    assert!(
+        page(&long, PageFormat::Text)
+            .note
+            .unwrap()
+            .contains("4 MiB")
+    );
 }
 
 /// A guest has a stack of 512 KiB, and the converter is recursive.
@@ -124,7 +132,7 @@ fn no_page_exhausts_the_stack() {
             "h1",
             "q",
         ] {
-            let page = page(&format!("<{tag}>").repeat(300), Form::Markdown);
+            let page = page(&format!("<{tag}>").repeat(300), PageFormat::Markdown);
             assert!(page.text.len() < 1 << 20, "{tag} {}", page.text.len());
         }
     };
@@ -153,8 +161,8 @@ fn odd_markup_is_no_reason_to_stop() {
         "<?php x ?>",
         "\u{0}",
     ] {
-        page(html, Form::Markdown);
-        page(html, Form::Text);
+        page(html, PageFormat::Markdown);
+        page(html, PageFormat::Text);
     }
     assert_eq!(strip("a<b c='>'>d<e"), "a'>d");
     assert_eq!(squeeze("\n\n a  \n\n\n\nb\n"), " a\n\nb");
@@ -180,8 +188,8 @@ fn no_soup_of_tags_makes_the_converter_panic() {
             let index = usize::try_from(seed % pieces.len() as u64).unwrap();
             html.push_str(&pieces[index].replace('_', " "));
         }
-        page(&html, Form::Markdown);
-        page(&html, Form::Text);
+        page(&html, PageFormat::Markdown);
+        page(&html, PageFormat::Text);
     }
 }
 
@@ -205,7 +213,7 @@ fn a_page_that_would_keep_the_parser_busy_is_read_without_its_markup() {
     ] {
         let page = format!("{page}<b>the end</b>");
         let address = Url::parse("https://example.org/").unwrap();
-        let read = convert(&page, &address, Form::Markdown);
+        let read = convert(&page, &address, PageFormat::Markdown);
         assert!(read.note.is_some(), "{}", &page[..60]);
         assert!(read.text.contains("the end"), "{}", &page[..60]);
     }
@@ -222,7 +230,7 @@ fn a_page_that_would_keep_the_parser_busy_is_read_without_its_markup() {
         format!("<p>{}</p>", "word ".repeat(5000)),
     ] {
         let address = Url::parse("https://example.org/").unwrap();
-        let read = convert(&page, &address, Form::Markdown);
+        let read = convert(&page, &address, PageFormat::Markdown);
         assert_eq!(read.note, None, "{}", &page[..60]);
     }
 }
@@ -233,7 +241,7 @@ fn w_17_formatting_that_is_never_closed_is_not_repeated_without_end() {
     let address = Url::parse("https://example.org/").unwrap();
     // The parser reopens all of them in each paragraph.
     let page = format!("<p>{formatting}</p>{}the end", "<p>x".repeat(2_000));
-    let read = convert(&page, &address, Form::Markdown);
+    let read = convert(&page, &address, PageFormat::Markdown);
     assert!(
         read.note
             .is_some_and(|note| note.contains("all markup was taken out"))
@@ -241,5 +249,5 @@ fn w_17_formatting_that_is_never_closed_is_not_repeated_without_end() {
     assert!(read.text.contains("the end"));
     // A few unclosed elements are common.
     let page = format!("<p><b><i><font>{}the end", "<p>x".repeat(2_000));
-    assert_eq!(convert(&page, &address, Form::Markdown).note, None);
+    assert_eq!(convert(&page, &address, PageFormat::Markdown).note, None);
 }

@@ -9,12 +9,12 @@ use base64::engine::general_purpose::STANDARD;
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::Request;
 
-use super::{Answer, BodyEncoding};
-use crate::address;
+use super::{BodyEncoding, ResponseOutput};
 use crate::answer::{MAX_BODY, SHOWN, USER_AGENT, size, status_line, status_text};
-use crate::body::{self, Body, ENCODINGS, Kind};
-use crate::hops::{self, Deadline, Follow, Trail};
-use crate::wrap::{block, clean, inline, slice};
+use crate::body::{self, Body, BodyKind, ENCODINGS};
+use crate::redirects::{self, Deadline, RedirectPolicy, RedirectTrail};
+use crate::untrusted_text::{block, clean, inline, slice};
+use crate::web_url;
 
 /// Limit of headers; with the default ones, the host's limit.
 const MAX_HEADERS: usize = 90;
@@ -47,25 +47,25 @@ pub fn method(text: &str) -> Result<String> {
 pub fn run(cx: &Context, call: Call) -> Result<Outcome> {
     let started = Instant::now();
     let deadline = Deadline::after(Duration::from_millis(call.timeout_ms.into()));
-    let url = address::parse(&call.url)?;
+    let url = web_url::parse(&call.url)?;
     let most = (call.max_bytes as usize).min(MAX_BODY);
     let request = request(&call, most)?;
     let follow = if call.follow_redirects {
-        Follow::Anywhere
+        RedirectPolicy::Anywhere
     } else {
-        Follow::Never
+        RedirectPolicy::Never
     };
     cx.progress(&format!(
         "{} {}",
         call.method,
         url.host_str().unwrap_or_default()
     ));
-    let Trail {
+    let RedirectTrail {
         url,
         response,
         hops,
         stopped,
-    } = hops::send(cx, request, url, follow, deadline)?;
+    } = redirects::send(cx, request, url, follow, deadline)?;
 
     let status = response.status;
     let mut headers: BTreeMap<String, String> = BTreeMap::new();
@@ -80,13 +80,13 @@ pub fn run(cx: &Context, call: Call) -> Result<Outcome> {
     let body = body::unpack(response, most)?;
     let kind = body::kind(declared.as_deref(), &body.bytes);
     let (text, encoding) = if readable(&kind) {
-        let is_page = kind == Kind::Html;
+        let is_page = kind == BodyKind::Html;
         let (text, _) = body::text(declared.as_deref(), &body.bytes, is_page);
         (text, BodyEncoding::Text)
     } else {
         (STANDARD.encode(&body.bytes), BodyEncoding::Base64)
     };
-    let answer = Answer {
+    let answer = ResponseOutput {
         url: url.to_string(),
         status,
         status_text: status_text(status).to_owned(),
@@ -106,10 +106,10 @@ pub fn run(cx: &Context, call: Call) -> Result<Outcome> {
     ))
 }
 
-fn readable(kind: &Kind) -> bool {
+fn readable(kind: &BodyKind) -> bool {
     match kind {
-        Kind::Html | Kind::Json | Kind::Text => true,
-        Kind::Image(_) | Kind::Pdf | Kind::Other(_) => false,
+        BodyKind::Html | BodyKind::Json | BodyKind::Text => true,
+        BodyKind::Image(_) | BodyKind::Pdf | BodyKind::Other(_) => false,
     }
 }
 
@@ -196,7 +196,7 @@ fn payload(call: &Call) -> Result<Option<(Vec<u8>, &'static str)>> {
     Ok(Some((text.clone().into_bytes(), kind)))
 }
 
-fn outcome(method: &str, answer: &Answer, body: &Body, media_type: &str) -> Outcome {
+fn outcome(method: &str, answer: &ResponseOutput, body: &Body, media_type: &str) -> Outcome {
     let line = status_line(answer.status);
     let mut text = format!("HTTP {line} from {}", inline(&answer.url));
     if answer.redirects > 0 {

@@ -3,7 +3,7 @@
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::Request;
 
-use super::provider::{Found, Provider, Query, json, list, no_topic, some, text};
+use super::provider::{Provider, ProviderResults, Query, json, list, no_topic, some, text};
 use super::settings::{KEY, Settings};
 use super::{SearchResult, TimeRange};
 use crate::answer::request;
@@ -19,11 +19,11 @@ impl Provider for Bing {
         Some("https://api.bing.microsoft.com/v7.0/search")
     }
 
-    fn at_once(&self) -> usize {
+    fn max_results(&self) -> usize {
         20
     }
 
-    fn cannot(&self, query: &Query) -> Vec<String> {
+    fn unsupported(&self, query: &Query) -> Vec<String> {
         let mut notes = no_topic(query, self.name(), &[]);
         if query.time_range == Some(TimeRange::Year) {
             notes.push(
@@ -57,7 +57,7 @@ impl Provider for Bing {
         Ok(request("GET", &url, "application/json").header("ocp-apim-subscription-key", KEY))
     }
 
-    fn read(&self, answer: &str) -> Result<Found> {
+    fn parse(&self, answer: &str) -> Result<ProviderResults> {
         let answer = json(self.name(), answer)?;
         let results = list(&answer["webPages"]["value"]).map(|result| SearchResult {
             title: text(&result["name"]),
@@ -66,9 +66,9 @@ impl Provider for Bing {
             published: some(&result["datePublished"]),
             score: None,
         });
-        Ok(Found {
+        Ok(ProviderResults {
             results: results.collect(),
-            ..Found::default()
+            ..ProviderResults::default()
         })
     }
 }

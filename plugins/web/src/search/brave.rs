@@ -3,11 +3,11 @@
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::Request;
 
-use super::provider::{Found, Provider, Query, json, list, no_topic, some, text};
+use super::provider::{Provider, ProviderResults, Query, json, list, no_topic, some, text};
 use super::settings::{KEY, Settings};
 use super::{SearchResult, TimeRange};
 use crate::answer::request;
-use crate::tree;
+use crate::html_tree;
 
 pub struct Brave;
 
@@ -20,11 +20,11 @@ impl Provider for Brave {
         Some("https://api.search.brave.com/res/v1/web/search")
     }
 
-    fn at_once(&self) -> usize {
+    fn max_results(&self) -> usize {
         20
     }
 
-    fn cannot(&self, query: &Query) -> Vec<String> {
+    fn unsupported(&self, query: &Query) -> Vec<String> {
         no_topic(query, self.name(), &[])
     }
 
@@ -53,19 +53,19 @@ impl Provider for Brave {
         Ok(request("GET", &url, "application/json").header("x-subscription-token", KEY))
     }
 
-    fn read(&self, answer: &str) -> Result<Found> {
+    fn parse(&self, answer: &str) -> Result<ProviderResults> {
         let answer = json(self.name(), answer)?;
         let results = list(&answer["web"]["results"]).map(|result| SearchResult {
-            title: tree::plain(&text(&result["title"])),
+            title: html_tree::plain(&text(&result["title"])),
             url: text(&result["url"]),
             // Query words are marked with tags.
-            snippet: tree::plain(&text(&result["description"])),
+            snippet: html_tree::plain(&text(&result["description"])),
             published: some(&result["page_age"]).or_else(|| some(&result["age"])),
             score: None,
         });
-        Ok(Found {
+        Ok(ProviderResults {
             results: results.collect(),
-            ..Found::default()
+            ..ProviderResults::default()
         })
     }
 }

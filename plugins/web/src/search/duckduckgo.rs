@@ -4,11 +4,11 @@ use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::Request;
 use url::Url;
 
-use super::provider::{Found, Provider, Query, failed, no_topic};
+use super::provider::{Provider, ProviderResults, Query, failed, no_topic};
 use super::settings::Settings;
 use super::{SearchResult, TimeRange};
 use crate::answer::request;
-use crate::tree;
+use crate::html_tree;
 
 pub struct DuckDuckGo;
 
@@ -21,11 +21,11 @@ impl Provider for DuckDuckGo {
         Some("https://html.duckduckgo.com/html/")
     }
 
-    fn at_once(&self) -> usize {
+    fn max_results(&self) -> usize {
         10
     }
 
-    fn cannot(&self, query: &Query) -> Vec<String> {
+    fn unsupported(&self, query: &Query) -> Vec<String> {
         no_topic(query, self.name(), &[])
     }
 
@@ -53,7 +53,7 @@ impl Provider for DuckDuckGo {
         Ok(request("GET", &url, "text/html"))
     }
 
-    fn read(&self, answer: &str) -> Result<Found> {
+    fn parse(&self, answer: &str) -> Result<ProviderResults> {
         if answer.contains("anomaly-modal") {
             return Err(
                 failed(self.name(), "it classified the request as automated")
@@ -63,25 +63,29 @@ impl Provider for DuckDuckGo {
                     ),
             );
         }
-        let Some(root) = tree::parse(answer) else {
+        let Some(root) = html_tree::parse(answer) else {
             return Err(failed(self.name(), "its response is not the expected page"));
         };
-        let results = tree::of_class(&root, "result")
+        let results = html_tree::of_class(&root, "result")
             .into_iter()
-            .filter(|node| !tree::has_class(node, "result--ad"))
+            .filter(|node| !html_tree::has_class(node, "result--ad"))
             .filter_map(|node| {
-                let title = tree::of_class(&node, "result__a").into_iter().next()?;
-                let snippet = tree::of_class(&node, "result__snippet").into_iter().next();
+                let title = html_tree::of_class(&node, "result__a").into_iter().next()?;
+                let snippet = html_tree::of_class(&node, "result__snippet")
+                    .into_iter()
+                    .next();
                 Some(SearchResult {
-                    title: tree::line(&title),
-                    url: target(&tree::link(&title)?)?,
-                    snippet: snippet.map(|node| tree::line(&node)).unwrap_or_default(),
+                    title: html_tree::line(&title),
+                    url: target(&html_tree::link(&title)?)?,
+                    snippet: snippet
+                        .map(|node| html_tree::line(&node))
+                        .unwrap_or_default(),
                     ..SearchResult::default()
                 })
             });
-        Ok(Found {
+        Ok(ProviderResults {
             results: results.collect(),
-            ..Found::default()
+            ..ProviderResults::default()
         })
     }
 }

@@ -3,7 +3,7 @@
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::Request;
 
-use super::provider::{Found, Provider, Query, json, list, no_topic, some, text};
+use super::provider::{Provider, ProviderResults, Query, json, list, no_topic, some, text};
 use super::settings::{KEY, Settings};
 use super::{SearchResult, TimeRange};
 use crate::answer::request;
@@ -19,7 +19,7 @@ impl Provider for Google {
         Some("https://www.googleapis.com/customsearch/v1")
     }
 
-    fn at_once(&self) -> usize {
+    fn max_results(&self) -> usize {
         10
     }
 
@@ -27,7 +27,7 @@ impl Provider for Google {
         true
     }
 
-    fn cannot(&self, query: &Query) -> Vec<String> {
+    fn unsupported(&self, query: &Query) -> Vec<String> {
         no_topic(query, self.name(), &[])
     }
 
@@ -57,7 +57,7 @@ impl Provider for Google {
         Ok(request("GET", &url, "application/json"))
     }
 
-    fn read(&self, answer: &str) -> Result<Found> {
+    fn parse(&self, answer: &str) -> Result<ProviderResults> {
         let answer = json(self.name(), answer)?;
         let results = list(&answer["items"]).map(|result| SearchResult {
             title: text(&result["title"]),
@@ -66,9 +66,9 @@ impl Provider for Google {
             published: some(&result["pagemap"]["metatags"][0]["article:published_time"]),
             score: None,
         });
-        Ok(Found {
+        Ok(ProviderResults {
             results: results.collect(),
-            ..Found::default()
+            ..ProviderResults::default()
         })
     }
 }

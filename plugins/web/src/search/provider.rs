@@ -10,8 +10,8 @@ use super::settings::{Settings, no_key};
 use super::{Input, SearchResult, TimeRange, Topic};
 use crate::answer::{MAX_BODY, status_line};
 use crate::body;
-use crate::hops::{self, Deadline, Follow};
-use crate::wrap::{clean, inline};
+use crate::redirects::{self, Deadline, RedirectPolicy};
+use crate::untrusted_text::{clean, inline};
 
 /// Limit of a snippet, in characters.
 const SNIPPET: usize = 1000;
@@ -28,14 +28,14 @@ pub trait Provider: Sync {
     fn url(&self) -> Option<&'static str>;
 
     /// Maximum number of results per request.
-    fn at_once(&self) -> usize;
+    fn max_results(&self) -> usize;
 
     fn needs_engine(&self) -> bool {
         false
     }
 
     /// Parts of the query that it does not support.
-    fn cannot(&self, query: &Query) -> Vec<String>;
+    fn unsupported(&self, query: &Query) -> Vec<String>;
 
     /// The request for `count` results after the first `skip`.
     fn request(
@@ -47,12 +47,12 @@ pub trait Provider: Sync {
     ) -> Result<Request>;
 
     /// Parses a response with status 200.
-    fn read(&self, text: &str) -> Result<Found>;
+    fn parse(&self, text: &str) -> Result<ProviderResults>;
 }
 
 /// The results of a service.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct ProviderResults {
     pub results: Vec<SearchResult>,
     pub answer: Option<String>,
     pub notes: Vec<String>,
@@ -146,16 +146,21 @@ fn domain(text: &str) -> Result<String> {
 }
 
 /// At most `limit` results.
-pub fn search(cx: &Context, settings: &Settings, query: &Query, limit: usize) -> Result<Found> {
+pub fn search(
+    cx: &Context,
+    settings: &Settings,
+    query: &Query,
+    limit: usize,
+) -> Result<ProviderResults> {
     let provider = settings.provider;
     let deadline = Deadline::after(Duration::from_secs(30));
-    let mut found = Found {
-        notes: provider.cannot(query),
-        ..Found::default()
+    let mut found = ProviderResults {
+        notes: provider.unsupported(query),
+        ..ProviderResults::default()
     };
     let mut skip = 0;
     for _ in 0..REQUESTS {
-        let count = (limit - found.results.len()).min(provider.at_once());
+        let count = (limit - found.results.len()).min(provider.max_results());
         cx.progress(&format!("asking {}", provider.name()));
         let request = provider.request(settings, query, count, skip)?;
         let page = match ask(cx, settings, request, deadline) {
@@ -219,16 +224,17 @@ fn ask(
     settings: &Settings,
     mut request: Request,
     deadline: Deadline,
-) -> Result<Found> {
+) -> Result<ProviderResults> {
     let name = settings.provider.name();
     request.max_bytes = MAX_BODY;
     let url = Url::parse(&request.url).map_err(|error| failed(name, &error.to_string()))?;
-    let trail = hops::send(cx, request, url, Follow::SameHost, deadline).map_err(|error| {
-        match error.code.as_deref() {
-            Some("secret_not_allowed") => no_key(settings, &error),
-            _ => error,
-        }
-    })?;
+    let trail =
+        redirects::send(cx, request, url, RedirectPolicy::SameHost, deadline).map_err(|error| {
+            match error.code.as_deref() {
+                Some("secret_not_allowed") => no_key(settings, &error),
+                _ => error,
+            }
+        })?;
     if let Some(stop) = trail.stopped {
         return Err(failed(name, &format!("it {}", stop.note())));
     }
@@ -238,7 +244,7 @@ fn ask(
     let body = body::unpack(response, MAX_BODY)?;
     let (text, _) = body::text(declared.as_deref(), &body.bytes, false);
     match status {
-        200 => settings.provider.read(&text),
+        200 => settings.provider.parse(&text),
         // DuckDuckGo sends 202 for requests that it classifies as automated.
         202 | 429 => Err(busy(name, status)),
         401 | 403 => Err(Error::denied(format!(

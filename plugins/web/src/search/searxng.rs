@@ -3,7 +3,7 @@
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::Request;
 
-use super::provider::{Found, Provider, Query, json, list, no_topic, some, text};
+use super::provider::{Provider, ProviderResults, Query, json, list, no_topic, some, text};
 use super::settings::Settings;
 use super::{SearchResult, Topic};
 use crate::answer::request;
@@ -19,11 +19,11 @@ impl Provider for Searxng {
         None
     }
 
-    fn at_once(&self) -> usize {
+    fn max_results(&self) -> usize {
         10
     }
 
-    fn cannot(&self, query: &Query) -> Vec<String> {
+    fn unsupported(&self, query: &Query) -> Vec<String> {
         no_topic(query, self.name(), &[Topic::News])
     }
 
@@ -52,7 +52,7 @@ impl Provider for Searxng {
         Ok(request("GET", &url, "application/json"))
     }
 
-    fn read(&self, answer: &str) -> Result<Found> {
+    fn parse(&self, answer: &str) -> Result<ProviderResults> {
         let answer = json(self.name(), answer).map_err(|error| {
             error.recommend("ask the operator of SearXNG to add `json` to `search.formats`")
         })?;
@@ -65,10 +65,10 @@ impl Provider for Searxng {
         });
         // An answer is a string, or an object in newer versions.
         let first = &answer["answers"][0];
-        Ok(Found {
+        Ok(ProviderResults {
             results: results.collect(),
             answer: some(first).or_else(|| some(&first["answer"])),
-            ..Found::default()
+            ..ProviderResults::default()
         })
     }
 }

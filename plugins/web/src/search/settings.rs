@@ -6,8 +6,8 @@ use url::Url;
 
 use super::provider::Provider;
 use super::{bing, brave, duckduckgo, google, searxng, tavily};
-use crate::address;
-use crate::wrap::inline;
+use crate::untrusted_text::inline;
+use crate::web_url;
 
 pub const PROVIDER: &str = "TOOLHOST_WEB_SEARCH_PROVIDER";
 pub const URL: &str = "TOOLHOST_WEB_SEARCH_URL";
@@ -66,7 +66,7 @@ impl Settings {
                 "ask the operator to set the variable `{URL}`, for example to `https://searx.example.org`"
             )));
         };
-        let url = address::parse(&url).map_err(|error| {
+        let url = web_url::parse(&url).map_err(|error| {
             not_configured(format!("`{URL}` cannot be used: {}", error.message()))
         })?;
         let engine = variable(ENGINE).unwrap_or_default();

@@ -5,13 +5,13 @@ use std::fmt::Write;
 use toolhost_sdk::prelude::*;
 
 use super::Output;
-use super::provider::{Found, Query};
+use super::provider::{ProviderResults, Query};
 use super::settings::Settings;
-use crate::wrap::{block, inline};
+use crate::untrusted_text::{block, inline};
 
-pub fn outcome(query: &Query, settings: &Settings, found: Found) -> Outcome {
+pub fn outcome(query: &Query, settings: &Settings, found: ProviderResults) -> Outcome {
     let provider = settings.provider.name();
-    let Found {
+    let ProviderResults {
         results,
         answer,
         notes,

@@ -3,7 +3,7 @@
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::Request;
 
-use super::provider::{Found, Provider, Query, json, list, some, text};
+use super::provider::{Provider, ProviderResults, Query, json, list, some, text};
 use super::settings::{KEY, Settings};
 use super::{SearchResult, Topic};
 use crate::answer::request;
@@ -19,11 +19,11 @@ impl Provider for Tavily {
         Some("https://api.tavily.com/search")
     }
 
-    fn at_once(&self) -> usize {
+    fn max_results(&self) -> usize {
         20
     }
 
-    fn cannot(&self, _: &Query) -> Vec<String> {
+    fn unsupported(&self, _: &Query) -> Vec<String> {
         Vec::new()
     }
 
@@ -59,7 +59,7 @@ impl Provider for Tavily {
             .body(body.to_string()))
     }
 
-    fn read(&self, answer: &str) -> Result<Found> {
+    fn parse(&self, answer: &str) -> Result<ProviderResults> {
         let answer = json(self.name(), answer)?;
         let results = list(&answer["results"]).map(|result| SearchResult {
             title: text(&result["title"]),
@@ -68,10 +68,10 @@ impl Provider for Tavily {
             published: some(&result["published_date"]),
             score: result["score"].as_f64(),
         });
-        Ok(Found {
+        Ok(ProviderResults {
             results: results.collect(),
             answer: some(&answer["answer"]),
-            ..Found::default()
+            ..ProviderResults::default()
         })
     }
 }

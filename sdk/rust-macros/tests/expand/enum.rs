@@ -9,7 +9,7 @@ enum How {
 }
 impl ::toolhost_sdk::Schema for How {
     fn schema() -> ::toolhost_sdk::Value {
-        ::toolhost_sdk::schema::words(
+        ::toolhost_sdk::schema::enum_schema(
             "How to count.",
             &[("fast", "Quickly."), ("very_thorough", "")],
         )

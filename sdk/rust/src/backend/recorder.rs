@@ -10,7 +10,7 @@ use serde_json::Value;
 mod services;
 
 use self::services::Services;
-use crate::context::Facts;
+use crate::context::CallFacts;
 use crate::{Context, Level, Root};
 
 /// What a tool reported to its host.
@@ -43,7 +43,7 @@ pub(crate) struct Backend {
     recorded: RefCell<Recorded>,
     remaining: Duration,
     /// Remaining cancellation checks until the call is cancelled; `None` for never.
-    patience: Cell<Option<usize>>,
+    checks_before_cancel: Cell<Option<usize>>,
     services: Services,
 }
 
@@ -52,7 +52,7 @@ impl Backend {
         Self {
             recorded: RefCell::default(),
             remaining: Duration::from_mins(1),
-            patience: Cell::new(None),
+            checks_before_cancel: Cell::new(None),
             services: Services::default(),
         }
     }
@@ -88,8 +88,8 @@ impl Backend {
     }
 
     pub(crate) fn cancelled(&self) -> bool {
-        let patience = self.patience.get();
-        self.patience
+        let patience = self.checks_before_cancel.get();
+        self.checks_before_cancel
             .set(patience.map(|left| left.saturating_sub(1)));
         patience == Some(0)
     }
@@ -103,13 +103,13 @@ impl Backend {
 impl Context {
     /// A recording context that is never cancelled and has 60 seconds left.
     pub fn test() -> Self {
-        let facts = Facts {
+        let facts = CallFacts {
             call_id: "call-1".to_owned(),
             agent_id: "agent-1".to_owned(),
             session_id: "session-1".to_owned(),
             task_id: "task-1".to_owned(),
             mode: "default".to_owned(),
-            ..Facts::default()
+            ..CallFacts::default()
         };
         Self {
             facts,
@@ -138,7 +138,7 @@ impl Context {
     /// The call is cancelled after `times` checks.
     #[must_use]
     pub fn cancelled_after(self, times: usize) -> Self {
-        self.backend.patience.set(Some(times));
+        self.backend.checks_before_cancel.set(Some(times));
         self
     }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::Backend;
 use crate::services::http::{Request, Response};
 use crate::services::process::{Chunk, Command, Finished, Job};
-use crate::services::{Agent, Background, Sight, ToolSummary};
+use crate::services::{Agent, BackgroundCall, FileObservation, ToolSummary};
 use crate::{Context, Error, Outcome, Part, Result};
 
 type Answer = Box<dyn FnMut(Value) -> Result<Value>>;
@@ -20,7 +20,7 @@ type Server = Box<dyn FnMut(&Request) -> Result<Response>>;
 #[derive(Default)]
 pub(crate) struct Services {
     shelf: RefCell<BTreeMap<String, Value>>,
-    seen: RefCell<BTreeMap<String, Sight>>,
+    seen: RefCell<BTreeMap<String, FileObservation>>,
     answers: RefCell<BTreeMap<String, Answer>>,
     server: RefCell<Option<Server>>,
 }
@@ -93,13 +93,13 @@ impl Backend {
         Ok(())
     }
 
-    pub(crate) fn saw(&self, sight: &Sight) -> Result<()> {
+    pub(crate) fn saw(&self, sight: &FileObservation) -> Result<()> {
         let mut seen = self.services.seen.borrow_mut();
         seen.insert(sight.path.clone(), sight.clone());
         Ok(())
     }
 
-    pub(crate) fn last_seen(&self, path: &str) -> Result<Option<Sight>> {
+    pub(crate) fn last_seen(&self, path: &str) -> Result<Option<FileObservation>> {
         Ok(self.services.seen.borrow().get(path).cloned())
     }
 
@@ -176,12 +176,12 @@ impl Backend {
         tool: &str,
         input: &Value,
         timeout_ms: Option<u32>,
-    ) -> Result<Background> {
+    ) -> Result<BackgroundCall> {
         let input = json!({"tool": tool, "input": input, "timeout_ms": timeout_ms});
         self.answer("tools.start", input)
     }
 
-    pub(crate) fn running_tools(&self) -> Result<Vec<Background>> {
+    pub(crate) fn running_tools(&self) -> Result<Vec<BackgroundCall>> {
         self.answer("tools.running", json!({}))
     }
 
@@ -191,7 +191,7 @@ impl Backend {
         Ok(end.map(|end| Ok(outcome(end))))
     }
 
-    pub(crate) fn stop_tool(&self, id: &str) -> Result<Background> {
+    pub(crate) fn stop_tool(&self, id: &str) -> Result<BackgroundCall> {
         self.answer("tools.stop", json!({"id": id}))
     }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::backend::Backend;
 use crate::bindings::hook::exports::toolhost::plugin::hooks as wit;
-use crate::context::Facts;
+use crate::context::CallFacts;
 use crate::{After, Before, Context, HookCall, Outcome};
 
 /// The hook functions of one plugin; a missing one has no effect.
@@ -32,7 +32,7 @@ pub fn after(hooks: Hooks, request: wit::Request, outcome: wit::Outcome) -> wit:
 
 fn read(request: wit::Request) -> (Context, HookCall) {
     let cx = Context {
-        facts: Facts::new(request.call_id, request.context),
+        facts: CallFacts::new(request.call_id, request.context),
         backend: Backend::new(),
     };
     let extra = |member: &str| cx.extra().and_then(|extra| extra.get(member));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_sees_the_call_and_is_heard() {
+    fn a_hook_receives_the_call_and_its_result_counts() {
         let hooks = Hooks {
             before: Some(witness),
             after: Some(shorten),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_author_leaves_out_has_no_opinion() {
+    fn missing_hooks_have_no_effect() {
         let hooks = Hooks {
             before: None,
             after: None,
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "the host sends an input as JSON")]
-    fn an_input_that_cannot_be_read_is_no_yes() {
+    fn unreadable_input_panics() {
         let hooks = Hooks {
             before: Some(witness),
             after: None,

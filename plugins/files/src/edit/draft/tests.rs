@@ -120,7 +120,7 @@ fn a_file_that_grows_too_large_is_refused() {
     };
     let error = draft.apply(&edit).unwrap_err();
     assert_eq!(error.code.as_deref(), Some("file_too_large"));
-    let text = "x".repeat(MOST_PLACES + 1);
+    let text = "x".repeat(MAX_MATCHES + 1);
     workspace.write("b.txt", text.as_bytes());
     let mut draft = Draft::open(&workspace.cx(), "b.txt", Encoding::Auto).unwrap();
     let edit = Edit {

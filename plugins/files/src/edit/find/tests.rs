@@ -7,13 +7,16 @@ use super::*;
 /// The strategy and the resulting text; or the number of matches if it is not one.
 fn run(text: &str, old: &str, new: &str, leniency: Leniency) -> (String, String) {
     let mut found = find(text, old, new, leniency);
-    if found.places.len() != 1 {
-        return (found.strategy, format!("{} places", found.places.len()));
+    if found.replacements.len() != 1 {
+        return (
+            found.strategy,
+            format!("{} places", found.replacements.len()),
+        );
     }
     if new.is_empty() {
-        delete_lines(text, old, &mut found.places);
+        delete_lines(text, old, &mut found.replacements);
     }
-    let Place { range, new } = &found.places[0];
+    let TextReplacement { range, new } = &found.replacements[0];
     let (before, after) = (&text[..range.start], &text[range.end..]);
     (found.strategy, format!("{before}{new}{after}"))
 }
@@ -143,7 +146,7 @@ fn where_white_space_has_a_meaning_it_is_moved_as_a_whole_or_not_at_all() {
 }
 
 #[test]
-fn what_was_pasted_along_is_taken_away() {
+fn pasted_prefixes_are_removed() {
     let text = "fn a() {\n    b();\n}\n";
     check(
         text,
@@ -233,9 +236,9 @@ fn deleted_lines_that_begin_with_a_line_break_do_not_overlap() {
         ("\r\nx\r\nx\r\n", "\nx", "\r\n"),
     ] {
         let mut found = find(text, old, "", Leniency::Free);
-        delete_lines(text, old, &mut found.places);
+        delete_lines(text, old, &mut found.replacements);
         let mut edited = text.to_owned();
-        for place in found.places.iter().rev() {
+        for place in found.replacements.iter().rev() {
             edited.replace_range(place.range.clone(), &place.new);
         }
         assert_eq!(edited, expected, "{text:?}");
@@ -252,7 +255,7 @@ fn a_name_tells_how_lenient_a_reading_may_be() {
         ("b.yml", Leniency::Indented),
         ("package.json", Leniency::Data),
     ] {
-        assert_eq!(Leniency::of(Path::new(path)), expected, "{path}");
+        assert_eq!(Leniency::for_path(Path::new(path)), expected, "{path}");
     }
 }
 
@@ -270,7 +273,7 @@ fn no_text_takes_long() {
         (&crlf, format!("{}ac\n", "ab\n".repeat(5_000))),
     ] {
         let found = find(text, &old, "y", Leniency::Free);
-        assert!(found.places.len() <= 1);
+        assert!(found.replacements.len() <= 1);
     }
     for (text, old) in [
         (&lines, "ab\n"),
@@ -278,7 +281,10 @@ fn no_text_takes_long() {
         (&one_line, "a"),
         (&crlf, "ab"),
     ] {
-        assert_eq!(find(text, old, "y\nz", Leniency::Free).places.len(), 50_000);
+        assert_eq!(
+            find(text, old, "y\nz", Leniency::Free).replacements.len(),
+            50_000
+        );
     }
 }
 
@@ -297,8 +303,8 @@ proptest! {
         let text = format!("{before}@needle@{after}");
         let found = find(&text, "@needle@", &new, Leniency::Free);
         prop_assert_eq!(&found.strategy, "exact");
-        prop_assert_eq!(found.places.len(), 1);
-        let place = &found.places[0];
+        prop_assert_eq!(found.replacements.len(), 1);
+        let place = &found.replacements[0];
         prop_assert_eq!(&text[..place.range.start], &before);
         prop_assert_eq!(&text[place.range.end..], &after);
         prop_assert_eq!(place.new.replace("\r\n", "\n"), new);
@@ -310,10 +316,10 @@ proptest! {
         for leniency in [Leniency::Free, Leniency::Indented] {
             let mut found = find(&text, &old, &new, leniency);
             if new.is_empty() {
-                delete_lines(&text, &old, &mut found.places);
+                delete_lines(&text, &old, &mut found.replacements);
             }
             let mut end = 0;
-            for Place { range, .. } in &found.places {
+            for TextReplacement { range, .. } in &found.replacements {
                 prop_assert!(end <= range.start && range.start <= range.end, "{:?}", found);
                 prop_assert!(text.is_char_boundary(range.start) && text.is_char_boundary(range.end));
                 end = range.end;

@@ -16,14 +16,14 @@ fn hunks(patch: &str) -> Vec<Hunk> {
 }
 
 /// Applies consecutive hunks without file headers.
-fn check(text: &str, patch: &str, expected: Result<&str, Misfit>) {
+fn check(text: &str, patch: &str, expected: Result<&str, HunkError>) {
     let patch = format!("*** Begin Patch\n*** Update File: a\n{patch}\n*** End Patch");
     let patched = apply(text, &hunks(&patch), Leniency::Free).map(|patched| patched.text);
     assert_eq!(patched, expected.map(str::to_owned), "{patch}");
 }
 
-fn missing(wanted: &str) -> Result<&'static str, Misfit> {
-    Err(Misfit::Missing {
+fn missing(wanted: &str) -> Result<&'static str, HunkError> {
+    Err(HunkError::Missing {
         hunk: 0,
         wanted: wanted.to_owned(),
     })
@@ -77,13 +77,13 @@ fn line_breaks_stay() {
 }
 
 #[test]
-fn what_does_not_fit_is_told() {
+fn mismatches_are_reported() {
     check("a\n", "-b\n+c", missing("b"));
     check("a\n", "@@ g\n-a\n+c", missing("g"));
     check(
         "a\nb\n",
         "-b\n+c\n@@\n-a\n+d",
-        Err(Misfit::Behind { hunk: 1, line: 1 }),
+        Err(HunkError::Behind { hunk: 1, line: 1 }),
     );
     check("", "-a", missing("a"));
 }

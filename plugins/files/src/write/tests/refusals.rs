@@ -116,7 +116,7 @@ fn mistakes_of_models_are_refused() {
 }
 
 #[test]
-fn what_cannot_be_written() {
+fn invalid_writes() {
     let workspace = Workspace::new(&[("src/a.rs", "")]);
     check(
         &workspace,
@@ -135,5 +135,5 @@ fn what_cannot_be_written() {
         toolhost_sdk::testing::call::<write_file>(&cx, json!({"path": "a", "content": "x"}))
             .unwrap_err();
     expect!["Permission denied: Access denied: a is in <root>/, which is read-only"]
-        .assert_eq(&workspace.neutral(&error.to_string()));
+        .assert_eq(&workspace.normalize(&error.to_string()));
 }

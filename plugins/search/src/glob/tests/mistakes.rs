@@ -96,7 +96,7 @@ fn without_roots_everything_is_denied() {
 }
 
 #[test]
-fn nothing_found_says_what_would_have_been() {
+fn no_matches_have_hints() {
     let rows = [
         (
             json!({"pattern": "PART.rs", "case_sensitive": true}),

@@ -129,7 +129,7 @@ fn without_roots_everything_is_denied() {
 }
 
 #[test]
-fn nothing_found_says_what_would_have_been() {
+fn no_matches_have_hints() {
     check(
         json!({"pattern": "SECRET"}),
         expect![[r#"

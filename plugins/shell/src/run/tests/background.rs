@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn start(script: Script, input: Value) -> (Context, Result<Outcome>) {
+fn start(script: ScriptedProgram, input: Value) -> (Context, Result<Outcome>) {
     let job = script.job.clone();
     let cx = script
         .context(patient())
@@ -19,7 +19,7 @@ fn start(script: Script, input: Value) -> (Context, Result<Outcome>) {
 #[test]
 fn r_346_in_the_background_there_is_a_handle_and_the_first_output() {
     let (cx, result) = start(
-        Script::running("ready\n"),
+        ScriptedProgram::running("ready\n"),
         json!({"command": "npm run dev", "background": true, "timeout_ms": 1000}),
     );
     expect![[r#"
@@ -37,9 +37,11 @@ fn r_346_in_the_background_there_is_a_handle_and_the_first_output() {
 }
 
 #[test]
-fn what_ends_at_once_is_not_said_to_run() {
+fn ended_commands_are_not_running() {
     let (_, result) = start(
-        Script::running("").then("sh: nmp: not found\n").ended(127),
+        ScriptedProgram::running("")
+            .then("sh: nmp: not found\n")
+            .ended(127),
         json!({"command": "nmp run dev", "run_in_background": true, "delay_ms": 5000}),
     );
     expect![[r#"

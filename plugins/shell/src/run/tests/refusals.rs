@@ -25,7 +25,7 @@ fn check_shells(bash: &'static str, sh: &'static str, expected: Expect) {
 }
 
 #[test]
-fn sh_does_where_there_is_no_bash() {
+fn sh_is_the_fallback() {
     check_shells("", "", expect!["bash ran"]);
     check_shells("program_not_allowed", "", expect!["bash,sh ran"]);
     check_shells("program_not_found", "", expect!["bash,sh ran"]);
@@ -50,7 +50,7 @@ fn sh_does_where_there_is_no_bash() {
 }
 
 #[test]
-fn what_cannot_be_a_command() {
+fn invalid_commands() {
     let many: serde_json::Map<String, Value> = (0..65)
         .map(|number| (format!("V{number}"), json!("x")))
         .collect();

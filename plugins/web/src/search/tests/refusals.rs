@@ -6,7 +6,7 @@ use super::*;
 
 //
 #[test]
-fn what_is_not_configured_is_said_with_the_way_to_configure_it() {
+fn missing_configuration_has_advice() {
     let input = || json!({"query": "x"});
     check(
         "",

@@ -1,0 +1,159 @@
+//! The new bytes of a file: the content of a call in the file's existing encoding and line endings.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use toolhost_sdk::prelude::*;
+
+use crate::eol::wants_crlf;
+use crate::media;
+use crate::pasted_output;
+use crate::path::Target;
+use crate::text::{self, Charset, Decoded, Encoding, Format};
+use crate::text_change::TextChange;
+use crate::write::WriteMode;
+
+/// The new content of a file.
+pub struct NewContent {
+    pub bytes: Vec<u8>,
+    /// Bytes of this call's content.
+    pub written: usize,
+    pub encoding: &'static str,
+    pub line_ending: &'static str,
+    /// The change to display; `None` for bytes.
+    pub change: Option<TextChange>,
+    /// Possible mistakes in the content.
+    pub warnings: Vec<String>,
+}
+
+impl NewContent {
+    /// From base64 content.
+    pub fn bytes(content: &str, old: Option<&[u8]>, mode: WriteMode) -> Result<Self> {
+        let content = BASE64.decode(content.trim()).map_err(|error| {
+            let error = error.to_string();
+            let message = format!("`content` is not base64: {}", error.trim_end_matches('.'));
+            Error::invalid_input(message).code("invalid_base64")
+        })?;
+        let written = content.len();
+        let bytes = match (mode, old) {
+            (WriteMode::Append, Some(old)) => [old, &content].concat(),
+            _ => content,
+        };
+        Ok(Self {
+            bytes,
+            written,
+            encoding: "base64",
+            line_ending: "none",
+            change: None,
+            warnings: Vec::new(),
+        })
+    }
+
+    /// From text content, stored like the old file unless specified otherwise.
+    pub fn text(
+        cx: &Context,
+        content: &str,
+        old: Option<&[u8]>,
+        mode: WriteMode,
+        encoding: Encoding,
+        target: &Target,
+    ) -> Result<Self> {
+        let old_text = old
+            .map(|old| decode_old(old, encoding, mode, target))
+            .transpose()?
+            .flatten();
+        let known = old_text.as_ref().map_or("", |old| &old.text);
+        let suspects = pasted_output::check(content, known, known, &target.path)?;
+        let warnings = pasted_output::reject_pasted(cx, target, &suspects, "`content`")?;
+        let format = format_for(encoding, old_text.as_ref());
+        // The byte order mark belongs to the format, not to the content.
+        let content = content.strip_prefix('\u{feff}').unwrap_or(content);
+        let content = match &old_text {
+            // Models write LF for every file. Content that contains CR LF is kept as is.
+            Some(old)
+                if text::line_ending(&old.text) == "crlf" && text::line_ending(content) == "lf" =>
+            {
+                content.replace('\n', "\r\n")
+            }
+            None if old.is_none() && text::line_ending(content) == "lf" && wants_crlf(target) => {
+                content.replace('\n', "\r\n")
+            }
+            _ => content.to_owned(),
+        };
+        let written = text::encode(
+            &content,
+            Format {
+                mark: false,
+                ..format
+            },
+        )?
+        .len();
+        let new_text = match (mode, &old_text) {
+            (WriteMode::Append, Some(old)) => format!("{}{content}", old.text),
+            _ => content,
+        };
+        let (bytes, line_ending) = (
+            text::encode(&new_text, format)?,
+            text::line_ending(&new_text),
+        );
+        // A binary file that becomes text has no old text to compare.
+        let change = (old.is_some() == old_text.is_some())
+            .then(|| TextChange::new(&target.shown, old_text.map(|old| old.text), new_text));
+        Ok(Self {
+            bytes,
+            written,
+            encoding: format.charset.as_str(),
+            line_ending,
+            change,
+            warnings,
+        })
+    }
+}
+
+/// Decodes the old file. `None` for a binary file or another encoding, which can be replaced but not appended to.
+fn decode_old(
+    old: &[u8],
+    encoding: Encoding,
+    mode: WriteMode,
+    target: &Target,
+) -> Result<Option<Decoded>> {
+    let shown = &target.shown;
+    if encoding == Encoding::Auto && media::is_binary(old) {
+        return match mode {
+            WriteMode::Append => Err(Error::invalid_input(format!(
+                "{shown} is not text; append bytes with encoding \"base64\""
+            ))
+            .code("binary_file")),
+            WriteMode::Overwrite | WriteMode::Create => Ok(None),
+        };
+    }
+    match text::decode(old.to_vec(), encoding, shown) {
+        Ok(text) if !text.guessed => Ok(Some(text)),
+        // A guessed encoding suffices for reading, not for writing.
+        Ok(_) if encoding == Encoding::Auto => Err(Error::invalid_input(format!(
+            "{shown} is not UTF-8; set `encoding`, for example to \"latin1\""
+        ))
+        .code("encoding_unknown")
+        .recommend("to convert it to UTF-8, set encoding \"utf-8\"")),
+        Err(error) if mode == WriteMode::Append => Err(error),
+        Ok(_) | Err(_) => Ok(None),
+    }
+}
+
+fn format_for(encoding: Encoding, old: Option<&Decoded>) -> Format {
+    let said = match encoding {
+        Encoding::Auto | Encoding::Base64 => None,
+        Encoding::Utf8 => Some(Charset::Utf8),
+        Encoding::Utf16le => Some(Charset::Utf16le),
+        Encoding::Utf16be => Some(Charset::Utf16be),
+        Encoding::Latin1 => Some(Charset::Latin1),
+    };
+    match (said, old) {
+        (None, old) => old.map_or(Format::UTF8, |old| old.format),
+        (Some(charset), Some(old)) if old.format.charset == charset => old.format,
+        // UTF-16 without a byte order mark is generally taken for binary.
+        (Some(charset), _) => Format {
+            charset,
+            mark: matches!(charset, Charset::Utf16le | Charset::Utf16be),
+        },
+    }
+}
