@@ -24,8 +24,9 @@ use crate::{
     checked_updates, read, schema, stage, verify,
 };
 
-/// How long a process waits for another process's transaction.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a process waits for the transaction of another. On a busy machine a few processes that share a state
+/// directory can keep each other waiting for seconds.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum number of cached unanswered questions; the cache is cleared when it is full.
 const MAX_CACHED_QUESTIONS: usize = 1024;

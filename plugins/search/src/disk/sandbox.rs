@@ -9,7 +9,7 @@ use wasip2::filesystem::types::{
 };
 
 use super::{Kind, Listing};
-use crate::place::below;
+use crate::search_path::below;
 
 /// An open directory. Entries are opened relative to it, which avoids resolving whole paths.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use crate::bindings::toolhost::plugin::types as wit;
 use crate::bindings::toolhost::plugin::{agents, people, process, resources, session, tools};
 use crate::services::http::{Request, Response};
 use crate::services::process::{Chunk, Command, Ending, Finished, Job};
-use crate::services::{Agent, Background, Sight, ToolSummary};
+use crate::services::{Agent, BackgroundCall, FileObservation, ToolSummary};
 use crate::{Error, Outcome, Part, Result};
 
 fn parse(text: &str) -> Result<Value> {
@@ -25,7 +25,7 @@ impl Backend {
         Ok(session::set(key, text.as_deref())?)
     }
 
-    pub(crate) fn saw(&self, sight: &Sight) -> Result<()> {
+    pub(crate) fn saw(&self, sight: &FileObservation) -> Result<()> {
         Ok(session::saw(&session::Sight {
             path: sight.path.clone(),
             sha256: sight.sha256.clone(),
@@ -33,9 +33,9 @@ impl Backend {
         })?)
     }
 
-    pub(crate) fn last_seen(&self, path: &str) -> Result<Option<Sight>> {
+    pub(crate) fn last_seen(&self, path: &str) -> Result<Option<FileObservation>> {
         let sight = session::last_seen(path)?;
-        Ok(sight.map(|sight| Sight {
+        Ok(sight.map(|sight| FileObservation {
             path: sight.path,
             sha256: sight.sha256,
             lines: sight.lines,
@@ -140,11 +140,11 @@ impl Backend {
         tool: &str,
         input: &Value,
         timeout_ms: Option<u32>,
-    ) -> Result<Background> {
+    ) -> Result<BackgroundCall> {
         Ok(tools::start(tool, &input.to_string(), timeout_ms)?.into())
     }
 
-    pub(crate) fn running_tools(&self) -> Result<Vec<Background>> {
+    pub(crate) fn running_tools(&self) -> Result<Vec<BackgroundCall>> {
         Ok(tools::running()?.into_iter().map(Into::into).collect())
     }
 
@@ -153,7 +153,7 @@ impl Backend {
         Ok(end.map(|end| end.map(Into::into).map_err(Into::into)))
     }
 
-    pub(crate) fn stop_tool(&self, id: &str) -> Result<Background> {
+    pub(crate) fn stop_tool(&self, id: &str) -> Result<BackgroundCall> {
         Ok(tools::stop(id)?.into())
     }
 
@@ -220,7 +220,7 @@ impl From<process::Job> for Job {
     }
 }
 
-impl From<tools::Background> for Background {
+impl From<tools::Background> for BackgroundCall {
     fn from(background: tools::Background) -> Self {
         Self {
             id: background.id,
