@@ -132,11 +132,11 @@ impl Step {
 fn build_host(job: &Job) -> Result<()> {
     let mut cargo = job.cargo("build");
     match job.profile {
-        // The same selection as `cargo test --workspace`: with another one, cargo chooses other features for shared
-        // dependencies, and wasmtime would be compiled twice.
-        Profile::Dev => cargo.args(["--workspace", "--tests", "--bins"]),
-        // And here as `cargo bench --workspace`. One program, since each is optimised as a whole.
-        Profile::Release => cargo.args(["--workspace", "--bin", "host", "--release"]),
+        // The whole workspace as in `cargo test`, so that cargo selects the same features of shared dependencies and
+        // compiles them once (see tests/Cargo.toml).
+        Profile::Dev => cargo.args(["--workspace", "--bin", "host"]),
+        // The features that the product needs, and no others.
+        Profile::Release => cargo.args(["--package", "toolhost-cli", "--bin", "host", "--release"]),
     };
     shell::run(&mut cargo)
 }

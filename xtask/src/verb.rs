@@ -59,7 +59,7 @@ const VERBS: &[Verb] = &[
     Verb {
         name: "run",
         about: "build, then start the host on this folder with our plugins",
-        profile: Profile::Release,
+        profile: Profile::Dev,
         takes: Takes::Further("-- ARGS of `host run`"),
         steps: &[
             Step::Target,
