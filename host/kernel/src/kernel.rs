@@ -5,6 +5,7 @@ mod batch;
 mod batch_order;
 mod cancel_handle;
 mod deferred;
+mod execution;
 mod registration;
 mod request;
 mod running_call;
@@ -23,28 +24,23 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-use futures::FutureExt;
 use serde_json::Value;
-use toolhost_contract::lifecycle::{CallInput, CallOrigin, Timestamp, Transition};
-use toolhost_contract::policy::{AuthorizedCommand, HookDecisions, Mode, Policy};
+use toolhost_contract::lifecycle::{CallInput, CallOrigin, Timestamp};
+use toolhost_contract::policy::{HookDecisions, Mode, Policy};
 use toolhost_contract::variables::Variables;
 use toolhost_contract::{
-    CallError, CallId, Denial, DenialCode, ErrorClass, Failure, Outcome, QuotaKind, SessionKey,
-    Sink,
+    CallError, CallId, Denial, DenialCode, ErrorClass, Outcome, QuotaKind, SessionKey, Sink,
 };
 use toolhost_store::Store;
 
-use self::authorization::Authorization;
 use self::cancel_handle::CancelHandle;
-use self::running_call::{RunningCall, RunningGuard, invoke, is_failure};
-use self::services::CallServices;
+use self::running_call::{RunningCall, RunningGuard};
 use self::sessions::Sessions;
-use self::staged_commit::CommitOutcome;
 use self::turn::ResultBudget;
 use crate::approvals::ApprovalCache;
 use crate::clock::Clock;
 use crate::event_bus::{EventBus, Subscription};
-use crate::hooks::{HookEntry, Hooks, RevisedOutcome};
+use crate::hooks::{HookEntry, Hooks};
 use crate::journal::{CallJournal, Durability, Journal};
 use crate::pending_questions::{
     AttributedAnswer, PendingQuestion, PendingQuestions, QuestionError,
@@ -323,119 +319,6 @@ impl Kernel {
         .await
     }
 
-    async fn execute(&self, run: &mut RunningCall<'_>) -> Result<Outcome, Refusal> {
-        run.journal.register().await?;
-        run.cancel.check()?;
-        run.journal.step(Transition::ValidationStarted).await?;
-        let entry = self.find_tool(run)?;
-        self.record_tool(&entry, run).await?;
-        Self::check_repetition(&entry, run)?;
-        let mut input = std::mem::take(&mut run.input);
-        let mut rounds = 0;
-        // A call that is not staged keeps its permit while post hooks look at its result.
-        let (result, _permit) = loop {
-            run.changes_known = false;
-            let halt = run.cancel.clone();
-            let grant = match halt
-                .unless_cancelled(self.authorize(&entry, input, run))
-                .await?
-            {
-                Authorization::Granted(grant) => grant,
-                Authorization::Supplied { by, outcome } => {
-                    // A hook may answer with text alone; structured data is checked against the schema of the tool.
-                    if outcome.structured.is_some() {
-                        entry.schema.check_output(&entry.tool, &outcome)?;
-                    }
-                    run.supplied_by = Some(by);
-                    return Ok(*outcome);
-                }
-            };
-            let (by, held) = (grant.authorizer().to_owned(), grant.is_staged());
-            let command = grant
-                .command()
-                .filter(|_| entry.backend.runs_commands() && !held)
-                .map(AuthorizedCommand::to_record);
-            let scheduled = Transition::Scheduled {
-                by,
-                wave: None,
-                command,
-            };
-            run.journal.step(scheduled).await?;
-            let permit = halt.unless_cancelled(self.admit(&entry, run)).await?;
-            run.results.check()?;
-            run.journal.step(Transition::Started).await?;
-            if !held {
-                run.journal.record_intent().await?;
-            }
-            halt.check()?;
-            if held && !run.may_stream {
-                run.sink.hold();
-            }
-            if run.order.is_some() || self.hooks().want_reads(&entry.tool) {
-                run.sink.record_reads();
-            }
-            if let Some(slot) = &run.order {
-                slot.start();
-            }
-            run.journal.start_clock();
-            let services = Arc::new(CallServices::new(self, &entry, run, held));
-            run.sink.set_services(Arc::<CallServices>::clone(&services));
-            let ran = invoke(&entry, grant, &services, run).await;
-            let mut permit = permit;
-            if run.order.is_some() {
-                // A call earlier in the order may need the permit to run again.
-                permit = None;
-                if let Some(again) = self.wait_for_turn(run).await? {
-                    input = again;
-                    continue;
-                }
-            }
-            if !held {
-                if ran.as_ref().is_ok_and(|ran| !ran.outcome.is_error()) {
-                    services.commit_notes(&[]);
-                }
-                break (ran.map(|ran| ran.outcome), permit);
-            }
-            run.new_variables = services.steering_variables();
-            match Box::pin(self.commit_staged(&entry, ran, permit, run)).await {
-                Ok(CommitOutcome::Committed(outcome)) => {
-                    if !outcome.is_error() {
-                        services.commit_notes(&run.new_variables);
-                    }
-                    break (Ok(*outcome), None);
-                }
-                Ok(CommitOutcome::Rerun(again)) => {
-                    rounds += 1;
-                    again.check_limit(rounds)?;
-                    input = again.input;
-                }
-                Err(error) => break (Err(error), None),
-            }
-        };
-        let result = if self.hooks().is_empty() {
-            result
-        } else {
-            Box::pin(self.run_post_hooks(&entry, result, run)).await
-        };
-        entry.counters.record(run.duration, is_failure(&result));
-        Self::record_outcome(&entry, run, result)
-    }
-
-    /// Waits for the calls before this one. Returns the input to run again with if one of them changed what it read.
-    async fn wait_for_turn(&self, run: &mut RunningCall<'_>) -> Result<Option<Value>, Refusal> {
-        let Some(slot) = run.order.clone() else {
-            return Ok(None);
-        };
-        let turn = slot.wait_turn().map(Ok);
-        run.cancel.clone().unless_cancelled_after_run(turn).await?;
-        let reads = run.sink.read_set();
-        if !slot.is_stale(reads.as_deref()) {
-            return Ok(None);
-        }
-        run.journal.step(Transition::ValidationStarted).await?;
-        Ok(Some(run.input.clone()))
-    }
-
     /// Creates the record of the call and makes it cancellable. Fails without a record if another call has its id,
     /// because the record of that call must not be changed.
     fn begin(
@@ -574,50 +457,6 @@ impl Kernel {
         )
     }
 
-    async fn run_post_hooks(
-        &self,
-        entry: &Arc<ToolEntry>,
-        result: Result<Outcome, Refusal>,
-        run: &mut RunningCall<'_>,
-    ) -> Result<Outcome, Refusal> {
-        // No hook has seen what the tool returned before it stopped.
-        if run.cancel.is_cancelled() {
-            return Err(run.cancel.error(true).into());
-        }
-        // An error message is tool output too: a hook that hides secrets has to see it.
-        let (outcome, error) = match result {
-            Ok(outcome) => (outcome, None),
-            Err(error) => (failure_outcome(&error), Some(error)),
-        };
-        run.journal.step(Transition::PostProcessing).await?;
-        let call = self.hook_call(entry, run);
-        let before = outcome.clone();
-        let heard = self.hooks().after(&call, outcome).map(Ok);
-        let RevisedOutcome {
-            outcome,
-            by,
-            failures,
-        } = run.cancel.unless_cancelled_after_run(heard).await?;
-        for failure in &failures {
-            run.warn(failure);
-        }
-        if !by.is_empty() {
-            let by: Vec<String> = by.iter().map(|name| format!("hook:{name}")).collect();
-            let by = by.join(", ");
-            run.journal.step(Transition::OutcomeChanged { by }).await?;
-        }
-        match error {
-            None => {
-                entry.schema.check_output(&entry.tool, &outcome)?;
-                Ok(outcome)
-            }
-            Some(error) if outcome == before => Err(error),
-            Some(error) => Err(CallError::new(error.class, outcome.model_text())
-                .code(error.code.as_str())
-                .into()),
-        }
-    }
-
     /// Cancels a call in any phase. Returns false if no such call is running.
     pub fn cancel(&self, id: &CallId) -> bool {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -677,19 +516,6 @@ impl Kernel {
 
     pub fn store(&self) -> Option<&Store> {
         self.journal.store.as_ref()
-    }
-}
-
-/// Converts an error to the outcome that hooks see.
-fn failure_outcome(error: &CallError) -> Outcome {
-    Outcome {
-        error: Some(Failure {
-            recommendations: error.recommendations.clone(),
-            retryable: error.retryable,
-            cause: error.cause.clone(),
-            ..Failure::new(&error.code, &error.message)
-        }),
-        ..Outcome::text(error.for_model())
     }
 }
 

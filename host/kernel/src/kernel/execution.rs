@@ -1,0 +1,262 @@
+//! Execution of one call: find the tool, authorize, admit, run, commit, run the post hooks.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use serde_json::Value;
+use toolhost_contract::lifecycle::Transition;
+use toolhost_contract::policy::AuthorizedCommand;
+use toolhost_contract::{CallError, Failure, Grant, Outcome, StagedResult};
+
+use super::authorization::Authorization;
+use super::running_call::{RunningCall, invoke, is_failure};
+use super::services::CallServices;
+use super::staged_commit::{CommitOutcome, Rerun};
+use super::{Kernel, Refusal};
+use crate::ToolEntry;
+use crate::hooks::RevisedOutcome;
+use crate::schedule::Permit;
+
+/// The end of one run of a call.
+enum RunEnd<'a> {
+    /// A call that is not staged keeps its permit while post hooks look at its result.
+    Finished(Result<Outcome, Refusal>, Option<Permit<'a>>),
+    /// The input or the files that it read changed.
+    Rerun(Rerun),
+    /// A call earlier in the order of the batch changed what this one read.
+    Reordered(Value),
+}
+
+/// What the tool did, and the services that it used.
+struct ToolRun {
+    result: Result<StagedResult, Refusal>,
+    services: Arc<CallServices>,
+}
+
+impl Kernel {
+    /// Runs a call until its result is final. Each run is authorized anew.
+    pub(super) async fn execute(&self, run: &mut RunningCall<'_>) -> Result<Outcome, Refusal> {
+        let entry = self.resolve_tool(run).await?;
+        let mut input = std::mem::take(&mut run.input);
+        let mut reruns = 0;
+        let (result, _permit) = loop {
+            run.changes_known = false;
+            let cancel = run.cancel.clone();
+            let authorize = self.authorize(&entry, input, run);
+            let grant = match cancel.unless_cancelled(authorize).await? {
+                Authorization::Granted(grant) => grant,
+                Authorization::Supplied { by, outcome } => {
+                    return accept_supplied(&entry, by, outcome, run);
+                }
+            };
+            run.journal.step(scheduled(&entry, &grant)).await?;
+            let permit = cancel.unless_cancelled(self.admit(&entry, run)).await?;
+            let end = if grant.is_staged() {
+                self.run_staged(&entry, grant, permit, run).await?
+            } else {
+                self.run_direct(&entry, grant, permit, run).await?
+            };
+            match end {
+                RunEnd::Finished(result, permit) => break (result, permit),
+                RunEnd::Reordered(again) => input = again,
+                RunEnd::Rerun(again) => {
+                    reruns += 1;
+                    again.check_limit(reruns)?;
+                    input = again.input;
+                }
+            }
+        };
+        let result = if self.hooks().is_empty() {
+            result
+        } else {
+            Box::pin(self.run_post_hooks(&entry, result, run)).await
+        };
+        entry.counters.record(run.duration, is_failure(&result));
+        Self::record_outcome(&entry, run, result)
+    }
+
+    /// Registers the call, finds its tool, and refuses a call that has failed repeatedly.
+    async fn resolve_tool(&self, run: &mut RunningCall<'_>) -> Result<Arc<ToolEntry>, Refusal> {
+        run.journal.register().await?;
+        run.cancel.check()?;
+        run.journal.step(Transition::ValidationStarted).await?;
+        let entry = self.find_tool(run)?;
+        self.record_tool(&entry, run).await?;
+        Self::check_repetition(&entry, run)?;
+        Ok(entry)
+    }
+
+    /// Runs a call whose effects are immediate.
+    async fn run_direct<'a>(
+        &'a self,
+        entry: &Arc<ToolEntry>,
+        grant: Grant,
+        permit: Option<Permit<'a>>,
+        run: &mut RunningCall<'_>,
+    ) -> Result<RunEnd<'a>, Refusal> {
+        let ToolRun { result, services } = self.run_tool(entry, grant, run).await?;
+        let permit = permit.filter(|_| run.order.is_none());
+        if let Some(input) = self.wait_for_turn(run).await? {
+            return Ok(RunEnd::Reordered(input));
+        }
+        if result.as_ref().is_ok_and(|ran| !ran.outcome.is_error()) {
+            services.commit_notes(&[]);
+        }
+        Ok(RunEnd::Finished(result.map(|ran| ran.outcome), permit))
+    }
+
+    /// Runs a call on staged files, then evaluates and commits its changes.
+    async fn run_staged<'a>(
+        &'a self,
+        entry: &Arc<ToolEntry>,
+        grant: Grant,
+        permit: Option<Permit<'a>>,
+        run: &mut RunningCall<'_>,
+    ) -> Result<RunEnd<'a>, Refusal> {
+        let ToolRun { result, services } = self.run_tool(entry, grant, run).await?;
+        let permit = permit.filter(|_| run.order.is_none());
+        if let Some(input) = self.wait_for_turn(run).await? {
+            return Ok(RunEnd::Reordered(input));
+        }
+        run.new_variables = services.steering_variables();
+        match Box::pin(self.commit_staged(entry, result, permit, run)).await {
+            Ok(CommitOutcome::Committed(outcome)) => {
+                if !outcome.is_error() {
+                    services.commit_notes(&run.new_variables);
+                }
+                Ok(RunEnd::Finished(Ok(*outcome), None))
+            }
+            Ok(CommitOutcome::Rerun(rerun)) => Ok(RunEnd::Rerun(rerun)),
+            Err(error) => Ok(RunEnd::Finished(Err(error), None)),
+        }
+    }
+
+    /// Invokes the tool of an authorized and admitted call.
+    async fn run_tool(
+        &self,
+        entry: &Arc<ToolEntry>,
+        grant: Grant,
+        run: &mut RunningCall<'_>,
+    ) -> Result<ToolRun, Refusal> {
+        let staged = grant.is_staged();
+        run.results.check()?;
+        run.journal.step(Transition::Started).await?;
+        if !staged {
+            run.journal.record_intent().await?;
+        }
+        run.cancel.check()?;
+        if staged && !run.may_stream {
+            run.sink.hold();
+        }
+        if run.order.is_some() || self.hooks().want_reads(&entry.tool) {
+            run.sink.record_reads();
+        }
+        if let Some(slot) = &run.order {
+            slot.start();
+        }
+        run.journal.start_clock();
+        let services = Arc::new(CallServices::new(self, entry, run, staged));
+        run.sink.set_services(Arc::<CallServices>::clone(&services));
+        let result = invoke(entry, grant, &services, run).await;
+        Ok(ToolRun { result, services })
+    }
+
+    /// Waits for the calls before this one. Returns the input to run again with if one of them changed what it read.
+    async fn wait_for_turn(&self, run: &mut RunningCall<'_>) -> Result<Option<Value>, Refusal> {
+        let Some(slot) = run.order.clone() else {
+            return Ok(None);
+        };
+        let turn = slot.wait_turn().map(Ok);
+        run.cancel.clone().unless_cancelled_after_run(turn).await?;
+        let reads = run.sink.read_set();
+        if !slot.is_stale(reads.as_deref()) {
+            return Ok(None);
+        }
+        run.journal.step(Transition::ValidationStarted).await?;
+        Ok(Some(run.input.clone()))
+    }
+
+    async fn run_post_hooks(
+        &self,
+        entry: &Arc<ToolEntry>,
+        result: Result<Outcome, Refusal>,
+        run: &mut RunningCall<'_>,
+    ) -> Result<Outcome, Refusal> {
+        // No hook has seen what the tool returned before it stopped.
+        if run.cancel.is_cancelled() {
+            return Err(run.cancel.error(true).into());
+        }
+        // An error message is tool output too: a hook that hides secrets has to see it.
+        let (outcome, error) = match result {
+            Ok(outcome) => (outcome, None),
+            Err(error) => (failure_outcome(&error), Some(error)),
+        };
+        run.journal.step(Transition::PostProcessing).await?;
+        let call = self.hook_call(entry, run);
+        let before = outcome.clone();
+        let heard = self.hooks().after(&call, outcome).map(Ok);
+        let RevisedOutcome {
+            outcome,
+            by,
+            failures,
+        } = run.cancel.unless_cancelled_after_run(heard).await?;
+        for failure in &failures {
+            run.warn(failure);
+        }
+        if !by.is_empty() {
+            let by: Vec<String> = by.iter().map(|name| format!("hook:{name}")).collect();
+            let by = by.join(", ");
+            run.journal.step(Transition::OutcomeChanged { by }).await?;
+        }
+        match error {
+            None => {
+                entry.schema.check_output(&entry.tool, &outcome)?;
+                Ok(outcome)
+            }
+            Some(error) if outcome == before => Err(error),
+            Some(error) => Err(CallError::new(error.class, outcome.model_text())
+                .code(error.code.as_str())
+                .into()),
+        }
+    }
+}
+
+/// Accepts the outcome that a hook supplied instead of the tool. Structured data is checked against the tool's schema.
+fn accept_supplied(
+    entry: &ToolEntry,
+    by: String,
+    outcome: Box<Outcome>,
+    run: &mut RunningCall<'_>,
+) -> Result<Outcome, Refusal> {
+    if outcome.structured.is_some() {
+        entry.schema.check_output(&entry.tool, &outcome)?;
+    }
+    run.supplied_by = Some(by);
+    Ok(*outcome)
+}
+
+/// The transition that records who authorized the call and, unless it is staged, the command that it may run.
+fn scheduled(entry: &ToolEntry, grant: &Grant) -> Transition {
+    let command = grant
+        .command()
+        .filter(|_| entry.backend.runs_commands() && !grant.is_staged())
+        .map(AuthorizedCommand::to_record);
+    Transition::Scheduled {
+        by: grant.authorizer().to_owned(),
+        wave: None,
+        command,
+    }
+}
+
+/// Converts an error to the outcome that hooks see.
+fn failure_outcome(error: &CallError) -> Outcome {
+    Outcome {
+        error: Some(Failure {
+            recommendations: error.recommendations.clone(),
+            retryable: error.retryable,
+            cause: error.cause.clone(),
+            ..Failure::new(&error.code, &error.message)
+        }),
+        ..Outcome::text(error.for_model())
+    }
+}
