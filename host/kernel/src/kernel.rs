@@ -301,8 +301,8 @@ impl Kernel {
 
     async fn run_one(&self, mut run: RunningCall<'_>) -> Report {
         // Boxed, because the future is large and is moved several times before it is first polled.
-        let road = Box::pin(self.execute(&mut run));
-        let result = self.wake_bus_while_pending(road).await;
+        let execution = Box::pin(self.execute(&mut run));
+        let result = self.wake_bus_while_pending(execution).await;
         run.finish(result.map_err(|error| *error)).await
     }
 
