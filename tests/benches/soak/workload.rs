@@ -75,7 +75,8 @@ pub fn user(
             1 => programs(&mut client, &mark, counts),
             _ => cancels(server, token, &mut client, &mark, counts),
         }
-        // Two sessions per second are abandoned, fewer than the server's limit before they time out as idle.
+        // Two sessions per second are abandoned and end when they were idle for 10 s: fewer sessions and background programs
+        // than the server allows a user.
         if dropped.elapsed() > Duration::from_millis(500) {
             dropped = Instant::now();
         } else {

@@ -15,6 +15,9 @@ use crate::load::servers::NOT_SANDBOXED;
 use crate::terminal::style::table;
 use crate::terminal::{note, print};
 
+/// A rule of thumb for JSON and English text.
+const BYTES_PER_TOKEN: usize = 4;
+
 #[derive(Debug, Args)]
 pub struct ToolsArgs {
     /// Print the tools in the request format of this API: anthropic, openai, openai-responses, gemini or mcp
@@ -25,6 +28,10 @@ pub struct ToolsArgs {
     #[arg(long, requires = "format")]
     pub strict: bool,
 
+    /// Print the size of each tool's definition in bytes and estimated tokens, as --format lists it (default: anthropic)
+    #[arg(long, conflicts_with = "json")]
+    pub cost: bool,
+
     #[command(flatten)]
     pub list: ListArgs,
 }
@@ -33,6 +40,7 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, CliError> {
     let ToolsArgs {
         format,
         strict,
+        cost,
         list: args,
     } = args;
     if let Some(format) = format.filter(|format| strict && !format.supports_strict()) {
@@ -44,11 +52,12 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, CliError> {
     let host = load_for_listing(&args.host).await?;
     host.require_plugins()?;
     let registry = host.kernel.registry();
+    let format = format.or(cost.then_some(Format::Anthropic));
     let shown = if let Some(format) = format {
-        let shown = registry
+        let profiled = registry
             .for_profile(host.settings.profile, host.settings.others)
             .list();
-        let tools: Vec<ListedTool> = shown
+        let tools: Vec<ListedTool> = profiled
             .iter()
             .filter_map(|one| {
                 let entry = registry.get(one.canonical.as_str())?;
@@ -59,11 +68,15 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, CliError> {
                 })
             })
             .collect();
-        let listed = format.tool_list(&tools, strict);
-        for remark in &listed.notes {
-            note(&format!("note: {remark}"));
+        if cost {
+            cost_table(&tools, format, strict)
+        } else {
+            let listed = format.tool_list(&tools, strict);
+            for remark in &listed.notes {
+                note(&format!("note: {remark}"));
+            }
+            shapes::pretty(&listed.tools).or_exit(Exit::Internal)?
         }
-        shapes::pretty(&listed.tools).or_exit(Exit::Internal)?
     } else if args.json {
         let tools = match host.settings.profile {
             Profile::Native => Value::Array(native_to_json(&registry)),
@@ -81,6 +94,26 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, CliError> {
     };
     print(&shown).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
+}
+
+/// The size of each definition, largest first. Models are charged for it with every request.
+fn cost_table(tools: &[ListedTool], format: Format, strict: bool) -> String {
+    let size = |tools: &[ListedTool]| format.tool_list(tools, strict).tools.to_string().len();
+    let mut rows: Vec<(String, usize)> = tools
+        .iter()
+        .map(|tool| {
+            let name = text::escape_line(tool.name, 64);
+            (name, size(std::slice::from_ref(tool)))
+        })
+        .collect();
+    rows.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+    rows.push((format!("{} tools", tools.len()), size(tools)));
+    table(
+        &["TOOL", "BYTES", "TOKENS"],
+        rows.into_iter().map(|(name, bytes)| {
+            vec![name, bytes.to_string(), bytes.div_ceil(BYTES_PER_TOKEN).to_string()]
+        }),
+    )
 }
 
 /// The tools as the profile's model sees them, with the canonical names that rules and records use.
