@@ -489,3 +489,27 @@ fn a_cancelled_call_releases_its_permit() {
     let answer = session.call("counter", &json!({}));
     assert_eq!(text(&answer), "1");
 }
+
+/// Clients send the list of tools to the model with every request.
+#[test]
+fn the_list_of_shipped_tools_stays_within_60_kib() {
+    let plugins = root().join("plugins").display().to_string();
+    let mut session = Session::start(&["run", "--no-store", "--plugins", &plugins]);
+    let (mut size, mut count, mut cursor) = (0, 0, Value::Null);
+    loop {
+        let params = if cursor.is_null() {
+            json!({})
+        } else {
+            json!({ "cursor": cursor })
+        };
+        let page = session.request("tools/list", &params)["result"].take();
+        size += page["tools"].to_string().len();
+        count += page["tools"].as_array().unwrap().len();
+        cursor = page["nextCursor"].clone();
+        if cursor.is_null() {
+            break;
+        }
+    }
+    assert!(count >= 49, "{count} tools");
+    assert!(size <= 60 << 10, "{count} tools take {size} bytes");
+}

@@ -241,11 +241,7 @@ fn calls(port: u16) -> Vec<(&'static str, Value, &'static [&'static str])> {
             &["do it"],
         ),
         ("todo_read", json!({}), &["do it"]),
-        (
-            "memory",
-            json!({"action": "list"}),
-            &["nothing is remembered"],
-        ),
+        ("memory", json!({"action": "list"}), &["no notes yet"]),
         ("skill", json!({"name": "greet"}), &["Say hello to all."]),
         (
             "tool_search",

@@ -53,6 +53,25 @@ fn the_tools_of_pegasus_are_these() {
     check("pegasus");
 }
 
+/// A model is charged for the definitions of all tools with every request.
+#[test]
+fn the_definitions_of_shipped_tools_stay_within_36_kib() {
+    let plugins = root().join("plugins").display().to_string();
+    let args = ["tools", "--cost", "--no-store", "--plugins", &plugins];
+    let listed = run(&args);
+    assert_eq!(listed.code, Some(0), "{listed:?}");
+    let total = listed.stdout.lines().last().unwrap_or_default();
+    let numbers: Vec<usize> = total
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let [tools, bytes, _tokens] = numbers[..] else {
+        panic!("no total: {total}")
+    };
+    assert!(tools >= 49, "{total}");
+    assert!(bytes <= 36 << 10, "{}", listed.stdout);
+}
+
 const BEGIN: &str = "<!-- tools: written by tests/tests/profiles.rs, with UPDATE_EXPECT=1 -->\n\n";
 const END: &str = "\n<!-- end of tools -->\n";
 

@@ -593,7 +593,7 @@ fn records_are_pruned_by_command_and_the_chain_stays_verifiable() {
         command.arg(desk.path("host.toml")).args(more);
         CommandResult::of(&command.output().unwrap())
     };
-    said(&prune(&["--dry-run"]), "1 parts would be dropped");
+    said(&prune(&["--dry-run"]), "would delete 1 segment, ");
     assert_eq!(
         desk.run_json(&["calls", "--json"])
             .as_array()
@@ -603,7 +603,7 @@ fn records_are_pruned_by_command_and_the_chain_stays_verifiable() {
     );
     let ended = prune(&["--export", "old"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    said(&ended, "records: 1 parts with ");
+    said(&ended, "records: deleted 1 segment with ");
     assert_eq!(
         desk.run_json(&["calls", "--json"]),
         Value::Array(Vec::new())

@@ -349,7 +349,7 @@ fn a_changed_trail_is_found() {
     assert_eq!(after.lines().count(), 1);
     let list = desk.run(&["audit", "list", "--limit", "5"]);
     assert_eq!(list.stdout.lines().count(), 6);
-    check(&list, 0, "go on with --after 5");
+    check(&list, 0, "continue with --after 5");
 
     let tamper = |sql: &str| {
         let database = Connection::open(desk.database()).unwrap();

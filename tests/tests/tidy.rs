@@ -6,6 +6,7 @@ use std::fs;
 use std::process::Command;
 
 use e2e::root;
+use regex::Regex;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -106,7 +107,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("opentelemetry", &["toolhost-telemetry"]),
     ("opentelemetry-http", &["toolhost-telemetry"]),
     ("opentelemetry-otlp", &["toolhost-telemetry"]),
-    ("opentelemetry_sdk", &["toolhost-telemetry"]),
+    ("opentelemetry_sdk", &["toolhost-telemetry", "e2e"]),
     ("ureq", &["toolhost-telemetry", "agent-loop"]),
     ("clap", &["toolhost-cli"]),
     ("rustyline", &["toolhost-cli"]),
@@ -205,23 +206,18 @@ fn the_contract_is_what_it_was() {
 
 #[test]
 fn no_file_names_a_registry_or_a_place_of_one_machine() {
-    let listed = Command::new("git")
-        .args(["ls-files"])
-        .current_dir(root())
-        .output()
-        .unwrap();
     let words = [
         ["crates", ".io/"].concat(),
         ["npmjs", ".org"].concat(),
         ["pypi", ".org"].concat(),
         ["/home/", "runner"].concat(),
     ];
-    for file in String::from_utf8(listed.stdout).unwrap().lines() {
+    for file in tracked() {
         // Lock files name the registry by design.
         if file.ends_with("Cargo.lock") {
             continue;
         }
-        let Ok(text) = fs::read_to_string(root().join(file)) else {
+        let Ok(text) = fs::read_to_string(root().join(&file)) else {
             continue;
         };
         for word in &words {
@@ -232,17 +228,12 @@ fn no_file_names_a_registry_or_a_place_of_one_machine() {
 
 #[test]
 fn no_test_is_switched_off() {
-    let listed = Command::new("git")
-        .args(["ls-files", "*.rs"])
-        .current_dir(root())
-        .output()
-        .unwrap();
     let words = [
         ["#[ig", "nore"].concat(),
         ["todo", "!("].concat(),
         ["dbg", "!("].concat(),
     ];
-    for file in String::from_utf8(listed.stdout).unwrap().lines() {
+    for file in tracked().iter().filter(|name| is_any_of(name, &["rs"])) {
         let Ok(text) = fs::read_to_string(root().join(file)) else {
             continue;
         };
@@ -250,4 +241,67 @@ fn no_test_is_switched_off() {
             assert!(!text.contains(word.as_str()), "{file} contains {word}");
         }
     }
+}
+
+/// Test names, source files and links that the documents mention.
+#[test]
+fn documents_name_only_what_exists() {
+    let files = tracked();
+    let read = |name: &str| fs::read_to_string(root().join(name)).unwrap_or_default();
+    let sources: String = files
+        .iter()
+        .filter(|name| is_any_of(name, &["c", "h", "js", "py", "rs", "sql", "toml", "wit"]))
+        .map(|name| read(name))
+        .collect();
+    let word = Regex::new(r"[a-z][a-z0-9_]+").unwrap();
+    let words: BTreeSet<&str> = word.find_iter(&sources).map(|word| word.as_str()).collect();
+    let code = Regex::new(r"`([a-z0-9_]{12,})`").unwrap();
+    let path = Regex::new(r"`((?:docs|examples|host|plugins|sdk|tests|xtask)/[\w./-]+)`").unwrap();
+    let link = Regex::new(r"\]\(([^)#\s]+)(?:#[^)]*)?\)").unwrap();
+    let mut wrong = String::new();
+    for name in files.iter().filter(|name| is_any_of(name, &["md"])) {
+        // The log describes past versions.
+        if name == "CHANGELOG.md" {
+            continue;
+        }
+        let text = read(name);
+        let all = |regex: &Regex| -> BTreeSet<String> {
+            let found = regex.captures_iter(&text).map(|found| found[1].to_owned());
+            found.collect()
+        };
+        let dir = root().join(name).parent().unwrap().to_owned();
+        for test in all(&code) {
+            let is_test = test.matches('_').count() > 1 && !test.starts_with("mcp__");
+            if is_test && !words.contains(test.as_str()) {
+                let _ = writeln!(wrong, "{name}: no source contains `{test}`");
+            }
+        }
+        for path in all(&path) {
+            if !root().join(&path).exists() && !dir.join(&path).exists() {
+                let _ = writeln!(wrong, "{name}: no file `{path}`");
+            }
+        }
+        for link in all(&link).iter().filter(|link| !link.contains(':')) {
+            if !dir.join(link).exists() {
+                let _ = writeln!(wrong, "{name}: the link to {link} leads nowhere");
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// The files of the repository.
+fn tracked() -> Vec<String> {
+    let listed = Command::new("git")
+        .arg("ls-files")
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    listed.lines().map(str::to_owned).collect()
+}
+
+fn is_any_of(name: &str, extensions: &[&str]) -> bool {
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension);
+    extension.is_some_and(|extension| extensions.contains(&extension))
 }

@@ -134,7 +134,7 @@ fn build_host(job: &Job) -> Result<()> {
     match job.profile {
         // The whole workspace as in `cargo test`, so that cargo selects the same features of shared dependencies and
         // compiles them once (see tests/Cargo.toml).
-        Profile::Dev => cargo.args(["--workspace", "--bin", "host"]),
+        Profile::Dev => cargo.args(["--workspace", "--bins"]),
         // The features that the product needs, and no others.
         Profile::Release => cargo.args(["--package", "toolhost-cli", "--bin", "host", "--release"]),
     };

@@ -7,18 +7,18 @@
 //! ```
 //! use serde_json::json;
 //! use toolhost_contract::Part;
-//! use toolhost_contract::format::{Answered, Format};
-//! use toolhost_contract::profile::Rendered;
+//! use toolhost_contract::format::{AnsweredCall, Format};
+//! use toolhost_contract::profile::RenderedResult;
 //!
 //! let turn = json!({"role": "model", "parts": [{"functionCall": {"name": "look", "args": {"at": "a"}}}]});
 //! let calls = Format::Gemini.read_turn(&turn)?;
 //! assert_eq!((calls[0].name.as_str(), &calls[0].input), ("look", &json!({"at": "a"})));
 //!
 //! let seen = Part::Text("a tree".to_owned());
-//! let result = Rendered { parts: vec![seen], structured: None, is_error: false };
-//! let answered = Answered { call: &calls[0], result: &result };
+//! let result = RenderedResult { parts: vec![seen], structured: None, is_error: false };
+//! let answered = AnsweredCall { call: &calls[0], result: &result };
 //! assert_eq!(
-//!     Format::Gemini.answer(&[answered])["parts"][0]["functionResponse"]["response"],
+//!     Format::Gemini.format_results(&[answered])["parts"][0]["functionResponse"]["response"],
 //!     json!({"output": "a tree"}),
 //! );
 //! # Ok::<(), toolhost_contract::format::FormatError>(())

@@ -241,9 +241,9 @@ mod tests {
             &cx,
             wish(),
             expect![[r#"
-            given until the end of this session: read /etc/hosts, write docs, write src, reach *.example.org
-            summary: 4 given, 0 not
-            {"granted":true,"read":["/etc/hosts"],"write":["docs","src"],"hosts":["*.example.org"],"scope":"session","refused":[]}"#]],
+                granted until the end of this session: read /etc/hosts, write docs, write src, reach *.example.org
+                summary: 4 given, 0 not
+                {"granted":true,"read":["/etc/hosts"],"write":["docs","src"],"hosts":["*.example.org"],"scope":"session","refused":[]}"#]],
         );
     }
 
@@ -255,10 +255,10 @@ mod tests {
             &person(some),
             wish(),
             expect![[r#"
-            given until the end of this turn: write docs
-            not granted: read /etc/hosts, write src, reach *.example.org; work without them, or ask the user how to proceed
-            summary: 1 given, 3 not
-            {"granted":false,"read":[],"write":["docs"],"hosts":[],"scope":"turn","refused":["read /etc/hosts","write src","reach *.example.org"]}"#]],
+                granted until the end of this turn: write docs
+                not granted: read /etc/hosts, write src, reach *.example.org; work without them, or ask the user how to proceed
+                summary: 1 given, 3 not
+                {"granted":false,"read":[],"write":["docs"],"hosts":[],"scope":"turn","refused":["read /etc/hosts","write src","reach *.example.org"]}"#]],
         );
         check::<request_permissions>(
             &person(json!({})),

@@ -57,8 +57,8 @@ pub async fn prune(args: PruneArgs) -> Result<Exit, CliError> {
     let dropped = dropped.or_exit(Exit::Store)?;
     let used = store.used_bytes().or_exit(Exit::Store)?;
     let mut lines = vec![format!(
-        "records: deleted {} segments with {} steps and {} rows, kept {} rows that are still needed; {} in use",
-        dropped.segments,
+        "records: deleted {} with {} steps and {} rows, kept {} rows that are still needed; {} in use",
+        format_segments(dropped.segments),
         dropped.steps,
         dropped.rows,
         dropped.kept,
@@ -91,13 +91,18 @@ fn last_step(due: &[Segment]) -> i64 {
     due.last().map_or(0, |segment| segment.last)
 }
 
+fn format_segments(count: usize) -> String {
+    let noun = if count == 1 { "segment" } else { "segments" };
+    format!("{count} {noun}")
+}
+
 fn print_plan(store: &Store, due: &[Segment]) -> Result<Exit, CliError> {
     let used = format_size(store.used_bytes().or_exit(Exit::Store)?);
     let words = match due.last() {
         None => format!("records: nothing to delete; {used} in use"),
         Some(last) => format!(
-            "records: would delete {} segments, all steps up to {} of {}; {used} in use",
-            due.len(),
+            "records: would delete {}, all steps up to {} of {}; {used} in use",
+            format_segments(due.len()),
             last.last,
             format_time(last.at_ms)
         ),

@@ -111,7 +111,11 @@ fn cost_table(tools: &[ListedTool], format: Format, strict: bool) -> String {
     table(
         &["TOOL", "BYTES", "TOKENS"],
         rows.into_iter().map(|(name, bytes)| {
-            vec![name, bytes.to_string(), bytes.div_ceil(BYTES_PER_TOKEN).to_string()]
+            vec![
+                name,
+                bytes.to_string(),
+                bytes.div_ceil(BYTES_PER_TOKEN).to_string(),
+            ]
         }),
     )
 }

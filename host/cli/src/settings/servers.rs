@@ -371,7 +371,7 @@ mod tests {
             expect![[r#"
                 Discovered: this name is reserved for the discovery command; choose another
                 a: transport `http` cannot be used with a `command`; use `stdio` or `http`
-                b: url `http://example.org/mcp` would be spoken to without encryption; write https, or `insecure = true`
+                b: url `http://example.org/mcp` would be used without encryption; use https, or set `insecure = true`
                 c: secret `tracker` is not allowed for the host of `https://evil.example.net/mcp`
                 d: no secret `other`; add `[secrets.NAME]`
                 discovery-command: this name is reserved for the discovery command; choose another

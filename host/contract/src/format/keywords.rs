@@ -41,18 +41,55 @@ fn is_private(keyword: &str) -> bool {
     keyword.starts_with("x-") || matches!(keyword, "$schema" | "$id" | "$comment")
 }
 
+/// Returns whether a keyword tells a model more than its absence does. The host enforces all keywords of the schema,
+/// whether they are listed or not, and explains what an input violates.
+fn informs_model(keyword: &str, value: &Value) -> bool {
+    match keyword {
+        "additionalProperties" => value != &Value::Bool(false),
+        "default" => !is_empty(value),
+        "minLength" => value.as_u64() != Some(1),
+        "maxLength" => value.as_u64().is_some_and(|limit| limit < LONG_TEXT),
+        _ => true,
+    }
+}
+
+/// A model does not reach a limit of this many characters by accident.
+const LONG_TEXT: u64 = 1_000;
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        Value::Bool(true) | Value::Number(_) => false,
+    }
+}
+
 /// Returns the schema without keywords that are not for a model.
-pub(super) fn without_private_keywords(schema: &Value, depth: usize) -> Value {
+pub(super) fn without_private_keywords(schema: &Value) -> Value {
+    retain_keywords(schema, 0, |keyword, _| !is_private(keyword))
+}
+
+/// Returns the schema without keywords that cost a model more than they tell it.
+pub(super) fn for_model(schema: Map<String, Value>) -> Map<String, Value> {
+    match retain_keywords(&Value::Object(schema), 0, informs_model) {
+        Value::Object(schema) => schema,
+        _ => Map::new(),
+    }
+}
+
+fn retain_keywords(schema: &Value, depth: usize, keep: fn(&str, &Value) -> bool) -> Value {
     let Value::Object(members) = schema else {
         return schema.clone();
     };
     if depth > MAX_DEPTH {
         return Value::Object(Map::new());
     }
-    let inner = |schema: &Value| without_private_keywords(schema, depth + 1);
+    let inner = |schema: &Value| retain_keywords(schema, depth + 1, keep);
     members
         .iter()
-        .filter(|(keyword, _)| !is_private(keyword))
+        .filter(|(keyword, value)| keep(keyword, value))
         .map(|(keyword, value)| {
             let value = match (keyword_value(keyword), value) {
                 // `items` may be a list in older drafts.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::keywords::without_private_keywords;
+use super::keywords::{for_model, without_private_keywords};
 use super::{Format, FormattedTools, ListedTool, NameMap, gemini, root, strict};
 use crate::{Descriptor, ToolHints, text};
 
@@ -49,7 +49,7 @@ fn anthropic(name: &str, tool: &Descriptor) -> Value {
     json!({
         "name": name,
         "description": tool.description,
-        "input_schema": root::object(&tool.input_schema),
+        "input_schema": for_model(root::object(&tool.input_schema)),
     })
 }
 
@@ -64,9 +64,9 @@ fn function(
         Some(Ok(schema)) => (schema, true),
         Some(Err(reason)) => {
             notes.push(format!("`{name}` cannot be strict: {reason}"));
-            (root::object(&tool.input_schema), false)
+            (for_model(root::object(&tool.input_schema)), false)
         }
-        None => (root::object(&tool.input_schema), false),
+        None => (for_model(root::object(&tool.input_schema)), false),
     };
     let mut schema = schema;
     schema
@@ -91,7 +91,7 @@ fn declaration(name: &str, tool: &Descriptor) -> Value {
 
 fn mcp(name: &str, tool: &Descriptor, hints: ToolHints) -> Value {
     let object = |schema: &Value| {
-        let mut schema = match without_private_keywords(schema, 0) {
+        let mut schema = match without_private_keywords(schema) {
             Value::Object(schema) => schema,
             _ => Map::new(),
         };

@@ -15,7 +15,7 @@ const UNSUPPORTED: &[&str] = &[
 /// Returns an object schema for the root of a tool's input. Properties of its alternatives become optional properties;
 /// the host validates the call against the tool's own schema.
 pub(super) fn object(schema: &Value) -> Map<String, Value> {
-    let document = without_private_keywords(schema, 0);
+    let document = without_private_keywords(schema);
     let mut root = members(&document, &document);
     for keyword in ["allOf", "anyOf", "oneOf"] {
         let parts = root.shift_remove(keyword);

@@ -16,13 +16,13 @@ type MessagesFn = dyn Fn(String, Value) -> HookFuture<()> + Send + Sync;
 /// A hook made of closures. Events without a closure are ignored.
 ///
 /// ```
-/// use toolhost_contract::hook::{Before, Decision};
+/// use toolhost_contract::hook::{PreHookDecision, PreHookResponse};
 /// use toolhost_kernel::hooks::CallbackHook;
 ///
 /// let hook = CallbackHook::before(|call| async move {
-///     let mut answer = Before::default();
+///     let mut answer = PreHookResponse::default();
 ///     if call.call.input["command"].as_str().is_some_and(|command| command.contains("rm -rf")) {
-///         answer.decision = Decision::Ask { reason: Some("it deletes".to_owned()), meta: None };
+///         answer.decision = PreHookDecision::Ask { reason: Some("it deletes".to_owned()), meta: None };
 ///     }
 ///     Ok(answer)
 /// });

@@ -8,9 +8,9 @@ use super::Prompter;
 ///
 /// ```
 /// use toolhost_contract::Answer;
-/// use toolhost_kernel::Callback;
+/// use toolhost_kernel::CallbackPrompter;
 ///
-/// let prompter = Callback::new("my window", |question, _call| async move {
+/// let prompter = CallbackPrompter::new("my window", |question, _call| async move {
 ///     match question.tool.as_str() {
 ///         "write_file" => Answer::once(),
 ///         _ => Answer::Deny { note: Some("only files may be written here".to_owned()) },

@@ -129,7 +129,7 @@ async fn an_invalid_pointer_is_a_trap() {
 #[tokio::test]
 async fn a_hook_answers() {
     let expected = expect![[r#"
-        before Before { decision: Continue, updated_input: None }
+        before PreHookResponse { decision: Continue, updated_input: None }
         after Failed invalid_output: the hook returned an invalid result: `continue` is not an action; use keep, update or replace"#]];
     check("(i32.const 64)", &word("continue"), expected).await;
     let expected = expect![[r#"

@@ -196,7 +196,7 @@ async fn run(module: &Path, component: &Component, mode: Mode) -> Result<(), Str
         Ok(Err(())) => 1,
         Err(error) => error
             .message
-            .rsplit_once("exit code ")
+            .rsplit_once("with code ")
             .and_then(|(_, code)| code.parse().ok())
             .ok_or_else(|| format!("{}; stderr: {:?}", error.message, error.stderr))?,
     };

@@ -107,7 +107,7 @@ fn a_failure_stops_the_chain() {
             1. no: failed: exit code 1
             2. read: not run
 
-            step 1 said:
+            step 1 returned:
             looked
 
             result of step 0:
@@ -155,7 +155,7 @@ fn a_chain_can_go_on_without_a_step() {
             4. read: failed: ${steps.3.structured.names.0}: no "names" in an object with files
             5. read: read {"path":"x"}
 
-            step 0 said:
+            step 0 returned:
             looked
 
             result of step 5:
@@ -171,7 +171,7 @@ fn a_chain_can_go_on_without_a_step() {
             1 step: 0 completed, 1 failed
             0. no: failed: exit code 1
 
-            step 0 said:
+            step 0 returned:
             looked
             summary: 1 step: 0 completed, 1 failed
             {"steps":[{"tool":"no","status":"failed","summary":"failed: exit code 1","text":"looked","structured":null}],"completed":0,"failed":1}

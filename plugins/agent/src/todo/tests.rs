@@ -213,7 +213,7 @@ fn m_03_an_id_is_one_line_of_visible_characters() {
             json!({"todos": [{"id": id, "content": "x", "status": "pending"}]}),
         );
         assert!(
-            said.contains("is not one line of visible characters"),
+            said.contains("is not a single line of printable characters"),
             "{id:?}: {said}"
         );
         assert!(

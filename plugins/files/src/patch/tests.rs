@@ -350,9 +350,9 @@ fn a_model_is_told_how_to_write_a_patch() {
     let description = apply_patch::descriptor().description;
     for line in [
         "*** Begin Patch\n",
-        "\n+every",
-        "\n a line that stays",
-        "\n-a line",
+        "\n+each",
+        "\n context line",
+        "\n-removed line",
         "\n*** End Patch\n",
     ] {
         assert!(description.contains(line), "{description}");

@@ -376,7 +376,8 @@ fn m_05_two_names_that_look_the_same_are_not_two_files() {
     ] {
         let wish = json!({"action": "write", "scope": scope, "file": file, "content": "x"});
         let said = text::<memory>(&folders.cx(), wish);
-        let refused = said.contains("only in upper and lower case") || said.contains("not visible");
+        let refused = said.contains("only in upper and lower case")
+            || said.contains("an invisible or combining character");
         assert!(refused, "{file:?}: {said}");
     }
 }

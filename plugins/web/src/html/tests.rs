@@ -90,7 +90,7 @@ fn no_page_is_too_deep_or_too_wide() {
     let deep = format!("{}words{}", "<div>".repeat(500), "</div>".repeat(500));
     let shown = page(&deep, PageFormat::Markdown);
     assert_eq!(shown.text, "words");
-    assert!(shown.note.unwrap().contains("left out"));
+    assert!(shown.note.unwrap().contains("omitted"));
     // Deeper than the parser limit.
     let deeper = format!("{}words", "<b><i>".repeat(200_000));
     let shown = page(&deeper, PageFormat::Markdown);
@@ -104,7 +104,7 @@ fn no_page_is_too_deep_or_too_wide() {
     let table = format!("<table><tr><th>{}<th>y{rows}</table>", "long ".repeat(200));
     let shown = page(&table, PageFormat::Markdown);
     assert!(shown.text.len() < 1 << 20, "{}", shown.text.len());
-    assert!(shown.note.unwrap().contains("left out"));
+    assert!(shown.note.unwrap().contains("omitted"));
     let wide = "<b>x</b>".repeat(100_000);
     assert_eq!(page(&wide, PageFormat::Text).text.len(), CHILDREN_SHOWN);
     let long = "x".repeat((4 << 20) + 1);
@@ -244,7 +244,7 @@ fn w_17_formatting_that_is_never_closed_is_not_repeated_without_end() {
     let read = convert(&page, &address, PageFormat::Markdown);
     assert!(
         read.note
-            .is_some_and(|note| note.contains("all markup was taken out"))
+            .is_some_and(|note| note.contains("all markup was removed"))
     );
     assert!(read.text.contains("the end"));
     // A few unclosed elements are common.

@@ -236,7 +236,7 @@ fn a_command_is_shown_with_its_parts() {
                 plugin   system
                 tool     bash
                 effect   destroys
-                because  it runs a command; deletes directories recursively
+                reason   it runs a command; deletes directories recursively
                 command
                 │ cd src && curl -s x | bash -c 'rm -r "$HOME"' > log
                 runs     cd src
@@ -305,8 +305,8 @@ fn an_mcp_tool_is_shown_with_its_server() {
               Allow this call?
                 plugin   web
                 tool     http_get
-                effect   reads, and reaches the network
-                because  it accesses the network
+                effect   reads, with network access
+                reason   it accesses the network
                 note     {"ticket":7}
                 address  https://a.example/x
                 input

@@ -25,16 +25,48 @@ fn check(format: Format, strict: bool, expected: &Value) {
     assert_eq!(notes, Vec::<String>::new());
 }
 
+/// Without keywords that the host enforces and that tell a model nothing.
 fn plain() -> Value {
     json!({
         "type": "object",
         "properties": {
-            "path": {"type": "string", "description": "a file", "minLength": 1},
+            "path": {"type": "string", "description": "a file"},
             "limit": {"type": "integer", "description": "lines", "default": 100, "minimum": 1},
         },
         "required": ["path"],
-        "additionalProperties": false,
     })
+}
+
+#[test]
+fn a_model_is_not_told_what_goes_without_saying() {
+    let property = |schema: Value| {
+        let schema = json!({"type": "object", "properties": {"default": schema}});
+        let (tools, _) = listed(Format::Anthropic, schema, false);
+        tools[0]["input_schema"]["properties"]["default"].clone()
+    };
+    for (schema, expected) in [
+        (
+            json!({"default": false, "type": "boolean"}),
+            json!({"type": "boolean"}),
+        ),
+        (
+            json!({"default": true, "type": "boolean"}),
+            json!({"default": true, "type": "boolean"}),
+        ),
+        (json!({"default": "", "minLength": 1}), json!({})),
+        (
+            json!({"default": 0, "minLength": 2}),
+            json!({"default": 0, "minLength": 2}),
+        ),
+        (json!({"maxLength": 999}), json!({"maxLength": 999})),
+        (json!({"items": {"maxLength": 1000}}), json!({"items": {}})),
+        (
+            json!({"additionalProperties": {"type": "string"}}),
+            json!({"additionalProperties": {"type": "string"}}),
+        ),
+    ] {
+        assert_eq!(property(schema.clone()), expected, "{schema}");
+    }
 }
 
 #[test]
@@ -125,7 +157,7 @@ fn a_tool_without_parameters_is_listed_as_each_api_requires() {
         let (tools, _) = listed(format, none.clone(), strict);
         tools.pointer(path).cloned()
     };
-    let empty = json!({"type": "object", "additionalProperties": false, "properties": {}});
+    let empty = json!({"type": "object", "properties": {}});
     let strict =
         json!({"type": "object", "additionalProperties": false, "properties": {}, "required": []});
     for (format, is_strict, path, expected) in [
@@ -133,7 +165,7 @@ fn a_tool_without_parameters_is_listed_as_each_api_requires() {
             Format::Anthropic,
             false,
             "/0/input_schema",
-            Some(none.clone()),
+            Some(json!({"type": "object"})),
         ),
         (Format::OpenAi, false, "/0/function/parameters", Some(empty)),
         (Format::OpenAi, true, "/0/function/parameters", Some(strict)),
@@ -157,7 +189,7 @@ fn an_empty_registry_is_an_empty_list() {
 }
 
 #[test]
-fn schemas_without_strict_form_are_unchanged_with_a_note() {
+fn schemas_without_strict_form_are_listed_as_they_are_with_a_note() {
     for (property, reason) in [
         (json!({}), "`p` accepts any value"),
         (json!(true), "`p` accepts any value or none"),
@@ -195,9 +227,10 @@ fn schemas_without_strict_form_are_unchanged_with_a_note() {
             "`p` requires `x` without defining it",
         ),
     ] {
-        let schema =
-            json!({"type": "object", "properties": {"p": property}, "additionalProperties": false});
-        let (tools, notes) = listed(Format::OpenAi, schema.clone(), true);
+        let schema = json!({"type": "object", "properties": {"p": property}});
+        let mut closed = schema.clone();
+        closed["additionalProperties"] = json!(false);
+        let (tools, notes) = listed(Format::OpenAi, closed, true);
         assert_eq!(notes, [format!("`look` cannot be strict: {reason}")]);
         assert_eq!(tools[0]["function"]["strict"], false);
         assert_eq!(tools[0]["function"]["parameters"], schema);

@@ -373,7 +373,7 @@ fn an_approval_round_trips_through_json() {
         the approval cannot be used: unknown variant `forever`, expected one of `once`, `session`, `project`, `user`
         the approval cannot be used: `free` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom
         the approval cannot be used: `sha256:00` is not a digest
-        the approval cannot be used: tool name `Not A Tool` is not valid: a lower-case letter, then up to 63 lower-case letters, digits or underscores
+        the approval cannot be used: tool name `Not A Tool` is not valid: a lower-case letter followed by up to 63 lower-case letters, digits or underscores
         the approval cannot be used: its scope is `session` but it names no session
         the approval cannot be used: `/w/../etc` is not an absolute path without `.` and `..`
         the approval cannot be used: `src` is not an absolute path without `.` and `..`

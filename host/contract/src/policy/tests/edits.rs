@@ -70,16 +70,16 @@ fn r_195_edited_changes_apply_once_and_only_to_shown_files() {
     check(
         true,
         &[("gone", "saved"), ("new", "saved")],
-        expect![
-            "policy_violation: the edited changes of `write_file` cannot be applied: `gone` has no text that could be edited; answer for it as it is"
-        ],
+        expect![[
+            r#"policy_violation: the edited changes of `write_file` cannot be applied: `gone` is not an editable text file; approve or deny it unchanged"#
+        ]],
     );
     check(
         true,
         &[("/etc/passwd", "saved")],
-        expect![
-            "policy_violation: the edited changes of `write_file` cannot be applied: `/etc/passwd` is not one of the changes; name a file as the question names it"
-        ],
+        expect![[
+            r#"policy_violation: the edited changes of `write_file` cannot be applied: `/etc/passwd` is not one of the changes; use a path from the prompt"#
+        ]],
     );
     // A call that has not run proposes no changes.
     check(

@@ -99,10 +99,10 @@ fn an_invalid_rule_is_an_error_with_its_position() {
         policy: error: priority 1000 is above 999
         policy: error: `^(?:()` is not a regular expression: regex parse error:\n    ^(?:()\n     ^\nerror: unclosed group
         policy: error: command_prefix `*` is empty or contains `*`; write the first words of the command
-        policy: error: `x` is not a version; write one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`
+        policy: error: `x` is not a version requirement; use one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`
         policy: error: `nice` is not an annotation; use read_only, pure, destructive, idempotent, open_world, interactive
         policy: error: `f@1` names a version next to another tool or version; write a separate rule for it
-        policy: error: `x` is not a version; write one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`"#]].assert_eq(&shown.join("\n"));
+        policy: error: `x` is not a version requirement; use one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`"#]].assert_eq(&shown.join("\n"));
 }
 
 #[test]

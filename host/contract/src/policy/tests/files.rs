@@ -127,7 +127,7 @@ fn a_file_of_rules_takes_every_key_of_the_grammar() {
             ),
             matches: [],
             not_matches: [],
-            source: Source {
+            source: RuleSource {
                 file: "rules.toml",
                 line: 4,
                 column: 8,
@@ -197,7 +197,7 @@ fn errors_in_a_file_have_line_and_column() {
     "#]].assert_eq(&out);
     let three = "[[rule]]\ntool=\"a b\"\ndecision=\"deny\"\n[[rule]]\ntool=\"ok\"\ndecision=\"deny\"\n[[rule]]\ntool=\"c d\"\ndecision=\"ask\"";
     assert_eq!(errors(three).lines().count(), 2);
-    assert!(errors(&"#".repeat(2 << 20)).contains("the limit is"));
+    assert!(errors(&"#".repeat(2 << 20)).contains("exceed the limit of"));
     assert_eq!(errors(""), "fine");
 }
 

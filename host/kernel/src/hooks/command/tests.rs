@@ -101,7 +101,7 @@ async fn h_04_an_answer_with_duplicate_members_or_inexact_numbers_is_an_error() 
         ),
         (
             r#"echo '{"updated_input": {"n": 18446744073709551616}}'"#,
-            expect!["`sh` gave an answer that cannot be used: standard output cannot be read as JSON (the integer 18446744073709551616 does not fit into 64 bits and would lose precision; send it as a string); write one object, or nothing, and notes to standard error"],
+            expect!["`sh` returned an invalid answer: standard output is not valid JSON (the integer 18446744073709551616 does not fit into 64 bits and would lose precision; send it as a string); write one object or nothing, and log to standard error"],
         ),
     ])
     .await;

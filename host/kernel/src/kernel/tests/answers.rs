@@ -60,10 +60,10 @@ async fn r_201_an_answer_by_id_counts_once() {
     let report = call.await.unwrap();
     let finished = kernel.answer(&id("c"), said(Answer::once())).unwrap_err();
     expect![[r#"
-        no call c is waiting for an answer: it is unknown, has ended, or has not asked
-        call c has been answered already
+        call c is not waiting for an answer: it is unknown, has ended or has not asked
+        call c has already been answered
         Denied [user_denied]: Permission denied: the user rejected `erase`: not that one
-        no call c is waiting for an answer: it is unknown, has ended, or has not asked"#]]
+        call c is not waiting for an answer: it is unknown, has ended or has not asked"#]]
     .assert_eq(&format!("{wrong}\n{twice}\n{}\n{finished}", shown(&report)));
     world.story().await;
     // R-145: the author of the answer and the note.

@@ -120,7 +120,7 @@ async fn r_195_files_outside_the_question_cannot_be_edited() {
         holding(TestWorldBuilder::answers([saves(&[("a", "mine"), ("c", "mine")])])),
         input(),
         expect![[r#"
-            Denied [policy_violation]: Permission denied: the edited changes of `write` cannot be applied: `c` is not one of the changes; name a file as the question names it by None
+            Denied [policy_violation]: Permission denied: the edited changes of `write` cannot be applied: `c` is not one of the changes; use a path from the prompt by None
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
               on disk: requested, picked, found, scheduled, started, asked, denied
             real: [], undo ids: 0"#]],

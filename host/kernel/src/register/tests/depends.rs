@@ -35,9 +35,9 @@ fn r_492_a_missing_dependency_is_named_with_its_chain() {
         KernelSettings::default(),
         "a: one>x/two two>\u{1b}[2J three>two@maybe",
         expect![[r#"
-            tool `one` 1.0.0 of plugin `a` is left out: one → x/two, and no loaded plugin has `x/two`; load one that has
-            tool `three` 1.0.0 of plugin `a` is left out: three → two@maybe, and `maybe` is not a version requirement; use one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`
-            tool `two` 1.0.0 of plugin `a` is left out: two → [2J, and no loaded plugin has `[2J`; load one that has
+            tool `one` 1.0.0 of plugin `a` is unavailable: one → x/two: no loaded plugin provides `x/two`; load one that does
+            tool `three` 1.0.0 of plugin `a` is unavailable: three → two@maybe: `maybe` is not a version requirement; use one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`
+            tool `two` 1.0.0 of plugin `a` is unavailable: two → [2J: no loaded plugin provides `[2J`; load one that does
         "#]],
     );
 }

@@ -376,7 +376,7 @@ fn errors_are_shown_and_saved_edits_are_kept() {
     let long = &*Box::leak("x".repeat(600 << 10).into_boxed_str());
     let talked = talk(ONE, &["m", "n", "y"], &[Ok(long)]);
     assert_eq!(talked.answers, [Answer::once()]);
-    let words = "the new text of `/w/a.rs` is 614400 bytes, and the most is 524288; shorten it";
+    let words = "the new text of `/w/a.rs` is 614400 bytes; the limit is 524288";
     assert!(talked.screen.contains(words));
 }
 

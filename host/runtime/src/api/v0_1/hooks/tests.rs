@@ -57,7 +57,9 @@ fn r_210_verdicts_before_a_call() {
             updated_input: Some(r#"{"a": 1}"#.to_owned()),
             ..verdict("continue")
         },
-        expect![[r#"Before { decision: Continue, updated_input: Some(Object {"a": Number(1)}) }"#]],
+        expect![[
+            r#"PreHookResponse { decision: Continue, updated_input: Some(Object {"a": Number(1)}) }"#
+        ]],
     );
     check(
         Verdict {
@@ -66,12 +68,14 @@ fn r_210_verdicts_before_a_call() {
             ..verdict("ask")
         },
         expect![[
-            r#"Before { decision: Ask { reason: Some("risky"), meta: Some(Object {"risk": String("high")}) }, updated_input: None }"#
+            r#"PreHookResponse { decision: Ask { reason: Some("risky"), meta: Some(Object {"risk": String("high")}) }, updated_input: None }"#
         ]],
     );
     check(
         verdict("deny"),
-        expect!["Before { decision: Deny { reason: None, outcome: None }, updated_input: None }"],
+        expect![
+            "PreHookResponse { decision: Deny { reason: None, outcome: None }, updated_input: None }"
+        ],
     );
     check(
         Verdict {
@@ -79,7 +83,7 @@ fn r_210_verdicts_before_a_call() {
             ..verdict("deny")
         },
         expect![[
-            r#"Before { decision: Deny { reason: None, outcome: Some(Outcome { summary: None, llm: [Text("no")], structured: None, display: None, error: None, truncated: None, tail: None, meta: None }) }, updated_input: None }"#
+            r#"PreHookResponse { decision: Deny { reason: None, outcome: Some(Outcome { summary: None, llm: [Text("no")], structured: None, display: None, error: None, truncated: None, tail: None, meta: None }) }, updated_input: None }"#
         ]],
     );
     check(
@@ -88,7 +92,7 @@ fn r_210_verdicts_before_a_call() {
             ..verdict("result")
         },
         expect![[
-            r#"Before { decision: Result(Outcome { summary: None, llm: [Text("yes")], structured: None, display: None, error: None, truncated: None, tail: None, meta: None }), updated_input: None }"#
+            r#"PreHookResponse { decision: Result(Outcome { summary: None, llm: [Text("yes")], structured: None, display: None, error: None, truncated: None, tail: None, meta: None }), updated_input: None }"#
         ]],
     );
 }
@@ -183,7 +187,7 @@ fn r_211_revisions_after_a_call() {
     check_after(
         update,
         expect![[
-            r#"Update(Patch { summary: None, llm: Some([Text("short")]), structured: None, meta: Some(Object {"cut": Bool(true)}), text_only: false })"#
+            r#"Update(OutcomePatch { summary: None, llm: Some([Text("short")]), structured: None, meta: Some(Object {"cut": Bool(true)}), text_only: false })"#
         ]],
     );
     let nothing = RawPatch {
