@@ -267,7 +267,7 @@ fn calls(port: u16) -> Vec<(&'static str, Value, &'static [&'static str])> {
         (
             "request_permissions",
             json!({"reason": "x"}),
-            &["nothing is asked for"],
+            &["no permission is requested"],
         ),
         ("list_mcp_resources", json!({}), &[]),
         ("read_mcp_resource", json!({"uri": "x://y"}), &[]),
@@ -281,7 +281,11 @@ fn calls(port: u16) -> Vec<(&'static str, Value, &'static [&'static str])> {
         ("web_fetch", json!({ "url": url }), &["the page says so"]),
         ("web_search", json!({"query": "x"}), &[]),
         ("enter_plan_mode", json!({}), &["plan mode"]),
-        ("exit_plan_mode", json!({"plan": "a plan"}), &["person"]),
+        (
+            "exit_plan_mode",
+            json!({"plan": "a plan"}),
+            &["not in plan mode", "plan mode"],
+        ),
     ]
 }
 

@@ -47,6 +47,8 @@ fn informs_model(keyword: &str, value: &Value) -> bool {
     match keyword {
         "additionalProperties" => value != &Value::Bool(false),
         "default" => !is_empty(value),
+        // Counts and positions.
+        "minimum" => !matches!(value.as_i64(), Some(0 | 1)),
         "minLength" => value.as_u64() != Some(1),
         "maxLength" => value.as_u64().is_some_and(|limit| limit < LONG_TEXT),
         _ => true,

@@ -170,7 +170,13 @@ async fn failed_calls_are_tool_errors() {
             "failed",
             "exit_status",
         ),
-        ("panic", json!({}), "internal host error", "internal", "internal"),
+        (
+            "panic",
+            json!({}),
+            "internal host error",
+            "internal",
+            "internal",
+        ),
     ] {
         let result = client.call(tool, arguments).await;
         assert_eq!(result["isError"], json!(true), "{tool}");

@@ -25,13 +25,21 @@ fn check(format: Format, strict: bool, expected: &Value) {
     assert_eq!(notes, Vec::<String>::new());
 }
 
+fn full() -> Value {
+    let mut schema = schema();
+    schema.as_object_mut().unwrap().shift_remove("$schema");
+    let path = schema["properties"]["path"].as_object_mut().unwrap();
+    path.shift_remove("x-aliases");
+    schema
+}
+
 /// Without keywords that the host enforces and that tell a model nothing.
 fn plain() -> Value {
     json!({
         "type": "object",
         "properties": {
             "path": {"type": "string", "description": "a file"},
-            "limit": {"type": "integer", "description": "lines", "default": 100, "minimum": 1},
+            "limit": {"type": "integer", "description": "lines", "default": 100},
         },
         "required": ["path"],
     })
@@ -58,6 +66,8 @@ fn a_model_is_not_told_what_goes_without_saying() {
             json!({"default": 0, "minLength": 2}),
             json!({"default": 0, "minLength": 2}),
         ),
+        (json!({"minimum": 1}), json!({})),
+        (json!({"minimum": 2}), json!({"minimum": 2})),
         (json!({"maxLength": 999}), json!({"maxLength": 999})),
         (json!({"items": {"maxLength": 1000}}), json!({"items": {}})),
         (
@@ -142,7 +152,7 @@ fn mcp_lists_tools_like_tools_list() {
         Format::Mcp,
         false,
         &json!([{
-            "name": "look", "title": "Look", "description": "Does look.", "inputSchema": plain(),
+            "name": "look", "title": "Look", "description": "Does look.", "inputSchema": full(),
             "annotations": {
                 "readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false,
             },

@@ -260,7 +260,7 @@ fn bad_patches_are_refused() {
         (
             "diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+a\n\\ No newline at end of file\n",
             expect![
-                "edit_preparation_failure: line 2 of the patch changes a symbolic link (mode 120000), and only regular files are patched"
+                "edit_preparation_failure: line 2 of the patch changes a symbolic link (mode 120000); only regular files are supported"
             ],
         ),
         (

@@ -203,7 +203,7 @@ fn r_211_revisions_after_a_call() {
     check_after(
         update,
         expect![
-            "Update(Patch { summary: None, llm: None, structured: None, meta: None, text_only: false })"
+            "Update(OutcomePatch { summary: None, llm: None, structured: None, meta: None, text_only: false })"
         ],
     );
     let replace = Revision {
