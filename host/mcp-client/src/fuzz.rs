@@ -92,7 +92,7 @@ fn fuzz_server() {
 }
 
 async fn play(when: &'static str, said: Arc<str>) {
-    let dial = ScriptedServer::new(move |_, pipes| {
+    let dial = ScriptedServer::dial(move |_, pipes| {
         let said = Arc::clone(&said);
         tokio::spawn(respond(pipes, move |message| {
             if message["method"] != when {

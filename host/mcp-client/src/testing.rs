@@ -56,14 +56,14 @@ impl Sink for RecordingSink {
 pub struct ScriptedServer(Box<dyn Fn(usize, DuplexStream) + Send + Sync>, AtomicUsize);
 
 impl ScriptedServer {
-    pub fn new(play: impl Fn(usize, DuplexStream) + Send + Sync + 'static) -> Box<dyn Dial> {
+    pub fn dial(play: impl Fn(usize, DuplexStream) + Send + Sync + 'static) -> Box<dyn Dial> {
         Box::new(Self(Box::new(play), AtomicUsize::new(0)))
     }
 
     /// A server that answers each message with these lines.
     pub fn script(answer: impl Fn(&Value) -> Vec<String> + Send + Sync + 'static) -> Box<dyn Dial> {
         let answer = Arc::new(answer);
-        Self::new(move |_, pipes| {
+        Self::dial(move |_, pipes| {
             let answer = Arc::clone(&answer);
             tokio::spawn(respond(pipes, move |message| answer(message)));
         })

@@ -266,7 +266,7 @@ impl Supervisor {
             Some(SupervisorCommand::Signal(signal)) => {
                 self.warden
                     .send(WardenCommand::Signal(signal.number()))
-                    .await
+                    .await;
             }
             Some(SupervisorCommand::End) => self.stop(life, ExitReason::Cancelled).await,
             Some(SupervisorCommand::Kill) | None => {

@@ -233,7 +233,7 @@ fn shape(
             page.text = pretty.map_or(text, |pretty| clean(&pretty));
         }
         BodyKind::Text | BodyKind::Image(_) | BodyKind::Pdf | BodyKind::Other(_) => {
-            page.text = text
+            page.text = text;
         }
     }
 }

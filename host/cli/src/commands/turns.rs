@@ -202,7 +202,7 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, CliError> {
                 }));
             }
             InputLine { .. } => {
-                write_line(&json!({"error": "expected `calls`, a `turn` or an `answer`"}))
+                write_line(&json!({"error": "expected `calls`, a `turn` or an `answer`"}));
             }
         }
     }

@@ -107,7 +107,7 @@ impl<'de> Deserialize<'de> for ToolsTable {
                             table.max_concurrent = Some(setting(&mut map, &word)?);
                         }
                         ToolsKey::AllowedPaths => {
-                            table.allowed_paths = Some(setting(&mut map, &word)?)
+                            table.allowed_paths = Some(setting(&mut map, &word)?);
                         }
                         // May be a table, whose members are booleans, unlike those of a tool.
                         ToolsKey::UseTools => table.use_tools = Some(map.next_value()?),
@@ -120,7 +120,7 @@ impl<'de> Deserialize<'de> for ToolsTable {
                             table.discovery_command = Some(setting(&mut map, &word)?);
                         }
                         ToolsKey::CallCommand => {
-                            table.call_command = Some(setting(&mut map, &word)?)
+                            table.call_command = Some(setting(&mut map, &word)?);
                         }
                         ToolsKey::Tool(name) => {
                             table.by_name.insert(name.clone(), map.next_value()?);

@@ -80,7 +80,7 @@ fn fuzz_path() {
             Err(error) => check_message(&error),
             // A path that an allow rule matches is also matched by a deny rule.
             Ok(pattern) if pattern.matches_all(&path_ref) => {
-                assert!(pattern.may_match(&path_ref), "{text}")
+                assert!(pattern.may_match(&path_ref), "{text}");
             }
             Ok(_) => {}
         }

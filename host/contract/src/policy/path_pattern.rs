@@ -94,7 +94,7 @@ impl PathRef {
             match (&places.home, rest.strip_prefix('/')) {
                 (Some(home), Some(rest)) => path_ref.certain.push(normalize(home, rest).0),
                 (Some(home), None) if rest.is_empty() => {
-                    path_ref.certain.push(normalize("/", home).0)
+                    path_ref.certain.push(normalize("/", home).0);
                 }
                 _ => {}
             }

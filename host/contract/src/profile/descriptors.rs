@@ -121,7 +121,7 @@ fn property_schema(root: &Value, own: &Value, param: &ParamMapping, fill: Option
             }
         }
         ValueConversion::Flag(_) => {
-            shown = serde_json::json!({"type": "boolean", "default": false})
+            shown = serde_json::json!({"type": "boolean", "default": false});
         }
         ValueConversion::Items(members) => {
             if let Some(items) = items(root, own) {

@@ -18,6 +18,10 @@ use crate::hooks::RevisedOutcome;
 use crate::schedule::Permit;
 
 /// The end of one run of a call.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "matched at once; a box would cost every call an allocation"
+)]
 enum RunEnd<'a> {
     /// A call that is not staged keeps its permit while post hooks look at its result.
     Finished(Result<Outcome, Refusal>, Option<Permit<'a>>),

@@ -156,7 +156,7 @@ async fn concurrent_calls_are_limited() {
 // Backoff: 1, 2, 4 and 8 seconds, then no further attempt.
 #[tokio::test(start_paused = true)]
 async fn a_crashing_server_is_restarted_up_to_five_times() {
-    let dial = ScriptedServer::new(|_, pipes| {
+    let dial = ScriptedServer::dial(|_, pipes| {
         tokio::spawn(respond(pipes, |message| match name_of(message) {
             Some(_) => vec!["EOF".to_owned()],
             None => legacy_response(message, &json!([tool("crash")])),
@@ -208,7 +208,7 @@ async fn a_crashing_server_is_restarted_up_to_five_times() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stable_server_resets_its_failures() {
-    let dial = ScriptedServer::new(|attempt, pipes| {
+    let dial = ScriptedServer::dial(|attempt, pipes| {
         tokio::spawn(async move {
             let lives = async {
                 tokio::time::sleep(Duration::from_secs(61)).await;
@@ -408,7 +408,7 @@ async fn changed_tools_are_listed_again_but_not_served() {
 
 #[tokio::test(start_paused = true)]
 async fn legacy_initialization_follows_an_invalid_response() {
-    let dial = ScriptedServer::new(|_, pipes| {
+    let dial = ScriptedServer::dial(|_, pipes| {
         tokio::spawn(respond(pipes, |message| {
             if message["method"] == "server/discover" {
                 return vec![reply(message, &json!({}))];
@@ -460,7 +460,7 @@ async fn stopping_ends_a_connection_gracefully() {
     let ended = Arc::new(AtomicUsize::new(0));
     let dial = {
         let ended = Arc::clone(&ended);
-        ScriptedServer::new(move |_, pipes| {
+        ScriptedServer::dial(move |_, pipes| {
             let ended = Arc::clone(&ended);
             tokio::spawn(async move {
                 respond(pipes, |message| {

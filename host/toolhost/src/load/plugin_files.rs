@@ -37,7 +37,7 @@ pub fn find_plugin_files(places: &[PathBuf]) -> (Vec<PathBuf>, Vec<BrokenPlugin>
                     }
                     match check_symlink(place, &file) {
                         Err(reason) if place.is_dir() => {
-                            broken.push(BrokenPlugin::new(file, &reason))
+                            broken.push(BrokenPlugin::new(file, &reason));
                         }
                         _ => files.push(file),
                     }

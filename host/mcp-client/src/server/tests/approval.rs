@@ -16,7 +16,7 @@ use crate::testing::{
 /// Counts its starts, and announces a change of its tools at each call.
 fn restless(started: &Arc<AtomicUsize>) -> Box<dyn Dial> {
     let started = Arc::clone(started);
-    ScriptedServer::new(move |_, pipes| {
+    ScriptedServer::dial(move |_, pipes| {
         started.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(respond(pipes, |message| match name_of(message) {
             Some("ends") => vec!["EOF".to_owned()],

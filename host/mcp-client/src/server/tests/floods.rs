@@ -54,7 +54,7 @@ async fn floods_are_throttled_and_the_response_arrives() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_does_not_read_is_no_longer_read() {
-    let dial = ScriptedServer::new(|_, pipes| {
+    let dial = ScriptedServer::dial(|_, pipes| {
         tokio::spawn(async move {
             respond(pipes, |message| match message["method"].as_str() {
                 Some("notifications/initialized") => (0..100_000)

@@ -84,7 +84,7 @@ fn bounded() -> BoundedClient {
     BoundedClient {
         client: reqwest::Client::new(),
         log: Arc::new(ServerLogger::new(Arc::new(|line: &str| {
-            check_message(line)
+            check_message(line);
         }))),
     }
 }
