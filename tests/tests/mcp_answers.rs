@@ -284,7 +284,7 @@ fn calls(port: u16) -> Vec<(&'static str, Value, &'static [&'static str])> {
         (
             "exit_plan_mode",
             json!({"plan": "a plan"}),
-            &["not in plan mode", "plan mode"],
+            &["no user is available"],
         ),
     ]
 }
