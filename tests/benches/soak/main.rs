@@ -113,7 +113,7 @@ fn serve(desk: &TestEnv) -> Server {
         "--http",
         "127.0.0.1:0",
         "--http-idle",
-        "10s",
+        "5s",
         "--allow-program",
         "bash",
     ]);

@@ -75,7 +75,7 @@ pub fn user(
             1 => programs(&mut client, &mark, counts),
             _ => cancels(server, token, &mut client, &mark, counts),
         }
-        // Two sessions per second are abandoned and end when they were idle for 10 s: fewer sessions and background programs
+        // Two sessions per second are abandoned and end when they were idle for 5 s: fewer sessions and background programs
         // than the server allows a user.
         if dropped.elapsed() > Duration::from_millis(500) {
             dropped = Instant::now();
