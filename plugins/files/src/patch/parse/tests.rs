@@ -266,7 +266,7 @@ fn bad_patches_are_refused() {
         (
             "diff --git a/x b/x\nindex 1234567..89abcde 160000\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-Subproject commit 1\n+Subproject commit 2\n",
             expect![
-                "edit_preparation_failure: line 2 of the patch changes a submodule (mode 160000), and only regular files are patched"
+                "edit_preparation_failure: line 2 of the patch changes a submodule (mode 160000); only regular files are supported"
             ],
         ),
         (

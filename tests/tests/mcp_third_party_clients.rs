@@ -1,6 +1,6 @@
 //! The host as an MCP server of third-party clients: the SDKs for Python and TypeScript.
 //!
-//! A session executes a script in `mcp_real_clients/`: `SCRIPT ERA stdio COMMAND ARGS…` or
+//! A session executes a script in `mcp_third_party_clients/`: `SCRIPT ERA stdio COMMAND ARGS…` or
 //! `SCRIPT ERA http URL TOKEN`. It connects, lists the tools, makes the calls in `CALLS`, answers forms with `ANSWER`,
 //! and prints `{version, tools, results: [{text, isError, structured} | {refused}], asked: [{message, schema}]}`.
 
@@ -45,7 +45,7 @@ impl Client {
     /// Returns the command for the client, or `None` if it is not installed.
     fn command(&self) -> Option<Command> {
         let script = root()
-            .join("tests/tests/mcp_real_clients")
+            .join("tests/tests/mcp_third_party_clients")
             .join(self.script);
         let (program, script) = match self.script {
             "python_1.py" => (kit("python-1")?.join("bin/python"), script),
