@@ -1,4 +1,4 @@
-// A session with the TypeScript SDK 1.x, printed as JSON. A session is defined in mcp_real_clients.rs.
+// A session with the TypeScript SDK 1.x, printed as JSON. A session is defined in mcp_third_party_clients.rs.
 
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";

@@ -1,4 +1,4 @@
-// A session with the TypeScript client 2.x, printed as JSON. A session is defined in mcp_real_clients.rs.
+// A session with the TypeScript client 2.x, printed as JSON. A session is defined in mcp_third_party_clients.rs.
 
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
