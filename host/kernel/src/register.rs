@@ -1,4 +1,4 @@
-//! Registration of plugins: all tools of a plugin or none, without silent changes of the owner of a name.
+//! Prepares the tools of a plugin for the registry: compiles schemas and refuses reserved or repeated names.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The tool registry: an immutable snapshot that calls, listings and statistics read without a lock.
+//! Registered tools and their plugins; the immutable snapshot of all tools is in `snapshot`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Expansion of `${VAR}`, `${VAR:-default}` and `~/` in paths of a configuration file.
+//! Expands `${VAR}`, `${VAR:-default}` and a leading `~/` in values of a configuration file.
 //!
 //! Rules and names are not expanded, because the environment must not be able to change them.
 

@@ -1,4 +1,4 @@
-//! `[mcp]`: which features of MCP clients the server uses.
+//! `[mcp]`: which features of MCP clients the server uses, and the key that protects its questions.
 
 use serde::Deserialize;
 

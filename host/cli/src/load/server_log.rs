@@ -1,4 +1,4 @@
-//! Log files of servers, rotated at a size limit.
+//! Writes one log file for each other MCP server, rotated at a size limit.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;

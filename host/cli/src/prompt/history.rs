@@ -1,4 +1,4 @@
-//! History file of the interactive prompt, readable only by the user because it can contain secrets.
+//! Creates the history file of the prompt, readable only by the user because it can contain secrets.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};

@@ -1,4 +1,4 @@
-//! Looking up tools by name.
+//! Finds the tool for a name, an alias or `name@version`, and assigns calls to the variants of A/B tests.
 
 use std::sync::Arc;
 

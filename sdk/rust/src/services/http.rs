@@ -1,4 +1,4 @@
-//! HTTP requests and responses.
+//! Types for HTTP: a request and its response.
 
 use std::time::Duration;
 
