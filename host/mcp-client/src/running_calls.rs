@@ -344,12 +344,12 @@ impl RunningCall {
 
     /// Asks the user on behalf of the call. The call's timeout is suspended meanwhile.
     pub async fn ask(&self, queries: Vec<UserQuestion>) -> Result<Vec<UserAnswer>, Failure> {
-        let nobody = || Failure::new("not_configured", "no user is available to answer");
+        let no_user = || Failure::new("not_configured", "no user is available to answer");
         let _time = self.pause_clock();
         match (self.sink.services(), &self.ask) {
             (Some(services), _) => services.ask_user(queries).await,
             (None, Some(ask)) => ask(queries).await,
-            (None, None) => Err(nobody()),
+            (None, None) => Err(no_user()),
         }
     }
 

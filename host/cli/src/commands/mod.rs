@@ -32,6 +32,6 @@ use crate::settings::CliSettings;
 
 /// Loads plugins for commands that inspect them and call none.
 async fn load_for_listing(args: &HostArgs) -> Result<RunningHost, CliError> {
-    let nobody: Arc<dyn Prompter> = Arc::new(NoPrompter);
-    load(CliSettings::load(args)?, nobody, LoadPurpose::List).await
+    let prompter: Arc<dyn Prompter> = Arc::new(NoPrompter);
+    load(CliSettings::load(args)?, prompter, LoadPurpose::List).await
 }

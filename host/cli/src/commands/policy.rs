@@ -67,8 +67,8 @@ pub async fn policy(command: PolicyCommand) -> Result<Exit, CliError> {
 }
 
 async fn load_for_policy(settings: CliSettings) -> Result<RunningHost, CliError> {
-    let nobody: Arc<dyn Prompter> = Arc::new(NoPrompter);
-    load(settings, nobody, LoadPurpose::Explain).await
+    let prompter: Arc<dyn Prompter> = Arc::new(NoPrompter);
+    load(settings, prompter, LoadPurpose::Explain).await
 }
 
 async fn explain(args: ExplainArgs) -> Result<Exit, CliError> {

@@ -306,9 +306,11 @@ impl JsonLinesPrompter {
     fn answer(&self, said: AnswerLine) -> Result<(), String> {
         let mut waiting = self.lock();
         // An answer that is not received belongs to a call that was just cancelled.
-        let nobody = |id: &str| format!("no pending question `{}`", text::escape_line(id, 80));
+        let not_pending = |id: &str| format!("no pending question `{}`", text::escape_line(id, 80));
         if let Some(interview) = waiting.interviews.remove(&said.id) {
-            return interview.send(said.replies).map_err(|_| nobody(&said.id));
+            return interview
+                .send(said.replies)
+                .map_err(|_| not_pending(&said.id));
         }
         let answer = match said {
             AnswerLine { cancel: true, .. } => Answer::Cancel,
@@ -326,7 +328,7 @@ impl JsonLinesPrompter {
         };
         let ask = waiting.asks.remove(&said.id);
         ask.and_then(|ask| ask.send(answer).ok())
-            .ok_or_else(|| nobody(&said.id))
+            .ok_or_else(|| not_pending(&said.id))
     }
 
     fn close(&self) {

@@ -135,7 +135,7 @@ const UNSAFE_GIT_FLAGS: &[&str] = &[
     "--open-files-in-pager",
 ];
 
-/// Wrappers without effects of their own; the inner command is checked separately.
+/// Wrappers without side effects; the inner command is checked separately.
 const TRANSPARENT: &[&str] = &["builtin", "command", "nice", "time", "timeout", "xargs"];
 
 /// Whether every command is known to be read-only. An unknown program, flag or redirection makes it `false`.

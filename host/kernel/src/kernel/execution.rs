@@ -27,8 +27,6 @@ enum RunEnd<'a> {
     Finished(Result<Outcome, Refusal>, Option<Permit<'a>>),
     /// The input or the files that it read changed.
     Rerun(Rerun),
-    /// A call earlier in the order of the batch changed what this one read.
-    Reordered(Value),
 }
 
 /// What the tool did, and the services that it used.
@@ -55,14 +53,21 @@ impl Kernel {
             };
             run.journal.step(scheduled(&entry, &grant)).await?;
             let permit = cancel.unless_cancelled(self.admit(&entry, run)).await?;
-            let end = if grant.is_staged() {
-                self.run_staged(&entry, grant, permit, run).await?
+            let staged = grant.is_staged();
+            let ran = self.run_tool(&entry, grant, run).await?;
+            // An ordered call gives its permit up: a call earlier in the order may need it to run again.
+            let permit = permit.filter(|_| run.order.is_none());
+            if let Some(again) = self.wait_for_turn(run).await? {
+                input = again;
+                continue;
+            }
+            let end = if staged {
+                self.finish_staged(&entry, ran, permit, run).await
             } else {
-                self.run_direct(&entry, grant, permit, run).await?
+                finish_direct(ran, permit)
             };
             match end {
                 RunEnd::Finished(result, permit) => break (result, permit),
-                RunEnd::Reordered(again) => input = again,
                 RunEnd::Rerun(again) => {
                     reruns += 1;
                     again.check_limit(reruns)?;
@@ -90,48 +95,25 @@ impl Kernel {
         Ok(entry)
     }
 
-    /// Runs a call whose effects are immediate.
-    async fn run_direct<'a>(
+    /// Evaluates and commits the changes of a staged run.
+    async fn finish_staged<'a>(
         &'a self,
         entry: &Arc<ToolEntry>,
-        grant: Grant,
+        ran: ToolRun,
         permit: Option<Permit<'a>>,
         run: &mut RunningCall<'_>,
-    ) -> Result<RunEnd<'a>, Refusal> {
-        let ToolRun { result, services } = self.run_tool(entry, grant, run).await?;
-        let permit = permit.filter(|_| run.order.is_none());
-        if let Some(input) = self.wait_for_turn(run).await? {
-            return Ok(RunEnd::Reordered(input));
-        }
-        if result.as_ref().is_ok_and(|ran| !ran.outcome.is_error()) {
-            services.commit_notes(&[]);
-        }
-        Ok(RunEnd::Finished(result.map(|ran| ran.outcome), permit))
-    }
-
-    /// Runs a call on staged files, then evaluates and commits its changes.
-    async fn run_staged<'a>(
-        &'a self,
-        entry: &Arc<ToolEntry>,
-        grant: Grant,
-        permit: Option<Permit<'a>>,
-        run: &mut RunningCall<'_>,
-    ) -> Result<RunEnd<'a>, Refusal> {
-        let ToolRun { result, services } = self.run_tool(entry, grant, run).await?;
-        let permit = permit.filter(|_| run.order.is_none());
-        if let Some(input) = self.wait_for_turn(run).await? {
-            return Ok(RunEnd::Reordered(input));
-        }
+    ) -> RunEnd<'a> {
+        let ToolRun { result, services } = ran;
         run.new_variables = services.steering_variables();
         match Box::pin(self.commit_staged(entry, result, permit, run)).await {
             Ok(CommitOutcome::Committed(outcome)) => {
                 if !outcome.is_error() {
                     services.commit_notes(&run.new_variables);
                 }
-                Ok(RunEnd::Finished(Ok(*outcome), None))
+                RunEnd::Finished(Ok(*outcome), None)
             }
-            Ok(CommitOutcome::Rerun(rerun)) => Ok(RunEnd::Rerun(rerun)),
-            Err(error) => Ok(RunEnd::Finished(Err(error), None)),
+            Ok(CommitOutcome::Rerun(rerun)) => RunEnd::Rerun(rerun),
+            Err(error) => RunEnd::Finished(Err(error), None),
         }
     }
 
@@ -223,6 +205,15 @@ impl Kernel {
                 .into()),
         }
     }
+}
+
+/// Accepts the result of a run whose effects were immediate. The notes of a failed call are discarded.
+fn finish_direct(ran: ToolRun, permit: Option<Permit<'_>>) -> RunEnd<'_> {
+    let ToolRun { result, services } = ran;
+    if result.as_ref().is_ok_and(|ran| !ran.outcome.is_error()) {
+        services.commit_notes(&[]);
+    }
+    RunEnd::Finished(result.map(|ran| ran.outcome), permit)
 }
 
 /// Accepts the outcome that a hook supplied instead of the tool. Structured data is checked against the tool's schema.

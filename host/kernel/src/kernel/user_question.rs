@@ -56,7 +56,7 @@ impl Kernel {
         let Some(AttributedAnswer { answer, by }) = answered else {
             return Err(self.defer(run, &question).await?);
         };
-        let nobody = matches!(answer, Answer::NoPrompter);
+        let no_prompter = matches!(answer, Answer::NoPrompter);
         run.stop_turn = matches!(answer, Answer::Cancel);
         let note = note_of(&answer).map(ToOwned::to_owned);
         match policy::apply_answer(question, answer) {
@@ -82,7 +82,7 @@ impl Kernel {
                 Ok(Evaluation::InputChanged(input))
             }
             Err(mut denial) => {
-                if nobody {
+                if no_prompter {
                     let remedies = [denial.remedy.as_deref(), self.prompter.remedy()];
                     let remedies: Vec<&str> = remedies.into_iter().flatten().collect();
                     denial.remedy = (!remedies.is_empty()).then(|| remedies.join("; "));
