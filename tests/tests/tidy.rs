@@ -12,7 +12,13 @@ use sha2::{Digest as _, Sha256};
 
 /// The allowed dependencies between crates of the workspace. Record the reason for a new one in docs/decisions.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("toolhost-contract", &[]),
+    ("toolhost-text", &[]),
+    ("toolhost-shell-syntax", &["toolhost-text"]),
+    (
+        "toolhost-contract",
+        &["toolhost-shell-syntax", "toolhost-text"],
+    ),
+    ("toolhost-formats", &["toolhost-contract"]),
     ("toolhost-vfs", &[]),
     ("toolhost-process", &[]),
     ("toolhost-net", &[]),
@@ -29,8 +35,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("toolhost-kernel", &["toolhost-contract", "toolhost-store"]),
     (
-        "toolhost-mcp",
-        &["toolhost-contract", "toolhost-hostfiles", "toolhost-kernel"],
+        "toolhost-mcp-server",
+        &[
+            "toolhost-contract",
+            "toolhost-formats",
+            "toolhost-hostfiles",
+            "toolhost-kernel",
+            "toolhost-shell-syntax",
+        ],
     ),
     (
         "toolhost-mcp-client",
@@ -49,6 +61,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "toolhost",
         &[
             "toolhost-contract",
+            "toolhost-formats",
             "toolhost-hostfiles",
             "toolhost-kernel",
             "toolhost-net",
@@ -63,13 +76,15 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "toolhost",
             "toolhost-contract",
+            "toolhost-formats",
             "toolhost-hostfiles",
             "toolhost-kernel",
-            "toolhost-mcp",
+            "toolhost-mcp-server",
             "toolhost-mcp-client",
             "toolhost-net",
             "toolhost-process",
             "toolhost-runtime",
+            "toolhost-shell-syntax",
             "toolhost-store",
             "toolhost-telemetry",
             "toolhost-vfs",
@@ -98,11 +113,11 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("wasmtime", &["toolhost-runtime"]),
     ("wasmtime-wasi", &["toolhost-runtime"]),
     ("wasmtime-wasi-http", &["toolhost-runtime"]),
-    ("hyper", &["toolhost-net", "toolhost-mcp"]),
+    ("hyper", &["toolhost-net", "toolhost-mcp-server"]),
     ("tokio-rustls", &["toolhost-net", "toolhost-mcp-client"]),
     ("landlock", &["toolhost-process"]),
     ("seccompiler", &["toolhost-process"]),
-    ("rmcp", &["toolhost-mcp", "toolhost-mcp-client"]),
+    ("rmcp", &["toolhost-mcp-server", "toolhost-mcp-client"]),
     ("rusqlite", &["toolhost-store"]),
     ("opentelemetry", &["toolhost-telemetry"]),
     ("opentelemetry-http", &["toolhost-telemetry"]),

@@ -62,14 +62,14 @@ const TARGETS: &[Target] = &[
     ),
     target(
         "shell",
-        "toolhost-contract",
-        "host/contract/src",
+        "toolhost-shell-syntax",
+        "host/shell-syntax/src",
         "fuzz::fuzz_shell",
     ),
     target(
         "model-turn",
-        "toolhost-contract",
-        "host/contract/src",
+        "toolhost-formats",
+        "host/formats/src",
         "fuzz::fuzz_model_turn",
     ),
     target(
@@ -110,20 +110,20 @@ const TARGETS: &[Target] = &[
     ),
     target(
         "mcp-line",
-        "toolhost-mcp",
-        "host/mcp/src/transport",
+        "toolhost-mcp-server",
+        "host/mcp-server/src/transport",
         "transport::fuzz::fuzz_line",
     ),
     target(
         "mcp-body",
-        "toolhost-mcp",
-        "host/mcp/src/http",
+        "toolhost-mcp-server",
+        "host/mcp-server/src/http",
         "http::fuzz::fuzz_body",
     ),
     target(
         "mcp-head",
-        "toolhost-mcp",
-        "host/mcp/src/http",
+        "toolhost-mcp-server",
+        "host/mcp-server/src/http",
         "http::fuzz::fuzz_head",
     ),
     target(

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 use toolhost_contract::Mode;
-use toolhost_contract::profile::Profile;
 use toolhost_contract::units::parse_duration;
+use toolhost_formats::profile::Profile;
 
 use crate::commands::answer::{ApproveArgs, DenyArgs};
 use crate::commands::approvals::ApprovalsCommand;

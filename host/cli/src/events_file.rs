@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use toolhost_contract::bus::BusEvent;
-use toolhost_contract::event_formats::{self, EventFormat};
 use toolhost_contract::text;
+use toolhost_formats::events::{self as event_formats, EventFormat};
 use toolhost_kernel::{Kernel, MissedEvents, Subscription};
 
 use crate::exit::{CliError, Exit};

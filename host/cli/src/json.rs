@@ -8,11 +8,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use toolhost_contract::profile::{ProfiledTool, RenderedResult};
 use toolhost_contract::{
     CallError, Concurrency, Descriptor, Display, Failure, FileChange, Limits, Manifest, Outcome,
     Part, text,
 };
+use toolhost_formats::profile::{ProfiledTool, RenderedResult};
 use toolhost_kernel::{Report, ToolEntry};
 
 /// Formats JSON for output, with terminal control and invisible characters as JSON escapes. Parsing yields the same

@@ -15,7 +15,7 @@ use toolhost::{
 use toolhost_contract::units::format_duration;
 use toolhost_contract::{Capability, Manifest, text};
 use toolhost_kernel::Kernel;
-use toolhost_mcp::{ClientAgents, Readiness};
+use toolhost_mcp_server::{ClientAgents, Readiness};
 use toolhost_runtime::Runtime;
 use toolhost_telemetry::{Telemetry, TelemetryTask};
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use toolhost::{CompiledPlugin, GrantedDirectory};
 use toolhost_contract::text;
-use toolhost_mcp::{ServeOptions, SessionEnd, serve_stdio};
+use toolhost_mcp_server::{ServeOptions, SessionEnd, serve_stdio};
 
 use crate::exit::{CliError, Exit, OrExit as _};
 use crate::load::{RunningHost, StartingHost};
@@ -122,9 +122,9 @@ fn server_info(starting: &StartingHost) -> ServeOptions {
 /// Serves the benchmark baseline until its client disconnects.
 pub async fn serve_noop(over_http: bool) -> Result<Exit, CliError> {
     let served = if over_http {
-        toolhost_mcp::serve_noop_http(|url| note(&format!("listening on {url}"))).await
+        toolhost_mcp_server::serve_noop_http(|url| note(&format!("listening on {url}"))).await
     } else {
-        toolhost_mcp::serve_noop().await
+        toolhost_mcp_server::serve_noop().await
     };
     served.or_exit(Exit::Internal)?;
     Ok(Exit::Ok)

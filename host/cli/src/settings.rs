@@ -11,7 +11,7 @@ use toolhost::{
     AllowedPath, Excludes, HookSettings, HostPaths, PluginSettings, RetentionSettings,
     command_files, guest_name,
 };
-use toolhost_contract::profile::{Profile, UnmappedTools};
+use toolhost_formats::profile::{Profile, UnmappedTools};
 use toolhost_hostfiles::check_directory;
 use toolhost_kernel::{AbTest, schedule};
 use toolhost_mcp_client::{Discovery, ServerConfig, TransportConfig};

@@ -1,4 +1,4 @@
-//! Data model, policy and formats of Toolhost.
+//! Data model and policy of Toolhost.
 //!
 //! This crate does no I/O: it opens no files, reads no clock and spawns no tasks. Functions take values and return
 //! values, so the rules can be tested exhaustively, and the same function makes a decision and explains it.
@@ -10,9 +10,7 @@ mod changes;
 mod descriptor;
 mod edits;
 mod error;
-pub mod event_formats;
 pub mod exact_integers;
-pub mod format;
 #[cfg(test)]
 mod fuzz;
 mod hints;
@@ -24,15 +22,11 @@ mod names;
 mod outcome;
 pub mod policy;
 mod principal;
-pub mod profile;
 mod quotas;
 mod read_set;
 pub mod serde_errors;
 mod services;
-pub mod shell;
-pub mod text;
 pub mod units;
-pub mod variables;
 pub mod version;
 
 pub use backend::{
@@ -62,4 +56,6 @@ pub use services::{
     AgentInfo, AnswerOption, BackgroundCall, FileObservation, QuestionForm, Services, UserAnswer,
     UserQuestion, UserQuestionKind, VisibleTool,
 };
+pub use toolhost_shell_syntax::variables;
+pub use toolhost_text as text;
 pub use version::{Version, VersionReq};

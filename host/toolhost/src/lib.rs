@@ -37,12 +37,12 @@ pub mod staging;
 pub mod turn;
 
 pub use serde_json::{Value, json};
-pub use toolhost_contract::format::{self, Format};
 pub use toolhost_contract::policy::{Answer, Decision, Mode, Question};
 pub use toolhost_contract::{
     Access, Backend, BoxFuture, Call, CallError, CallEvent, CallId, Descriptor, ErrorClass, Grant,
     NoSink, Outcome, Part, PluginName, Policy, Principal, SessionKey, Sink, ToolName, UserId,
 };
+pub use toolhost_formats::model::{self as format, Format};
 pub use toolhost_kernel::schedule::Strategy;
 pub use toolhost_kernel::{
     Agents, BatchCall, BatchError, BatchRequest, CallRequest, CallbackPrompter, Durability, Kernel,

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
-use toolhost_contract::format::{
+use toolhost_contract::{CallError, CallId, ErrorClass, ToolName};
+use toolhost_formats::model::{
     AnsweredCall, Format, FormatError, FormattedTools, ListedTool, ModelCall, NameMap, restore,
 };
-use toolhost_contract::profile::{Profile, UnmappedTools};
-use toolhost_contract::{CallError, CallId, ErrorClass, ToolName};
+use toolhost_formats::profile::{Profile, ProfiledRegistry, UnmappedTools};
 use toolhost_kernel::{BatchCall, BatchError, Kernel, Report};
 
 use crate::load::Host;
@@ -28,9 +28,12 @@ impl Host {
     /// The tools in the request format of a model API.
     pub fn tools_for(&self, format: Format) -> FormattedTools {
         let registry = self.kernel.registry();
-        let shown = registry
-            .for_profile(Profile::Native, UnmappedTools::default())
-            .list();
+        let shown = ProfiledRegistry::new(
+            Profile::Native,
+            UnmappedTools::default(),
+            registry.descriptors(),
+        )
+        .list();
         let tools: Vec<ListedTool> = shown
             .iter()
             .filter_map(|one| {
@@ -85,7 +88,7 @@ pub fn calls_of_turn(
     wanted: &[ModelCall],
 ) -> Vec<BatchCall> {
     let registry = kernel.registry();
-    let shown = registry.for_profile(profile, others).list();
+    let shown = ProfiledRegistry::new(profile, others, registry.descriptors()).list();
     let names = NameMap::new(format, shown.iter().map(|tool| tool.name.as_str()));
     let mut ids = HashSet::new();
     let mut calls = Vec::new();
@@ -124,7 +127,7 @@ pub fn format_answer(
     reports: &[Report],
 ) -> Value {
     let registry = kernel.registry();
-    let lens = registry.for_profile(profile, others);
+    let lens = ProfiledRegistry::new(profile, others, registry.descriptors());
     let mut ran = calls.iter().zip(reports);
     let results: Vec<_> = wanted
         .iter()

@@ -1,5 +1,5 @@
 //! The tools called by the official MCP conformance suite, as a component, so that the suite tests the complete call
-//! path. Features that a component does not support are in `host/mcp/src/fixtures`.
+//! path. Features that a component does not support are in `host/mcp-server/src/fixtures`.
 
 use std::thread::sleep;
 use std::time::Duration;

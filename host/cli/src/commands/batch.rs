@@ -11,10 +11,10 @@ use clap::{Args, ValueHint};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use toolhost::turn::{self, ProfileView};
-use toolhost_contract::format::{Format, ModelCall};
-use toolhost_contract::profile::Profile;
 use toolhost_contract::units::format_duration;
 use toolhost_contract::{CallId, Principal, SessionKey, Sink, ToolName, text};
+use toolhost_formats::model::{Format, ModelCall};
+use toolhost_formats::profile::{Profile, ProfiledRegistry};
 use toolhost_kernel::schedule::Strategy;
 use toolhost_kernel::{BatchCall, BatchRequest, CallContext, Kernel, Report};
 
@@ -236,7 +236,7 @@ fn canonical_calls(
     (profile, others): ProfileView,
 ) -> Vec<(String, Value)> {
     let registry = kernel.registry();
-    let lens = registry.for_profile(profile, others);
+    let lens = ProfiledRegistry::new(profile, others, registry.descriptors());
     wishes
         .iter()
         .map(|wish| lens.accept(&wish.name, wish.input.clone()))
@@ -255,7 +255,7 @@ fn results(
         return results;
     }
     let registry = kernel.registry();
-    let lens = registry.for_profile(profile, others);
+    let lens = ProfiledRegistry::new(profile, others, registry.descriptors());
     for ((result, report), (tool, input)) in results.iter_mut().zip(reports).zip(calls) {
         let tool = report.tool.as_ref().map_or(tool.as_str(), ToolName::as_str);
         result["model"] = json::rendered(&lens.render(tool, input, &report.result));

@@ -2,9 +2,9 @@
 
 use clap::Args;
 use serde_json::{Value, json};
-use toolhost_contract::format::{Format, ListedTool};
-use toolhost_contract::profile::{Profile, ProfiledTool};
 use toolhost_contract::text;
+use toolhost_formats::model::{Format, ListedTool};
+use toolhost_formats::profile::{Profile, ProfiledRegistry, ProfiledTool};
 use toolhost_kernel::{RegistrySnapshot, ToolEntry};
 
 use super::load_for_listing;
@@ -54,9 +54,12 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, CliError> {
     let registry = host.kernel.registry();
     let format = format.or(cost.then_some(Format::Anthropic));
     let shown = if let Some(format) = format {
-        let profiled = registry
-            .for_profile(host.settings.profile, host.settings.others)
-            .list();
+        let profiled = ProfiledRegistry::new(
+            host.settings.profile,
+            host.settings.others,
+            registry.descriptors(),
+        )
+        .list();
         let tools: Vec<ListedTool> = profiled
             .iter()
             .filter_map(|one| {
@@ -81,7 +84,9 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, CliError> {
         let tools = match host.settings.profile {
             Profile::Native => Value::Array(native_to_json(&registry)),
             profile => {
-                let shown = registry.for_profile(profile, host.settings.others).list();
+                let shown =
+                    ProfiledRegistry::new(profile, host.settings.others, registry.descriptors())
+                        .list();
                 Value::Array(shown.iter().map(shapes::shown).collect())
             }
         };
@@ -89,7 +94,10 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, CliError> {
     } else {
         match host.settings.profile {
             Profile::Native => tool_table(&registry),
-            profile => profile_table(&registry.for_profile(profile, host.settings.others).list()),
+            profile => profile_table(
+                &ProfiledRegistry::new(profile, host.settings.others, registry.descriptors())
+                    .list(),
+            ),
         }
     };
     print(&shown).or_exit(Exit::Internal)?;

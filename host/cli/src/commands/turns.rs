@@ -12,12 +12,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::sync::{Semaphore, oneshot};
-use toolhost_contract::format::Format;
 use toolhost_contract::variables::Variables;
 use toolhost_contract::{
     Answer, BoxFuture, Call, Principal, Question, QuestionForm, SessionKey, Sink, UserAnswer,
     exact_integers, text,
 };
+use toolhost_formats::model::Format;
 use toolhost_kernel::schedule::Strategy;
 use toolhost_kernel::{Kernel, Prompter};
 

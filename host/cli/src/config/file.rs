@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 use toolhost_contract::PluginName;
-use toolhost_contract::profile::Profile;
+use toolhost_formats::profile::Profile;
 
 use super::external_access::{AgentTable, EntryName, ExternalAccess, ProgramName, SecretTable};
 use super::other_systems::{McpServers, SettingsTable, WebSearch};

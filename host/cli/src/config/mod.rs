@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 use toolhost_contract::policy::RuleSpec;
-use toolhost_contract::profile::Profile;
 use toolhost_contract::{LimitsTable, PluginName, ToolName};
+use toolhost_formats::profile::Profile;
 
 mod ab_test;
 mod expand;

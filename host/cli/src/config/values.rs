@@ -9,9 +9,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use toolhost_contract::profile::Profile;
 use toolhost_contract::units::{UnitError, parse_duration, parse_size};
 use toolhost_contract::{Access, ToolName, text};
+use toolhost_formats::profile::Profile;
 
 /// A directory or file to grant, as written: `src`, `data:rw`, or a table with further settings.
 #[derive(Debug, Clone, PartialEq, Eq)]

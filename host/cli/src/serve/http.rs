@@ -12,10 +12,10 @@ use tokio::sync::watch;
 use toolhost_contract::text;
 use toolhost_contract::units::{parse_duration, parse_size};
 use toolhost_kernel::Kernel;
-use toolhost_mcp::http::{
+use toolhost_mcp_server::http::{
     AllowedOrigin, Exposure, HostName, HttpLimits, HttpOptions, HttpServer, ListenError, Tokens,
 };
-use toolhost_mcp::{ServeOptions, SessionEnd};
+use toolhost_mcp_server::{ServeOptions, SessionEnd};
 
 use crate::exit::{CliError, Exit, OrExit as _};
 use crate::settings::CliSettings;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use toolhost_hostfiles::open_regular;
-use toolhost_mcp::{ClientRequestSettings, ElicitationPrompter};
+use toolhost_mcp_server::{ClientRequestSettings, ElicitationPrompter};
 
 use crate::config::McpTable;
 use crate::exit::{CliError, Exit, OrExit as _};

@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::call_analysis::{AccessKind, AccessRequest, CallAnalysis, sort_members};
 use super::path_pattern::strip_dir;
 use super::{AccessClass, Mode, PolicyRequest};
-use crate::{Descriptor, Digest, PluginName, SessionId, ToolName, UserId, shell, text};
+use crate::{Descriptor, Digest, PluginName, SessionId, ToolName, UserId, text};
+use toolhost_shell_syntax as shell;
 
 /// Lifetime of an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -9,8 +9,8 @@ use super::path_pattern::PathRef;
 use super::protected::ProtectedPaths;
 use super::tool_names::{ToolNames, is_foreign};
 use super::{AccessClass, PathContext, PolicyRequest};
-use crate::shell::{self, Word};
 use crate::{Effect, text};
+use toolhost_shell_syntax::{self as shell, Word};
 
 /// One access of a call: a path, a command, an address, a variable or the call as a whole. Each must be allowed.
 #[derive(Debug)]

@@ -5,7 +5,8 @@ use super::call_analysis::{AccessKind, AccessRequest, CallAnalysis};
 use super::path_pattern::strip_dir;
 use super::tool_names::ToolFamily;
 use super::{AccessClass, PathContext};
-use crate::{shell, text};
+use crate::text;
+use toolhost_shell_syntax as shell;
 
 /// Maximum number of accesses in one offer, so that the user can review all of them.
 const MAX_OFFERED_ACCESSES: usize = 4;

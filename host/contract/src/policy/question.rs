@@ -12,7 +12,8 @@ use super::offer::{Offer, build_offers, exact_narrowing, suggest_rule};
 use super::{
     AccessClass, Decision, Denial, DenialCode, Grant, HookDecisions, Mode, ReadGuard, Subject,
 };
-use crate::{ChangeSet, Effect, PluginName, SessionId, ToolName, UserEdit, UserId, shell, text};
+use crate::{ChangeSet, Effect, PluginName, SessionId, ToolName, UserEdit, UserId, text};
+use toolhost_shell_syntax as shell;
 
 /// Presentation of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -10,7 +10,8 @@ use super::rule::member_matches;
 use super::rule_spec::RuleSpec;
 use super::tool_names::{NamePattern, ToolFamily};
 use super::{Decision, PathContext};
-use crate::{shell, text};
+use crate::text;
+use toolhost_shell_syntax as shell;
 
 /// Input members that name the subject of a tool without paths, command or address, such as a skill or an agent.
 pub(super) const TITLE_MEMBERS: [&str; 5] =

@@ -5,7 +5,8 @@ use super::rule::Rule;
 use super::rule_form::{RuleForm, RuleTarget};
 use super::tool_names::{NamePattern, ToolNames, has_parameter, is_foreign};
 use super::{Decision, Policy};
-use crate::{Descriptor, nearest, shell, text};
+use crate::{Descriptor, nearest, text};
+use toolhost_shell_syntax as shell;
 
 /// Names of single tools that users write when they mean every tool that changes files.
 const WRITE_TOOLS: [&str; 4] = ["write", "multiedit", "notebookedit", "write_file"];

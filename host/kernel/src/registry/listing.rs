@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use toolhost_contract::profile::{Profile, ProfiledRegistry, UnmappedTools};
+use toolhost_contract::{Descriptor, ToolName};
 
 use super::{RegistrySnapshot, ToolEntry};
 use crate::stats::Stats;
@@ -22,13 +22,9 @@ impl RegistrySnapshot {
         self.list_all().filter(|entry| entry.enabled)
     }
 
-    /// Returns the enabled tools in the form of a model profile.
-    pub fn for_profile(&self, profile: Profile, others: UnmappedTools) -> ProfiledRegistry<'_> {
-        ProfiledRegistry::new(
-            profile,
-            others,
-            self.list().map(|entry| (&entry.name, &*entry.tool)),
-        )
+    /// Returns the names and descriptors of the enabled tools, sorted by name.
+    pub fn descriptors(&self) -> impl Iterator<Item = (&ToolName, &Descriptor)> {
+        self.list().map(|entry| (&entry.name, &*entry.tool))
     }
 
     /// Returns all tools, sorted by name.

@@ -8,8 +8,8 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::Value;
-use toolhost_contract::format::{Format, ModelCall};
 use toolhost_contract::{exact_integers, text};
+use toolhost_formats::model::{Format, ModelCall};
 
 use super::BatchEntry;
 use crate::exit::{CliError, Exit};

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use toolhost_contract::policy::PromptKind;
 use toolhost_contract::units::format_size;
-use toolhost_contract::{Call, Question, shell, text};
+use toolhost_contract::{Call, Question, text};
+use toolhost_shell_syntax as shell;
 
 use super::choice::{Choice, available_choices};
 use super::prompt_queue::PendingPrompt;

@@ -2,7 +2,8 @@
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
-use toolhost_contract::{Answer, CallId, Principal, event_formats};
+use toolhost_contract::{Answer, CallId, Principal};
+use toolhost_formats::events as event_formats;
 
 use super::test_world::{TestWorld, TestWorldBuilder, batch};
 

@@ -1,0 +1,281 @@
+//! Event format of Gemini CLI: seven state names, and the four callbacks of its scheduler as events.
+
+mod confirmation;
+mod errors;
+
+use serde_json::{Value, json};
+
+use super::EventFormat;
+use super::snapshot_view::{SnapshotView, failure_message, object_without_nulls, rounded};
+use toolhost_contract::bus::{BusEvent, EventKind};
+use toolhost_contract::lifecycle::{CallState, mask_value};
+use toolhost_contract::{CallEvent, CallId, text};
+
+pub use confirmation::{ApprovalTarget, ConfirmationOutcome, parse_outcome};
+pub use errors::error_type;
+
+/// Maximum number of calls that are tracked until they are submitted. Batches of abandoned turns are never submitted,
+/// so the oldest ended call is removed first.
+const MAX_TRACKED_CALLS: usize = 256;
+/// Maximum size in bytes of the live output that is kept per call. Its callback receives all of it each time.
+const MAX_LIVE_OUTPUT_BYTES: usize = 16 << 10;
+
+/// `onToolCallsUpdate`, `outputUpdateHandler`, `onAllToolCallsComplete`, `markToolsAsSubmitted`.
+///
+/// The callbacks receive lists of calls, so calls are tracked from their first event to their submission.
+#[derive(Debug, Clone, Default)]
+pub struct GeminiEvents {
+    calls: Vec<TrackedCall>,
+}
+
+#[derive(Debug, Clone)]
+struct TrackedCall {
+    id: CallId,
+    /// The call as listed; `None` while it is pending.
+    shown: Option<Value>,
+    confirmation: Option<Value>,
+    live: Vec<u8>,
+    submitted: bool,
+}
+
+impl EventFormat for GeminiEvents {
+    fn convert(&mut self, event: &BusEvent) -> Vec<Value> {
+        match (&event.kind, &event.call) {
+            (EventKind::BatchCompleted { calls, .. }, _) => vec![self.complete(calls)],
+            (EventKind::BatchSubmitted { calls }, _) => self.submit(calls),
+            (EventKind::Call(said), Some(id)) => self.output(id, said),
+            (_, Some(id)) => match SnapshotView::of(event) {
+                Some(call) => self.change(event, id, call),
+                None => Vec::new(),
+            },
+            (_, None) => Vec::new(),
+        }
+    }
+}
+
+impl GeminiEvents {
+    fn change(&mut self, event: &BusEvent, id: &CallId, call: SnapshotView<'_>) -> Vec<Value> {
+        // The snapshot may be newer than its event. An ended call is updated once, by its terminal event.
+        if call.state().is_terminal() && !event.kind.is_terminal() {
+            return Vec::new();
+        }
+        let index = self.index(id);
+        let kept = &mut self.calls[index];
+        match &event.kind {
+            EventKind::PermissionRequest {
+                title,
+                summary,
+                content,
+            } => {
+                kept.confirmation = Some(confirmation::details(call, title, summary, content));
+            }
+            // A prompt is obsolete once its input has changed.
+            _ if call.state() != CallState::AwaitingApproval || call.last_step() == "modified" => {
+                kept.confirmation = None;
+            }
+            _ => {}
+        }
+        let ended = match &event.kind {
+            EventKind::CallCompleted {
+                title,
+                summary,
+                result,
+            } => Some((Some(title), summary.as_deref(), result.as_ref())),
+            happening if happening.is_terminal() => Some((None, None, None)),
+            _ => None,
+        };
+        let response = ended
+            .map(|(title, summary, result)| response(call, title, summary, result.map(mask_value)));
+        let shown = status(call).map(|status| render(call, status, kept, response));
+        if shown == kept.shown {
+            return Vec::new();
+        }
+        kept.shown = shown;
+        let mut said = vec![self.update()];
+        // A call without a batch is a batch of one call; no other event completes or submits it.
+        if ended.is_some() && call.get("batchId").is_null() {
+            said.push(self.complete(std::slice::from_ref(id)));
+            self.calls.remove(index);
+        }
+        said
+    }
+
+    /// The list contains the same output from its next update on.
+    fn output(&mut self, id: &CallId, said: &CallEvent) -> Vec<Value> {
+        let output = match said {
+            CallEvent::Output { bytes, .. } => {
+                let index = self.index(id);
+                let live = &mut self.calls[index].live;
+                live.extend(bytes);
+                live.drain(..live.len().saturating_sub(MAX_LIVE_OUTPUT_BYTES));
+                String::from_utf8_lossy(live).into_owned()
+            }
+            CallEvent::Progress {
+                message: Some(message),
+                ..
+            } => message.clone(),
+            CallEvent::Progress { message: None, .. }
+            | CallEvent::Log { .. }
+            | CallEvent::Custom { .. }
+            | CallEvent::Dropped { .. } => return Vec::new(),
+        };
+        vec![json!({"type": "outputUpdateHandler", "callId": id.0, "output": output})]
+    }
+
+    ///
+    fn update(&self) -> Value {
+        let calls: Vec<Value> = self
+            .calls
+            .iter()
+            .filter_map(|call| call.shown.clone())
+            .collect();
+        object_without_nulls([
+            ("type", json!("onToolCallsUpdate")),
+            ("calls", Value::Array(calls)),
+        ])
+    }
+
+    ///
+    fn complete(&self, ids: &[CallId]) -> Value {
+        let calls: Vec<Value> = ids
+            .iter()
+            .filter_map(|id| self.calls.iter().find(|call| call.id == *id))
+            .filter_map(|call| call.shown.clone())
+            .collect();
+        object_without_nulls([
+            ("type", json!("onAllToolCallsComplete")),
+            ("calls", Value::Array(calls)),
+        ])
+    }
+
+    /// the calls are listed once more with their flag and are then removed.
+    fn submit(&mut self, ids: &[CallId]) -> Vec<Value> {
+        for call in self.calls.iter_mut().filter(|call| ids.contains(&call.id)) {
+            call.submitted = true;
+            if let Some(shown) = &mut call.shown {
+                shown["responseSubmittedToGemini"] = Value::Bool(true);
+            }
+        }
+        let names: Vec<&str> = ids.iter().map(|id| id.0.as_str()).collect();
+        let said = vec![
+            json!({"type": "markToolsAsSubmitted", "callIds": names}),
+            self.update(),
+        ];
+        self.calls.retain(|call| !call.submitted);
+        said
+    }
+
+    fn index(&mut self, id: &CallId) -> usize {
+        if let Some(index) = self.calls.iter().position(|call| call.id == *id) {
+            return index;
+        }
+        if self.calls.len() >= MAX_TRACKED_CALLS {
+            let ended = |call: &TrackedCall| {
+                call.shown
+                    .as_ref()
+                    .is_some_and(|shown| !shown["response"].is_null())
+            };
+            self.calls
+                .remove(self.calls.iter().position(ended).unwrap_or(0));
+        }
+        self.calls.push(TrackedCall {
+            id: id.clone(),
+            shown: None,
+            confirmation: None,
+            live: Vec::new(),
+            submitted: false,
+        });
+        self.calls.len() - 1
+    }
+}
+
+/// the name of the state, or `None` if Gemini does not show the call yet.
+fn status(call: SnapshotView<'_>) -> Option<&'static str> {
+    Some(match call.state() {
+        CallState::Pending => return None,
+        CallState::Validating => "validating",
+        CallState::AwaitingApproval => "awaiting_approval",
+        CallState::Approved | CallState::Scheduled => "scheduled",
+        CallState::Executing => "executing",
+        CallState::Completed if call.is_error() => "error",
+        CallState::Completed => "success",
+        CallState::Cancelled => "cancelled",
+        // Gemini's dialog has only one option for a denial, Cancel.
+        CallState::Denied if matches!(call.code(), "user_denied" | "cancelled") => "cancelled",
+        CallState::Failed | CallState::Sealed | CallState::Denied => "error",
+    })
+}
+
+fn render(
+    call: SnapshotView<'_>,
+    status: &str,
+    kept: &TrackedCall,
+    response: Option<Value>,
+) -> Value {
+    let waits = call.state() == CallState::AwaitingApproval;
+    let confirmation = kept.confirmation.clone().filter(|_| waits);
+    let live = (!kept.live.is_empty() && call.state() == CallState::Executing)
+        .then(|| String::from_utf8_lossy(&kept.live).into_owned());
+    object_without_nulls([
+        ("status", json!(status)),
+        (
+            "request",
+            json!({
+                "callId": call.id(),
+                "name": call.name(),
+                "args": call.get("inputPreview"),
+                "isClientInitiated": call.text("origin") == "client",
+            }),
+        ),
+        ("confirmationDetails", json!(confirmation)),
+        ("outcome", json!(confirmation::outcome(call))),
+        ("liveOutput", json!(live)),
+        ("startTime", call.get("startedAt").clone()),
+        (
+            "durationMs",
+            call.get("durationMs")
+                .as_f64()
+                .map(rounded)
+                .unwrap_or_default(),
+        ),
+        ("response", response.unwrap_or_default()),
+        ("responseSubmittedToGemini", json!(kept.submitted)),
+    ])
+}
+
+/// an error is a response like any other.
+fn response(
+    call: SnapshotView<'_>,
+    title: Option<&String>,
+    summary: Option<&str>,
+    result: Option<Value>,
+) -> Value {
+    let failure = match (call.state(), call.is_error()) {
+        (CallState::Completed, true) => Some((
+            failure_message(result.as_ref(), summary).to_owned(),
+            error_type("failed"),
+        )),
+        (CallState::Completed, false) => None,
+        _ if status(call) == Some("cancelled") => None,
+        _ => Some((call.message().to_owned(), error_type(call.code()))),
+    };
+    let display = summary
+        .or(title.map(String::as_str))
+        .unwrap_or_else(|| call.message());
+    object_without_nulls([
+        ("callId", json!(call.id())),
+        (
+            "resultDisplay",
+            json!(text::head(display, MAX_LIVE_OUTPUT_BYTES)),
+        ),
+        ("data", result.unwrap_or_default()),
+        (
+            "error",
+            failure
+                .as_ref()
+                .map(|(message, _)| json!({"message": message}))
+                .unwrap_or_default(),
+        ),
+        ("errorType", json!(failure.map(|(_, kind)| kind))),
+    ])
+}

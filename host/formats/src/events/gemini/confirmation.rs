@@ -1,0 +1,184 @@
+//! Confirmation dialogs of Gemini CLI, and the meaning of their outcomes.
+//!
+//! The content of a permission request is an object with these members, all optional: `kind` (`edit`, `exec`, `mcp`,
+//! `info`), `diff` (`file_name`, `diff`, `original`, `new`), `command`, `root_command`, `server`, `tool`, `text`,
+//! `urls`. Without `kind`, the members present determine it.
+
+use serde_json::{Value, json};
+
+use crate::events::snapshot_view::{SnapshotView, escape_text, object_without_nulls};
+use toolhost_contract::text;
+
+const MAX_TITLE_CHARS: usize = 300;
+
+///
+pub(super) fn details(
+    call: SnapshotView<'_>,
+    title: &str,
+    summary: &str,
+    content: &Value,
+) -> Value {
+    let shown = |value: &Value| value.as_str().map(escape_text);
+    let (kind, own, outcomes): (_, [(&str, Value); 4], &[&str]) = match kind(call, content) {
+        Kind::Edit => {
+            let diff = &content["diff"];
+            (
+                "edit",
+                [
+                    ("fileName", json!(shown(&diff["file_name"]))),
+                    ("fileDiff", json!(shown(&diff["diff"]))),
+                    // Not escaped, because an editor opens the text and returns it. Without `original`, the file is
+                    // new.
+                    ("originalContent", diff["original"].clone()),
+                    ("newContent", diff["new"].clone()),
+                ],
+                &["ProceedOnce", "ProceedAlways", "ModifyWithEditor", "Cancel"],
+            )
+        }
+        Kind::Exec => {
+            let command = shown(&content["command"]).unwrap_or_default();
+            let root = shown(&content["root_command"])
+                .or_else(|| command.split_whitespace().next().map(str::to_owned));
+            (
+                "exec",
+                [
+                    ("command", json!(command)),
+                    ("rootCommand", json!(root)),
+                    none(),
+                    none(),
+                ],
+                &["ProceedOnce", "ProceedAlways", "Cancel"],
+            )
+        }
+        Kind::Mcp => {
+            let parts = call.name().strip_prefix("mcp__").unwrap_or(call.name());
+            let (server, tool) = parts.split_once("__").unwrap_or(("", parts));
+            let server = shown(&content["server"]).unwrap_or_else(|| server.to_owned());
+            let tool = shown(&content["tool"]).unwrap_or_else(|| tool.to_owned());
+            (
+                "mcp",
+                [
+                    ("serverName", json!(server)),
+                    ("toolName", json!(tool)),
+                    ("toolDisplayName", json!(call.name())),
+                    none(),
+                ],
+                &[
+                    "ProceedOnce",
+                    "ProceedAlwaysTool",
+                    "ProceedAlwaysServer",
+                    "Cancel",
+                ],
+            )
+        }
+        Kind::Info => {
+            let prompt = shown(&content["text"]).unwrap_or_else(|| escape_text(summary));
+            (
+                "info",
+                [
+                    ("prompt", json!(prompt)),
+                    ("urls", content["urls"].clone()),
+                    none(),
+                    none(),
+                ],
+                &["ProceedOnce", "ProceedAlways", "Cancel"],
+            )
+        }
+    };
+    let [first, second, third, fourth] = own;
+    let mut details = object_without_nulls([
+        ("type", json!(kind)),
+        ("title", json!(text::escape_line(title, MAX_TITLE_CHARS))),
+        first,
+        second,
+        third,
+        fourth,
+        // In Gemini this is a function; here it lists the possible outcomes.
+        (
+            "onConfirm",
+            json!({"callId": call.id(), "outcomes": outcomes}),
+        ),
+    ]);
+    if kind == "edit" && details.get("originalContent").is_none() {
+        details["originalContent"] = Value::Null;
+    }
+    details
+}
+
+fn none() -> (&'static str, Value) {
+    ("", Value::Null)
+}
+
+enum Kind {
+    Edit,
+    Exec,
+    Mcp,
+    Info,
+}
+
+fn kind(call: SnapshotView<'_>, content: &Value) -> Kind {
+    let (diff, command) = (content["diff"].is_object(), content["command"].is_string());
+    // A dialog without its subject would ask for blind approval, so the members must match the kind.
+    match content["kind"].as_str() {
+        Some("edit") | None if diff => Kind::Edit,
+        Some("exec") | None if command => Kind::Exec,
+        Some("mcp") => Kind::Mcp,
+        None if content["server"].is_string() || call.name().starts_with("mcp__") => Kind::Mcp,
+        _ => Kind::Info,
+    }
+}
+
+/// The outcome of a dialog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConfirmationOutcome {
+    Allow {
+        /// `once`, `session` or `project`.
+        scope: &'static str,
+        width: ApprovalTarget,
+    },
+    /// The user changed the input, and the call is validated again.
+    Modify,
+    /// Cancels this call and the calls of its batch that have not started.
+    Cancel,
+}
+
+/// What a lasting approval applies to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApprovalTarget {
+    /// The subject of the prompt: a command prefix, a path or a host.
+    Subject,
+    Tool,
+    Server,
+}
+
+/// Parses an outcome. Both Gemini's names and their values in messages (`proceed_once`) are supported.
+pub fn parse_outcome(outcome: &str) -> Option<ConfirmationOutcome> {
+    let allow = |scope, width| ConfirmationOutcome::Allow { scope, width };
+    Some(match outcome {
+        "ProceedOnce" | "proceed_once" => allow("once", ApprovalTarget::Subject),
+        // Applies to this session only; a separate outcome saves the approval (C-25).
+        "ProceedAlways" | "proceed_always" => allow("session", ApprovalTarget::Subject),
+        "ProceedAlwaysTool" | "proceed_always_tool" => allow("session", ApprovalTarget::Tool),
+        "ProceedAlwaysServer" | "proceed_always_server" => allow("session", ApprovalTarget::Server),
+        "ProceedAlwaysAndSave" | "proceed_always_and_save" => {
+            allow("project", ApprovalTarget::Subject)
+        }
+        "ModifyWithEditor" | "modify_with_editor" => ConfirmationOutcome::Modify,
+        "Cancel" | "cancel" => ConfirmationOutcome::Cancel,
+        _ => return None,
+    })
+}
+
+/// Returns the outcome of a decided call.
+pub(super) fn outcome(call: SnapshotView<'_>) -> Option<&'static str> {
+    if call.approval("required") != &Value::Bool(true) {
+        return None;
+    }
+    let scope = call.approval("scope").as_str();
+    match (call.approval("decision").as_str()?, scope) {
+        ("allow", Some("session")) => Some("ProceedAlways"),
+        ("allow", Some("project" | "user")) => Some("ProceedAlwaysAndSave"),
+        ("allow", _) => Some("ProceedOnce"),
+        _ => Some("Cancel"),
+    }
+}

@@ -1,0 +1,133 @@
+//! Calls of a model turn, in order.
+
+mod calls;
+mod detect;
+mod parts;
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::{Format, FormatError};
+use toolhost_contract::text;
+
+pub(super) use detect::detect_format;
+
+/// A call as the model wrote it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelCall {
+    /// The identifier that the API assigned, if any.
+    pub id: Option<Value>,
+    /// The tool name that the model used; can be any string.
+    pub name: String,
+    /// The input. A string if the model wrote text that is not a JSON object; input validation reports the error.
+    pub input: Value,
+    /// The reason why the call must not run: it is malformed or truncated.
+    pub error: Option<String>,
+    pub(super) kind: CallForm,
+    label: String,
+}
+
+/// The form of a call, which determines the form of its response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CallForm {
+    Standard,
+    /// The legacy `function_call` of a message, which has no identifier.
+    Legacy,
+    /// A request that is answered with this JSON-RPC error code.
+    Invalid(i64),
+}
+
+impl ModelCall {
+    /// Returns the identifier of the call. If the API assigned none, an identifier that is unique within the turn is
+    /// generated.
+    pub fn label(&self) -> String {
+        self.label.clone()
+    }
+
+    fn new(id: Option<&Value>, name: Option<&Value>, input: Value) -> Self {
+        let name = name.and_then(Value::as_str).unwrap_or_default();
+        let plain = |id: &&Value| match id {
+            Value::String(id) => !id.is_empty(),
+            id => id.is_number(),
+        };
+        Self {
+            id: id.filter(plain).cloned(),
+            name: name.to_owned(),
+            input,
+            error: name
+                .is_empty()
+                .then(|| "the call names no tool; use the name of a listed tool".to_owned()),
+            kind: CallForm::Standard,
+            label: String::new(),
+        }
+    }
+}
+
+pub(super) fn read(format: Format, turn: &Value) -> Result<Vec<ModelCall>, FormatError> {
+    let found = parts::parts(format, turn)?;
+    let mut wanted = Vec::new();
+    for part in &found.parts {
+        wanted.extend(calls::call(format, part)?);
+    }
+    wanted.extend(found.legacy_call.map(calls::legacy));
+    // The token limit truncates the last call.
+    if found.is_truncated
+        && let Some(last) = wanted.last_mut()
+        && last.error.is_none()
+    {
+        last.error = Some(
+            "the turn ended at its token limit, so this call may be truncated and was not run; \
+             call again with a shorter input, or in several calls"
+                .to_owned(),
+        );
+    }
+    assign_labels(&mut wanted);
+    Ok(wanted)
+}
+
+/// Returns the stop reason if the turn did not end normally.
+pub(super) fn abnormal_stop_reason(format: Format, turn: &Value) -> Option<String> {
+    parts::parts(format, turn).ok()?.abnormal_stop_reason
+}
+
+/// Generates missing identifiers: `call_3` for the third call, or the next unused number.
+fn assign_labels(wanted: &mut [ModelCall]) {
+    for call in wanted.iter_mut() {
+        call.label = match &call.id {
+            Some(Value::String(id)) => id.clone(),
+            Some(id) => id.to_string(),
+            None => String::new(),
+        };
+    }
+    let given: HashSet<String> = wanted.iter().map(|call| call.label.clone()).collect();
+    let mut last = 0;
+    for (place, call) in wanted.iter_mut().enumerate() {
+        if call.id.is_some() {
+            continue;
+        }
+        // Numbers only increase, so the loop is linear and identifiers are unique.
+        last = (place + 1).max(last + 1);
+        while given.contains(&format!("call_{last}")) {
+            last += 1;
+        }
+        call.label = format!("call_{last}");
+    }
+}
+
+fn not_a_turn(format: Format, reason: impl Into<String>) -> FormatError {
+    FormatError::NotATurn {
+        format,
+        reason: reason.into(),
+    }
+}
+
+fn api_failed(error: &Value) -> FormatError {
+    let message = match (error.get("message"), error) {
+        (Some(Value::String(message)), _) | (None, Value::String(message)) => message.clone(),
+        (_, other) => other.to_string(),
+    };
+    FormatError::ApiFailed {
+        message: text::escape_line(&message, 400),
+    }
+}

@@ -1,0 +1,282 @@
+//! Handling of `tools/call` requests.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use rmcp::RoleServer;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, ErrorData, InputRequiredResult, ProtocolVersion,
+    TASKS_EXTENSION_ID,
+};
+use rmcp::service::RequestContext;
+use serde_json::Value;
+use tokio::time::{Instant, sleep_until};
+use toolhost_contract::{CallError, ErrorClass, Principal};
+use toolhost_formats::profile::{Profile, ProfiledRegistry};
+use toolhost_kernel::CallRequest;
+
+use crate::call_result::ResultBuilder;
+use crate::event_relay::EventRelay;
+use crate::http::{caller, quota_of, with_worker_quota};
+use crate::prompts::{
+    CallBinding, CallEnd, CallFuture, ClientFeatures, OngoingCall, ResumeAction,
+    await_with_requests,
+};
+use crate::roots::{RootsContext, RootsRestriction};
+use crate::server::{Server, is_modern};
+use crate::{Readiness, content, prompts};
+
+const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+
+impl Server {
+    pub(crate) async fn call(
+        &self,
+        mut params: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(_place) = self.call_queue.acquire().await else {
+            return Ok(content::error_result(&too_many_calls()).into());
+        };
+        self.shared.wait_for(Readiness::Loaded).await;
+        if !self.shared.has_tool(&params.name) {
+            self.shared.wait_for(Readiness::Settled).await;
+        }
+        let caller = caller(&self.run, &context);
+        if !is_modern(&context) {
+            let abilities = self.client_features(&context);
+            let (going, answering) = self
+                .start_call(params, caller, &context, abilities, false)
+                .await;
+            return Ok(answering
+                .build(drive_in_session(going, &context).await)?
+                .into());
+        }
+        let state = params.request_state.take();
+        let answers = params.input_responses.take();
+        let abilities = self.client_features(&context);
+        // Hashes all arguments, so it is computed only for calls that can prompt or carry an answer.
+        let bound =
+            (state.is_some() || abilities.is_some()).then(|| CallBinding::new(&caller, &params));
+        let mut known = Vec::new();
+        if let (Some(state), Some(bound)) = (state, &bound) {
+            let desk = self
+                .shared
+                .prompter
+                .as_ref()
+                .ok_or_else(prompts::unexpected_state)?;
+            match desk.resume(&state, answers, bound)? {
+                ResumeAction::Continue(going) => {
+                    going
+                        .events
+                        .subscribe(&context.meta, self.log_level(&context));
+                    let answering =
+                        self.result_builder(&caller, going.canonical_call.clone(), true);
+                    return self.drive(*going, answering, Some(bound), &context).await;
+                }
+                ResumeAction::AskAgain(again) => return Ok(self.input_required(*again, &context)),
+                ResumeAction::Restart(said) => known = said,
+            }
+        }
+        let (mut going, answering) = self
+            .start_call(params, caller, &context, abilities, true)
+            .await;
+        going.replayed = known;
+        self.drive(going, answering, bound.as_ref(), &context).await
+    }
+
+    /// Returns the features of the client that may be used.
+    fn client_features(&self, context: &RequestContext<RoleServer>) -> Option<ClientFeatures> {
+        let desk = self.shared.prompter.as_ref()?;
+        let version = context.protocol_version();
+        let titles = version.is_some_and(|version| version >= ProtocolVersion::V_2025_11_25);
+        desk.features_of(context.client_capabilities(), titles)
+    }
+
+    async fn start_call(
+        &self,
+        params: CallToolRequestParams,
+        caller: Principal,
+        context: &RequestContext<RoleServer>,
+        abilities: Option<ClientFeatures>,
+        modern: bool,
+    ) -> (OngoingCall, ResultBuilder) {
+        let mut request = self.call_request(params, caller);
+        let held = self.roots_restriction(context).await;
+        request.context.restriction = held.as_ref().map(|held| Arc::clone(&held.restriction));
+        let desk = self.shared.prompter.as_ref();
+        let opened = desk.zip(abilities).map(|(desk, abilities)| {
+            let client = context.client_info();
+            let name = client.as_ref().map(|client| client.name.as_str());
+            desk.register(request.id.clone(), name, abilities)
+        });
+        let asked = (self.shared.profile != Profile::Native)
+            .then(|| (request.tool.clone(), request.input.clone()));
+        let answering = self.result_builder(&request.caller, asked.clone(), modern);
+        let events = Arc::new(EventRelay::new(
+            &request.tool,
+            &context.meta,
+            self.log_level(context),
+        ));
+        let (kernel, sink) = (Arc::clone(&self.shared.kernel), Arc::clone(&events));
+        // The kernel catches panics of backends. This catches those of the pipeline, after which rmcp would not answer.
+        let call = AssertUnwindSafe(async move {
+            let mut report = kernel.call(request, sink as _).await;
+            if let Some(held) = held {
+                report.result = report.result.map_err(|error| held.add_advice(error));
+            }
+            report
+        });
+        // Workers are limited here because the call may continue in a separate task.
+        let call = with_worker_quota(quota_of(context), call.catch_unwind());
+        let call = call.map(|report| report.map_err(drop));
+        let going = OngoingCall {
+            future: CallFuture::Inline(Box::pin(call)),
+            registration: opened,
+            events,
+            canonical_call: asked,
+            answered: Vec::new(),
+            replayed: Vec::new(),
+        };
+        (going, answering)
+    }
+
+    fn result_builder(
+        &self,
+        caller: &Principal,
+        asked: Option<(String, Value)>,
+        modern: bool,
+    ) -> ResultBuilder {
+        ResultBuilder {
+            shared: Arc::clone(&self.shared),
+            owner: caller.user.clone(),
+            canonical_call: asked,
+            modern,
+        }
+    }
+
+    async fn roots_restriction(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Option<RootsRestriction> {
+        if !self.roots.are_declared() {
+            return None;
+        }
+        let ground = RootsContext {
+            policy: self.shared.kernel.policy(),
+            own_folders: self.shared.own_folders(),
+        };
+        self.roots.restriction(&context.peer, &ground).await
+    }
+
+    /// Drives a call until it ends or needs input, either of which ends the request. A slow call becomes a task if the
+    /// client supports tasks.
+    async fn drive(
+        &self,
+        mut going: OngoingCall,
+        mut answering: ResultBuilder,
+        bound: Option<&CallBinding>,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let mut late = self.task_deadline(context);
+        loop {
+            let events = Arc::clone(&going.events);
+            let next = async {
+                let late = async {
+                    match late {
+                        Some(late) => sleep_until(late).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    biased;
+                    next = going.next_requests() => Some(next),
+                    () = late => None,
+                }
+            };
+            let wish = match events.relay(&context.peer, next).await {
+                Some(Ok(wish)) => wish,
+                Some(Err(ended)) => return Ok(answering.build(ended)?.into()),
+                None => {
+                    match self.shared.tasks.spawn(going, answering) {
+                        Ok(mut task) => {
+                            self.add_server_info(&mut task.meta, context);
+                            return Ok(task.into());
+                        }
+                        Err(back) => (going, answering) = *back,
+                    }
+                    late = None;
+                    events.subscribe(&context.meta, self.log_level(context));
+                    continue;
+                }
+            };
+            events.subscribe(&context.meta, self.log_level(context));
+            let Some(wish) = going.answer_from_replay(wish) else {
+                continue;
+            };
+            let (Some(desk), Some(bound)) = (&self.shared.prompter, bound) else {
+                continue;
+            };
+            events.unsubscribe();
+            match desk.suspend(going, wish, bound) {
+                Ok(question) => return Ok(self.input_required(question, context)),
+                Err(back) => going = *back,
+            }
+            events.subscribe(&context.meta, self.log_level(context));
+        }
+    }
+
+    /// Returns when the call becomes a task, if the client supports tasks. Reads only this capability, without parsing
+    /// all of them, because it runs on every call.
+    fn task_deadline(&self, context: &RequestContext<RoleServer>) -> Option<Instant> {
+        let after = self.shared.tasks_after?;
+        let capabilities = context.meta.0.0.get(CAPABILITIES_KEY)?;
+        capabilities.get("extensions")?.get(TASKS_EXTENSION_ID)?;
+        Some(Instant::now() + after)
+    }
+
+    fn input_required(
+        &self,
+        mut question: InputRequiredResult,
+        context: &RequestContext<RoleServer>,
+    ) -> CallToolResponse {
+        self.add_server_info(&mut question.meta, context);
+        question.into()
+    }
+
+    fn call_request(&self, params: CallToolRequestParams, caller: Principal) -> CallRequest {
+        let shared = &self.shared;
+        let id = shared.next_call_id(&self.run);
+        let name = params.name.into_owned();
+        let input = Value::Object(params.arguments.unwrap_or_default());
+        let (name, input) = if shared.profile == Profile::Native {
+            (name, input)
+        } else {
+            let registry = shared.kernel.registry();
+            ProfiledRegistry::new(shared.profile, shared.others, registry.descriptors())
+                .accept(&name, input)
+        };
+        CallRequest::new(id, name, input, caller)
+    }
+}
+
+/// Drives a call of a client with a session, to which prompts are sent while the call runs.
+async fn drive_in_session(mut going: OngoingCall, context: &RequestContext<RoleServer>) -> CallEnd {
+    let peer = &context.peer;
+    let end = going.future.wait();
+    match &mut going.registration {
+        None => going.events.relay(peer, end).await,
+        Some(opened) => {
+            let end = await_with_requests(&mut opened.requests, peer, end);
+            going.events.relay(peer, end).await
+        }
+    }
+}
+
+fn too_many_calls() -> CallError {
+    let mut error = CallError::new(ErrorClass::Unavailable, "too many calls are waiting")
+        .code("too_many_calls")
+        .recommend("wait for results before the next call");
+    error.retryable = true;
+    error
+}
