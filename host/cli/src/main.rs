@@ -21,6 +21,7 @@ mod terminal;
 mod testing;
 mod tool_description;
 mod unmatched_settings;
+mod value_parsers;
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -24,12 +24,16 @@
 //! # Ok::<(), toolhost_formats::model::FormatError>(())
 //! ```
 
+mod anthropic;
+mod api;
 mod gemini;
 mod keywords;
-mod list;
+mod mcp;
 mod name_map;
+mod openai;
+mod openai_responses;
+mod part_content;
 mod restore;
-mod results;
 mod root;
 mod strict;
 mod turn;
@@ -43,23 +47,43 @@ use crate::profile::RenderedResult;
 use toolhost_contract::nearest;
 use toolhost_contract::{Descriptor, ToolHints, text};
 
+use api::{ListOptions, ModelApi};
 pub use name_map::NameMap;
 pub use restore::restore;
 pub use turn::ModelCall;
 
-/// The API whose JSON is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Format {
+/// Declares [`Format`]. A row is all that a new format needs beside its file.
+macro_rules! formats {
+    ($($(#[$doc:meta])* $format:ident => $api:expr,)*) => {
+        /// The API whose JSON is used.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Format {
+            $($(#[$doc])* $format,)*
+        }
+
+        impl Format {
+            pub const ALL: [Format; [$(Format::$format,)*].len()] = [$(Format::$format,)*];
+
+            fn api(self) -> &'static dyn ModelApi {
+                match self {
+                    $(Format::$format => &$api,)*
+                }
+            }
+        }
+    };
+}
+
+formats! {
     /// The Anthropic Messages API.
-    Anthropic,
+    Anthropic => anthropic::Anthropic,
     /// The OpenAI Chat Completions API, which many other vendors implement.
-    OpenAi,
+    OpenAi => openai::OpenAi,
     /// The OpenAI Responses API.
-    OpenAiResponses,
+    OpenAiResponses => openai_responses::OpenAiResponses,
     /// Google's `generateContent`.
-    Gemini,
+    Gemini => gemini::Gemini,
     /// `tools/list` and `tools/call` of the Model Context Protocol.
-    Mcp,
+    Mcp => mcp::Mcp,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -106,33 +130,38 @@ pub struct AnsweredCall<'a> {
 }
 
 impl Format {
-    pub const ALL: [Format; 5] = [
-        Format::Anthropic,
-        Format::OpenAi,
-        Format::OpenAiResponses,
-        Format::Gemini,
-        Format::Mcp,
-    ];
-
     pub fn as_str(self) -> &'static str {
-        match self {
-            Format::Anthropic => "anthropic",
-            Format::OpenAi => "openai",
-            Format::OpenAiResponses => "openai-responses",
-            Format::Gemini => "gemini",
-            Format::Mcp => "mcp",
-        }
+        self.api().name()
     }
 
     /// Returns whether the format supports strict schemas.
     pub fn supports_strict(self) -> bool {
-        matches!(self, Format::OpenAi | Format::OpenAiResponses)
+        self.api().supports_strict()
     }
 
     /// Returns the tool list of a request. `strict` requests strict schemas, where the API supports them and the schema
     /// allows it.
     pub fn tool_list(self, tools: &[ListedTool], strict: bool) -> FormattedTools {
-        list::tools(self, tools, strict && self.supports_strict())
+        let names = NameMap::new(self, tools.iter().map(|tool| tool.name));
+        let mut options = ListOptions {
+            strict: strict && self.supports_strict(),
+            notes: Vec::new(),
+        };
+        let mut listed = Vec::new();
+        for tool in tools {
+            let name = names.to_listed(tool.name);
+            if name != tool.name {
+                options.notes.push(format!(
+                    "`{}` is listed as `{name}`: the format `{self}` does not support its name",
+                    text::escape_line(tool.name, 80)
+                ));
+            }
+            listed.push(self.api().list_tool(name, tool, &mut options));
+        }
+        FormattedTools {
+            tools: self.api().tool_list(listed),
+            notes: options.notes,
+        }
     }
 
     /// Reads the calls of a turn: of a message, its content alone, or a whole response body.
@@ -157,7 +186,7 @@ impl Format {
 
     /// Returns the message to send next, with a result for each call, in call order.
     pub fn format_results(self, answered: &[AnsweredCall]) -> Value {
-        results::format_results(self, answered)
+        self.api().format_results(answered)
     }
 }
 

@@ -28,6 +28,7 @@ use crate::terminal::events::EventPrinter;
 use crate::terminal::prompter::TerminalPrompter;
 use crate::terminal::render;
 use crate::terminal::{note, print};
+use crate::value_parsers::format_parser;
 
 pub const HELP: &str = "\
 Input: a JSON array, or a sequence of JSON objects:
@@ -58,9 +59,8 @@ pub struct BatchArgs {
     #[arg(long, value_name = "HOW", default_value = "waves")]
     pub strategy: Strategy,
 
-    /// Read a model turn in this API's format and print the API's next input: anthropic, openai, openai-responses,
-    /// gemini or mcp
-    #[arg(long, value_name = "API")]
+    /// Read a model turn in this format and print the next input for its API
+    #[arg(long, value_name = "API", value_parser = format_parser())]
     pub format: Option<Format>,
 
     /// Print JSON even at a terminal

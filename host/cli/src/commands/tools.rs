@@ -14,17 +14,18 @@ use crate::json as shapes;
 use crate::load::servers::NOT_SANDBOXED;
 use crate::terminal::style::table;
 use crate::terminal::{note, print};
+use crate::value_parsers::format_parser;
 
 /// A rule of thumb for JSON and English text.
 const BYTES_PER_TOKEN: usize = 4;
 
 #[derive(Debug, Args)]
 pub struct ToolsArgs {
-    /// Print the tools in the request format of this API: anthropic, openai, openai-responses, gemini or mcp
-    #[arg(long, value_name = "API")]
+    /// Print the tools as in a request to this API
+    #[arg(long, value_name = "API", value_parser = format_parser())]
     pub format: Option<Format>,
 
-    /// Request strict schema adherence where the schemas allow it (openai and openai-responses)
+    /// Request strict schema adherence where API and schemas support it
     #[arg(long, requires = "format")]
     pub strict: bool,
 
@@ -44,8 +45,11 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, CliError> {
         list: args,
     } = args;
     if let Some(format) = format.filter(|format| strict && !format.supports_strict()) {
+        let strict = Format::ALL.into_iter().filter(|one| one.supports_strict());
+        let names: Vec<_> = strict.map(Format::as_str).collect();
         let words = format!(
-            "--strict requires the format openai or openai-responses; `{format}` does not support it"
+            "--strict requires the format {}; `{format}` does not support it",
+            names.join(" or ")
         );
         return Err(CliError::new(Exit::Usage, words));
     }

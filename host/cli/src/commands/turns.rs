@@ -28,6 +28,7 @@ use crate::json;
 use crate::load::{LoadPurpose, load};
 use crate::settings::CliSettings;
 use crate::terminal::events::EventPrinter;
+use crate::value_parsers::format_parser;
 
 /// Maximum length of a line in bytes.
 const MAX_LINE_BYTES: usize = 64 << 20;
@@ -57,9 +58,8 @@ The session ends at the end of the input. Turns run one at a time.";
 
 #[derive(Debug, Args)]
 pub struct TurnsArgs {
-    /// Read turns in this API's format and answer with the API's next input: anthropic, openai, openai-responses,
-    /// gemini or mcp
-    #[arg(long, value_name = "API")]
+    /// Read turns in this format and answer with the next input for its API
+    #[arg(long, value_name = "API", value_parser = format_parser())]
     pub format: Option<Format>,
 
     #[command(flatten)]

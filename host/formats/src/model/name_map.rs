@@ -65,7 +65,7 @@ impl NameMap {
 }
 
 fn is_supported(format: Format, name: &str) -> bool {
-    let dotted = format == Format::Mcp;
+    let dotted = format.api().supports_dotted_names();
     let first = |c: char| c.is_ascii_alphabetic() || c == '_';
     !name.is_empty()
         && name.len() <= MAX_NAME_LEN

@@ -1,17 +1,18 @@
 //! Calls of a model turn, in order.
 
-mod calls;
 mod detect;
 mod parts;
 
 use std::collections::HashSet;
 
-use serde_json::Value;
-
-use super::{Format, FormatError};
+use serde_json::{Map, Value, json};
+use toolhost_contract::exact_integers::check_integers;
 use toolhost_contract::text;
 
-pub(super) use detect::detect_format;
+use super::{Format, FormatError};
+
+pub(super) use detect::{check_format, detect_format, invalid_turn, non_null};
+pub(super) use parts::{TurnParts, check_role, refuse_messages};
 
 /// A call as the model wrote it.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +26,7 @@ pub struct ModelCall {
     /// The reason why the call must not run: it is malformed or truncated.
     pub error: Option<String>,
     pub(super) kind: CallForm,
-    label: String,
+    pub(super) label: String,
 }
 
 /// The form of a call, which determines the form of its response.
@@ -45,7 +46,7 @@ impl ModelCall {
         self.label.clone()
     }
 
-    fn new(id: Option<&Value>, name: Option<&Value>, input: Value) -> Self {
+    pub(super) fn new(id: Option<&Value>, name: Option<&Value>, input: Value) -> Self {
         let name = name.and_then(Value::as_str).unwrap_or_default();
         let plain = |id: &&Value| match id {
             Value::String(id) => !id.is_empty(),
@@ -68,9 +69,9 @@ pub(super) fn read(format: Format, turn: &Value) -> Result<Vec<ModelCall>, Forma
     let found = parts::parts(format, turn)?;
     let mut wanted = Vec::new();
     for part in &found.parts {
-        wanted.extend(calls::call(format, part)?);
+        wanted.extend(format.api().read_call(part)?);
     }
-    wanted.extend(found.legacy_call.map(calls::legacy));
+    wanted.extend(found.legacy_call.map(legacy));
     // The token limit truncates the last call.
     if found.is_truncated
         && let Some(last) = wanted.last_mut()
@@ -129,5 +130,38 @@ fn api_failed(error: &Value) -> FormatError {
     };
     FormatError::ApiFailed {
         message: text::escape_line(&message, 400),
+    }
+}
+
+/// Reads the legacy form, which is a member of the message and has no identifier.
+fn legacy(call: &Value) -> ModelCall {
+    let input = arguments(call.get("arguments"));
+    ModelCall {
+        kind: CallForm::Legacy,
+        ..ModelCall::new(None, call.get("name"), input)
+    }
+}
+
+pub(super) fn input_or_empty(input: Option<&Value>) -> Value {
+    match input {
+        None | Some(Value::Null) => Value::Object(Map::new()),
+        Some(input) => input.clone(),
+    }
+}
+
+/// Parses arguments that the model wrote as JSON text. For tools without parameters the text is often empty.
+pub(super) fn arguments(arguments: Option<&Value>) -> Value {
+    match arguments {
+        Some(Value::String(text)) if text.trim().is_empty() => Value::Object(Map::new()),
+        // Text with an integer that would lose precision stays text; input validation reports the error.
+        Some(Value::String(text)) if check_integers(text.as_bytes()).is_err() => json!(text),
+        Some(Value::String(text)) => match serde_json::from_str(text) {
+            Ok(Value::Object(members)) => Value::Object(members),
+            Ok(Value::Null) => Value::Object(Map::new()),
+            // Some models encode the arguments twice; input validation decodes the inner text or reports the error.
+            Ok(Value::String(inner)) => Value::String(inner),
+            Ok(_) | Err(_) => json!(text),
+        },
+        other => input_or_empty(other),
     }
 }

@@ -251,9 +251,13 @@ fn is_strict(schema: &Value) {
 
 /// Invariants for any value that a plugin declares as a schema.
 fn check_invariants(own: &Value) {
-    if let Some(once) = gemini::parameters(own) {
+    if let Some(once) = gemini::schema::parameters(own) {
         is_gemini(&once);
-        assert_eq!(gemini::parameters(&once).as_ref(), Some(&once), "{own}");
+        assert_eq!(
+            gemini::schema::parameters(&once).as_ref(),
+            Some(&once),
+            "{own}"
+        );
     }
     if let Ok(once) = strict::schema(own) {
         let once = Value::Object(once);

@@ -7,12 +7,12 @@ use super::not_a_turn;
 use crate::model::{Format, FormatError};
 
 /// Returns a member that is present and not null.
-pub(super) fn non_null<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
+pub(in crate::model) fn non_null<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
     value.get(name).filter(|value| !value.is_null())
 }
 
 /// Returns an error if the value is in another format.
-pub(super) fn check_format(format: Format, value: &Value) -> Result<(), FormatError> {
+pub(in crate::model) fn check_format(format: Format, value: &Value) -> Result<(), FormatError> {
     match detect_format(value) {
         Some(other) if other != format && !contains_mark(format, value) => {
             let reason = format!("it looks like the format `{other}`");
@@ -23,7 +23,7 @@ pub(super) fn check_format(format: Format, value: &Value) -> Result<(), FormatEr
 }
 
 /// Returns an error with the expected form as `reason`.
-pub(super) fn invalid_turn(format: Format, value: &Value, reason: &str) -> FormatError {
+pub(in crate::model) fn invalid_turn(format: Format, value: &Value, reason: &str) -> FormatError {
     let hint = if is_batch_call(value) {
         "; it looks like `host batch` input without a format"
     } else {
@@ -41,50 +41,11 @@ pub(in crate::model) fn detect_format(value: &Value) -> Option<Format> {
 fn contains_mark(format: Format, value: &Value) -> bool {
     let deep = |value: &Value| {
         let mut content = value["content"].as_array().into_iter().flatten();
-        has_mark(format, value) || content.any(|part| has_mark(format, part))
+        format.api().has_mark(value) || content.any(|part| format.api().has_mark(part))
     };
     match value {
         Value::Array(items) => items.iter().any(deep),
         value => deep(value),
-    }
-}
-
-/// Returns whether the value has a member that only this format has.
-fn has_mark(format: Format, value: &Value) -> bool {
-    let kind = value["type"].as_str().unwrap_or_default();
-    let has = |name: &str| non_null(value, name).is_some();
-    let object = |name: &str| value[name].is_object();
-    let list = |name: &str| value[name].is_array();
-    match format {
-        Format::Anthropic => {
-            matches!(kind, "tool_use" | "tool_result" | "server_tool_use")
-                || has("role") && has("stop_reason")
-        }
-        Format::OpenAi => {
-            object("function")
-                || object("custom")
-                || kind == "function"
-                || has("tool_call_id")
-                || list("choices")
-                || object("message") && has("finish_reason")
-                || list("tool_calls")
-                || value["function_call"].get("arguments").is_some()
-        }
-        Format::OpenAiResponses => {
-            kind.starts_with("function_call")
-                || kind.starts_with("custom_tool_call")
-                || kind == "output_text"
-                || list("output")
-        }
-        Format::Gemini => {
-            object("functionCall")
-                || object("functionResponse")
-                || value["function_call"].get("args").is_some()
-                || list("parts")
-                || list("candidates")
-                || value["content"]["parts"].is_array()
-        }
-        Format::Mcp => has("jsonrpc") || kind.is_empty() && value["method"].is_string(),
     }
 }
 
@@ -100,7 +61,7 @@ fn is_batch_call(value: &Value) -> bool {
 }
 
 /// Returns whether the value is a stream event.
-pub(super) fn is_stream_event(value: &Value) -> bool {
+pub(in crate::model) fn is_stream_event(value: &Value) -> bool {
     let kind = value["type"].as_str().unwrap_or_default();
     matches!(kind, "message_start" | "message_delta" | "message_stop")
         || kind.starts_with("content_block_")

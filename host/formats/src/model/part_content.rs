@@ -66,7 +66,7 @@ fn file_text<'a>(data: &'a [u8], media_type: &str) -> Option<&'a str> {
     std::str::from_utf8(data).ok().filter(|_| is_text)
 }
 
-///
+/// Returns the text in place of media that an API does not support.
 pub(super) fn placeholder(media_type: &str) -> String {
     format!("Binary content of type {media_type}")
 }

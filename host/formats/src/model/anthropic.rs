@@ -1,0 +1,178 @@
+//! The Anthropic Messages API.
+//!
+//! Results are one user message with a `tool_result` per call.
+
+use serde_json::{Value, json};
+use toolhost_contract::Part;
+
+use super::api::{ListOptions, ModelApi};
+use super::keywords::for_model;
+use super::part_content::{PartContent, base64, is_supported_image, part_content, placeholder};
+use super::turn::{
+    ModelCall, TurnParts, check_format, check_role, input_or_empty, invalid_turn, non_null,
+    refuse_messages,
+};
+use super::{AnsweredCall, Format, FormatError, ListedTool, root};
+
+pub(super) struct Anthropic;
+
+impl ModelApi for Anthropic {
+    fn name(&self) -> &'static str {
+        "anthropic"
+    }
+
+    fn list_tool(&self, name: &str, listed: &ListedTool, _: &mut ListOptions) -> Value {
+        json!({
+            "name": name,
+            "description": listed.tool.description,
+            "input_schema": for_model(root::object(&listed.tool.input_schema)),
+        })
+    }
+
+    fn has_mark(&self, value: &Value) -> bool {
+        let kind = value["type"].as_str().unwrap_or_default();
+        matches!(kind, "tool_use" | "tool_result" | "server_tool_use")
+            || non_null(value, "role").is_some() && non_null(value, "stop_reason").is_some()
+    }
+
+    fn locate_calls<'a>(&self, turn: &'a Value) -> Result<TurnParts<'a>, FormatError> {
+        locate_calls(turn)
+    }
+
+    fn read_call(&self, part: &Value) -> Result<Option<ModelCall>, FormatError> {
+        read_call(part)
+    }
+
+    fn format_results(&self, answered: &[AnsweredCall]) -> Value {
+        message(answered)
+    }
+}
+
+fn locate_calls(turn: &Value) -> Result<TurnParts<'_>, FormatError> {
+    let format = Format::Anthropic;
+    let refused = |reason: &str| Err(invalid_turn(format, turn, reason));
+    let wanted = "expected a message with `content`, or its content";
+    match turn {
+        Value::Array(blocks) => {
+            refuse_messages(format, blocks)?;
+            Ok(TurnParts::new(blocks))
+        }
+        Value::Object(message) => {
+            let kind = turn["type"].as_str().unwrap_or("message");
+            if kind == "tool_use" {
+                return Ok(TurnParts::new([turn]));
+            }
+            if kind != "message" && !message.contains_key("role") {
+                return refused(wanted);
+            }
+            check_role(format, turn, "assistant")?;
+            let found = match message.get("content") {
+                Some(Value::Array(blocks)) => TurnParts::new(blocks),
+                Some(Value::String(_)) => TurnParts::default(),
+                Some(_) => return refused("`content` is neither a string nor a list"),
+                None => return refused(wanted),
+            };
+            let usual = ["end_turn", "tool_use", "stop_sequence"];
+            Ok(found.with_stop_reason(&turn["stop_reason"], "max_tokens", &usual))
+        }
+        _ => refused(wanted),
+    }
+}
+
+fn read_call(block: &Value) -> Result<Option<ModelCall>, FormatError> {
+    let format = Format::Anthropic;
+    match block["type"].as_str() {
+        Some("tool_use") => {
+            let input = input_or_empty(block.get("input"));
+            Ok(Some(ModelCall::new(
+                block.get("id"),
+                block.get("name"),
+                input,
+            )))
+        }
+        Some("tool_result") => Err(invalid_turn(
+            format,
+            block,
+            "these are tool results; pass the model's turn",
+        )),
+        // `server_tool_use` and `mcp_tool_use` run on other servers.
+        Some(_) => check_format(format, block).map(|()| None),
+        None => Err(invalid_turn(format, block, "a block must have a `type`")),
+    }
+}
+
+fn message(answered: &[AnsweredCall]) -> Value {
+    let mut blocks = Vec::new();
+    let mut after = Vec::new();
+    for one in answered {
+        let mut content: Vec<Value> = one.result.parts.iter().filter_map(block).collect();
+        if one.result.is_error {
+            // Error results may contain only text; other content follows the results.
+            let (words, media) = content
+                .into_iter()
+                .partition(|block: &Value| block["type"] == "text");
+            content = words;
+            after.extend::<Vec<Value>>(media);
+        }
+        if content.is_empty() {
+            content.push(text("(no output)"));
+        }
+        blocks.push(json!({
+            "type": "tool_result",
+            "tool_use_id": one.call.label(),
+            "content": content,
+            "is_error": one.result.is_error,
+        }));
+    }
+    blocks.extend(after);
+    json!({"role": "user", "content": blocks})
+}
+
+fn text(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+/// Returns `None` for an empty text, which the API refuses.
+fn block(part: &Part) -> Option<Value> {
+    Some(match part_content(part) {
+        PartContent::Text(words) if words.trim().is_empty() => return None,
+        PartContent::Text(words) => text(&words),
+        PartContent::Media {
+            data, media_type, ..
+        } if is_supported_image(media_type) => json!({
+            "type": "image",
+            "source": {"type": "base64", "media_type": media_type, "data": base64(data)},
+        }),
+        PartContent::Media {
+            data,
+            media_type: "application/pdf",
+            name,
+            ..
+        } => {
+            let source =
+                json!({"type": "base64", "media_type": "application/pdf", "data": base64(data)});
+            document(&source, name)
+        }
+        PartContent::Media {
+            text: Some(text),
+            name,
+            ..
+        } if !text.trim().is_empty() => {
+            let source = json!({"type": "text", "media_type": "text/plain", "data": text});
+            document(&source, name)
+        }
+        PartContent::Media {
+            media_type, name, ..
+        } => match name {
+            Some(name) => text(&format!("{} ({name})", placeholder(media_type))),
+            None => text(&placeholder(media_type)),
+        },
+    })
+}
+
+fn document(source: &Value, name: Option<&str>) -> Value {
+    match name {
+        Some(name) => json!({"type": "document", "source": source, "title": name}),
+        None => json!({"type": "document", "source": source}),
+    }
+}
