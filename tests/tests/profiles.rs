@@ -72,6 +72,65 @@ fn the_definitions_of_shipped_tools_stay_within_36_kib() {
     assert!(bytes <= 36 << 10, "{}", listed.stdout);
 }
 
+/// The other tools stay reachable through `tool_search` and `tool_chain`.
+#[test]
+fn a_tool_set_limits_the_list_and_not_the_calls() {
+    let plugins = root().join("plugins").display().to_string();
+    let format = |set: &str| {
+        let args = [
+            "tools",
+            "--format",
+            "anthropic",
+            "--no-store",
+            "--plugins",
+            &plugins,
+        ];
+        let listed = run(&[&args[..], &["--tools", set]].concat());
+        assert_eq!(listed.code, Some(0), "{listed:?}");
+        let tools: Value = serde_json::from_str(&listed.stdout).unwrap();
+        let names = tools.as_array().unwrap().iter();
+        let names: Vec<String> = names
+            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .collect();
+        (names.join(" "), tools.to_string().len())
+    };
+    let (core, bytes) = format("core");
+    assert_eq!(
+        core,
+        "ask_user edit_file glob grep list_directory read_file shell todo_write tool_chain tool_search web_fetch \
+         write_file"
+    );
+    assert!(bytes <= 17 << 10, "{bytes}");
+    assert_eq!(format("search").0, "glob grep tool_chain tool_search");
+    assert_eq!(
+        format("search,read_file").0,
+        "glob grep read_file tool_chain tool_search"
+    );
+    assert_eq!(
+        format("core,all").0.split(' ').count(),
+        format("all").0.split(' ').count()
+    );
+
+    let hidden = ["--no-store", "--plugins", &plugins, "--tools", "search"];
+    for (tool, input, expected) in [
+        ("current_time", "{}", "UTC"),
+        (
+            "tool_search",
+            r#"{"query": "select:move_file"}"#,
+            "move_file (plugin files)",
+        ),
+        (
+            "tool_chain",
+            r#"{"steps": [{"tool": "current_time"}]}"#,
+            "1 step: 1 completed",
+        ),
+    ] {
+        let called = run(&[&["call", tool, input][..], &hidden].concat());
+        assert_eq!(called.code, Some(0), "{called:?}");
+        assert!(called.stdout.contains(expected), "{called:?}");
+    }
+}
+
 const BEGIN: &str = "<!-- tools: written by tests/tests/profiles.rs, with UPDATE_EXPECT=1 -->\n\n";
 const END: &str = "\n<!-- end of tools -->\n";
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
-use toolhost_contract::Mode;
 use toolhost_contract::units::parse_duration;
+use toolhost_contract::{Mode, ToolSet};
 use toolhost_formats::profile::Profile;
 
 use crate::commands::answer::{ApproveArgs, DenyArgs};
@@ -221,6 +221,11 @@ pub struct HostArgs {
     /// System whose tool names, parameters and results the model sees: native, claude, sema, gemini, kode or pegasus
     #[arg(long, value_name = "NAME")]
     pub profile: Option<Profile>,
+
+    /// List only these tools for models: all, core, or names of plugins, servers and tools; the model finds others with
+    /// tool_search
+    #[arg(long, value_name = "SET,…")]
+    pub tools: Option<ToolSet>,
 
     /// Show the model only the tools of the profile
     #[arg(long)]

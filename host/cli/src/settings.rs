@@ -275,6 +275,7 @@ impl CliSettings {
             tool_versions,
             ab_tests,
             disabled_tools,
+            listed_tools: args.tools.clone().or(config.list_tools).unwrap_or_default(),
             only_tools,
             timeout: config.timeout,
             max_timeout: args.timeout,

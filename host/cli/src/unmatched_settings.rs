@@ -54,6 +54,10 @@ pub fn unmatched_settings(
     {
         check("tool", tool, registry.name_of(tool).is_some(), &tools);
     }
+    for name in settings.listed_tools.names() {
+        let known = plugins.contains(&name) || registry.name_of(name).is_some();
+        check("listed tool", name, known, &tools);
+    }
     for plugin in settings.per_plugin.keys() {
         check(
             "[plugin]",
@@ -135,6 +139,11 @@ mod tests {
                 "tool `grepp` matches nothing loaded; did you mean `grep`?",
                 "[plugin] `serach` matches nothing loaded; did you mean `search`?",
             ],
+        );
+        check(
+            &["--tools", "core,search,gerp"],
+            "",
+            &["listed tool `gerp` matches nothing loaded; did you mean `grep`?"],
         );
         check(
             &[],

@@ -26,6 +26,7 @@ mod quotas;
 mod read_set;
 pub mod serde_errors;
 mod services;
+mod tool_set;
 pub mod units;
 pub mod version;
 
@@ -56,6 +57,7 @@ pub use services::{
     AgentInfo, AnswerOption, BackgroundCall, FileObservation, QuestionForm, Services, UserAnswer,
     UserQuestion, UserQuestionKind, VisibleTool,
 };
+pub use tool_set::{ToolSet, ToolSetError};
 pub use toolhost_shell_syntax::variables;
 pub use toolhost_text as text;
 pub use version::{Version, VersionReq};

@@ -491,9 +491,15 @@ impl Kernel {
         Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether models see this tool. A tool that a rule denies for every input is not listed.
-    pub fn is_listed(&self, entry: &ToolEntry) -> bool {
+    /// Returns whether models can call this tool. A tool that a rule denies for every input is hidden from them.
+    pub fn is_visible(&self, entry: &ToolEntry) -> bool {
         entry.enabled && !entry.is_forbidden(&self.policy())
+    }
+
+    /// Returns whether the list of tools for models contains this tool. `tool_search` finds the other visible tools.
+    pub fn is_listed(&self, entry: &ToolEntry) -> bool {
+        let (plugin, tool) = (entry.plugin.name.as_str(), entry.tool.name.as_str());
+        self.settings.listed_tools.contains(plugin, tool) && self.is_visible(entry)
     }
 
     fn mode_of(&self, run: &RunningCall<'_>) -> Mode {

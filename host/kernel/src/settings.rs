@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolhost_contract::policy::Policy;
-use toolhost_contract::{Limits, Quotas, VersionReq};
+use toolhost_contract::{Limits, Quotas, ToolSet, VersionReq};
 
 use crate::ab_test::AbTest;
 use crate::schedule;
@@ -22,6 +22,8 @@ pub struct KernelSettings {
     pub tool_timeouts: BTreeMap<String, Duration>,
     /// Any names of tools, as in `tool_timeouts`; `grep@1.2.3` refers to that version.
     pub disabled_tools: BTreeSet<String>,
+    /// The tools that are listed for models. All enabled tools can be called.
+    pub listed_tools: ToolSet,
     /// Version requirement for a tool's name, keyed by any name. The default is the highest stable version.
     pub tool_versions: BTreeMap<String, VersionReq>,
     pub ab_tests: Vec<AbTest>,
@@ -52,6 +54,7 @@ impl Default for KernelSettings {
             timeout: None,
             tool_timeouts: BTreeMap::new(),
             disabled_tools: BTreeSet::new(),
+            listed_tools: ToolSet::default(),
             tool_versions: BTreeMap::new(),
             ab_tests: Vec::new(),
             max_input_bytes: Limits::default().input,

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use toolhost_contract::{Access, LimitsTable, PluginName, Policy, ToolName, VersionReq};
+use toolhost_contract::{Access, LimitsTable, PluginName, Policy, ToolName, ToolSet, VersionReq};
 use toolhost_kernel::{AbTest, Durability, OnDuplicate, schedule};
 
 use crate::host_paths::HostPaths;
@@ -39,6 +39,8 @@ pub struct Settings {
     pub ab_tests: Vec<AbTest>,
     /// Disabled tools, by any of their names.
     pub disabled_tools: BTreeSet<String>,
+    /// The tools that are listed for models; the others can be found with `tool_search`.
+    pub listed_tools: ToolSet,
     /// Tools that are not in all of these lists are disabled.
     pub only_tools: Vec<Vec<String>>,
     pub timeout: Option<Duration>,
@@ -150,6 +152,7 @@ impl Default for Settings {
             tool_versions: BTreeMap::new(),
             ab_tests: Vec::new(),
             disabled_tools: BTreeSet::new(),
+            listed_tools: ToolSet::default(),
             only_tools: Vec::new(),
             timeout: None,
             max_timeout: None,
@@ -184,6 +187,7 @@ impl Settings {
                 .map(|(name, time)| (name.to_string(), capped(*time)))
                 .collect(),
             disabled_tools: self.disabled_tools.clone(),
+            listed_tools: self.listed_tools.clone(),
             tool_versions: self
                 .tool_versions
                 .iter()

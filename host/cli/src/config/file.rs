@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
-use toolhost_contract::PluginName;
+use toolhost_contract::{PluginName, ToolSet};
 use toolhost_formats::profile::Profile;
 
 use super::external_access::{AgentTable, EntryName, ExternalAccess, ProgramName, SecretTable};
@@ -47,6 +47,7 @@ pub struct ConfigFile {
     concurrency: Option<NonZeroUsize>,
     on_duplicate: Option<OnDuplicate>,
     use_tools: Option<UseTools>,
+    list_tools: Option<ToolSet>,
     #[serde(deserialize_with = "key_case::any_case")]
     policy: PolicyTable,
     #[serde(deserialize_with = "key_case::any_case")]
@@ -149,6 +150,7 @@ impl ConfigFile {
                 ..self.pools
             },
             on_duplicate: self.on_duplicate,
+            list_tools: self.list_tools,
             use_tools: use_tools.map(|(_, tools)| tools),
             policy: self.policy,
             permission: self.permission,

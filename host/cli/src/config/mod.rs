@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 use toolhost_contract::policy::RuleSpec;
-use toolhost_contract::{LimitsTable, PluginName, ToolName};
+use toolhost_contract::{LimitsTable, PluginName, ToolName, ToolSet};
 use toolhost_formats::profile::Profile;
 
 mod ab_test;
@@ -58,6 +58,7 @@ pub struct Config {
     pub pools: PoolsTable,
     pub on_duplicate: Option<OnDuplicate>,
     pub use_tools: Option<UseTools>,
+    pub list_tools: Option<ToolSet>,
     pub policy: PolicyTable,
     pub permission: PermissionTable,
     /// Every `[[rule]]`.

@@ -11,15 +11,16 @@ use toml::Spanned;
 use toolhost_contract::manifest::line_of;
 use toolhost_contract::policy::{Diagnostic, RuleFile, RuleSource, RuleTable, Tier};
 
-use super::{Config, FileFormat, RuleText};
+use super::{Config, FileFormat, RuleText, key_case};
 
-/// The parts of a file that have positions. All other keys are read before.
+/// The parts of a file that have positions. All other keys are read before. Keys are accepted in every spelling that
+/// the other reader accepts, because a rule that only one of them recognizes would be ignored.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct PositionedFile {
     rule: Vec<Spanned<RuleTable>>,
+    #[serde(deserialize_with = "key_case::any_case")]
     policy: PositionedPolicy,
-    #[serde(alias = "abTest")]
     ab_test: Vec<Spanned<IgnoredAny>>,
 }
 
@@ -42,7 +43,8 @@ pub fn add_positions(
     let tables = std::mem::take(&mut config.unparsed_rules);
     config.rules = match format {
         FileFormat::Toml => {
-            let placed: PositionedFile = toml::from_str(text).map_err(|error| {
+            let placed = toml::Deserializer::parse(text).and_then(key_case::any_case);
+            let placed: PositionedFile = placed.map_err(|error| {
                 let at = error.span().map_or_else(
                     || RuleSource::file(&name),
                     |span| RuleSource::at_offset(&name, text, span.start),

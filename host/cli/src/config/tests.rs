@@ -167,6 +167,32 @@ fn examples_of_the_documentation_are_valid() {
     assert!(count >= 7, "{count} examples");
 }
 
+/// Found by fuzzing: a deny rule under `[[Rule]]` was ignored in TOML.
+#[test]
+fn rules_are_read_from_keys_in_any_spelling() {
+    let json = r#"{"Rule": [{"tool": "Bash(rm *)", "decision": "deny"}], "Policy": {"Deny": ["Bash(dd *)"]}}"#;
+    let yaml = "Rule:\n- {tool: Bash(rm *), decision: deny}\nPolicy:\n  Deny: [Bash(dd *)]\n";
+    let toml =
+        "[[Rule]]\ntool = \"Bash(rm *)\"\ndecision = \"deny\"\n[Policy]\nDeny = [\"Bash(dd *)\"]\n";
+    for (format, text) in [
+        (FileFormat::Json, json),
+        (FileFormat::Yaml, yaml),
+        (FileFormat::Toml, toml),
+    ] {
+        let config = parse_ok(format, text);
+        assert_eq!(
+            (config.rules.len(), config.policy.deny.len()),
+            (1, 1),
+            "{text}"
+        );
+    }
+    check_error(
+        FileFormat::Toml,
+        "[[Rule]]\ntol = \"grep\"\ndecision = \"deny\"\n",
+        &expect!["toolhost.toml:2:1: error: unknown key `tol`; did you mean `tool`?"],
+    );
+}
+
 #[test]
 fn an_empty_file_configures_nothing() {
     for (format, text) in [

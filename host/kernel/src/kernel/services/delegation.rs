@@ -28,7 +28,7 @@ impl CallServices {
             return Vec::new();
         };
         let registry = kernel.registry();
-        let listed = registry.list().filter(|entry| kernel.is_listed(entry));
+        let listed = registry.list().filter(|entry| kernel.is_visible(entry));
         let facts = listed.map(|entry| VisibleTool {
             name: entry.name.to_string(),
             plugin: entry.plugin.name.to_string(),
