@@ -6,11 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use toolhost::{
     AllowedPath, Excludes, HookSettings, HostPaths, PluginSettings, RetentionSettings,
     command_files, guest_name,
 };
+use toolhost_contract::{PluginName, ToolName, VersionReq};
 use toolhost_formats::profile::{Profile, UnmappedTools};
 use toolhost_hostfiles::check_directory;
 use toolhost_kernel::{AbTest, schedule};
@@ -18,8 +20,8 @@ use toolhost_mcp_client::{Discovery, ServerConfig, TransportConfig};
 
 use crate::args::HostArgs;
 use crate::config::{
-    self, AbTestTable, Bound, Config, OnDuplicate, PathEntry, PoolsTable, RetentionTable, UseTools,
-    expand_variables,
+    self, AbTestTable, Bound, Config, OnDuplicate, PathEntry, PluginTable, PoolsTable,
+    RetentionTable, ToolTable, UseTools, expand_variables,
 };
 use crate::exit::{CliError, Exit, OrExit};
 
@@ -105,7 +107,7 @@ impl CliSettings {
 
     pub fn resolve(
         args: &HostArgs,
-        config: Config,
+        mut config: Config,
         config_file: Option<PathBuf>,
         mut places: HostPaths,
         world: &SettingsEnv<'_>,
@@ -120,22 +122,12 @@ impl CliSettings {
             .as_deref()
             .and_then(Path::parent)
             .unwrap_or(world.directory);
-        let in_file = |error: String| match &config_file {
-            Some(file) => format!("{}: {error}", file.display()),
-            None => error,
+        let file = FileContext {
+            file: config_file.as_deref(),
+            base,
+            world,
         };
-        let of_file = |path: &str| -> Result<PathBuf, String> {
-            let expanded = expand_variables(path, world.variable).map_err(in_file)?;
-            Ok(absolute(base, Path::new(&expanded)))
-        };
-        let entries_of_file =
-            |entries: Vec<PathEntry>| -> Result<Vec<(PathBuf, PathEntry)>, String> {
-                entries
-                    .into_iter()
-                    .map(|entry| Ok((of_file(&entry.path)?, entry)))
-                    .collect()
-            };
-
+        let of_file = |path: &str| file.path(path);
         let mut plugins: Vec<PathBuf> = args
             .plugins
             .iter()
@@ -148,78 +140,30 @@ impl CliSettings {
         let typed = typed
             .map(|entry| (absolute(world.directory, Path::new(&entry.path)), entry))
             .collect();
-        let general = Excludes {
+        let excludes = Excludes {
             defaults: !args.no_default_excludes && config.default_excludes.unwrap_or(true),
             patterns: [&config.exclude_paths, &args.exclude_path]
                 .map(Vec::as_slice)
                 .concat(),
         };
-        let number = |entries| assign_guest_paths(entries, &general);
-        let paths = number(merge_paths(typed, entries_of_file(config.allowed_paths)?));
-
-        let mut per_plugin = BTreeMap::new();
-        for (name, table) in config.plugin {
-            let paths = table
-                .allowed_paths
-                .map(entries_of_file)
-                .transpose()?
-                .map(number);
-            let env = table
-                .env
-                .map(|names| names.iter().map(ToString::to_string).collect());
-            per_plugin.insert(
-                name,
-                PluginSettings {
-                    paths,
-                    env,
-                    limits: table.limits,
-                },
-            );
-        }
-
-        let mut beyond = external_access::resolve(
+        let written = file.entries(config.allowed_paths.take().unwrap_or_default())?;
+        let paths = assign_guest_paths(merge_paths(typed, written), &excludes);
+        let per_plugin = per_plugin(std::mem::take(&mut config.plugin), &file, &excludes)?;
+        let mut external_access = external_access::resolve(
             &args.external_access,
-            config.external_access,
+            &mut config,
             world.directory,
             &of_file,
         )?;
-        let mut disabled_tools = BTreeSet::new();
-        let mut tool_timeouts = BTreeMap::new();
-        let mut tool_versions = BTreeMap::new();
-        for (name, table) in config.tools {
-            if let Some(timeout) = table.timeout {
-                tool_timeouts.insert(name.clone(), timeout);
-            }
-            if let Some(version) = table.version {
-                tool_versions.insert(name.clone(), version);
-            }
-            if table.enabled == Some(false) {
-                disabled_tools.insert(name.to_string());
-            }
-        }
-        let mut only_tools = Vec::new();
-        match config.use_tools {
-            None => {}
-            Some(UseTools::Only(names)) => {
-                only_tools.push(names.iter().map(ToString::to_string).collect());
-            }
-            Some(UseTools::Switches(switches)) => {
-                disabled_tools.extend(
-                    switches
-                        .into_iter()
-                        .filter(|(_, on)| !on)
-                        .map(|(name, _)| name.to_string()),
-                );
-            }
-        }
+        let mut tools = ToolSettings::of(config.tools.by_name, config.use_tools);
         // The variable overrides the file, for tests and for machines where the cache must be elsewhere.
         if let Some(dir) = config.cache.dir
             && (world.variable)("TOOLHOST_CACHE_DIR").is_none()
         {
             places.cache = Some(of_file(&dir)?);
         }
-        let ab_tests = ab_tests(config.ab_tests, config_file.as_deref());
-        let hooks = hooks::resolve(config.hooks, world, &of_file)?;
+        let ab_tests = ab_tests(config.ab_test, config_file.as_deref());
+        let hooks = hooks::resolve(config.hook, world, &of_file)?;
         let judged = policy::resolve(&policy::PolicyInputs {
             args,
             config: &config.policy,
@@ -232,24 +176,27 @@ impl CliSettings {
             of_file: &of_file,
             has_callback: hooks.iter().any(HookSettings::is_deciding),
         })?;
-        disabled_tools.extend(judged.hidden);
-        only_tools.extend(judged.only_tools);
-        let warnings = judged.warnings;
+        tools.disabled.extend(judged.hidden);
+        tools.only.extend(judged.only_tools);
         if let Some(search) = &config.web_search {
             let key = search.api_key.as_ref();
             let key = key
                 .map(|key| expand_variables(key.reveal(), world.variable))
                 .transpose();
-            external_access::apply_web_search(&mut beyond, search, key.map_err(in_file)?)
-                .map_err(in_file)?;
+            let key = key.map_err(|error| file.locate(error))?;
+            external_access::apply_web_search(&mut external_access, search, key)
+                .map_err(|error| file.locate(error))?;
         }
-        let servers = servers::servers(config.mcp_servers, base, &beyond.secrets, world);
+        let servers = config
+            .mcp_servers
+            .map_or_else(BTreeMap::new, |servers| servers.0);
+        let servers = servers::servers(servers, base, &external_access.secrets, world);
         let discovery = servers::discovery(
-            config.discovery_command.as_deref(),
-            config.call_command.as_deref(),
+            config.tool_discovery_command.as_deref(),
+            config.tool_call_command.as_deref(),
             base,
         )
-        .map_err(in_file)?;
+        .map_err(|error| file.locate(error))?;
         let store = match config.store.dir {
             _ if args.no_store || config.store.enabled == Some(false) => None,
             Some(dir) if (world.variable)("TOOLHOST_STATE_DIR").is_none() => Some(of_file(&dir)?),
@@ -267,16 +214,16 @@ impl CliSettings {
                 .chain(&config.env)
                 .map(ToString::to_string)
                 .collect(),
-            external_access: beyond,
+            external_access,
             per_plugin,
             policy: judged.policy,
             hooks,
-            tool_timeouts,
-            tool_versions,
+            tool_timeouts: tools.timeouts,
+            tool_versions: tools.versions,
             ab_tests,
-            disabled_tools,
+            disabled_tools: tools.disabled,
             listed_tools: args.tools.clone().or(config.list_tools).unwrap_or_default(),
-            only_tools,
+            only_tools: tools.only,
             timeout: config.timeout,
             max_timeout: args.timeout,
             pools: pool_limits(&config.pools),
@@ -300,7 +247,7 @@ impl CliSettings {
             servers,
             discovery,
             lists: judged.lists,
-            warnings,
+            warnings: judged.warnings,
             verbose: args.verbose,
             mcp,
             profile: args.profile.or(config.profile).unwrap_or_default(),
@@ -315,6 +262,101 @@ impl CliSettings {
     /// Whether servers or a discovery command can provide tools in addition to plugins.
     pub fn has_servers(&self) -> bool {
         self.discovery.is_some() || self.servers.iter().any(|server| server.enabled)
+    }
+}
+
+/// The configuration file, for paths in it and errors about it.
+struct FileContext<'a> {
+    file: Option<&'a Path>,
+    base: &'a Path,
+    world: &'a SettingsEnv<'a>,
+}
+
+impl FileContext<'_> {
+    /// Adds the file to an error.
+    fn locate(&self, error: String) -> String {
+        match self.file {
+            Some(file) => format!("{}: {error}", file.display()),
+            None => error,
+        }
+    }
+
+    fn path(&self, path: &str) -> Result<PathBuf, String> {
+        let expanded = expand_variables(path, self.world.variable);
+        let expanded = expanded.map_err(|error| self.locate(error))?;
+        Ok(absolute(self.base, Path::new(&expanded)))
+    }
+
+    fn entries(&self, entries: Vec<PathEntry>) -> Result<Vec<(PathBuf, PathEntry)>, String> {
+        let entries = entries.into_iter();
+        entries
+            .map(|entry| Ok((self.path(&entry.path)?, entry)))
+            .collect()
+    }
+}
+
+fn per_plugin(
+    tables: BTreeMap<PluginName, PluginTable>,
+    file: &FileContext<'_>,
+    excludes: &Excludes,
+) -> Result<BTreeMap<PluginName, PluginSettings>, String> {
+    let settings = |table: PluginTable| -> Result<PluginSettings, String> {
+        let entries = table.allowed_paths.map(|entries| file.entries(entries));
+        let env = table
+            .env
+            .map(|names| names.iter().map(ToString::to_string).collect());
+        Ok(PluginSettings {
+            paths: entries
+                .transpose()?
+                .map(|entries| assign_guest_paths(entries, excludes)),
+            env,
+            limits: table.limits,
+        })
+    };
+    let tables = tables.into_iter();
+    tables
+        .map(|(name, table)| Ok((name, settings(table)?)))
+        .collect()
+}
+
+/// Settings of single tools.
+#[derive(Default)]
+struct ToolSettings {
+    disabled: BTreeSet<String>,
+    only: Vec<Vec<String>>,
+    timeouts: BTreeMap<ToolName, Duration>,
+    versions: BTreeMap<ToolName, VersionReq>,
+}
+
+impl ToolSettings {
+    fn of(tables: BTreeMap<ToolName, ToolTable>, use_tools: Option<UseTools>) -> Self {
+        let mut settings = Self::default();
+        for (name, table) in tables {
+            settings
+                .timeouts
+                .extend(table.timeout.map(|timeout| (name.clone(), timeout)));
+            settings
+                .versions
+                .extend(table.version.map(|version| (name.clone(), version)));
+            if table.enabled == Some(false) {
+                settings.disabled.insert(name.to_string());
+            }
+        }
+        match use_tools {
+            None => {}
+            Some(UseTools::Only(names)) => {
+                settings
+                    .only
+                    .push(names.iter().map(ToString::to_string).collect());
+            }
+            Some(UseTools::Switches(switches)) => {
+                let off = switches.into_iter().filter(|(_, on)| !on);
+                settings
+                    .disabled
+                    .extend(off.map(|(name, _)| name.to_string()));
+            }
+        }
+        settings
     }
 }
 

@@ -60,10 +60,14 @@ impl ToolSet {
             || REACH.contains(&tool)
     }
 
+    /// Returns the names as written; none for all tools.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().flatten().map(String::as_str)
+    }
+
     /// Returns the names of plugins and tools in the set, without those of sets.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        let names = self.0.iter().flatten().map(String::as_str);
-        names.filter(|name| *name != "core")
+        self.words().filter(|name| *name != "core")
     }
 }
 

@@ -3,7 +3,7 @@
 use super::parser::{Parser, RESERVED, is_name};
 use super::redirection::RedirectedInput;
 use super::word::WordBuilder;
-use super::{ParseResult, UnparsedCommand, Word, wrapper};
+use super::{ParseResult, SimpleCommand, UnparsedCommand, Word, wrapper};
 
 impl Parser<'_> {
     /// Parses assignments, words and redirections up to the end of the command.
@@ -35,13 +35,7 @@ impl Parser<'_> {
                 break;
             };
             empty = false;
-            // bash continues to the `]` across blanks and a `#`: `a[ #]=1; rm x` contains no comment.
-            let plain = &piece.text[..piece.plain];
-            if plain.split_once('[').is_some_and(|(name, _)| is_name(name))
-                && plain.matches('[').count() > plain.matches(']').count()
-            {
-                return Err(UnparsedCommand::at("the index is evaluated in", plain));
-            }
+            check_index(&piece)?;
             if matches!(self.peek_raw(), Some('<' | '>')) {
                 if piece.is_plain() && piece.text.bytes().all(|c| c.is_ascii_digit()) {
                     // A POSIX `sh` supports descriptors of one digit only; in `11>f` it runs the program `11`.
@@ -85,7 +79,17 @@ impl Parser<'_> {
             return Ok(());
         }
         let simple = self.sink.insert(index, words, assignments)?;
-        if wrapper::add_wrapped(&simple, index, self.sink)? {
+        self.add_wrapped(&simple, index, input)
+    }
+
+    /// Adds the commands that a wrapper or shell runs.
+    fn add_wrapped(
+        &mut self,
+        simple: &SimpleCommand,
+        index: usize,
+        input: RedirectedInput,
+    ) -> ParseResult {
+        if wrapper::add_wrapped(simple, index, self.sink)? {
             for document in self.documents.iter_mut().skip(input.first_document) {
                 document.feeds_shell = true;
             }
@@ -144,4 +148,16 @@ impl Parser<'_> {
         }
         Ok(Some(name.to_owned()))
     }
+}
+
+/// Refuses an array index, whose text bash evaluates.
+fn check_index(piece: &WordBuilder) -> ParseResult {
+    // bash continues to the `]` across blanks and a `#`: `a[ #]=1; rm x` contains no comment.
+    let plain = &piece.text[..piece.plain];
+    if plain.split_once('[').is_some_and(|(name, _)| is_name(name))
+        && plain.matches('[').count() > plain.matches(']').count()
+    {
+        return Err(UnparsedCommand::at("the index is evaluated in", plain));
+    }
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! `host config check`: checks the configuration file and prints the resulting settings.
 
+use std::fmt::Display;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -47,158 +48,100 @@ pub fn check(file: Option<PathBuf>) -> Result<Exit, CliError> {
     Ok(Exit::Ok)
 }
 
-fn summary(settings: &CliSettings) -> String {
-    let mut lines = Vec::new();
-    let mut say = |label: &str, values: Vec<String>| {
+/// The lines of a summary. Settings without a value have no line.
+#[derive(Default)]
+struct Summary(Vec<String>);
+
+impl Summary {
+    fn add<T: Display>(&mut self, label: &str, values: impl IntoIterator<Item = T>) {
+        let values: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();
         if !values.is_empty() {
-            lines.push(format!("{label}: {}", values.join(", ")));
+            self.0.push(format!("{label}: {}", values.join(", ")));
         }
-    };
-    say(
-        "file",
-        settings
-            .core
-            .config_file
-            .iter()
-            .map(|file| file.display().to_string())
-            .collect(),
-    );
-    say(
-        "plugins",
-        settings
-            .core
-            .plugins
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect(),
-    );
-    say("directories", format_paths(&settings.core.paths));
-    say(
-        "env",
-        settings
-            .core
-            .env
-            .iter()
-            .map(|name| name.as_str().to_owned())
-            .collect(),
-    );
-    say("mode", vec![settings.core.policy.mode().to_string()]);
-    say("allow", settings.lists.allow.clone());
-    say("ask", settings.lists.ask.clone());
-    say("deny", settings.lists.deny.clone());
-    if settings.lists.other_count > 0 {
-        say("other rules", vec![settings.lists.other_count.to_string()]);
     }
-    say(
-        "hooks",
-        settings
-            .core
-            .hooks
-            .iter()
-            .map(HookSettings::describe)
-            .collect(),
-    );
-    say(
+
+    /// A list that is present and empty has a line.
+    fn add_list(&mut self, label: &str, values: &[String]) {
+        let none = ["none".to_owned()];
+        self.add(label, if values.is_empty() { &none[..] } else { values });
+    }
+}
+
+fn summary(settings: &CliSettings) -> String {
+    let core = &settings.core;
+    let mut lines = Summary::default();
+    lines.add("file", core.config_file.iter().map(|file| file.display()));
+    lines.add("plugins", core.plugins.iter().map(|path| path.display()));
+    lines.add("directories", format_paths(&core.paths));
+    lines.add("env", &core.env);
+    lines.add("mode", [core.policy.mode()]);
+    lines.add("allow", &settings.lists.allow);
+    lines.add("ask", &settings.lists.ask);
+    lines.add("deny", &settings.lists.deny);
+    let others = settings.lists.other_count;
+    lines.add("other rules", (others > 0).then_some(others));
+    lines.add("hooks", core.hooks.iter().map(HookSettings::describe));
+    lines.add(
         "servers",
-        settings
-            .servers
-            .iter()
-            .map(|server| match &server.config {
-                Ok(config) => format!("{} ({})", server.name, config.transport_name()),
-                Err(reason) => format!("{}: {reason}", server.name),
-            })
-            .collect(),
+        settings.servers.iter().map(|server| match &server.config {
+            Ok(config) => format!("{} ({})", server.name, config.transport_name()),
+            Err(reason) => format!("{}: {reason}", server.name),
+        }),
     );
-    let pools = settings.core.pools;
-    say(
+    let pools = core.pools;
+    let pools = [
+        ("all", pools.all),
+        ("network", pools.network),
+        ("processes", pools.processes),
+        ("agents", pools.agents),
+        ("interactive", pools.interactive),
+    ];
+    lines.add(
         "pools",
-        [
-            ("all", pools.all),
-            ("network", pools.network),
-            ("processes", pools.processes),
-            ("agents", pools.agents),
-            ("interactive", pools.interactive),
-        ]
-        .iter()
-        .map(|(name, number)| format!("{name} {number}"))
-        .collect(),
+        pools.map(|(name, number)| format!("{name} {number}")),
     );
-    say(
-        "timeout",
-        settings
-            .core
-            .timeout
-            .iter()
-            .map(|time| format_duration(*time))
-            .collect(),
-    );
-    say(
-        "disabled tools",
-        settings.core.disabled_tools.iter().cloned().collect(),
-    );
-    for list in &settings.core.only_tools {
-        say("only tools", list.clone());
-    }
-    for (name, time) in &settings.core.tool_timeouts {
-        say(&format!("timeout of {name}"), vec![format_duration(*time)]);
-    }
-    for (name, version) in &settings.core.tool_versions {
-        say(&format!("version of {name}"), vec![version.to_string()]);
-    }
-    for test in &settings.core.ab_tests {
-        let variants = test.variants.iter();
-        let variants = variants.map(|variant| format!("{variant}, weight {}", variant.weight));
-        say(&format!("compared for {}", test.tool), variants.collect());
-    }
-    for (name, own) in &settings.core.per_plugin {
+    lines.add("timeout", core.timeout.map(format_duration));
+    add_tools(&mut lines, core);
+    for (name, own) in &core.per_plugin {
         if let Some(paths) = &own.paths {
-            let shown = if paths.is_empty() {
-                vec!["none".to_owned()]
-            } else {
-                format_paths(paths)
-            };
-            say(&format!("directories of {name}"), shown);
+            lines.add_list(&format!("directories of {name}"), &format_paths(paths));
         }
         if let Some(env) = &own.env {
-            let names = env
-                .iter()
-                .map(|name| name.as_str().to_owned())
-                .collect::<Vec<_>>();
-            say(
-                &format!("env of {name}"),
-                if names.is_empty() {
-                    vec!["none".to_owned()]
-                } else {
-                    names
-                },
-            );
+            let names: Vec<String> = env.iter().cloned().collect();
+            lines.add_list(&format!("env of {name}"), &names);
         }
     }
-    say(
+    lines.add(
         "cache",
-        settings
-            .core
-            .host_paths
-            .cache
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect(),
+        core.host_paths.cache.iter().map(|path| path.display()),
     );
-    say(
-        "store",
-        vec![
-            settings
-                .core
-                .store
-                .as_ref()
-                .map_or_else(|| "none".to_owned(), |path| path.display().to_string()),
-        ],
-    );
+    let store = core.store.as_ref();
+    let store = store.map_or_else(|| "none".to_owned(), |path| path.display().to_string());
+    lines.add("store", [store]);
     for warning in &settings.warnings {
-        lines.push(format!("warning: {warning}"));
+        lines.add("warning", [warning]);
     }
-    lines.push("ok".to_owned());
-    lines.join("\n")
+    lines.0.push("ok".to_owned());
+    lines.0.join("\n")
+}
+
+fn add_tools(lines: &mut Summary, core: &toolhost::Settings) {
+    lines.add("disabled tools", &core.disabled_tools);
+    for list in &core.only_tools {
+        lines.add("only tools", list);
+    }
+    lines.add("listed tools", core.listed_tools.words());
+    for (name, time) in &core.tool_timeouts {
+        lines.add(&format!("timeout of {name}"), [format_duration(*time)]);
+    }
+    for (name, version) in &core.tool_versions {
+        lines.add(&format!("version of {name}"), [version]);
+    }
+    for test in &core.ab_tests {
+        let variants = test.variants.iter();
+        let variants = variants.map(|variant| format!("{variant}, weight {}", variant.weight));
+        lines.add(&format!("compared for {}", test.tool), variants);
+    }
 }
 
 fn format_paths(paths: &[AllowedPath]) -> Vec<String> {

@@ -1,6 +1,5 @@
 //! Access beyond files and environment variables: hosts, programs, memory, skills, sub-agents and secrets.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -9,20 +8,6 @@ use serde::de::{Deserializer, Error as _};
 use toolhost_contract::text;
 
 use super::{Variable, values};
-
-/// The keys of a file; the command line has flags for the lists.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ExternalAccess {
-    pub hosts: Vec<String>,
-    pub denied_hosts: Vec<String>,
-    pub programs: Vec<ProgramName>,
-    pub unconfined: bool,
-    pub program_network: bool,
-    pub memory: Option<String>,
-    pub skills: Vec<String>,
-    pub agents: BTreeMap<EntryName, AgentTable>,
-    pub secrets: BTreeMap<EntryName, SecretTable>,
-}
 
 /// `[agents.NAME]`: a command that reads a task as JSON from standard input and prints its answer as JSON.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

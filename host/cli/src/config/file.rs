@@ -1,4 +1,4 @@
-//! A configuration file as written, with every accepted spelling and position of each key.
+//! [`Config`], a configuration file as written, with every accepted spelling and position of each key.
 //!
 //! A setting that is given twice is an error, because one of the values would be ignored silently.
 
@@ -8,118 +8,143 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
+use toolhost_contract::policy::RuleSpec;
 use toolhost_contract::{PluginName, ToolSet};
 use toolhost_formats::profile::Profile;
 
-use super::external_access::{AgentTable, EntryName, ExternalAccess, ProgramName, SecretTable};
+use super::external_access::{AgentTable, EntryName, ProgramName, SecretTable};
 use super::other_systems::{McpServers, SettingsTable, WebSearch};
 use super::tools::ToolsTable;
 use super::values::{self, Milliseconds};
 use super::{
-    AbTestTable, CacheTable, Config, HookTable, McpTable, OnDuplicate, PathEntry, PermissionTable,
+    AbTestTable, CacheTable, HookTable, McpTable, OnDuplicate, PathEntry, PermissionTable,
     PluginTable, PolicyTable, PoolsTable, RetentionTable, StoreTable, UseTools, Variable, key_case,
 };
 
-#[derive(Default, Deserialize)]
+/// After [`Config::merge_spellings`], a setting with several spellings is in the first of them.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct ConfigFile {
-    plugins: Vec<String>,
-    allowed_paths: Option<Vec<PathEntry>>,
-    exclude_paths: Vec<String>,
-    default_excludes: Option<bool>,
-    env: Vec<Variable>,
-    allowed_hosts: Vec<String>,
-    denied_hosts: Vec<String>,
-    allowed_programs: Vec<ProgramName>,
-    unconfined: bool,
-    program_network: bool,
-    memory: Option<String>,
-    skills: Vec<String>,
+pub struct Config {
+    /// Directories of plugins, or plugin files.
+    pub plugins: Vec<String>,
+    pub allowed_paths: Option<Vec<PathEntry>>,
+    /// `.gitignore` patterns of files to hide in all directories.
+    pub exclude_paths: Vec<String>,
+    pub default_excludes: Option<bool>,
+    /// Environment variables that plugins may request.
+    pub env: Vec<Variable>,
+    pub allowed_hosts: Vec<String>,
+    pub denied_hosts: Vec<String>,
+    pub allowed_programs: Vec<ProgramName>,
+    pub unconfined: bool,
+    pub program_network: bool,
+    pub memory: Option<String>,
+    pub skills: Vec<String>,
     #[serde(deserialize_with = "values::profile")]
-    profile: Option<Profile>,
+    pub profile: Option<Profile>,
     #[serde(deserialize_with = "values::unique_map")]
-    agents: BTreeMap<EntryName, AgentTable>,
+    pub agents: BTreeMap<EntryName, AgentTable>,
     #[serde(deserialize_with = "values::unique_map")]
-    secrets: BTreeMap<EntryName, SecretTable>,
+    pub secrets: BTreeMap<EntryName, SecretTable>,
+    /// Maximum duration of one call.
     #[serde(deserialize_with = "values::duration")]
-    timeout: Option<Duration>,
+    pub timeout: Option<Duration>,
     tool_timeout_ms: Option<Milliseconds>,
     concurrency: Option<NonZeroUsize>,
-    on_duplicate: Option<OnDuplicate>,
-    use_tools: Option<UseTools>,
-    list_tools: Option<ToolSet>,
+    pub on_duplicate: Option<OnDuplicate>,
+    pub use_tools: Option<UseTools>,
+    pub list_tools: Option<ToolSet>,
     #[serde(deserialize_with = "key_case::any_case")]
-    policy: PolicyTable,
+    pub policy: PolicyTable,
     #[serde(deserialize_with = "key_case::any_case")]
-    permission: PermissionTable,
-    rule: Vec<Value>,
+    pub permission: PermissionTable,
+    /// The rules as written, until they are parsed into `rules`.
+    pub(super) rule: Vec<Value>,
+    /// Every `[[rule]]`.
+    #[serde(skip)]
+    pub rules: Vec<RuleSpec>,
     #[serde(deserialize_with = "key_case::list")]
-    hook: Vec<HookTable>,
+    pub hook: Vec<HookTable>,
     #[serde(deserialize_with = "key_case::list")]
-    ab_test: Vec<AbTestTable>,
-    tools: ToolsTable,
+    pub ab_test: Vec<AbTestTable>,
+    pub tools: ToolsTable,
     #[serde(deserialize_with = "values::unique_map")]
-    plugin: BTreeMap<PluginName, PluginTable>,
-    pools: PoolsTable,
+    pub plugin: BTreeMap<PluginName, PluginTable>,
+    pub pools: PoolsTable,
     #[serde(deserialize_with = "key_case::any_case")]
     settings: SettingsTable,
-    cache: CacheTable,
-    store: StoreTable,
-    retention: RetentionTable,
-    mcp: McpTable,
+    pub cache: CacheTable,
+    pub store: StoreTable,
+    pub retention: RetentionTable,
+    pub mcp: McpTable,
     #[serde(deserialize_with = "key_case::optional")]
-    web_search: Option<WebSearch>,
-    mcp_servers: Option<McpServers>,
-    tool_discovery_command: Option<String>,
-    tool_call_command: Option<String>,
+    pub web_search: Option<WebSearch>,
+    pub mcp_servers: Option<McpServers>,
+    /// Command that lists tools.
+    pub tool_discovery_command: Option<String>,
+    /// Command that runs one of these tools.
+    pub tool_call_command: Option<String>,
 }
 
-impl ConfigFile {
-    /// Merges all spellings into one value per setting.
-    pub fn into_config(self) -> Result<Config, String> {
-        let tools = self.tools;
-        let timeout = exactly_one([
-            ("timeout", self.timeout),
-            ("toolTimeoutMs", self.tool_timeout_ms.map(|time| time.0)),
-            ("tools.timeout", tools.timeout),
-        ])?;
-        let all = exactly_one([
-            ("pools.all", self.pools.all),
-            ("concurrency", self.concurrency),
-            ("tools.maxConcurrent", tools.max_concurrent),
-            (
-                "settings.agent.maxConcurrentTools",
-                self.settings.agent.max_concurrent_tools,
-            ),
-        ])?;
-        let allowed_paths = exactly_one([
-            ("allowed_paths", self.allowed_paths),
-            ("tools.allowedPaths", tools.allowed_paths),
-        ])?;
-        let use_tools = exactly_one([
-            ("use_tools", self.use_tools),
-            ("tools.useTools", tools.use_tools),
-        ])?;
-        exactly_one([
-            ("policy.mode", self.policy.mode),
-            ("permission.mode", self.permission.mode),
-        ])?;
-        let web_search = exactly_one([
-            ("webSearch", self.web_search),
-            ("tools.webSearch", tools.web_search),
-        ])?;
-        let mcp_servers = exactly_one([
-            ("mcpServers", self.mcp_servers),
-            ("tools.mcpServers", tools.mcp_servers),
-        ])?;
-        let discovery = exactly_one([
-            ("toolDiscoveryCommand", self.tool_discovery_command),
-            ("tools.discoveryCommand", tools.discovery_command),
-        ])?;
-        let call = exactly_one([
-            ("toolCallCommand", self.tool_call_command),
-            ("tools.callCommand", tools.call_command),
-        ])?;
+impl Config {
+    /// Merges all spellings of each setting into the first one.
+    pub(super) fn merge_spellings(&mut self) -> Result<(), String> {
+        let tools = &mut self.tools;
+        merge(
+            ("timeout", &mut self.timeout),
+            [
+                (
+                    "toolTimeoutMs",
+                    self.tool_timeout_ms.take().map(|time| time.0),
+                ),
+                ("tools.timeout", tools.timeout.take()),
+            ],
+        )?;
+        let agent = &mut self.settings.agent;
+        merge(
+            ("pools.all", &mut self.pools.all),
+            [
+                ("concurrency", self.concurrency.take()),
+                ("tools.maxConcurrent", tools.max_concurrent.take()),
+                (
+                    "settings.agent.maxConcurrentTools",
+                    agent.max_concurrent_tools.take(),
+                ),
+            ],
+        )?;
+        let of_tools = tools.allowed_paths.take();
+        merge(
+            ("allowed_paths", &mut self.allowed_paths),
+            [("tools.allowedPaths", of_tools)],
+        )?;
+        let of_tools = tools.use_tools.take();
+        merge(
+            ("use_tools", &mut self.use_tools),
+            [("tools.useTools", of_tools)],
+        )?;
+        // Both tables are read later, so this only refuses two modes.
+        let mut mode = self.policy.mode;
+        merge(
+            ("policy.mode", &mut mode),
+            [("permission.mode", self.permission.mode)],
+        )?;
+        let of_tools = tools.web_search.take();
+        merge(
+            ("webSearch", &mut self.web_search),
+            [("tools.webSearch", of_tools)],
+        )?;
+        let of_tools = tools.mcp_servers.take();
+        merge(
+            ("mcpServers", &mut self.mcp_servers),
+            [("tools.mcpServers", of_tools)],
+        )?;
+        let (discovery, call) = (tools.discovery_command.take(), tools.call_command.take());
+        let own = ("toolDiscoveryCommand", &mut self.tool_discovery_command);
+        merge(own, [("tools.discoveryCommand", discovery)])?;
+        merge(
+            ("toolCallCommand", &mut self.tool_call_command),
+            [("tools.callCommand", call)],
+        )?;
         let mut names = BTreeSet::new();
         for hook in &self.hook {
             if !names.insert(&hook.name) {
@@ -138,65 +163,21 @@ impl ConfigFile {
                 ));
             }
         }
-        Ok(Config {
-            plugins: self.plugins,
-            allowed_paths: allowed_paths.map(|(_, paths)| paths).unwrap_or_default(),
-            exclude_paths: self.exclude_paths,
-            default_excludes: self.default_excludes,
-            env: self.env,
-            timeout: timeout.map(|(_, time)| time),
-            pools: PoolsTable {
-                all: all.map(|(_, number)| number),
-                ..self.pools
-            },
-            on_duplicate: self.on_duplicate,
-            list_tools: self.list_tools,
-            use_tools: use_tools.map(|(_, tools)| tools),
-            policy: self.policy,
-            permission: self.permission,
-            unparsed_rules: self.rule,
-            rules: Vec::new(),
-            hooks: self.hook,
-            ab_tests: self.ab_test,
-            tools: tools.by_name,
-            plugin: self.plugin,
-            cache: self.cache,
-            store: self.store,
-            retention: self.retention,
-            mcp: self.mcp,
-            mcp_servers: mcp_servers
-                .map(|(_, servers)| servers.0)
-                .unwrap_or_default(),
-            discovery_command: discovery.map(|(_, command)| command),
-            call_command: call.map(|(_, command)| command),
-            web_search: web_search.map(|(_, search)| search),
-            profile: self.profile,
-            external_access: ExternalAccess {
-                hosts: self.allowed_hosts,
-                denied_hosts: self.denied_hosts,
-                programs: self.allowed_programs,
-                unconfined: self.unconfined,
-                program_network: self.program_network,
-                memory: self.memory,
-                skills: self.skills,
-                agents: self.agents,
-                secrets: self.secrets,
-            },
-        })
+        Ok(())
     }
 }
 
-/// The value that is present and its key. More than one is an error.
-fn exactly_one<T, const N: usize>(
-    spellings: [(&'static str, Option<T>); N],
-) -> Result<Option<(&'static str, T)>, String> {
-    let mut found: Option<(&'static str, T)> = None;
-    for (key, value) in spellings {
+/// Sets the setting to the one value that is present. More than one is an error.
+fn merge<T, const N: usize>(
+    (mut first, own): (&'static str, &mut Option<T>),
+    others: [(&'static str, Option<T>); N],
+) -> Result<(), String> {
+    for (key, value) in others {
         let Some(value) = value else { continue };
-        if let Some((first, _)) = &found {
+        if own.is_some() {
             return Err(key_case::duplicate_message(first, key));
         }
-        found = Some((key, value));
+        (first, *own) = (key, Some(value));
     }
-    Ok(found)
+    Ok(())
 }

@@ -91,7 +91,7 @@ fn read(format: FileFormat, text: &str) -> Option<Config> {
             for rule in &mut config.rules {
                 rule.source = RuleSource::default();
             }
-            for test in &mut config.ab_tests {
+            for test in &mut config.ab_test {
                 test.line = None;
             }
             Some(config)

@@ -1,16 +1,10 @@
 //! The keys of `toolhost.toml` as typed values. `settings.rs` merges them with the command line.
-//!
-//! A file is read in two steps: `file.rs` accepts every key in every spelling, and [`Config`] has one of each.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::Value;
-use toolhost_contract::policy::RuleSpec;
-use toolhost_contract::{LimitsTable, PluginName, ToolName, ToolSet};
-use toolhost_formats::profile::Profile;
+use toolhost_contract::LimitsTable;
 
 mod ab_test;
 mod expand;
@@ -31,7 +25,8 @@ mod values;
 
 pub use ab_test::AbTestTable;
 pub use expand::expand_variables;
-pub use external_access::{ExternalAccess, ProgramName};
+pub use external_access::ProgramName;
+pub use file::Config;
 pub use hook::{HookTable, HookTarget, OnFailure};
 pub use mcp::McpTable;
 pub use other_systems::{McpServer, Secret, WebSearch};
@@ -42,47 +37,6 @@ pub use read::{FileFormat, parse_value, read, read_trusted};
 pub use rule_text::RuleText;
 pub use tools::ToolTable;
 pub use values::{Bound, Durability, OnDuplicate, PathEntry, UseTools, Variable};
-
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Config {
-    /// Directories of plugins, or plugin files.
-    pub plugins: Vec<String>,
-    pub allowed_paths: Vec<PathEntry>,
-    /// `.gitignore` patterns of files to hide in all of them.
-    pub exclude_paths: Vec<String>,
-    pub default_excludes: Option<bool>,
-    /// Environment variables that plugins may request.
-    pub env: Vec<Variable>,
-    /// Maximum duration of one call.
-    pub timeout: Option<Duration>,
-    pub pools: PoolsTable,
-    pub on_duplicate: Option<OnDuplicate>,
-    pub use_tools: Option<UseTools>,
-    pub list_tools: Option<ToolSet>,
-    pub policy: PolicyTable,
-    pub permission: PermissionTable,
-    /// Every `[[rule]]`.
-    pub rules: Vec<RuleSpec>,
-    /// The rules as written, until they are parsed into `rules`.
-    unparsed_rules: Vec<Value>,
-    pub hooks: Vec<HookTable>,
-    pub ab_tests: Vec<AbTestTable>,
-    pub tools: BTreeMap<ToolName, ToolTable>,
-    pub plugin: BTreeMap<PluginName, PluginTable>,
-    pub cache: CacheTable,
-    pub store: StoreTable,
-    pub retention: RetentionTable,
-    pub web_search: Option<WebSearch>,
-    pub mcp: McpTable,
-    pub external_access: ExternalAccess,
-    pub profile: Option<Profile>,
-    /// By name.
-    pub mcp_servers: BTreeMap<String, McpServer>,
-    /// Command that lists tools.
-    pub discovery_command: Option<String>,
-    /// Command that runs one of these tools.
-    pub call_command: Option<String>,
-}
 
 /// How many calls of each kind run concurrently.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]

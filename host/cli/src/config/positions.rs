@@ -40,7 +40,7 @@ pub fn add_positions(
     text: &str,
 ) -> Result<(), String> {
     let name = file.display().to_string();
-    let tables = std::mem::take(&mut config.unparsed_rules);
+    let tables = std::mem::take(&mut config.rule);
     config.rules = match format {
         FileFormat::Toml => {
             let placed = toml::Deserializer::parse(text).and_then(key_case::any_case);
@@ -57,7 +57,7 @@ pub fn add_positions(
             set_positions(&mut policy.allow, &placed.policy.allow, text);
             set_positions(&mut policy.ask, &placed.policy.ask, text);
             set_positions(&mut policy.deny, &placed.policy.deny, text);
-            for (test, place) in config.ab_tests.iter_mut().zip(&placed.ab_test) {
+            for (test, place) in config.ab_test.iter_mut().zip(&placed.ab_test) {
                 test.line = Some(line_of(text, place.span().start));
             }
             RuleTable::all(placed.rule, &name, text, Tier::User).map_err(join_diagnostics)?

@@ -10,7 +10,6 @@ use toolhost_contract::manifest::line_of;
 use toolhost_contract::serde_errors;
 use toolhost_hostfiles::open_regular;
 
-use super::file::ConfigFile;
 use super::{Config, key_case, positions};
 
 const MAX_BYTES: u64 = 1 << 20;
@@ -111,8 +110,9 @@ pub fn parse(file: &Path, format: FileFormat, text: &str) -> Result<Config, Conf
     if text.trim().is_empty() {
         return Ok(Config::default());
     }
-    let key_case::AnyCase(read) = deserialize::<key_case::AnyCase<ConfigFile>>(file, format, text)?;
-    let mut config = read.into_config().map_err(wrong)?;
+    let key_case::AnyCase(mut config) =
+        deserialize::<key_case::AnyCase<Config>>(file, format, text)?;
+    config.merge_spellings().map_err(wrong)?;
     positions::add_positions(&mut config, file, format, text).map_err(|message| ConfigError {
         file: PathBuf::new(),
         line: None,

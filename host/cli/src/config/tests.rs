@@ -127,6 +127,7 @@ fn equivalent_files_in_all_formats_parse_equally() {
     let paths: Vec<_> = config
         .allowed_paths
         .iter()
+        .flatten()
         .map(|entry| (entry.path.as_str(), entry.access))
         .collect();
     assert_eq!(
@@ -137,7 +138,10 @@ fn equivalent_files_in_all_formats_parse_equally() {
             ("/srv/x", Access::ReadWrite)
         ]
     );
-    assert_eq!(config.allowed_paths[2].guest.as_deref(), Some("/data"));
+    assert_eq!(
+        config.allowed_paths.as_ref().unwrap()[2].guest.as_deref(),
+        Some("/data")
+    );
 }
 
 #[test]

@@ -9,7 +9,7 @@ use toolhost_net::HostRule;
 
 use super::absolute;
 use crate::args::ExternalAccessArgs;
-use crate::config::{ExternalAccess, WebSearch};
+use crate::config::{Config, WebSearch};
 
 /// Applies `webSearch`: the plugin gets the provider in environment variables, and the key becomes a secret.
 pub fn apply_web_search(
@@ -55,7 +55,7 @@ pub fn apply_web_search(
 
 pub fn resolve(
     args: &ExternalAccessArgs,
-    config: ExternalAccess,
+    config: &mut Config,
     directory: &Path,
     of_file: &dyn Fn(&str) -> Result<PathBuf, String>,
 ) -> Result<ExternalAccessSettings, String> {
@@ -69,9 +69,8 @@ pub fn resolve(
         (None, Some(dir)) => Some(of_file(dir)?),
         (None, None) => None,
     };
-    let programs = args.allow_program.iter().chain(&config.programs);
-    let agents = config
-        .agents
+    let programs = args.allow_program.iter().chain(&config.allowed_programs);
+    let agents = std::mem::take(&mut config.agents)
         .into_iter()
         .map(|(name, table)| AgentSettings {
             info: AgentInfo {
@@ -81,7 +80,7 @@ pub fn resolve(
             command: [vec![table.command.program], table.command.args].concat(),
             timeout: table.timeout,
         });
-    let hosts = [&args.allow_host, &config.hosts]
+    let hosts = [&args.allow_host, &config.allowed_hosts]
         .map(Vec::as_slice)
         .concat();
     let of_secrets = config.secrets.values().flat_map(|table| &table.hosts);
@@ -89,8 +88,7 @@ pub fn resolve(
         HostRule::parse(host)
             .map_err(|error| format!("host `{}`: {error}", text::escape_line(host, 200)))?;
     }
-    let secrets = config
-        .secrets
+    let secrets = std::mem::take(&mut config.secrets)
         .into_iter()
         .map(|(name, table)| SecretSettings {
             name: name.to_string(),
@@ -99,7 +97,7 @@ pub fn resolve(
         });
     Ok(ExternalAccessSettings {
         hosts,
-        denied_hosts: config.denied_hosts,
+        denied_hosts: std::mem::take(&mut config.denied_hosts),
         programs: programs.map(|name| name.as_str().to_owned()).collect(),
         unconfined: args.unconfined || config.unconfined,
         program_network: args.allow_program_network || config.program_network,

@@ -60,6 +60,77 @@ pub(super) fn resolve(words: &PolicyInputs<'_>) -> Result<ResolvedPolicy, String
     let file = words
         .file
         .map_or_else(String::new, |file| file.display().to_string());
+    let mut rules = listed_rules(args, config, &file);
+    let listed = rules.len();
+    rules.extend(words.rules.iter().cloned());
+    let mut files = Vec::new();
+    for name in &config.rules {
+        let path = (words.of_file)(name)?;
+        rules.extend(rule_file(words, &path)?);
+        files.push(path);
+    }
+
+    let mut modes = ConfiguredModes::default();
+    if let Some(mode) = config.mode.or(words.permission.mode) {
+        modes.own = Some(mode);
+    }
+    let kode = import::kode(
+        &words.permission.to_value(),
+        Tier::User,
+        &RuleSource::file(&file),
+    )
+    .map_err(|found| found.to_string())?;
+    rules.extend(kode.rules);
+    let mut imports = Imports {
+        disable_yolo: config.disable_yolo,
+        disable_always_allow: config.disable_always_allow,
+        ..Imports::default()
+    };
+    for one in &config.import {
+        let path = (words.of_file)(&one.file)?;
+        let (name, imported) = read_import(words, one.kind, &path)?;
+        files.push(path);
+        modes.add_import(&name, imported.mode)?;
+        imports.add(&name, imported, &mut rules);
+    }
+
+    let texts = |typed: &[RuleText], written: &[RuleText]| {
+        let forms = typed.iter().chain(written);
+        forms.map(ToString::to_string).collect()
+    };
+    let lists = RuleLists {
+        allow: texts(&args.allow_tool, &config.allow),
+        ask: texts(&[], &config.ask),
+        deny: texts(&args.deny_tool, &config.deny),
+        other_count: rules.len() - listed,
+    };
+    let plan_dir = config.plan_dir.as_deref().map(words.of_file).transpose()?;
+    let spec = PolicySpec {
+        mode: args.mode.or(modes.chosen()).unwrap_or_default(),
+        rules,
+        path_context: path_context(words),
+        plan_dir: plan_dir.map(|dir| dir.display().to_string()),
+        protected: config.protected.clone(),
+        on_headless_ask: config.on_headless_ask.unwrap_or_default(),
+        interactive: world.interactive,
+        disable_yolo: imports.disable_yolo,
+        disable_always_allow: imports.disable_always_allow,
+        has_callback: words.has_callback,
+        ..PolicySpec::default()
+    };
+    let policy = Policy::new(spec).map_err(|found| format_diagnostics(&file, &found))?;
+    Ok(ResolvedPolicy {
+        files,
+        policy: Arc::new(policy),
+        lists,
+        hidden: imports.hidden,
+        only_tools: imports.only_tools,
+        warnings: imports.warnings,
+    })
+}
+
+/// The rules that are given as forms, on the command line and in the file.
+fn listed_rules(args: &HostArgs, config: &PolicyTable, file: &str) -> Vec<RuleSpec> {
     let lists = [
         (
             Decision::Deny,
@@ -93,87 +164,38 @@ pub(super) fn resolve(words: &PolicyInputs<'_>) -> Result<ResolvedPolicy, String
         rules.extend(
             written
                 .iter()
-                .map(|form| rule(decision, form, source(form, &file))),
+                .map(|form| rule(decision, form, source(form, file))),
         );
     }
-    let listed = rules.len();
-    rules.extend(words.rules.iter().cloned());
-    let mut files = Vec::new();
-    for name in &config.rules {
-        let path = (words.of_file)(name)?;
-        rules.extend(rule_file(words, &path)?);
-        files.push(path);
-    }
+    rules
+}
 
-    let mut modes = ConfiguredModes::default();
-    if let Some(mode) = config.mode.or(words.permission.mode) {
-        modes.own = Some(mode);
-    }
-    let kode = import::kode(
-        &words.permission.to_value(),
-        Tier::User,
-        &RuleSource::file(&file),
-    )
-    .map_err(|found| found.to_string())?;
-    rules.extend(kode.rules);
-    let (mut hidden, mut core, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut disable_yolo, mut disable_always_allow) =
-        (config.disable_yolo, config.disable_always_allow);
-    for one in &config.import {
-        let path = (words.of_file)(&one.file)?;
-        let (name, imported) = read_import(words, one.kind, &path)?;
-        files.push(path);
+/// What settings of other systems contain besides rules and modes.
+#[derive(Default)]
+struct Imports {
+    hidden: Vec<String>,
+    only_tools: Vec<Vec<String>>,
+    warnings: Vec<String>,
+    disable_yolo: bool,
+    disable_always_allow: bool,
+}
+
+impl Imports {
+    fn add(&mut self, name: &str, imported: import::Imported, rules: &mut Vec<RuleSpec>) {
         rules.extend(imported.rules);
-        modes.add_import(&name, imported.mode)?;
-        disable_yolo |= imported.disable_yolo;
-        disable_always_allow |= imported.disable_always_allow;
-        hidden.extend(imported.hidden_tools);
-        core.extend(
-            imported
-                .visible_tools
-                .map(|names| names.iter().map(|name| tool_of_form(name)).collect()),
-        );
+        self.disable_yolo |= imported.disable_yolo;
+        self.disable_always_allow |= imported.disable_always_allow;
+        self.hidden.extend(imported.hidden_tools);
+        let visible = imported.visible_tools;
+        let visible = visible.map(|names| names.iter().map(|name| tool_of_form(name)).collect());
+        self.only_tools.extend(visible);
         // Directories are granted by the user who starts the host, not by the settings of another program.
         if !imported.directories.is_empty() {
-            warnings.push(format!(
+            self.warnings.push(format!(
                 "the additional directories of {name} are not granted; add them to `allowed_paths`"
             ));
         }
     }
-
-    let texts = |typed: &[RuleText], written: &[RuleText]| {
-        let forms = typed.iter().chain(written);
-        forms.map(ToString::to_string).collect()
-    };
-    let lists = RuleLists {
-        allow: texts(&args.allow_tool, &config.allow),
-        ask: texts(&[], &config.ask),
-        deny: texts(&args.deny_tool, &config.deny),
-        other_count: rules.len() - listed,
-    };
-    let plan_dir = config.plan_dir.as_deref().map(words.of_file).transpose()?;
-    let spec = PolicySpec {
-        mode: args.mode.or(modes.chosen()).unwrap_or_default(),
-        rules,
-        path_context: path_context(words),
-        plan_dir: plan_dir.map(|dir| dir.display().to_string()),
-        protected: config.protected.clone(),
-        on_headless_ask: config.on_headless_ask.unwrap_or_default(),
-        interactive: world.interactive,
-        disable_yolo,
-        disable_always_allow,
-        has_callback: words.has_callback,
-        ..PolicySpec::default()
-    };
-    let policy = Policy::new(spec).map_err(|found| format_diagnostics(&file, &found))?;
-    Ok(ResolvedPolicy {
-        files,
-        policy: Arc::new(policy),
-        lists,
-        hidden,
-        only_tools: core,
-        warnings,
-    })
 }
 
 fn rule(decision: Decision, form: &RuleText, source: RuleSource) -> RuleSpec {

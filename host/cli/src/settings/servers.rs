@@ -132,39 +132,7 @@ fn server_config(
             })
         }
         (None, Some(url)) => {
-            let http = [
-                "http",
-                "https",
-                "streamable-http",
-                "streamable_http",
-                "remote",
-            ];
-            if transport.is_some_and(|transport| !http.contains(&transport)) {
-                return Err(transport_mismatch(transport, "a `url`"));
-            }
-            let url = expand_value(url, world)?;
-            let mut headers = BTreeMap::new();
-            for (name, value) in &server.headers {
-                let value = match parse_secret_reference(value.reveal()) {
-                    Some((before, secret)) => {
-                        let secret = resolve_secret(secret, &url, secrets, world)?;
-                        HiddenValue(format!("{before}{secret}"))
-                    }
-                    None => hidden(value)?,
-                };
-                headers.insert(name.clone(), value);
-            }
-            let mut address = ServerAddress::parse(name, url, headers, server.insecure)
-                .map_err(|error| error.reason())?;
-            let oauth = server.oauth;
-            address.oauth = OAuth {
-                client_id: oauth.client_id.as_deref().map(of_file).transpose()?,
-                client_secret: oauth.client_secret.as_ref().map(hidden).transpose()?,
-                scopes: oauth.scopes,
-                hosts: oauth.hosts,
-                client_metadata_url: oauth.client_metadata_url,
-            };
-            TransportConfig::Http(address)
+            TransportConfig::Http(server_address(name, &server, url, secrets, world)?)
         }
         (None, None) => return Err("has neither `command` nor `url`".to_owned()),
     };
@@ -176,6 +144,51 @@ fn server_config(
         timeout: server.timeout.map_or(TIMEOUT, |timeout| timeout.0),
         is_trusted: server.trust,
     })
+}
+
+fn server_address(
+    name: &str,
+    server: &McpServer,
+    url: &str,
+    secrets: &[SecretSettings],
+    world: &SettingsEnv<'_>,
+) -> Result<ServerAddress, String> {
+    let of_file = |text: &str| expand_variables(text, world.variable);
+    let hidden = |secret: &Secret| of_file(secret.reveal()).map(HiddenValue);
+    let transport = server.transport.as_deref();
+    let http = [
+        "http",
+        "https",
+        "streamable-http",
+        "streamable_http",
+        "remote",
+    ];
+    if transport.is_some_and(|transport| !http.contains(&transport)) {
+        return Err(transport_mismatch(transport, "a `url`"));
+    }
+    let url = expand_value(url, world)?;
+    let mut headers = BTreeMap::new();
+    for (name, value) in &server.headers {
+        let value = match parse_secret_reference(value.reveal()) {
+            Some((before, secret)) => {
+                let secret = resolve_secret(secret, &url, secrets, world)?;
+                HiddenValue(format!("{before}{secret}"))
+            }
+            None => hidden(value)?,
+        };
+        headers.insert(name.clone(), value);
+    }
+    let mut address = ServerAddress::parse(name, url, headers, server.insecure)
+        .map_err(|error| error.reason())?;
+    let oauth = &server.oauth;
+    address.oauth = OAuth {
+        client_id: oauth.client_id.as_deref().map(of_file).transpose()?,
+        client_secret: oauth.client_secret.as_ref().map(hidden).transpose()?,
+        scopes: oauth.scopes.clone(),
+        hosts: oauth.hosts.clone(),
+        client_metadata_url: oauth.client_metadata_url.clone(),
+    };
+    Ok(address)
 }
 
 /// Expands variables. In the shown form, variables that every program gets have their values, and others their names.
@@ -295,7 +308,12 @@ mod tests {
             value: SecretValue::Variable("TOKEN".to_owned()),
             hosts: vec!["https://example.org".to_owned()],
         }];
-        let servers = servers(config.mcp_servers, Path::new("/etc/me"), &secrets, &world);
+        let servers = servers(
+            config.mcp_servers.unwrap().0,
+            Path::new("/etc/me"),
+            &secrets,
+            &world,
+        );
         let shown = servers.iter().map(|server| match &server.config {
             Err(reason) => format!("{}: {reason}\n", server.name),
             Ok(config) => {

@@ -85,6 +85,17 @@ pub struct ApprovalRecord {
     pub meta: Option<Value>,
 }
 
+impl ApprovalRecord {
+    fn requested(reason: String, meta: Option<Value>) -> Self {
+        Self {
+            required: true,
+            reason: Some(reason),
+            meta,
+            ..Self::default()
+        }
+    }
+}
+
 /// Why a call did not complete.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallFailure {
@@ -211,33 +222,17 @@ impl CallRecord {
                 Some(format!("input changed by {by}"))
             }
             Transition::ApprovalRequested { reason, meta, .. } => {
-                self.approval = ApprovalRecord {
-                    required: true,
-                    reason: Some(reason.clone()),
-                    meta,
-                    ..ApprovalRecord::default()
-                };
+                self.approval = ApprovalRecord::requested(reason.clone(), meta);
                 Some(reason)
             }
-            Transition::Approved { by, scope, note } => {
-                let said = format!("{by}: {scope}");
-                self.set_decision("allow", by, at, note);
-                self.approval.scope = Some(scope);
-                Some(said)
-            }
+            Transition::Approved { by, scope, note } => Some(self.approve(by, scope, at, note)),
             Transition::Scheduled { by, wave, command } => {
                 self.allowed_by = Some(by.clone());
                 self.wave = wave;
                 self.command = command;
                 Some(by)
             }
-            Transition::CommitAuthorized { by, commit } => {
-                self.allowed_by = Some(by.clone());
-                Some(match commit {
-                    Some(commit) => format!("{by}: {commit}"),
-                    None => by,
-                })
-            }
+            Transition::CommitAuthorized { by, commit } => Some(self.authorize_commit(by, commit)),
             Transition::Started => {
                 self.started_at = Some(at);
                 self.attempts += 1;
@@ -271,7 +266,8 @@ impl CallRecord {
                 by,
                 note,
             } => {
-                self.set_decision("deny", by.unwrap_or_else(|| "policy".to_owned()), at, note);
+                let by = by.unwrap_or_else(|| "policy".to_owned());
+                self.set_decision("deny", by, at, note);
                 // It ran staged, and its changes were denied.
                 self.allowed_by = None;
                 Some(self.set_error(code, reason))
@@ -285,6 +281,27 @@ impl CallRecord {
                 Some(self.set_error("sealed".to_owned(), advice))
             }
         }
+    }
+
+    /// Returns the note for the trail.
+    fn approve(
+        &mut self,
+        by: String,
+        scope: String,
+        at: Timestamp,
+        note: Option<String>,
+    ) -> String {
+        let entry = format!("{by}: {scope}");
+        self.set_decision("allow", by, at, note);
+        self.approval.scope = Some(scope);
+        entry
+    }
+
+    /// Returns the note for the trail.
+    fn authorize_commit(&mut self, by: String, commit: Option<String>) -> String {
+        let entry = commit.map_or_else(|| by.clone(), |commit| format!("{by}: {commit}"));
+        self.allowed_by = Some(by);
+        entry
     }
 
     fn set_decision(

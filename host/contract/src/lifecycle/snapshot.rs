@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value, json};
 
-use super::{CallRecord, Timestamp, TrailEntry, mask_text};
+use super::{ApprovalRecord, CallRecord, Timestamp, TrailEntry, mask_text};
 use crate::text;
 
 /// A snapshot of a record that is safe to log, show and save. The JSON is created lazily, because most snapshots are
@@ -108,19 +108,7 @@ pub fn record_json(record: &CallRecord) -> Map<String, Value> {
     }
     let approval = &record.approval;
     if approval.required || approval.decision.is_some() {
-        put(
-            "approval",
-            json!({
-                "required": approval.required,
-                "reason": approval.reason.as_deref().map(masked_text_head),
-                "decision": approval.decision,
-                "decidedBy": approval.decided_by,
-                "decidedAt": at(approval.decided_at),
-                "scope": approval.scope,
-                "note": approval.note.as_deref().map(masked_text_head),
-                "meta": approval.meta.as_ref().map(super::mask_value),
-            }),
-        );
+        put("approval", approval_json(approval));
     }
     put("policyRuleId", json!(record.allowed_by));
     put("command", json!(record.command));
@@ -153,6 +141,19 @@ pub fn record_json(record: &CallRecord) -> Map<String, Value> {
         ),
     );
     shown
+}
+
+fn approval_json(approval: &ApprovalRecord) -> Value {
+    json!({
+        "required": approval.required,
+        "reason": approval.reason.as_deref().map(masked_text_head),
+        "decision": approval.decision,
+        "decidedBy": approval.decided_by,
+        "decidedAt": approval.decided_at.map(|at| at.0),
+        "scope": approval.scope,
+        "note": approval.note.as_deref().map(masked_text_head),
+        "meta": approval.meta.as_ref().map(super::mask_value),
+    })
 }
 
 fn trail_json(record: &CallRecord) -> Value {

@@ -140,66 +140,8 @@ impl<'a> CallAnalysis<'a> {
             None if runner => analysis.push(AccessKind::Call, AccessClass::Exec),
             Some(_) | None => {}
         }
-        // Paths next to a command state where it runs; what it writes follows from the command.
-        let beside = runner && executes;
-        let mut changed: Vec<(PathRef, bool)> = subject
-            .paths
-            .iter()
-            .filter(|one| one.on_host)
-            .map(|one| (PathRef::from_host(&one.path, places), one.executable))
-            .collect();
-        for one in subject.paths.iter().filter(|one| !one.on_host) {
-            let path_ref = PathRef::parse(&one.path, places);
-            // A path that was both named and changed is one access, shown by the name in the input.
-            let same = |changed: &PathRef| {
-                path_ref.exact().is_some() && changed.exact() == path_ref.exact()
-            };
-            let before = changed.len();
-            let executable = changed.iter().any(|(one, runs)| *runs && same(one));
-            changed.retain(|(changed, _)| !same(changed));
-            let write = (one.write || changed.len() < before) && !beside && !request.delegates;
-            analysis.add_path(path_ref, &one.path, write, protected);
-            analysis.mark_executable(executable && write);
-        }
-        for (path_ref, executable) in changed {
-            let shown = path_ref.exact().unwrap_or("a path").to_owned();
-            analysis.add_path(path_ref, &shown, true, protected);
-            analysis.mark_executable(executable);
-        }
-        // Inputs of delegated calls are analyzed when those calls are made.
-        if subject.has_unknown_paths && !request.delegates {
-            let write = effect > Effect::Reads && !beside;
-            analysis.add_path(
-                PathRef::unknown(),
-                "paths that were not examined",
-                write,
-                protected,
-            );
-        }
-        let reaches_out = match tool.annotations.open_world {
-            Some(said) => said,
-            None => !subject.urls.is_empty() && effect > Effect::Pure,
-        };
-        // A command or a foreign tool requires approval anyway, at least as strictly as network access does in every
-        // mode, so only an address that is named is a separate access.
-        let covered =
-            (runs_command || foreign) && subject.urls.is_empty() && !analysis.accesses.is_empty();
-        if (reaches_out || tool.kind == "fetch") && !covered {
-            let mut hosts = Vec::new();
-            for url in &subject.urls {
-                let host = super::domain_pattern::host_of(url);
-                if !hosts.contains(&host) {
-                    hosts.push(host);
-                }
-            }
-            let named = !hosts.is_empty();
-            if !named {
-                hosts.push(None);
-            }
-            for host in hosts {
-                analysis.push(AccessKind::Address { host, named }, AccessClass::Network);
-            }
-        }
+        analysis.add_paths(places, protected);
+        analysis.add_addresses();
         for (name, value) in &subject.variables {
             let named =
                 has_member_text(request.input, name) && has_member_text(request.input, value);
@@ -208,19 +150,7 @@ impl<'a> CallAnalysis<'a> {
         }
         analysis.add_unnamed_effects();
         if analysis.accesses.is_empty() {
-            let column = match effect {
-                Effect::Pure | Effect::Reads if tool.annotations.interactive == Some(true) => {
-                    AccessClass::Interactive
-                }
-                Effect::Pure | Effect::Reads => AccessClass::Read,
-                Effect::Writes | Effect::Destroys if request.delegates => AccessClass::Read,
-                Effect::Writes | Effect::Destroys if request.effects_known => AccessClass::Read,
-                Effect::Writes | Effect::Destroys if analysis.may_write_any_file => {
-                    AccessClass::Protected
-                }
-                Effect::Writes | Effect::Destroys => AccessClass::Other,
-            };
-            analysis.push(AccessKind::Call, column);
+            analysis.push(AccessKind::Call, analysis.class_without_accesses());
         }
         // Every access also gets the classes of the worst unnamed effect. A tool declares its own kind and hints, and
         // must not be able to avoid a prompt with them.
@@ -236,6 +166,94 @@ impl<'a> CallAnalysis<'a> {
             }
         }
         analysis
+    }
+
+    /// Adds an access for each path that the call names or changes.
+    fn add_paths(&mut self, places: &PathContext, protected: &ProtectedPaths) {
+        // Paths next to a command state where it runs; what it writes follows from the command.
+        let is_runner = self.request.tool.kind == "execute";
+        let beside = is_runner && self.host_runs_command;
+        let (subject, delegates) = (self.request.subject, self.request.delegates);
+        let mut changed: Vec<(PathRef, bool)> = subject
+            .paths
+            .iter()
+            .filter(|one| one.on_host)
+            .map(|one| (PathRef::from_host(&one.path, places), one.executable))
+            .collect();
+        for one in subject.paths.iter().filter(|one| !one.on_host) {
+            let path_ref = PathRef::parse(&one.path, places);
+            // A path that was both named and changed is one access, shown by the name in the input.
+            let same = |changed: &PathRef| {
+                path_ref.exact().is_some() && changed.exact() == path_ref.exact()
+            };
+            let before = changed.len();
+            let executable = changed.iter().any(|(one, runs)| *runs && same(one));
+            changed.retain(|(changed, _)| !same(changed));
+            let write = (one.write || changed.len() < before) && !beside && !delegates;
+            self.add_path(path_ref, &one.path, write, protected);
+            self.mark_executable(executable && write);
+        }
+        for (path_ref, executable) in changed {
+            let shown = path_ref.exact().unwrap_or("a path").to_owned();
+            self.add_path(path_ref, &shown, true, protected);
+            self.mark_executable(executable);
+        }
+        // Inputs of delegated calls are analyzed when those calls are made.
+        if subject.has_unknown_paths && !delegates {
+            let write = self.request.tool.effect() > Effect::Reads && !beside;
+            self.add_path(
+                PathRef::unknown(),
+                "paths that were not examined",
+                write,
+                protected,
+            );
+        }
+    }
+
+    /// Adds an access for each host that the call reaches.
+    fn add_addresses(&mut self) {
+        let (tool, subject) = (self.request.tool, self.request.subject);
+        let reaches_out = match tool.annotations.open_world {
+            Some(said) => said,
+            None => !subject.urls.is_empty() && tool.effect() > Effect::Pure,
+        };
+        // A command or a foreign tool requires approval anyway, at least as strictly as network access does in every
+        // mode, so only an address that is named is a separate access.
+        let covered = (self.runs_command || self.is_foreign)
+            && subject.urls.is_empty()
+            && !self.accesses.is_empty();
+        if (reaches_out || tool.kind == "fetch") && !covered {
+            let mut hosts = Vec::new();
+            for url in &subject.urls {
+                let host = super::domain_pattern::host_of(url);
+                if !hosts.contains(&host) {
+                    hosts.push(host);
+                }
+            }
+            let named = !hosts.is_empty();
+            if !named {
+                hosts.push(None);
+            }
+            for host in hosts {
+                self.push(AccessKind::Address { host, named }, AccessClass::Network);
+            }
+        }
+    }
+
+    /// Returns the class of a call without any other access.
+    fn class_without_accesses(&self) -> AccessClass {
+        let (request, tool) = (&self.request, self.request.tool);
+        match tool.effect() {
+            Effect::Pure | Effect::Reads if tool.annotations.interactive == Some(true) => {
+                AccessClass::Interactive
+            }
+            Effect::Pure | Effect::Reads => AccessClass::Read,
+            Effect::Writes | Effect::Destroys if request.delegates || request.effects_known => {
+                AccessClass::Read
+            }
+            Effect::Writes | Effect::Destroys if self.may_write_any_file => AccessClass::Protected,
+            Effect::Writes | Effect::Destroys => AccessClass::Other,
+        }
     }
 
     /// Computes the effects that the accesses do not name.

@@ -131,8 +131,6 @@ fn layer_to_json(at: usize, layer: &LayerEvaluation<'_>) -> Value {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
-        let list = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
         writeln!(f, "{}: {}, {}", self.tool, self.decision, self.reason)?;
         let hooks = &self.value["hooks"];
         if !hooks["allow"].is_null() {
@@ -159,64 +157,7 @@ impl fmt::Display for Explanation {
                 modes.join(", then ")
             )?;
             for part in list(&layer, "parts") {
-                writeln!(f, "  {}: {}", text(&part, "part"), text(&part, "outcome"))?;
-                for tier in list(&part, "tiers") {
-                    let speaks = text(&tier, "speaks");
-                    for rule in list(&tier, "matched") {
-                        let id = text(&rule, "id");
-                        let mark = if id == speaks {
-                            "decides for its tier"
-                        } else {
-                            "matches"
-                        };
-                        writeln!(
-                            f,
-                            "    {}: rule {id} {} `{}` (priority {}, {}) {mark}",
-                            text(&tier, "tier"),
-                            text(&rule, "decision"),
-                            text(&rule, "tools"),
-                            rule["priority"],
-                            text(&rule, "source"),
-                        )?;
-                    }
-                }
-                if let Some(why) = part["steered"].as_str() {
-                    writeln!(f, "    {why}")?;
-                }
-                let because = &part["because"];
-                if let Some(mode) = because["mode"].as_str() {
-                    writeln!(
-                        f,
-                        "    no rule matches; mode {mode}, {}: {}",
-                        text(because, "column"),
-                        text(&part, "decision")
-                    )?;
-                } else if because["unreadable_command"] == true {
-                    writeln!(
-                        f,
-                        "    the command cannot be analyzed, so approval is required"
-                    )?;
-                } else if let Some(id) = because["unnamed_files"].as_str() {
-                    writeln!(
-                        f,
-                        "    it does not name the files it changes, and rule {id} protects some files, so approval is required"
-                    )?;
-                } else if because["tail"] == true {
-                    writeln!(
-                        f,
-                        "    a tool's result requests it, so approval is required"
-                    )?;
-                } else if because["outside_allowed_paths"].is_string() {
-                    writeln!(f, "    outside the allowed paths")?;
-                }
-                for approval in list(&part, "approvals") {
-                    writeln!(
-                        f,
-                        "    approval {}: {}",
-                        text(&approval, "id"),
-                        text(&approval, "outcome")
-                    )?;
-                }
+                write_access(f, &part)?;
             }
         }
         match &self.remedy {
@@ -224,4 +165,81 @@ impl fmt::Display for Explanation {
             None => Ok(()),
         }
     }
+}
+
+fn text(value: &Value, key: &str) -> String {
+    value[key].as_str().unwrap_or_default().to_owned()
+}
+
+fn list(value: &Value, key: &str) -> Vec<Value> {
+    value[key].as_array().cloned().unwrap_or_default()
+}
+
+/// Writes the decision about one access, with the rules and approvals that match it.
+fn write_access(f: &mut fmt::Formatter<'_>, part: &Value) -> fmt::Result {
+    writeln!(f, "  {}: {}", text(part, "part"), text(part, "outcome"))?;
+    for tier in list(part, "tiers") {
+        let speaks = text(&tier, "speaks");
+        for rule in list(&tier, "matched") {
+            let id = text(&rule, "id");
+            let mark = if id == speaks {
+                "decides for its tier"
+            } else {
+                "matches"
+            };
+            writeln!(
+                f,
+                "    {}: rule {id} {} `{}` (priority {}, {}) {mark}",
+                text(&tier, "tier"),
+                text(&rule, "decision"),
+                text(&rule, "tools"),
+                rule["priority"],
+                text(&rule, "source"),
+            )?;
+        }
+    }
+    if let Some(why) = part["steered"].as_str() {
+        writeln!(f, "    {why}")?;
+    }
+    write_reason(f, part)?;
+    for approval in list(part, "approvals") {
+        writeln!(
+            f,
+            "    approval {}: {}",
+            text(&approval, "id"),
+            text(&approval, "outcome")
+        )?;
+    }
+    Ok(())
+}
+
+/// Writes why an access was decided without a rule.
+fn write_reason(f: &mut fmt::Formatter<'_>, part: &Value) -> fmt::Result {
+    let because = &part["because"];
+    if let Some(mode) = because["mode"].as_str() {
+        writeln!(
+            f,
+            "    no rule matches; mode {mode}, {}: {}",
+            text(because, "column"),
+            text(part, "decision")
+        )?;
+    } else if because["unreadable_command"] == true {
+        writeln!(
+            f,
+            "    the command cannot be analyzed, so approval is required"
+        )?;
+    } else if let Some(id) = because["unnamed_files"].as_str() {
+        writeln!(
+            f,
+            "    it does not name the files it changes, and rule {id} protects some files, so approval is required"
+        )?;
+    } else if because["tail"] == true {
+        writeln!(
+            f,
+            "    a tool's result requests it, so approval is required"
+        )?;
+    } else if because["outside_allowed_paths"].is_string() {
+        writeln!(f, "    outside the allowed paths")?;
+    }
+    Ok(())
 }

@@ -222,6 +222,38 @@ enum PatternMatcher {
     Globs(Vec<GlobMatcher>),
 }
 
+/// Returns the directory that a pattern is relative to, the rest of the pattern, and whether it matches only at that
+/// directory. Returns `None` if the pattern needs an unknown home directory.
+fn base_of_pattern<'a>(text: &'a str, places: &PathContext) -> Option<(String, &'a str, bool)> {
+    let root = places.root.as_deref().unwrap_or(&places.cwd);
+    let (base, rest, anchored) = if let Some(rest) = text.strip_prefix("//") {
+        ("/", rest, true)
+    } else if let Some(rest) = text.strip_prefix("~/") {
+        let home = places.home.as_deref()?;
+        (home, rest, true)
+    } else if let Some(rest) = text.strip_prefix('/') {
+        (root, rest, true)
+    } else {
+        (
+            places.cwd.as_str(),
+            text,
+            text.trim_end_matches('/').contains('/') || matches!(text, "." | "./" | ".." | "../"),
+        )
+    };
+    let mut base = normalize("/", base).0;
+    let mut rest = rest.trim_matches('/');
+    // Leading `./` and `../` move the base; after a wildcard they would be ambiguous.
+    loop {
+        let (step, tail) = rest.split_once('/').unwrap_or((rest, ""));
+        if !matches!(step, "." | "..") {
+            break;
+        }
+        base = normalize(&base, step).0;
+        rest = tail.trim_start_matches('/');
+    }
+    Some((base, rest, anchored))
+}
+
 impl PathPattern {
     pub(super) fn parse(text: &str, places: &PathContext) -> Result<Self, String> {
         let shown = crate::text::escape_line(text, 120);
@@ -233,35 +265,9 @@ impl PathPattern {
                 "pattern `{shown}` starts with `!`; write a separate rule with the opposite decision"
             ));
         }
-        let root = places.root.as_deref().unwrap_or(&places.cwd);
-        let (base, rest, anchored) = if let Some(rest) = text.strip_prefix("//") {
-            ("/", rest, true)
-        } else if let Some(rest) = text.strip_prefix("~/") {
-            let home = places.home.as_deref().ok_or_else(|| {
-                format!("pattern `{shown}` starts with `~/`, but the home directory is unknown")
-            })?;
-            (home, rest, true)
-        } else if let Some(rest) = text.strip_prefix('/') {
-            (root, rest, true)
-        } else {
-            (
-                places.cwd.as_str(),
-                text,
-                text.trim_end_matches('/').contains('/')
-                    || matches!(text, "." | "./" | ".." | "../"),
-            )
-        };
-        let mut base = normalize("/", base).0;
-        let mut rest = rest.trim_matches('/');
-        // Leading `./` and `../` move the base; after a wildcard they would be ambiguous.
-        loop {
-            let (step, tail) = rest.split_once('/').unwrap_or((rest, ""));
-            if !matches!(step, "." | "..") {
-                break;
-            }
-            base = normalize(&base, step).0;
-            rest = tail.trim_start_matches('/');
-        }
+        let (base, rest, anchored) = base_of_pattern(text, places).ok_or_else(|| {
+            format!("pattern `{shown}` starts with `~/`, but the home directory is unknown")
+        })?;
         if rest.split('/').any(|part| matches!(part, "." | "..")) {
             return Err(format!(
                 "pattern `{shown}` contains `.` or `..`; write the resolved path"

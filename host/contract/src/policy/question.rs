@@ -129,67 +129,11 @@ pub enum AnswerOutcome {
 /// Turns the user's answer into a grant, a new input or a denial.
 pub fn apply_answer(question: Question, answer: Answer) -> Result<AnswerOutcome, Denial> {
     let tool = &question.tool;
-    let denied = |code, reason: String| Denial {
-        rule: question.rule.clone(),
-        ..Denial::new(code, reason)
-    };
+    let denied = |code, reason| question.denial(code, reason);
     match answer {
-        Answer::Allow { offer: at, .. } => {
-            let Some(offer) = question.offers.get(at) else {
-                return Err(denied(
-                    DenialCode::PolicyViolation,
-                    format!(
-                        "answer {at} to the prompt for `{tool}` was not offered; number of offers: {}",
-                        question.offers.len()
-                    ),
-                ));
-            };
-            let by = match offer.scope {
-                ApprovalScope::Once => "the user, once".to_owned(),
-                scope => format!("the user, {}", scope.label()),
-            };
-            let approval = (offer.scope != ApprovalScope::Once).then(|| {
-                Box::new(NewApproval {
-                    identity: question.identity.clone(),
-                    narrowing: offer.narrowing.clone(),
-                    scope: offer.scope,
-                    user: question.user.clone(),
-                    session: (offer.scope == ApprovalScope::Session)
-                        .then(|| question.session.clone()),
-                    mode_min: question.mode,
-                })
-            });
-            Ok(AnswerOutcome::Granted {
-                grant: question.grant.with_authorizer(by),
-                approval,
-            })
-        }
-        Answer::Edit { edits } => {
-            let changes = question.changes.as_deref();
-            let accepted = changes.map_or_else(
-                || Err("the call has not run, so it has no changes to edit".to_owned()),
-                |changes| {
-                    changes
-                        .validate_edits(edits)
-                        .map_err(|error| error.to_string())
-                },
-            );
-            let edits = accepted.map_err(|why| {
-                denied(
-                    DenialCode::PolicyViolation,
-                    format!("the edited changes of `{tool}` cannot be applied: {why}"),
-                )
-            })?;
-            if edits.is_empty() {
-                return apply_answer(question, Answer::once());
-            }
-            Ok(AnswerOutcome::Edited {
-                grant: question
-                    .grant
-                    .with_authorizer("the user, once, with changes".to_owned()),
-                edits,
-            })
-        }
+        Answer::Allow { offer, .. } => grant_offer(question, offer),
+        Answer::Edit { edits } if edits.is_empty() => apply_answer(question, Answer::once()),
+        Answer::Edit { edits } => grant_edits(question, edits),
         Answer::Deny { note } => {
             let note = note.map(|note| text::escape_lines(&note, 2_000));
             let reason = match &note {
@@ -229,7 +173,97 @@ pub fn apply_answer(question: Question, answer: Answer) -> Result<AnswerOutcome,
     }
 }
 
+fn grant_offer(question: Question, at: usize) -> Result<AnswerOutcome, Denial> {
+    let Some(offer) = question.offers.get(at) else {
+        return Err(question.denial(
+            DenialCode::PolicyViolation,
+            format!(
+                "answer {at} to the prompt for `{}` was not offered; number of offers: {}",
+                question.tool,
+                question.offers.len()
+            ),
+        ));
+    };
+    let by = match offer.scope {
+        ApprovalScope::Once => "the user, once".to_owned(),
+        scope => format!("the user, {}", scope.label()),
+    };
+    let approval = (offer.scope != ApprovalScope::Once).then(|| {
+        Box::new(NewApproval {
+            identity: question.identity.clone(),
+            narrowing: offer.narrowing.clone(),
+            scope: offer.scope,
+            user: question.user.clone(),
+            session: (offer.scope == ApprovalScope::Session).then(|| question.session.clone()),
+            mode_min: question.mode,
+        })
+    });
+    Ok(AnswerOutcome::Granted {
+        grant: question.grant.with_authorizer(by),
+        approval,
+    })
+}
+
+fn grant_edits(question: Question, edits: Vec<UserEdit>) -> Result<AnswerOutcome, Denial> {
+    let changes = question.changes.as_deref();
+    let accepted = changes.map_or_else(
+        || Err("the call has not run, so it has no changes to edit".to_owned()),
+        |changes| {
+            changes
+                .validate_edits(edits)
+                .map_err(|error| error.to_string())
+        },
+    );
+    let edits = accepted.map_err(|why| {
+        question.denial(
+            DenialCode::PolicyViolation,
+            format!(
+                "the edited changes of `{}` cannot be applied: {why}",
+                question.tool
+            ),
+        )
+    })?;
+    Ok(AnswerOutcome::Edited {
+        grant: question
+            .grant
+            .with_authorizer("the user, once, with changes".to_owned()),
+        edits,
+    })
+}
+
+/// Returns the reason of the first access that requires approval, and of risky options of the command.
+fn full_reason(
+    trace: &AccessDecision,
+    asking: &[&AccessRequest],
+    layer: &LayerEvaluation<'_>,
+) -> String {
+    let is_unreadable = asking.iter().any(|part| {
+        matches!(part.kind, AccessKind::Unknown(_)) && part.describe() == trace.description
+    });
+    let reason = reason(trace, is_unreadable, layer);
+    match option_reason(asking, &layer.analysis) {
+        Some(why) => format!("{reason}; {why}"),
+        None => reason,
+    }
+}
+
+/// Returns the variables of the session and of the input.
+fn variables(analysis: &CallAnalysis<'_>) -> Vec<(String, String)> {
+    let session = analysis.modifiers.session().iter();
+    let session = session.map(|(name, value)| (name.clone(), value.clone()));
+    session
+        .chain(analysis.request.subject.variables.iter().cloned())
+        .collect()
+}
+
 impl Question {
+    fn denial(&self, code: DenialCode, reason: String) -> Denial {
+        Denial {
+            rule: self.rule.clone(),
+            ..Denial::new(code, reason)
+        }
+    }
+
     /// Total size in bytes of the variables that the prompt shows.
     pub fn variable_bytes(&self) -> usize {
         let variables = self.variables.iter();
@@ -301,11 +335,10 @@ impl Question {
             .reduce(|a, b| if a.is_at_least(b) { b } else { a })
             .unwrap_or_default();
         let remedy = match (rule, first.map(|trace| &trace.reason)) {
-            (Some(rule), _) => format!(
-                "remove or narrow rule {} ({}), or answer at a terminal",
-                rule.label(),
-                rule.source
-            ),
+            (Some(rule), _) => {
+                let (label, source) = (rule.label(), &rule.source);
+                format!("remove or narrow rule {label} ({source}), or answer at a terminal")
+            }
             // An allow rule does not override a hook's ask.
             (None, Some(Reason::HookAsk(_))) => {
                 "answer at a terminal, or change the hook that asks".to_owned()
@@ -318,18 +351,7 @@ impl Question {
             effect: request.tool.effect(),
             network: request.tool.annotations.open_world == Some(true),
             kind: prompt_kind(&asking, analysis),
-            reason: first.map_or_else(String::new, |trace| {
-                let unreadable = asking.iter().any(|part| {
-                    matches!(part.kind, AccessKind::Unknown(_))
-                        && part.describe() == trace.description
-                });
-                let mut reason = reason(trace, unreadable, strictest);
-                if let Some(why) = option_reason(&asking, analysis) {
-                    reason.push_str("; ");
-                    reason.push_str(&why);
-                }
-                reason
-            }),
+            reason: first.map_or_else(String::new, |trace| full_reason(trace, &asking, strictest)),
             meta: hooks.ask.as_ref().and_then(|ask| ask.meta.clone()),
             subject: request.subject.clone(),
             rule: rule.map(|rule| rule.id.clone()),
@@ -339,13 +361,7 @@ impl Question {
                 .as_ref()
                 .map(|_| request.caller.agent.clone()),
             changes: None,
-            variables: {
-                let session = analysis.modifiers.session().iter();
-                let session = session.map(|(name, value)| (name.clone(), value.clone()));
-                session
-                    .chain(request.subject.variables.iter().cloned())
-                    .collect()
-            },
+            variables: variables(analysis),
             offers: build_offers(&asking, analysis, may_remember, places),
             exact_narrowing: exact_narrowing(&asking, analysis, places).filter(|_| may_look_up),
             remedy,

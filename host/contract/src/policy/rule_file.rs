@@ -169,56 +169,22 @@ impl RuleTable {
             .as_ref()
             .or(self.mcp.as_ref())
             .map_or_else(|| at(start.clone()), |names| at(names.span()));
-        let mut tools: Vec<String> = self
-            .tool
-            .map(|names| names.into_inner().into())
-            .unwrap_or_default();
-        let servers: Vec<String> = self
-            .mcp
-            .map(|names| names.into_inner().into())
-            .unwrap_or_default();
-        tools = match (tools.as_slice(), servers.as_slice()) {
-            ([], []) => {
-                let message = "a rule names no tool; write `tool = \"…\"`, `mcp = \"server\"`, or `tool = \"*\"` for all";
-                return Err(wrong(start, message.to_owned()));
-            }
-            (_, []) => tools,
-            ([], servers) => servers
-                .iter()
-                .map(|server| format!("mcp__{server}__*"))
-                .collect(),
-            // Both keys: these tools of these servers.
-            (tools, servers) => servers
-                .iter()
-                .flat_map(|server| {
-                    tools
-                        .iter()
-                        .map(move |tool| format!("mcp__{server}__{tool}"))
-                })
-                .collect(),
-        };
-        let priority = match &self.priority {
-            None => RuleSpec::PRIORITY,
-            Some(number) => u16::try_from(*number.get_ref())
-                .ok()
-                .filter(|number| *number <= RuleSpec::MAX_PRIORITY)
-                .ok_or_else(|| {
-                    let message = format!(
-                        "priority {} is not between 0 and {}",
-                        number.get_ref(),
-                        RuleSpec::MAX_PRIORITY
-                    );
-                    wrong(number.span(), message)
-                })?,
-        };
-        let mut modes = Vec::new();
-        for word in &self.modes {
-            let mode = word
-                .get_ref()
-                .parse()
-                .map_err(|error: super::UnknownMode| wrong(word.span(), error.to_string()))?;
-            modes.push(mode);
+        let (tools, servers) = (listed(self.tool), listed(self.mcp));
+        if tools.is_empty() && servers.is_empty() {
+            let message = "a rule names no tool; write `tool = \"…\"`, `mcp = \"server\"`, or `tool = \"*\"` for all";
+            return Err(wrong(start, message.to_owned()));
         }
+        let priority = self
+            .priority
+            .as_ref()
+            .map_or(Ok(RuleSpec::PRIORITY), |number| {
+                priority(*number.get_ref()).map_err(|message| wrong(number.span(), message))
+            })?;
+        let mode = |word: &Spanned<String>| {
+            let mode = word.get_ref().parse();
+            mode.map_err(|error: super::UnknownMode| wrong(word.span(), error.to_string()))
+        };
+        let modes = self.modes.iter().map(mode).collect::<Result<_, _>>()?;
         let example = |one: Spanned<ExampleText>| match one.get_ref().clone() {
             ExampleText::Call(call) => Ok(call.into()),
             ExampleText::Form(form) => form
@@ -230,7 +196,7 @@ impl RuleTable {
             tier,
             priority,
             decision,
-            tools,
+            tools: tool_forms(tools, &servers),
             subagent: self.subagent,
             user: self.user,
             version: self.version.map(Spanned::into_inner),
@@ -262,4 +228,38 @@ impl RuleTable {
             source,
         })
     }
+}
+
+fn listed(names: Option<Spanned<OneOrMany>>) -> Vec<String> {
+    names.map_or_else(Vec::new, |names| names.into_inner().into())
+}
+
+/// Returns the forms of these tools of these servers, or of all tools of the servers.
+fn tool_forms(tools: Vec<String>, servers: &[String]) -> Vec<String> {
+    if servers.is_empty() {
+        return tools;
+    }
+    let tools = if tools.is_empty() {
+        vec!["*".to_owned()]
+    } else {
+        tools
+    };
+    let of_server = |server| {
+        tools
+            .iter()
+            .map(move |tool| format!("mcp__{server}__{tool}"))
+    };
+    servers.iter().flat_map(of_server).collect()
+}
+
+fn priority(number: i64) -> Result<u16, String> {
+    let valid = u16::try_from(number).ok();
+    valid
+        .filter(|number| *number <= RuleSpec::MAX_PRIORITY)
+        .ok_or_else(|| {
+            format!(
+                "priority {number} is not between 0 and {}",
+                RuleSpec::MAX_PRIORITY
+            )
+        })
 }

@@ -46,16 +46,11 @@ fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Vec<Value> {
     };
     let none = || ("", Value::Null);
     match &event.kind {
-        //
         EventKind::CallCreated => {
-            vec![with_call(
-                Channel::Progress,
-                "tool:start",
-                &snapshot(call, None),
-                none(),
-            )]
+            let shown = snapshot(call, None);
+            vec![with_call(Channel::Progress, "tool:start", &shown, none())]
         }
-        // `respond` is a function in Kode; here it lists the possible decisions.
+        // `respond` is a function in Kode; here it lists the possible decisions.
         EventKind::PermissionRequest { .. } => {
             let respond = json!({"callId": call.id(), "decisions": ["allow", "deny"]});
             let shown = snapshot(call, None);
@@ -66,7 +61,6 @@ fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Vec<Value> {
                 ("respond", respond),
             )]
         }
-        //
         EventKind::PermissionDecided { decision, by, note } => {
             let decided = object_without_nulls([
                 ("channel", json!(Channel::Control.as_str())),
@@ -78,7 +72,6 @@ fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Vec<Value> {
             ]);
             vec![decided]
         }
-        //
         EventKind::Call(said) => match said {
             CallEvent::Custom { event: kind, data } => vec![custom(call, kind, data.clone())],
             CallEvent::Progress { .. } => vec![custom(call, "progress", event.kind.data())],
@@ -91,7 +84,6 @@ fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Vec<Value> {
             said.extend(executed(call, &shown));
             said
         }
-        //
         EventKind::CallFailed
         | EventKind::CallDenied
         | EventKind::CallCancelled
@@ -113,7 +105,7 @@ fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Vec<Value> {
     }
 }
 
-/// for every call that ran, successful or not.
+/// For every call that ran, successful or not.
 fn executed(call: SnapshotView<'_>, shown: &Value) -> Option<Value> {
     call.was_started().then(
         || json!({"channel": Channel::Monitor.as_str(), "type": "tool_executed", "call": shown}),

@@ -94,7 +94,9 @@ pub(super) fn rounded(milliseconds: f64) -> Value {
 }
 
 /// Builds an object of the members that are not null.
-pub(super) fn object_without_nulls<const N: usize>(members: [(&str, Value); N]) -> Value {
+pub(super) fn object_without_nulls<'a>(
+    members: impl IntoIterator<Item = (&'a str, Value)>,
+) -> Value {
     let members: Map<String, Value> = members
         .into_iter()
         .filter(|(_, value)| !value.is_null())

@@ -54,6 +54,7 @@ tools:
     let paths: Vec<_> = config
         .allowed_paths
         .iter()
+        .flatten()
         .map(|entry| entry.path.as_str())
         .collect();
     assert_eq!(paths, ["./data", "./docs", "./src"]);
@@ -66,9 +67,9 @@ tools:
         !format!("{config:?}").contains("TAVILY"),
         "the debug output contains the key"
     );
-    let server = &config.mcp_servers["one"];
+    let server = &config.mcp_servers.as_ref().unwrap().0["one"];
     assert_eq!(server.url.as_deref(), Some("http://localhost:1/mcp"));
-    assert_eq!(config.tools.len(), 1);
+    assert_eq!(config.tools.by_name.len(), 1);
 }
 
 // R-452
@@ -91,13 +92,16 @@ fn r_440_to_443_keys_of_gemini() {
             "two": {"httpUrl": "http://localhost/mcp", "trust": false, "timeout": 5000}},
             "useTools": ["grep"], "onDuplicate": "replace"}"#,
     );
-    assert_eq!(config.mcp_servers.len(), 2);
-    assert_eq!(config.mcp_servers["one"].include_tools, ["x"]);
+    assert_eq!(config.mcp_servers.as_ref().unwrap().0.len(), 2);
     assert_eq!(
-        config.discovery_command.as_deref(),
+        config.mcp_servers.as_ref().unwrap().0["one"].include_tools,
+        ["x"]
+    );
+    assert_eq!(
+        config.tool_discovery_command.as_deref(),
         Some("npm run list-tools")
     );
-    assert_eq!(config.call_command.as_deref(), Some("npm run call"));
+    assert_eq!(config.tool_call_command.as_deref(), Some("npm run call"));
     assert!(matches!(config.use_tools, Some(UseTools::Only(names)) if names.len() == 1));
     assert_eq!(config.on_duplicate, Some(OnDuplicate::Replace));
 }
@@ -105,7 +109,7 @@ fn r_440_to_443_keys_of_gemini() {
 #[test]
 fn a_tool_can_have_the_name_of_a_foreign_setting() {
     let config = parse_ok(FileFormat::Toml, "[tools.web_search]\nenabled = false\n");
-    assert_eq!(config.tools.len(), 1);
+    assert_eq!(config.tools.by_name.len(), 1);
 }
 
 #[test]

@@ -87,7 +87,7 @@ ttl = "10s"
                 timeout: None,
             },
         ]"#]]
-    .assert_eq(&format!("{:#?}", config.hooks));
+    .assert_eq(&format!("{:#?}", config.hook));
 }
 
 #[test]

@@ -10,13 +10,14 @@ const TEST: &str = "[[ab_test]]\ntool = \"grep\"\nvariants = [{version=\"1.0.0\"
 fn r_495_an_ab_test_has_its_line() {
     let text = format!("[tools.grep]\nversion = \"^1\"\n\n{TEST}key = \"task\"\n");
     let config = parse_ok(FileFormat::Toml, &text);
-    let test = &config.ab_tests[0];
+    let test = &config.ab_test[0];
     assert_eq!(
         (test.line, test.key, test.variants.len()),
         (Some(4), AbKey::Task, 2)
     );
     let tools: Vec<_> = config
         .tools
+        .by_name
         .values()
         .map(|tool| tool.version.clone())
         .collect();
@@ -25,11 +26,11 @@ fn r_495_an_ab_test_has_its_line() {
         "^1"
     );
     let camel = TEST.replace("ab_test", "abTest");
-    assert_eq!(parse_ok(FileFormat::Toml, &camel).ab_tests[0].line, Some(1));
+    assert_eq!(parse_ok(FileFormat::Toml, &camel).ab_test[0].line, Some(1));
     let yaml = "ab_test:\n  - tool: grep\n    variants: [{version: 1.0.0, weight: 1}, {plugin: b, version: ^2, weight: 2}]\n";
     let config = parse_ok(FileFormat::Yaml, yaml);
     assert_eq!(
-        (config.ab_tests[0].line, config.ab_tests[0].key),
+        (config.ab_test[0].line, config.ab_test[0].key),
         (None, AbKey::Session)
     );
 }

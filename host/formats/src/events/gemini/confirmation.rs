@@ -11,102 +11,95 @@ use toolhost_contract::text;
 
 const MAX_TITLE_CHARS: usize = 300;
 
-///
+/// Returns the dialog of a permission request.
 pub(super) fn details(
     call: SnapshotView<'_>,
     title: &str,
     summary: &str,
     content: &Value,
 ) -> Value {
-    let shown = |value: &Value| value.as_str().map(escape_text);
-    let (kind, own, outcomes): (_, [(&str, Value); 4], &[&str]) = match kind(call, content) {
-        Kind::Edit => {
-            let diff = &content["diff"];
-            (
-                "edit",
-                [
-                    ("fileName", json!(shown(&diff["file_name"]))),
-                    ("fileDiff", json!(shown(&diff["diff"]))),
-                    // Not escaped, because an editor opens the text and returns it. Without `original`, the file is
-                    // new.
-                    ("originalContent", diff["original"].clone()),
-                    ("newContent", diff["new"].clone()),
-                ],
-                &["ProceedOnce", "ProceedAlways", "ModifyWithEditor", "Cancel"],
-            )
-        }
-        Kind::Exec => {
-            let command = shown(&content["command"]).unwrap_or_default();
-            let root = shown(&content["root_command"])
-                .or_else(|| command.split_whitespace().next().map(str::to_owned));
-            (
-                "exec",
-                [
-                    ("command", json!(command)),
-                    ("rootCommand", json!(root)),
-                    none(),
-                    none(),
-                ],
-                &["ProceedOnce", "ProceedAlways", "Cancel"],
-            )
-        }
-        Kind::Mcp => {
-            let parts = call.name().strip_prefix("mcp__").unwrap_or(call.name());
-            let (server, tool) = parts.split_once("__").unwrap_or(("", parts));
-            let server = shown(&content["server"]).unwrap_or_else(|| server.to_owned());
-            let tool = shown(&content["tool"]).unwrap_or_else(|| tool.to_owned());
-            (
-                "mcp",
-                [
-                    ("serverName", json!(server)),
-                    ("toolName", json!(tool)),
-                    ("toolDisplayName", json!(call.name())),
-                    none(),
-                ],
-                &[
-                    "ProceedOnce",
-                    "ProceedAlwaysTool",
-                    "ProceedAlwaysServer",
-                    "Cancel",
-                ],
-            )
-        }
-        Kind::Info => {
-            let prompt = shown(&content["text"]).unwrap_or_else(|| escape_text(summary));
-            (
-                "info",
-                [
-                    ("prompt", json!(prompt)),
-                    ("urls", content["urls"].clone()),
-                    none(),
-                    none(),
-                ],
-                &["ProceedOnce", "ProceedAlways", "Cancel"],
-            )
-        }
+    let dialog = match kind(call, content) {
+        Kind::Edit => edit(content),
+        Kind::Exec => exec(content),
+        Kind::Mcp => mcp(call, content),
+        Kind::Info => info(summary, content),
     };
-    let [first, second, third, fourth] = own;
-    let mut details = object_without_nulls([
-        ("type", json!(kind)),
-        ("title", json!(text::escape_line(title, MAX_TITLE_CHARS))),
-        first,
-        second,
-        third,
-        fourth,
-        // In Gemini this is a function; here it lists the possible outcomes.
-        (
-            "onConfirm",
-            json!({"callId": call.id(), "outcomes": outcomes}),
-        ),
-    ]);
+    let (kind, members, outcomes) = dialog;
+    let title = json!(text::escape_line(title, MAX_TITLE_CHARS));
+    // In Gemini this is a function; here it lists the possible outcomes.
+    let confirm = json!({"callId": call.id(), "outcomes": outcomes});
+    let own = members.into_iter();
+    let members = [("type", json!(kind)), ("title", title)].into_iter();
+    let mut details = object_without_nulls(members.chain(own).chain([("onConfirm", confirm)]));
     if kind == "edit" && details.get("originalContent").is_none() {
         details["originalContent"] = Value::Null;
     }
     details
 }
 
-fn none() -> (&'static str, Value) {
-    ("", Value::Null)
+/// The kind of a dialog, its members and its possible outcomes.
+type Dialog = (
+    &'static str,
+    Vec<(&'static str, Value)>,
+    &'static [&'static str],
+);
+
+const OUTCOMES: &[&str] = &["ProceedOnce", "ProceedAlways", "Cancel"];
+
+fn shown(value: &Value) -> Option<String> {
+    value.as_str().map(escape_text)
+}
+
+fn edit(content: &Value) -> Dialog {
+    let diff = &content["diff"];
+    let members = vec![
+        ("fileName", json!(shown(&diff["file_name"]))),
+        ("fileDiff", json!(shown(&diff["diff"]))),
+        // Not escaped, because an editor opens the text and returns it. Without `original`, the file is new.
+        ("originalContent", diff["original"].clone()),
+        ("newContent", diff["new"].clone()),
+    ];
+    (
+        "edit",
+        members,
+        &["ProceedOnce", "ProceedAlways", "ModifyWithEditor", "Cancel"],
+    )
+}
+
+fn exec(content: &Value) -> Dialog {
+    let command = shown(&content["command"]).unwrap_or_default();
+    let root = shown(&content["root_command"])
+        .or_else(|| command.split_whitespace().next().map(str::to_owned));
+    let members = vec![("command", json!(command)), ("rootCommand", json!(root))];
+    ("exec", members, OUTCOMES)
+}
+
+fn mcp(call: SnapshotView<'_>, content: &Value) -> Dialog {
+    let parts = call.name().strip_prefix("mcp__").unwrap_or(call.name());
+    let (server, tool) = parts.split_once("__").unwrap_or(("", parts));
+    let server = shown(&content["server"]).unwrap_or_else(|| server.to_owned());
+    let tool = shown(&content["tool"]).unwrap_or_else(|| tool.to_owned());
+    let members = vec![
+        ("serverName", json!(server)),
+        ("toolName", json!(tool)),
+        ("toolDisplayName", json!(call.name())),
+    ];
+    (
+        "mcp",
+        members,
+        &[
+            "ProceedOnce",
+            "ProceedAlwaysTool",
+            "ProceedAlwaysServer",
+            "Cancel",
+        ],
+    )
+}
+
+fn info(summary: &str, content: &Value) -> Dialog {
+    let prompt = shown(&content["text"]).unwrap_or_else(|| escape_text(summary));
+    let members = vec![("prompt", json!(prompt)), ("urls", content["urls"].clone())];
+    ("info", members, OUTCOMES)
 }
 
 enum Kind {
