@@ -145,7 +145,7 @@ pub struct EnvironmentContext<'a> {
     pub hidden_home: bool,
 }
 
-type Variables = Vec<(String, String)>;
+pub type Variables = Vec<(String, String)>;
 
 impl Environment {
     /// The host's current variables.

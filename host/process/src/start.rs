@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime};
 
 use tokio::sync::{mpsc, watch};
 
-use crate::environment::EnvironmentContext;
+use crate::environment::{EnvironmentContext, Variables};
 use crate::job::{JobHandle, JobProgress, Process};
 use crate::output::Output;
 use crate::sandbox_rules::{SandboxRequest, build_rules};
@@ -17,8 +17,8 @@ use crate::spawn::{ProgramStdio, Writer, spawn};
 use crate::supervisor::{OutputSender, RunMode, Supervisor, SupervisorLimits};
 use crate::wire::{LaunchRequest, MAX_DESCRIPTORS, SandboxRules};
 use crate::{
-    Command, Confinement, Environment, Input, JobState, OpenPath, ProcessError, SandboxPermissions,
-    Stream,
+    Command, Confinement, DroppedVariable, Environment, Input, JobState, OpenPath, ProcessError,
+    ProcessSettings, SandboxPermissions, Stream,
 };
 
 /// Capacity of the channel of output chunks to a listener.
@@ -42,14 +42,7 @@ pub async fn start(
     command.validate()?;
     let program = settings.programs.find(&command.program, &settings.path)?;
     let place = inner.reserve(&command.owner)?;
-    let around = EnvironmentContext {
-        path: &settings.path,
-        temporary: place.temporary().path(),
-        tty: command.tty,
-        hidden_home: settings.confinement == Confinement::Required
-            && home_is_hidden(command, &settings.environment),
-    };
-    let (variables, dropped) = settings.environment.compose(&command.env, &around)?;
+    let (variables, dropped) = compose_environment(inner, command, place.temporary().path())?;
     let ends = ProgramStdio::create(command)?;
     let (fence, held) = match settings.confinement {
         Confinement::Off => (None, Vec::new()),
@@ -112,14 +105,7 @@ pub async fn start(
         commands: Some(heard),
         sender: (ground != RunMode::Background).then_some(live),
         mode: ground,
-        limits: SupervisorLimits {
-            timeout: command.timeout,
-            inactivity: command.inactivity,
-            grace: settings.kill_grace,
-            linger: settings.linger,
-            max_output: settings.max_output,
-            line_wait: settings.line_wait,
-        },
+        limits: supervisor_limits(settings, command),
     };
     tokio::spawn(minder.run());
     let handle = JobHandle {
@@ -132,6 +118,34 @@ pub async fn start(
         walls: orders.fence.take(),
         listener,
     })
+}
+
+/// Returns the variables of the program and the names of those that were dropped.
+fn compose_environment(
+    inner: &ProcessRegistry,
+    command: &Command,
+    temporary: &Path,
+) -> Result<(Variables, Vec<DroppedVariable>), ProcessError> {
+    let settings = &inner.settings;
+    let context = EnvironmentContext {
+        path: &settings.path,
+        temporary,
+        tty: command.tty,
+        hidden_home: settings.confinement == Confinement::Required
+            && home_is_hidden(command, &settings.environment),
+    };
+    settings.environment.compose(&command.env, &context)
+}
+
+fn supervisor_limits(settings: &ProcessSettings, command: &Command) -> SupervisorLimits {
+    SupervisorLimits {
+        timeout: command.timeout,
+        inactivity: command.inactivity,
+        grace: settings.kill_grace,
+        linger: settings.linger,
+        max_output: settings.max_output,
+        line_wait: settings.line_wait,
+    }
 }
 
 /// Sends the known input. Returns the writer if more input can follow.

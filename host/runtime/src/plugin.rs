@@ -57,6 +57,37 @@ struct CallerFiles {
     granted: Files,
 }
 
+impl CallerFiles {
+    /// Returns the files that one call of the tool can use.
+    fn for_tool(
+        &self,
+        tool: Option<&Descriptor>,
+        grant: &Grant,
+        stage: Option<&Stage>,
+        no_files: &Files,
+        sink: &Arc<dyn Sink>,
+    ) -> Result<Files, CallError> {
+        // A tool that declares `requires` gets nothing else.
+        let access = match tool {
+            Some(tool) if !capabilities::uses_files(tool) => FileAccess::Nothing,
+            Some(_) | None => grant.files(),
+        };
+        Ok(match (access, stage) {
+            (FileAccess::Nothing, _) => record_reads(no_files, sink),
+            (FileAccess::ReadOnly, _) => {
+                record_reads(&self.read_only.with_read_guard(grant.guard()), sink)
+            }
+            (FileAccess::AsGranted, Some(stage)) => self.granted.staged(stage.clone()),
+            (FileAccess::AsGranted, None) if grant.is_staged() => {
+                return Err(CallError::internal(
+                    "a call whose changes must be staged has no stage",
+                ));
+            }
+            (FileAccess::AsGranted, None) => self.granted.with_read_guard(grant.guard()),
+        })
+    }
+}
+
 pub struct Plugin {
     loaded: Loaded,
     limits: Limits,
@@ -135,38 +166,13 @@ impl Plugin {
         })
     }
 
-    async fn run(
+    fn capabilities_of(
         &self,
-        mut call: Call,
-        grant: Grant,
-        sink: Arc<dyn Sink>,
-        own: &CallerFiles,
-        stage: Option<&Stage>,
-    ) -> Result<Outcome, CallError> {
-        let tools = self.loaded.tools();
-        let tool = tools.iter().find(|tool| tool.name == call.tool);
-        // A tool that declares `requires` gets nothing else.
-        let access = match tool {
-            Some(tool) if !capabilities::uses_files(tool) => FileAccess::Nothing,
-            Some(_) | None => grant.files(),
-        };
-        let files = match (access, stage) {
-            (FileAccess::Nothing, _) => record_reads(&self.no_files, &sink),
-            (FileAccess::ReadOnly, _) => {
-                record_reads(&own.read_only.with_read_guard(grant.guard()), &sink)
-            }
-            (FileAccess::AsGranted, Some(stage)) => own.granted.staged(stage.clone()),
-            (FileAccess::AsGranted, None) if grant.is_staged() => {
-                return Err(CallError::internal(
-                    "a call whose changes must be staged has no stage",
-                ));
-            }
-            (FileAccess::AsGranted, None) => own.granted.with_read_guard(grant.guard()),
-        };
-        use_guest_names(&mut call.input, files.scope());
-        let authorized = AuthorizedAction::of(&grant, |path| use_guest_name(path, files.scope()));
-        let within = DirRestriction::new(grant.directory_limits());
-        let files = files.restricted_to(&within).await;
+        tool: Option<&Descriptor>,
+        call: &Call,
+        authorized: AuthorizedAction,
+        is_staged: bool,
+    ) -> CallCapabilities {
         let allowed = tool.map_or_else(CallCapabilities::default, |tool| {
             let owner = job_owner(&call.caller, self.name());
             self.capabilities.of(
@@ -178,11 +184,29 @@ impl Plugin {
             )
         });
         // No external effects from a call whose changes are authorized after it ran, whatever the tool.
-        let allowed = if grant.is_staged() {
+        if is_staged {
             allowed.without_external_effects()
         } else {
             allowed
-        };
+        }
+    }
+
+    async fn run(
+        &self,
+        mut call: Call,
+        grant: Grant,
+        sink: Arc<dyn Sink>,
+        own: &CallerFiles,
+        stage: Option<&Stage>,
+    ) -> Result<Outcome, CallError> {
+        let tools = self.loaded.tools();
+        let tool = tools.iter().find(|tool| tool.name == call.tool);
+        let files = own.for_tool(tool, &grant, stage, &self.no_files, &sink)?;
+        use_guest_names(&mut call.input, files.scope());
+        let authorized = AuthorizedAction::of(&grant, |path| use_guest_name(path, files.scope()));
+        let within = DirRestriction::new(grant.directory_limits());
+        let files = files.restricted_to(&within).await;
+        let allowed = self.capabilities_of(tool, &call, authorized, grant.is_staged());
         // Only the command itself was authorized: the plugin may not write files or use the network directly.
         let (allowed, files) = if allowed.is_bound() {
             let allowed = allowed.only_programs(files.path_views());

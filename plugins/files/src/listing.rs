@@ -173,47 +173,6 @@ pub fn list_directory(
     }
     let files: Vec<Entry> = page.into_iter().map(WalkEntry::entry).collect();
     let truncated = offset + shown < total || unread > 0 || !is_complete;
-    let mut text = String::new();
-    for entry in &files {
-        push_line(&mut text, entry);
-    }
-    if files.is_empty() {
-        let what = match pattern {
-            Some(pattern) => format!("nothing in {} matches {pattern}", target.shown),
-            None if ignored.git + ignored.tool > 0 => {
-                format!("nothing to show in {}", target.shown)
-            }
-            None => format!("{} is empty", target.shown),
-        };
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "({what})");
-    }
-    let Ignored { git, tool } = ignored;
-    if git + tool > 0 {
-        let _ = writeln!(text, "({} ignored: git {git}, tool {tool})", git + tool);
-    }
-    if offset + shown < total {
-        let next = offset + shown;
-        let _ = writeln!(
-            text,
-            "(showing entries {}-{next} of {total}; to go on: the same call with offset {next})",
-            offset + 1
-        );
-    }
-    if unread > 0 {
-        let what = if unread == 1 {
-            "directory"
-        } else {
-            "directories"
-        };
-        let _ = writeln!(text, "({unread} {what} could not be read)");
-    }
-    if !is_complete {
-        let _ = writeln!(
-            text,
-            "(stopped after {MOST_ENTRIES} entries; list a subdirectory)"
-        );
-    }
     let listing = Listing {
         path: target.path.display().to_string(),
         count: shown,
@@ -222,10 +181,73 @@ pub fn list_directory(
         ignored,
         files,
     };
+    let text = listing.render(
+        &target.shown,
+        pattern.as_deref(),
+        offset,
+        unread,
+        is_complete,
+    );
     let summary = format!("{shown} of {total} entries in {}", target.shown);
     Ok(Outcome::text(text.trim_end())
         .summary(summary)
         .structured(&listing))
+}
+
+impl Listing {
+    /// Returns the entries as lines, with notes about those that are not shown.
+    fn render(
+        &self,
+        shown: &str,
+        pattern: Option<&str>,
+        offset: usize,
+        unread: usize,
+        is_complete: bool,
+    ) -> String {
+        let next = offset + self.count;
+        let mut text = String::new();
+        for entry in &self.files {
+            push_line(&mut text, entry);
+        }
+        if self.files.is_empty() {
+            let what = match pattern {
+                Some(pattern) => format!("nothing in {shown} matches {pattern}"),
+                None if self.ignored.git + self.ignored.tool > 0 => {
+                    format!("nothing to show in {shown}")
+                }
+                None => format!("{shown} is empty"),
+            };
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "({what})");
+        }
+        let Ignored { git, tool } = self.ignored;
+        if git + tool > 0 {
+            let _ = writeln!(text, "({} ignored: git {git}, tool {tool})", git + tool);
+        }
+        if next < self.total {
+            let _ = writeln!(
+                text,
+                "(showing entries {}-{next} of {}; to go on: the same call with offset {next})",
+                offset + 1,
+                self.total
+            );
+        }
+        if unread > 0 {
+            let what = if unread == 1 {
+                "directory"
+            } else {
+                "directories"
+            };
+            let _ = writeln!(text, "({unread} {what} could not be read)");
+        }
+        if !is_complete {
+            let _ = writeln!(
+                text,
+                "(stopped after {MOST_ENTRIES} entries; list a subdirectory)"
+            );
+        }
+        text
+    }
 }
 
 fn push_line(text: &mut String, entry: &Entry) {

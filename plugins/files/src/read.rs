@@ -58,6 +58,25 @@ pub struct FileContent {
     media_type: String,
 }
 
+impl FileContent {
+    fn unread(target: &Target, bytes: &[u8], mtime_ms: Option<u64>, media_type: &str) -> Self {
+        Self {
+            path: target.path.display().to_string(),
+            content: String::new(),
+            size: bytes.len() as u64,
+            encoding: "binary".to_owned(),
+            line_ending: "none".to_owned(),
+            start_line: 0,
+            end_line: 0,
+            total_lines: 0,
+            truncated: false,
+            sha256: sha256(bytes),
+            mtime_ms,
+            media_type: media_type.to_owned(),
+        }
+    }
+}
+
 /// Read a text file with line numbers (`     1→text`; the prefix is not file content), a Jupyter notebook by cells, or
 /// an image. Lines are cut at 2000 characters. For PDF and audio use read_media.
 #[tool(
@@ -123,20 +142,7 @@ pub fn read_file(
     if let Some(pages) = pages {
         return Err(no_pages(&target, media_type, &pages));
     }
-    let mut file = FileContent {
-        path: target.path.display().to_string(),
-        content: String::new(),
-        size,
-        encoding: "binary".to_owned(),
-        line_ending: "none".to_owned(),
-        start_line: 0,
-        end_line: 0,
-        total_lines: 0,
-        truncated: false,
-        sha256: sha256(&bytes),
-        mtime_ms,
-        media_type: media_type.to_owned(),
-    };
+    let mut file = FileContent::unread(&target, &bytes, mtime_ms, media_type);
     if encoding == Encoding::Base64 {
         read_state::record_seen(cx, &target, &file.sha256, None);
         return base64(&target, &bytes, file);
@@ -147,17 +153,10 @@ pub fn read_file(
 
     let decoded = text::decode(bytes, encoding, &target.shown)?;
     let mut notes = Vec::new();
-    let view = (encoding == Encoding::Auto && is_notebook(&target.path)).then(|| {
-        Notebook::parse(&decoded.text, &target.shown).map(|notebook| NotebookText::of(&notebook))
-    });
-    let view = match view.transpose() {
-        Ok(view) => view,
-        // An invalid notebook is shown as text, so that it can be repaired.
-        Err(error) => {
-            notes.push(format!("{}; it is shown as text", error.message()));
-            None
-        }
-    };
+    let is_view = encoding == Encoding::Auto && is_notebook(&target.path);
+    let view = is_view
+        .then(|| notebook_view(&decoded.text, &target.shown, &mut notes))
+        .flatten();
     let text = view.as_ref().map_or(&decoded.text, |view| &view.text);
     let page = Page::of(text, range, &target.shown)?;
     decoded
@@ -201,6 +200,17 @@ pub fn read_file(
         outcome = outcome.part(picture.part);
     }
     Ok(outcome.structured(&file))
+}
+
+/// Returns the cells of a notebook. An invalid notebook is shown as text, so that it can be repaired.
+fn notebook_view(text: &str, shown: &str, notes: &mut Vec<String>) -> Option<NotebookText> {
+    match Notebook::parse(text, shown) {
+        Ok(notebook) => Some(NotebookText::of(&notebook)),
+        Err(error) => {
+            notes.push(format!("{}; it is shown as text", error.message()));
+            None
+        }
+    }
 }
 
 pub fn sha256(bytes: &[u8]) -> String {

@@ -12,13 +12,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::sync::{Semaphore, oneshot};
+use tokio::task::JoinHandle;
+use toolhost::turn::ProfileView;
 use toolhost_contract::variables::Variables;
 use toolhost_contract::{
     Answer, BoxFuture, Call, Principal, Question, QuestionForm, SessionKey, Sink, UserAnswer,
     exact_integers, text,
 };
 use toolhost_formats::model::Format;
-use toolhost_kernel::schedule::Strategy;
+use toolhost_kernel::schedule::{Strategy, UnknownStrategy};
 use toolhost_kernel::{Kernel, Prompter};
 
 use super::batch::{self, BatchEntry, batch_input};
@@ -106,115 +108,128 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, CliError> {
     host.kernel.open_session(&session, "host turns");
     let events = EventPrinter::start(verbose);
     let mut input = BufReader::new(tokio::io::stdin());
-    let mut running: Option<tokio::task::JoinHandle<()>> = None;
-    let room = Arc::new(Semaphore::new(1 + MAX_QUEUED_TURNS));
-    let weights = Arc::new(Semaphore::new(MAX_QUEUED_WEIGHT));
+    let mut turns = TurnQueue {
+        kernel: Arc::clone(&host.kernel),
+        view: (host.settings.profile, host.settings.others),
+        format: args.format,
+        caller,
+        prompter: Arc::clone(&lines),
+        events: Arc::clone(&events) as Arc<dyn Sink>,
+        last: None,
+        slots: Arc::new(Semaphore::new(1 + MAX_QUEUED_TURNS)),
+        weights: Arc::new(Semaphore::new(MAX_QUEUED_WEIGHT)),
+    };
     let mut line = Vec::new();
     loop {
-        match read_line(&mut input, &mut line)
+        let handled = match read_line(&mut input, &mut line)
             .await
             .or_exit(Exit::Usage)?
         {
             LineRead::End => break,
             LineRead::TooLong => {
                 let limit = MAX_LINE_BYTES >> 20;
-                let reason = format!("the line is longer than {limit} MiB and was skipped");
-                write_line(&json!({ "error": reason }));
-                continue;
+                Err(format!(
+                    "the line is longer than {limit} MiB and was skipped"
+                ))
             }
-            LineRead::Read if line.iter().all(u8::is_ascii_whitespace) => continue,
-            LineRead::Read => {}
+            LineRead::Read if line.iter().all(u8::is_ascii_whitespace) => Ok(()),
+            LineRead::Read => turns.handle(&line),
+        };
+        if let Err(reason) = handled {
+            write_line(&json!({ "error": reason }));
         }
-        let heard = batch_input::json_text(&line, "a line of JSON").and_then(|line| {
+    }
+    // No more answers can arrive, so waiting questions are denied and the turn ends.
+    lines.close();
+    if let Some(last) = turns.last {
+        let _ = last.await;
+    }
+    events.finish();
+    host.kernel.close_session(&session, "host turns");
+    host.shut_down().await?;
+    Ok(Exit::Ok)
+}
+
+/// The turns of a session. They run one after the other.
+struct TurnQueue {
+    kernel: Arc<Kernel>,
+    view: ProfileView,
+    format: Option<Format>,
+    caller: Principal,
+    prompter: Arc<JsonLinesPrompter>,
+    events: Arc<dyn Sink>,
+    /// The last turn. It ends after all others.
+    last: Option<JoinHandle<()>>,
+    slots: Arc<Semaphore>,
+    weights: Arc<Semaphore>,
+}
+
+impl TurnQueue {
+    /// Handles a line: an answer, or a turn, which is started.
+    fn handle(&mut self, line: &[u8]) -> Result<(), String> {
+        let input = batch_input::json_text(line, "a line of JSON").and_then(|line| {
             exact_integers::check_integers(line).map_err(|error| error.to_string())?;
             serde_json::from_slice(line).map_err(|error| text::escape_line(&error.to_string(), 300))
         });
-        let heard: InputLine = match heard {
-            Ok(heard) => heard,
-            Err(error) => {
-                write_line(&json!({"error": format!("invalid turn: {error}")}));
-                continue;
-            }
-        };
-        match heard {
+        let input = input.map_err(|error| format!("invalid turn: {error}"))?;
+        match input {
             InputLine {
                 calls: None,
                 turn: None,
                 strategy: None,
-                answer: Some(said),
-            } => {
-                if let Err(reason) = lines.answer(said) {
-                    write_line(&json!({"error": reason}));
-                }
-            }
+                answer: Some(answer),
+            } => self.prompter.answer(answer),
             InputLine {
                 calls,
                 turn,
                 strategy,
                 answer: None,
             } if calls.is_some() != turn.is_some() => {
-                let asked = match (calls, turn, args.format) {
-                    (Some(wishes), ..) => TurnRequest::Calls(wishes),
+                let request = match (calls, turn, self.format) {
+                    (Some(calls), ..) => TurnRequest::Calls(calls),
                     (None, Some(turn), Some(format)) => TurnRequest::ModelTurn(format, turn),
-                    (None, ..) => {
-                        write_line(&json!({"error": "a `turn` requires `host turns --format`"}));
-                        continue;
-                    }
+                    (None, ..) => return Err("a `turn` requires `host turns --format`".to_owned()),
                 };
-                let strategy = match strategy.as_deref().unwrap_or("waves").parse::<Strategy>() {
-                    Ok(strategy) => strategy,
-                    Err(error) => {
-                        write_line(&json!({"error": error.to_string()}));
-                        continue;
-                    }
-                };
-                let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
-                    let reason = format!("{MAX_QUEUED_TURNS} turns are already waiting");
-                    write_line(&json!({ "error": reason }));
-                    continue;
-                };
-                let Ok(share) = Arc::clone(&weights).try_acquire_many_owned(weight(&line)) else {
-                    let reason = format!(
-                        "the waiting turns exceed {} MiB; send this turn again after the next results",
-                        MAX_QUEUED_WEIGHT >> 20
-                    );
-                    write_line(&json!({ "error": reason }));
-                    continue;
-                };
-                // Not awaited here, because the next line can be an answer that the preceding turn needs.
-                let before = running.take();
-                let caller = caller.clone();
-                let (kernel, sink) = (
-                    Arc::clone(&host.kernel),
-                    Arc::clone(&events) as Arc<dyn Sink>,
-                );
-                let view = (host.settings.profile, host.settings.others);
-                running = Some(tokio::spawn(async move {
-                    let _held = (place, share);
-                    if let Some(before) = before {
-                        let _ = before.await;
-                    }
-                    let results = asked.run(&kernel, strategy, &caller, view, sink).await;
-                    write_line(&match results {
-                        Ok(results) => json!({"results": results}),
-                        Err(error) => json!({"error": format!("{:#}", error.error)}),
-                    });
-                }));
+                let strategy = strategy.as_deref().unwrap_or("waves").parse();
+                let strategy = strategy.map_err(|error: UnknownStrategy| error.to_string())?;
+                self.start(request, strategy, weight(line))
             }
-            InputLine { .. } => {
-                write_line(&json!({"error": "expected `calls`, a `turn` or an `answer`"}));
-            }
+            InputLine { .. } => Err("expected `calls`, a `turn` or an `answer`".to_owned()),
         }
     }
-    // No more answers can arrive, so waiting questions are denied and the turn ends.
-    lines.close();
-    if let Some(running) = running {
-        let _ = running.await;
+
+    fn start(
+        &mut self,
+        request: TurnRequest,
+        strategy: Strategy,
+        weight: u32,
+    ) -> Result<(), String> {
+        let slot = Arc::clone(&self.slots).try_acquire_owned();
+        let slot = slot.map_err(|_| format!("{MAX_QUEUED_TURNS} turns are already waiting"))?;
+        let share = Arc::clone(&self.weights).try_acquire_many_owned(weight);
+        let share = share.map_err(|_| {
+            let limit = MAX_QUEUED_WEIGHT >> 20;
+            format!(
+                "the waiting turns exceed {limit} MiB; send this turn again after the next results"
+            )
+        })?;
+        let before = self.last.take();
+        let (kernel, sink) = (Arc::clone(&self.kernel), Arc::clone(&self.events));
+        let (caller, view) = (self.caller.clone(), self.view);
+        // Not awaited, because the next line can be an answer that the preceding turn needs.
+        self.last = Some(tokio::spawn(async move {
+            let _held = (slot, share);
+            if let Some(before) = before {
+                let _ = before.await;
+            }
+            let results = request.run(&kernel, strategy, &caller, view, sink).await;
+            write_line(&match results {
+                Ok(results) => json!({"results": results}),
+                Err(error) => json!({"error": format!("{:#}", error.error)}),
+            });
+        }));
+        Ok(())
     }
-    events.finish();
-    host.kernel.close_session(&session, "host turns");
-    host.shut_down().await?;
-    Ok(Exit::Ok)
 }
 
 /// The result of reading a line.

@@ -29,6 +29,17 @@ pub(super) enum CommitOutcome {
     Rerun(Rerun),
 }
 
+/// The decision on the changes of a run.
+enum ChangeDecision<'p> {
+    Approved {
+        by: String,
+        /// Released if the user was asked.
+        permit: Option<Permit<'p>>,
+    },
+    /// The changes are dropped.
+    Instead(CommitOutcome),
+}
+
 /// The call has to run again.
 pub(super) struct Rerun {
     pub(super) input: Value,
@@ -93,36 +104,10 @@ impl Kernel {
             _ => named.with_changes(changes),
         };
         run.changes_known = true;
-        let said = std::mem::take(&mut run.hook_decision);
-        let halt = run.cancel.clone();
-        let judging = async { Ok(self.verdict(entry, run, &subject, &said).await) };
-        let verdict = halt.unless_cancelled_after_run(judging).await?;
-        let (by, _permit) = match verdict {
-            Verdict::Allow(grant) => (grant.authorizer().to_owned(), permit),
-            Verdict::Deny(denial) => return Err(run.deny(denial).into()),
-            Verdict::Ask(mut question) => {
-                if !changes.is_empty() {
-                    question.changes = Some(Arc::new(changes.clone()));
-                    question.kind = PromptKind::Edit;
-                }
-                // The permit is released so that others can run while the user decides. Conflicts are found at commit.
-                drop(permit);
-                let asking = Box::pin(self.ask_user(entry, run, *question));
-                match halt.unless_cancelled_after_run(asking).await? {
-                    Evaluation::Decided(Authorization::Granted(grant)) => {
-                        (grant.authorizer().to_owned(), None)
-                    }
-                    Evaluation::Decided(Authorization::Supplied { outcome, .. }) => {
-                        return Ok(CommitOutcome::Committed(outcome));
-                    }
-                    Evaluation::InputChanged(input) => {
-                        return Ok(CommitOutcome::Rerun(Rerun {
-                            input,
-                            conflicts: Vec::new(),
-                        }));
-                    }
-                }
-            }
+        let decision = self.decide_changes(entry, &subject, changes, permit, run);
+        let (by, _permit) = match decision.await? {
+            ChangeDecision::Approved { by, permit } => (by, permit),
+            ChangeDecision::Instead(outcome) => return Ok(outcome),
         };
         let edits = std::mem::take(&mut run.edits);
         let mut diffs = Vec::new();
@@ -151,6 +136,54 @@ impl Kernel {
             }
             Err(CommitError::Conflict(places)) => rerun(run, places).await,
             Err(CommitError::Failed(error)) => Err(error),
+        }
+    }
+
+    /// Decides on the changes of a run by the rules, and by the user if they require it.
+    async fn decide_changes<'p>(
+        &self,
+        entry: &Arc<ToolEntry>,
+        subject: &Subject,
+        changes: &ChangeSet,
+        permit: Option<Permit<'p>>,
+        run: &mut RunningCall<'_>,
+    ) -> Result<ChangeDecision<'p>, Refusal> {
+        let hook_decision = std::mem::take(&mut run.hook_decision);
+        let cancel = run.cancel.clone();
+        let evaluation = async { Ok(self.verdict(entry, run, subject, &hook_decision).await) };
+        let verdict = cancel.unless_cancelled_after_run(evaluation).await?;
+        match verdict {
+            Verdict::Allow(grant) => Ok(ChangeDecision::Approved {
+                by: grant.authorizer().to_owned(),
+                permit,
+            }),
+            Verdict::Deny(denial) => Err(run.deny(denial).into()),
+            Verdict::Ask(mut question) => {
+                if !changes.is_empty() {
+                    question.changes = Some(Arc::new(changes.clone()));
+                    question.kind = PromptKind::Edit;
+                }
+                // The permit is released so that others can run while the user decides. Conflicts are found at commit.
+                drop(permit);
+                let answer = Box::pin(self.ask_user(entry, run, *question));
+                match cancel.unless_cancelled_after_run(answer).await? {
+                    Evaluation::Decided(Authorization::Granted(grant)) => {
+                        Ok(ChangeDecision::Approved {
+                            by: grant.authorizer().to_owned(),
+                            permit: None,
+                        })
+                    }
+                    Evaluation::Decided(Authorization::Supplied { outcome, .. }) => {
+                        Ok(ChangeDecision::Instead(CommitOutcome::Committed(outcome)))
+                    }
+                    Evaluation::InputChanged(input) => {
+                        Ok(ChangeDecision::Instead(CommitOutcome::Rerun(Rerun {
+                            input,
+                            conflicts: Vec::new(),
+                        })))
+                    }
+                }
+            }
         }
     }
 

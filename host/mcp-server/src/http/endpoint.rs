@@ -222,27 +222,35 @@ impl Endpoint {
                     Ok(place) => Arc::new(place),
                     Err(busy) => return over_limit_response(busy),
                 };
-                let newest =
-                    kind == MessageKind::Request && !parts.headers.contains_key("mcp-session-id");
-                if newest && principal.mark_called() {
-                    self.shared
-                        .kernel
-                        .open_session(&principal.session_key(&self.run), &client_label(None));
-                }
-                // rmcp compares the headers of a call with the schema of its tool.
-                if parts
-                    .headers
-                    .get("mcp-method")
-                    .is_some_and(|name| name == "tools/call")
-                {
-                    self.shared.wait_for(Readiness::Loaded).await;
-                }
+                self.prepare_request(principal, kind, &parts.headers).await;
                 // In older protocols a call continues after its client disconnects, and keeps its permit.
                 if kind == MessageKind::Request {
                     parts.extensions.insert(Arc::clone(&place));
                 }
                 guarded(self.message(principal, parts, body, is_json).await, place)
             }
+        }
+    }
+
+    /// Opens the session of a client without one, and waits for the tools before a call.
+    async fn prepare_request(
+        &self,
+        principal: &Arc<TokenQuota>,
+        kind: MessageKind,
+        headers: &HeaderMap,
+    ) {
+        let newest = kind == MessageKind::Request && !headers.contains_key("mcp-session-id");
+        if newest && principal.mark_called() {
+            self.shared
+                .kernel
+                .open_session(&principal.session_key(&self.run), &client_label(None));
+        }
+        // rmcp compares the headers of a call with the schema of its tool.
+        if headers
+            .get("mcp-method")
+            .is_some_and(|name| name == "tools/call")
+        {
+            self.shared.wait_for(Readiness::Loaded).await;
         }
     }
 

@@ -112,6 +112,23 @@ pub fn descriptors(
     Ok(tools)
 }
 
+fn concurrency(word: Option<&str>, annotations: Annotations) -> Result<Concurrency, String> {
+    match word {
+        Some("parallel") => Ok(Concurrency::Parallel),
+        // An exclusive tool would block the calls of all other plugins. Until an operator can grant that, it is
+        // serialized only with its own plugin's calls.
+        Some("serial" | "exclusive") => Ok(Concurrency::Serial),
+        Some(other) => Err(format!(
+            "`{}` is not a concurrency mode; use parallel, serial or exclusive",
+            text::escape_line(other, 40)
+        )),
+        None if annotations.read_only == Some(true) || annotations.pure == Some(true) => {
+            Ok(Concurrency::Parallel)
+        }
+        None => Ok(Concurrency::Serial),
+    }
+}
+
 fn descriptor(raw: types::Descriptor, plugin_version: &str) -> Result<Descriptor, String> {
     let name = ToolName::parse(&raw.name).map_err(|error| error.to_string())?;
     for (what, text) in [
@@ -140,22 +157,7 @@ fn descriptor(raw: types::Descriptor, plugin_version: &str) -> Result<Descriptor
         open_world: raw.annotations.open_world,
         interactive: raw.annotations.interactive,
     };
-    let concurrency = match raw.concurrency.as_deref() {
-        Some("parallel") => Concurrency::Parallel,
-        // An exclusive tool would block the calls of all other plugins. Until an operator can grant that, it is
-        // serialized only with its own plugin's calls.
-        Some("serial" | "exclusive") => Concurrency::Serial,
-        Some(other) => {
-            return Err(format!(
-                "`{}` is not a concurrency mode; use parallel, serial or exclusive",
-                text::escape_line(other, 40)
-            ));
-        }
-        None if annotations.read_only == Some(true) || annotations.pure == Some(true) => {
-            Concurrency::Parallel
-        }
-        None => Concurrency::Serial,
-    };
+    let concurrency = concurrency(raw.concurrency.as_deref(), annotations)?;
     let examples = raw
         .examples
         .into_iter()
