@@ -259,6 +259,56 @@ fn no_test_is_switched_off() {
 }
 
 /// Test names, source files and links that the documents mention.
+/// Maximum number of lines in the body of a function of product code.
+const MAX_BODY_LINES: usize = 80;
+/// A table in the form of a function.
+const TABLES: &[&str] = &["host/shell-syntax/src/wrapper_options.rs: option_syntax"];
+
+#[test]
+fn no_function_of_the_product_is_longer_than_80_lines() {
+    let head =
+        Regex::new(r"^( *)(?:pub(?:\([^)]*\))? )?(?:async |const |unsafe )*fn (\w+)").unwrap();
+    let (mut functions, mut long) = (0, Vec::new());
+    for file in tracked().iter().filter(|file| is_product_code(file)) {
+        let text = fs::read_to_string(root().join(file)).unwrap();
+        let lines: Vec<&str> = text
+            .lines()
+            .take_while(|line| *line != "mod tests {")
+            .collect();
+        for (at, line) in lines.iter().enumerate() {
+            let Some(found) = head.captures(line) else {
+                continue;
+            };
+            let rest = || lines.iter().enumerate().skip(at);
+            // The formatter puts both braces at the indentation of the function, unless it has no body of its own.
+            let Some((start, _)) = rest().find(|(_, line)| line.ends_with(['{', ';', '}'])) else {
+                continue;
+            };
+            if !lines[start].ends_with('{') {
+                continue;
+            }
+            let close = format!("{}}}", &found[1]);
+            let (end, _) = rest().find(|(_, line)| **line == close).unwrap();
+            functions += 1;
+            if end - start > MAX_BODY_LINES + 1 {
+                long.push(format!("{file}: {}", &found[2]));
+            }
+        }
+    }
+    assert!(functions > 5_000, "{functions}");
+    assert_eq!(long, TABLES);
+}
+
+fn is_product_code(file: &str) -> bool {
+    let parts: Vec<&str> = file.split('/').collect();
+    let is_test =
+        |part: &&str| matches!(*part, "tests" | "benches" | "examples" | "fuzz" | "testing");
+    is_any_of(file, &["rs"])
+        && ["host", "plugins", "sdk", "xtask"].contains(&parts[0])
+        && !parts.iter().any(is_test)
+        && !file.ends_with("tests.rs")
+}
+
 #[test]
 fn documents_name_only_what_exists() {
     let files = tracked();

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 use toolhost_contract::units::parse_duration;
 use toolhost_contract::{Mode, ToolSet};
 use toolhost_formats::profile::Profile;
+use toolhost_kernel::OnDuplicate;
 
 use crate::commands::answer::{ApproveArgs, DenyArgs};
 use crate::commands::approvals::ApprovalsCommand;
@@ -20,9 +21,10 @@ use crate::commands::sessions::SessionsArgs;
 use crate::commands::tools::ToolsArgs;
 use crate::commands::turns::{self, TurnsArgs};
 use crate::commands::undo::UndoArgs;
-use crate::config::{OnDuplicate, PathEntry, ProgramName, RuleText, Variable};
+use crate::config::{PathEntry, ProgramName, RuleText, Variable};
 use crate::events_file::EventsArgs;
 use crate::serve::http::HttpArgs;
+use crate::value_parsers::on_duplicate_parser;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -248,7 +250,7 @@ pub struct HostArgs {
     pub config: Option<PathBuf>,
 
     /// How to handle two plugins that provide the same tool name
-    #[arg(long, value_enum, value_name = "HOW")]
+    #[arg(long, value_name = "HOW", value_parser = on_duplicate_parser())]
     pub on_duplicate: Option<OnDuplicate>,
 
     /// Maximum duration of every call, regardless of plugins and configuration; for example `30s` or `2m`

@@ -6,13 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use toolhost::{
     AllowedPath, Excludes, HookSettings, HostPaths, PluginSettings, RetentionSettings,
     command_files, guest_name,
 };
-use toolhost_contract::{PluginName, ToolName, VersionReq};
+use toolhost_contract::PluginName;
 use toolhost_formats::profile::{Profile, UnmappedTools};
 use toolhost_hostfiles::check_directory;
 use toolhost_kernel::{AbTest, schedule};
@@ -20,8 +19,8 @@ use toolhost_mcp_client::{Discovery, ServerConfig, TransportConfig};
 
 use crate::args::HostArgs;
 use crate::config::{
-    self, AbTestTable, Bound, Config, OnDuplicate, PathEntry, PluginTable, PoolsTable,
-    RetentionTable, ToolTable, UseTools, expand_variables,
+    self, AbTestTable, Bound, Config, PathEntry, PluginTable, PoolsTable, RetentionTable,
+    StoreTable, UseTools, Variable, expand_variables,
 };
 use crate::exit::{CliError, Exit, OrExit};
 
@@ -118,52 +117,37 @@ impl CliSettings {
             ..*world
         };
         // Paths in the file are relative to the file, paths on the command line to the working directory.
-        let base = config_file
-            .as_deref()
-            .and_then(Path::parent)
-            .unwrap_or(world.directory);
+        let directory = config_file.as_deref().and_then(Path::parent);
+        let base = directory.unwrap_or(world.directory);
         let file = FileContext {
             file: config_file.as_deref(),
             base,
             world,
         };
         let of_file = |path: &str| file.path(path);
-        let mut plugins: Vec<PathBuf> = args
-            .plugins
-            .iter()
-            .map(|path| absolute(world.directory, path))
-            .collect();
-        for path in &config.plugins {
-            plugins.push(of_file(path)?);
-        }
-        let typed = args.allow_path.iter().cloned();
-        let typed = typed
-            .map(|entry| (absolute(world.directory, Path::new(&entry.path)), entry))
-            .collect();
-        let excludes = Excludes {
-            defaults: !args.no_default_excludes && config.default_excludes.unwrap_or(true),
-            patterns: [&config.exclude_paths, &args.exclude_path]
-                .map(Vec::as_slice)
-                .concat(),
-        };
-        let written = file.entries(config.allowed_paths.take().unwrap_or_default())?;
-        let paths = assign_guest_paths(merge_paths(typed, written), &excludes);
-        let per_plugin = per_plugin(std::mem::take(&mut config.plugin), &file, &excludes)?;
-        let mut external_access = external_access::resolve(
+        let mut core = plain_settings(args, &config);
+        core.store = store_dir(args, &config.store, &places, &file)?;
+        core.project = world.directory.into();
+        add_paths(&mut core, args, &mut config, &file)?;
+        add_tools(&mut core, args, &mut config);
+        core.external_access = external_access::resolve(
             &args.external_access,
             &mut config,
             world.directory,
             &of_file,
         )?;
-        let mut tools = ToolSettings::of(config.tools.by_name, config.use_tools);
+        if let Some(search) = &config.web_search {
+            external_access::apply_web_search(&mut core.external_access, search, world.variable)
+                .map_err(|error| file.locate(error))?;
+        }
         // The variable overrides the file, for tests and for machines where the cache must be elsewhere.
         if let Some(dir) = config.cache.dir
             && (world.variable)("TOOLHOST_CACHE_DIR").is_none()
         {
             places.cache = Some(of_file(&dir)?);
         }
-        let ab_tests = ab_tests(config.ab_test, config_file.as_deref());
-        let hooks = hooks::resolve(config.hook, world, &of_file)?;
+        core.ab_tests = ab_tests(config.ab_test, config_file.as_deref());
+        core.hooks = hooks::resolve(config.hook, world, &of_file)?;
         let judged = policy::resolve(&policy::PolicyInputs {
             args,
             config: &config.policy,
@@ -171,77 +155,29 @@ impl CliSettings {
             rules: config.rules,
             file: config_file.as_deref(),
             base,
-            paths: &paths,
+            paths: &core.paths,
             world,
             of_file: &of_file,
-            has_callback: hooks.iter().any(HookSettings::is_deciding),
+            has_callback: core.hooks.iter().any(HookSettings::is_deciding),
         })?;
-        tools.disabled.extend(judged.hidden);
-        tools.only.extend(judged.only_tools);
-        if let Some(search) = &config.web_search {
-            let key = search.api_key.as_ref();
-            let key = key
-                .map(|key| expand_variables(key.reveal(), world.variable))
-                .transpose();
-            let key = key.map_err(|error| file.locate(error))?;
-            external_access::apply_web_search(&mut external_access, search, key)
-                .map_err(|error| file.locate(error))?;
-        }
-        let servers = config
-            .mcp_servers
-            .map_or_else(BTreeMap::new, |servers| servers.0);
-        let servers = servers::servers(servers, base, &external_access.secrets, world);
+        core.policy = judged.policy;
+        core.disabled_tools.extend(judged.hidden);
+        core.only_tools.extend(judged.only_tools);
+        let servers = config.mcp_servers.unwrap_or_default().0;
+        let servers = servers::servers(servers, base, &core.external_access.secrets, world);
         let discovery = servers::discovery(
             config.tool_discovery_command.as_deref(),
             config.tool_call_command.as_deref(),
             base,
         )
         .map_err(|error| file.locate(error))?;
-        let store = match config.store.dir {
-            _ if args.no_store || config.store.enabled == Some(false) => None,
-            Some(dir) if (world.variable)("TOOLHOST_STATE_DIR").is_none() => Some(of_file(&dir)?),
-            _ => places.store_dir(),
-        };
         let mcp = McpSettings::resolve(&config.mcp, of_file)?;
-        let mut read_only = judged.files;
-        read_only.extend(server_programs(&servers, discovery.as_ref()));
-        let core = toolhost::Settings {
-            plugins,
-            paths,
-            env: args
-                .allow_env
-                .iter()
-                .chain(&config.env)
-                .map(ToString::to_string)
-                .collect(),
-            external_access,
-            per_plugin,
-            policy: judged.policy,
-            hooks,
-            tool_timeouts: tools.timeouts,
-            tool_versions: tools.versions,
-            ab_tests,
-            disabled_tools: tools.disabled,
-            listed_tools: args.tools.clone().or(config.list_tools).unwrap_or_default(),
-            only_tools: tools.only,
-            timeout: config.timeout,
-            max_timeout: args.timeout,
-            pools: pool_limits(&config.pools),
-            on_duplicate: match args.on_duplicate.or(config.on_duplicate) {
-                Some(OnDuplicate::Error) | None => toolhost_kernel::OnDuplicate::Error,
-                Some(OnDuplicate::Replace) => toolhost_kernel::OnDuplicate::Replace,
-                Some(OnDuplicate::Qualify) => toolhost_kernel::OnDuplicate::Qualify,
-            },
-            host_paths: places,
-            store,
-            durability: config.store.durability.unwrap_or_default().into(),
-            retention: retention(&config.retention),
-            project: world.directory.to_owned(),
-            config_file,
-            read_only,
-            users: 1,
-            secrets: mcp.state_key.iter().cloned().collect(),
-        };
+        core.read_only = judged.files;
+        core.read_only
+            .extend(server_programs(&servers, discovery.as_ref()));
+        core.host_paths = places;
+        core.config_file = config_file;
+        core.secrets = mcp.state_key.iter().cloned().collect();
         Ok(Self {
             core,
             servers,
@@ -251,11 +187,7 @@ impl CliSettings {
             verbose: args.verbose,
             mcp,
             profile: args.profile.or(config.profile).unwrap_or_default(),
-            others: if args.profile_only {
-                UnmappedTools::Hidden
-            } else {
-                UnmappedTools::default()
-            },
+            others: unmapped_tools(args),
         })
     }
 
@@ -295,6 +227,109 @@ impl FileContext<'_> {
     }
 }
 
+fn unmapped_tools(args: &HostArgs) -> UnmappedTools {
+    if args.profile_only {
+        UnmappedTools::Hidden
+    } else {
+        UnmappedTools::default()
+    }
+}
+
+/// The settings that need no resolution.
+fn plain_settings(args: &HostArgs, config: &Config) -> toolhost::Settings {
+    toolhost::Settings {
+        timeout: config.timeout,
+        max_timeout: args.timeout,
+        pools: pool_limits(&config.pools),
+        on_duplicate: args
+            .on_duplicate
+            .or(config.on_duplicate)
+            .unwrap_or_default(),
+        durability: config.store.durability.unwrap_or_default(),
+        retention: retention(&config.retention),
+        ..toolhost::Settings::default()
+    }
+}
+
+fn add_paths(
+    core: &mut toolhost::Settings,
+    args: &HostArgs,
+    config: &mut Config,
+    file: &FileContext<'_>,
+) -> Result<(), String> {
+    let directory = file.world.directory;
+    let typed = args
+        .plugins
+        .iter()
+        .map(|path| Ok(absolute(directory, path)));
+    let written = config.plugins.iter().map(|path| file.path(path));
+    core.plugins = typed.chain(written).collect::<Result<_, String>>()?;
+    let typed = args.allow_path.iter().cloned();
+    let typed = typed
+        .map(|entry| (absolute(directory, Path::new(&entry.path)), entry))
+        .collect();
+    let written = file.entries(config.allowed_paths.take().unwrap_or_default())?;
+    let excludes = Excludes {
+        defaults: !args.no_default_excludes && config.default_excludes.unwrap_or(true),
+        patterns: [&config.exclude_paths, &args.exclude_path]
+            .map(Vec::as_slice)
+            .concat(),
+    };
+    core.paths = assign_guest_paths(merge_paths(typed, written), &excludes);
+    core.per_plugin = per_plugin(std::mem::take(&mut config.plugin), file, &excludes)?;
+    core.env = variable_names(args.allow_env.iter().chain(&config.env));
+    Ok(())
+}
+
+fn add_tools(core: &mut toolhost::Settings, args: &HostArgs, config: &mut Config) {
+    core.listed_tools = args
+        .tools
+        .clone()
+        .or(config.list_tools.take())
+        .unwrap_or_default();
+    for (name, table) in std::mem::take(&mut config.tools.by_name) {
+        core.tool_timeouts
+            .extend(table.timeout.map(|timeout| (name.clone(), timeout)));
+        core.tool_versions
+            .extend(table.version.map(|version| (name.clone(), version)));
+        if table.enabled == Some(false) {
+            core.disabled_tools.insert(name.to_string());
+        }
+    }
+    match config.use_tools.take() {
+        None => {}
+        Some(UseTools::Only(names)) => {
+            core.only_tools
+                .push(names.iter().map(ToString::to_string).collect());
+        }
+        Some(UseTools::Switches(switches)) => {
+            let off = switches.into_iter().filter(|(_, on)| !on);
+            core.disabled_tools
+                .extend(off.map(|(name, _)| name.to_string()));
+        }
+    }
+}
+
+/// Returns the directory of the store. The variable overrides the file, for tests.
+fn store_dir(
+    args: &HostArgs,
+    table: &StoreTable,
+    paths: &HostPaths,
+    file: &FileContext<'_>,
+) -> Result<Option<PathBuf>, String> {
+    match &table.dir {
+        _ if args.no_store || table.enabled == Some(false) => Ok(None),
+        Some(dir) if (file.world.variable)("TOOLHOST_STATE_DIR").is_none() => {
+            file.path(dir).map(Some)
+        }
+        _ => Ok(paths.store_dir()),
+    }
+}
+
+fn variable_names<'a>(names: impl IntoIterator<Item = &'a Variable>) -> BTreeSet<String> {
+    names.into_iter().map(ToString::to_string).collect()
+}
+
 fn per_plugin(
     tables: BTreeMap<PluginName, PluginTable>,
     file: &FileContext<'_>,
@@ -302,9 +337,7 @@ fn per_plugin(
 ) -> Result<BTreeMap<PluginName, PluginSettings>, String> {
     let settings = |table: PluginTable| -> Result<PluginSettings, String> {
         let entries = table.allowed_paths.map(|entries| file.entries(entries));
-        let env = table
-            .env
-            .map(|names| names.iter().map(ToString::to_string).collect());
+        let env = table.env.map(|names| variable_names(&names));
         Ok(PluginSettings {
             paths: entries
                 .transpose()?
@@ -317,47 +350,6 @@ fn per_plugin(
     tables
         .map(|(name, table)| Ok((name, settings(table)?)))
         .collect()
-}
-
-/// Settings of single tools.
-#[derive(Default)]
-struct ToolSettings {
-    disabled: BTreeSet<String>,
-    only: Vec<Vec<String>>,
-    timeouts: BTreeMap<ToolName, Duration>,
-    versions: BTreeMap<ToolName, VersionReq>,
-}
-
-impl ToolSettings {
-    fn of(tables: BTreeMap<ToolName, ToolTable>, use_tools: Option<UseTools>) -> Self {
-        let mut settings = Self::default();
-        for (name, table) in tables {
-            settings
-                .timeouts
-                .extend(table.timeout.map(|timeout| (name.clone(), timeout)));
-            settings
-                .versions
-                .extend(table.version.map(|version| (name.clone(), version)));
-            if table.enabled == Some(false) {
-                settings.disabled.insert(name.to_string());
-            }
-        }
-        match use_tools {
-            None => {}
-            Some(UseTools::Only(names)) => {
-                settings
-                    .only
-                    .push(names.iter().map(ToString::to_string).collect());
-            }
-            Some(UseTools::Switches(switches)) => {
-                let off = switches.into_iter().filter(|(_, on)| !on);
-                settings
-                    .disabled
-                    .extend(off.map(|(name, _)| name.to_string()));
-            }
-        }
-        settings
-    }
 }
 
 /// The A/B tests with their position in the file.

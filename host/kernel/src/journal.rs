@@ -20,7 +20,8 @@ use crate::event_bus::{EventBus, NewEvent};
 use crate::kernel::{CallContext, Refusal};
 
 /// When a step is written to disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Durability {
     /// Questions and the intent of calls that change something are awaited; other steps are written in groups.
     #[default]

@@ -34,7 +34,8 @@ pub struct KernelSettings {
 }
 
 /// The handling of a plugin that registers a name of another plugin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum OnDuplicate {
     /// The later plugin is rejected.
     #[default]

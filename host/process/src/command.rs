@@ -32,6 +32,14 @@ pub struct Command {
 }
 
 impl Command {
+    /// Returns the program and its arguments.
+    pub(crate) fn words(&self) -> Vec<String> {
+        std::iter::once(&self.program)
+            .chain(&self.arguments)
+            .cloned()
+            .collect()
+    }
+
     pub fn new(program: &str, arguments: &[&str], cwd: OpenPath) -> Command {
         Command {
             program: program.to_owned(),

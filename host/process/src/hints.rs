@@ -31,25 +31,25 @@ const SYSTEM_CALL_ERRORS: &[&str] = &[
 ];
 
 pub fn hints(
-    walls: Option<&SandboxRules>,
-    fence: &SandboxPermissions,
+    sandbox_rules: Option<&SandboxRules>,
+    permissions: &SandboxPermissions,
     exit: ExitReason,
     text: &CapturedOutput,
 ) -> Vec<String> {
-    let Some(walls) = walls.filter(|_| exit != ExitReason::Code(0)) else {
+    let Some(sandbox_rules) = sandbox_rules.filter(|_| exit != ExitReason::Code(0)) else {
         return Vec::new();
     };
     let text = text.lossy().to_ascii_lowercase();
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
     let mut hints = Vec::new();
-    if says(NETWORK_ERRORS) && !walls.network {
+    if says(NETWORK_ERRORS) && !sandbox_rules.network {
         hints.push("the sandbox gives this command no network".to_owned());
     } else if says(FILE_ERRORS) {
         hints.push(format!(
             "the sandbox allows this command to write only below {} and $TMPDIR, and to read only below these paths, \
              {} and the system directories",
-            format_paths(&fence.write),
-            format_paths(&fence.read)
+            format_paths(&permissions.write),
+            format_paths(&permissions.read)
         ));
     }
     if says(PROCESS_ERRORS) {
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     fn check(exit: ExitReason, network: bool, text: &str, expected: &[&str]) {
-        let walls = SandboxRules {
+        let sandbox_rules = SandboxRules {
             rules: Vec::new(),
             network,
             local_sockets: false,
@@ -106,11 +106,11 @@ mod tests {
             total: text.len() as u64,
         };
         let root = OpenPath::open("/".as_ref()).unwrap();
-        let fence = SandboxPermissions {
+        let permissions = SandboxPermissions {
             write: vec![OpenPath::new("/ws".into(), root.descriptor())],
             ..SandboxPermissions::default()
         };
-        let hints = hints(Some(&walls), &fence, exit, &kept);
+        let hints = hints(Some(&sandbox_rules), &permissions, exit, &kept);
         assert_eq!(hints.len(), expected.len(), "{hints:?}");
         for (hint, part) in hints.iter().zip(expected) {
             assert!(hint.contains(part), "{hint}");

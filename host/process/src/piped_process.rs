@@ -58,25 +58,26 @@ impl PipedProcess {
         checked.validate()?;
         let program = AllowedPrograms::Any.find(&command.program, &command.path)?;
         let ends = ProgramStdio::create(&checked)?;
-        let orders = LaunchRequest {
+        let request = LaunchRequest {
             program,
             name: command.program.clone(),
             arguments: command.arguments.clone(),
             variables: command.variables.clone(),
             limits: ProcessLimits::default(),
             tty: false,
-            fence: None,
+            sandbox_rules: None,
             launcher: crate::start::to_strings(&launcher.args),
         };
-        let (line, pid, stdout, stderr, stdin) = spawn(launcher, &orders, (&cwd, Vec::new()), ends)
-            .await
-            .map_err(|error| match error {
-                ProcessError::Directory { reason, .. } => ProcessError::Directory {
-                    path: command.cwd.clone(),
-                    reason,
-                },
-                other => other,
-            })?;
+        let (line, pid, stdout, stderr, stdin) =
+            spawn(launcher, &request, (&cwd, Vec::new()), ends)
+                .await
+                .map_err(|error| match error {
+                    ProcessError::Directory { reason, .. } => ProcessError::Directory {
+                        path: command.cwd.clone(),
+                        reason,
+                    },
+                    other => other,
+                })?;
         let pipes = Pipes {
             stdin: stdin.expect("the input was requested as open").into_pipe(),
             stdout: stdout.into_pipe(),

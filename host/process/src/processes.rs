@@ -48,7 +48,7 @@ impl Processes {
         let ground = RunMode::Foreground(command.leftovers);
         let StartedProgram {
             handle,
-            walls,
+            sandbox_rules,
             mut listener,
         } = start(&self.inner, &command, ground).await?;
         let mut guard = KillOnDrop(Some(handle.clone()));
@@ -81,7 +81,7 @@ impl Processes {
             .process
             .cursor
             .store(handle.process.output().total(), Ordering::Relaxed);
-        let finished = run_result(&handle, walls.as_ref(), &command);
+        let finished = run_result(&handle, sandbox_rules.as_ref(), &command);
         if finished.job.is_some() {
             handle.process.is_listed.store(true, Ordering::Relaxed);
             handle.send(SupervisorCommand::Detach);
@@ -238,7 +238,11 @@ impl Drop for KillOnDrop {
     }
 }
 
-fn run_result(handle: &JobHandle, walls: Option<&SandboxRules>, command: &Command) -> RunResult {
+fn run_result(
+    handle: &JobHandle,
+    sandbox_rules: Option<&SandboxRules>,
+    command: &Command,
+) -> RunResult {
     let process = &handle.process;
     let state = process.state();
     let exit = state.exit().unwrap_or(ExitReason::Backgrounded);
@@ -248,10 +252,10 @@ fn run_result(handle: &JobHandle, walls: Option<&SandboxRules>, command: &Comman
         JobState::Running | JobState::ProgramExited { .. } => (Some(process.id), false),
         JobState::Ended { confirmed, .. } => (None, confirmed),
     };
-    let fence = &command.sandbox;
+    let permissions = &command.sandbox;
     RunResult {
         exit,
-        hints: hints(walls, fence, exit, &combined),
+        hints: hints(sandbox_rules, permissions, exit, &combined),
         stdout,
         stderr,
         combined,

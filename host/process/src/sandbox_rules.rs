@@ -89,12 +89,12 @@ pub fn build_rules(wanted: SandboxRequest) -> (SandboxRules, Vec<Arc<OwnedFd>>) 
     }
     // The temporary directory is inside a hidden directory but belongs to the program.
     made.add_descriptor(&wanted.temporary, AccessRights::Write, &[]);
-    let walls = SandboxRules {
+    let sandbox_rules = SandboxRules {
         rules: made.rules,
         network,
         local_sockets,
     };
-    (walls, made.descriptors)
+    (sandbox_rules, made.descriptors)
 }
 
 #[derive(Default)]
@@ -214,13 +214,13 @@ mod tests {
         let place =
             |path: &str| OpenPath::new(path.into(), root.as_fd().try_clone_to_owned().unwrap());
         let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
-        let fence = SandboxPermissions {
+        let permissions = SandboxPermissions {
             read: vec![place("/w/a")],
             write: vec![place("/w"), place("/w/a/b"), place("/w/state/x")],
             ..SandboxPermissions::default()
         };
-        let (walls, descriptors) = build_rules(SandboxRequest {
-            permissions: fence,
+        let (sandbox_rules, descriptors) = build_rules(SandboxRequest {
+            permissions,
             path: Vec::new(),
             program: "/w/tool".into(),
             temporary: place("/w/state/tmp"),
@@ -228,10 +228,13 @@ mod tests {
             hidden: paths(&["/w/state"]),
             read_only: paths(&["/w/config"]),
         });
-        let held = walls.rules.iter().filter_map(|rule| match rule.place {
-            RulePath::Held(number) => Some((number, rule.rights, rule.except.clone())),
-            RulePath::Path(_) => None,
-        });
+        let held = sandbox_rules
+            .rules
+            .iter()
+            .filter_map(|rule| match rule.place {
+                RulePath::Held(number) => Some((number, rule.rights, rule.except.clone())),
+                RulePath::Path(_) => None,
+            });
         assert_eq!(
             held.collect::<Vec<_>>(),
             [

@@ -222,7 +222,7 @@ impl WardenConnection {
 /// Starts the program and returns its process ID once it runs. Takes the program's ends out of `ends`.
 pub async fn spawn(
     launcher: &Launcher,
-    orders: &LaunchRequest,
+    request: &LaunchRequest,
     (cwd, held): (&OpenPath, Vec<Arc<OwnedFd>>),
     ends: ProgramStdio,
 ) -> Result<
@@ -236,7 +236,7 @@ pub async fn spawn(
     ProcessError,
 > {
     let failed = |reason: String| ProcessError::Launcher {
-        program: orders.name.clone(),
+        program: request.name.clone(),
         reason,
     };
     let ProgramStdio {
@@ -272,7 +272,7 @@ pub async fn spawn(
             buffer: Vec::new(),
             warden,
         };
-        line.socket.write_all(&wire::encode_frame(orders)?).await?;
+        line.socket.write_all(&wire::encode_frame(request)?).await?;
         io::Result::Ok((line.next().await, line))
     };
     let (report, line) = tokio::time::timeout(LAUNCH_TIMEOUT, started)
@@ -289,7 +289,7 @@ pub async fn spawn(
         })?;
     match report {
         Some(WardenReport::Started { pid }) => Ok((line, pid, stdout, stderr, stdin)),
-        Some(WardenReport::Failed(failure)) => Err(launch_error(failure, orders)),
+        Some(WardenReport::Failed(failure)) => Err(launch_error(failure, request)),
         Some(other) => Err(failed(format!(
             "it sent {other:?} before it started the program"
         ))),
@@ -297,8 +297,8 @@ pub async fn spawn(
     }
 }
 
-fn launch_error(failure: LaunchFailure, orders: &LaunchRequest) -> ProcessError {
-    let program = orders.name.clone();
+fn launch_error(failure: LaunchFailure, request: &LaunchRequest) -> ProcessError {
+    let program = request.name.clone();
     let reason = failure.reason;
     match failure.stage {
         LaunchStage::Launch => ProcessError::Launcher { program, reason },
@@ -317,14 +317,14 @@ mod tests {
 
     #[test]
     fn launch_failures_state_the_remedy() {
-        let orders = LaunchRequest {
+        let request = LaunchRequest {
             program: PathBuf::from("/bin/tool"),
             name: "tool".to_owned(),
             arguments: Vec::new(),
             variables: Vec::new(),
             limits: crate::ProcessLimits::default(),
             tty: false,
-            fence: None,
+            sandbox_rules: None,
             launcher: Vec::new(),
         };
         for (stage, text) in [
@@ -339,7 +339,7 @@ mod tests {
         ] {
             let reason = "why".to_owned();
             assert_eq!(
-                launch_error(LaunchFailure { stage, reason }, &orders).to_string(),
+                launch_error(LaunchFailure { stage, reason }, &request).to_string(),
                 text
             );
         }

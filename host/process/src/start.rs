@@ -29,93 +29,92 @@ const END_OF_INPUT: u8 = 4;
 /// A program that was started, for a caller that waits for it.
 pub struct StartedProgram {
     pub handle: JobHandle,
-    pub walls: Option<SandboxRules>,
+    pub sandbox_rules: Option<SandboxRules>,
     pub listener: mpsc::Receiver<(Stream, Vec<u8>)>,
 }
 
 pub async fn start(
     inner: &Arc<ProcessRegistry>,
     command: &Command,
-    ground: RunMode,
+    mode: RunMode,
 ) -> Result<StartedProgram, ProcessError> {
     let settings = &inner.settings;
     command.validate()?;
     let program = settings.programs.find(&command.program, &settings.path)?;
-    let place = inner.reserve(&command.owner)?;
-    let (variables, dropped) = compose_environment(inner, command, place.temporary().path())?;
-    let ends = ProgramStdio::create(command)?;
-    let (fence, held) = match settings.confinement {
+    let slot = inner.reserve(&command.owner)?;
+    let (variables, dropped) = compose_environment(inner, command, slot.temporary().path())?;
+    let stdio = ProgramStdio::create(command)?;
+    let (sandbox_rules, descriptors) = match settings.confinement {
         Confinement::Off => (None, Vec::new()),
         Confinement::Required => {
-            let wanted = sandbox_request(inner, command, place.temporary(), &program, &ends);
-            check_working_directory(&command.cwd, command, place.temporary())?;
-            let (walls, held) = build_sandbox(wanted).await?;
-            (Some(walls), held)
+            let wanted = sandbox_request(inner, command, slot.temporary(), &program, &stdio);
+            check_working_directory(&command.cwd, command, slot.temporary())?;
+            let (sandbox_rules, descriptors) = build_sandbox(wanted).await?;
+            (Some(sandbox_rules), descriptors)
         }
     };
-    let mut orders = LaunchRequest {
+    let mut request = LaunchRequest {
         program,
         name: command.program.clone(),
         arguments: command.arguments.clone(),
         variables,
         limits: settings.limits,
         tty: command.tty,
-        fence,
+        sandbox_rules,
         launcher: to_strings(&settings.launcher.args),
     };
     let started = (SystemTime::now(), Instant::now());
-    let (line, pid, stdout, stderr, stdin) =
-        spawn(&settings.launcher, &orders, (&command.cwd, held), ends)
-            .await
-            .map_err(|error| with_directory(error, command))?;
+    let (warden, pid, stdout, stderr, stdin) = spawn(
+        &settings.launcher,
+        &request,
+        (&command.cwd, descriptors),
+        stdio,
+    )
+    .await
+    .map_err(|error| with_directory(error, command))?;
 
-    let kept_input = write_input(command, stdin);
-    let id = place.id();
-    let state = JobState::Running;
+    let input = write_input(command, stdin);
     let process = Arc::new(Process {
-        id,
+        id: slot.id(),
         label: command.label.clone(),
-        command: std::iter::once(&command.program)
-            .chain(&command.arguments)
-            .cloned()
-            .collect(),
+        command: command.words(),
         pid,
         started: started.0,
         started_at: started.1,
         dropped,
         output: Mutex::new(Output::new(
-            place.output(),
+            slot.output(),
             settings.keep_text,
             settings.keep_output,
         )),
         leftover_pids: Mutex::default(),
-        stdin: tokio::sync::Mutex::new(kept_input),
+        stdin: tokio::sync::Mutex::new(input),
         cursor: AtomicU64::new(0),
-        is_listed: AtomicBool::new(ground == RunMode::Background),
-        progress: watch::Sender::new(JobProgress { state, bytes: 0 }),
+        is_listed: AtomicBool::new(mode == RunMode::Background),
+        progress: watch::Sender::new(JobProgress {
+            state: JobState::Running,
+            bytes: 0,
+        }),
         ended: Mutex::default(),
     });
-    let (tell, heard) = mpsc::unbounded_channel();
-    let (live, listener): (OutputSender, _) = mpsc::channel(OUTPUT_CAPACITY);
-    let minder = Supervisor {
+    let (commands, receiver) = mpsc::unbounded_channel();
+    let (sender, listener): (OutputSender, _) = mpsc::channel(OUTPUT_CAPACITY);
+    let supervisor = Supervisor {
         process: Arc::clone(&process),
-        warden: line,
+        warden,
         stdout: Some(stdout),
         stderr,
-        commands: Some(heard),
-        sender: (ground != RunMode::Background).then_some(live),
-        mode: ground,
+        commands: Some(receiver),
+        sender: (mode != RunMode::Background).then_some(sender),
+        mode,
         limits: supervisor_limits(settings, command),
     };
-    tokio::spawn(minder.run());
-    let handle = JobHandle {
-        process,
-        commands: tell,
-    };
-    place.register(handle.clone())?;
+    tokio::spawn(supervisor.run());
+    let handle = JobHandle { process, commands };
+    slot.register(handle.clone())?;
     Ok(StartedProgram {
         handle,
-        walls: orders.fence.take(),
+        sandbox_rules: request.sandbox_rules.take(),
         listener,
     })
 }
@@ -171,7 +170,7 @@ fn sandbox_request(
     command: &Command,
     temporary: &OpenPath,
     program: &Path,
-    ends: &ProgramStdio,
+    stdio: &ProgramStdio,
 ) -> SandboxRequest {
     let settings = &inner.settings;
     let mut hidden = settings.hidden.clone();
@@ -181,7 +180,7 @@ fn sandbox_request(
         path: settings.path.clone(),
         program: program.to_owned(),
         temporary: temporary.clone(),
-        tty: ends.tty.clone(),
+        tty: stdio.tty.clone(),
         hidden,
         read_only: settings.read_only.clone(),
     }
@@ -192,17 +191,17 @@ async fn build_sandbox(
     wanted: SandboxRequest,
 ) -> Result<(SandboxRules, Vec<Arc<OwnedFd>>), ProcessError> {
     let made = tokio::task::spawn_blocking(|| build_rules(wanted)).await;
-    let (walls, held) = made.map_err(|error| ProcessError::Unconfined {
+    let (sandbox_rules, descriptors) = made.map_err(|error| ProcessError::Unconfined {
         lacks: error.to_string(),
     })?;
-    if held.len() > MAX_DESCRIPTORS {
+    if descriptors.len() > MAX_DESCRIPTORS {
         return Err(ProcessError::TooLarge {
             what: "the list of granted paths (counted in entries)",
-            size: held.len(),
+            size: descriptors.len(),
             most: MAX_DESCRIPTORS,
         });
     }
-    Ok((walls, held))
+    Ok((sandbox_rules, descriptors))
 }
 
 /// Returns whether the settings in the home directory are outside the sandbox.
@@ -216,8 +215,8 @@ fn home_is_hidden(command: &Command, environment: &Environment) -> bool {
     home.is_some_and(|home| !is_granted(&home.join(".gitconfig"), &command.sandbox))
 }
 
-fn is_granted(path: &Path, fence: &SandboxPermissions) -> bool {
-    let mut granted = fence.read.iter().chain(&fence.write);
+fn is_granted(path: &Path, sandbox_rules: &SandboxPermissions) -> bool {
+    let mut granted = sandbox_rules.read.iter().chain(&sandbox_rules.write);
     granted.any(|granted| path.starts_with(granted.path()))
 }
 
@@ -227,10 +226,10 @@ fn check_working_directory(
     command: &Command,
     temporary: &OpenPath,
 ) -> Result<(), ProcessError> {
-    let (fence, real) = (&command.sandbox, cwd.path());
-    let mut granted = fence.read.iter().chain(&fence.write);
+    let (sandbox_rules, real) = (&command.sandbox, cwd.path());
+    let mut granted = sandbox_rules.read.iter().chain(&sandbox_rules.write);
     let holds_file = granted.any(|file| file.path().parent() == Some(real) && file.is_file());
-    if is_granted(real, fence) || holds_file || real.starts_with(temporary.path()) {
+    if is_granted(real, sandbox_rules) || holds_file || real.starts_with(temporary.path()) {
         return Ok(());
     }
     Err(ProcessError::Directory {

@@ -399,10 +399,10 @@ async fn next_output(
 }
 
 async fn next_command(
-    orders: &mut Option<mpsc::UnboundedReceiver<SupervisorCommand>>,
+    commands: &mut Option<mpsc::UnboundedReceiver<SupervisorCommand>>,
 ) -> Option<SupervisorCommand> {
-    match orders {
-        Some(orders) => orders.recv().await,
+    match commands {
+        Some(commands) => commands.recv().await,
         None => future::pending().await,
     }
 }

@@ -35,7 +35,7 @@ pub struct LaunchRequest {
     pub limits: ProcessLimits,
     pub tty: bool,
     /// `None` starts the program unconfined.
-    pub fence: Option<SandboxRules>,
+    pub sandbox_rules: Option<SandboxRules>,
     /// How the warden starts the launcher: the hidden arguments of the executable.
     pub launcher: Vec<String>,
 }

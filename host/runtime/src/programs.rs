@@ -341,18 +341,18 @@ impl CallPrograms {
                 ),
             ));
         }
-        let mut fence = SandboxPermissions {
+        let mut permissions = SandboxPermissions {
             network: self.grant.network,
             ..SandboxPermissions::default()
         };
         for window in folders() {
             let list = match window.granted.1 {
-                Access::ReadOnly => &mut fence.read,
-                Access::ReadWrite => &mut fence.write,
+                Access::ReadOnly => &mut permissions.read,
+                Access::ReadWrite => &mut permissions.write,
             };
             list.extend(open_granted(scope, window));
         }
-        Ok((cwd, fence))
+        Ok((cwd, permissions))
     }
 }
 

@@ -11,14 +11,15 @@ use serde_json::Value;
 use toolhost_contract::policy::RuleSpec;
 use toolhost_contract::{PluginName, ToolSet};
 use toolhost_formats::profile::Profile;
+use toolhost_kernel::OnDuplicate;
 
 use super::external_access::{AgentTable, EntryName, ProgramName, SecretTable};
 use super::other_systems::{McpServers, SettingsTable, WebSearch};
 use super::tools::ToolsTable;
 use super::values::{self, Milliseconds};
 use super::{
-    AbTestTable, CacheTable, HookTable, McpTable, OnDuplicate, PathEntry, PermissionTable,
-    PluginTable, PolicyTable, PoolsTable, RetentionTable, StoreTable, UseTools, Variable, key_case,
+    AbTestTable, CacheTable, HookTable, McpTable, PathEntry, PermissionTable, PluginTable,
+    PolicyTable, PoolsTable, RetentionTable, StoreTable, UseTools, Variable, key_case,
 };
 
 /// After [`Config::merge_spellings`], a setting with several spellings is in the first of them.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use toolhost_contract::LimitsTable;
+use toolhost_kernel::Durability;
 
 mod ab_test;
 mod expand;
@@ -35,8 +36,7 @@ pub use policy::{ImportKind, PermissionTable, PolicyTable};
 pub use read::parse;
 pub use read::{FileFormat, parse_value, read, read_trusted};
 pub use rule_text::RuleText;
-pub use tools::ToolTable;
-pub use values::{Bound, Durability, OnDuplicate, PathEntry, UseTools, Variable};
+pub use values::{Bound, PathEntry, UseTools, Variable};
 
 /// How many calls of each kind run concurrently.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]

@@ -166,17 +166,6 @@ impl<'de> Deserialize<'de> for Variable {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum OnDuplicate {
-    /// Report an error and do not load the second plugin
-    Error,
-    /// Use the second plugin's tool under that name
-    Replace,
-    /// Rename the second plugin's tool to `plugin__tool`
-    Qualify,
-}
-
 /// The enabled tools: a list of them, or a table of `true` and `false` by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UseTools {
@@ -287,26 +276,6 @@ fn bound<'de, T, D: Deserializer<'de>>(
             let limit = parse(text);
             let limit = limit.map_err(|error| D::Error::custom(format!("{error}, or `unlimited`")));
             limit.map(|limit| Bound(Some(limit)))
-        }
-    }
-}
-
-/// When records are written to disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Durability {
-    /// Questions and effects before they happen, other steps in groups
-    #[default]
-    Effects,
-    /// Each step before the next
-    EveryStep,
-}
-
-impl From<Durability> for toolhost_kernel::Durability {
-    fn from(durability: Durability) -> Self {
-        match durability {
-            Durability::Effects => Self::Effects,
-            Durability::EveryStep => Self::EveryStep,
         }
     }
 }

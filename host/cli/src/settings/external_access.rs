@@ -9,14 +9,18 @@ use toolhost_net::HostRule;
 
 use super::absolute;
 use crate::args::ExternalAccessArgs;
-use crate::config::{Config, WebSearch};
+use crate::config::{Config, WebSearch, expand_variables};
 
 /// Applies `webSearch`: the plugin gets the provider in environment variables, and the key becomes a secret.
 pub fn apply_web_search(
     beyond: &mut ExternalAccessSettings,
     search: &WebSearch,
-    key: Option<String>,
+    variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(), String> {
+    let key = search.api_key.as_ref();
+    let key = key
+        .map(|key| expand_variables(key.reveal(), variable))
+        .transpose()?;
     let (name, usual) = search.provider.name_and_url();
     let url = search.url.as_deref().or(usual).ok_or_else(|| {
         format!("webSearch: provider `{name}` requires `url`, the address of the service")

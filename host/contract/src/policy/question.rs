@@ -132,7 +132,6 @@ pub fn apply_answer(question: Question, answer: Answer) -> Result<AnswerOutcome,
     let denied = |code, reason| question.denial(code, reason);
     match answer {
         Answer::Allow { offer, .. } => grant_offer(question, offer),
-        Answer::Edit { edits } if edits.is_empty() => apply_answer(question, Answer::once()),
         Answer::Edit { edits } => grant_edits(question, edits),
         Answer::Deny { note } => {
             let note = note.map(|note| text::escape_lines(&note, 2_000));
@@ -223,6 +222,9 @@ fn grant_edits(question: Question, edits: Vec<UserEdit>) -> Result<AnswerOutcome
             ),
         )
     })?;
+    if edits.is_empty() {
+        return apply_answer(question, Answer::once());
+    }
     Ok(AnswerOutcome::Edited {
         grant: question
             .grant

@@ -22,22 +22,22 @@ const NEWEST_ABI: ABI = ABI::V9;
 /// Restricts this process. `held` contains the descriptors that the rules refer to, `processes` additional readable
 /// paths in `/proc`.
 pub fn restrict_files(
-    walls: &SandboxRules,
+    sandbox_rules: &SandboxRules,
     held: &[OwnedFd],
     processes: &[PathBuf],
 ) -> Result<(), String> {
-    enforce(walls, held, processes).map_err(|error| reason(&error))?
+    enforce(sandbox_rules, held, processes).map_err(|error| reason(&error))?
 }
 
 fn enforce(
-    walls: &SandboxRules,
+    sandbox_rules: &SandboxRules,
     held: &[OwnedFd],
     processes: &[PathBuf],
 ) -> Result<Result<(), String>, RulesetError> {
-    let mut rules = ruleset(walls.network, walls.local_sockets)?;
-    let all = handled_rights(walls.local_sockets);
+    let mut rules = ruleset(sandbox_rules.network, sandbox_rules.local_sockets)?;
+    let all = handled_rights(sandbox_rules.local_sockets);
     let mut left = MAX_ENTRIES;
-    for rule in &walls.rules {
+    for rule in &sandbox_rules.rules {
         let opened;
         let place = match &rule.place {
             RulePath::Path(path) => {

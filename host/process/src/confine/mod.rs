@@ -14,13 +14,13 @@ use crate::wire::SandboxRules;
 pub use privileges::set_limits;
 
 /// Applies all of the confinement or returns an error: no program starts partially confined.
-pub fn confine(walls: &SandboxRules, held: &[OwnedFd]) -> Result<(), String> {
+pub fn confine(sandbox_rules: &SandboxRules, held: &[OwnedFd]) -> Result<(), String> {
     let view = proc_view::mount_private_proc();
-    files::restrict_files(walls, held, &proc_view::readable_paths(view))?;
+    files::restrict_files(sandbox_rules, held, &proc_view::readable_paths(view))?;
     privileges::drop_capabilities()
         .map_err(|error| format!("cannot give up capabilities: {error}"))?;
     // Last, because it forbids system calls that the previous steps need.
-    syscalls::install_filters(walls.network, walls.local_sockets)
+    syscalls::install_filters(sandbox_rules.network, sandbox_rules.local_sockets)
 }
 
 /// Returns what this kernel lacks to confine programs, if anything, so that the host can check at startup.

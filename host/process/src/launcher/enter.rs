@@ -16,43 +16,43 @@ pub fn run_launcher() -> io::Result<()> {
     // at least the program. The warden's first thread starts this process and lives as long as the warden.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let descriptors = wire::receive_descriptors(&warden)?;
-    let orders = wire::read_frame(&warden)?
+    let request = wire::read_frame(&warden)?
         .ok_or_else(|| io::Error::other("no launch request was received"))?;
-    let failure = become_program(&orders, descriptors);
+    let failure = become_program(&request, descriptors);
     wire::write_frame(&warden, &failure)
 }
 
 /// Executes the program. Returns only on failure.
-fn become_program(orders: &LaunchRequest, descriptors: Descriptors) -> LaunchFailure {
-    let prepared = prepare(orders, descriptors);
+fn become_program(request: &LaunchRequest, descriptors: Descriptors) -> LaunchFailure {
+    let prepared = prepare(request, descriptors);
     let Err(failure) = prepared else {
-        let error = Command::new(&orders.program)
-            .arg0(&orders.name)
-            .args(&orders.arguments)
+        let error = Command::new(&request.program)
+            .arg0(&request.name)
+            .args(&request.arguments)
             .env_clear()
-            .envs(orders.variables.iter().map(|(name, value)| (name, value)))
+            .envs(request.variables.iter().map(|(name, value)| (name, value)))
             .exec();
         return LaunchStage::Start.failure("the kernel refused to execute it")(error);
     };
     failure
 }
 
-fn prepare(orders: &LaunchRequest, descriptors: Descriptors) -> Result<(), LaunchFailure> {
+fn prepare(request: &LaunchRequest, descriptors: Descriptors) -> Result<(), LaunchFailure> {
     let Descriptors { stdin, cwd, held } = descriptors;
     let launch = |what: &'static str| LaunchStage::Launch.failure::<rustix::io::Errno>(what);
     rustix::stdio::dup2_stdin(&stdin).map_err(launch("cannot set standard input"))?;
     drop(stdin);
     // A new session has no terminal: its processes can neither read nor type into the user's terminal.
     setsid().map_err(launch("cannot leave the session"))?;
-    if orders.tty {
+    if request.tty {
         ioctl_tiocsctty(io::stdin().as_fd()).map_err(launch("cannot take the terminal"))?;
     }
     fchdir(&cwd).map_err(LaunchStage::Directory.failure("cannot enter it"))?;
     drop(cwd);
-    confine::set_limits(&orders.limits)
+    confine::set_limits(&request.limits)
         .map_err(LaunchStage::Launch.failure("cannot set limits"))?;
-    if let Some(walls) = &orders.fence {
-        confine::confine(walls, &held).map_err(|reason| LaunchFailure {
+    if let Some(sandbox_rules) = &request.sandbox_rules {
+        confine::confine(sandbox_rules, &held).map_err(|reason| LaunchFailure {
             stage: LaunchStage::Confine,
             reason,
         })?;

@@ -28,10 +28,10 @@ pub fn run_warden() -> io::Result<()> {
     // session.
     set_child_subreaper(Some(getpid()))?;
     let descriptors = wire::receive_descriptors(&host)?;
-    let orders: LaunchRequest = wire::read_frame(&host)?
+    let request: LaunchRequest = wire::read_frame(&host)?
         .ok_or_else(|| io::Error::other("no launch request was received"))?;
     let null = std::fs::File::options().write(true).open("/dev/null")?;
-    let launched = launch(&orders, &descriptors);
+    let launched = launch(&request, &descriptors);
     // The pipe of the program's input must not stay open in this process, or the input would never end.
     drop(descriptors);
     let leader = match launched {
@@ -52,18 +52,18 @@ pub fn run_warden() -> io::Result<()> {
         reaping,
         reporting,
     }
-    .run(orders.limits.processes)
+    .run(request.limits.processes)
 }
 
 /// Starts the launcher and returns its process ID once it has executed the program.
-fn launch(orders: &LaunchRequest, descriptors: &Descriptors) -> Result<i32, LaunchFailure> {
+fn launch(request: &LaunchRequest, descriptors: &Descriptors) -> Result<i32, LaunchFailure> {
     let (ours, theirs) =
         UnixStream::pair().map_err(LaunchStage::Launch.failure("cannot make a socket"))?;
-    let pid = start_launcher(&orders.launcher, &theirs)
+    let pid = start_launcher(&request.launcher, &theirs)
         .map_err(LaunchStage::Launch.failure("cannot start the launcher"))?;
     drop(theirs);
     let told = wire::send_descriptors(&ours, &descriptors.borrowed())
-        .and_then(|()| wire::write_frame(&ours, orders));
+        .and_then(|()| wire::write_frame(&ours, request));
     // The launcher's end closes on exec; until then the launcher can report why it failed.
     let failure = match told.and_then(|()| wire::read_frame(&ours)) {
         Ok(None) => return Ok(pid),

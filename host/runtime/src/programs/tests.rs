@@ -227,10 +227,10 @@ fn a_12_the_fence_uses_the_opened_directories() {
     let place = |cwd: &str| programs.confinement(Some(cwd), &scope, &windows);
     let code = |cwd: &str| place(cwd).unwrap_err().code.unwrap_or_default();
 
-    let (cwd, fence) = place("sub/deep").unwrap();
+    let (cwd, permissions) = place("sub/deep").unwrap();
     assert_eq!(inode(&cwd), of("ws/sub/deep"));
     assert_eq!(cwd.path(), base.join("ws/sub/deep"));
-    let held: Vec<u64> = fence.write.iter().map(inode).collect();
+    let held: Vec<u64> = permissions.write.iter().map(inode).collect();
     let opened = [of("ws"), of("ws/sub")];
     assert_eq!(held, opened);
     assert_eq!(code("link"), "path_not_in_workspace");
@@ -243,5 +243,8 @@ fn a_12_the_fence_uses_the_opened_directories() {
     assert_eq!(code("sub/deep"), "folder_exchanged");
     // The fence refers to the opened directories, even if they are replaced under their names.
     assert_eq!(inode(&cwd), of("ws/moved/deep"));
-    assert_eq!(fence.write.iter().map(inode).collect::<Vec<_>>(), opened);
+    assert_eq!(
+        permissions.write.iter().map(inode).collect::<Vec<_>>(),
+        opened
+    );
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::config::values::OnDuplicate;
+use toolhost_kernel::OnDuplicate;
 
 //
 #[test]

@@ -68,17 +68,17 @@ impl State {
                 tty: wanted.tty,
             })
             .map_err(failure)?;
-        let (cwd, mut fence) = programs
+        let (cwd, mut permissions) = programs
             .confinement(
                 started.cwd.as_deref(),
                 self.files.scope(),
                 &self.allowed.directories,
             )
             .map_err(failure)?;
-        let granted: Vec<_> = fence.read.iter().chain(&fence.write).collect();
+        let granted: Vec<_> = permissions.read.iter().chain(&permissions.write).collect();
         let guard = self.allowed.read_guard.as_deref();
         let denied = denied_below(guard, &granted).map_err(failure)?;
-        fence.except.extend(denied);
+        permissions.except.extend(denied);
         let input = match (ground, started.stdin) {
             (LaunchKind::Background, _) if programs.opens_input() => Input::Open,
             (_, Some(bytes)) => Input::Bytes(bytes),
@@ -94,7 +94,7 @@ impl State {
             timeout: wanted.timeout_ms.map(millis),
             inactivity: wanted.inactivity_timeout_ms.map(millis),
             tty: started.tty,
-            sandbox: fence,
+            sandbox: permissions,
             leftovers: LeftoverProcesses::Keep,
             owner: programs.owner.clone(),
             label: text::escape_line(&wanted.label, 200),
