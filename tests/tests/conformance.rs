@@ -131,7 +131,7 @@ fn program(fixtures: bool, guest: &Guest) -> Command {
 fn run_server_suite(name: &str, fixtures: bool, words: &[&str]) -> Option<SuiteRun> {
     run_suite(name, |folder| {
         let mut suite = suite_command("server", words, folder)?;
-        let guest = Guest::new("conformance", &["people", "agents"], "");
+        let guest = Guest::new("conformance", &["user", "agents"], "");
         let server = Server::start(program(fixtures, &guest));
         suite
             .arg("--url")

@@ -168,11 +168,11 @@ fn killed_on_the_way_of_an_allowed_call() {
     check(
         &[
             "requested",
-            "picked",
-            "found",
+            "validation_started",
+            "tool_resolved",
             "scheduled",
             "started",
-            "released",
+            "commit_authorized",
             "commit_begun",
             "commit-1",
             "commit-3",
@@ -185,17 +185,17 @@ fn killed_on_the_way_of_an_allowed_call() {
         None,
         expect![[r#"
             requested: requested sealed; sealed: it had not started; it is safe to call again; not written
-            picked: requested picked sealed; sealed: it had not started; it is safe to call again; not written
-            found: requested picked found sealed; sealed: it had not started; it is safe to call again; not written
-            scheduled: requested picked found scheduled sealed; sealed: it had not started; it is safe to call again; not written
-            started: requested picked found scheduled started sealed; sealed: it was interrupted before its changes were made; it is safe to call again; not written
-            released: requested picked found scheduled started released sealed; sealed: it was interrupted while it ran; verify its side effects before calling again; not written
-            commit_begun: requested picked found scheduled started released sealed; sealed: it was interrupted and its changes were reverted; check its files before calling again; not written
-            commit-1: requested picked found scheduled started released sealed; sealed: it was interrupted and its changes were reverted; check its files before calling again; not written
-            commit-3: requested picked found scheduled started released sealed; sealed: its changes to files were made before its host stopped; check them before calling again; written
-            commit_made: requested picked found scheduled started released sealed; sealed: its changes to files were made before its host stopped; check them before calling again; written
-            commit_ended: requested picked found scheduled started released sealed; sealed: its changes to files were made before its host stopped; check them before calling again; written
-            completed: requested picked found scheduled started released completed; written
+            validation_started: requested validation_started sealed; sealed: it had not started; it is safe to call again; not written
+            tool_resolved: requested validation_started tool_resolved sealed; sealed: it had not started; it is safe to call again; not written
+            scheduled: requested validation_started tool_resolved scheduled sealed; sealed: it had not started; it is safe to call again; not written
+            started: requested validation_started tool_resolved scheduled started sealed; sealed: it was interrupted before its changes were made; it is safe to call again; not written
+            commit_authorized: requested validation_started tool_resolved scheduled started commit_authorized sealed; sealed: it was interrupted while it ran; verify its side effects before calling again; not written
+            commit_begun: requested validation_started tool_resolved scheduled started commit_authorized sealed; sealed: it was interrupted and its changes were reverted; check its files before calling again; not written
+            commit-1: requested validation_started tool_resolved scheduled started commit_authorized sealed; sealed: it was interrupted and its changes were reverted; check its files before calling again; not written
+            commit-3: requested validation_started tool_resolved scheduled started commit_authorized sealed; sealed: its changes to files were made before its host stopped; check them before calling again; written
+            commit_made: requested validation_started tool_resolved scheduled started commit_authorized sealed; sealed: its changes to files were made before its host stopped; check them before calling again; written
+            commit_ended: requested validation_started tool_resolved scheduled started commit_authorized sealed; sealed: its changes to files were made before its host stopped; check them before calling again; written
+            completed: requested validation_started tool_resolved scheduled started commit_authorized completed; written
         "#]],
     );
 }
@@ -209,8 +209,8 @@ fn killed_where_a_call_is_refused() {
         &deny,
         None,
         expect![[r#"
-        denied: requested picked found denied; policy_violation: Permission denied: rule user:1 deny `write_file` forbids `write_file`; not written
-    "#]],
+            denied: requested validation_started tool_resolved denied; policy_violation: Permission denied: rule user:1 deny `write_file` forbids `write_file`; not written
+        "#]],
     );
     check(
         &["failed"],
@@ -218,8 +218,8 @@ fn killed_where_a_call_is_refused() {
         &["extra=1"],
         None,
         expect![[r#"
-        failed: requested picked found failed; invalid_tool_params: Parameter validation failed: extra: unknown parameter; expected one of path, content, mode, encoding, create_dirs, expected_sha256, allow_empty; not written
-    "#]],
+            failed: requested validation_started tool_resolved failed; invalid_tool_params: Parameter validation failed: extra: unknown parameter; expected one of path, content, mode, encoding, create_dirs, expected_sha256, allow_empty; not written
+        "#]],
     );
 }
 
@@ -227,15 +227,15 @@ fn killed_where_a_call_is_refused() {
 fn killed_while_a_person_is_asked() {
     const WAIT: &str = "[policy]\non_headless_ask = \"callback\"\n";
     let scene = Scene::new(WAIT);
-    assert!(is_killed(scene.write("asked", &[])));
-    expect!["requested picked found scheduled started asked sealed; sealed: it was waiting for approval and did not run; call again to ask again; not written"].assert_eq(&scene.after());
+    assert!(is_killed(scene.write("approval_requested", &[])));
+    expect!["requested validation_started tool_resolved scheduled started approval_requested sealed; sealed: it was waiting for approval and did not run; call again to ask again; not written"].assert_eq(&scene.after());
     check(
         &["approved"],
         WAIT,
         &[],
         Some("allow_once"),
         expect![[r#"
-            approved: requested picked found scheduled started asked approved sealed; sealed: it was approved and had not started; it is safe to call again; not written
+            approved: requested validation_started tool_resolved scheduled started approval_requested approved sealed; sealed: it was approved and had not started; it is safe to call again; not written
         "#]],
     );
     check(
@@ -244,7 +244,7 @@ fn killed_while_a_person_is_asked() {
         &[],
         Some("modify"),
         expect![[r#"
-            modified: requested picked found scheduled started asked modified sealed; sealed: it was waiting for approval and did not run; call again to ask again; not written
+            modified: requested validation_started tool_resolved scheduled started approval_requested modified sealed; sealed: it was waiting for approval and did not run; call again to ask again; not written
         "#]],
     );
     check(
@@ -253,7 +253,7 @@ fn killed_while_a_person_is_asked() {
         &[],
         Some("cancel"),
         expect![[r#"
-            cancelled: requested picked found scheduled started asked cancelled; cancelled: Permission denied: the user cancelled the prompt for `write_file`; not written
+            cancelled: requested validation_started tool_resolved scheduled started approval_requested cancelled; cancelled: Permission denied: the user cancelled the prompt for `write_file`; not written
         "#]],
     );
 }
@@ -284,7 +284,7 @@ command = ["sh", "-c", """cat > /dev/null; echo '{"updated_input": {"path": "oth
         &[],
         None,
         expect![[r#"
-            post_processing: requested picked found scheduled started released post_processing sealed; sealed: its changes to files were made before its host stopped; check them before calling again; written
+            post_processing: requested validation_started tool_resolved scheduled started commit_authorized post_processing sealed; sealed: its changes to files were made before its host stopped; check them before calling again; written
         "#]],
     );
     check(
@@ -293,8 +293,8 @@ command = ["sh", "-c", """cat > /dev/null; echo '{"updated_input": {"path": "oth
         &[],
         None,
         expect![[r#"
-        input_changed: requested picked found input_changed sealed; sealed: it had not started; it is safe to call again; not written
-    "#]],
+            input_changed: requested validation_started tool_resolved input_changed sealed; sealed: it had not started; it is safe to call again; not written
+        "#]],
     );
 }
 
@@ -310,7 +310,7 @@ fn killed_while_it_seals_it_does_not_seal_twice() {
         .spawn()
         .unwrap();
     assert!(is_killed(sealing));
-    expect!["requested picked found scheduled started sealed; sealed: it was interrupted before its changes were made; it is safe to call again; not written"].assert_eq(&scene.after());
+    expect!["requested validation_started tool_resolved scheduled started sealed; sealed: it was interrupted before its changes were made; it is safe to call again; not written"].assert_eq(&scene.after());
 }
 
 #[test]

@@ -195,11 +195,11 @@ fn a_deferred_call_is_approved_for_the_next_time_and_once() {
     expect_test::expect![[r#"
         SEQ AFTER STATE STEP NOTE
         [SEQ] [N] ms pending requested
-        [SEQ] [N] ms validating picked
-        [SEQ] [N] ms validating found
+        [SEQ] [N] ms validating validation_started
+        [SEQ] [N] ms validating tool_resolved
         [SEQ] [N] ms scheduled scheduled its changes are judged when they are known
         [SEQ] [N] ms executing started
-        [SEQ] [N] ms awaiting_approval asked it changes files
+        [SEQ] [N] ms awaiting_approval approval_requested it changes files
         [SEQ] [N] ms approved approved cli: once
         [SEQ] [N] ms sealed sealed sealed: it was approved and had not started; it is safe to call again"#]]
     .assert_eq(

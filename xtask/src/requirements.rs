@@ -1,75 +1,88 @@
-//! Report of numbered requirements without a test.
+//! Comparison of the numbered requirements in docs/requirements.md with the tests that cite them.
 //!
-//! The numbers are those of the four tool systems that Toolhost unites, in the claimed ranges. A test covers a
-//! requirement if its name (`r_163_…`), the comment above it or a comment in it contains the number (`R-163`). The
-//! quality of the test is not checked.
+//! A test covers a requirement if its name (`r_163_…`), the comment above it or a comment in it contains the number
+//! (`R-163`). The quality of the test is not checked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// First and last number of each range.
-const RANGES: [(u16, u16); 17] = [
-    (80, 82),
-    (90, 93),
-    (127, 129),
-    (140, 149),
-    (160, 166),
-    (170, 179),
-    (190, 204),
-    (210, 218),
-    (230, 247),
-    (300, 311),
-    (320, 329),
-    (340, 351),
-    (360, 377),
-    (400, 409),
-    (420, 428),
-    (440, 458),
-    (490, 496),
-];
+const PAGE: &str = "docs/requirements.md";
+/// Marks a requirement without a test.
+const UNTESTED: &str = "no test yet: ";
 
 pub const FOLDERS: [&str; 5] = ["host", "plugins", "sdk", "tests", "xtask"];
 
-/// Fails for requirements without a test. The table lists the tests of each requirement.
+/// Fails if the page and the tests differ. The table lists the tests of each requirement.
 pub fn run(root: &Path, show_table: bool) -> Result<()> {
-    let mut proofs = BTreeMap::<u16, Vec<String>>::new();
+    let page = fs::read_to_string(root.join(PAGE)).with_context(|| format!("read {PAGE}"))?;
+    let (known, untested) = requirements(&page);
+    let mut tests = BTreeMap::<u16, Vec<String>>::new();
     for folder in FOLDERS {
         for file in sources(&root.join(folder))? {
             let text =
                 fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
             let shown = file.strip_prefix(root).unwrap_or(&file).display();
             for (number, test) in covered_requirements(&text) {
-                proofs
-                    .entry(number)
-                    .or_default()
-                    .push(format!("{shown}: {test}"));
+                let test = format!("{shown}: {test}");
+                tests.entry(number).or_default().push(test);
             }
-        }
-    }
-    let mut missing = Vec::new();
-    let mut table = String::new();
-    for number in RANGES.iter().flat_map(|(first, last)| *first..=*last) {
-        match proofs.get(&number) {
-            Some(tests) => {
-                for test in tests {
-                    let _ = writeln!(table, "R-{number}  {test}");
-                }
-            }
-            None => missing.push(format!("R-{number}")),
         }
     }
     if show_table {
+        let mut table = String::new();
+        for (number, tests) in &tests {
+            for test in tests {
+                let _ = writeln!(table, "R-{number:03}  {test}");
+            }
+        }
         print!("{table}");
     }
-    if missing.is_empty() {
-        Ok(())
-    } else {
-        bail!("no test carries the number of {}", missing.join(", "))
+    let tested: BTreeSet<u16> = tests.into_keys().collect();
+    eprintln!(
+        "{} of {} requirements have a test",
+        tested.intersection(&known).count(),
+        known.len()
+    );
+    for (numbers, problem) in [
+        (
+            &tested - &known,
+            "are cited by tests and not defined in docs/requirements.md",
+        ),
+        (
+            &(&known - &untested) - &tested,
+            "have no test and no `no test yet:` in docs/requirements.md",
+        ),
+        (
+            &untested & &tested,
+            "have a test and `no test yet:` in docs/requirements.md",
+        ),
+    ] {
+        if !numbers.is_empty() {
+            let numbers: Vec<_> = numbers
+                .iter()
+                .map(|number| format!("R-{number:03}"))
+                .collect();
+            bail!("{} {problem}", numbers.join(", "));
+        }
     }
+    Ok(())
+}
+
+/// The numbers of all requirements on the page, and of those that are marked as untested.
+fn requirements(page: &str) -> (BTreeSet<u16>, BTreeSet<u16>) {
+    let rows = page.lines().filter_map(|line| {
+        let (number, text) = line.strip_prefix("| R-")?.split_once(" | ")?;
+        Some((three_digits(number)?, text))
+    });
+    let untested = rows.clone().filter(|(_, text)| text.starts_with(UNTESTED));
+    (
+        rows.clone().map(|row| row.0).collect(),
+        untested.map(|row| row.0).collect(),
+    )
 }
 
 /// The name of every test below a directory.
@@ -189,6 +202,17 @@ mod tests {
             .map(|(number, test)| (*number, test.as_str()))
             .collect();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn rows_of_the_page_are_requirements() {
+        let page =
+            "| number | requirement |\n| R-007 | one |\n| R-120 | no test yet: two |\nR-130\n";
+        let (known, untested) = requirements(page);
+        assert_eq!(
+            (known, untested),
+            (BTreeSet::from([7, 120]), BTreeSet::from([120]))
+        );
     }
 
     #[test]

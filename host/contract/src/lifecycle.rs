@@ -238,15 +238,15 @@ impl Transition {
     /// The name of the transition in the audit trail.
     pub fn kind(&self) -> &'static str {
         match self {
-            Transition::ValidationStarted => "picked",
-            Transition::ToolResolved(_) => "found",
+            Transition::ValidationStarted => "validation_started",
+            Transition::ToolResolved(_) => "tool_resolved",
             Transition::InputChanged { .. } => "input_changed",
-            Transition::ApprovalRequested { .. } => "asked",
+            Transition::ApprovalRequested { .. } => "approval_requested",
             Transition::InputModified { .. } => "modified",
             Transition::Approved { .. } => "approved",
             Transition::Scheduled { .. } => "scheduled",
             Transition::Started => "started",
-            Transition::CommitAuthorized { .. } => "released",
+            Transition::CommitAuthorized { .. } => "commit_authorized",
             Transition::PostProcessing => "post_processing",
             Transition::OutcomeChanged { .. } => "outcome_changed",
             Transition::Backgrounded { .. } => "backgrounded",

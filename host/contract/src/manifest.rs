@@ -52,8 +52,8 @@ pub enum Capability {
     /// State that persists for the duration of a session.
     #[serde(rename = "session")]
     Session,
-    #[serde(rename = "people")]
-    People,
+    #[serde(rename = "user")]
+    User,
     #[serde(rename = "agents")]
     Agents,
     /// Calls of the tools in `names`.
@@ -77,7 +77,7 @@ impl Capability {
             Capability::Net => "net",
             Capability::Process => "process",
             Capability::Session => "session",
-            Capability::People => "people",
+            Capability::User => "user",
             Capability::Agents => "agents",
             Capability::Tools => "tools",
             Capability::Resources => "resources",
@@ -121,7 +121,7 @@ impl Capability {
             Capability::FsRead
             | Capability::FsWrite
             | Capability::Session
-            | Capability::People
+            | Capability::User
             | Capability::Agents
             | Capability::Resources
             | Capability::Memory

@@ -19,7 +19,7 @@ pub trait Services: Send + Sync {
     /// Stores a value; `None` deletes the key. Takes effect only with the result of the call.
     fn session_set(&self, key: &str, value: Option<Value>) -> Result<(), Failure>;
 
-    fn record_observation(&self, sight: FileObservation) -> Result<(), Failure>;
+    fn record_observation(&self, observation: FileObservation) -> Result<(), Failure>;
 
     fn last_observation(&self, path: &str) -> Option<FileObservation>;
 

@@ -264,7 +264,7 @@ mod tests {
             &bus,
             EventKind::PermissionDecided {
                 decision: "allow",
-                by: "person".to_owned(),
+                by: "user".to_owned(),
                 note: None,
             },
         );

@@ -19,7 +19,7 @@ pub trait Prompter: Send + Sync {
         reason = "an implementation may hold its name"
     )]
     fn name(&self) -> &str {
-        "person"
+        "user"
     }
 
     /// Returns the author of the answer for this call, if it is known more precisely.
@@ -52,7 +52,7 @@ pub struct NoPrompter;
 
 impl Prompter for NoPrompter {
     fn name(&self) -> &'static str {
-        "nobody"
+        "none"
     }
 
     fn ask<'a>(&'a self, _question: &'a Question, _call: &'a Call) -> BoxFuture<'a, Answer> {

@@ -230,7 +230,7 @@ impl DiscoveredTools {
     }
 }
 
-/// the result of a successful run is its standard output; that of a failed run is a full report.
+/// The result of a successful run is its standard output; that of a failed run is a full report.
 fn outcome(ran: &PipedResult) -> Outcome {
     let (stdout, stderr) = (ran.stdout.text(), ran.stderr.text());
     let cut = ran.stdout.is_truncated || ran.stderr.is_truncated;

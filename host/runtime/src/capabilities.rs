@@ -18,7 +18,7 @@ use crate::programs::{AuthorizedAction, CallPrograms, ProgramGrant};
 #[derive(Debug, Clone, Default)]
 pub struct Capabilities {
     pub session: bool,
-    pub people: bool,
+    pub user: bool,
     pub agents: bool,
     pub resources: bool,
     /// Names of tools that it may call; `*` for all tools.
@@ -45,7 +45,7 @@ impl fmt::Debug for NetGrant {
 #[derive(Clone, Default)]
 pub struct CallCapabilities {
     pub session: bool,
-    pub people: bool,
+    pub user: bool,
     pub resources: bool,
     pub list_tools: bool,
     pub agents: bool,
@@ -80,7 +80,7 @@ impl Capabilities {
         let named = |need: Capability| tool.requires.iter().any(|word| word == need.as_str());
         CallCapabilities {
             session: self.session && may_use(tool, Capability::Session),
-            people: self.people && may_use(tool, Capability::People),
+            user: self.user && may_use(tool, Capability::User),
             resources: self.resources && may_use(tool, Capability::Resources),
             list_tools: !self.tools.is_empty() && named(Capability::Tools),
             agents: self.agents && acts && named(Capability::Agents),
@@ -233,7 +233,7 @@ mod tests {
         tool.requires = requires.iter().map(ToString::to_string).collect();
         let all = Capabilities {
             session: true,
-            people: true,
+            user: true,
             agents: true,
             resources: true,
             tools: Arc::new(["read_file".to_owned()]),
@@ -249,7 +249,7 @@ mod tests {
         );
         let words = [
             (allowed.session, "session"),
-            (allowed.people, "people"),
+            (allowed.user, "user"),
             (allowed.resources, "resources"),
             (allowed.list_tools, "list"),
             (allowed.agents, "agents"),
@@ -268,8 +268,8 @@ mod tests {
 
     #[test]
     fn a_call_gets_what_its_tool_requires() {
-        check(true, &[], "session people resources files");
-        check(false, &[], "session people resources files");
+        check(true, &[], "session user resources files");
+        check(false, &[], "session user resources files");
         check(true, &["session"], "session");
         check(true, &["tools"], "list delegates");
         check(false, &["tools"], "list call delegates");

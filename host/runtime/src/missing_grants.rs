@@ -185,7 +185,7 @@ mod tests {
             &path,
             "`fs.read` in the manifest of plugin `p`",
         );
-        check("", &["people", "fs.read"], true, &path, "");
+        check("", &["user", "fs.read"], true, &path, "");
         check("", &[], true, &nothing, "");
         check(read, &["fs.read"], true, &path, "");
         // A tool that only inspects programs needs no grant.

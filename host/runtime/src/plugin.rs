@@ -162,7 +162,7 @@ impl Plugin {
         let opened = tokio::task::spawn_blocking(open).await;
         opened.map_err(CallError::internal)?.map_err(|error| {
             let message = format!("cannot open the directories of this session: {error}");
-            CallError::new(ErrorClass::Failed, message).code("own_folders_failed")
+            CallError::new(ErrorClass::Failed, message).code("session_directories_failed")
         })
     }
 

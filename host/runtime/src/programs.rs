@@ -334,7 +334,7 @@ impl CallPrograms {
         // The directory was moved or removed, so the program would run under another path.
         if let Some(window) = folders().find(|window| !is_in_place(window)) {
             return Err(Failure::new(
-                "folder_exchanged",
+                "directory_replaced",
                 format!(
                     "the directory {} was moved or replaced since it was granted",
                     window.guest

@@ -139,7 +139,7 @@ fn capabilities(manifest: &Manifest, settings: &Settings) -> (Capabilities, Vec<
     let needs = |need| manifest.needs(need);
     let capabilities = Capabilities {
         session: needs(Capability::Session),
-        people: needs(Capability::People),
+        user: needs(Capability::User),
         agents: needs(Capability::Agents)
             && (settings.external_access.other_agents
                 || !settings.external_access.agents.is_empty()),
@@ -153,7 +153,7 @@ fn capabilities(manifest: &Manifest, settings: &Settings) -> (Capabilities, Vec<
     };
     let words = [
         (capabilities.session, "session"),
-        (capabilities.people, "people"),
+        (capabilities.user, "user"),
         (capabilities.agents, "agents"),
         (capabilities.resources, "resources"),
         (!capabilities.tools.is_empty(), "tools"),

@@ -72,7 +72,7 @@ pub struct Metadata {
 #[tool(
     reads,
     interactive,
-    requires = ["people"],
+    requires = ["user"],
     category = "interact",
     kind = "communicate",
     icon = "message-circle-question",
@@ -167,11 +167,11 @@ pub fn is_dismissed(error: &Error) -> bool {
 
 /// An unavailable user is reported with advice to continue.
 fn user_unavailable(error: Error) -> Error {
-    if error.code.as_deref() != Some("nobody_to_ask") {
+    if error.code.as_deref() != Some("no_user") {
         return error;
     }
     Error::unavailable(format!("no user is available to answer: {}", error.message))
-        .code("nobody_to_ask")
+        .code("no_user")
         .recommend("continue with your best judgement and state your assumptions at the end")
 }
 

@@ -36,7 +36,7 @@ pub struct SearchResults {
 }
 
 /// Find tools and their input schemas by keywords (`send mail`), required words (`+mail send`) or names
-/// (`select:read_file,grep`).
+/// (`select:read_file,grep`). Call a tool that is not in your list through tool_chain.
 #[tool(
     reads,
     idempotent,

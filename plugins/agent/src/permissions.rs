@@ -57,7 +57,7 @@ pub struct GrantedPermissions {
 #[tool(
     reads,
     interactive,
-    requires = ["people"],
+    requires = ["user"],
     category = "interact",
     kind = "communicate",
     icon = "key-round",
@@ -215,7 +215,7 @@ mod tests {
     use crate::testing::{check, run_examples, shown};
 
     fn person(answer: Value) -> Context {
-        Context::test().with_service("people.request-permissions", move |_| Ok(answer.clone()))
+        Context::test().with_service("user.request-permissions", move |_| Ok(answer.clone()))
     }
 
     fn wish() -> Value {
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn the_request_reaches_the_host() {
-        let cx = Context::test().with_service("people.request-permissions", |wish| {
+        let cx = Context::test().with_service("user.request-permissions", |wish| {
             assert_eq!(
                 wish,
                 json!({
@@ -269,7 +269,7 @@ mod tests {
             summary: 0 given, 4 not
             {"granted":false,"read":[],"write":[],"hosts":[],"scope":"turn","refused":["read /etc/hosts","write docs","write src","reach *.example.org"]}"#]],
         );
-        let no = Context::test().with_service("people.request-permissions", |_| {
+        let no = Context::test().with_service("user.request-permissions", |_| {
             Err(Error::denied("no").code("user_denied"))
         });
         assert_eq!(

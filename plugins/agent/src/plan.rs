@@ -37,7 +37,7 @@ pub struct PlanDecision {
 #[tool(
     reads,
     interactive,
-    requires = ["people"],
+    requires = ["user"],
     category = "plan",
     kind = "switch-mode",
     icon = "map",
@@ -80,7 +80,7 @@ pub fn enter_plan_mode(
 #[tool(
     reads,
     interactive,
-    requires = ["people", "fs.read"],
+    requires = ["user", "fs.read"],
     category = "plan",
     kind = "switch-mode",
     icon = "map",

@@ -138,7 +138,7 @@ pub fn reject_pasted(
             format!("{numbered} of {lines} lines of {what} begin with a line number and an arrow");
         let is_seen = || {
             let path = target.path.display().to_string();
-            cx.last_seen(&path).ok().flatten().is_some()
+            cx.last_observation(&path).ok().flatten().is_some()
         };
         if suspects.is_numbered_copy && is_seen() {
             return Err(refused(format!(
@@ -281,7 +281,7 @@ mod tests {
         let workspace = Workspace::new(&[("a.txt", old)]);
         let cx = workspace.cx();
         let target = resolve(&cx, "a.txt").unwrap();
-        cx.record_seen(&target.path.display().to_string(), "0", None)
+        cx.record_observation(&target.path.display().to_string(), "0", None)
             .unwrap();
         remember_notices(&cx, &[notice.to_owned()]);
         let suspects = super::check(content, old, old, &target.path).unwrap();

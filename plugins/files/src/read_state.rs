@@ -9,7 +9,7 @@ pub fn record_seen(cx: &Context, target: &Target, sha256: &str, lines: Option<(u
     let number = |line: usize| u32::try_from(line).unwrap_or(u32::MAX);
     let lines = lines.map(|(first, last)| (number(first), number(last)));
     // A host without session state must not prevent reading.
-    if let Err(error) = cx.record_seen(&target.path.display().to_string(), sha256, lines) {
+    if let Err(error) = cx.record_observation(&target.path.display().to_string(), sha256, lines) {
         cx.debug(&format!("not noted as seen: {error}"));
     }
 }
@@ -17,11 +17,11 @@ pub fn record_seen(cx: &Context, target: &Target, sha256: &str, lines: Option<(u
 /// Whether the file, whose SHA-256 is `now`, differs from what the agent has seen. Compares content, not times: a file
 /// rewritten with the same content has not changed.
 pub fn is_stale(cx: &Context, target: &Target, now: &str) -> bool {
-    let sight = cx.last_seen(&target.path.display().to_string());
-    sight
+    let observation = cx.last_observation(&target.path.display().to_string());
+    observation
         .ok()
         .flatten()
-        .is_some_and(|sight| !sight.sha256.eq_ignore_ascii_case(now))
+        .is_some_and(|observation| !observation.sha256.eq_ignore_ascii_case(now))
 }
 
 #[cfg(test)]

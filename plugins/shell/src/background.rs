@@ -34,7 +34,7 @@ pub fn start_background(
     let id = inline(&job.id, 80);
 
     let running = is_running(&job);
-    let ending = job.ending.clone().filter(|_| !running);
+    let ending = job.exit_status.clone().filter(|_| !running);
     let error = ending.as_ref().and_then(|ending| failure(ending, program));
     let mut text = if running {
         format!("Started in the background: task {id} ({})\n", program.label)

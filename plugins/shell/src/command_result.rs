@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use toolhost_sdk::prelude::*;
-use toolhost_sdk::services::process::{Command, Ending, Finished};
+use toolhost_sdk::services::process::{Command, ExitStatus, RunOutput};
 
 use crate::output::{OutputText, RawOutput, share};
 use crate::show::{field, omission_note};
@@ -50,7 +50,7 @@ pub fn directory(cx: &Context, program: &Command) -> String {
 
 pub fn answer(
     cx: &Context,
-    finished: &Finished,
+    finished: &RunOutput,
     program: &Command,
     most: usize,
     wished: bool,
@@ -69,7 +69,7 @@ pub fn answer(
     let (out, err) = share(most, stdout.characters(), stderr.characters());
     let stdout = stdout.fit(out, |left| omission_note(left, file, alone));
     let stderr = stderr.fit(err, |left| omission_note(left, file, alone));
-    let ending = &finished.ending;
+    let ending = &finished.exit_status;
     let error = failure(ending, program);
 
     let mut text = field("Output", "stdout", &stdout.text);
@@ -116,16 +116,16 @@ pub fn answer(
 }
 
 /// A killed process has no exit code, whatever the system reports.
-pub fn code(ending: &Ending) -> Option<i32> {
+pub fn code(ending: &ExitStatus) -> Option<i32> {
     ending.code.filter(|_| ending.kind == "exited")
 }
 
-pub fn is_timeout(ending: &Ending) -> bool {
-    matches!(ending.kind.as_str(), "timed-out" | "inactive")
+pub fn is_timeout(ending: &ExitStatus) -> bool {
+    matches!(ending.kind.as_str(), "timed-out" | "idle-timeout")
 }
 
 /// The error of a command that ran and did not succeed.
-pub fn failure(ending: &Ending, program: &Command) -> Option<Error> {
+pub fn failure(ending: &ExitStatus, program: &Command) -> Option<Error> {
     let limit = |limit: Option<u32>| limit.map_or(ending.duration_ms.round(), f64::from);
     Some(match (ending.kind.as_str(), ending.code) {
         ("exited", Some(0)) => return None,
@@ -139,14 +139,14 @@ pub fn failure(ending: &Ending, program: &Command) -> Option<Error> {
         .code("timeout")
         .recommend("raise `timeout_ms`, up to 600000 and the operator's limit")
         .recommend("set `run_in_background` and read its output with shell_output"),
-        ("inactive", _) => Error::interrupted(format!(
+        ("idle-timeout", _) => Error::interrupted(format!(
             "no output for {} ms; process killed",
             limit(program.inactivity_timeout_ms)
         ))
         .code("inactivity_timeout")
         .recommend("if it waits for input, pass the input as an option or through a pipe")
         .recommend("if it is only slow, raise `inactivity_timeout_ms` or set `run_in_background`"),
-        ("flooded", _) => Error::failed("output exceeded the host's limit; process killed")
+        ("output-limit", _) => Error::failed("output exceeded the host's limit; process killed")
             .code("output_limit")
             .recommend(
                 "write to a workspace file or reduce the output: `--quiet`, `| head`, `| grep`",
@@ -163,7 +163,7 @@ pub fn failure(ending: &Ending, program: &Command) -> Option<Error> {
 }
 
 /// The fields that state how the command ended; nothing on success.
-pub fn how_it_ended(ending: &Ending, error: Option<&Error>) -> String {
+pub fn how_it_ended(ending: &ExitStatus, error: Option<&Error>) -> String {
     let mut text = String::new();
     match (ending.kind.as_str(), code(ending)) {
         ("exited", Some(0)) => {}

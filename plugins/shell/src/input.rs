@@ -69,7 +69,7 @@ pub fn shell_input(
     let id = inline(&job.id, 80);
     if !is_running(&job) {
         let how = job
-            .ending
+            .exit_status
             .as_ref()
             .map_or_else(|| "ended".to_owned(), ending);
         let message = format!("task {id} has ended ({how}) and accepts no input");
@@ -91,7 +91,7 @@ pub fn shell_input(
     };
     let shown = OutputText::of(raw).fit(MOST_CHARACTERS, |left| omission_note(left, file, false));
     let running = is_running(&part.job);
-    let state = match part.job.ending.as_ref().filter(|_| !running) {
+    let state = match part.job.exit_status.as_ref().filter(|_| !running) {
         Some(how) => format!("ended, {}", ending(how)),
         None => part.job.state.clone(),
     };

@@ -124,7 +124,7 @@ fn named(text: &str) -> Result<&'static str> {
 fn told(job: &Job, what: &str) -> Outcome {
     let id = inline(&job.id, 80);
     let running = is_running(job);
-    let how = job.ending.as_ref().filter(|_| !running);
+    let how = job.exit_status.as_ref().filter(|_| !running);
     let mut text = format!("Task {id} ({}): {what}", inline(&job.label, 100));
     if let Some(how) = how {
         _ = write!(text, " ({})", ending(how));

@@ -113,7 +113,7 @@ fn listed(jobs: &[Job], calls: &[BackgroundCall], now_ms: f64) -> Outcome {
 }
 
 fn of_job(job: &Job, now_ms: f64) -> String {
-    let how = job.ending.as_ref().filter(|_| !is_running(job));
+    let how = job.exit_status.as_ref().filter(|_| !is_running(job));
     let state = how.map_or_else(
         || format!("{}{}", inline(&job.state, 20), age(job.started_ms, now_ms)),
         |how| format!("ended, {}, after {}", ending(how), span(how.duration_ms)),
@@ -153,7 +153,7 @@ fn span(milliseconds: f64) -> String {
 }
 
 fn entry_of_job(job: &Job) -> Entry {
-    let how = job.ending.as_ref().filter(|_| !is_running(job));
+    let how = job.exit_status.as_ref().filter(|_| !is_running(job));
     Entry {
         task_id: job.id.clone(),
         kind: "program".to_owned(),

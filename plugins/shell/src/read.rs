@@ -188,7 +188,7 @@ fn pattern(text: &str) -> Result<regex::Regex> {
 fn told(job: &Job, view: WindowView, side: WindowEnd, dropped: u64) -> Outcome {
     let id = inline(&job.id, 80);
     let running = is_running(job);
-    let ended = job.ending.as_ref().filter(|_| !running);
+    let ended = job.exit_status.as_ref().filter(|_| !running);
     let state = ended.map_or_else(
         || {
             if running {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use toolhost_sdk::services::process::Ending;
+use toolhost_sdk::services::process::ExitStatus;
 
 use crate::output::Omitted;
 
@@ -69,12 +69,12 @@ pub fn omission_note(left: Omitted, file: Option<&str>, numbered: bool) -> Strin
 }
 
 /// Formats as `exit code 1`, `signal TERM`, `timed out` …
-pub fn ending(ending: &Ending) -> String {
+pub fn ending(ending: &ExitStatus) -> String {
     match (ending.kind.as_str(), ending.code, &ending.signal) {
         ("exited", Some(code), _) => format!("exit code {code}"),
         ("signalled", _, Some(signal)) => format!("signal {}", inline(signal, 20)),
         ("timed-out", ..) => "timed out, process killed".to_owned(),
-        ("inactive", ..) => "without output for too long, process killed".to_owned(),
+        ("idle-timeout", ..) => "without output for too long, process killed".to_owned(),
         (kind, ..) => inline(kind, 40),
     }
 }

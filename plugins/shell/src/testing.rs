@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::serde_json;
-use toolhost_sdk::services::process::{Ending, Job};
+use toolhost_sdk::services::process::{ExitStatus, Job};
 
 pub fn job_of(id: &str, pid: u32, label: &str) -> Job {
     Job {
@@ -22,8 +22,8 @@ pub fn job(id: &str, pid: u32, label: &str) -> Value {
     serde_json::to_value(job_of(id, pid, label)).unwrap()
 }
 
-pub fn exited(code: i32) -> Ending {
-    Ending {
+pub fn exited(code: i32) -> ExitStatus {
+    ExitStatus {
         kind: "exited".to_owned(),
         code: Some(code),
         signal: None,
@@ -64,7 +64,7 @@ pub fn shown(result: Result<Outcome>) -> String {
 pub struct ScriptedProgram {
     written: Vec<u8>,
     later: Vec<String>,
-    end: Option<Ending>,
+    end: Option<ExitStatus>,
     pub job: Job,
     /// The input and signals it received.
     pub received: Rc<RefCell<Vec<String>>>,
@@ -100,7 +100,7 @@ impl ScriptedProgram {
         job.output_bytes = self.written.len() as u64;
         if let Some(end) = self.end.clone().filter(|_| self.later.is_empty()) {
             job.state = "ended".to_owned();
-            job.ending = Some(end);
+            job.exit_status = Some(end);
         }
         job
     }
@@ -139,10 +139,10 @@ impl ScriptedProgram {
                 let mut script = kills.borrow_mut();
                 if input["signal"] != "USR1" {
                     script.later.clear();
-                    script.end = Some(Ending {
+                    script.end = Some(ExitStatus {
                         kind: "signalled".to_owned(),
                         signal: input["signal"].as_str().map(str::to_owned),
-                        ..Ending::default()
+                        ..ExitStatus::default()
                     });
                 }
                 Ok(json!(script.now()))

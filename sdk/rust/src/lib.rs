@@ -194,14 +194,14 @@ macro_rules! export_hooks {
             impl $crate::bindings::hook::exports::toolhost::plugin::hooks::Guest for Plugin {
                 fn pre_tool_use(
                     request: $crate::bindings::hook::exports::toolhost::plugin::hooks::Request,
-                ) -> $crate::bindings::hook::exports::toolhost::plugin::hooks::Verdict {
+                ) -> $crate::bindings::hook::exports::toolhost::plugin::hooks::PreToolUseResult {
                     $crate::export::before(HOOKS, request)
                 }
 
                 fn post_tool_use(
                     request: $crate::bindings::hook::exports::toolhost::plugin::hooks::Request,
                     outcome: $crate::bindings::hook::exports::toolhost::plugin::hooks::Outcome,
-                ) -> $crate::bindings::hook::exports::toolhost::plugin::hooks::Revision {
+                ) -> $crate::bindings::hook::exports::toolhost::plugin::hooks::PostToolUseResult {
                     $crate::export::after(HOOKS, request, outcome)
                 }
             }

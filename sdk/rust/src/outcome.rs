@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{Display, Error, Part, Result};
 
-/// The outcome of a call: content for the model, data for programs, a display for people.
+/// The outcome of a call: content for the model, data for programs, a display for the user.
 ///
 /// ```
 /// use toolhost_sdk::prelude::*;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::http::{Request, Response};
-use self::process::{Chunk, Command, Finished, Job};
+use self::process::{Chunk, Command, Job, RunOutput};
 use crate::{Context, Error, Outcome, Result};
 
 /// A version of a file that the agent has seen.
@@ -75,8 +75,13 @@ impl Context {
     }
 
     /// Records that the agent was shown this file or has written it.
-    pub fn record_seen(&self, path: &str, sha256: &str, lines: Option<(u32, u32)>) -> Result<()> {
-        self.backend.saw(&FileObservation {
+    pub fn record_observation(
+        &self,
+        path: &str,
+        sha256: &str,
+        lines: Option<(u32, u32)>,
+    ) -> Result<()> {
+        self.backend.record_observation(&FileObservation {
             path: path.to_owned(),
             sha256: sha256.to_owned(),
             lines,
@@ -84,15 +89,15 @@ impl Context {
     }
 
     /// The last recorded version of this file, from any plugin.
-    pub fn last_seen(&self, path: &str) -> Result<Option<FileObservation>> {
-        self.backend.last_seen(path)
+    pub fn last_observation(&self, path: &str) -> Result<Option<FileObservation>> {
+        self.backend.last_observation(path)
     }
 }
 
 /// Programs. Capability `process`.
 impl Context {
     /// Runs a program to completion; its output is streamed.
-    pub fn run_program(&self, command: &Command) -> Result<Finished> {
+    pub fn run_program(&self, command: &Command) -> Result<RunOutput> {
         self.backend.run_program(command)
     }
 
@@ -128,9 +133,9 @@ impl Context {
     }
 }
 
-/// The user. Capability `people`.
+/// The user. Capability `user`.
 impl Context {
-    /// Asks up to four questions, in the format of `people.ask` in the WIT.
+    /// Asks up to four questions, in the format of `user.ask` in the WIT.
     pub fn ask(&self, questions: &Value) -> Result<Value> {
         self.backend.ask(questions)
     }

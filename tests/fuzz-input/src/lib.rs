@@ -13,7 +13,7 @@ pub fn assembled(bytes: &[u8], fragments: &[&str]) -> String {
         .collect()
 }
 
-/// Panics when a message for people is longer than any screen, or holds characters that move a cursor, reorder text or
+/// Panics when a message for users is longer than any screen, or holds characters that move a cursor, reorder text or
 /// are invisible. Line breaks and tabs are allowed.
 ///
 /// # Panics

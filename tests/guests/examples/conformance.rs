@@ -108,7 +108,7 @@ fn test_logging_tool(cx: &Context) -> &'static str {
 }
 
 /// Asks the user for a name and an address.
-#[tool(reads, interactive, requires = ["people"])]
+#[tool(reads, interactive, requires = ["user"])]
 fn test_elicitation(
     cx: &Context,
     /// Message for the user.
@@ -122,7 +122,7 @@ fn test_elicitation(
 }
 
 /// Asks the user during a streamed response.
-#[tool(reads, interactive, requires = ["people"])]
+#[tool(reads, interactive, requires = ["user"])]
 fn test_streaming_elicitation(cx: &Context) -> Result<String> {
     cx.progress_of(0.0, 1.0);
     let answers = cx.ask(&json!([{"question": "Go on?", "header": "Go on", "type": "yesno"}]))?;

@@ -46,7 +46,7 @@ fn programs(
     }
     Ok(match cx.run_program(&wanted) {
         Ok(finished) => {
-            let ending = finished.ending;
+            let ending = finished.exit_status;
             let text = String::from_utf8_lossy(&finished.combined)
                 .trim()
                 .to_owned();

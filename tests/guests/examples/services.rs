@@ -4,7 +4,7 @@ use toolhost_sdk::prelude::*;
 use toolhost_sdk::serde_json;
 
 /// Requires everything a reading tool may have, and tries more.
-#[tool(reads, background, requires = ["session", "people", "resources", "fs.read"])]
+#[tool(reads, background, requires = ["session", "user", "resources", "fs.read"])]
 fn services(
     cx: &Context,
     /// `recall KEY`, `remember KEY JSON`, `saw PATH`, `seen PATH`, `ask JSON`, `mode WORD`, `wish JSON`, `agents`,
@@ -81,10 +81,10 @@ fn done(cx: &Context, step: &str) -> Result<String> {
             "done".to_owned()
         }
         "saw" => {
-            cx.record_seen(first, &"a".repeat(64), None)?;
+            cx.record_observation(first, &"a".repeat(64), None)?;
             "done".to_owned()
         }
-        "seen" => cx.last_seen(first)?.is_some().to_string(),
+        "seen" => cx.last_observation(first)?.is_some().to_string(),
         "ask" => cx.ask(&json(rest)?)?.to_string(),
         "mode" => cx.change_mode(first, "a test")?,
         "wish" => cx.request_permissions(&json(rest)?)?.to_string(),

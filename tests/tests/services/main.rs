@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use self::session::{Session, told};
 
-const ALL: [&str; 5] = ["session", "people", "resources", "agents", "tools:*"];
+const ALL: [&str; 5] = ["session", "user", "resources", "agents", "tools:*"];
 
 fn check(guest: &Guest, tool: &str, steps: &[&str], flags: &[&str], expected: &Value) {
     let flags = [&["--mode", "yolo"], flags].concat();
@@ -235,13 +235,7 @@ fn a_person_is_asked_and_answers() {
     assert_eq!(session.steps("services", &bad, &[]), json!(refused));
     session.end();
     // Nobody sits at a pipe.
-    check(
-        &guest,
-        "services",
-        &[step],
-        &[],
-        &json!(["! nobody_to_ask"]),
-    );
+    check(&guest, "services", &[step], &[], &json!(["! no_user"]));
 }
 
 /// Turns run one after the other, and a question of the first is answered though the second is there already.

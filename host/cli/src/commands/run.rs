@@ -76,7 +76,7 @@ struct ClientPromptsDisabled;
 
 impl Prompter for ClientPromptsDisabled {
     fn name(&self) -> &'static str {
-        "nobody"
+        "none"
     }
 
     fn ask<'a>(&'a self, _: &'a Question, _: &'a Call) -> BoxFuture<'a, Answer> {

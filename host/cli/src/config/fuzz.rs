@@ -103,6 +103,11 @@ fn read(format: FileFormat, text: &str) -> Option<Config> {
     }
 }
 
+/// The production `c-printable` of YAML 1.2.2, section 5.1. The YAML reader refuses other characters, also in quotes.
+fn is_printable_in_yaml(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{fffd}' | '\u{10000}'..)
+}
+
 #[test]
 fn fuzz_config() {
     bolero::check!().for_each(|bytes: &[u8]| {
@@ -126,6 +131,8 @@ fn fuzz_config() {
         if let Ok(toml) = toml::to_string(&value) {
             assert_eq!(read(FileFormat::Toml, &toml), of_json, "{json}\n{toml}");
         }
-        assert_eq!(read(FileFormat::Yaml, &json), of_json, "{json}");
+        if json.chars().all(is_printable_in_yaml) {
+            assert_eq!(read(FileFormat::Yaml, &json), of_json, "{json}");
+        }
     });
 }

@@ -38,7 +38,7 @@ pub struct CallRecord {
     pub attempts: u32,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// When the guest started, so that the duration excludes waiting.
+    /// When the guest started, so that the duration excludes waiting.
     pub started_at: Option<Timestamp>,
     pub completed_at: Option<Timestamp>,
     pub duration: Option<Duration>,
@@ -71,7 +71,7 @@ impl CallOrigin {
     }
 }
 
-/// The user's decision about a call, if one was required.
+/// The user's decision about a call, if one was required.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ApprovalRecord {
     pub required: bool,
@@ -103,7 +103,7 @@ pub struct CallFailure {
     pub message: String,
 }
 
-/// An entry of the audit trail.
+/// An entry of the audit trail.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrailEntry {
     pub state: CallState,

@@ -1,4 +1,4 @@
-//! Public snapshots of records: without raw input, with secrets masked and long texts truncated.
+//! Public snapshots of records: without raw input, with secrets masked and long texts truncated.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

@@ -111,15 +111,15 @@ fn transitions_match_the_table() {
         table.extend([name, ": ", &ways.join(" "), "\n"]);
     }
     expect_test::expect![[r#"
-        picked: pending→validating awaiting_approval→validating executing→validating
-        found: validating→validating
+        validation_started: pending→validating awaiting_approval→validating executing→validating
+        tool_resolved: validating→validating
         input_changed: validating→validating
-        asked: validating→awaiting_approval executing→awaiting_approval
+        approval_requested: validating→awaiting_approval executing→awaiting_approval
         modified: awaiting_approval→awaiting_approval
         approved: awaiting_approval→approved
         scheduled: validating→scheduled approved→scheduled
         started: scheduled→executing
-        released: approved→executing executing→executing
+        commit_authorized: approved→executing executing→executing
         post_processing: executing→executing
         outcome_changed: executing→executing
         backgrounded: executing→executing
@@ -184,7 +184,7 @@ fn a_snapshot_contains_the_complete_lifecycle() {
         ),
         (
             Transition::Approved {
-                by: "person".to_owned(),
+                by: "user".to_owned(),
                 scope: "once".to_owned(),
                 note: Some("ok".to_owned()),
             },
@@ -192,7 +192,7 @@ fn a_snapshot_contains_the_complete_lifecycle() {
         ),
         (
             Transition::Scheduled {
-                by: "person".to_owned(),
+                by: "user".to_owned(),
                 wave: Some(0),
                 command: None,
             },

@@ -49,7 +49,7 @@ impl Explanation {
         let value = json!({
             "tool": tool,
             "decision": decision.as_str(),
-            "because": words,
+            "reason": words,
             "remedy": remedy,
             "hooks": {
                 "allow": hooks.allow,
@@ -97,14 +97,14 @@ fn layer_to_json(at: usize, layer: &LayerEvaluation<'_>) -> Value {
                             })
                         })
                         .collect();
-                    Some(json!({"tier": tier.as_str(), "speaks": rules[speaks].id, "matched": matched}))
+                    Some(json!({"tier": tier.as_str(), "decides": rules[speaks].id, "matched": matched}))
                 })
                 .collect();
             let because = match &trace.reason {
                 Reason::Rule(at) => json!({"rule": rules[*at].id}),
                 Reason::HookAllow(reason) => json!({"hook_allows": reason}),
                 Reason::HookAsk(reason) => json!({"hook_asks": reason}),
-                Reason::Mode(mode, column) => json!({"mode": mode.as_str(), "column": column.as_str()}),
+                Reason::Mode(mode, column) => json!({"mode": mode.as_str(), "class": column.as_str()}),
                 Reason::UnknownAccess => json!({"unreadable_command": true}),
                 Reason::UnnamedWrites(at) => json!({"unnamed_files": rules[*at].id}),
                 Reason::TailCall => json!({"tail": true}),
@@ -114,10 +114,10 @@ fn layer_to_json(at: usize, layer: &LayerEvaluation<'_>) -> Value {
             let approvals: Vec<Value> =
                 trace.approvals.iter().map(|(id, outcome)| json!({"id": id, "outcome": outcome})).collect();
             json!({
-                "part": trace.description, "columns": columns, "tiers": tiers,
-                "decision": trace.decision.as_str(), "because": because,
+                "access": trace.description, "classes": columns, "tiers": tiers,
+                "decision": trace.decision.as_str(), "reason": because,
                 "approvals": approvals, "outcome": trace.outcome().as_str(),
-                "steered": layer.analysis.modifiers.reason().filter(|_| part.is_command()),
+                "modifiers": layer.analysis.modifiers.reason().filter(|_| part.is_command()),
             })
         })
         .collect();
@@ -126,7 +126,7 @@ fn layer_to_json(at: usize, layer: &LayerEvaluation<'_>) -> Value {
     } else {
         format!("limit {at} of the sub-agent")
     };
-    json!({"layer": name, "modes": modes, "parts": parts})
+    json!({"layer": name, "modes": modes, "accesses": parts})
 }
 
 impl fmt::Display for Explanation {
@@ -156,7 +156,7 @@ impl fmt::Display for Explanation {
                 text(&layer, "layer"),
                 modes.join(", then ")
             )?;
-            for part in list(&layer, "parts") {
+            for part in list(&layer, "accesses") {
                 write_access(f, &part)?;
             }
         }
@@ -177,12 +177,12 @@ fn list(value: &Value, key: &str) -> Vec<Value> {
 
 /// Writes the decision about one access, with the rules and approvals that match it.
 fn write_access(f: &mut fmt::Formatter<'_>, part: &Value) -> fmt::Result {
-    writeln!(f, "  {}: {}", text(part, "part"), text(part, "outcome"))?;
+    writeln!(f, "  {}: {}", text(part, "access"), text(part, "outcome"))?;
     for tier in list(part, "tiers") {
-        let speaks = text(&tier, "speaks");
+        let decides = text(&tier, "decides");
         for rule in list(&tier, "matched") {
             let id = text(&rule, "id");
-            let mark = if id == speaks {
+            let mark = if id == decides {
                 "decides for its tier"
             } else {
                 "matches"
@@ -198,7 +198,7 @@ fn write_access(f: &mut fmt::Formatter<'_>, part: &Value) -> fmt::Result {
             )?;
         }
     }
-    if let Some(why) = part["steered"].as_str() {
+    if let Some(why) = part["modifiers"].as_str() {
         writeln!(f, "    {why}")?;
     }
     write_reason(f, part)?;
@@ -215,12 +215,12 @@ fn write_access(f: &mut fmt::Formatter<'_>, part: &Value) -> fmt::Result {
 
 /// Writes why an access was decided without a rule.
 fn write_reason(f: &mut fmt::Formatter<'_>, part: &Value) -> fmt::Result {
-    let because = &part["because"];
+    let because = &part["reason"];
     if let Some(mode) = because["mode"].as_str() {
         writeln!(
             f,
             "    no rule matches; mode {mode}, {}: {}",
-            text(because, "column"),
+            text(because, "class"),
             text(part, "decision")
         )?;
     } else if because["unreadable_command"] == true {

@@ -100,7 +100,7 @@ impl GeminiEvents {
         said
     }
 
-    /// The list contains the same output from its next update on.
+    /// The list contains the same output from its next update on.
     fn output(&mut self, id: &CallId, said: &CallEvent) -> Vec<Value> {
         let output = match said {
             CallEvent::Output { bytes, .. } => {
@@ -122,7 +122,6 @@ impl GeminiEvents {
         vec![json!({"type": "outputUpdateHandler", "callId": id.0, "output": output})]
     }
 
-    ///
     fn update(&self) -> Value {
         let calls: Vec<Value> = self
             .calls
@@ -135,7 +134,6 @@ impl GeminiEvents {
         ])
     }
 
-    ///
     fn complete(&self, ids: &[CallId]) -> Value {
         let calls: Vec<Value> = ids
             .iter()
@@ -148,7 +146,7 @@ impl GeminiEvents {
         ])
     }
 
-    /// the calls are listed once more with their flag and are then removed.
+    /// The calls are listed once more with their flag and are then removed.
     fn submit(&mut self, ids: &[CallId]) -> Vec<Value> {
         for call in self.calls.iter_mut().filter(|call| ids.contains(&call.id)) {
             call.submitted = true;
@@ -189,7 +187,7 @@ impl GeminiEvents {
     }
 }
 
-/// the name of the state, or `None` if Gemini does not show the call yet.
+/// The name of the state, or `None` if Gemini does not show the call yet.
 fn status(call: SnapshotView<'_>) -> Option<&'static str> {
     Some(match call.state() {
         CallState::Pending => return None,
@@ -243,7 +241,7 @@ fn render(
     ])
 }
 
-/// an error is a response like any other.
+/// An error is a response like any other.
 fn response(
     call: SnapshotView<'_>,
     title: Option<&String>,

@@ -122,7 +122,7 @@ fn custom(call: SnapshotView<'_>, kind: &str, data: Value) -> Value {
     })
 }
 
-/// the name of a state. `asked` is whether the user was prompted, `decision` the user's decision.
+/// The name of a state. `asked` is whether the user was prompted, `decision` the user's decision.
 fn state(state: CallState, asked: bool, decision: Option<&str>) -> &'static str {
     match state {
         CallState::Pending | CallState::Validating | CallState::Scheduled => {
@@ -144,7 +144,7 @@ fn state(state: CallState, asked: bool, decision: Option<&str>) -> &'static str 
     }
 }
 
-/// Kode's snapshot of a call, with its result if there is one.
+/// Kode's snapshot of a call, with its result if there is one.
 fn snapshot(call: SnapshotView<'_>, result: Option<&Value>) -> Value {
     let required = call.approval("required") == &Value::Bool(true);
     let decision = call.approval("decision");
@@ -183,7 +183,7 @@ fn snapshot(call: SnapshotView<'_>, result: Option<&Value>) -> Value {
     ])
 }
 
-/// Returns the error message of Kode's record, which can differ from the message for the model.
+/// Returns the error message of Kode's record, which can differ from the message for the model.
 fn error(call: SnapshotView<'_>) -> String {
     match call.code() {
         "tool_not_registered" => format!("Tool not found: {}", call.name()),
@@ -194,13 +194,13 @@ fn error(call: SnapshotView<'_>) -> String {
     }
 }
 
-/// the trail entries with a new state or a note.
+/// The trail entries with a new state or a note.
 fn trail(call: SnapshotView<'_>) -> Value {
     let (mut asked, mut decision, mut last) = (false, None, "");
     let mut shown = Vec::new();
     for line in call.get("auditTrail").as_array().into_iter().flatten() {
         match line["kind"].as_str() {
-            Some("asked") => (asked, decision) = (true, None),
+            Some("approval_requested") => (asked, decision) = (true, None),
             Some("approved") => decision = Some("allow"),
             _ => {}
         }
@@ -220,7 +220,7 @@ fn trail(call: SnapshotView<'_>) -> Value {
     Value::Array(shown)
 }
 
-/// returns the card to show for a `tool:start` and its update for the `tool:end`.
+/// Returns the card to show for a `tool:start` and its update for the `tool:end`.
 pub fn card(event: &Value) -> Option<Value> {
     let call = &event["call"];
     let of = |name: &str| call[name].clone();

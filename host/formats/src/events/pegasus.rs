@@ -29,12 +29,10 @@ impl EventFormat for PegasusEvents {
 
 fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Option<Value> {
     let (kind, payload) = match &event.kind {
-        //
         EventKind::CallCreated => (
             "TOOL_CALL_REQUESTED",
             json!({"toolName": call.name(), "params": call.get("inputPreview")}),
         ),
-        //
         EventKind::CallCompleted { result, .. } if !call.is_error() => (
             "TOOL_CALL_COMPLETED",
             json!({
@@ -43,7 +41,6 @@ fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Option<Value> {
                 "durationMs": call.duration_ms(),
             }),
         ),
-        //
         EventKind::CallCompleted {
             summary, result, ..
         } => {
@@ -94,7 +91,7 @@ fn failed(call: SnapshotView<'_>, error: &str, code: &str) -> Value {
     })
 }
 
-/// the result of an ended call, in the form that Pegasus appends to the `actionsDone` of a task.
+/// The result of an ended call, in the form that Pegasus appends to the `actionsDone` of a task.
 ///
 /// Not masked, because this is the result itself and not an event about it.
 pub fn tool_result(record: &CallRecord, answer: &Result<Outcome, CallError>) -> Value {
@@ -134,7 +131,7 @@ pub(super) fn result_value(outcome: &Outcome) -> Value {
         .unwrap_or_else(|| Value::String(outcome.model_text()))
 }
 
-/// the failures among these calls, for the reflector.
+/// The failures among these calls, for the reflector.
 pub fn tool_failures(records: &[CallRecord]) -> Vec<Value> {
     records
         .iter()

@@ -36,7 +36,6 @@ fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Option<Value> {
         ])
     };
     match &event.kind {
-        //
         EventKind::PermissionRequest {
             title,
             summary,
@@ -103,7 +102,7 @@ fn selected(decision: &str, call: SnapshotView<'_>) -> &'static str {
     }
 }
 
-/// Sema stores permissions for tools of MCP servers under names without the prefix.
+/// Sema stores permissions for tools of MCP servers under names without the prefix.
 pub fn permission_key(tool: &str) -> &str {
     tool.strip_prefix("mcp__").unwrap_or(tool)
 }

@@ -175,7 +175,7 @@ impl ProfiledRegistry<'_> {
                 .message
                 .into(),
         });
-        // in Kode, a result can itself represent a failure.
+        // In Kode, a result can itself represent a failure.
         let said_no = self.profile == Profile::Kode && value["ok"] == false;
         let mut parts = vec![Part::Text(match &value {
             Value::String(text) => text.clone(),

@@ -138,7 +138,7 @@ impl CallServices {
                 recommendations: vec![
                     "continue with your best judgement and state your assumptions".to_owned(),
                 ],
-                ..Failure::new("nobody_to_ask", "no user is available")
+                ..Failure::new("no_user", "no user is available")
             });
         };
         match replies {
@@ -272,8 +272,9 @@ impl Services for CallServices {
         notes.set(key, value)
     }
 
-    fn record_observation(&self, sight: FileObservation) -> Result<(), Failure> {
-        self.notes().saw(&self.caller.agent, sight)
+    fn record_observation(&self, observation: FileObservation) -> Result<(), Failure> {
+        self.notes()
+            .record_observation(&self.caller.agent, observation)
     }
 
     fn last_observation(&self, path: &str) -> Option<FileObservation> {

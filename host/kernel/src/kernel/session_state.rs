@@ -102,7 +102,7 @@ impl Kernel {
                 mode_min,
             };
             let id = format!("a-{}", crate::id::random());
-            let approval: Approval = new.into_approval(id, "person", self.journal.clock.now().0);
+            let approval: Approval = new.into_approval(id, "user", self.journal.clock.now().0);
             let added = self.approvals.add(approval).await;
             added.map_err(|error| Failure::new("store_unwritable", error.to_string()))?;
         }

@@ -14,7 +14,7 @@ use crate::tool_names::discovered_name;
 
 const MAX_DESCRIPTION: usize = 8_000;
 
-/// a list of declarations, or of groups of them. `parameters` can omit `"type": "object"`.
+/// A list of declarations, or of groups of them. `parameters` can omit `"type": "object"`.
 pub fn declarations(
     said: &str,
     accept: &ToolCheck,

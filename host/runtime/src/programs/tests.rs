@@ -240,7 +240,7 @@ fn a_12_the_fence_uses_the_opened_directories() {
 
     std::fs::rename(base.join("ws/sub"), base.join("ws/moved")).unwrap();
     symlink(base.join("outside"), base.join("ws/sub")).unwrap();
-    assert_eq!(code("sub/deep"), "folder_exchanged");
+    assert_eq!(code("sub/deep"), "directory_replaced");
     // The fence refers to the opened directories, even if they are replaced under their names.
     assert_eq!(inode(&cwd), of("ws/moved/deep"));
     assert_eq!(

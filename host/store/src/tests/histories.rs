@@ -99,7 +99,7 @@ impl Act {
                 let _ = store.use_approval(&format!("a{id}"), 8).await;
             }
             Self::Answer(id) => {
-                let _ = store.answer(answer(&format!("c{id}"), "person")).await;
+                let _ = store.answer(answer(&format!("c{id}"), "user")).await;
             }
             Self::Commit(id) => {
                 let _ = store.begin_commit(commit(&format!("w{id}"))).await;

@@ -137,7 +137,7 @@ async fn needed_rows_are_kept() {
         })
         .await
         .unwrap();
-    store.answer(answer("waits", "person")).await.unwrap();
+    store.answer(answer("waits", "user")).await.unwrap();
     for row in [
         approval("live"),
         ApprovalRow {
@@ -203,7 +203,7 @@ async fn needed_rows_are_kept() {
         let steps: Vec<_> = steps.into_iter().map(|step| step.row).collect();
         assert_eq!(steps, transitions);
         let answered = store.answer_for("waits", 2_000).unwrap();
-        assert_eq!(answered.unwrap().by, "person");
+        assert_eq!(answered.unwrap().by, "user");
         let approvals = store.approvals().unwrap();
         let approvals: Vec<_> = approvals.iter().map(|row| row.id.as_str()).collect();
         assert_eq!(approvals, ["live", "expires later"]);

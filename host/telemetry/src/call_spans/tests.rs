@@ -90,7 +90,7 @@ fn a_call_is_a_span_with_state_changes_and_without_contents() {
               toolhost.session=local
               toolhost.state=completed
               0: pending (requested)
-              1: validating (picked)
+              1: validating (validation_started)
               3: scheduled (scheduled)
               4: executing (started)
               5: completed (completed)
@@ -170,8 +170,8 @@ fn approval_time_is_measured_separately() {
               toolhost.session=local
               toolhost.state=completed
               0: pending (requested)
-              1: validating (picked)
-              3: awaiting_approval (asked)
+              1: validating (validation_started)
+              3: awaiting_approval (approval_requested)
               5: approved (approved)
               6: scheduled (scheduled)
               7: executing (started)
@@ -216,7 +216,7 @@ fn a_denial_is_an_error_with_a_code_and_no_reason() {
               toolhost.session=local
               toolhost.state=denied
               0: pending (requested)
-              1: validating (picked)
+              1: validating (validation_started)
               3: denied (denied)
         "#]],
         expect![[r#"
@@ -248,7 +248,7 @@ fn unknown_tool_names_are_not_exported() {
               toolhost.session=local
               toolhost.state=failed
               0: pending (requested)
-              1: validating (picked)
+              1: validating (validation_started)
               2: failed (failed)
         "#]],
         expect![[r#"

@@ -4,7 +4,7 @@ use super::*;
 use crate::testing::{check, run_examples, shown};
 
 fn person(answers: Value) -> Context {
-    Context::test().with_service("people.ask", move |_| Ok(answers.clone()))
+    Context::test().with_service("user.ask", move |_| Ok(answers.clone()))
 }
 
 fn option(label: &str) -> Value {
@@ -63,7 +63,7 @@ fn r_310_answers_come_by_question_and_in_order() {
 
 #[test]
 fn the_host_is_given_every_member() {
-    let cx = Context::test().with_service("people.ask", |questions| {
+    let cx = Context::test().with_service("user.ask", |questions| {
         assert_eq!(
             questions,
             json!([{
@@ -85,11 +85,9 @@ fn a_dismissed_question_is_no_error() {
         {"answers":{},"list":[],"dismissed":true}"#]];
     dismissed.assert_eq(&shown::<ask_user>(&person(json!(null)), input()));
     let no = || {
-        Context::test().with_service("people.ask", |_| {
-            Err(Error::denied("no").code("user_denied"))
-        })
+        Context::test().with_service("user.ask", |_| Err(Error::denied("no").code("user_denied")))
     };
-    let closed = Context::test().with_service("people.ask", |_| {
+    let closed = Context::test().with_service("user.ask", |_| {
         Err(Error::failed("the user dismissed the question").code("dismissed"))
     });
     dismissed.assert_eq(&shown::<ask_user>(&closed, input()));
@@ -109,21 +107,21 @@ fn a_dismissed_question_is_no_error() {
 
 #[test]
 fn user_unavailable() {
-    let cx = Context::test().with_service("people.ask", |_| {
-        Err(Error::unavailable("this session has no terminal").code("nobody_to_ask"))
+    let cx = Context::test().with_service("user.ask", |_| {
+        Err(Error::unavailable("this session has no terminal").code("no_user"))
     });
     check::<ask_user>(
         &cx,
         json!({"questions": [choice(&["A", "B"])]}),
         expect![[r#"
-            Unavailable nobody_to_ask: no user is available to answer: this session has no terminal
+            Unavailable no_user: no user is available to answer: this session has no terminal
             - continue with your best judgement and state your assumptions at the end"#]],
     );
     check::<ask_user>(
         &Context::test(),
         json!({"questions": [choice(&["A", "B"])]}),
         expect![
-            "Denied service_not_granted: no `people.ask` configured; set it up with `with_service`"
+            "Denied service_not_granted: no `user.ask` configured; set it up with `with_service`"
         ],
     );
 }
@@ -224,7 +222,7 @@ fn it_is_interactive_and_exclusive() {
     assert_eq!(tool.annotations.interactive, Some(true));
     assert_eq!(
         (tool.concurrency.as_deref(), tool.requires),
-        (Some("exclusive"), vec!["people".to_owned()])
+        (Some("exclusive"), vec!["user".to_owned()])
     );
     run_examples::<ask_user>(|| person(json!(["x"])));
 }

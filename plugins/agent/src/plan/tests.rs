@@ -11,7 +11,7 @@ fn person(mode: &str, answer: &str) -> Context {
     let answer = answer.to_owned();
     Context::test()
         .with_mode(mode)
-        .with_service("people.change-mode", move |_| Ok(json!(answer)))
+        .with_service("user.change-mode", move |_| Ok(json!(answer)))
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn r_311_user_approval_ends_plan_mode() {
     );
     let no = Context::test()
         .with_mode("plan")
-        .with_service("people.change-mode", |_| {
+        .with_service("user.change-mode", |_| {
             Err(Error::denied("keep the old name").code("user_denied"))
         });
     check::<exit_plan_mode>(
@@ -93,7 +93,7 @@ fn the_question_contains_the_plan() {
         Context::test()
             .with_mode("plan")
             .with_root(dir.path(), "ro")
-            .with_service("people.change-mode", move |wish| {
+            .with_service("user.change-mode", move |wish| {
                 asked.borrow_mut().push(wish);
                 Ok(json!("default"))
             })
@@ -196,13 +196,13 @@ fn bad_plans() {
 fn user_unavailable() {
     let cx = Context::test()
         .with_mode("plan")
-        .with_service("people.change-mode", |_| {
-            Err(Error::unavailable("nobody is there to agree").code("nobody_to_ask"))
+        .with_service("user.change-mode", |_| {
+            Err(Error::unavailable("nobody is there to agree").code("no_user"))
         });
     check::<exit_plan_mode>(
         &cx,
         json!({"plan": "x"}),
-        expect!["Unavailable nobody_to_ask: nobody is there to agree"],
+        expect!["Unavailable no_user: nobody is there to agree"],
     );
 }
 

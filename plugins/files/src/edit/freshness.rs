@@ -10,8 +10,11 @@ pub const REQUIRE_READ: bool = false;
 
 /// SHA-256 of the file as last seen by the model.
 pub fn seen(cx: &Context, target: &Target) -> Option<String> {
-    let sight = cx.last_seen(&target.path.display().to_string());
-    sight.ok().flatten().map(|sight| sight.sha256)
+    let observation = cx.last_observation(&target.path.display().to_string());
+    observation
+        .ok()
+        .flatten()
+        .map(|observation| observation.sha256)
 }
 
 /// What an edit may assume about a file.

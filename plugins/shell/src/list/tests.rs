@@ -10,7 +10,7 @@ use crate::testing::{ScriptedProgram, exited, job_of, shown};
 fn programs_and_calls_are_listed_as_they_began() {
     let ended = Job {
         state: "ended".to_owned(),
-        ending: Some(exited(1)),
+        exit_status: Some(exited(1)),
         output_bytes: 12,
         ..job_of("1", 70, "make\nall")
     };

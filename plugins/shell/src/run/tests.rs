@@ -9,28 +9,28 @@ use std::time::Duration;
 
 use expect_test::{Expect, expect};
 use toolhost_sdk::serde_json;
-use toolhost_sdk::services::process::{Ending, Finished};
+use toolhost_sdk::services::process::{ExitStatus, RunOutput};
 use toolhost_sdk::testing;
 
 use super::*;
 use crate::testing::{ScriptedProgram, exited, shown};
 
-fn finished(stdout: &str, stderr: &str, ending: Ending) -> Finished {
-    Finished {
+fn finished(stdout: &str, stderr: &str, ending: ExitStatus) -> RunOutput {
+    RunOutput {
         stdout: stdout.into(),
         stderr: stderr.into(),
         combined: format!("{stdout}{stderr}").into(),
         stdout_total: stdout.len() as u64,
         stderr_total: stderr.len() as u64,
         pid: 42,
-        ending,
+        exit_status: ending,
         output_file: Some("/out/7".to_owned()),
         hints: Vec::new(),
     }
 }
 
-fn ended(kind: &str, signal: Option<&str>) -> Ending {
-    Ending {
+fn ended(kind: &str, signal: Option<&str>) -> ExitStatus {
+    ExitStatus {
         kind: kind.to_owned(),
         code: Some(137),
         signal: signal.map(str::to_owned),
@@ -45,11 +45,11 @@ fn patient() -> Context {
         .with_remaining(Duration::from_mins(20))
 }
 
-fn answering(finished: Finished) -> Context {
+fn answering(finished: RunOutput) -> Context {
     patient().with_service("process.run", move |_| Ok(serde_json::to_value(&finished)?))
 }
 
-fn check(finished: Finished, input: Value, expected: Expect) {
+fn check(finished: RunOutput, input: Value, expected: Expect) {
     expected.assert_eq(&shown(testing::call::<shell>(&answering(finished), input)));
 }
 
@@ -116,7 +116,7 @@ fn a_killed_command_says_so_and_has_no_exit_code() {
             {"stdout":"half\n","stderr":"","signal":"KILL","timed_out":true,"background":false,"pid":42,"pgid":42,"status":"ended","duration_ms":120003.0,"cwd":"/workspace","output_file":"/out/7","truncated":false}"#]],
     );
     check(
-        finished("", "", ended("inactive", Some("TERM"))),
+        finished("", "", ended("idle-timeout", Some("TERM"))),
         json!({"command": "read x", "inactivity_timeout_ms": 5000}),
         expect![[r#"
             Output: (empty)
@@ -146,7 +146,7 @@ fn a_killed_command_says_so_and_has_no_exit_code() {
             "the command did not exit: killed",
         ),
         (
-            "flooded",
+            "output-limit",
             None,
             "output_limit",
             "output exceeded the host's limit; process killed",
@@ -165,7 +165,7 @@ fn a_killed_command_says_so_and_has_no_exit_code() {
 
 #[test]
 fn the_sandbox_is_named_where_it_may_have_been_the_cause() {
-    let hinted = Finished {
+    let hinted = RunOutput {
         hints: vec!["the sandbox gives this command no network".to_owned()],
         ..finished("", "could not resolve host\n", exited(6))
     };

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::Backend;
 use crate::bindings::toolhost::plugin::types as wit;
-use crate::bindings::toolhost::plugin::{agents, people, process, resources, session, tools};
+use crate::bindings::toolhost::plugin::{agents, process, resources, session, tools, user};
 use crate::services::http::{Request, Response};
-use crate::services::process::{Chunk, Command, Ending, Finished, Job};
+use crate::services::process::{Chunk, Command, ExitStatus, Job, RunOutput};
 use crate::services::{Agent, BackgroundCall, FileObservation, ToolSummary};
 use crate::{Error, Outcome, Part, Result};
 
@@ -25,33 +25,33 @@ impl Backend {
         Ok(session::set(key, text.as_deref())?)
     }
 
-    pub(crate) fn saw(&self, sight: &FileObservation) -> Result<()> {
-        Ok(session::saw(&session::Sight {
-            path: sight.path.clone(),
-            sha256: sight.sha256.clone(),
-            lines: sight.lines,
+    pub(crate) fn record_observation(&self, observation: &FileObservation) -> Result<()> {
+        Ok(session::record_observation(&session::FileObservation {
+            path: observation.path.clone(),
+            sha256: observation.sha256.clone(),
+            lines: observation.lines,
         })?)
     }
 
-    pub(crate) fn last_seen(&self, path: &str) -> Result<Option<FileObservation>> {
-        let sight = session::last_seen(path)?;
-        Ok(sight.map(|sight| FileObservation {
-            path: sight.path,
-            sha256: sight.sha256,
-            lines: sight.lines,
+    pub(crate) fn last_observation(&self, path: &str) -> Result<Option<FileObservation>> {
+        let observation = session::last_observation(path)?;
+        Ok(observation.map(|observation| FileObservation {
+            path: observation.path,
+            sha256: observation.sha256,
+            lines: observation.lines,
         }))
     }
 
-    pub(crate) fn run_program(&self, command: &Command) -> Result<Finished> {
+    pub(crate) fn run_program(&self, command: &Command) -> Result<RunOutput> {
         let finished = process::run(&command.into())?;
-        Ok(Finished {
+        Ok(RunOutput {
             stdout: finished.stdout,
             stderr: finished.stderr,
             combined: finished.combined,
             stdout_total: whole(finished.stdout_total),
             stderr_total: whole(finished.stderr_total),
             pid: finished.pid,
-            ending: finished.ending.into(),
+            exit_status: finished.exit_status.into(),
             output_file: finished.output_file,
             hints: finished.hints,
         })
@@ -92,15 +92,15 @@ impl Backend {
     }
 
     pub(crate) fn ask(&self, questions: &Value) -> Result<Value> {
-        parse(&people::ask(&questions.to_string())?)
+        parse(&user::ask(&questions.to_string())?)
     }
 
     pub(crate) fn change_mode(&self, to: &str, reason: &str) -> Result<String> {
-        Ok(people::change_mode(to, reason)?)
+        Ok(user::change_mode(to, reason)?)
     }
 
     pub(crate) fn request_permissions(&self, wish: &Value) -> Result<Value> {
-        parse(&people::request_permissions(&wish.to_string())?)
+        parse(&user::request_permissions(&wish.to_string())?)
     }
 
     pub(crate) fn agents(&self) -> Result<Vec<Agent>> {
@@ -193,13 +193,13 @@ impl From<&Command> for process::Command {
     }
 }
 
-impl From<process::Ending> for Ending {
-    fn from(ending: process::Ending) -> Self {
+impl From<process::ExitStatus> for ExitStatus {
+    fn from(exit_status: process::ExitStatus) -> Self {
         Self {
-            kind: ending.kind,
-            code: ending.code,
-            signal: ending.signal,
-            duration_ms: ending.duration_ms,
+            kind: exit_status.kind,
+            code: exit_status.code,
+            signal: exit_status.signal,
+            duration_ms: exit_status.duration_ms,
         }
     }
 }
@@ -213,7 +213,7 @@ impl From<process::Job> for Job {
             state: job.state,
             started_ms: job.started_ms,
             output_bytes: whole(job.output_bytes),
-            ending: job.ending.map(Into::into),
+            exit_status: job.exit_status.map(Into::into),
             output_file: job.output_file,
             hints: job.hints,
         }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Backend;
 use crate::services::http::{Request, Response};
-use crate::services::process::{Chunk, Command, Finished, Job};
+use crate::services::process::{Chunk, Command, Job, RunOutput};
 use crate::services::{Agent, BackgroundCall, FileObservation, ToolSummary};
 use crate::{Context, Error, Outcome, Part, Result};
 
@@ -37,7 +37,7 @@ impl fmt::Debug for Services {
 /// For tests.
 impl Context {
     /// Configures a service: `process.run`, `process.start`, `process.jobs`, `process.read`, `process.write`,
-    /// `process.kill`, `people.ask`, `people.change-mode`, `people.request-permissions`, `agents.agents`, `agents.run`,
+    /// `process.kill`, `user.ask`, `user.change-mode`, `user.request-permissions`, `agents.agents`, `agents.run`,
     /// `tools.tools`, `tools.call`, `tools.start`, `tools.running`, `tools.wait`, `tools.stop`, `resources.resources`,
     /// `resources.read`. The closure receives the arguments as an object and returns the result as JSON; an outcome is
     /// `{"text", "structured", "error"}`.
@@ -93,17 +93,17 @@ impl Backend {
         Ok(())
     }
 
-    pub(crate) fn saw(&self, sight: &FileObservation) -> Result<()> {
+    pub(crate) fn record_observation(&self, observation: &FileObservation) -> Result<()> {
         let mut seen = self.services.seen.borrow_mut();
-        seen.insert(sight.path.clone(), sight.clone());
+        seen.insert(observation.path.clone(), observation.clone());
         Ok(())
     }
 
-    pub(crate) fn last_seen(&self, path: &str) -> Result<Option<FileObservation>> {
+    pub(crate) fn last_observation(&self, path: &str) -> Result<Option<FileObservation>> {
         Ok(self.services.seen.borrow().get(path).cloned())
     }
 
-    pub(crate) fn run_program(&self, command: &Command) -> Result<Finished> {
+    pub(crate) fn run_program(&self, command: &Command) -> Result<RunOutput> {
         self.answer("process.run", json!(command))
     }
 
@@ -143,15 +143,15 @@ impl Backend {
     }
 
     pub(crate) fn ask(&self, questions: &Value) -> Result<Value> {
-        self.answer("people.ask", questions.clone())
+        self.answer("user.ask", questions.clone())
     }
 
     pub(crate) fn change_mode(&self, to: &str, reason: &str) -> Result<String> {
-        self.answer("people.change-mode", json!({"to": to, "reason": reason}))
+        self.answer("user.change-mode", json!({"to": to, "reason": reason}))
     }
 
     pub(crate) fn request_permissions(&self, wish: &Value) -> Result<Value> {
-        self.answer("people.request-permissions", wish.clone())
+        self.answer("user.request-permissions", wish.clone())
     }
 
     pub(crate) fn agents(&self) -> Result<Vec<Agent>> {

@@ -9,7 +9,7 @@ use crate::{
     After, Before, Display, Error, ErrorKind, FileDiff, Outcome, Part, Patch, TailCall, Truncation,
 };
 
-impl From<Before> for hooks::Verdict {
+impl From<Before> for hooks::PreToolUseResult {
     fn from(before: Before) -> Self {
         Self {
             decision: before.decision.as_str().to_owned(),
@@ -21,7 +21,7 @@ impl From<Before> for hooks::Verdict {
     }
 }
 
-impl From<After> for hooks::Revision {
+impl From<After> for hooks::PostToolUseResult {
     fn from(after: After) -> Self {
         let (action, patch, outcome) = match after {
             After::Keep => ("keep", None, None),
@@ -122,7 +122,7 @@ fn kind_of(code: &str) -> ErrorKind {
         | "host_not_allowed"
         | "path_not_in_workspace" => ErrorKind::Denied,
         "cancelled" | "timeout" => ErrorKind::Interrupted,
-        "not_configured" | "nobody_to_ask" => ErrorKind::Unavailable,
+        "not_configured" | "no_user" => ErrorKind::Unavailable,
         code if code.ends_with("_not_found") => ErrorKind::NotFound,
         code if code.starts_with("invalid_") => ErrorKind::InvalidInput,
         _ => ErrorKind::Failed,

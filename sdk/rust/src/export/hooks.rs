@@ -14,7 +14,7 @@ pub struct Hooks {
     pub after: Option<fn(&Context, &HookCall, &Outcome) -> After>,
 }
 
-pub fn before(hooks: Hooks, request: wit::Request) -> wit::Verdict {
+pub fn before(hooks: Hooks, request: wit::Request) -> wit::PreToolUseResult {
     let Some(before) = hooks.before else {
         return Before::proceed().into();
     };
@@ -22,7 +22,7 @@ pub fn before(hooks: Hooks, request: wit::Request) -> wit::Verdict {
     before(&cx, &call).into()
 }
 
-pub fn after(hooks: Hooks, request: wit::Request, outcome: wit::Outcome) -> wit::Revision {
+pub fn after(hooks: Hooks, request: wit::Request, outcome: wit::Outcome) -> wit::PostToolUseResult {
     let Some(after) = hooks.after else {
         return After::keep().into();
     };
@@ -115,8 +115,8 @@ mod tests {
         check(
             hooks,
             expect![[r#"
-            Verdict { decision: "ask", reason: Some("plan HookCall { tool: \"shell\", input: Object {\"command\": String(\"ls\")}, aliases: [\"bash\"], version: \"1.2.3\", kind: \"execute\", effect: \"destroys\" }"), updated-input: None, outcome: None, meta: Some("{\"risk\":\"high\"}") }
-            Revision { action: "update", patch: Some(Patch { summary: None, llm: Some([Part { kind: "text", text: Some("h"), data: None, media-type: None, uri: None, name: None }]), structured: None, meta: None }), outcome: None }"#]],
+            PreToolUseResult { decision: "ask", reason: Some("plan HookCall { tool: \"shell\", input: Object {\"command\": String(\"ls\")}, aliases: [\"bash\"], version: \"1.2.3\", kind: \"execute\", effect: \"destroys\" }"), updated-input: None, outcome: None, meta: Some("{\"risk\":\"high\"}") }
+            PostToolUseResult { action: "update", patch: Some(Patch { summary: None, llm: Some([Part { kind: "text", text: Some("h"), data: None, media-type: None, uri: None, name: None }]), structured: None, meta: None }), outcome: None }"#]],
         );
     }
 
@@ -129,8 +129,8 @@ mod tests {
         check(
             hooks,
             expect![[r#"
-            Verdict { decision: "continue", reason: None, updated-input: None, outcome: None, meta: None }
-            Revision { action: "keep", patch: None, outcome: None }"#]],
+            PreToolUseResult { decision: "continue", reason: None, updated-input: None, outcome: None, meta: None }
+            PostToolUseResult { action: "keep", patch: None, outcome: None }"#]],
         );
     }
 

@@ -23,8 +23,8 @@ pub struct Command {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Ending {
-    /// `exited` (code), `signalled` (signal), `timed-out`, `inactive`, `cancelled` or `killed`.
+pub struct ExitStatus {
+    /// `exited` (code), `signalled` (signal), `timed-out`, `idle-timeout`, `cancelled` or `killed`.
     pub kind: String,
     pub code: Option<i32>,
     pub signal: Option<String>,
@@ -32,7 +32,7 @@ pub struct Ending {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Finished {
+pub struct RunOutput {
     /// Beginning and end of the output, within the host's limits.
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
@@ -41,7 +41,7 @@ pub struct Finished {
     pub stdout_total: u64,
     pub stderr_total: u64,
     pub pid: u32,
-    pub ending: Ending,
+    pub exit_status: ExitStatus,
     /// The host's file with the complete output.
     pub output_file: Option<String>,
     /// What the sandbox probably blocked.
@@ -59,7 +59,7 @@ pub struct Job {
     pub started_ms: f64,
     /// Bytes written so far.
     pub output_bytes: u64,
-    pub ending: Option<Ending>,
+    pub exit_status: Option<ExitStatus>,
     pub output_file: Option<String>,
     pub hints: Vec<String>,
 }

@@ -17,7 +17,7 @@ fn approval(expires_ms: Option<i64>, uses_left: Option<u32>) -> Approval {
         session: None,
         mode_min: Mode::Default,
         created_ms: 10,
-        by: "person".to_owned(),
+        by: "user".to_owned(),
         expires_ms,
         uses_left,
     }

@@ -130,7 +130,7 @@ fn an_explanation_shows_every_layer() {
         {
           "tool": "files/write_file",
           "decision": "ask",
-          "because": "rule user:1 ask `write_file`",
+          "reason": "rule user:1 ask `write_file`",
           "remedy": "remove or narrow rule user:1 ask `write_file` (policy), or answer at a terminal",
           "hooks": {
             "allow": null,
@@ -146,16 +146,16 @@ fn an_explanation_shows_every_layer() {
                 "default",
                 "accept_edits"
               ],
-              "parts": [
+              "accesses": [
                 {
-                  "part": "write `src/a.rs`",
-                  "columns": [
+                  "access": "write `src/a.rs`",
+                  "classes": [
                     "write"
                   ],
                   "tiers": [
                     {
                       "tier": "user",
-                      "speaks": "user:1",
+                      "decides": "user:1",
                       "matched": [
                         {
                           "id": "user:1",
@@ -175,7 +175,7 @@ fn an_explanation_shows_every_layer() {
                     },
                     {
                       "tier": "workspace",
-                      "speaks": "workspace:1",
+                      "decides": "workspace:1",
                       "matched": [
                         {
                           "id": "workspace:1",
@@ -188,12 +188,12 @@ fn an_explanation_shows_every_layer() {
                     }
                   ],
                   "decision": "ask",
-                  "because": {
+                  "reason": {
                     "rule": "user:1"
                   },
                   "approvals": [],
                   "outcome": "ask",
-                  "steered": null
+                  "modifiers": null
                 }
               ]
             }

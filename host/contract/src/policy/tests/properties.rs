@@ -167,7 +167,7 @@ proptest! {
         let verdict = world.decide(&policy, &[]);
         let told = policy.explain(world.request(), &world.hooks, &[], NOW);
         prop_assert_eq!(told.decision(), strictness(&verdict));
-        let worst = told.to_value()["layers"][0]["parts"].as_array().unwrap().iter()
+        let worst = told.to_value()["layers"][0]["accesses"].as_array().unwrap().iter()
             .map(|part| part["outcome"].as_str().unwrap().parse::<Decision>().unwrap()).max();
         prop_assert_eq!(worst, Some(told.decision()));
         if policy.find_denial(world.request()).is_some() {

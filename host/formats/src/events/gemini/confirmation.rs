@@ -144,7 +144,7 @@ pub enum ApprovalTarget {
     Server,
 }
 
-/// Parses an outcome. Both Gemini's names and their values in messages (`proceed_once`) are supported.
+/// Parses an outcome. Both Gemini's names and their values in messages (`proceed_once`) are supported.
 pub fn parse_outcome(outcome: &str) -> Option<ConfirmationOutcome> {
     let allow = |scope, width| ConfirmationOutcome::Allow { scope, width };
     Some(match outcome {

@@ -6,7 +6,7 @@ use crate::events::pegasus::result_value;
 use crate::events::snapshot_view::object_without_nulls;
 use toolhost_contract::{CallError, CallId, ErrorClass, Outcome, text};
 
-/// the `tool_result` block of a message. Front ends use the same content.
+/// The `tool_result` block of a message. Front ends use the same content.
 pub fn tool_result(
     id: &CallId,
     tool: &str,
@@ -15,14 +15,14 @@ pub fn tool_result(
 ) -> Value {
     let content = content(tool, answer, note);
     let failed = match answer {
-        // it completed with a logical failure.
+        // It completed with a logical failure.
         Ok(outcome) => outcome.is_error() || is_failure(&content),
         Err(_) => true,
     };
     json!({"type": "tool_result", "tool_use_id": id.0, "content": content, "is_error": failed})
 }
 
-/// `note` is the user's comment on a denial.
+/// `note` is the user's comment on a denial.
 pub fn content(tool: &str, answer: &Result<Outcome, CallError>, note: Option<&str>) -> Value {
     match answer {
         Ok(outcome) => {
@@ -74,7 +74,6 @@ fn denial_comment(error: &CallError) -> Option<&str> {
     Some(note)
 }
 
-///
 fn error_message(tool: &str, error: &CallError) -> String {
     match (error.class, error.code.as_str()) {
         (ErrorClass::NotRegistered, _) => {
@@ -97,7 +96,7 @@ fn error_message(tool: &str, error: &CallError) -> String {
     }
 }
 
-/// recommendations for errors without their own.
+/// Recommendations for errors without their own.
 fn default_recommendations(class: ErrorClass) -> &'static [&'static str] {
     match class {
         ErrorClass::NotRegistered => &[

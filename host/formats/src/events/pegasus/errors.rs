@@ -109,7 +109,7 @@ fn with_prefix(theirs: &str, ours: &str) -> String {
     }
 }
 
-/// an error in the form that Pegasus throws.
+/// An error in the form that Pegasus throws.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PegasusToolError {
     pub name: PegasusErrorName,
@@ -171,7 +171,7 @@ impl ReflectorAction {
     }
 }
 
-/// a suggestion only, because the reflector has more context.
+/// A suggestion only, because the reflector has more context.
 pub fn reflector_action(error: &CallError) -> ReflectorAction {
     if error.retryable {
         return ReflectorAction::Continue;

@@ -66,7 +66,7 @@ fn cancelled(reason: &str, millis: u64) -> ScenarioStep {
 
 fn approved(scope: &str) -> ScenarioStep {
     Apply(Transition::Approved {
-        by: "person".to_owned(),
+        by: "user".to_owned(),
         scope: scope.to_owned(),
         note: None,
     })
@@ -241,7 +241,7 @@ pub fn all() -> Vec<Scenario> {
                 denied(
                     "user_denied",
                     "Permission denied by user",
-                    "person",
+                    "user",
                     Some("use just"),
                 ),
             ],
@@ -267,13 +267,13 @@ pub fn all() -> Vec<Scenario> {
                 Prompt(diff("two")),
                 Apply(Transition::InputModified {
                     input: json!({"path": "a.txt", "new": "three"}).into(),
-                    by: "person".to_owned(),
+                    by: "user".to_owned(),
                 }),
                 Apply(Transition::ValidationStarted),
                 found("edit"),
                 Prompt(diff("three")),
                 approved("session"),
-                scheduled("person"),
+                scheduled("user"),
                 Apply(Transition::Started),
                 Complete(false, json!("Modified a.txt")),
             ],

@@ -77,7 +77,7 @@ impl SchemaConverter<'_> {
         Value::Object(made)
     }
 
-    /// R-090: the API supports no keywords beside `anyOf`, so those of the whole schema are copied to each alternative.
+    /// The API supports no keywords beside `anyOf`, so those of the whole schema are copied to each alternative.
     fn choice(
         &mut self,
         schema: &Map<String, Value>,
@@ -122,7 +122,6 @@ impl SchemaConverter<'_> {
                 made.insert(keyword.to_owned(), said.clone());
             }
         }
-        // R-092
         if let Some(format) = schema.get("format").and_then(Value::as_str) {
             let known: &[&str] = match kind {
                 "string" => &["enum", "date-time"],
@@ -212,7 +211,6 @@ const TYPES: [&str; 6] = ["string", "integer", "number", "boolean", "array", "ob
 
 fn type_of(schema: &Map<String, Value>) -> &'static str {
     let written = single_type(schema).unwrap_or_default();
-    // R-091
     if schema.contains_key("enum") {
         return "string";
     }

@@ -40,7 +40,7 @@ pub(super) fn render(
         }
         _ => {}
     }
-    // a function response contains only text; the media it describes follows.
+    // A function response contains only text; the media it describes follows.
     if !rendered
         .parts
         .iter()
@@ -63,7 +63,7 @@ fn media_type(part: &Part) -> Option<&str> {
     }
 }
 
-/// Returns the first line of a result that changed a file.
+/// Returns the first line of a result that changed a file.
 fn changed_line(changed: &Value) -> Option<String> {
     let path = changed["path"].as_str()?;
     if changed["changed"] == false || changed["dry_run"] == true {
@@ -78,7 +78,7 @@ fn changed_line(changed: &Value) -> Option<String> {
     Some(format!("{verb} {name}"))
 }
 
-/// Formats search results: `File: path`, then `L12: text` for matches and `L11- text` for context lines.
+/// Formats search results: `File: path`, then `L12: text` for matches and `L11- text` for context lines.
 /// Returns `None` if the result has no lines, in which case the tool's own text is more helpful.
 fn grep(input: &Value, found: &Value) -> Option<String> {
     let files = found["files"].as_array()?;

@@ -52,14 +52,14 @@ pub(super) const SHAPES: &[ResultShape] = &[
     ResultShape::computed("todo_write", todos_written),
 ];
 
-/// The result of each edit.
+/// The result of each edit.
 fn edits(_: &ShapeContext, ours: &Value) -> Option<Value> {
     let edits = ours["edits"].as_array()?;
     let failed = |edit: &Value| edit["status"] == "error";
     Some(json!({"ok": !edits.iter().any(failed), "results": edits}))
 }
 
-/// A flat list of matching lines.
+/// A flat list of matching lines.
 fn grep(facts: &ShapeContext, ours: &Value) -> Option<Value> {
     let files = ours["files"].as_array()?;
     let mut matches = Vec::new();
@@ -90,7 +90,7 @@ fn grep(facts: &ShapeContext, ours: &Value) -> Option<Value> {
     }))
 }
 
-/// Output, or the handle of a background process.
+/// Output, or the handle of a background process.
 fn shell(_: &ShapeContext, ours: &Value) -> Option<Value> {
     if ours["background"] == true {
         let mut shown = json!({"pid": ours["pid"], "status": "running"});
@@ -109,7 +109,6 @@ fn shell(_: &ShapeContext, ours: &Value) -> Option<Value> {
     )
 }
 
-///
 fn logs(_: &ShapeContext, ours: &Value) -> Option<Value> {
     select_members(
         &[
@@ -124,7 +123,6 @@ fn logs(_: &ShapeContext, ours: &Value) -> Option<Value> {
     )
 }
 
-///
 fn todos(_: &ShapeContext, ours: &Value) -> Option<Value> {
     let todos = ours["todos"].as_array()?;
     let todos: Vec<Value> = todos.iter().map(todo_of).collect();
@@ -135,7 +133,6 @@ fn todos(_: &ShapeContext, ours: &Value) -> Option<Value> {
     Some(shown)
 }
 
-///
 fn todos_written(facts: &ShapeContext, ours: &Value) -> Option<Value> {
     let mut shown = todos(facts, ours)?;
     shown["ok"] = true.into();

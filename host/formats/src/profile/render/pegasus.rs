@@ -62,14 +62,13 @@ pub(super) const SHAPES: &[ResultShape] = &[
         .optional_members(&["timed_out"]),
 ];
 
-///
 fn files(_: &ShapeContext, ours: &Value) -> Option<Value> {
     let files = ours["files"].as_array()?;
     let files: Vec<Value> = files.iter().cloned().map(with_milliseconds).collect();
     Some(json!({"files": files}))
 }
 
-/// File information, without size and time if the file does not exist.
+/// File information, without size and time if the file does not exist.
 fn info(_: &ShapeContext, ours: &Value) -> Option<Value> {
     let exists = ours["exists"].as_bool()?;
     if !exists {

@@ -152,7 +152,7 @@ impl CallServices {
         let (read, write, hosts) = (list("read"), list("write"), list("hosts"));
         if read.is_empty() && write.is_empty() && hosts.is_empty() {
             return Err(Failure::new(
-                "invalid_wish",
+                "invalid_permission_request",
                 "name at least one of `read`, `write` and `hosts`",
             ));
         }
@@ -164,7 +164,7 @@ impl CallServices {
                 let message = format!(
                     "`{shown}` cannot be requested: it must have 1 to {MAX_ENTRY_BYTES} bytes and no `..`"
                 );
-                return Err(Failure::new("invalid_wish", message));
+                return Err(Failure::new("invalid_permission_request", message));
             }
         }
         let line = |what: &str, names: &[String]| {

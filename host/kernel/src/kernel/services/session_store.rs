@@ -73,14 +73,18 @@ impl PendingNotes {
         Ok(())
     }
 
-    pub(super) fn saw(&mut self, agent: &str, sight: FileObservation) -> Result<(), Failure> {
+    pub(super) fn record_observation(
+        &mut self,
+        agent: &str,
+        observation: FileObservation,
+    ) -> Result<(), Failure> {
         let hash = |c: char| c.is_ascii_hexdigit();
-        if sight.path.len() > MAX_PATH
-            || sight.sha256.len() != 64
-            || !sight.sha256.chars().all(hash)
+        if observation.path.len() > MAX_PATH
+            || observation.sha256.len() != 64
+            || !observation.sha256.chars().all(hash)
         {
             return Err(Failure::new(
-                "invalid_sight",
+                "invalid_observation",
                 "a file observation is a path and a SHA-256 in hexadecimal",
             ));
         }
@@ -88,7 +92,7 @@ impl PendingNotes {
             return Err(full());
         }
         self.observations
-            .insert((agent.to_owned(), sight.path.clone()), sight);
+            .insert((agent.to_owned(), observation.path.clone()), observation);
         Ok(())
     }
 
@@ -145,7 +149,7 @@ impl SessionStore {
         self.values.remove(key);
     }
 
-    fn put_observation(&mut self, place: (String, String), sight: FileObservation) {
+    fn put_observation(&mut self, place: (String, String), observation: FileObservation) {
         let is_new = !self.observations.contains_key(&place);
         if is_new
             && self.observations.len() >= MAX_OBSERVATIONS
@@ -155,7 +159,7 @@ impl SessionStore {
         }
         let more = if is_new { observation_size(&place) } else { 0 };
         if self.resize(self.bytes + more) {
-            self.observations.insert(place, sight);
+            self.observations.insert(place, observation);
         }
     }
 
@@ -210,8 +214,8 @@ impl SessionStore {
                 None => self.remove(&key),
             }
         }
-        for (place, sight) in notes.observations {
-            self.put_observation(place, sight);
+        for (place, observation) in notes.observations {
+            self.put_observation(place, observation);
         }
     }
 

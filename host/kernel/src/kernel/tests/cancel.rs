@@ -33,7 +33,7 @@ async fn r_177_a_call_is_cancelled_while_a_hook_runs() {
     assert!(call.await.unwrap().stopped);
     expect![[r#"
         c: [created], validating, validating, CALL.CANCELLED
-          on disk: requested, picked, found, cancelled"#]]
+          on disk: requested, validation_started, tool_resolved, cancelled"#]]
     .assert_eq(&world.story().await);
 }
 
@@ -48,7 +48,7 @@ async fn r_177_a_call_that_waits_for_the_user_is_cancelled() {
     expect![[r#"
         Cancelled [cancelled]: the call was cancelled
         c: [created], validating, validating, awaiting_approval, [permission_request], CALL.CANCELLED
-          on disk: requested, picked, found, asked, cancelled"#]]
+          on disk: requested, validation_started, tool_resolved, approval_requested, cancelled"#]]
     .assert_eq(&format!("{}\n{}", shown(&report), world.story().await));
     assert!(world.kernel.pending().is_empty());
     assert!(!world.kernel.cancel(&report.id), "it has ended");
@@ -69,9 +69,9 @@ async fn r_177_a_call_that_waits_for_its_permit_is_cancelled() {
     first.await.unwrap();
     expect![[r#"
         first: [created], validating, validating, scheduled, executing, CALL.CANCELLED
-          on disk: requested, picked, found, scheduled, started, cancelled
+          on disk: requested, validation_started, tool_resolved, scheduled, started, cancelled
         c: [created], validating, validating, scheduled, CALL.CANCELLED
-          on disk: requested, picked, found, scheduled, cancelled"#]]
+          on disk: requested, validation_started, tool_resolved, scheduled, cancelled"#]]
     .assert_eq(&world.story().await);
 }
 
@@ -91,10 +91,10 @@ async fn r_177_a_running_call_is_cancelled_cooperatively_or_dropped() {
     expect![[r#"
         Cancelled [cancelled]: the call was cancelled
         c: [created], validating, validating, scheduled, executing, CALL.CANCELLED
-          on disk: requested, picked, found, scheduled, started, cancelled
+          on disk: requested, validation_started, tool_resolved, scheduled, started, cancelled
         Cancelled [cancelled]: the call was cancelled
         c: [created], validating, validating, scheduled, executing, CALL.CANCELLED
-          on disk: requested, picked, found, scheduled, started, cancelled"#]]
+          on disk: requested, validation_started, tool_resolved, scheduled, started, cancelled"#]]
     .assert_eq(&lines.join("\n"));
 }
 
@@ -153,7 +153,7 @@ async fn r_176_a_call_whose_turn_waits_in_the_queue_is_cancelled() {
     first.await.unwrap();
     expect![[r#"
         a: [created], validating, validating, scheduled, executing, CALL.CANCELLED
-          on disk: requested, picked, found, scheduled, started, cancelled
+          on disk: requested, validation_started, tool_resolved, scheduled, started, cancelled
         b: [created], CALL.CANCELLED
           on disk: requested, cancelled
         c: [created], CALL.CANCELLED
@@ -180,7 +180,7 @@ async fn r_162_cancelling_a_pending_call_stops_its_turn() {
         Cancelled [sibling_cancelled]: the call was stopped while it ran, because call b of the same turn was cancelled
         Cancelled [cancelled]: the call was cancelled
         a: [created], validating, validating, scheduled, executing, CALL.CANCELLED
-          on disk: requested, picked, found, scheduled, started, cancelled
+          on disk: requested, validation_started, tool_resolved, scheduled, started, cancelled
         b: [created], CALL.CANCELLED
           on disk: requested, cancelled"#]].assert_eq(&format!("{}\n{}", lines.join("\n"), world.story().await));
 }

@@ -158,7 +158,7 @@ async fn r_237_r_238_r_247_approve_deny_cancel_and_modify_in_each_format() {
         expect![[r#"
             progress tool:start c PENDING null
             control permission_required c APPROVAL_REQUIRED null
-            control permission_decided decision="allow" decidedBy="person"
+            control permission_decided decision="allow" decidedBy="user"
             progress tool:end c COMPLETED false
             monitor tool_executed c COMPLETED false"#]],
         expect![[r#"
@@ -178,7 +178,7 @@ async fn r_237_r_238_r_247_approve_deny_cancel_and_modify_in_each_format() {
         expect![[r#"
             progress tool:start c PENDING null
             control permission_required c APPROVAL_REQUIRED null
-            control permission_decided decision="deny" decidedBy="person" note="ask me later"
+            control permission_decided decision="deny" decidedBy="user" note="ask me later"
             progress tool:error c DENIED true error="Permission denied by user"
             progress tool:end c DENIED true"#]],
         expect![[r#"
@@ -196,7 +196,7 @@ async fn r_237_r_238_r_247_approve_deny_cancel_and_modify_in_each_format() {
         expect![[r#"
             progress tool:start c PENDING null
             control permission_required c APPROVAL_REQUIRED null
-            control permission_decided decision="deny" decidedBy="person"
+            control permission_decided decision="deny" decidedBy="user"
             progress tool:error c FAILED true error="Permission denied: the user cancelled the prompt for `write`"
             progress tool:end c FAILED true"#]],
         expect![[r#"
@@ -215,9 +215,9 @@ async fn r_237_r_238_r_247_approve_deny_cancel_and_modify_in_each_format() {
         expect![[r#"
             progress tool:start c PENDING null
             control permission_required c APPROVAL_REQUIRED null
-            control permission_decided decision="modify" decidedBy="person"
+            control permission_decided decision="modify" decidedBy="user"
             control permission_required c APPROVAL_REQUIRED null
-            control permission_decided decision="allow" decidedBy="person"
+            control permission_decided decision="allow" decidedBy="user"
             progress tool:end c COMPLETED false
             monitor tool_executed c COMPLETED false"#]],
         expect![[r#"

@@ -42,15 +42,15 @@ async fn r_160_r_233_a_successful_call() {
         "look",
         json!({}),
         expect![[r#"
-        ok: done
-        c: [created], validating, validating, scheduled, executing, CALL.COMPLETED
-          on disk: requested, picked, found, scheduled, started, completed"#]],
+            ok: done
+            c: [created], validating, validating, scheduled, executing, CALL.COMPLETED
+              on disk: requested, validation_started, tool_resolved, scheduled, started, completed"#]],
     )
     .await;
     check(TestWorldBuilder::default(), "look", json!({"do": "say"}), expect![[r#"
         ok: said
         c: [created], validating, validating, scheduled, executing, [output], [custom], CALL.COMPLETED
-          on disk: requested, picked, found, scheduled, started, completed"#]]).await;
+          on disk: requested, validation_started, tool_resolved, scheduled, started, completed"#]]).await;
 }
 
 // R-406: the tool ran and reports a failure.
@@ -61,9 +61,9 @@ async fn r_406_a_logical_failure_completes() {
         "look",
         json!({"do": "fail"}),
         expect![[r#"
-        no: no luck
-        c: [created], validating, validating, scheduled, executing, CALL.COMPLETED
-          on disk: requested, picked, found, scheduled, started, completed"#]],
+            no: no luck
+            c: [created], validating, validating, scheduled, executing, CALL.COMPLETED
+              on disk: requested, validation_started, tool_resolved, scheduled, started, completed"#]],
     )
     .await;
 }
@@ -75,15 +75,15 @@ async fn r_409_every_kind_of_failure_is_a_result() {
     check(default(), "look", json!({"n": "x"}), expect![[r#"
         InvalidInput [invalid_tool_params]: Parameter validation failed: n: expected integer, got "x"
         c: [created], validating, validating, CALL.FAILED
-          on disk: requested, picked, found, failed"#]]).await;
+          on disk: requested, validation_started, tool_resolved, failed"#]]).await;
     check(
         default(),
         "lok",
         json!({}),
         expect![[r#"
-        NotRegistered [tool_not_registered]: Tool "lok" not found. Did you mean: look?
-        c: [created], validating, CALL.FAILED
-          on disk: requested, picked, failed"#]],
+            NotRegistered [tool_not_registered]: Tool "lok" not found. Did you mean: look?
+            c: [created], validating, CALL.FAILED
+              on disk: requested, validation_started, failed"#]],
     )
     .await;
     check(
@@ -91,9 +91,9 @@ async fn r_409_every_kind_of_failure_is_a_result() {
         "look",
         json!({"do": "timeout"}),
         expect![[r#"
-        TimedOut [timeout]: Tool execution timed out after 30000ms
-        c: [created], validating, validating, scheduled, executing, CALL.FAILED
-          on disk: requested, picked, found, scheduled, started, failed"#]],
+            TimedOut [timeout]: Tool execution timed out after 30000ms
+            c: [created], validating, validating, scheduled, executing, CALL.FAILED
+              on disk: requested, validation_started, tool_resolved, scheduled, started, failed"#]],
     )
     .await;
     check(
@@ -101,9 +101,9 @@ async fn r_409_every_kind_of_failure_is_a_result() {
         "look",
         json!({"do": "trap"}),
         expect![[r#"
-        Trapped [trap]: the guest trapped: unreachable
-        c: [created], validating, validating, scheduled, executing, CALL.FAILED
-          on disk: requested, picked, found, scheduled, started, failed"#]],
+            Trapped [trap]: the guest trapped: unreachable
+            c: [created], validating, validating, scheduled, executing, CALL.FAILED
+              on disk: requested, validation_started, tool_resolved, scheduled, started, failed"#]],
     )
     .await;
     check(
@@ -111,9 +111,9 @@ async fn r_409_every_kind_of_failure_is_a_result() {
         "look",
         json!({"do": "panic"}),
         expect![[r#"
-        Internal [internal]: internal host error: the backend of `look` panicked
-        c: [created], validating, validating, scheduled, executing, CALL.FAILED
-          on disk: requested, picked, found, scheduled, started, failed"#]],
+            Internal [internal]: internal host error: the backend of `look` panicked
+            c: [created], validating, validating, scheduled, executing, CALL.FAILED
+              on disk: requested, validation_started, tool_resolved, scheduled, started, failed"#]],
     )
     .await;
     check(
@@ -123,7 +123,7 @@ async fn r_409_every_kind_of_failure_is_a_result() {
         expect![[r#"
             Failed [interrupted]: the guest was interrupted
             c: [created], validating, validating, scheduled, executing, CALL.FAILED
-              on disk: requested, picked, found, scheduled, started, failed"#]],
+              on disk: requested, validation_started, tool_resolved, scheduled, started, failed"#]],
     )
     .await;
 }
@@ -136,9 +136,9 @@ async fn r_178_a_backend_that_never_returns_times_out() {
         "look",
         json!({"do": "hang"}),
         expect![[r#"
-        TimedOut [timeout]: Tool execution timed out after 30000ms
-        c: [created], validating, validating, scheduled, executing, CALL.FAILED
-          on disk: requested, picked, found, scheduled, started, failed"#]],
+            TimedOut [timeout]: Tool execution timed out after 30000ms
+            c: [created], validating, validating, scheduled, executing, CALL.FAILED
+              on disk: requested, validation_started, tool_resolved, scheduled, started, failed"#]],
     )
     .await;
 }
@@ -152,9 +152,9 @@ async fn r_198_a_disabled_tool_and_a_denying_rule_end_it_before_anything_runs() 
         "look",
         json!({}),
         expect![[r#"
-        Denied [policy_violation]: Permission denied: `look` is disabled
-        c: [created], validating, CALL.DENIED
-          on disk: requested, picked, denied"#]],
+            Denied [policy_violation]: Permission denied: `look` is disabled
+            c: [created], validating, CALL.DENIED
+              on disk: requested, validation_started, denied"#]],
     )
     .await;
     let denied = TestWorldBuilder::default().rules("deny look");
@@ -163,16 +163,16 @@ async fn r_198_a_disabled_tool_and_a_denying_rule_end_it_before_anything_runs() 
         "look",
         json!({}),
         expect![[r#"
-        Denied [policy_violation]: Permission denied: rule user:1 deny `look` forbids `look`
-        c: [created], validating, validating, CALL.DENIED
-          on disk: requested, picked, found, denied"#]],
+            Denied [policy_violation]: Permission denied: rule user:1 deny `look` forbids `look`
+            c: [created], validating, validating, CALL.DENIED
+              on disk: requested, validation_started, tool_resolved, denied"#]],
     )
     .await;
     // No user is available.
     check(TestWorldBuilder::default(), "write", json!({}), expect![[r#"
         Denied [policy_violation]: Permission denied: `write` requires approval (it may have side effects), and no terminal is available to ask for it
         c: [created], validating, validating, awaiting_approval, [permission_request], CALL.DENIED
-          on disk: requested, picked, found, asked, denied"#]]).await;
+          on disk: requested, validation_started, tool_resolved, approval_requested, denied"#]]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,9 +188,9 @@ async fn r_202_r_210_a_hook_denies_with_a_reason_or_its_own_result() {
         "look",
         json!({}),
         expect![[r#"
-        Denied [hook_denied]: Permission denied: Denied by hook
-        c: [created], validating, validating, CALL.DENIED
-          on disk: requested, picked, found, denied"#]],
+            Denied [hook_denied]: Permission denied: Denied by hook
+            c: [created], validating, validating, CALL.DENIED
+              on disk: requested, validation_started, tool_resolved, denied"#]],
     )
     .await;
     check(
@@ -198,9 +198,9 @@ async fn r_202_r_210_a_hook_denies_with_a_reason_or_its_own_result() {
         "look",
         json!({}),
         expect![[r#"
-        Denied [hook_denied]: Permission denied: not today
-        c: [created], validating, validating, CALL.DENIED
-          on disk: requested, picked, found, denied"#]],
+            Denied [hook_denied]: Permission denied: not today
+            c: [created], validating, validating, CALL.DENIED
+              on disk: requested, validation_started, tool_resolved, denied"#]],
     )
     .await;
     let own = Outcome {
@@ -212,12 +212,12 @@ async fn r_202_r_210_a_hook_denies_with_a_reason_or_its_own_result() {
         "look",
         json!({}),
         expect![[r#"
-        ok: {
-          "ok": false,
-          "error": "that file is secret"
-        }
-        c: [created], validating, validating, CALL.DENIED
-          on disk: requested, picked, found, denied"#]],
+            ok: {
+              "ok": false,
+              "error": "that file is secret"
+            }
+            c: [created], validating, validating, CALL.DENIED
+              on disk: requested, validation_started, tool_resolved, denied"#]],
     )
     .await;
 }
@@ -230,9 +230,9 @@ async fn r_210_a_hook_supplies_the_result_or_asks_the_user() {
         "look",
         json!({}),
         expect![[r#"
-        ok: from the cache
-        c: [created], validating, validating, CALL.COMPLETED
-          on disk: requested, picked, found, completed"#]],
+            ok: from the cache
+            c: [created], validating, validating, CALL.COMPLETED
+              on disk: requested, validation_started, tool_resolved, completed"#]],
     )
     .await;
     let ask = PreHookDecision::Ask {
@@ -242,7 +242,7 @@ async fn r_210_a_hook_supplies_the_result_or_asks_the_user() {
     check(says(ask), "look", json!({}), expect![[r#"
         ok: done
         c: [created], validating, validating, awaiting_approval, [permission_request], [decided allow], approved, scheduled, executing, executing, CALL.COMPLETED
-          on disk: requested, picked, found, asked, approved, scheduled, started, post_processing, completed"#]]).await;
+          on disk: requested, validation_started, tool_resolved, approval_requested, approved, scheduled, started, post_processing, completed"#]]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -254,15 +254,15 @@ async fn r_194_r_201_each_answer_of_the_user_takes_effect() {
     check(TestWorldBuilder::answers([deny]), "erase", json!({}), expect![[r#"
         Denied [user_denied]: Permission denied: the user rejected `erase`: use trash instead
         c: [created], validating, validating, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
-          on disk: requested, picked, found, asked, denied"#]]).await;
+          on disk: requested, validation_started, tool_resolved, approval_requested, denied"#]]).await;
     check(TestWorldBuilder::answers([Answer::Cancel]), "erase", json!({}), expect![[r#"
         Cancelled [cancelled]: Permission denied: the user cancelled the prompt for `erase`
         c: [created], validating, validating, awaiting_approval, [permission_request], [decided deny], CALL.CANCELLED
-          on disk: requested, picked, found, asked, cancelled"#]]).await;
+          on disk: requested, validation_started, tool_resolved, approval_requested, cancelled"#]]).await;
     check(TestWorldBuilder::answers([Answer::TimedOut]), "erase", json!({}), expect![[r#"
         Denied [policy_violation]: Permission denied: the prompt for `erase` was not answered in time (it may destroy data)
         c: [created], validating, validating, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
-          on disk: requested, picked, found, asked, denied"#]]).await;
+          on disk: requested, validation_started, tool_resolved, approval_requested, denied"#]]).await;
     let modify = |n: i64| Answer::Modify {
         input: json!({"n": n}),
     };
@@ -270,14 +270,14 @@ async fn r_194_r_201_each_answer_of_the_user_takes_effect() {
     check(TestWorldBuilder::answers(twice), "write", json!({}), expect![[r#"
         ok: done
         c: [created], validating, validating, awaiting_approval, [permission_request], [decided modify], awaiting_approval, validating, awaiting_approval, [permission_request], [decided modify], awaiting_approval, validating, awaiting_approval, [permission_request], [decided allow], approved, scheduled, executing, CALL.COMPLETED
-          on disk: requested, picked, found, asked, modified, picked, asked, modified, picked, asked, approved, scheduled, started, completed"#]]).await;
+          on disk: requested, validation_started, tool_resolved, approval_requested, modified, validation_started, approval_requested, modified, validation_started, approval_requested, approved, scheduled, started, completed"#]]).await;
     let wrong = Answer::Modify {
         input: json!({"n": "many"}),
     };
     check(TestWorldBuilder::answers([wrong]), "write", json!({}), expect![[r#"
         InvalidInput [invalid_tool_params]: Parameter validation failed: n: expected integer, got "many"
         c: [created], validating, validating, awaiting_approval, [permission_request], [decided modify], awaiting_approval, validating, CALL.FAILED
-          on disk: requested, picked, found, asked, modified, picked, failed"#]]).await;
+          on disk: requested, validation_started, tool_resolved, approval_requested, modified, validation_started, failed"#]]).await;
 }
 
 // An approval by the user does not override a hook or rule that denies the changed input.
@@ -291,7 +291,7 @@ async fn r_198_changed_input_is_evaluated_like_the_first() {
     check(setup, "write", json!({}), expect![[r#"
         Denied [policy_violation]: Permission denied: rule user:1 deny `write(//secret/**)` forbids `write`
         c: [created], validating, validating, awaiting_approval, [permission_request], [decided modify], awaiting_approval, validating, CALL.DENIED
-          on disk: requested, picked, found, asked, modified, picked, denied"#]]).await;
+          on disk: requested, validation_started, tool_resolved, approval_requested, modified, validation_started, denied"#]]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -299,7 +299,7 @@ async fn a_panicking_prompter_counts_as_no_user() {
     check(TestWorldBuilder::says(|_, _, _| panic!("the terminal is gone")), "write", json!({}), expect![[r#"
         Denied [policy_violation]: Permission denied: `write` requires approval (it may have side effects), and no terminal is available to ask for it
         c: [created], validating, validating, awaiting_approval, [permission_request], CALL.DENIED
-          on disk: requested, picked, found, asked, denied"#]]).await;
+          on disk: requested, validation_started, tool_resolved, approval_requested, denied"#]]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -310,11 +310,11 @@ async fn a_tail_call_has_its_own_record_and_its_result_is_returned() {
         "look",
         tail,
         expect![[r#"
-        ok: done
-        c: [created], validating, validating, scheduled, executing, CALL.COMPLETED
-          on disk: requested, picked, found, scheduled, started, completed
-        c/tail-1: [created], validating, validating, scheduled, executing, CALL.COMPLETED
-          on disk: requested, picked, found, scheduled, started, completed"#]],
+            ok: done
+            c: [created], validating, validating, scheduled, executing, CALL.COMPLETED
+              on disk: requested, validation_started, tool_resolved, scheduled, started, completed
+            c/tail-1: [created], validating, validating, scheduled, executing, CALL.COMPLETED
+              on disk: requested, validation_started, tool_resolved, scheduled, started, completed"#]],
     )
     .await;
     // A tail call cannot bypass the user.
@@ -336,7 +336,7 @@ async fn r_177_dropping_the_future_ends_the_call() {
     assert!(timeout(Duration::from_secs(1), call).await.is_err());
     expect![[r#"
         c: [created], validating, validating, scheduled, executing, CALL.CANCELLED
-          on disk: requested, picked, found, scheduled, started, cancelled"#]]
+          on disk: requested, validation_started, tool_resolved, scheduled, started, cancelled"#]]
     .assert_eq(&world.story().await);
     assert!(
         !world.kernel.cancel(&super::CallId("c".to_owned())),
@@ -356,7 +356,7 @@ async fn a_duplicate_id_is_refused_without_affecting_the_first_call() {
     assert_eq!(shown(&first.await.unwrap()), "ok: done");
     expect![[r#"
         c: [created], validating, validating, scheduled, executing, CALL.COMPLETED
-          on disk: requested, picked, found, scheduled, started, completed"#]]
+          on disk: requested, validation_started, tool_resolved, scheduled, started, completed"#]]
     .assert_eq(&world.story().await);
 }
 
@@ -410,9 +410,9 @@ async fn r_162_siblings_of_a_cancelled_call_name_it_in_their_errors() {
         b Cancelled [cancelled]: Permission denied: the user cancelled the prompt for `write`
         c Cancelled [sibling_cancelled]: the call was not run, because call b of the same turn was cancelled
         a: [created], validating, validating, scheduled, executing, CALL.CANCELLED
-          on disk: requested, picked, found, scheduled, started, cancelled
+          on disk: requested, validation_started, tool_resolved, scheduled, started, cancelled
         b: [created], validating, validating, awaiting_approval, [permission_request], [decided deny], CALL.CANCELLED
-          on disk: requested, picked, found, asked, cancelled
+          on disk: requested, validation_started, tool_resolved, approval_requested, cancelled
         c: [created], CALL.CANCELLED
           on disk: requested, cancelled"#]].assert_eq(&format!("{}\n{story}", lines.join("\n")));
 }
@@ -433,9 +433,9 @@ async fn r_211_post_hooks_determine_the_final_result() {
         "look",
         json!({}),
         expect![[r#"
-        ok: password=***
-        c: [created], validating, validating, scheduled, executing, executing, executing, CALL.COMPLETED
-          on disk: requested, picked, found, scheduled, started, post_processing, outcome_changed, completed"#]],
+            ok: password=***
+            c: [created], validating, validating, scheduled, executing, executing, executing, CALL.COMPLETED
+              on disk: requested, validation_started, tool_resolved, scheduled, started, post_processing, outcome_changed, completed"#]],
     )
     .await;
     let broken = CallbackHook::default().after(|_, _| async { panic!("the mask slipped") });
@@ -446,7 +446,7 @@ async fn r_211_post_hooks_determine_the_final_result() {
         expect![[r#"
             no: hook `mask` failed: panicked
             c: [created], validating, validating, scheduled, executing, executing, executing, CALL.COMPLETED
-              on disk: requested, picked, found, scheduled, started, post_processing, outcome_changed, completed"#]],
+              on disk: requested, validation_started, tool_resolved, scheduled, started, post_processing, outcome_changed, completed"#]],
     )
     .await;
 }

@@ -110,8 +110,8 @@ fn step(kind: &str) -> Vec<Transition> {
         duration,
     };
     vec![match kind {
-        "picked" => Transition::ValidationStarted,
-        "found" => Transition::ToolResolved(Arc::new(ResolvedTool {
+        "validation_started" => Transition::ValidationStarted,
+        "tool_resolved" => Transition::ToolResolved(Arc::new(ResolvedTool {
             tool: by(),
             plugin: by(),
             version: by(),
@@ -123,7 +123,7 @@ fn step(kind: &str) -> Vec<Transition> {
             input: input(),
             by: by(),
         },
-        "asked" => Transition::ApprovalRequested {
+        "approval_requested" => Transition::ApprovalRequested {
             reason: by(),
             rule: None,
             meta: None,
@@ -143,7 +143,7 @@ fn step(kind: &str) -> Vec<Transition> {
             command: None,
         },
         "started" => Transition::Started,
-        "released" => Transition::CommitAuthorized {
+        "commit_authorized" => Transition::CommitAuthorized {
             by: by(),
             commit: None,
         },

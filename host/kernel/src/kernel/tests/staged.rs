@@ -53,7 +53,7 @@ async fn approval_commits_the_shown_changes_and_denial_none() {
         expect![[r#"
             ok: done by Some("the user, once")
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, CALL.COMPLETED
-              on disk: requested, picked, found, scheduled, started, asked, approved, released, completed
+              on disk: requested, validation_started, tool_resolved, scheduled, started, approval_requested, approved, commit_authorized, completed
             real: ["a", "b"], asked: 1, commits: ["done"], undo ids: 1"#]],
     )
     .await;
@@ -64,7 +64,7 @@ async fn approval_commits_the_shown_changes_and_denial_none() {
         expect![[r#"
             Denied [user_denied]: Permission denied: the user rejected `write` by None
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
-              on disk: requested, picked, found, scheduled, started, asked, denied
+              on disk: requested, validation_started, tool_resolved, scheduled, started, approval_requested, denied
             real: [], asked: 1, commits: [], undo ids: 0"#]],
     )
     .await;
@@ -75,7 +75,7 @@ async fn approval_commits_the_shown_changes_and_denial_none() {
         expect![[r#"
             Denied [policy_violation]: Permission denied: `write` requires approval (it changes files), and no terminal is available to ask for it by None
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], CALL.DENIED
-              on disk: requested, picked, found, scheduled, started, asked, denied
+              on disk: requested, validation_started, tool_resolved, scheduled, started, approval_requested, denied
             real: [], asked: 1, commits: [], undo ids: 0"#]],
     )
     .await;
@@ -92,7 +92,7 @@ async fn actual_changes_are_evaluated_rather_than_the_input() {
         expect![[r#"
             Denied [policy_violation]: Permission denied: rule user:2 deny `Edit(src/**)` forbids `write` by None
             c: [created], validating, validating, scheduled, executing, CALL.DENIED
-              on disk: requested, picked, found, scheduled, started, denied
+              on disk: requested, validation_started, tool_resolved, scheduled, started, denied
             real: [], asked: 0, commits: [], undo ids: 0"#]],
     )
     .await;
@@ -103,7 +103,7 @@ async fn actual_changes_are_evaluated_rather_than_the_input() {
         expect![[r#"
             Denied [user_denied]: Permission denied: the user rejected `write` by None
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
-              on disk: requested, picked, found, scheduled, started, asked, denied
+              on disk: requested, validation_started, tool_resolved, scheduled, started, approval_requested, denied
             real: [], asked: 1, commits: [], undo ids: 0"#]],
     )
     .await;
@@ -114,7 +114,7 @@ async fn actual_changes_are_evaluated_rather_than_the_input() {
         expect![[r#"
             ok: done by Some("mode default: read, rule user:1 allow `Edit(src/**)`")
             c: [created], validating, validating, scheduled, executing, executing, CALL.COMPLETED
-              on disk: requested, picked, found, scheduled, started, released, completed
+              on disk: requested, validation_started, tool_resolved, scheduled, started, commit_authorized, completed
             real: ["src/a"], asked: 0, commits: ["done"], undo ids: 1"#]],
     )
     .await;
@@ -122,7 +122,7 @@ async fn actual_changes_are_evaluated_rather_than_the_input() {
     check(rules("deny write"), "write", input, expect![[r#"
         Denied [policy_violation]: Permission denied: rule user:1 deny `write` forbids `write` by None
         c: [created], validating, validating, CALL.DENIED
-          on disk: requested, picked, found, denied
+          on disk: requested, validation_started, tool_resolved, denied
         real: [], asked: 0, commits: [], undo ids: 0"#]]).await;
 }
 
@@ -135,7 +135,7 @@ async fn a_staged_call_without_changes_counts_as_a_read() {
         expect![[r#"
             ok: done by Some("mode default: read")
             c: [created], validating, validating, scheduled, executing, executing, CALL.COMPLETED
-              on disk: requested, picked, found, scheduled, started, released, completed
+              on disk: requested, validation_started, tool_resolved, scheduled, started, commit_authorized, completed
             real: [], asked: 0, commits: [], undo ids: 0"#]],
     )
     .await;
@@ -146,7 +146,7 @@ async fn a_staged_call_without_changes_counts_as_a_read() {
         expect![[r#"
             Denied [user_denied]: Permission denied: the user rejected `write` by None
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
-              on disk: requested, picked, found, scheduled, started, asked, denied
+              on disk: requested, validation_started, tool_resolved, scheduled, started, approval_requested, denied
             real: [], asked: 1, commits: [], undo ids: 0"#]],
     )
     .await;
@@ -157,7 +157,7 @@ async fn a_staged_call_without_changes_counts_as_a_read() {
         expect![[r#"
             ok: done by Some("mode default: read")
             c: [created], validating, validating, scheduled, executing, CALL.COMPLETED
-              on disk: requested, picked, found, scheduled, started, completed
+              on disk: requested, validation_started, tool_resolved, scheduled, started, completed
             real: [], asked: 0, commits: [], undo ids: 0"#]],
     )
     .await;
@@ -186,7 +186,7 @@ async fn a_failed_call_commits_nothing() {
         expect![[r#"
             Failed [commit_failed]: no space left by Some("rule user:1 allow `write`")
             c: [created], validating, validating, scheduled, executing, executing, CALL.FAILED
-              on disk: requested, picked, found, scheduled, started, released, failed
+              on disk: requested, validation_started, tool_resolved, scheduled, started, commit_authorized, failed
             real: [], asked: 0, commits: ["reverted"], undo ids: 0"#]],
     )
     .await;
@@ -201,10 +201,10 @@ async fn accept_edits_mode_commits_without_asking() {
         "write",
         json!({"changes": ["a"]}),
         expect![[r#"
-        ok: done by Some("mode accept_edits: write")
-        c: [created], validating, validating, scheduled, executing, executing, CALL.COMPLETED
-          on disk: requested, picked, found, scheduled, started, released, completed
-        real: ["a"], asked: 0, commits: ["done"], undo ids: 1"#]],
+            ok: done by Some("mode accept_edits: write")
+            c: [created], validating, validating, scheduled, executing, executing, CALL.COMPLETED
+              on disk: requested, validation_started, tool_resolved, scheduled, started, commit_authorized, completed
+            real: ["a"], asked: 0, commits: ["done"], undo ids: 1"#]],
     )
     .await;
     let world =
@@ -216,7 +216,7 @@ async fn accept_edits_mode_commits_without_asking() {
         expect![[r#"
             Denied [user_denied]: Permission denied: the user rejected `write` by None
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
-              on disk: requested, picked, found, scheduled, started, asked, denied
+              on disk: requested, validation_started, tool_resolved, scheduled, started, approval_requested, denied
             real: [], asked: 1, commits: [], undo ids: 0"#]],
     )
     .await;
@@ -229,14 +229,14 @@ async fn a_conflict_makes_a_call_run_again_up_to_a_limit() {
     check(world, "write", json!({"changes": ["a"]}), expect![[r#"
         ok: done by Some("the user, once")
         c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, CALL.COMPLETED
-          on disk: requested, picked, found, scheduled, started, asked, approved, released, picked, scheduled, started, asked, approved, released, picked, scheduled, started, asked, approved, released, completed
+          on disk: requested, validation_started, tool_resolved, scheduled, started, approval_requested, approved, commit_authorized, validation_started, scheduled, started, approval_requested, approved, commit_authorized, validation_started, scheduled, started, approval_requested, approved, commit_authorized, completed
         real: ["a"], asked: 3, commits: ["done"], undo ids: 1"#]]).await;
     let world = holding(TestWorldBuilder::default().rules("allow write"));
     world.stage.conflicts.store(100, Relaxed);
     check(world, "write", json!({"changes": ["a"]}), expect![[r#"
         Failed [conflict]: the call was run 5 times and no change was kept; the same files are being changed concurrently: a by Some("rule user:1 allow `write`")
         c: [created], validating, validating, scheduled, executing, executing, validating, scheduled, executing, executing, validating, scheduled, executing, executing, validating, scheduled, executing, executing, validating, scheduled, executing, executing, validating, CALL.FAILED
-          on disk: requested, picked, found, scheduled, started, released, picked, scheduled, started, released, picked, scheduled, started, released, picked, scheduled, started, released, picked, scheduled, started, released, picked, failed
+          on disk: requested, validation_started, tool_resolved, scheduled, started, commit_authorized, validation_started, scheduled, started, commit_authorized, validation_started, scheduled, started, commit_authorized, validation_started, scheduled, started, commit_authorized, validation_started, scheduled, started, commit_authorized, validation_started, failed
         real: [], asked: 0, commits: [], undo ids: 0"#]]).await;
 }
 
@@ -257,7 +257,7 @@ async fn an_input_changed_by_the_user_is_run_again() {
         expect![[r#"
             ok: done by Some("the user, once")
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided modify], awaiting_approval, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, CALL.COMPLETED
-              on disk: requested, picked, found, scheduled, started, asked, modified, picked, scheduled, started, asked, approved, released, completed
+              on disk: requested, validation_started, tool_resolved, scheduled, started, approval_requested, modified, validation_started, scheduled, started, approval_requested, approved, commit_authorized, completed
             real: ["z"], asked: 2, commits: ["done"], undo ids: 1"#]],
     )
     .await;

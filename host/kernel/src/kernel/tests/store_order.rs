@@ -53,18 +53,18 @@ async fn snapshots(durability: Durability, tool: &str) -> String {
 #[tokio::test]
 async fn r_201_questions_and_intents_are_on_disk_before_they_take_effect() {
     expect![[r#"
-        asked: requested, picked, found, asked (awaiting_approval)
-        runs: requested, picked, found, asked, approved, scheduled, started (executing)"#]]
+        asked: requested, validation_started, tool_resolved, approval_requested (awaiting_approval)
+        runs: requested, validation_started, tool_resolved, approval_requested, approved, scheduled, started (executing)"#]]
     .assert_eq(&snapshots(Durability::Effects, "write").await);
 }
 
 #[tokio::test]
 async fn with_every_step_durability_all_earlier_steps_are_on_disk() {
     expect![[r#"
-        asked: requested, picked, found, asked (awaiting_approval)
-        runs: requested, picked, found, asked, approved, scheduled, started (executing)"#]]
+        asked: requested, validation_started, tool_resolved, approval_requested (awaiting_approval)
+        runs: requested, validation_started, tool_resolved, approval_requested, approved, scheduled, started (executing)"#]]
     .assert_eq(&snapshots(Durability::EveryStep, "write").await);
-    expect!["runs: requested, picked, found, scheduled, started (executing)"]
+    expect!["runs: requested, validation_started, tool_resolved, scheduled, started (executing)"]
         .assert_eq(&snapshots(Durability::EveryStep, "look").await);
 }
 

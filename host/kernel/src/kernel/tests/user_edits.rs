@@ -59,7 +59,7 @@ async fn r_047_edits_of_the_user_are_committed_and_reported_to_the_model() {
             -proposed
             +mine\u{1b} by Some("the user, once, with changes")
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, executing, CALL.COMPLETED
-              on disk: requested, picked, found, scheduled, started, asked, approved, released, released, completed
+              on disk: requested, validation_started, tool_resolved, scheduled, started, approval_requested, approved, commit_authorized, commit_authorized, completed
             real: ["a", "b: mine\u{1b}\n"], undo ids: 1"#]],
     )
     .await;
@@ -76,7 +76,7 @@ async fn r_047_edits_of_the_user_are_committed_and_reported_to_the_model() {
             -proposed
             +o by Some("the user, once, with changes")
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, executing, CALL.COMPLETED
-              on disk: requested, picked, found, scheduled, started, asked, approved, released, released, completed
+              on disk: requested, validation_started, tool_resolved, scheduled, started, approval_requested, approved, commit_authorized, commit_authorized, completed
             real: ["a"], undo ids: 1"#]],
     )
     .await;
@@ -97,7 +97,7 @@ async fn r_047_edits_of_the_user_are_committed_and_reported_to_the_model() {
             -proposed
             +o by Some("the user, once, with changes")
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, executing, CALL.COMPLETED
-              on disk: requested, picked, found, scheduled, started, asked, approved, released, released, completed
+              on disk: requested, validation_started, tool_resolved, scheduled, started, approval_requested, approved, commit_authorized, commit_authorized, completed
             real: [], undo ids: 0"#]],
     )
     .await;
@@ -108,7 +108,7 @@ async fn r_047_edits_of_the_user_are_committed_and_reported_to_the_model() {
         expect![[r#"
             ok: done by Some("the user, once")
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, CALL.COMPLETED
-              on disk: requested, picked, found, scheduled, started, asked, approved, released, completed
+              on disk: requested, validation_started, tool_resolved, scheduled, started, approval_requested, approved, commit_authorized, completed
             real: ["a", "b"], undo ids: 1"#]],
     )
     .await;
@@ -122,7 +122,7 @@ async fn r_195_files_outside_the_question_cannot_be_edited() {
         expect![[r#"
             Denied [policy_violation]: Permission denied: the edited changes of `write` cannot be applied: `c` is not one of the changes; use a path from the prompt by None
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
-              on disk: requested, picked, found, scheduled, started, asked, denied
+              on disk: requested, validation_started, tool_resolved, scheduled, started, approval_requested, denied
             real: [], undo ids: 0"#]],
     )
     .await;
@@ -133,7 +133,7 @@ async fn r_195_files_outside_the_question_cannot_be_edited() {
         expect![[r#"
             Denied [policy_violation]: Permission denied: the edited changes of `write` cannot be applied: the call has not run, so it has no changes to edit by None
             c: [created], validating, validating, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
-              on disk: requested, picked, found, asked, denied
+              on disk: requested, validation_started, tool_resolved, approval_requested, denied
             real: [], undo ids: 0"#]],
     )
     .await;
@@ -156,7 +156,7 @@ async fn a_conflict_makes_a_call_with_edits_run_again() {
     check(world, input(), expect![[r#"
         ok: done by Some("the user, once")
         c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, executing, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, CALL.COMPLETED
-          on disk: requested, picked, found, scheduled, started, asked, approved, released, picked, scheduled, started, asked, approved, released, released, picked, scheduled, started, asked, approved, released, completed
+          on disk: requested, validation_started, tool_resolved, scheduled, started, approval_requested, approved, commit_authorized, validation_started, scheduled, started, approval_requested, approved, commit_authorized, commit_authorized, validation_started, scheduled, started, approval_requested, approved, commit_authorized, completed
         real: ["a", "b"], undo ids: 1"#]]).await;
 }
 
@@ -184,7 +184,7 @@ async fn a_deny_rule_takes_precedence_over_edits_of_the_user() {
     expect![[r#"
         Denied [policy_violation]: Permission denied: rule user:1 deny `Edit(b)` forbids `write`
         c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, CALL.DENIED
-          on disk: requested, picked, found, scheduled, started, asked, approved, released, denied"#]].assert_eq(&format!("{}\n{}", shown(&report), world.story().await));
+          on disk: requested, validation_started, tool_resolved, scheduled, started, approval_requested, approved, commit_authorized, denied"#]].assert_eq(&format!("{}\n{}", shown(&report), world.story().await));
     assert!(world.stage.real.lock().unwrap().is_empty());
 }
 

@@ -19,7 +19,9 @@ wasmtime::component::bindgen!({
     },
 });
 
-pub use exports::toolhost::plugin::hooks::{Patch as RawPatch, Revision, Verdict};
+pub use exports::toolhost::plugin::hooks::{
+    Patch as RawPatch, PostToolUseResult, PreToolUseResult,
+};
 
 /// Maximum size of a reason, which a prompt shows to the user, in bytes.
 const MAX_REASON: usize = 16 << 10;
@@ -36,8 +38,8 @@ pub struct HookLimits {
 }
 
 /// Converts the verdict of a pre-call hook.
-pub fn before(raw: Verdict, room: HookLimits) -> Result<PreHookResponse, CallError> {
-    let Verdict {
+pub fn before(raw: PreToolUseResult, room: HookLimits) -> Result<PreHookResponse, CallError> {
+    let PreToolUseResult {
         decision: word,
         reason,
         updated_input,
@@ -88,8 +90,8 @@ pub fn before(raw: Verdict, room: HookLimits) -> Result<PreHookResponse, CallErr
 }
 
 /// Converts the revision of a post-call hook.
-pub fn after(raw: Revision, room: HookLimits) -> Result<PostHookResponse, CallError> {
-    let Revision {
+pub fn after(raw: PostToolUseResult, room: HookLimits) -> Result<PostHookResponse, CallError> {
+    let PostToolUseResult {
         action,
         patch,
         outcome: replacement,

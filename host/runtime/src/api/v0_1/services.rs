@@ -19,7 +19,7 @@ mod bindings {
         path: "../../wit/v0.1",
         world: "services",
         imports: {
-            "toolhost:plugin/people": async,
+            "toolhost:plugin/user": async,
             "toolhost:plugin/agents.run": async,
             "toolhost:plugin/tools.call": async,
             "toolhost:plugin/tools.wait": async,
@@ -33,7 +33,7 @@ mod bindings {
 }
 
 use bindings::toolhost::plugin::process as programs;
-use bindings::toolhost::plugin::{agents, people, resources, session, tools};
+use bindings::toolhost::plugin::{agents, resources, session, tools, user};
 
 /// Maximum size of one JSON argument, in bytes.
 const MAX_JSON: usize = 1 << 20;
@@ -41,12 +41,15 @@ const MAX_REASON: usize = 16 << 10;
 
 /// Functions of the service interfaces, to detect components built against a later version.
 pub const FUNCTIONS: [(&str, &[&str]); 6] = [
-    ("session", &["get", "set", "saw", "last-seen"]),
+    (
+        "session",
+        &["get", "set", "record-observation", "last-observation"],
+    ),
     (
         "process",
         &["run", "start", "jobs", "read", "write", "kill"],
     ),
-    ("people", &["ask", "change-mode", "request-permissions"]),
+    ("user", &["ask", "change-mode", "request-permissions"]),
     ("agents", &["agents", "run"]),
     (
         "tools",
@@ -58,7 +61,7 @@ pub const FUNCTIONS: [(&str, &[&str]); 6] = [
 pub fn add_to_linker(linker: &mut wasmtime::component::Linker<State>) -> wasmtime::Result<()> {
     programs::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
     session::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
-    people::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
+    user::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
     agents::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
     tools::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
     resources::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
@@ -111,31 +114,37 @@ impl session::Host for State {
         services.session_set(&key, value).map_err(failure)
     }
 
-    fn saw(&mut self, sight: session::Sight) -> Result<(), types::Failure> {
+    fn record_observation(
+        &mut self,
+        observation: session::FileObservation,
+    ) -> Result<(), types::Failure> {
         let services = self.services(self.allowed.session, "session")?;
-        let sight = FileObservation {
-            path: sight.path,
-            sha256: sight.sha256,
-            lines: sight.lines,
+        let observation = FileObservation {
+            path: observation.path,
+            sha256: observation.sha256,
+            lines: observation.lines,
         };
-        services.record_observation(sight).map_err(failure)
+        services.record_observation(observation).map_err(failure)
     }
 
-    fn last_seen(&mut self, path: String) -> Result<Option<session::Sight>, types::Failure> {
+    fn last_observation(
+        &mut self,
+        path: String,
+    ) -> Result<Option<session::FileObservation>, types::Failure> {
         let services = self.untracked_services(self.allowed.session, "session")?;
         Ok(services
             .last_observation(&path)
-            .map(|sight| session::Sight {
-                path: sight.path,
-                sha256: sight.sha256,
-                lines: sight.lines,
+            .map(|observation| session::FileObservation {
+                path: observation.path,
+                sha256: observation.sha256,
+                lines: observation.lines,
             }))
     }
 }
 
-impl people::Host for State {
+impl user::Host for State {
     async fn ask(&mut self, questions: String) -> Result<String, types::Failure> {
-        let services = self.untracked_services(self.allowed.people, "people")?;
+        let services = self.untracked_services(self.allowed.user, "user")?;
         let queries = UserQuestion::parse(&questions).map_err(failure)?;
         let _stopped = self.deadline.pause();
         let replies = services.ask_user(queries).await.map_err(failure)?;
@@ -143,14 +152,14 @@ impl people::Host for State {
     }
 
     async fn change_mode(&mut self, to: String, reason: String) -> Result<String, types::Failure> {
-        let services = self.untracked_services(self.allowed.people, "people")?;
+        let services = self.untracked_services(self.allowed.user, "user")?;
         let reason = text::head(&reason, MAX_REASON).to_owned();
         let _stopped = self.deadline.pause();
         services.change_mode(to, reason).await.map_err(failure)
     }
 
     async fn request_permissions(&mut self, wish: String) -> Result<String, types::Failure> {
-        let services = self.untracked_services(self.allowed.people, "people")?;
+        let services = self.untracked_services(self.allowed.user, "user")?;
         let wish = json(&wish)?;
         let _stopped = self.deadline.pause();
         let given = services.request_permissions(wish).await.map_err(failure)?;

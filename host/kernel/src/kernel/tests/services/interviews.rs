@@ -53,7 +53,7 @@ async fn an_answer_that_does_not_match_its_question_is_rejected() {
     let two = Some(Some(vec![UserAnswer::YesNo(true), UserAnswer::YesNo(true)]));
     check(SURE, two, "! invalid_answer").await;
     check(SURE, Some(None), "! dismissed").await;
-    check(SURE, None, "! nobody_to_ask").await;
+    check(SURE, None, "! no_user").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,11 +73,11 @@ async fn an_interview_names_the_plugin_tool_and_agent() {
 async fn questions_per_call_are_limited() {
     let house = ServicesFixtureBuilder::default().build();
     let told = house.call("look", &format!("{SURE}\n").repeat(17)).await;
-    assert_eq!(told.matches("! nobody_to_ask").count(), 16);
+    assert_eq!(told.matches("! no_user").count(), 16);
     assert!(told.ends_with("; ! too_many_questions"), "{told}");
     assert_eq!(house.person.saw().len(), 16);
     // The limit applies per call.
-    house.check(&[("look", SURE, "! nobody_to_ask")]).await;
+    house.check(&[("look", SURE, "! no_user")]).await;
 }
 
 //

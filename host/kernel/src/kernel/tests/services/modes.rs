@@ -89,7 +89,7 @@ async fn a_less_strict_mode_asks_the_user_who_may_choose_another() {
         Mode::Plan,
         "default",
         None,
-        expect![[r#"! nobody_to_ask, now plan: - p/look: the plan  Leave plan mode? ["default", "accept_edits", "stay"]"#]],
+        expect![[r#"! no_user, now plan: - p/look: the plan  Leave plan mode? ["default", "accept_edits", "stay"]"#]],
     )
     .await;
 }
@@ -97,7 +97,15 @@ async fn a_less_strict_mode_asks_the_user_who_may_choose_another() {
 /// Plan mode allows notes and asks about commands; readonly does neither.
 #[tokio::test(start_paused = true)]
 async fn plan_mode_is_less_strict_than_readonly() {
-    check(Mode::ReadOnly, "plan", None, expect![[r#"! nobody_to_ask, now readonly: - p/look: the plan  Leave readonly mode? ["plan", "stay"]"#]]).await;
+    check(
+        Mode::ReadOnly,
+        "plan",
+        None,
+        expect![[
+            r#"! no_user, now readonly: - p/look: the plan  Leave readonly mode? ["plan", "stay"]"#
+        ]],
+    )
+    .await;
     check(
         Mode::ReadOnly,
         "plan",
@@ -176,6 +184,6 @@ async fn the_mode_of_one_call_does_not_change_the_session() {
     );
     wish.context.mode = Some(Mode::Yolo);
     let report = house.request(wish).await;
-    assert_eq!(super::shown(&report), "ok: yolo\n! nobody_to_ask");
+    assert_eq!(super::shown(&report), "ok: yolo\n! no_user");
     house.check(&[("look", "mode", "default")]).await;
 }

@@ -83,7 +83,7 @@ async fn a_denial_grants_nothing() {
     for (reply, code) in [
         (Some(Some(vec![UserAnswer::YesNo(false)])), "! user_denied"),
         (Some(None), "! dismissed"),
-        (None, "! nobody_to_ask"),
+        (None, "! no_user"),
     ] {
         let house = house(reply);
         house.check(&[("look", WISH, code)]).await;
@@ -101,7 +101,9 @@ async fn a_denial_grants_nothing() {
         r#"wish {"write": ["/workspace/docs/../.."]}"#,
         &long,
     ] {
-        house.check(&[("look", wish, "! invalid_wish")]).await;
+        house
+            .check(&[("look", wish, "! invalid_permission_request")])
+            .await;
     }
     assert!(house.person.saw().is_empty());
 }

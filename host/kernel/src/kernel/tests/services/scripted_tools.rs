@@ -53,7 +53,7 @@ impl ScriptedTools {
                 .map(done),
             "seen" => Ok(services.last_observation(first).map_or_else(
                 || "-".to_owned(),
-                |sight| format!("{}…", &sight.sha256[..2]),
+                |observation| format!("{}…", &observation.sha256[..2]),
             )),
             "ask" => services
                 .ask_user(UserQuestion::parse(rest).expect("questions"))

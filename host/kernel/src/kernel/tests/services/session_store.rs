@@ -184,9 +184,9 @@ async fn a_file_observation_is_a_path_and_a_hash() {
     let long = format!("saw /{} a", "x".repeat(4_096));
     house
         .check(&[
-            ("look", "saw /f short", "! invalid_sight"),
-            ("look", "saw /f z", "! invalid_sight"),
-            ("look", &long, "! invalid_sight"),
+            ("look", "saw /f short", "! invalid_observation"),
+            ("look", "saw /f z", "! invalid_observation"),
+            ("look", &long, "! invalid_observation"),
             (
                 "look",
                 "saw /f a\nsaw /f b\nseen /f\nseen /g",

@@ -10,8 +10,8 @@ const ROOM: HookLimits = HookLimits {
     output: 1_000,
 };
 
-fn verdict(decision: &str) -> Verdict {
-    Verdict {
+fn verdict(decision: &str) -> PreToolUseResult {
+    PreToolUseResult {
         decision: decision.to_owned(),
         reason: None,
         updated_input: None,
@@ -20,8 +20,8 @@ fn verdict(decision: &str) -> Verdict {
     }
 }
 
-fn revision(action: &str) -> Revision {
-    Revision {
+fn revision(action: &str) -> PostToolUseResult {
+    PostToolUseResult {
         action: action.to_owned(),
         patch: None,
         outcome: None,
@@ -36,12 +36,12 @@ fn shown<T: std::fmt::Debug>(result: Result<T, CallError>) -> String {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "tests hand over temporaries")]
-fn check(raw: Verdict, expected: Expect) {
+fn check(raw: PreToolUseResult, expected: Expect) {
     expected.assert_eq(&shown(before(raw, ROOM)));
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "tests hand over temporaries")]
-fn check_after(raw: Revision, expected: Expect) {
+fn check_after(raw: PostToolUseResult, expected: Expect) {
     expected.assert_eq(&shown(after(raw, ROOM)));
 }
 
@@ -53,7 +53,7 @@ fn text(text: &str) -> types::Outcome {
 #[test]
 fn r_210_verdicts_before_a_call() {
     check(
-        Verdict {
+        PreToolUseResult {
             updated_input: Some(r#"{"a": 1}"#.to_owned()),
             ..verdict("continue")
         },
@@ -62,7 +62,7 @@ fn r_210_verdicts_before_a_call() {
         ]],
     );
     check(
-        Verdict {
+        PreToolUseResult {
             reason: Some("risky".to_owned()),
             meta: Some(r#"{"risk": "high"}"#.to_owned()),
             ..verdict("ask")
@@ -78,7 +78,7 @@ fn r_210_verdicts_before_a_call() {
         ],
     );
     check(
-        Verdict {
+        PreToolUseResult {
             outcome: Some(text("no")),
             ..verdict("deny")
         },
@@ -87,7 +87,7 @@ fn r_210_verdicts_before_a_call() {
         ]],
     );
     check(
-        Verdict {
+        PreToolUseResult {
             outcome: Some(text("yes")),
             ..verdict("result")
         },
@@ -106,7 +106,7 @@ fn a_verdict_that_contradicts_itself_is_an_error() {
         ],
     );
     check(
-        Verdict {
+        PreToolUseResult {
             outcome: Some(text("x")),
             ..verdict("ask")
         },
@@ -124,7 +124,7 @@ fn a_verdict_that_contradicts_itself_is_an_error() {
 
 #[test]
 fn an_input_is_an_object_and_within_its_limit() {
-    let with = |input: &str| Verdict {
+    let with = |input: &str| PreToolUseResult {
         updated_input: Some(input.to_owned()),
         ..verdict("continue")
     };
@@ -143,7 +143,7 @@ fn an_input_is_an_object_and_within_its_limit() {
         expect!["OutputLimit: the hook's input is 101 bytes; the limit is 100 bytes"],
     );
     check(
-        Verdict {
+        PreToolUseResult {
             meta: Some("7".to_owned()),
             ..verdict("ask")
         },
@@ -153,7 +153,7 @@ fn an_input_is_an_object_and_within_its_limit() {
 
 #[test]
 fn a_reason_is_cut_and_an_outcome_is_not() {
-    let long = Verdict {
+    let long = PreToolUseResult {
         reason: Some("ä".repeat(20_000)),
         ..verdict("deny")
     };
@@ -162,7 +162,7 @@ fn a_reason_is_cut_and_an_outcome_is_not() {
     };
     assert_eq!(reason.map(|reason| reason.len()), Some(16 << 10));
     check(
-        Verdict {
+        PreToolUseResult {
             outcome: Some(text(&"x".repeat(1_000))),
             ..verdict("result")
         },
@@ -180,7 +180,7 @@ fn r_211_revisions_after_a_call() {
         structured: None,
         meta: Some(r#"{"cut": true}"#.to_owned()),
     };
-    let update = Revision {
+    let update = PostToolUseResult {
         patch: Some(patch),
         ..revision("update")
     };
@@ -196,7 +196,7 @@ fn r_211_revisions_after_a_call() {
         structured: None,
         meta: None,
     };
-    let update = Revision {
+    let update = PostToolUseResult {
         patch: Some(nothing),
         ..revision("update")
     };
@@ -206,7 +206,7 @@ fn r_211_revisions_after_a_call() {
             "Update(OutcomePatch { summary: None, llm: None, structured: None, meta: None, text_only: false })"
         ],
     );
-    let replace = Revision {
+    let replace = PostToolUseResult {
         outcome: Some(text("new")),
         ..revision("replace")
     };
@@ -223,7 +223,7 @@ fn r_211_revisions_after_a_call() {
     };
     check_after(revision("replace"), expected());
     check_after(
-        Revision {
+        PostToolUseResult {
             outcome: Some(text("x")),
             ..revision("keep")
         },

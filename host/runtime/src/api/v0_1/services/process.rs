@@ -10,7 +10,7 @@ use toolhost_process::{
 };
 use toolhost_vfs::Scope;
 
-use super::bindings::toolhost::plugin::process::{self, Ending};
+use super::bindings::toolhost::plugin::process::{self, ExitStatus};
 use super::convert::failure;
 use super::types;
 use crate::denied_paths::denied_below;
@@ -114,7 +114,7 @@ impl process::Host for State {
     async fn run(
         &mut self,
         command: process::Command,
-    ) -> Result<process::Finished, types::Failure> {
+    ) -> Result<process::RunOutput, types::Failure> {
         let (programs, command) = self.command(command, LaunchKind::Foreground)?;
         let sink = Arc::clone(&self.sink);
         let mut left = MAX_LIVE;
@@ -284,7 +284,7 @@ fn finished_to_wit(
     finished: RunResult,
     programs: &CallPrograms,
     scope: &Scope,
-) -> process::Finished {
+) -> process::RunOutput {
     let hints = finished.hints.iter();
     let mut hints: Vec<String> = hints
         .map(|hint| CallPrograms::in_guest_names(hint, scope))
@@ -308,14 +308,14 @@ fn finished_to_wit(
             dropped.reason
         )
     }));
-    process::Finished {
+    process::RunOutput {
         stdout_total: to_f64(finished.stdout.total),
         stderr_total: to_f64(finished.stderr.total),
         stdout: output_bytes(finished.stdout),
         stderr: output_bytes(finished.stderr),
         combined: output_bytes(finished.combined),
         pid: u32::try_from(finished.pid).unwrap_or_default(),
-        ending: ending_to_wit(finished.exit, finished.duration),
+        exit_status: exit_status_to_wit(finished.exit, finished.duration),
         output_file: finished
             .output_file
             .and_then(|path| programs.guest_name(&path)),
@@ -352,7 +352,7 @@ fn job_to_wit(job: &Job, programs: &CallPrograms) -> process::Job {
         state: state.to_owned(),
         started_ms: started.as_secs_f64() * 1000.0,
         output_bytes: to_f64(job.bytes),
-        ending: exit.map(|exit| ending_to_wit(exit, job.duration)),
+        exit_status: exit.map(|exit| exit_status_to_wit(exit, job.duration)),
         output_file: job
             .output_file
             .as_ref()
@@ -361,19 +361,19 @@ fn job_to_wit(job: &Job, programs: &CallPrograms) -> process::Job {
     }
 }
 
-fn ending_to_wit(exit: ExitReason, duration: Duration) -> Ending {
+fn exit_status_to_wit(exit: ExitReason, duration: Duration) -> ExitStatus {
     let (kind, code, signal) = match exit {
         ExitReason::Code(code) => ("exited", Some(code), None),
         ExitReason::Signal(number) => ("signalled", None, Some(signal_name(number))),
         ExitReason::TimedOut => ("timed-out", None, None),
-        ExitReason::Inactive => ("inactive", None, None),
+        ExitReason::Inactive => ("idle-timeout", None, None),
         ExitReason::Cancelled => ("cancelled", None, None),
-        ExitReason::TooMuchOutput => ("flooded", None, None),
-        ExitReason::TooManyProcesses => ("crowded", None, None),
+        ExitReason::TooMuchOutput => ("output-limit", None, None),
+        ExitReason::TooManyProcesses => ("process-limit", None, None),
         ExitReason::Backgrounded => ("backgrounded", None, None),
         ExitReason::Lost => ("killed", None, None),
     };
-    Ending {
+    ExitStatus {
         kind: kind.to_owned(),
         code,
         signal,
