@@ -54,8 +54,9 @@ pub use principal::{Principal, SessionId, SessionKey, UserId};
 pub use quotas::{QuotaError, QuotaKind, Quotas, UserQuota};
 pub use read_set::ReadSet;
 pub use services::{
-    AgentInfo, AnswerOption, BackgroundCall, FileObservation, QuestionForm, Services, UserAnswer,
-    UserQuestion, UserQuestionKind, VisibleTool,
+    AgentInfo, AgentService, AnswerOption, BackgroundCall, FileObservation, QuestionForm,
+    ResourceService, Services, SessionService, ToolService, UserAnswer, UserQuestion,
+    UserQuestionKind, UserService, VisibleTool,
 };
 pub use tool_set::{ToolSet, ToolSetError};
 pub use toolhost_shell_syntax::variables;

@@ -17,6 +17,9 @@ use crate::denied_paths::denied_below;
 use crate::programs::{CallPrograms, ProgramRequest, job_name};
 use crate::state::State;
 
+/// Its functions, to detect components built against a later version.
+pub(super) const FUNCTIONS: &[&str] = &["run", "start", "jobs", "read", "write", "kill"];
+
 /// Maximum live output of one program, in bytes; the result contains the rest.
 const MAX_LIVE: usize = 1 << 20;
 /// Interval at which a running program's call is polled for cancellation.

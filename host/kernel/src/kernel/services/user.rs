@@ -1,0 +1,237 @@
+//! The interface `user` for a running call: questions, modes and permission requests.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use serde_json::{Value, json};
+use toolhost_contract::policy::{Mode, UnknownMode};
+use toolhost_contract::{
+    AnswerOption, BoxFuture, Failure, QuestionForm, UserAnswer, UserQuestion, UserQuestionKind,
+    UserService, text,
+};
+
+use super::CallServices;
+
+/// Maximum number of questions per call. More indicate a loop.
+const MAX_QUESTIONS: usize = 16;
+/// Maximum number of entries per list of a permission request.
+const MAX_ENTRIES: usize = 16;
+/// Maximum size of one entry, in bytes. The user is shown all of it.
+const MAX_ENTRY_BYTES: usize = 500;
+
+impl UserService for CallServices {
+    fn ask_user(
+        &self,
+        queries: Vec<UserQuestion>,
+    ) -> BoxFuture<'_, Result<Vec<UserAnswer>, Failure>> {
+        Box::pin(self.interview(queries))
+    }
+
+    fn change_mode(&self, to: String, reason: String) -> BoxFuture<'_, Result<String, Failure>> {
+        Box::pin(async move {
+            let to: Mode = to
+                .parse()
+                .map_err(|error: UnknownMode| Failure::new("invalid_mode", error.to_string()))?;
+            // The user is not asked about a mode that the operator has disabled.
+            if let Err(off) = self.kernel()?.policy().with_mode(to) {
+                return Err(Failure::new("invalid_mode", off.to_string()));
+            }
+            let now = self.mode_now();
+            // Switching to an equally strict or stricter mode needs no approval; a less strict one does.
+            let chosen = if now.is_at_least(to) {
+                to
+            } else {
+                self.ask_wider_mode(to, reason).await?
+            };
+            self.session.set_mode(chosen);
+            Ok(chosen.to_string())
+        })
+    }
+
+    fn request_permissions(&self, request: Value) -> BoxFuture<'_, Result<Value, Failure>> {
+        Box::pin(self.permissions(request))
+    }
+}
+
+impl CallServices {
+    async fn interview(&self, queries: Vec<UserQuestion>) -> Result<Vec<UserAnswer>, Failure> {
+        if self.asked.fetch_add(1, Relaxed) >= MAX_QUESTIONS {
+            let message = format!("this call has reached the limit of {MAX_QUESTIONS} questions");
+            return Err(Failure::new("too_many_questions", message));
+        }
+        let kernel = self.kernel()?;
+        let interview = QuestionForm {
+            call: self.id.clone(),
+            plugin: self.entry.plugin.name.to_string(),
+            tool: self.entry.name.to_string(),
+            agent: self
+                .caller
+                .parent_agent
+                .as_ref()
+                .map(|_| self.caller.agent.clone()),
+            questions: queries,
+        };
+        let user = &self.caller.user;
+        let _waits = kernel.question_quota.take(user, 1).map_err(|full| {
+            let message = format!("{full}; continue without an answer, or ask later");
+            Failure::new("too_many_questions", message)
+        })?;
+        let replies = {
+            let _wait = self.waiting.begin();
+            kernel.prompter.interview(&interview).await
+        };
+        let Some(replies) = replies else {
+            return Err(Failure {
+                recommendations: vec![
+                    "continue with your best judgement and state your assumptions".to_owned(),
+                ],
+                ..Failure::new("no_user", "no user is available")
+            });
+        };
+        match replies {
+            Some(replies)
+                if replies.len() == interview.questions.len()
+                    && interview
+                        .questions
+                        .iter()
+                        .zip(&replies)
+                        .all(|(query, reply)| query.accepts(reply)) =>
+            {
+                Ok(replies)
+            }
+            Some(_) => Err(Failure::new(
+                "invalid_answer",
+                "the answers do not match the questions",
+            )),
+            None => Err(Failure::new(
+                "dismissed",
+                "the user dismissed the question; continue with your best judgement or ask differently",
+            )),
+        }
+    }
+
+    /// Asks the user for a mode that allows more. The user may choose another one.
+    async fn ask_wider_mode(&self, to: Mode, reason: String) -> Result<Mode, Failure> {
+        let now = self.mode_now();
+        let option = |mode: Mode, words: &str| AnswerOption {
+            label: mode.as_str().to_owned(),
+            description: words.to_owned(),
+            preview: None,
+        };
+        let stay = AnswerOption {
+            label: "stay".to_owned(),
+            description: format!("stay in {now}; other text is passed to the model"),
+            preview: None,
+        };
+        let words = match to {
+            Mode::DontAsk | Mode::ReadOnly => "continue without changes",
+            Mode::Plan => "continue without changes except notes of the plan",
+            Mode::Default => "continue and ask before changes",
+            Mode::AcceptEdits => "continue and change files without asking",
+            Mode::Auto | Mode::Yolo => "continue without asking",
+            Mode::Custom => "continue and let a callback or a hook decide",
+        };
+        let mut options = vec![option(to, words)];
+        if to == Mode::Default {
+            options.push(option(
+                Mode::AcceptEdits,
+                "continue and change files without asking",
+            ));
+        }
+        options.push(stay);
+        let query = UserQuestion {
+            question: format!("{reason}\n\nLeave {now} mode?"),
+            header: "mode".to_owned(),
+            kind: UserQuestionKind::Choice,
+            options,
+            multi_select: false,
+            placeholder: None,
+        };
+        let replies = self.interview(vec![query]).await?;
+        let Some(UserAnswer::Text(answer)) = replies.into_iter().next() else {
+            return Err(Failure::new(
+                "user_denied",
+                "the user did not choose a mode",
+            ));
+        };
+        let chosen = [to, Mode::AcceptEdits]
+            .into_iter()
+            .find(|mode| mode.as_str() == answer);
+        chosen.ok_or_else(|| {
+            let message = if answer == "stay" {
+                format!("the user wants to stay in {now} mode")
+            } else {
+                format!(
+                    "the user wants to stay in {now} mode: {}",
+                    text::escape_lines(&answer, 2_000)
+                )
+            };
+            Failure::new("user_denied", message)
+        })
+    }
+
+    /// Asks the user for permissions for the session. They cannot exceed what the operator granted and only avoid
+    /// questions: reads follow the mode of the session, and each call is still evaluated.
+    async fn permissions(&self, request: Value) -> Result<Value, Failure> {
+        let list = |name: &str| -> Vec<String> {
+            let items = request[name].as_array().into_iter().flatten();
+            items
+                .filter_map(Value::as_str)
+                .take(MAX_ENTRIES)
+                .map(str::to_owned)
+                .collect()
+        };
+        let (read, write, hosts) = (list("read"), list("write"), list("hosts"));
+        if read.is_empty() && write.is_empty() && hosts.is_empty() {
+            return Err(Failure::new(
+                "invalid_permission_request",
+                "name at least one of `read`, `write` and `hosts`",
+            ));
+        }
+        for name in read.iter().chain(&write).chain(&hosts) {
+            // The user must be able to read exactly what is granted.
+            let steps_back = name.split('/').any(|step| step == "..");
+            if name.trim().is_empty() || name.len() > MAX_ENTRY_BYTES || steps_back {
+                let shown = text::escape_line(name, 80);
+                let message = format!(
+                    "`{shown}` cannot be requested: it must have 1 to {MAX_ENTRY_BYTES} bytes and no `..`"
+                );
+                return Err(Failure::new("invalid_permission_request", message));
+            }
+        }
+        let line = |what: &str, names: &[String]| {
+            let shown = |name: &String| text::escape_line(name, MAX_ENTRY_BYTES);
+            let names: Vec<String> = names.iter().map(shown).collect();
+            if names.is_empty() {
+                String::new()
+            } else {
+                format!("\n  {what}: {}", names.join(", "))
+            }
+        };
+        // The reason of the tool is short and comes first, so that the text of the host is next to the answer.
+        let reason =
+            text::escape_line(request["reason"].as_str().unwrap_or("no reason given"), 500);
+        let question = format!(
+            "reason given by the tool: {reason}\n\nAllow until this session ends?{}{}{}",
+            line("read", &read),
+            line("change", &write),
+            line("reach", &hosts)
+        );
+        let query = UserQuestion {
+            question,
+            header: "permissions".to_owned(),
+            kind: UserQuestionKind::YesNo,
+            options: Vec::new(),
+            multi_select: false,
+            placeholder: None,
+        };
+        let replies = self.interview(vec![query]).await?;
+        if replies.first() != Some(&UserAnswer::YesNo(true)) {
+            return Err(Failure::new("user_denied", "the user denied the request"));
+        }
+        let kernel = self.kernel()?;
+        kernel
+            .allow_in_session(&self.caller.session_key(), &write, &hosts)
+            .await?;
+        Ok(json!({"read": read, "write": write, "hosts": hosts, "scope": "session"}))
+    }
+}
