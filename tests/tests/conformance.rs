@@ -95,36 +95,26 @@ fn fixture_dir() -> PathBuf {
     root().join("tests/tests/conformance")
 }
 
+/// The tool of the component that uses sampling, which needs approval otherwise.
+const SAMPLING: &str = "test_sampling";
+
 /// Returns the shipped host, or the one with fixtures.
 fn program(fixtures: bool, guest: &Guest) -> Command {
     let plain = host(&[]);
     let mut command = if fixtures {
-        let program = target().join("conformance/host");
-        assert!(
-            program.is_file(),
-            "{} does not exist; `cargo xtask conformance` builds it",
-            program.display()
-        );
-        Command::new(program)
+        let mut command = Command::new(env!("CARGO_BIN_EXE_conformance-host"));
+        command.arg(guest.plugin()).arg(SAMPLING);
+        command
     } else {
-        Command::new(plain.get_program())
+        let mut command = Command::new(plain.get_program());
+        command.args(["run", "--http", "127.0.0.1:0", "--http-no-token"]);
+        command.args(["--allow-tool", SAMPLING]);
+        command.arg("--plugins").arg(guest.plugin());
+        command.arg("--config").arg(fixture_dir().join("host.toml"));
+        command
     };
-    command.envs(
-        plain
-            .get_envs()
-            .filter_map(|(name, value)| Some((name, value?))),
-    );
-    command.args([
-        "run",
-        "--http",
-        "127.0.0.1:0",
-        "--http-no-token",
-        // It uses sampling, which needs approval otherwise.
-        "--allow-tool",
-        "test_sampling",
-    ]);
-    command.arg("--plugins").arg(guest.plugin());
-    command.arg("--config").arg(fixture_dir().join("host.toml"));
+    let variables = plain.get_envs();
+    command.envs(variables.filter_map(|(name, value)| Some((name, value?))));
     command
 }
 

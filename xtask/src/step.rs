@@ -1,6 +1,5 @@
 //! The steps that verbs are made of, each one program started or one thing made.
 
-use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -23,7 +22,6 @@ pub enum Step {
     /// Other people's clients, and the conformance suite.
     Clients,
     /// The program that the suite tests.
-    ConformanceHost,
     Conformance,
     Run,
     Test,
@@ -57,7 +55,6 @@ impl Step {
             Self::Samples => format!("building samples: {}", listed(&samples::languages(job)?)),
             Self::Warm => "compiling plugins into the cache of the tests".into(),
             Self::Clients => "looking for MCP clients and the conformance suite".into(),
-            Self::ConformanceHost => "building the host with the fixtures of the suite".into(),
             Self::Conformance => "running the conformance suite".into(),
             Self::Run => "starting the host".into(),
             Self::Test => "testing".into(),
@@ -92,10 +89,12 @@ impl Step {
                     .env("XDG_CONFIG_HOME", "/nonexistent"),
             ),
             Self::Clients => clients::install(job),
-            Self::ConformanceHost => build_conformance_host(job),
             Self::Conformance => shell::run(
                 test(job)
                     .args([
+                        // The program around our client that the suite starts.
+                        "--example",
+                        "conformance_client",
                         "--test",
                         "conformance",
                         "--",
@@ -139,29 +138,6 @@ fn build_host(job: &Job) -> Result<()> {
         Profile::Release => cargo.args(["--package", "toolhost-cli", "--bin", "host", "--release"]),
     };
     shell::run(&mut cargo)
-}
-
-/// The host with the fixtures, put aside, as the host of everybody is built over it. The same selection as there.
-fn build_conformance_host(job: &Job) -> Result<()> {
-    let folder = job.target.join("conformance");
-    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
-    let mut cargo = job.cargo("build");
-    cargo.args([
-        "--workspace",
-        "--tests",
-        "--bins",
-        "--features",
-        "toolhost-cli/conformance",
-        // The program around our client that the suite starts.
-        "--example",
-        "conformance_client",
-    ]);
-    shell::run(&mut cargo)?;
-    for name in ["host", "toolhost-launcher"] {
-        let built = job.host().with_file_name(name);
-        fs::copy(&built, folder.join(name)).with_context(|| format!("copy {}", built.display()))?;
-    }
-    Ok(())
 }
 
 /// Becomes the host rather than starting it, so that the terminal and its signals are the host's own.

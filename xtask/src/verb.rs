@@ -31,7 +31,6 @@ const BUILD: &[Step] = &[Step::Target, Step::Host, Step::Plugins, Step::Pack];
 const TEST: &[Step] = &[
     Step::Target,
     Step::Clients,
-    Step::ConformanceHost,
     Step::Host,
     Step::Plugins,
     Step::Pack,
@@ -112,7 +111,6 @@ const VERBS: &[Verb] = &[
         steps: &[
             Step::Target,
             Step::Clients,
-            Step::ConformanceHost,
             Step::Host,
             Step::Guests,
             Step::Conformance,

@@ -86,13 +86,6 @@ pub enum Command {
     /// Confine this process and execute a program for a tool (started by the host)
     #[command(hide = true)]
     ProcessLauncher { role: Vec<std::ffi::OsString> },
-    /// Serve an MCP tool that does nothing, as a benchmark baseline
-    #[command(hide = true)]
-    NoopMcp {
-        /// Serve over HTTP on any free port
-        #[arg(long)]
-        http: bool,
-    },
     /// Generate a shell completion script
     Completions { shell: clap_complete::Shell },
     /// List recorded calls, newest first, or show one

@@ -115,7 +115,6 @@ fn run(command: Command) -> Result<Exit, CliError> {
         } => commands::config::check(file),
         Command::Mcp { command } => runtime()?.block_on(commands::mcp::mcp(command)),
         Command::Policy { command } => runtime()?.block_on(commands::policy::policy(command)),
-        Command::NoopMcp { http } => runtime()?.block_on(serve::serve_noop(http)),
         Command::CompileWorker | Command::ProcessLauncher { .. } => Ok(Exit::Ok),
     }
 }

@@ -119,17 +119,6 @@ fn server_info(starting: &StartingHost) -> ServeOptions {
     }
 }
 
-/// Serves the benchmark baseline until its client disconnects.
-pub async fn serve_noop(over_http: bool) -> Result<Exit, CliError> {
-    let served = if over_http {
-        toolhost_mcp_server::serve_noop_http(|url| note(&format!("listening on {url}"))).await
-    } else {
-        toolhost_mcp_server::serve_noop().await
-    };
-    served.or_exit(Exit::Internal)?;
-    Ok(Exit::Ok)
-}
-
 /// The guest paths of the host's own directories, and the host paths of writable ones, which changes are reported with.
 fn provided_directories<'a>(folders: impl Iterator<Item = &'a GrantedDirectory>) -> Vec<String> {
     let own = folders.filter(|folder| folder.is_provided());

@@ -23,9 +23,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use http::request::Parts;
-use rmcp::RoleServer;
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{RoleServer, ServerHandler};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use toolhost_contract::{Principal, SessionKey};
@@ -135,6 +135,19 @@ impl HttpServer {
         stop: impl Future<Output = ()>,
         hurry: impl Future<Output = ()>,
     ) -> Result<(), crate::ServeError> {
+        self.serve_with(kernel, info, stop, hurry, |server| server)
+            .await
+    }
+
+    /// Like [`Self::serve`], with a handler around the server of each client.
+    pub async fn serve_with<H: ServerHandler>(
+        self,
+        kernel: Arc<Kernel>,
+        info: ServeOptions,
+        stop: impl Future<Output = ()>,
+        hurry: impl Future<Output = ()>,
+        wrap: impl Fn(Server) -> H + Send + Sync + 'static,
+    ) -> Result<(), crate::ServeError> {
         let run = crate::random_run_id()?;
         let limits = self.options.limits;
         let sessions = Arc::new(HttpSessions::new(
@@ -153,14 +166,18 @@ impl HttpServer {
             .disable_allowed_hosts()
             .disable_allowed_origins();
         let service = StreamableHttpService::new(
-            move || Ok(crate::handler(server.for_new_client())),
+            move || Ok(wrap(server.for_new_client())),
             Arc::clone(&sessions),
             config,
         );
+        let service = Arc::new(service);
         let endpoint = Arc::new(Endpoint {
             origin_policy: OriginPolicy::new(self.options.hosts, self.options.origins),
             quotas: TokenQuotas::new(self.options.tokens, &limits),
-            service,
+            service: Box::new(move |request| {
+                let service = Arc::clone(&service);
+                Box::pin(async move { service.handle(request).await })
+            }),
             limits,
             shared,
             run,

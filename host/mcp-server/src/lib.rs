@@ -9,14 +9,11 @@ mod call_queue;
 mod call_result;
 mod content;
 mod event_relay;
-#[cfg(feature = "conformance")]
-mod fixtures;
 #[cfg(test)]
 mod fuzz;
 mod header_annotations;
 pub mod http;
 mod list_changed;
-mod noop;
 mod pagination;
 mod prompts;
 mod result_store;
@@ -32,8 +29,8 @@ mod truncate_structured;
 mod ttl_cache;
 mod value_count;
 
-pub use noop::{serve_noop, serve_noop_http};
 pub use prompts::{ClientAgents, ClientRequestSettings, ElicitationPrompter, StateKeyError};
+pub use server::Server;
 
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
@@ -146,7 +143,7 @@ where
     let mut server = server::Server::new(shared, session);
     server.call_queue = call_queue::CallQueue::with_outbox(transport.outbox());
     // Boxed because the future is large.
-    let beginning = Box::pin(serve_server(handler(server), transport));
+    let beginning = Box::pin(serve_server(server, transport));
     let running = match beginning.await {
         Ok(running) => running,
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(SessionEnd::BeforeInitialize),
@@ -178,18 +175,6 @@ where
     result
         .map(|_| SessionEnd::Ended)
         .map_err(|error| ServeError::Session(error.to_string()))
-}
-
-/// The request handler: the server, wrapped in the conformance fixtures if that feature is enabled.
-#[cfg(feature = "conformance")]
-pub(crate) type Handler = fixtures::WithFixtures;
-#[cfg(not(feature = "conformance"))]
-pub(crate) type Handler = server::Server;
-
-pub(crate) fn handler(server: server::Server) -> Handler {
-    #[cfg(feature = "conformance")]
-    let server = fixtures::WithFixtures::new(server);
-    server
 }
 
 /// Returns the label of a client in records, with the name from its `initialize` request, if any.

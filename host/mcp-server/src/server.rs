@@ -49,7 +49,8 @@ const LIST_TTL_MS: u64 = 5_000;
 /// How long a client may cache information about the host, which is constant while it runs.
 const HOST_TTL_MS: u64 = 60_000;
 
-pub(crate) struct Server {
+/// The MCP server of one client.
+pub struct Server {
     pub(crate) shared: Arc<ServerState>,
     pub(crate) run: String,
     pub(crate) call_queue: CallQueue,

@@ -2,7 +2,7 @@
 //!
 //! `cargo xtask bench` builds everything for release and runs this; `--json` prints the rows as JSON. Compare the
 //! ratios: absolute numbers depend on the machine and its load. Baselines that are not installed are skipped. The name
-//! of a group (`in-process`, `road`, `files`, `stdio`, `large`, `http`, `start`, `list`, `search`) selects that group.
+//! of a group (`in-process`, `pipeline`, `files`, `stdio`, `large`, `http`, `start`, `list`, `search`) selects that group.
 
 mod checkout;
 mod client;
@@ -28,7 +28,7 @@ fn main() -> anyhow::Result<()> {
     let mut rows = Vec::new();
     let groups: [(&str, Group); 9] = [
         ("in-process", in_process::in_process),
-        ("road", pipeline::pipeline),
+        ("pipeline", pipeline::pipeline),
         ("files", files::files),
         ("stdio", over_mcp::over_stdio),
         ("large", over_mcp::large_file),
@@ -135,6 +135,13 @@ fn runtime() -> anyhow::Result<Runtime> {
         compiler: Compiler::InProcess,
         max_concurrent: 8,
     })?)
+}
+
+/// The baseline: an MCP server whose tool does nothing.
+fn noop(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_noop-mcp"));
+    command.args(args);
+    command
 }
 
 fn host(args: &[&str]) -> Command {

@@ -6,7 +6,7 @@ use e2e::http::{Client, HttpResponse, Server};
 use e2e::root;
 use serde_json::{Value, json};
 
-use super::{Row, host, median, row};
+use super::{Row, host, median, noop, row};
 
 /// Number of sequential calls.
 const CALLS: u32 = 2_000;
@@ -18,7 +18,7 @@ const DURATION: Duration = Duration::from_secs(5);
 pub fn over_http(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let plugins = root().join("plugins");
     let plugins = plugins.to_string_lossy();
-    let noop = Server::start(host(&["noop-mcp", "--http"]));
+    let noop = Server::start(noop(&["--http"]));
     let ours = Server::start(host(&[
         "run",
         "--http",

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::client::Client;
 use super::pipeline::FULL_PIPELINE;
-use super::{Row, host, median, row};
+use super::{Row, host, median, noop, row};
 
 pub fn over_stdio(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     const CALLS: usize = 2_000;
@@ -18,7 +18,7 @@ pub fn over_stdio(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     fs::create_dir_all(&workspace)?;
     fs::write(workspace.join("kib.txt"), "0123456789abcde\n".repeat(64))?;
     let plugins = root().join("plugins");
-    let mut noop = Client::start(host(&["noop-mcp"]))?;
+    let mut noop = Client::start(noop(&[]))?;
     let mut ours = Client::start(host(&[
         "run",
         "--plugins",

@@ -1,5 +1,7 @@
 //! Handling of an HTTP request: origin, token, size and quota checks, then the protocol.
 
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,14 +14,13 @@ use http::header::{
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body as HttpBody;
+use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
-use rmcp::transport::streamable_http_server::StreamableHttpService;
 
 use super::body::{self, Body, Guarded, RequestBody, text_body};
 use super::limits::HttpLimits;
 use super::message_kind::{MalformedMessage, MessageInfo, MessageKind, inspect};
 use super::origin_policy::{OriginPolicy, RequestOrigin};
-use super::sessions::HttpSessions;
 use super::token_quota::{
     AuthError, CURRENT_REQUEST, CurrentRequest, OverLimit, SessionRefusal, TokenQuota, TokenQuotas,
 };
@@ -33,10 +34,16 @@ pub(crate) const PATH: &str = "/mcp";
 /// Path of the health check.
 const HEALTH: &str = "/healthz";
 
+/// The MCP service of rmcp.
+type McpService = Box<dyn Fn(Request<Full<Bytes>>) -> BoxFuture<McpResponse> + Send + Sync>;
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+/// As rmcp returns it.
+type McpResponse = Response<BoxBody<Bytes, Infallible>>;
+
 pub(crate) struct Endpoint {
     pub(crate) origin_policy: OriginPolicy,
     pub(crate) quotas: TokenQuotas,
-    pub(crate) service: StreamableHttpService<crate::Handler, HttpSessions>,
+    pub(crate) service: McpService,
     pub(crate) limits: HttpLimits,
     pub(crate) shared: Arc<ServerState>,
     /// Prefix of the session names of this process.
@@ -278,7 +285,7 @@ impl Endpoint {
         let request = Request::from_parts(parts, Full::new(body));
         // Boxed because the future is large.
         let serving = Box::pin(async {
-            let answer = self.service.handle(request).await;
+            let answer = (self.service)(request).await;
             (
                 answer,
                 CURRENT_REQUEST.with(|current| current.refused.take()),

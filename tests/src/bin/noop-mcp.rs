@@ -1,8 +1,10 @@
-//! A minimal rmcp server with a no-op tool, as a baseline for benchmarks.
+//! `noop-mcp [--http]`: a minimal rmcp server with a no-op tool, as a baseline for benchmarks.
 
+use std::convert::Infallible;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use anyhow::{Result, bail};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -16,7 +18,9 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use rmcp::{RoleServer, ServerHandler};
 use tokio::net::TcpListener;
 
-use crate::ServeError;
+/// As in the host, because the two are compared.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 struct Noop;
 
@@ -44,39 +48,37 @@ impl ServerHandler for Noop {
     }
 }
 
-/// Serves on stdin and stdout until the client disconnects.
-pub async fn serve_noop() -> Result<(), ServeError> {
-    let running = rmcp::serve_server(Noop, rmcp::transport::io::stdio_pipes())
-        .await
-        .map_err(|error| ServeError::Initialize(error.to_string()))?;
-    running
-        .waiting()
-        .await
-        .map(drop)
-        .map_err(|error| ServeError::Session(error.to_string()))
+#[tokio::main]
+async fn main() -> Result<()> {
+    match std::env::args().nth(1).as_deref() {
+        None => serve_stdio().await,
+        Some("--http") => serve_http().await,
+        Some(_) => bail!("usage: noop-mcp [--http]"),
+    }
 }
 
-/// Serves HTTP on a free loopback port until the process ends, without any layer around rmcp. `ready` receives the
-/// URL.
-pub async fn serve_noop_http(ready: impl FnOnce(&str)) -> Result<(), ServeError> {
-    let broken = |error: std::io::Error| ServeError::Session(error.to_string());
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .await
-        .map_err(broken)?;
-    let address = listener.local_addr().map_err(broken)?;
+async fn serve_stdio() -> Result<()> {
+    let running = rmcp::serve_server(Noop, rmcp::transport::io::stdio_pipes()).await?;
+    running.waiting().await?;
+    Ok(())
+}
+
+/// Serves on a free loopback port, without any layer around rmcp.
+async fn serve_http() -> Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let service = StreamableHttpService::new(
         || Ok(Noop),
         Arc::new(LocalSessionManager::default()),
         StreamableHttpServerConfig::default().with_json_response(true),
     );
-    ready(&format!("http://{address}/mcp"));
+    eprintln!("listening on http://{}/mcp", listener.local_addr()?);
     loop {
-        let (stream, _) = listener.accept().await.map_err(broken)?;
-        stream.set_nodelay(true).map_err(broken)?;
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
         let service = service.clone();
         let answer = service_fn(move |request| {
             let service = service.clone();
-            async move { Ok::<_, std::convert::Infallible>(service.handle(request).await) }
+            async move { Ok::<_, Infallible>(service.handle(request).await) }
         });
         tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), answer));
     }

@@ -1,8 +1,7 @@
 //! Fixtures for the official conformance suite: prompts, resources, completions and the few tools that a component
 //! cannot implement.
 //!
-//! Compiled only with the feature `conformance`, never in a shipped binary. All other requests are passed to the
-//! real server, so that the suite tests the complete call path with components.
+//! All other requests are passed to the real server, so that the suite tests the complete call path with components.
 
 mod elicitation;
 mod input_required;
@@ -14,23 +13,27 @@ mod task_tools;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-#[expect(
-    clippy::wildcard_imports,
-    reason = "the signatures below use most types of the protocol"
-)]
-use rmcp::model::*;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
+    CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorData,
+    GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult,
+    InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+    SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
+};
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::server::Server;
+use toolhost_mcp_server::Server;
 
 /// The server, with the fixtures taking precedence.
-pub(crate) struct WithFixtures(Arc<Server>);
+pub struct WithFixtures(Arc<Server>);
 
 impl WithFixtures {
-    pub(crate) fn new(server: Server) -> Self {
+    pub fn new(server: Server) -> Self {
         Self(Arc::new(server))
     }
 }
@@ -150,7 +153,7 @@ impl ServerHandler for WithFixtures {
 
     async fn set_level(
         &self,
-        request: SetLevelRequestParams,
+        request: rmcp::model::SetLevelRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         self.0.set_level(request, context).await
