@@ -26,6 +26,7 @@ pub enum Step {
     Run,
     Test,
     Bless,
+    Picture,
     Format,
     Lint,
     /// Licenses, bans, sources and use of the dependencies.
@@ -59,6 +60,7 @@ impl Step {
             Self::Run => "starting the host".into(),
             Self::Test => "testing".into(),
             Self::Bless => "testing, and renewing expectations".into(),
+            Self::Picture => "drawing".into(),
             Self::Format => "checking the formatting".into(),
             Self::Lint => "checking the lints".into(),
             Self::SupplyChain => "checking the dependencies".into(),
@@ -109,6 +111,11 @@ impl Step {
                 audit_rows::report(&job.root)
             }
             Self::Bless => shell::run(test(job).env("UPDATE_EXPECT", "1")),
+            Self::Picture => shell::run(
+                test(job)
+                    .args(["--test", "picture"])
+                    .env("UPDATE_EXPECT", "1"),
+            ),
             Self::Format => shell::run(job.cargo("fmt").args(["--all", "--check"]))
                 .context("not formatted: run `cargo fmt --all`"),
             Self::Lint => shell::run(job.cargo("clippy").args([

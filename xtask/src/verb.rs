@@ -146,6 +146,19 @@ const VERBS: &[Verb] = &[
         ],
     },
     Verb {
+        name: "picture",
+        about: "run the terminal session of the README and draw it again",
+        profile: Profile::Dev,
+        takes: Takes::Nothing,
+        steps: &[
+            Step::Target,
+            Step::Host,
+            Step::Plugins,
+            Step::Pack,
+            Step::Picture,
+        ],
+    },
+    Verb {
         name: "bench",
         about: "build, then measure what a call costs here",
         profile: Profile::Release,

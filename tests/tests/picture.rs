@@ -1,0 +1,58 @@
+//! The picture of a terminal session in README.md: the session is run and drawn, and has to look like the file.
+//! `cargo xtask picture` draws it again.
+
+use std::fmt::Write as _;
+
+use anstyle_svg::Term;
+use e2e::root;
+use e2e::terminal::Terminal;
+use e2e::test_env::TestEnv;
+use expect_test::expect_file;
+
+const NOTES: &str = "# Notes\n\n- buy milk\n- call Ada\n";
+/// Where the workspace is in the picture.
+const SHOWN: &str = "/home/me/project";
+
+#[test]
+fn the_picture_in_the_readme_shows_a_real_session() {
+    let env = TestEnv::new("");
+    std::fs::write(env.workspace().join("notes.md"), NOTES).unwrap();
+    let mut session = String::new();
+    for (words, keys) in [
+        (&["call", "read_file", "path=../secrets.txt"][..], None),
+        (
+            &[
+                "call",
+                "edit_file",
+                "path=notes.md",
+                "old_string=call Ada",
+                "new_string=call Grace",
+            ][..],
+            Some("y"),
+        ),
+    ] {
+        let _ = writeln!(session, "\u{1b}[1m$ host {}\u{1b}[0m", shown(words));
+        let mut command = env.command_with_plugins(words);
+        command.env_remove("NO_COLOR").env("TERM", "xterm-256color");
+        let mut terminal = Terminal::start(&command, "");
+        terminal.resize(60, 120);
+        if let Some(keys) = keys {
+            terminal.wait_for("answer: ");
+            terminal.type_keys(&format!("{keys}\n"));
+        }
+        let (_, output) = terminal.wait();
+        session += &output.replace('\r', "");
+    }
+    let workspace = env.workspace().display().to_string();
+    let drawn = Term::new().render_svg(&session.replace(&workspace, SHOWN));
+    expect_file![root().join("docs/pictures/session.svg")].assert_eq(&drawn);
+}
+
+/// The arguments as they are typed.
+fn shown(words: &[&str]) -> String {
+    let quote = |word: &&str| match word.split_once('=') {
+        Some((name, value)) if value.contains(' ') => format!("{name}='{value}'"),
+        _ => (*word).to_owned(),
+    };
+    words.iter().map(quote).collect::<Vec<_>>().join(" ")
+}
