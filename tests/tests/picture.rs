@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use anstyle_svg::Term;
+use anstyle_svg::{Term, WIN10_CONSOLE};
 use e2e::root;
 use e2e::terminal::Terminal;
 use e2e::test_env::TestEnv;
@@ -44,7 +44,9 @@ fn the_picture_in_the_readme_shows_a_real_session() {
         session += &output.replace('\r', "");
     }
     let workspace = env.workspace().display().to_string();
-    let drawn = Term::new().render_svg(&session.replace(&workspace, SHOWN));
+    let drawn = Term::new()
+        .palette(WIN10_CONSOLE)
+        .render_svg(&session.replace(&workspace, SHOWN));
     expect_file![root().join("docs/pictures/session.svg")].assert_eq(&drawn);
 }
 

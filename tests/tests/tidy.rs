@@ -41,7 +41,6 @@ const ARROWS: &[(&str, &[&str])] = &[
             "toolhost-formats",
             "toolhost-hostfiles",
             "toolhost-kernel",
-            "toolhost-shell-syntax",
         ],
     ),
     (
@@ -84,7 +83,6 @@ const ARROWS: &[(&str, &[&str])] = &[
             "toolhost-net",
             "toolhost-process",
             "toolhost-runtime",
-            "toolhost-shell-syntax",
             "toolhost-store",
             "toolhost-telemetry",
             "toolhost-vfs",

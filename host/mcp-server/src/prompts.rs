@@ -178,7 +178,7 @@ impl ElicitationPrompter {
         let Some(client) = self.client(&call.id).filter(|it| it.features.forms) else {
             return Answer::NoPrompter;
         };
-        if let Some(note) = question_text::length_error(question, call) {
+        if let Some(note) = question.review_problem(&call.input, "in a form") {
             return Answer::Deny { note: Some(note) };
         }
         let mut remark = None;

@@ -66,11 +66,11 @@ pub fn over_stdio(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         "≤ 1.25 ×",
         Some(ratio <= 1.25),
     );
-    if let Some(road) = rows.iter().find(|row| row.what == FULL_PIPELINE) {
-        let ratio = (call - road.value) / floor;
+    if let Some(pipeline) = rows.iter().find(|row| row.what == FULL_PIPELINE) {
+        let ratio = (call - pipeline.value) / floor;
         row(
             rows,
-            "what the protocol adds to the full road, beside no-op rmcp",
+            "what the protocol adds to the full pipeline, beside no-op rmcp",
             ratio,
             "×",
             "≤ 1.25 ×",

@@ -22,7 +22,7 @@ use super::{Row, median, plugin_file, row, runtime};
 
 const TOOL: &str = "base64_encode";
 /// Row label: time of a call in an embedding program.
-pub const FULL_PIPELINE: &str = "Kernel::call over the full road (p50)";
+pub const FULL_PIPELINE: &str = "Kernel::call over the full pipeline (p50)";
 const IN_FLIGHT: usize = 16;
 
 pub fn pipeline(rows: &mut Vec<Row>) -> anyhow::Result<()> {
@@ -138,7 +138,7 @@ async fn sequential(rows: &mut Vec<Row>, plugin: &Plugin, kernel: &Kernel) -> an
     let added = full - median(floor);
     row(
         rows,
-        "the full road (records, 200 rules, a listener, a store) adds to a bare call (p50)",
+        "the full pipeline (records, 200 rules, a listener, a store) adds to a bare call (p50)",
         added,
         "µs",
         "≤ 50 µs",
@@ -187,7 +187,7 @@ async fn concurrent(
     let share = median(floor) / median(full) * 100.0;
     row(
         rows,
-        "throughput of the full road beside bare wasmtime, 16 in flight",
+        "throughput of the full pipeline beside bare wasmtime, 16 in flight",
         share,
         "%",
         "≥ 60 %",

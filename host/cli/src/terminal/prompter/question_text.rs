@@ -4,10 +4,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use serde_json::Value;
-use toolhost_contract::policy::PromptKind;
-use toolhost_contract::units::format_size;
-use toolhost_contract::{Call, Question, text};
-use toolhost_shell_syntax as shell;
+use toolhost_contract::policy::QuestionBlock;
+use toolhost_contract::{Call, Question};
 
 use super::choice::{Choice, available_choices};
 use super::prompt_queue::PendingPrompt;
@@ -16,37 +14,12 @@ use super::untrusted_text::{self, TerminalLayout};
 use super::{changes, claimed_diff};
 use crate::terminal::style::Paint;
 
-/// Maximum size of an input in bytes that can be reviewed at a terminal.
-const MAX_INPUT: usize = 10 << 10;
 /// Maximum rows of a question that can be reviewed at a terminal.
 const MAX_ROWS: usize = 1_000;
 /// Maximum rows of a claimed diff; the input below contains all of it.
 const DIFF_ROWS: usize = 120;
 
-/// Maximum number of staged changes that can be reviewed at a terminal.
-const MAX_CHANGES: usize = 200;
-
 pub const PROMPT: &str = "  answer: ";
-
-/// The reason if the question is too long for any terminal.
-pub fn size_problem(question: &Question, call: &Call) -> Option<String> {
-    let size = call.input.to_string().len() + question.variable_bytes();
-    let changes = question.changes.as_ref().map_or(0, |set| set.changes.len());
-    if changes > MAX_CHANGES {
-        return Some(format!(
-            "{changes} changes are too many to review at a terminal; start with --allow-tool {} to allow them without \
-             review",
-            question.tool
-        ));
-    }
-    (size > MAX_INPUT).then(|| {
-        format!(
-            "the input is {}, too long to review at a terminal; start with --allow-tool {} to allow it without review",
-            format_size(size as u64),
-            question.tool
-        )
-    })
-}
 
 /// The reason if the question cannot be asked at a terminal of this size.
 pub fn layout_problem(asked: &Question, call: &Call, look: TerminalLayout) -> Option<String> {
@@ -76,55 +49,51 @@ pub fn format_question(
     look: TerminalLayout,
 ) -> String {
     let question = &draft.question;
-    let title = match question.changes {
-        Some(_) => "Make these changes?",
-        None => "Allow this call?",
-    };
-    let title = look.style.paint(Paint::Bold, title);
+    let document = question.document(&call.input);
+    let title = look.style.paint(Paint::Bold, document.title);
     let mut out = format!("\n  {title}");
     if of > 1 {
         let _ = write!(out, "  ({at} of {of} waiting)");
     }
     out.push('\n');
-    let network = if question.network {
-        ", with network access"
-    } else {
-        ""
-    };
-    let mut fact =
-        |label: &str, words: &str| out.push_str(&untrusted_text::fact(label, words, look));
-    fact("plugin", question.plugin.as_str());
-    fact("tool", question.tool.as_str());
-    fact("effect", &format!("{}{network}", question.effect.as_str()));
-    fact("reason", &question.reason);
-    if let Some(agent) = &question.agent {
-        fact("agent", &format!("{agent}, a sub-agent"));
-    }
-    if let Some(meta) = &question.meta {
-        add_risk(meta, look, &mut out);
-    }
-    for (name, value) in &question.variables {
-        out.push_str(&untrusted_text::fact(
-            "variable",
-            &format!("{name}={value}"),
-            look,
-        ));
-    }
     let mut hidden = 0;
-    match question.kind {
-        PromptKind::Edit if question.changes.is_some() => {
-            hidden = changes::format_changes(draft, look, &mut out);
+    let mut runs = 0;
+    for block in &document.blocks {
+        match block {
+            QuestionBlock::Fact {
+                label,
+                value,
+                is_warning,
+            } => {
+                runs += u32::from(*label == "runs");
+                let label = if *label == "runs" && runs > 1 {
+                    ""
+                } else {
+                    label
+                };
+                let shown = untrusted_text::fact(label, value, look);
+                if *is_warning {
+                    for line in shown.lines() {
+                        let _ = writeln!(out, "{}", look.style.paint(Paint::Red, line));
+                    }
+                } else {
+                    out.push_str(&shown);
+                }
+            }
+            QuestionBlock::Text { label, text } => {
+                let _ = writeln!(out, "    {label}");
+                out.push_str(&untrusted_text::marked(text, look));
+            }
+            // The user may have edited them.
+            QuestionBlock::Changes(_) => hidden = changes::format_changes(draft, look, &mut out),
+            QuestionBlock::ClaimedEdit(input) => add_claimed_edit(input, look, &mut out),
+            QuestionBlock::Input(input) => {
+                out.push_str("    input\n");
+                let input = untrusted_text::format_json(input);
+                out.push_str(&untrusted_text::marked(&input, look));
+            }
         }
-        PromptKind::Exec => add_command(question, look, &mut out),
-        PromptKind::Edit => add_edit(question, call, look, &mut out),
-        PromptKind::Mcp => add_mcp(question, look, &mut out),
-        PromptKind::Info => add_paths(question, look, &mut out),
     }
-    out.push_str("    input\n");
-    out.push_str(&untrusted_text::marked(
-        &untrusted_text::format_json(&call.input),
-        look,
-    ));
     let offered = format_choices(draft, alike, look);
     let shown_rows = out.lines().count();
     // Next to the answer prompt, because the rest may have scrolled off the screen.
@@ -263,103 +232,10 @@ pub fn format_help(draft: &QuestionDraft, alike: usize, look: TerminalLayout) ->
     out
 }
 
-fn add_risk(meta: &Value, look: TerminalLayout, out: &mut String) {
-    let text = |name: &str| meta.get(name).and_then(Value::as_str);
-    let known = meta.as_object().is_some_and(|members| {
-        let mut names = members.iter();
-        names.all(|(name, value)| matches!(name.as_str(), "risk" | "reason") && value.is_string())
-    });
-    let words = match (text("risk"), text("reason")) {
-        (Some(risk), Some(reason)) if known => format!("{risk}: {reason}"),
-        (Some(risk), None) if known => risk.to_owned(),
-        (None, Some(reason)) if known => reason.to_owned(),
-        _ => text::escape_line(&meta.to_string(), 500),
-    };
-    let label = if text("risk").is_some() {
-        "risk"
-    } else {
-        "note"
-    };
-    let shown = untrusted_text::fact(label, &words, look);
-    let high = text("risk").is_some_and(|risk| !matches!(risk, "none" | "low" | "medium"));
-    if high {
-        for line in shown.lines() {
-            let _ = writeln!(out, "{}", look.style.paint(Paint::Red, line));
-        }
-    } else {
-        out.push_str(&shown);
-    }
-}
-
-fn add_command(question: &Question, look: TerminalLayout, out: &mut String) {
-    let Some(command) = &question.subject.command else {
-        return;
-    };
-    out.push_str("    command\n");
-    out.push_str(&untrusted_text::marked(command, look));
-    match shell::parse(command) {
-        // A single command needs no breakdown.
-        Ok(script) if script.is_single() && script.writes.is_empty() => {}
-        Ok(script) => {
-            for (at, simple) in script.commands.iter().enumerate() {
-                let via = match simple.via.as_slice() {
-                    [] => String::new(),
-                    via => format!("   (in {})", via.join(", in ")),
-                };
-                let label = if at == 0 { "runs" } else { "" };
-                out.push_str(&untrusted_text::fact(
-                    label,
-                    &format!("{}{via}", simple.text()),
-                    look,
-                ));
-            }
-            for write in &script.writes {
-                let path = match &write.path {
-                    shell::Word::Literal(path) | shell::Word::Dynamic(path) => path,
-                };
-                let label = if write.append { "appends" } else { "writes" };
-                out.push_str(&untrusted_text::fact(label, path, look));
-            }
-        }
-        Err(unparsed) => out.push_str(&untrusted_text::fact("runs", &unparsed.to_string(), look)),
-    }
-}
-
-fn add_edit(question: &Question, call: &Call, look: TerminalLayout, out: &mut String) {
-    add_paths(question, look, out);
-    if let Some(claim) = claimed_diff::claimed_diff(&call.input) {
+fn add_claimed_edit(input: &Value, look: TerminalLayout, out: &mut String) {
+    if let Some(claim) = claimed_diff::claimed_diff(input) {
         out.push_str("    change as claimed by the tool; the file was not read\n");
         let (mut rows, rest) = (DIFF_ROWS, "; see the input below");
         untrusted_text::marked_diff(&claim, &mut rows, rest, look, out);
-    }
-}
-
-/// Splits `mcp__server__tool`, the name of a tool of another server.
-fn add_mcp(question: &Question, look: TerminalLayout, out: &mut String) {
-    let name = question.tool.as_str();
-    let (server, tool) = name
-        .strip_prefix("mcp__")
-        .and_then(|rest| rest.split_once("__"))
-        .unwrap_or((question.plugin.as_str(), name));
-    out.push_str(&untrusted_text::fact("server", server, look));
-    out.push_str(&untrusted_text::fact("its tool", tool, look));
-    add_paths(question, look, out);
-}
-
-fn add_paths(question: &Question, look: TerminalLayout, out: &mut String) {
-    let subject = &question.subject;
-    for path in &subject.paths {
-        let label = if path.write { "changes" } else { "path" };
-        out.push_str(&untrusted_text::fact(label, &path.path, look));
-    }
-    if subject.has_unknown_paths {
-        out.push_str(&untrusted_text::fact(
-            "paths",
-            "cannot be fully determined; see the input",
-            look,
-        ));
-    }
-    for url in &subject.urls {
-        out.push_str(&untrusted_text::fact("address", url, look));
     }
 }
