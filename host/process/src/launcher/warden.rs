@@ -156,16 +156,22 @@ impl Warden {
     /// Checks the number of processes. Never returns.
     fn watch_process_count(&self, most: usize) {
         const PAUSE: Duration = Duration::from_millis(500);
-        let mut fewest = descendants::count_tasks();
-        loop {
-            std::thread::sleep(PAUSE);
+        // Tasks of others can end while those of the program grow, so the total alone is not enough.
+        const COUNT_EVERY: u32 = 10;
+        // Not taken from the first total: on a busy machine, the program may have started many processes before.
+        let mut others = 0;
+        for round in 0_u32.. {
             // Reading the total number of tasks is cheap. Descendants are counted only if that number has grown.
             let tasks = descendants::count_tasks();
-            fewest = fewest.min(tasks);
-            if tasks - fewest > most && descendants::find_descendants().len() > most {
-                self.report(&WardenReport::Crowded);
-                self.kill();
+            if tasks.saturating_sub(others) > most || round.is_multiple_of(COUNT_EVERY) {
+                let own = descendants::find_descendants().len();
+                if own > most {
+                    self.report(&WardenReport::Crowded);
+                    self.kill();
+                }
+                others = tasks.saturating_sub(own);
             }
+            std::thread::sleep(PAUSE);
         }
     }
 
