@@ -148,7 +148,7 @@ impl CliSettings {
         }
         core.ab_tests = ab_tests(config.ab_test, config_file.as_deref());
         core.hooks = hooks::resolve(config.hook, world, &of_file)?;
-        let judged = policy::resolve(&policy::PolicyInputs {
+        let resolved = policy::resolve(&policy::PolicyInputs {
             args,
             config: &config.policy,
             permission: &config.permission,
@@ -160,9 +160,9 @@ impl CliSettings {
             of_file: &of_file,
             has_callback: core.hooks.iter().any(HookSettings::is_deciding),
         })?;
-        core.policy = judged.policy;
-        core.disabled_tools.extend(judged.hidden);
-        core.only_tools.extend(judged.only_tools);
+        core.policy = resolved.policy;
+        core.disabled_tools.extend(resolved.hidden);
+        core.only_tools.extend(resolved.only_tools);
         let servers = config.mcp_servers.unwrap_or_default().0;
         let servers = servers::servers(servers, base, &core.external_access.secrets, world);
         let discovery = servers::discovery(
@@ -172,7 +172,7 @@ impl CliSettings {
         )
         .map_err(|error| file.locate(error))?;
         let mcp = McpSettings::resolve(&config.mcp, of_file)?;
-        core.read_only = judged.files;
+        core.read_only = resolved.files;
         core.read_only
             .extend(server_programs(&servers, discovery.as_ref()));
         core.host_paths = places;
@@ -182,8 +182,8 @@ impl CliSettings {
             core,
             servers,
             discovery,
-            lists: judged.lists,
-            warnings: judged.warnings,
+            lists: resolved.lists,
+            warnings: resolved.warnings,
             verbose: args.verbose,
             mcp,
             profile: args.profile.or(config.profile).unwrap_or_default(),

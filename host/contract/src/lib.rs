@@ -18,6 +18,7 @@ pub mod hook;
 pub mod lifecycle;
 mod limits;
 pub mod manifest;
+mod mcp_tool_name;
 mod names;
 mod outcome;
 pub mod policy;
@@ -44,6 +45,7 @@ pub use error::{CallError, ErrorClass};
 pub use hints::{EffectBounds, ToolHints};
 pub use limits::Limits;
 pub use manifest::{Capability, CapabilityRequest, LimitsTable, Manifest, ManifestError};
+pub use mcp_tool_name::McpToolName;
 pub use names::{Digest, NameError, PluginName, ToolName, nearest};
 pub use outcome::{Display, Failure, FileDiff, Outcome, Part, TailCall, Truncation};
 pub use policy::{

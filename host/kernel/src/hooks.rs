@@ -235,8 +235,8 @@ impl Hooks {
         let slots = self.slots.of(&call.call.caller.user);
         let _slot = slots.acquire().await;
         let mut weights = HookHints::default();
-        let heard = |entry: &&HookEntry| entry.stage == stage && entry.matcher.matches(call);
-        for entry in self.entries.iter().filter(heard) {
+        let runs = |entry: &&HookEntry| entry.stage == stage && entry.matcher.matches(call);
+        for entry in self.entries.iter().filter(runs) {
             let said = match entry.run(entry.hook.before(call)).await {
                 Ok(said) => said,
                 Err(error) => match entry.apply_on_failure(&error) {

@@ -254,7 +254,8 @@ impl Kernel {
     async fn run_with_tails(&self, mut run: RunningCall<'_>, sink: &Arc<dyn Sink>) -> Report {
         // Cancelling the call by its id also cancels its tail calls.
         let _place = run.running_guard.take();
-        let (id, caller, halt) = (run.id.clone(), Arc::clone(&run.caller), run.cancel.clone());
+        let (id, caller, cancellation) =
+            (run.id.clone(), Arc::clone(&run.caller), run.cancel.clone());
         let (within, order) = (run.context.clone(), run.order.clone());
         let mut report = self.run_one(run).await;
         for number in 1..=MAX_TAILS {
@@ -278,7 +279,7 @@ impl Kernel {
                     (*caller).clone(),
                 )
             };
-            let follow = match self.begin(tail, sink, halt.clone()) {
+            let follow = match self.begin(tail, sink, cancellation.clone()) {
                 Ok(mut run) => {
                     run.order.clone_from(&order);
                     Box::pin(self.run_one(run)).await
@@ -325,7 +326,7 @@ impl Kernel {
         &self,
         request: CallRequest,
         sink: &Arc<dyn Sink>,
-        halt: CancelHandle,
+        cancellation: CancelHandle,
     ) -> Result<RunningCall<'_>, Box<Report>> {
         let CallRequest {
             id,
@@ -335,7 +336,7 @@ impl Kernel {
             context: within,
         } = request;
         let key = caller.session_key();
-        let Some(place) = self.track_running(&id, &key, &halt) else {
+        let Some(place) = self.track_running(&id, &key, &cancellation) else {
             let shown = toolhost_contract::text::escape_line(&id.0, 80);
             let message = format!("a call with the id {shown} is already running");
             let error = CallError::new(ErrorClass::InvalidInput, message).code("duplicate_call_id");
@@ -350,12 +351,12 @@ impl Kernel {
             }
         };
         let caller = Arc::new(caller);
-        let wish = CallInput::from(input.clone());
+        let wanted = CallInput::from(input.clone());
         let life = CallJournal::begin(
             &self.journal,
             id.clone(),
             tool,
-            wish.clone(),
+            wanted.clone(),
             Arc::clone(&caller),
             &within,
         );
@@ -364,7 +365,7 @@ impl Kernel {
             id.clone(),
             Arc::clone(&caller),
             Arc::clone(sink),
-            halt.token().clone(),
+            cancellation.token().clone(),
             life.latest(),
         );
         Ok(RunningCall {
@@ -376,11 +377,11 @@ impl Kernel {
             context: within,
             journal: life,
             sink: Arc::new(sink),
-            cancel: halt,
+            cancel: cancellation,
             repairs: Vec::new(),
             tool: None,
             supplied_by: None,
-            original_input: wish,
+            original_input: wanted,
             replacement: None,
             duration: Duration::ZERO,
             stop_turn: false,
@@ -402,13 +403,13 @@ impl Kernel {
         &self,
         id: &CallId,
         session: &SessionKey,
-        halt: &CancelHandle,
+        cancel: &CancelHandle,
     ) -> Option<RunningGuard<'_>> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if running.contains_key(id) {
             return None;
         }
-        running.insert(id.clone(), (session.clone(), halt.clone()));
+        running.insert(id.clone(), (session.clone(), cancel.clone()));
         Some(RunningGuard {
             kernel: self,
             id: id.clone(),
@@ -460,7 +461,9 @@ impl Kernel {
     /// Cancels a call in any phase. Returns false if no such call is running.
     pub fn cancel(&self, id: &CallId) -> bool {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.get(id).is_some_and(|(_, halt)| halt.cancel())
+        running
+            .get(id)
+            .is_some_and(|(_, cancellation)| cancellation.cancel())
     }
 
     /// Answers a pending question.

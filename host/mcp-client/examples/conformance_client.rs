@@ -154,11 +154,11 @@ async fn session(
 fn wanted(tools: &ServerTools) -> Vec<(ToolName, Value)> {
     let context = context();
     if let Some(calls) = context["toolCalls"].as_array() {
-        let wish = |call: &Value| {
+        let request = |call: &Value| {
             let name = tool_name(NAME, call["name"].as_str()?);
             Some((name, call["arguments"].clone()))
         };
-        return calls.iter().filter_map(wish).collect();
+        return calls.iter().filter_map(request).collect();
     }
     tools
         .tools()

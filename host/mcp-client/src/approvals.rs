@@ -191,15 +191,15 @@ impl Approvals {
         self.change(server, |known| {
             let known = approved(known, server, digest)?;
             let is_first = !known.listed && known.tools.is_empty();
-            let mut judged = ToolComparison::default();
+            let mut resolved = ToolComparison::default();
             let mut unseen = Vec::new();
             let words = KnownNames::of(known);
             for tool in tools {
                 match words.find(known, &tool) {
-                    KnownTool::Same => judged.same.push(tool),
+                    KnownTool::Same => resolved.same.push(tool),
                     KnownTool::Renamed => unseen.push((tool, true)),
                     KnownTool::Unseen => unseen.push((tool, is_first)),
-                    KnownTool::Other(pin) => judged.changed.push(ToolChange {
+                    KnownTool::Other(pin) => resolved.changed.push(ToolChange {
                         earlier: ApprovedDefinition::Other(pin.definition.get().to_owned()),
                         now: tool,
                     }),
@@ -212,10 +212,10 @@ impl Approvals {
                 let fits = room.reserve(&tool);
                 if fits && is_approved {
                     known.tools.insert(name(&tool), pin(&tool));
-                    judged.same.push(tool);
+                    resolved.same.push(tool);
                     is_changed = true;
                 } else {
-                    judged.changed.push(ToolChange {
+                    resolved.changed.push(ToolChange {
                         earlier: if fits {
                             ApprovedDefinition::Nothing
                         } else {
@@ -226,7 +226,7 @@ impl Approvals {
                 }
             }
             known.listed = true;
-            let waiting = waiting(&judged.changed);
+            let waiting = waiting(&resolved.changed);
             let digests = |pins: &BTreeMap<String, StoredTool>| -> Vec<String> {
                 pins.values().map(|pin| pin.digest.clone()).collect()
             };
@@ -234,8 +234,8 @@ impl Approvals {
                 known.waiting = waiting;
                 is_changed = true;
             }
-            judged.same.sort_by_cached_key(name);
-            Ok((judged, is_changed))
+            resolved.same.sort_by_cached_key(name);
+            Ok((resolved, is_changed))
         })
     }
 

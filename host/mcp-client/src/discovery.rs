@@ -159,14 +159,14 @@ impl Discovered {
         name: &str,
         digest: Digest,
     ) -> Result<(), String> {
-        let judged = approvals
+        let resolved = approvals
             .compare(name, digest, std::mem::take(&mut self.tools))
             .map_err(|error| error.to_string())?;
-        self.tools = judged.same;
-        let changed = judged.changed.iter();
+        self.tools = resolved.same;
+        let changed = resolved.changed.iter();
         self.left_out
             .extend(changed.map(|change| ExcludedTool::changed(name, change)));
-        self.changed = judged.changed;
+        self.changed = resolved.changed;
         Ok(())
     }
 }

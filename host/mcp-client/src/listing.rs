@@ -52,9 +52,9 @@ pub async fn list(
     judges: &ListingChecks,
 ) -> Result<Listing, ServerError> {
     let (tools, cut) = fetch(config, live).await?;
-    let (judged, mut left_out) = judges.check_tools(config, tools).await?;
+    let (resolved, mut left_out) = judges.check_tools(config, tools).await?;
     left_out.extend(cut);
-    let changed = judged.changed.iter();
+    let changed = resolved.changed.iter();
     left_out.extend(changed.map(|change| ExcludedTool::changed(&config.name, change)));
     let says = live
         .info
@@ -62,10 +62,10 @@ pub async fn list(
         .as_ref()
         .map(|info| text::escape_line(&format!("{} {}", info.name, info.version), 100));
     Ok(Listing {
-        digest: digest(config, &judged.same),
-        tools: judged.same,
+        digest: digest(config, &resolved.same),
+        tools: resolved.same,
         excluded: left_out,
-        changed: judged.changed,
+        changed: resolved.changed,
         version: text::escape_line(live.version(), 40),
         is_modern: live.is_modern(),
         reported_name: says,
@@ -176,8 +176,8 @@ impl ListingChecks {
         let own = config.clone();
         self.run_blocking(config, move |judges| {
             let (adopted, left_out) = convert_tools(&own, tools, &*judges.accept);
-            let judged = judges.approvals.compare(&own.name, own.digest(), adopted)?;
-            Ok((judged, left_out))
+            let resolved = judges.approvals.compare(&own.name, own.digest(), adopted)?;
+            Ok((resolved, left_out))
         })
         .await
     }

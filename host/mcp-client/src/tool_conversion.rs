@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value};
-use toolhost_contract::{Annotations, Concurrency, Descriptor, ToolName, text};
+use toolhost_contract::{Annotations, Concurrency, Descriptor, McpToolName, ToolName, text};
 
 use crate::approvals::{ApprovedDefinition, ToolChange};
 use crate::config::ServerConfig;
@@ -178,7 +178,11 @@ fn descriptor(config: &ServerConfig, tool: &Tool, name: ToolName) -> Descriptor 
         descriptor.display_name = text::escape_line(title, MAX_TITLE);
     }
     // The server's spelling, which other hosts display and which rules may use.
-    let spelled = format!("mcp__{}__{}", config.name, tool.name);
+    let spelled = McpToolName {
+        server: &config.name,
+        tool: &tool.name,
+    };
+    let spelled = spelled.to_string();
     if !spelled.eq_ignore_ascii_case(descriptor.name.as_str()) && spelled.len() <= MAX_NAME {
         let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
         if spelled.chars().all(plain) {

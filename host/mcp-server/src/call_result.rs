@@ -58,13 +58,13 @@ impl ResultBuilder {
     /// Renders the result in the format of the profile.
     fn profile_result(&self, tool: &str, input: &Value, report: Report) -> CallToolResult {
         let registry = self.shared.kernel.registry();
-        let lens = ProfiledRegistry::new(
+        let profiled = ProfiledRegistry::new(
             self.shared.profile,
             self.shared.others,
             registry.descriptors(),
         );
         let canonical = report.tool.as_ref().map_or(tool, ToolName::as_str);
-        let shown = lens.render(canonical, input, &report.result);
+        let shown = profiled.render(canonical, input, &report.result);
         let hints = registry.get(canonical).map(ToolEntry::hints);
         let value = match hints {
             Some(hints) if self.shared.schemas.includes(hints) => StructuredContentPolicy::Always,

@@ -143,7 +143,7 @@ impl ElicitationPrompter {
         name: Option<&str>,
         abilities: ClientFeatures,
     ) -> PromptRegistration {
-        let (sender, wishes) = mpsc::channel(1);
+        let (sender, calls) = mpsc::channel(1);
         let client = CallClient {
             name: name.map(|name| text::escape_line(name, MAX_CLIENT_NAME)),
             features: abilities,
@@ -153,7 +153,7 @@ impl ElicitationPrompter {
         PromptRegistration {
             prompter: Arc::clone(self),
             call,
-            requests: wishes,
+            requests: calls,
         }
     }
 
@@ -229,12 +229,12 @@ impl CallClient {
         digest: Option<String>,
     ) -> Option<Vec<Value>> {
         let (reply, answers) = oneshot::channel();
-        let wish = InputRequestBatch {
+        let request = InputRequestBatch {
             requests,
             digest,
             reply,
         };
-        self.requests.send(wish).await.ok()?;
+        self.requests.send(request).await.ok()?;
         tokio::time::timeout(ANSWER_TIMEOUT, answers)
             .await
             .ok()?

@@ -249,15 +249,15 @@ async fn drive(
 ) -> Result<CallEnd, TaskExit> {
     let mut asked = 0;
     loop {
-        let wish = tokio::select! {
+        let wanted = tokio::select! {
             biased;
             () = context.cancelled() => return Err(TaskExit::Cancelled),
             step = going.next_requests() => match step {
-                Ok(wish) => wish,
+                Ok(wanted) => wanted,
                 Err(ended) => return Ok(ended),
             },
         };
-        let Some(wish) = going.answer_from_replay(wish) else {
+        let Some(wanted) = going.answer_from_replay(wanted) else {
             continue;
         };
         let pause = running.pause();
@@ -265,7 +265,7 @@ async fn drive(
             requests,
             mut reply,
             ..
-        } = wish;
+        } = wanted;
         let mut answers: Vec<Value> = Vec::with_capacity(requests.len());
         for (name, request) in requests {
             asked += 1;

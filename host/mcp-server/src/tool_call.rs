@@ -194,8 +194,8 @@ impl Server {
                     () = late => None,
                 }
             };
-            let wish = match events.relay(&context.peer, next).await {
-                Some(Ok(wish)) => wish,
+            let next_request = match events.relay(&context.peer, next).await {
+                Some(Ok(next_request)) => next_request,
                 Some(Err(ended)) => return Ok(answering.build(ended)?.into()),
                 None => {
                     match self.shared.tasks.spawn(going, answering) {
@@ -211,14 +211,14 @@ impl Server {
                 }
             };
             events.subscribe(&context.meta, self.log_level(context));
-            let Some(wish) = going.answer_from_replay(wish) else {
+            let Some(next_request) = going.answer_from_replay(next_request) else {
                 continue;
             };
             let (Some(desk), Some(bound)) = (&self.shared.prompter, bound) else {
                 continue;
             };
             events.unsubscribe();
-            match desk.suspend(going, wish, bound) {
+            match desk.suspend(going, next_request, bound) {
                 Ok(question) => return Ok(self.input_required(question, context)),
                 Err(back) => going = *back,
             }

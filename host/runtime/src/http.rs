@@ -184,12 +184,12 @@ impl NetAccess {
             return Ok(());
         }
         // A redirect permits only GET and HEAD requests to the new host.
-        let heard = self
+        let received = self
             .redirect_hosts
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let looks = [Method::GET, Method::HEAD].contains(request.method());
-        if looks && host.as_ref().is_some_and(|host| heard.contains(host)) {
+        if looks && host.as_ref().is_some_and(|host| received.contains(host)) {
             return Ok(());
         }
         // The authorization covers the address in the input, not other addresses that the plugin chooses.

@@ -139,14 +139,14 @@ impl Telemetry {
         let task = tokio::spawn(async move {
             loop {
                 tokio::select! {
-                    heard = subscription.next() => self.on_event(heard),
+                    event = subscription.next() => self.on_event(event),
                     // Also if `Following` is dropped.
                     _ = &mut stopped => break,
                 }
             }
             // Processes pending events.
-            while let Some(heard) = subscription.try_next() {
-                self.on_event(heard);
+            while let Some(event) = subscription.try_next() {
+                self.on_event(event);
             }
             self.calls.finish();
             self

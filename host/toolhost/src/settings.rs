@@ -200,12 +200,19 @@ impl Settings {
 
     /// The time limit for calls of a plugin. The operator's limit for this plugin takes precedence over the manifest's
     /// limit, which is capped by the operator's general one.
-    pub fn plugin_timeout(&self, plugin: &PluginName, wish: Option<Duration>) -> Option<Duration> {
+    pub fn plugin_timeout(
+        &self,
+        plugin: &PluginName,
+        requested: Option<Duration>,
+    ) -> Option<Duration> {
         let by_operator = self
             .per_plugin
             .get(plugin)
             .and_then(|plugin| plugin.limits.timeout);
-        let by_author = wish.map(|wish| self.timeout.map_or(wish, |general| wish.min(general)));
+        let by_author = requested.map(|requested| {
+            self.timeout
+                .map_or(requested, |general| requested.min(general))
+        });
         by_operator
             .or(by_author)
             .map(|time| self.max_timeout.map_or(time, |max| time.min(max)))

@@ -127,21 +127,21 @@ pub fn format_answer(
     reports: &[Report],
 ) -> Value {
     let registry = kernel.registry();
-    let lens = ProfiledRegistry::new(profile, others, registry.descriptors());
+    let profiled = ProfiledRegistry::new(profile, others, registry.descriptors());
     let mut ran = calls.iter().zip(reports);
     let results: Vec<_> = wanted
         .iter()
         .map(|call| {
             let refused = |reason: &str| {
                 let error = CallError::new(ErrorClass::InvalidInput, reason);
-                lens.render(&call.name, &call.input, &Err(error))
+                profiled.render(&call.name, &call.input, &Err(error))
             };
             match (&call.error, &mut ran) {
                 (Some(reason), _) => refused(reason),
                 (None, ran) => match ran.next() {
                     Some(((tool, input), report)) => {
                         let tool = report.tool.as_ref().map_or(tool.as_str(), ToolName::as_str);
-                        lens.render(tool, input, &report.result)
+                        profiled.render(tool, input, &report.result)
                     }
                     None => refused("the call did not run"),
                 },

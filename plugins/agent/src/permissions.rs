@@ -171,18 +171,18 @@ fn clean(items: Option<Vec<String>>) -> Vec<String> {
         .collect()
 }
 
-fn check(reason: &str, wishes: [&Vec<String>; 3]) -> Result<()> {
+fn check(reason: &str, requests: [&Vec<String>; 3]) -> Result<()> {
     let invalid = |message: String| Err(Error::invalid_input(message).code("invalid_permissions"));
     if reason.trim().is_empty() {
         return invalid("`reason` is empty; state why the permissions are needed".to_owned());
     }
-    if wishes.iter().all(|items| items.is_empty()) {
+    if requests.iter().all(|items| items.is_empty()) {
         return invalid(
             "no permission is requested; list files in `file_system` or hosts in `network`"
                 .to_owned(),
         );
     }
-    let [read, write, hosts] = wishes;
+    let [read, write, hosts] = requests;
     for path in read.iter().chain(write) {
         if path.is_empty() || path.contains('\0') || path.len() > 4096 {
             return invalid(format!("{:?} is not a path", inline(path, 100)));

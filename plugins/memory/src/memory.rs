@@ -164,7 +164,7 @@ pub fn memory(
             ));
         }
     };
-    let wish = MemoryRequest {
+    let request = MemoryRequest {
         action,
         file,
         content,
@@ -180,12 +180,12 @@ pub fn memory(
                 .into_iter()
                 .filter_map(|scope| NoteStore::find(cx, scope).ok())
                 .collect();
-            wish.list_or_search(&places, None)
+            request.list_or_search(&places, None)
         }
         (Action::List | Action::Search, Some(scope)) => {
-            wish.list_or_search(&[NoteStore::find(cx, scope)?], Some(scope))
+            request.list_or_search(&[NoteStore::find(cx, scope)?], Some(scope))
         }
-        (_, scope) => wish.act(&NoteStore::find(cx, scope.unwrap_or(Scope::Project))?),
+        (_, scope) => request.act(&NoteStore::find(cx, scope.unwrap_or(Scope::Project))?),
     }
 }
 

@@ -53,7 +53,7 @@ pub fn answer(
     finished: &RunOutput,
     program: &Command,
     most: usize,
-    wished: bool,
+    requested: bool,
 ) -> Outcome {
     let stdout = OutputText::of(RawOutput {
         bytes: &finished.stdout,
@@ -80,7 +80,7 @@ pub fn answer(
     if finished.pid != 0 {
         _ = writeln!(text, "Process Group: {}", finished.pid);
     }
-    text += &hints(&finished.hints, wished);
+    text += &hints(&finished.hints, requested);
 
     let answer = CommandResult {
         exit_code: code(ending),
@@ -180,7 +180,7 @@ pub fn how_it_ended(ending: &ExitStatus, error: Option<&Error>) -> String {
 }
 
 /// What the sandbox probably blocked: the program's own error messages do not mention it.
-pub fn hints(hints: &[String], wished: bool) -> String {
+pub fn hints(hints: &[String], requested: bool) -> String {
     let mut text = String::new();
     let mut stopped = false;
     for hint in hints {
@@ -193,7 +193,7 @@ pub fn hints(hints: &[String], wished: bool) -> String {
     }
     if stopped {
         text += "To allow more: use request_permissions, or ask the user to configure the host.\n";
-    } else if wished {
+    } else if requested {
         text +=
             "Note: `additional_permissions` grants nothing by itself; use request_permissions.\n";
     }

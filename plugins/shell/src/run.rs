@@ -122,7 +122,7 @@ pub fn shell(
         cwd,
         ..Command::default()
     };
-    let wished = additional_permissions.is_some_and(|wish| wish.is_something());
+    let requested = additional_permissions.is_some_and(|request| request.is_something());
     if run_in_background {
         let job = with_a_shell(&mut program, |program| cx.start_program(program))?;
         let delay = delay_ms.unwrap_or(200);
@@ -134,7 +134,7 @@ pub fn shell(
     program.timeout_ms = Some(timeout_ms);
     program.inactivity_timeout_ms = Some(inactivity_timeout_ms);
     let finished = with_a_shell(&mut program, |program| cx.run_program(program))?;
-    Ok(answer(cx, &finished, &program, max_output_chars, wished))
+    Ok(answer(cx, &finished, &program, max_output_chars, requested))
 }
 
 fn check(command: &str, cwd: Option<&str>, env: &BTreeMap<String, String>) -> Result<()> {

@@ -119,10 +119,10 @@ impl ScriptedProgram {
 
     /// Serves `process.jobs`, `read`, `write` and `kill`.
     pub fn context(self, cx: Context) -> Context {
-        let heard = Rc::clone(&self.received);
+        let answer = Rc::clone(&self.received);
         let script = Rc::new(RefCell::new(self));
         let (jobs, reads, kills) = (Rc::clone(&script), Rc::clone(&script), script);
-        let wrote = Rc::clone(&heard);
+        let wrote = Rc::clone(&answer);
         cx.with_service("process.jobs", move |_| Ok(json!([jobs.borrow().now()])))
             .with_service("process.read", move |input| {
                 Ok(reads.borrow_mut().read(&input))
@@ -135,7 +135,7 @@ impl ScriptedProgram {
                 Ok(Value::Null)
             })
             .with_service("process.kill", move |input| {
-                heard.borrow_mut().push(input["signal"].to_string());
+                answer.borrow_mut().push(input["signal"].to_string());
                 let mut script = kills.borrow_mut();
                 if input["signal"] != "USR1" {
                     script.later.clear();

@@ -252,13 +252,13 @@ fn one(cx: &Context, text: &str, input: &Input, cache: &mut Cache) -> (Result<Fe
     if let Some(page) = cache.get(&key) {
         return (Ok(Fetched { page, media: None }), true);
     }
-    let wish = FetchOptions {
+    let options = FetchOptions {
         format: input.format,
         head,
         deadline: Deadline::after(Duration::from_millis(input.timeout_ms.into())),
     };
     let upgraded = note.is_some();
-    let result = page::fetch(cx, url, note.into_iter().collect(), wish).map_err(|error| {
+    let result = page::fetch(cx, url, note.into_iter().collect(), options).map_err(|error| {
         let unreachable = matches!(
             error.code.as_deref(),
             Some("connect_failed" | "tls_failed" | "timeout")

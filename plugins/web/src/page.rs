@@ -59,12 +59,12 @@ pub struct FetchOptions {
 }
 
 /// `url` and `notes` come from [`address::upgrade`].
-pub fn fetch(cx: &Context, url: Url, notes: Vec<String>, wish: FetchOptions) -> Result<Fetched> {
+pub fn fetch(cx: &Context, url: Url, notes: Vec<String>, options: FetchOptions) -> Result<Fetched> {
     let mut notes = notes;
     let send = |url: Url| {
-        let method = if wish.head { "HEAD" } else { "GET" };
+        let method = if options.head { "HEAD" } else { "GET" };
         let request = request(method, &url, ACCEPT);
-        redirects::send(cx, request, url, RedirectPolicy::SameHost, wish.deadline)
+        redirects::send(cx, request, url, RedirectPolicy::SameHost, options.deadline)
     };
     let trail = match web_url::github_raw(&url) {
         Some(raw) => match send(raw) {
@@ -83,7 +83,7 @@ pub fn fetch(cx: &Context, url: Url, notes: Vec<String>, wish: FetchOptions) -> 
     if trail.hops > 0 {
         notes.push(format!("redirected to {}", inline(url.as_str())));
     }
-    read(&url, trail.response, notes, wish)
+    read(&url, trail.response, notes, options)
 }
 
 /// A successful response, or an error that explains the failure.
@@ -138,7 +138,7 @@ fn read(
     url: &Url,
     response: Response,
     mut notes: Vec<String>,
-    wish: FetchOptions,
+    options: FetchOptions,
 ) -> Result<Fetched> {
     let status = response.status;
     let declared = response.header("content-type").map(str::to_owned);
@@ -150,7 +150,7 @@ fn read(
         ..Page::default()
     };
     let mut media = None;
-    if wish.head {
+    if options.head {
         let lines = response.headers.iter();
         let lines = lines.map(|(name, value)| format!("{}: {}", clean(name), inline(value)));
         page.text = lines.collect::<Vec<_>>().join("\n");
@@ -187,7 +187,7 @@ fn read(
                 notes.push(format!("decoded from {charset}"));
             }
             let text = clean(&text);
-            shape(&mut page, &kind, text, url, wish.format, &mut notes);
+            shape(&mut page, &kind, text, url, options.format, &mut notes);
         }
     }
     if body.truncated {

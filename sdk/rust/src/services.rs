@@ -146,8 +146,8 @@ impl Context {
     }
 
     /// Requests permissions; returns those that were granted.
-    pub fn request_permissions(&self, wish: &Value) -> Result<Value> {
-        self.backend.request_permissions(wish)
+    pub fn request_permissions(&self, request: &Value) -> Result<Value> {
+        self.backend.request_permissions(request)
     }
 }
 

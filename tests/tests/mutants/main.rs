@@ -100,14 +100,14 @@ async fn judge(bytes: &[u8], healthy: &Path, cache: &Path) -> (Stage, String) {
     fs::write(&file, bytes).unwrap();
     fs::copy(healthy, folder.path().join("healthy.wasm")).unwrap();
     let (host, _workspace) = load(folder.path(), cache).await;
-    let judged = match host.broken.iter().find(|broken| broken.path == file) {
+    let resolved = match host.broken.iter().find(|broken| broken.path == file) {
         Some(broken) => (stage_of(&broken.reason), broken.reason.clone()),
         None => call_all(&host, &file).await,
     };
     let report = host.call(HEALTHY, json!({})).await;
     assert!(report.result.is_ok(), "the healthy plugin: {report:?}");
     host.shut_down().await.unwrap();
-    judged
+    resolved
 }
 
 fn stage_of(reason: &str) -> Stage {
@@ -130,16 +130,16 @@ fn stage_of(reason: &str) -> Stage {
 async fn call_all(host: &Host, file: &Path) -> (Stage, String) {
     let served = host.plugins.iter().find(|served| served.path == file);
     let served = served.expect("a plugin that is not broken is served");
-    let mut judged = (Stage::CallEnded, String::new());
+    let mut resolved = (Stage::CallEnded, String::new());
     for tool in &served.tools {
         let input = input_of(host, tool);
         let report = host.call(tool.as_str(), input).await;
         if let Err(error) = report.result {
             assert_ne!(error.class, ErrorClass::Internal, "{error:?}");
-            judged = (Stage::CallFailed, error.for_model());
+            resolved = (Stage::CallFailed, error.for_model());
         }
     }
-    judged
+    resolved
 }
 
 /// An input that the tool gives as an example, or one that its schema allows.
@@ -195,12 +195,12 @@ impl Judged {
     }
 }
 
-fn report(judged: &[Judged], seed: u64) {
+fn report(resolved: &[Judged], seed: u64) {
     let mut groups: BTreeMap<(Stage, Change), Vec<&Judged>> = BTreeMap::new();
-    for one in judged {
+    for one in resolved {
         groups.entry((one.stage, one.change)).or_default().push(one);
     }
-    println!("{} mutants of seed {seed}", judged.len());
+    println!("{} mutants of seed {seed}", resolved.len());
     for ((stage, change), group) in &groups {
         let example = text::escape_line(&group[0].reason, 300);
         println!("{stage:?} {change:?}: {}, such as {example}", group.len());
@@ -272,17 +272,17 @@ async fn mutants_of_components_break_nothing_but_themselves() {
         let (shared, next) = (Arc::clone(&shared), Arc::clone(&next));
         workers.spawn(async move {
             let (sources, healthy, cache) = &*shared;
-            let mut judged = Vec::new();
+            let mut resolved = Vec::new();
             loop {
                 let number = next.fetch_add(1, Relaxed);
                 if number >= count {
-                    return judged;
+                    return resolved;
                 }
                 let (source, change, bytes) = make(sources, seed, number);
                 let ended = tokio::time::timeout(HANG, judge(&bytes, healthy, cache)).await;
                 let (stage, reason) =
                     ended.unwrap_or_else(|_| panic!("{source} {change:?} {number} hangs"));
-                judged.push(Judged {
+                resolved.push(Judged {
                     number,
                     source,
                     change,
@@ -292,12 +292,12 @@ async fn mutants_of_components_break_nothing_but_themselves() {
             }
         });
     }
-    let judged: Vec<Judged> = workers.join_all().await.into_iter().flatten().collect();
-    report(&judged, seed);
-    let wrong: Vec<String> = judged.iter().filter_map(Judged::wrong).collect();
+    let resolved: Vec<Judged> = workers.join_all().await.into_iter().flatten().collect();
+    report(&resolved, seed);
+    let wrong: Vec<String> = resolved.iter().filter_map(Judged::wrong).collect();
     assert!(wrong.is_empty(), "seed {seed}:\n{}", wrong.join("\n"));
     assert_eq!(PANICS.load(Relaxed), 0, "panics");
-    let broken = judged.iter().filter(|one| one.stage < Stage::CallFailed);
+    let broken = resolved.iter().filter(|one| one.stage < Stage::CallFailed);
     let broken: Vec<u64> = broken.map(|one| one.number).take(LISTED).collect();
     the_program_lists(&broken, &shared.0, seed);
     assert_eq!(children(), "", "processes are left");

@@ -340,12 +340,12 @@ fn signals(status: &str, name: &str) -> Vec<u32> {
 fn a_20_signals_that_the_host_was_started_with_reach_no_command() {
     let guest = Guest::new("programs", &NEEDS, "");
     let masks = "grep -E '^Sig(Ign|Blk):' /proc/self/status";
-    let heard = guest.workspace().join("heard");
+    let received = guest.workspace().join("heard");
     let config = guest.workspace().parent().unwrap().join("toolhost.toml");
     let hook = format!(
         "[[hook]]\nname = \"h\"\nmatcher = \"programs\"\non = [\"before\"]\ncommand = [\"sh\", \"-c\", \
          \"\"\"cat > /dev/null; {masks} > {}; echo {{}}\"\"\"]\n",
-        heard.display()
+        received.display()
     );
     std::fs::write(&config, hook).unwrap();
     let (plugin, input) = (guest.plugin(), json!({ "command": masks }).to_string());
@@ -371,7 +371,7 @@ fn a_20_signals_that_the_host_was_started_with_reach_no_command() {
         assert_eq!(signals(said, name), [0; 0], "{said}");
     }
     // A command of the operator's: without what the host cannot handle itself (ILL, FPE, SEGV) or must not (TTIN, TTOU).
-    let said = std::fs::read_to_string(heard).unwrap();
+    let said = std::fs::read_to_string(received).unwrap();
     for name in ["SigIgn:", "SigBlk:"] {
         let mut inherited = signals(&said, name);
         inherited.retain(|signal| ![4, 8, 11, 21, 22].contains(signal));

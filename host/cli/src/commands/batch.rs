@@ -120,12 +120,12 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, CliError> {
     kernel.open_session(&session, "host batch");
     let events = EventPrinter::start(verbose);
     let view = (host.settings.profile, host.settings.others);
-    let wishes = match &said {
-        BatchInput::Calls(wishes) => wishes.clone(),
+    let entries = match &said {
+        BatchInput::Calls(entries) => entries.clone(),
         BatchInput::Turn(format, wanted) => entries_of_turn(kernel, view, *format, wanted),
     };
-    let calls = canonical_calls(kernel, &wishes, view);
-    let request = request(&wishes, &calls, args.strategy, &caller);
+    let calls = canonical_calls(kernel, &entries, view);
+    let request = request(&entries, &calls, args.strategy, &caller);
     let ids: Vec<CallId> = request.calls.iter().map(|call| call.id.clone()).collect();
     let reports = run(kernel, request, Arc::clone(&events) as Arc<dyn Sink>).await;
     events.finish();
@@ -139,10 +139,10 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, CliError> {
             json::pretty(&answer).or_exit(Exit::Internal)?
         }
         BatchInput::Calls(_) if args.json || !std::io::stdout().is_terminal() => {
-            let results = results(kernel, &wishes, &calls, &reports, view);
+            let results = results(kernel, &entries, &calls, &reports, view);
             json::pretty(&results).or_exit(Exit::Internal)?
         }
-        BatchInput::Calls(_) => wishes.iter().zip(&reports).map(format_result).collect(),
+        BatchInput::Calls(_) => entries.iter().zip(&reports).map(format_result).collect(),
     };
     print(&shown).or_exit(Exit::Internal)?;
     kernel.mark_submitted(&caller, ids);
@@ -166,26 +166,26 @@ fn entries_of_turn(
     wanted: &[ModelCall],
 ) -> Vec<BatchEntry> {
     let calls = turn::calls_of_turn(kernel, view, format, wanted).into_iter();
-    let wish = |call: BatchCall| BatchEntry {
+    let entry = |call: BatchCall| BatchEntry {
         id: call.id.0,
         name: call.tool,
         input: call.input,
     };
-    calls.map(wish).collect()
+    calls.map(entry).collect()
 }
 
 /// Runs one turn of an ongoing session and returns the results in call order.
 pub(super) async fn turn(
     kernel: &Kernel,
-    wishes: &[BatchEntry],
+    entries: &[BatchEntry],
     strategy: Strategy,
     caller: &Principal,
     view: ProfileView,
     sink: Arc<dyn Sink>,
 ) -> Result<Vec<Value>, CliError> {
-    batch_input::check(wishes).map_err(|message| CliError::new(Exit::Usage, message))?;
-    let (calls, reports) = run_turn(kernel, wishes, strategy, caller, view, sink).await?;
-    Ok(results(kernel, wishes, &calls, &reports, view))
+    batch_input::check(entries).map_err(|message| CliError::new(Exit::Usage, message))?;
+    let (calls, reports) = run_turn(kernel, entries, strategy, caller, view, sink).await?;
+    Ok(results(kernel, entries, &calls, &reports, view))
 }
 
 /// Like `turn`, for a turn in the format of a model API. Returns the API's next input.
@@ -203,8 +203,8 @@ pub(super) async fn model_turn(
         note(&turn.note());
     }
     let wanted = turn.calls;
-    let wishes = entries_of_turn(kernel, view, format, &wanted);
-    let (calls, reports) = run_turn(kernel, &wishes, strategy, caller, view, sink).await?;
+    let entries = entries_of_turn(kernel, view, format, &wanted);
+    let (calls, reports) = run_turn(kernel, &entries, strategy, caller, view, sink).await?;
     Ok(turn::format_answer(
         kernel, view, format, &wanted, &calls, &reports,
     ))
@@ -212,14 +212,14 @@ pub(super) async fn model_turn(
 
 async fn run_turn(
     kernel: &Kernel,
-    wishes: &[BatchEntry],
+    entries: &[BatchEntry],
     strategy: Strategy,
     caller: &Principal,
     view: ProfileView,
     sink: Arc<dyn Sink>,
 ) -> Result<(Vec<(String, Value)>, Vec<Report>), CliError> {
-    let calls = canonical_calls(kernel, wishes, view);
-    let request = request(wishes, &calls, strategy, caller);
+    let calls = canonical_calls(kernel, entries, view);
+    let request = request(entries, &calls, strategy, caller);
     let ids: Vec<CallId> = request.calls.iter().map(|call| call.id.clone()).collect();
     let reports = kernel
         .schedule(request, sink)
@@ -232,33 +232,33 @@ async fn run_turn(
 /// The calls with the canonical names and inputs that rules and records use.
 fn canonical_calls(
     kernel: &Kernel,
-    wishes: &[BatchEntry],
+    entries: &[BatchEntry],
     (profile, others): ProfileView,
 ) -> Vec<(String, Value)> {
     let registry = kernel.registry();
-    let lens = ProfiledRegistry::new(profile, others, registry.descriptors());
-    wishes
+    let profiled = ProfiledRegistry::new(profile, others, registry.descriptors());
+    entries
         .iter()
-        .map(|wish| lens.accept(&wish.name, wish.input.clone()))
+        .map(|entry| profiled.accept(&entry.name, entry.input.clone()))
         .collect()
 }
 
 fn results(
     kernel: &Kernel,
-    wishes: &[BatchEntry],
+    entries: &[BatchEntry],
     calls: &[(String, Value)],
     reports: &[Report],
     (profile, others): ProfileView,
 ) -> Vec<Value> {
-    let mut results: Vec<Value> = wishes.iter().zip(reports).map(result_to_json).collect();
+    let mut results: Vec<Value> = entries.iter().zip(reports).map(result_to_json).collect();
     if profile == Profile::Native {
         return results;
     }
     let registry = kernel.registry();
-    let lens = ProfiledRegistry::new(profile, others, registry.descriptors());
+    let profiled = ProfiledRegistry::new(profile, others, registry.descriptors());
     for ((result, report), (tool, input)) in results.iter_mut().zip(reports).zip(calls) {
         let tool = report.tool.as_ref().map_or(tool.as_str(), ToolName::as_str);
-        result["model"] = json::rendered(&lens.render(tool, input, &report.result));
+        result["model"] = json::rendered(&profiled.render(tool, input, &report.result));
     }
     results
 }
@@ -285,15 +285,15 @@ async fn run(
 
 /// `calls`: canonical names and inputs.
 fn request(
-    wishes: &[BatchEntry],
+    entries: &[BatchEntry],
     calls: &[(String, Value)],
     strategy: Strategy,
     caller: &Principal,
 ) -> BatchRequest {
     let id = format!("b-{}", toolhost_kernel::id::random());
-    let calls = wishes.iter().zip(calls).enumerate();
-    let calls = calls.map(|(index, (wish, (tool, input)))| BatchCall {
-        id: call_id(&id, index, &wish.id),
+    let calls = entries.iter().zip(calls).enumerate();
+    let calls = calls.map(|(index, (entry, (tool, input)))| BatchCall {
+        id: call_id(&id, index, &entry.id),
         tool: tool.clone(),
         input: input.clone(),
     });
@@ -322,18 +322,18 @@ fn is_ok(report: &Report) -> bool {
     matches!(&report.result, Ok(outcome) if !outcome.is_error())
 }
 
-fn result_to_json((wish, report): (&BatchEntry, &Report)) -> Value {
+fn result_to_json((entry, report): (&BatchEntry, &Report)) -> Value {
     let mut shown = json::report(report);
-    shown["id"] = json!(wish.id);
+    shown["id"] = json!(entry.id);
     shown["call"] = json!(report.id.0);
     shown
 }
 
-fn format_result((wish, report): (&BatchEntry, &Report)) -> String {
+fn format_result((entry, report): (&BatchEntry, &Report)) -> String {
     let head = format!(
         "{} {} ({}, {})\n",
-        text::escape_line(&wish.id, 80),
-        text::escape_line(&wish.name, 80),
+        text::escape_line(&entry.id, 80),
+        text::escape_line(&entry.name, 80),
         if is_ok(report) { "ok" } else { "failed" },
         format_duration(report.duration)
     );

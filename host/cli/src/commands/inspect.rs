@@ -78,7 +78,7 @@ fn format_plugin(loaded: &Loaded, style: Style) -> String {
             field(label, text::escape_line(value, 200));
         }
     }
-    let wishes = [
+    let requests = [
         manifest
             .limits
             .memory
@@ -96,9 +96,9 @@ fn format_plugin(loaded: &Loaded, style: Style) -> String {
             .timeout
             .map(|time| format!("timeout {}", format_duration(time))),
     ];
-    let wishes: Vec<String> = wishes.into_iter().flatten().collect();
-    if !wishes.is_empty() {
-        field("limits", wishes.join(", "));
+    let requests: Vec<String> = requests.into_iter().flatten().collect();
+    if !requests.is_empty() {
+        field("limits", requests.join(", "));
     }
     lines.push(style.paint(Paint::Bold, "needs"));
     for need in &manifest.needs {

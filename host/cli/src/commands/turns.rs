@@ -290,8 +290,8 @@ impl TurnRequest {
         sink: Arc<dyn Sink>,
     ) -> Result<Value, CliError> {
         match self {
-            TurnRequest::Calls(wishes) => {
-                let results = batch::turn(kernel, wishes, strategy, caller, view, sink).await?;
+            TurnRequest::Calls(calls) => {
+                let results = batch::turn(kernel, calls, strategy, caller, view, sink).await?;
                 Ok(Value::Array(results))
             }
             TurnRequest::ModelTurn(format, turn) => {

@@ -129,10 +129,10 @@ fn tools_can_be_disabled_and_have_timeouts() {
         kernel.tool_timeouts,
         BTreeMap::from([("c".to_owned(), seconds(5)), ("d".to_owned(), seconds(10))])
     );
-    let of = |plugin: &str, wish| {
+    let of = |plugin: &str, request| {
         settings
             .core
-            .plugin_timeout(&PluginName::parse(plugin).unwrap(), wish)
+            .plugin_timeout(&PluginName::parse(plugin).unwrap(), request)
     };
     assert_eq!(of("p", Some(seconds(90))), Some(seconds(8)));
     assert_eq!(of("q", Some(seconds(90))), Some(seconds(10)));

@@ -8,7 +8,7 @@ use toolhost_shell_syntax as shell;
 
 use super::{PromptKind, Question};
 use crate::units::format_size;
-use crate::{ChangeSet, text};
+use crate::{ChangeSet, McpToolName, text};
 
 /// Maximum size of an input that a user can review, in bytes.
 const MAX_INPUT: usize = 10 << 10;
@@ -153,13 +153,12 @@ impl Blocks<'_> {
 
     /// Adds server and tool of a name of the form `mcp__SERVER__TOOL`.
     fn add_mcp_tool(&mut self, question: &Question) {
-        let name = question.tool.as_str();
-        let (server, tool) = name
-            .strip_prefix("mcp__")
-            .and_then(|rest| rest.split_once("__"))
-            .unwrap_or((question.plugin.as_str(), name));
-        self.fact("server", server);
-        self.fact("its tool", tool);
+        let name = McpToolName::parse(question.tool.as_str()).unwrap_or(McpToolName {
+            server: question.plugin.as_str(),
+            tool: question.tool.as_str(),
+        });
+        self.fact("server", name.server);
+        self.fact("its tool", name.tool);
     }
 
     fn add_targets(&mut self, question: &Question) {

@@ -10,7 +10,7 @@ use toml::Spanned;
 use super::diagnostic::{Diagnostic, RuleSource};
 use super::rule_example::{ExampleText, RuleExample};
 use super::rule_spec::{RuleSpec, Tier};
-use crate::serde_errors;
+use crate::{McpToolName, serde_errors};
 
 /// Maximum size of a rule file in bytes.
 const MAX_BYTES: usize = 1 << 20;
@@ -196,7 +196,7 @@ impl RuleTable {
             tier,
             priority,
             decision,
-            tools: tool_forms(tools, &servers),
+            tools: McpToolName::forms(&servers, tools),
             subagent: self.subagent,
             user: self.user,
             version: self.version.map(Spanned::into_inner),
@@ -232,24 +232,6 @@ impl RuleTable {
 
 fn listed(names: Option<Spanned<OneOrMany>>) -> Vec<String> {
     names.map_or_else(Vec::new, |names| names.into_inner().into())
-}
-
-/// Returns the forms of these tools of these servers, or of all tools of the servers.
-fn tool_forms(tools: Vec<String>, servers: &[String]) -> Vec<String> {
-    if servers.is_empty() {
-        return tools;
-    }
-    let tools = if tools.is_empty() {
-        vec!["*".to_owned()]
-    } else {
-        tools
-    };
-    let of_server = |server| {
-        tools
-            .iter()
-            .map(move |tool| format!("mcp__{server}__{tool}"))
-    };
-    servers.iter().flat_map(of_server).collect()
 }
 
 fn priority(number: i64) -> Result<u16, String> {

@@ -4,7 +4,7 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::call_analysis::{AccessKind, AccessRequest, CallAnalysis};
 use super::{Decision, PolicyRequest};
-use crate::{Descriptor, Effect, text};
+use crate::{Descriptor, Effect, McpToolName, text};
 
 /// A group of tools with the same purpose, independent of their names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -259,14 +259,18 @@ impl NamePattern {
             }
             Self::Plugin { .. } => self.matches(names),
             Self::Glob(glob) => names.exclusive.iter().any(|name| glob.is_match(name)),
-            Self::Server(server) => {
-                let server = server.as_deref();
+            Self::Server(None) => {
                 names.foreign
-                    && (server.is_some_and(|server| server == names.plugin)
-                        || names
-                            .exclusive
-                            .iter()
-                            .any(|name| is_of_server(name, server)))
+                    && names
+                        .exclusive
+                        .iter()
+                        .any(|name| McpToolName::has_prefix(name))
+            }
+            Self::Server(Some(server)) => {
+                let mut exclusive = names.exclusive.iter();
+                names.foreign
+                    && (*server == names.plugin
+                        || exclusive.any(|name| McpToolName::is_of_server(name, server)))
             }
         }
     }
@@ -304,21 +308,13 @@ impl NamePattern {
             Self::Glob(glob) => known.iter().any(|name| glob.is_match(name)),
             Self::Server(None) => names.foreign,
             Self::Server(Some(server)) => {
-                names.foreign && known.iter().any(|name| is_of_server(name, Some(server)))
+                names.foreign
+                    && known
+                        .iter()
+                        .any(|name| McpToolName::is_of_server(name, server))
             }
         }
     }
-}
-
-/// Whether the name is `mcp__server` or `mcp__server__tool`; without a server, any name that starts with `mcp__`.
-fn is_of_server(name: &str, server: Option<&str>) -> bool {
-    let Some(rest) = name.strip_prefix("mcp__") else {
-        return false;
-    };
-    server.is_none_or(|server| {
-        rest.strip_prefix(server)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with("__"))
-    })
 }
 
 /// All names of a tool in lower case.
@@ -355,14 +351,24 @@ impl ToolNames {
         all.push(tool.name.as_str().to_owned());
         // `plugin/tool` is matched by `NamePattern::Plugin`, not by a glob such as `pl*`.
         granted.retain(|name| !name.contains('/'));
-        if foreign && !name.starts_with("mcp__") && !tool.name.as_str().starts_with("mcp__") {
-            all.push(format!("mcp__{plugin}__{}", tool.name));
+        let has_prefix = [name, tool.name.as_str()]
+            .into_iter()
+            .any(McpToolName::has_prefix);
+        if foreign && !has_prefix {
+            let tool = tool.name.as_str();
+            all.push(
+                McpToolName {
+                    server: plugin,
+                    tool,
+                }
+                .to_string(),
+            );
         }
-        let unwished = with_short_forms(all.clone());
+        let assigned = with_short_forms(all.clone());
         all.extend(tool.aliases.iter().map(|alias| alias.to_ascii_lowercase()));
         Self {
             all: with_short_forms(all),
-            assigned: unwished,
+            assigned,
             exclusive: granted,
             plugin: plugin.to_owned(),
             tool: tool.name.as_str().to_owned(),
@@ -380,19 +386,18 @@ impl ToolNames {
 
     /// Whether the name is `mcp__plugin__tool`, another spelling of `plugin/tool`.
     fn is_qualified_name(&self, name: &str) -> bool {
-        let rest = name.strip_prefix("mcp__");
-        let rest = rest.and_then(|rest| rest.strip_prefix(self.plugin.as_str()));
-        rest.and_then(|rest| rest.strip_prefix("__")) == Some(self.tool.as_str())
+        let qualified = McpToolName {
+            server: &self.plugin,
+            tool: &self.tool,
+        };
+        name == qualified.to_string()
     }
 }
 
 /// Adds the forms without `mcp__`, and those with one underscore between server and tool, which some systems use.
 fn with_short_forms(mut names: Vec<String>) -> Vec<String> {
     for at in 0..names.len() {
-        let Some((server, tool)) = names[at]
-            .strip_prefix("mcp__")
-            .and_then(|rest| rest.split_once("__"))
-        else {
+        let Some(McpToolName { server, tool }) = McpToolName::parse(&names[at]) else {
             continue;
         };
         let (long, short) = (format!("{server}__{tool}"), format!("{server}_{tool}"));
@@ -406,5 +411,6 @@ fn with_short_forms(mut names: Vec<String>) -> Vec<String> {
 
 /// Whether the tool belongs to an MCP server, which runs outside the sandbox.
 pub(super) fn is_foreign(name: &str, tool: &Descriptor) -> bool {
-    name.starts_with("mcp__") || tool.name.as_str().starts_with("mcp__") || tool.category == "mcp"
+    let names = [name, tool.name.as_str()];
+    names.into_iter().any(McpToolName::has_prefix) || tool.category == "mcp"
 }

@@ -104,5 +104,5 @@ fn selected(decision: &str, call: SnapshotView<'_>) -> &'static str {
 
 /// Sema stores permissions for tools of MCP servers under names without the prefix.
 pub fn permission_key(tool: &str) -> &str {
-    tool.strip_prefix("mcp__").unwrap_or(tool)
+    toolhost_contract::McpToolName::without_prefix(tool)
 }

@@ -163,23 +163,26 @@ mod tests {
 
     #[tokio::test]
     async fn r_212_a_closure_is_notified_of_changed_messages() {
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let here = Arc::clone(&heard);
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let here = Arc::clone(&received);
         let hook = CallbackHook::default().messages_changed(move |session, messages| {
             here.lock().unwrap().push((session, messages));
             std::future::ready(Ok(()))
         });
         hooks(hook).messages_changed("s1", &json!(["hi"])).await;
-        assert_eq!(*heard.lock().unwrap(), [("s1".to_owned(), json!(["hi"]))]);
+        assert_eq!(
+            *received.lock().unwrap(),
+            [("s1".to_owned(), json!(["hi"]))]
+        );
     }
 
     #[tokio::test]
     async fn r_218_hooks_for_one_tool_and_for_all_tools_both_run() {
-        let heard = Arc::new(Mutex::new(Vec::new()));
+        let received = Arc::new(Mutex::new(Vec::new()));
         let entry = |name: &'static str, pattern| {
-            let heard = Arc::clone(&heard);
+            let received = Arc::clone(&received);
             let hook = CallbackHook::before(move |call| {
-                heard
+                received
                     .lock()
                     .unwrap()
                     .push(format!("{name}: {}", call.name.as_str()));
@@ -199,7 +202,7 @@ mod tests {
         hooks.before(&call()).await;
         hooks.before(&other).await;
         assert_eq!(
-            *heard.lock().unwrap(),
+            *received.lock().unwrap(),
             ["tool: edit_file", "agent: edit_file", "agent: grep"]
         );
     }

@@ -104,7 +104,7 @@ impl Kernel {
             }
             match Box::pin(self.run_pre_hooks(entry, run)).await? {
                 HookOutcome::Hints(weights) => weights,
-                HookOutcome::Decided(judged) => return Ok(judged),
+                HookOutcome::Decided(resolved) => return Ok(resolved),
             }
         };
         let said = HookDecisions {

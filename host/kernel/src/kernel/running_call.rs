@@ -225,9 +225,9 @@ async fn invoke_with(
     let mut running = std::pin::pin!(running.catch_unwind());
     let begun = Instant::now();
     let mut late = std::pin::pin!(sleep_until(begun + limit + BACKEND_GRACE));
-    let halt = run.cancel.clone();
+    let cancellation = run.cancel.clone();
     let given_up = async {
-        halt.token().cancelled().await;
+        cancellation.token().cancelled().await;
         // The guest is notified and can stop cooperatively. After this time its future is dropped.
         sleep(CANCEL_GRACE).await;
     };
@@ -247,7 +247,7 @@ async fn invoke_with(
             }
             () = &mut given_up => {
                 run.duration = run.journal.elapsed();
-                return Err(halt.error(true).into());
+                return Err(cancellation.error(true).into());
             }
             () = sleep(RECORD_AFTER), if !noted => {
                 noted = true;
@@ -260,8 +260,8 @@ async fn invoke_with(
     let result = result.map_err(|panic| panicked(entry, panic.as_ref()))?;
     let ran = match result {
         // A cancelled call is reported as cancelled, whatever error the tool returns.
-        Err(error) if halt.is_cancelled() => {
-            return Err(halt.error(true).cause(error.message).into());
+        Err(error) if cancellation.is_cancelled() => {
+            return Err(cancellation.error(true).cause(error.message).into());
         }
         // The call was not cancelled, so an error of the tool that claims it was is a failure.
         Err(mut error) if error.class == ErrorClass::Cancelled => {

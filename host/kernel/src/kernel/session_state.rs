@@ -128,10 +128,12 @@ impl Kernel {
         let running: Vec<CancelHandle> = {
             let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
             let theirs = running.values().filter(|(session, _)| session == key);
-            theirs.map(|(_, halt)| halt.clone()).collect()
+            theirs
+                .map(|(_, cancellation)| cancellation.clone())
+                .collect()
         };
-        for halt in running {
-            halt.cancel();
+        for cancellation in running {
+            cancellation.cancel();
         }
         self.sessions.end(key);
     }

@@ -130,8 +130,8 @@ impl<'a> Turn<'a> {
         let order = (strategy == Strategy::Optimistic).then(BatchOrder::new);
         let mut slots: Vec<Option<OrderSlot>> = Vec::with_capacity(wishes.len());
         let mut planned = Vec::with_capacity(wishes.len());
-        for (index, wish) in wishes.iter_mut().enumerate() {
-            let mut shape = kernel.call_shape(wish, &caller);
+        for (index, call) in wishes.iter_mut().enumerate() {
+            let mut shape = kernel.call_shape(call, &caller);
             let order = order.as_ref();
             let slot = order
                 .filter(|_| shape.can_run_early)
@@ -149,16 +149,16 @@ impl<'a> Turn<'a> {
         }
         let batch = Batch::new(strategy, planned);
         let canceller = batch.canceller();
-        let mut begin = |(index, wish): (usize, super::BatchCall)| {
+        let mut begin = |(index, call): (usize, super::BatchCall)| {
             let request = CallRequest {
                 context: CallContext {
                     batch: Some(id.clone()),
                     ..within.clone()
                 },
-                ..CallRequest::new(wish.id, wish.tool, wish.input, caller.clone())
+                ..CallRequest::new(call.id, call.tool, call.input, caller.clone())
             };
-            let halt = CancelHandle::in_batch(&canceller, &self.ids, index);
-            let mut run = kernel.begin(request, &self.sink, halt);
+            let cancel = CancelHandle::in_batch(&canceller, &self.ids, index);
+            let mut run = kernel.begin(request, &self.sink, cancel);
             if let Ok(run) = &mut run {
                 run.order = slots[index].take();
                 run.results = self.results.clone();

@@ -33,9 +33,9 @@ impl Kernel {
         run.journal
             .step(Transition::CommitAuthorized { by, commit: None })
             .await?;
-        let halt = run.cancel.clone();
+        let cancellation = run.cancel.clone();
         let editing = async { staged.edit(edits).await.map_err(Refusal::from) };
-        let edited = halt.unless_cancelled_after_run(editing).await?;
+        let edited = cancellation.unless_cancelled_after_run(editing).await?;
         if let StagedEffects::Staged(staged) = &edited.effects {
             let named = Subject::of(&entry.tool, &run.input);
             let subject = named.with_changes(staged.changes());

@@ -65,11 +65,11 @@ impl Kernel {
             }
             Ok(AnswerOutcome::Edited { grant, edits }) => {
                 let note = Some(describe_edits(&edits));
-                let judged = self.apply_grant(run, grant, None, by, note).await?;
-                if let Evaluation::Decided(_) = judged {
+                let resolved = self.apply_grant(run, grant, None, by, note).await?;
+                if let Evaluation::Decided(_) = resolved {
                     run.edits = edits;
                 }
-                Ok(judged)
+                Ok(resolved)
             }
             Ok(AnswerOutcome::Modified { input }) => {
                 run.journal.record_decision("modify", &by, note.as_deref());

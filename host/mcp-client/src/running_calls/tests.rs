@@ -48,13 +48,13 @@ fn progress(number: i64, at: f64) -> ProgressNotificationParam {
 
 #[tokio::test(start_paused = true)]
 async fn early_progress_is_delivered_and_progress_must_increase() {
-    let (calls, heard) = (
+    let (calls, received) = (
         Arc::new(RunningCalls::default()),
         Arc::new(RecordingSink::default()),
     );
     calls.progress(progress(1, 1.0));
     calls.progress(progress(2, 5.0));
-    let entered = calls.register(running(heard.clone(), "a"));
+    let entered = calls.register(running(received.clone(), "a"));
     entered.sent(&token(1), &NumberOrString::Number(7));
     for at in [2.0, 2.0, 1.0, f64::NAN, 3.0] {
         tokio::time::advance(REPORT_INTERVAL).await;
@@ -62,7 +62,7 @@ async fn early_progress_is_delivered_and_progress_must_increase() {
     }
     drop(entered);
     calls.progress(progress(1, 4.0));
-    let seen: Vec<f64> = heard
+    let seen: Vec<f64> = received
         .events()
         .into_iter()
         .map(|event| match event {
@@ -216,19 +216,19 @@ async fn memory_of_abandoned_calls_is_bounded() {
 
 #[tokio::test(start_paused = true)]
 async fn w_13_progress_is_limited_to_ten_per_second() {
-    let (calls, heard) = (
+    let (calls, received) = (
         Arc::new(RunningCalls::default()),
         Arc::new(RecordingSink::default()),
     );
-    let entered = calls.register(running(heard.clone(), "a"));
+    let entered = calls.register(running(received.clone(), "a"));
     entered.sent(&token(1), &NumberOrString::Number(7));
     for at in 0..1_000 {
         calls.progress(progress(1, f64::from(at)));
     }
-    assert_eq!(heard.events().len(), 1);
+    assert_eq!(received.events().len(), 1);
     tokio::time::advance(REPORT_INTERVAL).await;
     calls.progress(progress(1, 1_000.0));
     calls.progress(progress(1, 1_001.0).with_total(1_001.0));
-    assert_eq!(heard.events().len(), 3);
+    assert_eq!(received.events().len(), 3);
     drop(entered);
 }

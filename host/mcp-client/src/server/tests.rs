@@ -56,7 +56,7 @@ async fn r_423_a_server_is_listed_and_its_tools_are_called() {
         )],
         None => legacy_response(message, &json!([tool("get-sum"), tool("fails")])),
     });
-    let (server, heard) = start(dial);
+    let (server, received) = start(dial);
     let listing = server.shared().first_listing().await.unwrap();
     assert_eq!(
         (listing.version.as_str(), listing.is_modern),
@@ -69,7 +69,10 @@ async fn r_423_a_server_is_listed_and_its_tools_are_called() {
     let outcome = call(&server, "mcp__one__fails", json!({})).await.unwrap();
     assert_eq!(outcome.error.unwrap().message, "no");
     server.stop().await;
-    assert_eq!(events(&heard), ["listed mcp__one__fails mcp__one__get_sum"]);
+    assert_eq!(
+        events(&received),
+        ["listed mcp__one__fails mcp__one__get_sum"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,7 +165,7 @@ async fn a_crashing_server_is_restarted_up_to_five_times() {
             None => legacy_response(message, &json!([tool("crash")])),
         }));
     });
-    let (server, heard) = start(dial);
+    let (server, received) = start(dial);
     server.shared().first_listing().await.unwrap();
     let error = call(&server, "mcp__one__crash", json!({}))
         .await
@@ -175,14 +178,14 @@ async fn a_crashing_server_is_restarted_up_to_five_times() {
         "{error}"
     );
     for round in 2..=5 {
-        until(|| events(&heard).len() == 2 * round - 1).await;
+        until(|| events(&received).len() == 2 * round - 1).await;
         call(&server, "mcp__one__crash", json!({}))
             .await
             .unwrap_err();
     }
-    until(|| events(&heard).len() == 10).await;
-    let heard = events(&heard);
-    let lost: Vec<_> = heard
+    until(|| events(&received).len() == 10).await;
+    let received = events(&received);
+    let lost: Vec<_> = received
         .iter()
         .filter(|word| word.starts_with("lost"))
         .collect();
@@ -196,9 +199,9 @@ async fn a_crashing_server_is_restarted_up_to_five_times() {
         ]
     );
     assert!(
-        heard[9].starts_with("gave up: server `one` is down"),
+        received[9].starts_with("gave up: server `one` is down"),
         "{}",
-        heard[9]
+        received[9]
     );
     let error = call(&server, "mcp__one__crash", json!({}))
         .await
@@ -219,11 +222,11 @@ async fn a_stable_server_resets_its_failures() {
             tokio::select! { () = lives, if attempt < 8 => {}, () = speaks => {} }
         });
     });
-    let (server, heard) = start(dial);
+    let (server, received) = start(dial);
     server.shared().first_listing().await.unwrap();
-    until(|| events(&heard).len() == 17).await;
+    until(|| events(&received).len() == 17).await;
     assert!(
-        events(&heard)
+        events(&received)
             .iter()
             .all(|word| !word.starts_with("gave up"))
     );
@@ -255,7 +258,7 @@ async fn invalid_responses_affect_only_their_call() {
             ]),
         ),
     });
-    let (server, heard) = start(dial);
+    let (server, received) = start(dial);
     server.shared().first_listing().await.unwrap();
     for (name, code, words) in [
         ("wrong_id", "timeout", ""),
@@ -276,7 +279,7 @@ async fn invalid_responses_affect_only_their_call() {
         let works = call(&server, "mcp__one__works", json!({})).await;
         assert!(works.is_ok(), "after {name}: {works:?}");
     }
-    assert_eq!(events(&heard).len(), 1);
+    assert_eq!(events(&received).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -362,13 +365,13 @@ async fn changed_tools_are_listed_again_but_not_served() {
     };
     let config = config("one");
     let approvals = approved(&config);
-    let (around, heard) = server_context(&approvals);
+    let (around, received) = server_context(&approvals);
     let server = Server::start(config, dial, around);
     server.shared().first_listing().await.unwrap();
     call(&server, "mcp__one__turn", json!({})).await.unwrap();
-    until(|| events(&heard).len() == 2).await;
+    until(|| events(&received).len() == 2).await;
     assert_eq!(
-        events(&heard),
+        events(&received),
         [
             "listed mcp__one__pay mcp__one__turn",
             "listed mcp__one__turn not pay not new",
@@ -398,9 +401,9 @@ async fn changed_tools_are_listed_again_but_not_served() {
     approvals
         .approve_tools("one", digest, &[], &waiting)
         .unwrap();
-    until(|| events(&heard).len() == 3).await;
+    until(|| events(&received).len() == 3).await;
     assert_eq!(
-        events(&heard)[2],
+        events(&received)[2],
         "listed mcp__one__new mcp__one__pay mcp__one__turn"
     );
     server.stop().await;
@@ -471,9 +474,9 @@ async fn stopping_ends_a_connection_gracefully() {
             });
         })
     };
-    let (server, heard) = start(dial);
+    let (server, received) = start(dial);
     server.shared().first_listing().await.unwrap();
     server.stop().await;
     until(|| ended.load(Ordering::SeqCst) == 1).await;
-    assert_eq!(events(&heard).len(), 1);
+    assert_eq!(events(&received).len(), 1);
 }

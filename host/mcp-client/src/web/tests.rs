@@ -219,9 +219,9 @@ async fn a_message_with_too_many_values_is_never_parsed() {
 
 /// Renews an expired login of a client with this ID; returns the request that the authorization server received.
 async fn renewal(client: &str, issuer: &str) -> Option<String> {
-    let heard = Arc::new(Mutex::new(None));
+    let received = Arc::new(Mutex::new(None));
     let url = {
-        let heard = Arc::clone(&heard);
+        let received = Arc::clone(&received);
         let at = Arc::new(Mutex::new(String::new()));
         let url = {
             let at = Arc::clone(&at);
@@ -241,7 +241,7 @@ async fn renewal(client: &str, issuer: &str) -> Option<String> {
                     return json_answer(vec![said.to_string()]);
                 }
                 if request.line.contains("/token") {
-                    *heard.lock().unwrap() = Some(request.body.clone());
+                    *received.lock().unwrap() = Some(request.body.clone());
                     let said = json!({"access_token": "new", "token_type": "bearer", "expires_in": 3600});
                     return json_answer(vec![said.to_string()]);
                 }
@@ -286,7 +286,7 @@ async fn renewal(client: &str, issuer: &str) -> Option<String> {
     let (around, _) = server_context(&approved(&config));
     let server = Server::start(config, dial, around);
     let _ = server.shared().first_listing().await;
-    heard.lock().unwrap().clone()
+    received.lock().unwrap().clone()
 }
 
 #[tokio::test]

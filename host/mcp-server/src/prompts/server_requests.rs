@@ -10,13 +10,13 @@ use super::InputRequestBatch;
 
 /// Awaits the call and sends its requests to the client, one at a time.
 pub(crate) async fn await_with_requests<F: Future>(
-    wishes: &mut mpsc::Receiver<InputRequestBatch>,
+    requests: &mut mpsc::Receiver<InputRequestBatch>,
     peer: &Peer<RoleServer>,
     call: F,
 ) -> F::Output {
     let asking = async {
-        while let Some(wish) = wishes.recv().await {
-            send_batch(peer, wish).await;
+        while let Some(request) = requests.recv().await {
+            send_batch(peer, request).await;
         }
         std::future::pending::<()>().await;
     };
@@ -29,12 +29,12 @@ pub(crate) async fn await_with_requests<F: Future>(
 }
 
 /// Sends the requests and replies with the answers. Without an answer, the reply channel is dropped.
-async fn send_batch(peer: &Peer<RoleServer>, wish: InputRequestBatch) {
+async fn send_batch(peer: &Peer<RoleServer>, wanted: InputRequestBatch) {
     let InputRequestBatch {
         requests,
         mut reply,
         ..
-    } = wish;
+    } = wanted;
     let mut answers = Vec::with_capacity(requests.len());
     for (_, request) in requests {
         let Some(answer) = send_request(peer, request, &mut reply).await else {

@@ -102,7 +102,7 @@ impl ElicitationPrompter {
     pub(crate) fn suspend(
         self: &Arc<Self>,
         going: OngoingCall,
-        wish: InputRequestBatch,
+        request: InputRequestBatch,
         bound: &CallBinding,
     ) -> Result<InputRequiredResult, Box<OngoingCall>> {
         let Ok(handle) = StateSealer::random_handle() else {
@@ -111,13 +111,13 @@ impl ElicitationPrompter {
         let state = RequestState {
             host: self.sealer.host.clone(),
             handle: handle.clone(),
-            asked: wish.digest.clone(),
+            asked: request.digest.clone(),
             said: going.answered.clone(),
         };
         let Ok(sealed) = self.sealer.seal(&state, &bound.call) else {
             return Err(Box::new(going));
         };
-        let requests: InputRequests = wish.requests.iter().cloned().collect();
+        let requests: InputRequests = request.requests.iter().cloned().collect();
         {
             let mut parked = self.lock_suspended();
             let own = parked.values().filter(|one| one.key.user == bound.key.user);
@@ -126,7 +126,7 @@ impl ElicitationPrompter {
             }
             let one = SuspendedCall {
                 ongoing: going.into_spawned(),
-                requests: wish,
+                requests: request,
                 key: bound.key.clone(),
             };
             parked.insert(handle.clone(), one);
@@ -139,12 +139,12 @@ impl ElicitationPrompter {
             drop(desk);
             if let Some(SuspendedCall {
                 ongoing: mut going,
-                requests: wish,
+                requests: request,
                 ..
             }) = forgotten
             {
                 // Tell the call that no answer will come, so that its record states that.
-                drop(wish);
+                drop(request);
                 drop(going.registration.take());
                 let _ = tokio::time::timeout(END_TIMEOUT, going.future.wait()).await;
             }
@@ -168,7 +168,7 @@ impl ElicitationPrompter {
         let parked = self.lock_suspended().remove(&state.handle);
         let Some(SuspendedCall {
             ongoing: mut going,
-            requests: wish,
+            requests: request,
             ..
         }) = parked
         else {
@@ -176,22 +176,22 @@ impl ElicitationPrompter {
                 "was already used, or its call has ended",
             ));
         };
-        let Some(answers) = ordered_answers(&wish, &responses) else {
-            return match self.suspend(going, wish, bound) {
+        let Some(answers) = ordered_answers(&request, &responses) else {
+            return match self.suspend(going, request, bound) {
                 Ok(again) => Ok(ResumeAction::AskAgain(Box::new(again))),
                 Err(_) => Err(request_state::invalid_state(
                     "cannot be accepted: too many calls are waiting",
                 )),
             };
         };
-        if let Some(digest) = &wish.digest {
+        if let Some(digest) = &request.digest {
             going.answered.push(AnsweredInput {
                 digest: digest.clone(),
-                answers: retain_requested(&wish, responses),
+                answers: retain_requested(&request, responses),
             });
         }
         // Fails if the question was answered elsewhere and the call has continued.
-        let _ = wish.reply.send(answers);
+        let _ = request.reply.send(answers);
         Ok(ResumeAction::Continue(Box::new(going)))
     }
 
@@ -211,7 +211,7 @@ impl ElicitationPrompter {
 impl OngoingCall {
     /// Waits for the next input that the call needs (`Ok`) or for its end (`Err`).
     pub(crate) async fn next_requests(&mut self) -> Result<InputRequestBatch, CallEnd> {
-        let wish = async {
+        let request = async {
             match &mut self.registration {
                 Some(opened) => opened.requests.recv().await,
                 None => None,
@@ -220,7 +220,7 @@ impl OngoingCall {
         tokio::select! {
             biased;
             ended = self.future.wait() => Err(ended),
-            Some(wish) = wish => Ok(wish),
+            Some(request) = request => Ok(request),
         }
     }
 
@@ -235,38 +235,38 @@ impl OngoingCall {
     /// Answers the input request with an answer from another host. Returns it if there is none.
     pub(crate) fn answer_from_replay(
         &mut self,
-        wish: InputRequestBatch,
+        request: InputRequestBatch,
     ) -> Option<InputRequestBatch> {
-        let digest = wish.digest.as_ref();
+        let digest = request.digest.as_ref();
         let at =
             digest.and_then(|digest| self.replayed.iter().position(|one| one.digest == *digest));
-        let Some(at) = at else { return Some(wish) };
+        let Some(at) = at else { return Some(request) };
         // Each answer is used once: a repeated question needs a new answer.
         let known = self.replayed.remove(at);
-        let Some(answers) = ordered_answers(&wish, &known.answers) else {
-            return Some(wish);
+        let Some(answers) = ordered_answers(&request, &known.answers) else {
+            return Some(request);
         };
         self.answered.push(known);
-        let _ = wish.reply.send(answers);
+        let _ = request.reply.send(answers);
         None
     }
 }
 
 /// Returns the answers in the order of the requests, or `None` if one is missing.
 fn ordered_answers(
-    wish: &InputRequestBatch,
+    request: &InputRequestBatch,
     answers: &BTreeMap<String, Value>,
 ) -> Option<Vec<Value>> {
-    let names = wish.requests.iter().map(|(name, _)| name);
+    let names = request.requests.iter().map(|(name, _)| name);
     names.map(|name| answers.get(name).cloned()).collect()
 }
 
 /// Removes answers to requests that were not sent.
 fn retain_requested(
-    wish: &InputRequestBatch,
+    request: &InputRequestBatch,
     mut answers: BTreeMap<String, Value>,
 ) -> BTreeMap<String, Value> {
-    answers.retain(|name, _| wish.requests.iter().any(|(asked, _)| asked == name));
+    answers.retain(|name, _| request.requests.iter().any(|(asked, _)| asked == name));
     answers
 }
 

@@ -158,13 +158,13 @@ mod tests {
         let (outbox, mut pen) = (Outbox::default(), LineWriter::new(ours));
         outbox.push(b"first\n".to_vec());
         let second = outbox.push(b"second\n".to_vec());
-        let mut heard = [0; 13];
-        for byte in &mut heard {
+        let mut received = [0; 13];
+        for byte in &mut received {
             // Each call is dropped in the middle of a line.
             let _ = pen.write_until(&outbox, second).now_or_never();
             *byte = theirs.read_u8().await.unwrap();
         }
-        assert_eq!(heard, *b"first\nsecond\n");
+        assert_eq!(received, *b"first\nsecond\n");
         pen.write_until(&outbox, second).await.unwrap();
         assert_eq!(outbox.lock().bytes, 0);
     }

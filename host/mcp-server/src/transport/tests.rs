@@ -82,23 +82,23 @@ async fn check(line: &[u8], expected: &[(Value, i64)]) {
         client.send(&request(0, "tools/call")).await;
         client.send(line).await;
         client.send(&request(99, "ping")).await;
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         for _ in expected {
             let answer = client.receive().await;
-            heard.push((
+            received.push((
                 answer["id"].clone(),
                 answer["error"]["code"].as_i64().unwrap(),
             ));
         }
-        heard
+        received
     };
     let serve = async {
         assert_eq!(id(lines.receive().await), 0);
         assert_eq!(id(lines.receive().await), 99);
     };
-    let (heard, ()) = tokio::join!(talk, serve);
+    let (received, ()) = tokio::join!(talk, serve);
     let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
-    assert_eq!(heard, expected, "{shown}");
+    assert_eq!(received, expected, "{shown}");
     // No other output.
     lines.send(list_changed()).await.unwrap();
     assert_eq!(client.receive().await["id"], Value::Null, "{shown}");

@@ -178,9 +178,9 @@ async fn an_approval_for_the_session_skips_the_next_prompt() {
 }
 
 /// Returns who approved or denied, in order.
-fn deciders(heard: &mut toolhost_kernel::Subscription) -> Vec<String> {
+fn deciders(received: &mut toolhost_kernel::Subscription) -> Vec<String> {
     let mut by = Vec::new();
-    while let Some(event) = heard.try_next() {
+    while let Some(event) = received.try_next() {
         if let EventKind::PermissionDecided { by: one, .. } = &event.unwrap().kind {
             by.push(one.clone());
         }
@@ -198,7 +198,7 @@ async fn a_client_can_only_approve_for_its_session() {
     let yes = |answer: &str| accept(&json!({"answer": answer}));
 
     let mut newest = Client::with_prompts(None);
-    let mut heard = newest.kernel.subscribe(None, None);
+    let mut received = newest.kernel.subscribe(None, None);
     let asked = call(1, "wipe", json!({"n": 1}));
     let mut question = input_required(&mut newest, asked.clone()).await;
     // Other prompters offer more.
@@ -220,11 +220,11 @@ async fn a_client_can_only_approve_for_its_session() {
     assert_eq!(ended(&newest.request(&retry).await["result"]), "wiped");
     let other = with_capabilities(call(2, "wipe", json!({"n": 2})), forms());
     assert_eq!(ended(&newest.request(&other).await["result"]), "wiped");
-    assert_eq!(deciders(&mut heard)[..2], ["mcp client"; 2]);
+    assert_eq!(deciders(&mut received)[..2], ["mcp client"; 2]);
 
     let name = "c\u{1b}".repeat(100);
     let mut older = Client::with_prompts(None);
-    let mut heard = older.kernel.subscribe(None, None);
+    let mut received = older.kernel.subscribe(None, None);
     let hello = json!({"protocolVersion": "2025-11-25", "capabilities": forms(), "clientInfo": {"name": name, "version": "1"}});
     older.request(&request(0, "initialize", hello)).await;
     older
@@ -240,7 +240,7 @@ async fn a_client_can_only_approve_for_its_session() {
         asked = older.receive().await;
     }
     assert_eq!(ended(&asked["result"]), "wiped");
-    let by = deciders(&mut heard).remove(0);
+    let by = deciders(&mut received).remove(0);
     assert!(by.starts_with(r"mcp client c\u{1b}c"), "{by}");
     assert!(by.ends_with("… (+140 characters)"), "{by}");
 }
@@ -401,9 +401,9 @@ async fn a_prompt_is_cancelled_with_its_call() {
     client.send(&call(7, "wipe", json!({}))).await;
     let asked = client.receive().await;
     client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})).await;
-    let heard = client.receive().await;
-    assert_eq!(heard["method"], json!("notifications/cancelled"));
-    assert_eq!(heard["params"]["requestId"], asked["id"]);
+    let received = client.receive().await;
+    assert_eq!(received["method"], json!("notifications/cancelled"));
+    assert_eq!(received["params"]["requestId"], asked["id"]);
     client.request(&request(8, "ping", json!({}))).await;
     assert_eq!(client.kernel.pending().len(), 0);
     assert_eq!(client.close().await, [] as [Value; 0]);
@@ -425,10 +425,10 @@ async fn a_prompt_is_cancelled_when_answered_elsewhere() {
     client.receive().await;
     let pending = client.kernel.pending().remove(0);
     client.kernel.answer(&pending.call, answered()).unwrap();
-    let mut heard = [client.receive().await, client.receive().await];
-    heard.sort_by_key(|message| message["method"].is_string());
-    assert_eq!(ended(&heard[0]["result"]), "wiped");
-    assert_eq!(heard[1]["method"], json!("notifications/cancelled"));
+    let mut received = [client.receive().await, client.receive().await];
+    received.sort_by_key(|message| message["method"].is_string());
+    assert_eq!(ended(&received[0]["result"]), "wiped");
+    assert_eq!(received[1]["method"], json!("notifications/cancelled"));
 
     // A stateless client gets the result with its next request.
     let mut client = Client::with_prompts(None);

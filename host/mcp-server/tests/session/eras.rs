@@ -86,13 +86,19 @@ async fn session_clients_are_notified_of_new_tools() {
     let mut client = Client::initialized().await;
     client.request(&request(1, "ping", json!({}))).await;
     load(&client, 1);
-    let heard = client.receive().await;
-    assert_eq!(heard["method"], json!("notifications/tools/list_changed"));
+    let received = client.receive().await;
+    assert_eq!(
+        received["method"],
+        json!("notifications/tools/list_changed")
+    );
     client
         .kernel
         .unregister(&PluginName::parse("idle").unwrap());
-    let heard = client.receive().await;
-    assert_eq!(heard["method"], json!("notifications/tools/list_changed"));
+    let received = client.receive().await;
+    assert_eq!(
+        received["method"],
+        json!("notifications/tools/list_changed")
+    );
     assert_eq!(client.close().await, [] as [Value; 0]);
 }
 
@@ -102,9 +108,9 @@ async fn subscribers_are_notified_of_new_tools() {
     client
         .request(&modern(request(1, "tools/list", json!({}))))
         .await;
-    let wish = json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}});
+    let wanted = json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}});
     client
-        .send(&modern(request(2, "subscriptions/listen", wish)))
+        .send(&modern(request(2, "subscriptions/listen", wanted)))
         .await;
     let first = client.receive().await;
     assert_eq!(
@@ -117,10 +123,13 @@ async fn subscribers_are_notified_of_new_tools() {
         "only supported notifications: {first}"
     );
     load(&client, 1);
-    let heard = client.receive().await;
-    assert_eq!(heard["method"], json!("notifications/tools/list_changed"));
-    let id = &heard["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
-    assert_eq!(id, &json!(2), "{heard}");
+    let received = client.receive().await;
+    assert_eq!(
+        received["method"],
+        json!("notifications/tools/list_changed")
+    );
+    let id = &received["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
+    assert_eq!(id, &json!(2), "{received}");
 
     let cancelled =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});

@@ -77,9 +77,9 @@ async fn asked(client: &mut Client) -> Value {
 /// Returns the result of the call and skips other messages.
 async fn ended(client: &mut Client) -> Value {
     loop {
-        let heard = client.receive().await;
-        if heard["id"] == json!(1) && heard["result"].is_object() {
-            return heard["result"].clone();
+        let received = client.receive().await;
+        if received["id"] == json!(1) && received["result"].is_object() {
+            return received["result"].clone();
         }
     }
 }
@@ -176,9 +176,9 @@ async fn an_unanswered_roots_request_is_repeated() {
         }
         client.send(&look_call(Some("/workspace/sub/a"))).await;
         let again = loop {
-            let heard = client.receive().await;
-            if heard["method"] == json!("roots/list") {
-                break heard;
+            let received = client.receive().await;
+            if received["method"] == json!("roots/list") {
+                break received;
             }
         };
         let roots = json!({"roots": [{"uri": "file:///workspace/sub"}]});

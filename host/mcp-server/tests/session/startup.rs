@@ -7,8 +7,8 @@ use toolhost_mcp_server::Readiness;
 use crate::harness::{Client, call, modern, request};
 
 fn starting() -> (Client, watch::Sender<Readiness>) {
-    let (readiness, heard) = watch::channel(Readiness::Loading);
-    (Client::while_starting(heard), readiness)
+    let (readiness, received) = watch::channel(Readiness::Loading);
+    (Client::while_starting(received), readiness)
 }
 
 fn names(list: &Value) -> Vec<&str> {
@@ -39,13 +39,13 @@ async fn c_04_clients_are_served_before_the_plugins_are_loaded() {
     client.request(&request(3, "ping", json!({}))).await;
     client.register();
     readiness.send_replace(Readiness::Settled);
-    let mut heard = [client.receive().await, client.receive().await];
-    heard.sort_by_key(|answer| answer["id"].as_u64());
-    assert!(names(&heard[0]).contains(&"echo"), "{}", heard[0]);
+    let mut received = [client.receive().await, client.receive().await];
+    received.sort_by_key(|answer| answer["id"].as_u64());
+    assert!(names(&received[0]).contains(&"echo"), "{}", received[0]);
     assert_eq!(
-        heard[1]["result"]["content"][0]["text"], "hi",
+        received[1]["result"]["content"][0]["text"], "hi",
         "{}",
-        heard[1]
+        received[1]
     );
     // No change notification follows.
     assert_eq!(client.close().await, Vec::<Value>::new());

@@ -139,9 +139,9 @@ async fn progress_is_sent_to_the_current_request() {
     client
         .send(&with_capabilities(survey.clone(), forms()))
         .await;
-    let heard = client.receive().await;
+    let received = client.receive().await;
     let progress = |token, progress| json!({"progressToken": token, "progress": progress});
-    assert_eq!(heard["params"], progress("first", 1.0), "{heard}");
+    assert_eq!(received["params"], progress("first", 1.0), "{received}");
     let question = client.receive().await["result"].take();
     assert_eq!(question["resultType"], json!("input_required"));
 
@@ -151,8 +151,8 @@ async fn progress_is_sent_to_the_current_request() {
     let yes = accept(&json!({"answer": true}));
     retry["params"]["inputResponses"] = json!({"question_1": yes});
     client.send(&retry).await;
-    let heard = client.receive().await;
-    assert_eq!(heard["params"], progress("second", 2.0), "{heard}");
+    let received = client.receive().await;
+    assert_eq!(received["params"], progress("second", 2.0), "{received}");
     assert_eq!(ended(&client.receive().await["result"]), "[true]");
     assert_eq!(client.close().await, [] as [Value; 0]);
 }

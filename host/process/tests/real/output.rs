@@ -10,10 +10,10 @@ async fn streams_are_captured_separately_and_combined() {
     let host = Host::new();
     // Each line waits until the previous one was received, because two lines written at once can arrive in any order.
     let script = "heard() { until [ -e $1 ]; do sleep 0.02; done; }; echo a; heard 1; echo b >&2; heard 2; echo c";
-    let (ws, mut heard) = (host.ws(), 0);
+    let (ws, mut received) = (host.ws(), 0);
     let mut hear = |_, _: &[u8]| {
-        heard += 1;
-        std::fs::write(ws.join(heard.to_string()), "").unwrap();
+        received += 1;
+        std::fs::write(ws.join(received.to_string()), "").unwrap();
     };
     let run = host
         .processes
@@ -61,10 +61,10 @@ async fn c_14_combined_output_keeps_lines_whole() {
     let host = Host::with(|settings| settings.line_wait = LONG);
     let script = "heard() { until [ -e $1 ]; do sleep 0.02; done; }; printf 'cat: ' >&2; heard 1; echo ended; heard 2; \
                   echo 'x: denied' >&2";
-    let (ws, mut heard) = (host.ws(), 0);
+    let (ws, mut received) = (host.ws(), 0);
     let mut hear = |_, _: &[u8]| {
-        heard += 1;
-        std::fs::write(ws.join(heard.to_string()), "").unwrap();
+        received += 1;
+        std::fs::write(ws.join(received.to_string()), "").unwrap();
     };
     let run = host
         .processes

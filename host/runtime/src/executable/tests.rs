@@ -134,11 +134,11 @@ fn d_01_other_files_are_unchanged_and_reported() {
         "new.sh",
         "",
     ];
-    let wished: serde_json::Map<String, Value> = files
+    let requested: serde_json::Map<String, Value> = files
         .iter()
         .map(|file| ((*file).to_owned(), json!(true)))
         .collect();
-    let mut outcome = outcome(&Value::Object(wished));
+    let mut outcome = outcome(&Value::Object(requested));
     let left = set_bits(&written.stage, take_bits(&mut outcome)).unwrap();
     assert_eq!(left.len(), files.len());
     report_unset(&mut outcome, &left);

@@ -370,10 +370,10 @@ pub fn recompute(connection: &Connection) -> Result<(i64, Hash), i64> {
 /// Checks that both implementations agree; returns the result of `verify`.
 pub fn agree(connection: &Connection, what: &str) -> Verification {
     let found = walk(connection, Extent::Rows, None).expect("a damaged file is verified too");
-    let judged = match &found {
+    let resolved = match &found {
         Verification::Verified { rows, head } => Ok((*rows, *head)),
         Verification::Broken { seq, .. } => Err(*seq),
     };
-    assert_eq!(judged, recompute(connection), "{what}: {found:?}");
+    assert_eq!(resolved, recompute(connection), "{what}: {found:?}");
     found
 }

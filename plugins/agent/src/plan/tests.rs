@@ -93,8 +93,8 @@ fn the_question_contains_the_plan() {
         Context::test()
             .with_mode("plan")
             .with_root(dir.path(), "ro")
-            .with_service("user.change-mode", move |wish| {
-                asked.borrow_mut().push(wish);
+            .with_service("user.change-mode", move |request| {
+                asked.borrow_mut().push(request);
                 Ok(json!("default"))
             })
     };
@@ -102,10 +102,14 @@ fn the_question_contains_the_plan() {
     shown::<exit_plan_mode>(&cx(), json!({"planFilePath": "docs/../docs/plan.md"}));
     shown::<exit_plan_mode>(&cx(), json!({"plan_path": dir.path().join("docs/plan.md")}));
     let reasons: Vec<Value> = asked.take();
-    let wish = |reason: &str| json!({"to": "default", "reason": reason});
+    let request = |reason: &str| json!({"to": "default", "reason": reason});
     assert_eq!(
         reasons,
-        [wish("as text"), wish("from a file"), wish("from a file")]
+        [
+            request("as text"),
+            request("from a file"),
+            request("from a file")
+        ]
     );
 }
 

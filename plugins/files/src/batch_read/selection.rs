@@ -42,10 +42,10 @@ pub struct SkippedFile {
 }
 
 /// Selects the files of `wish`. Paths that are not found are reported and do not affect the others.
-pub fn select(cx: &Context, wish: &FileSelection) -> Result<SelectedFiles> {
+pub fn select(cx: &Context, selection: &FileSelection) -> Result<SelectedFiles> {
     let mut selected = SelectedFiles::default();
-    for text in &wish.include {
-        let found = selected.add(cx, wish, text);
+    for text in &selection.include {
+        let found = selected.add(cx, selection, text);
         match found {
             Ok(()) => {}
             // An invalid glob and a cancelled call fail the whole call.
@@ -61,12 +61,12 @@ pub fn select(cx: &Context, wish: &FileSelection) -> Result<SelectedFiles> {
 }
 
 impl SelectedFiles {
-    fn add(&mut self, cx: &Context, wish: &FileSelection, text: &str) -> Result<()> {
+    fn add(&mut self, cx: &Context, selection: &FileSelection, text: &str) -> Result<()> {
         let target = resolve(cx, text)?;
         match fs::metadata(&target.path) {
-            Ok(metadata) if metadata.is_dir() => self.walk(cx, wish, text, &target, None),
+            Ok(metadata) if metadata.is_dir() => self.walk(cx, selection, text, &target, None),
             Ok(_) => {
-                let leave_out = excluded(wish, &target)?;
+                let leave_out = excluded(selection, &target)?;
                 let relative = relative(&target.path, &target);
                 if leave_out.is_match(relative) {
                     self.skipped.push(SkippedFile {
@@ -81,7 +81,7 @@ impl SelectedFiles {
             Err(_) if is_glob(&target.shown) => {
                 let (start, rest) = split(&target.shown);
                 let top = resolve(cx, start)?;
-                self.walk(cx, wish, text, &top, Some(rest))
+                self.walk(cx, selection, text, &top, Some(rest))
             }
             Err(error) => Err(target.error(&error)),
         }
@@ -91,7 +91,7 @@ impl SelectedFiles {
     fn walk(
         &mut self,
         cx: &Context,
-        wish: &FileSelection,
+        selection: &FileSelection,
         by: &str,
         top: &Target,
         glob: Option<&str>,
@@ -110,16 +110,16 @@ impl SelectedFiles {
             cx,
             top,
             base: &top.root,
-            depth: if wish.recursive {
+            depth: if selection.recursive {
                 MOST_DEPTH
             } else {
                 levels + 1
             },
             pattern: glob.map(|glob| globs(&[full(glob)])).transpose()?,
-            leave_out: excluded(wish, top)?,
+            leave_out: excluded(selection, top)?,
             show_hidden: true,
-            rules: Rules::above(&top.root, &top.path, wish.respect),
-            not_descended: if wish.use_default_excludes {
+            rules: Rules::above(&top.root, &top.path, selection.respect),
+            not_descended: if selection.use_default_excludes {
                 NOT_DESCENDED
             } else {
                 &[]
@@ -179,12 +179,12 @@ impl SelectedFiles {
 }
 
 /// The globs of `exclude`, relative to the root that contains `target`.
-fn excluded(wish: &FileSelection, target: &Target) -> Result<GlobSet> {
+fn excluded(selection: &FileSelection, target: &Target) -> Result<GlobSet> {
     let root = format!(
         "{}/",
         target.root.display().to_string().trim_end_matches('/')
     );
-    let patterns: Vec<String> = wish
+    let patterns: Vec<String> = selection
         .exclude
         .iter()
         .map(|pattern| {

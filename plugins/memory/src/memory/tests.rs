@@ -374,8 +374,8 @@ fn m_05_two_names_that_look_the_same_are_not_two_files() {
         ("memory.md", "session"),
         ("a\u{202e}b.md", "session"),
     ] {
-        let wish = json!({"action": "write", "scope": scope, "file": file, "content": "x"});
-        let said = text::<memory>(&folders.cx(), wish);
+        let request = json!({"action": "write", "scope": scope, "file": file, "content": "x"});
+        let said = text::<memory>(&folders.cx(), request);
         let refused = said.contains("only in upper and lower case")
             || said.contains("an invisible or combining character");
         assert!(refused, "{file:?}: {said}");
@@ -386,8 +386,8 @@ fn m_05_two_names_that_look_the_same_are_not_two_files() {
 fn m_06_folders_that_are_left_make_no_room_for_more_files() {
     let folders = Folders::new(&[]);
     let act = |action: &str, file: &str| {
-        let wish = json!({"action": action, "file": file, "content": "x"});
-        text::<memory>(&folders.cx(), wish)
+        let request = json!({"action": action, "file": file, "content": "x"});
+        text::<memory>(&folders.cx(), request)
     };
     act("write", "a/b/c.md");
     act("write", "a/d.md");

@@ -18,7 +18,7 @@ fn input_reaches_the_program() {
     let script = ScriptedProgram::running("Continue? ")
         .then("yes\n")
         .ended(0);
-    let heard = Rc::clone(&script.received);
+    let answer = Rc::clone(&script.received);
     let cx = script.context(Context::test());
     crate::cursor::set(&cx, "1", 10).unwrap();
     expect![[r#"
@@ -29,14 +29,14 @@ fn input_reaches_the_program() {
         </stdout>
         {"task_id":"1","pid":70,"written":2,"status":"ended","output":"yes\n","next_offset":14}"#]]
     .assert_eq(&ask(&cx, json!({"session_id": "1", "chars": "y\n"})));
-    assert_eq!(*heard.borrow(), ["y\n"]);
+    assert_eq!(*answer.borrow(), ["y\n"]);
     assert_eq!(crate::cursor::get(&cx, "1").unwrap(), 14);
 }
 
 #[test]
 fn typing_nothing_is_a_look() {
     let script = ScriptedProgram::running("Continue? ");
-    let heard = Rc::clone(&script.received);
+    let answer = Rc::clone(&script.received);
     let cx = script.context(Context::test());
     expect![[r#"
         Task 1: running
@@ -46,7 +46,7 @@ fn typing_nothing_is_a_look() {
         </stdout>
         {"task_id":"1","pid":70,"written":0,"status":"running","output":"Continue? ","next_offset":10}"#]]
     .assert_eq(&ask(&cx, json!({"task_id": "1", "chars": "", "yield_ms": 0})));
-    assert!(heard.borrow().is_empty());
+    assert!(answer.borrow().is_empty());
 }
 
 #[test]

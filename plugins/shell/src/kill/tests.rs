@@ -9,7 +9,7 @@ use toolhost_sdk::testing;
 use super::*;
 use crate::testing::{ScriptedProgram, shown};
 
-fn check(script: ScriptedProgram, input: Value, heard: &[&str], expected: Expect) {
+fn check(script: ScriptedProgram, input: Value, answer: &[&str], expected: Expect) {
     let notes = Rc::clone(&script.received);
     let cx = script
         .context(Context::test())
@@ -20,7 +20,7 @@ fn check(script: ScriptedProgram, input: Value, heard: &[&str], expected: Expect
             Ok(json!({"id": "tool-1", "tool": "grep", "state": "running", "started_ms": 1.0}))
         });
     expected.assert_eq(&shown(testing::call::<shell_kill>(&cx, input)));
-    assert_eq!(*notes.borrow(), heard);
+    assert_eq!(*notes.borrow(), answer);
 }
 
 //

@@ -99,8 +99,8 @@ impl Backend {
         Ok(user::change_mode(to, reason)?)
     }
 
-    pub(crate) fn request_permissions(&self, wish: &Value) -> Result<Value> {
-        parse(&user::request_permissions(&wish.to_string())?)
+    pub(crate) fn request_permissions(&self, request: &Value) -> Result<Value> {
+        parse(&user::request_permissions(&request.to_string())?)
     }
 
     pub(crate) fn agents(&self) -> Result<Vec<Agent>> {

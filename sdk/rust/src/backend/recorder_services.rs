@@ -150,8 +150,8 @@ impl Backend {
         self.answer("user.change-mode", json!({"to": to, "reason": reason}))
     }
 
-    pub(crate) fn request_permissions(&self, wish: &Value) -> Result<Value> {
-        self.answer("user.request-permissions", wish.clone())
+    pub(crate) fn request_permissions(&self, request: &Value) -> Result<Value> {
+        self.answer("user.request-permissions", request.clone())
     }
 
     pub(crate) fn agents(&self) -> Result<Vec<Agent>> {

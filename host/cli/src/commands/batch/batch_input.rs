@@ -144,14 +144,14 @@ fn parse(text: &[u8]) -> Result<Vec<BatchEntry>, String> {
         .iter()
         .find(|byte| !byte.is_ascii_whitespace())
         .is_none_or(|byte| *byte == b'[');
-    let wishes = if is_list {
-        serde_json::from_slice::<BatchEntries>(text).map(|wishes| wishes.0)
+    let entries = if is_list {
+        serde_json::from_slice::<BatchEntries>(text).map(|entries| entries.0)
     } else {
         let stream = serde_json::Deserializer::from_slice(text).into_iter::<BatchEntry>();
         // One more than allowed, to detect an excess without storing it.
         stream.take(MAX_CALLS + 1).collect()
     };
-    let wishes = wishes.map_err(|error| {
+    let entries = entries.map_err(|error| {
         let message = error.to_string();
         let guessed = error.is_data().then(|| guess_format(text)).flatten();
         let hint = match guessed {
@@ -163,8 +163,8 @@ fn parse(text: &[u8]) -> Result<Vec<BatchEntry>, String> {
         };
         text::escape_line(&message, 300) + &hint
     })?;
-    check(&wishes)?;
-    Ok(wishes)
+    check(&entries)?;
+    Ok(entries)
 }
 
 /// Guesses the format of a turn from its first value.
@@ -173,24 +173,24 @@ fn guess_format(text: &[u8]) -> Option<Format> {
     Format::detect(&values.next()?.ok()?)
 }
 
-pub(super) fn check(wishes: &[BatchEntry]) -> Result<(), String> {
-    if wishes.len() > MAX_CALLS {
+pub(super) fn check(entries: &[BatchEntry]) -> Result<(), String> {
+    if entries.len() > MAX_CALLS {
         return Err(too_many_calls());
     }
     let mut ids = HashSet::new();
-    for (index, wish) in wishes.iter().enumerate() {
+    for (index, entry) in entries.iter().enumerate() {
         let wrong = |what: &str| Err(format!("call {}: {what}", index + 1));
-        if wish.id.is_empty() {
+        if entry.id.is_empty() {
             return wrong("the id is empty; give each call a unique id");
         }
-        if wish.id.len() > MAX_ID {
+        if entry.id.len() > MAX_ID {
             return wrong(&format!(
                 "the id has {} bytes; the maximum is {MAX_ID}",
-                wish.id.len()
+                entry.id.len()
             ));
         }
-        if !ids.insert(&wish.id) {
-            let id = text::escape_line(&wish.id, 80);
+        if !ids.insert(&entry.id) {
+            let id = text::escape_line(&entry.id, 80);
             return wrong(&format!("duplicate id `{id}`; ids must be unique"));
         }
     }
@@ -215,14 +215,14 @@ impl<'de> Deserialize<'de> for BatchEntries {
             }
 
             fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<BatchEntries, S::Error> {
-                let mut wishes = Vec::new();
-                while let Some(wish) = seq.next_element()? {
-                    if wishes.len() == MAX_CALLS {
+                let mut entries = Vec::new();
+                while let Some(entry) = seq.next_element()? {
+                    if entries.len() == MAX_CALLS {
                         return Err(S::Error::custom(too_many_calls()));
                     }
-                    wishes.push(wish);
+                    entries.push(entry);
                 }
-                Ok(BatchEntries(wishes))
+                Ok(BatchEntries(entries))
             }
         }
         deserializer.deserialize_seq(List)
@@ -237,10 +237,10 @@ mod tests {
 
     fn check(text: &str, expected: Result<&[&str], &str>) {
         let parsed = parse(text.as_bytes());
-        let shown = parsed.as_ref().map_err(String::as_str).map(|wishes| {
-            wishes
+        let shown = parsed.as_ref().map_err(String::as_str).map(|entries| {
+            entries
                 .iter()
-                .map(|wish| wish.id.as_str())
+                .map(|entry| entry.id.as_str())
                 .collect::<Vec<_>>()
         });
         assert_eq!(shown, expected.map(<[&str]>::to_vec), "{text}");
@@ -382,7 +382,7 @@ mod tests {
             let all: Vec<String> = (0..calls).map(call).collect();
             for text in [format!("[{}]", all.join(",")), all.join("\n")] {
                 match parse(text.as_bytes()) {
-                    Ok(wishes) => assert!(fits && wishes.len() == calls),
+                    Ok(entries) => assert!(fits && entries.len() == calls),
                     Err(error) => assert!(!fits && error.contains("more than 10000 calls")),
                 }
             }

@@ -39,11 +39,11 @@ pub fn read_answer(
     }
     keys.write(place)?;
     ask.set_open(true);
-    let heard = keys.read_line(ask)?;
+    let line = keys.read_line(ask)?;
     ask.set_open(false);
     // A narrower window wraps rows, so that text of a tool can start where host text does.
-    if heard != LineEvent::Disturbed && keys.layout().width >= look.width {
-        return Some(heard);
+    if line != LineEvent::Disturbed && keys.layout().width >= look.width {
+        return Some(line);
     }
     keys.write("\n  the terminal was suspended or narrowed; asking again\n")?;
     Some(LineEvent::Disturbed)
@@ -124,10 +124,10 @@ mod tests {
     #[test]
     fn t_01_keys_count_only_after_the_answer_prompt_is_drawn() {
         let mut keys = RecordingTerminal::typing(&["y", "n"]);
-        let heard = read_answer(&mut keys, &AlwaysPending, |_| {
+        let line = read_answer(&mut keys, &AlwaysPending, |_| {
             "a\nb\nc\n  answer: ".to_owned()
         });
-        assert_eq!(heard, Some(LineEvent::Line("y".to_owned())));
+        assert_eq!(line, Some(LineEvent::Line("y".to_owned())));
         assert_eq!(
             keys.notes(),
             ["still 0", "a\nb\nc\n", "still 500", "  answer: ", "line"]

@@ -222,10 +222,10 @@ impl<K: TerminalIo> Dialog<'_, K> {
                     Err(error) => (error.to_string(), ""),
                 }
             };
-            let heard = self.read_answer(|_, _| {
+            let answer = self.read_answer(|_, _| {
                 format!("  {remark}\n  {or}[e] edit again, anything else returns to the question: ")
             })?;
-            match heard.text() {
+            match answer.text() {
                 "e" | "E" => {}
                 "y" | "Y" if text.is_empty() => match self.draft.save_edit(path, text) {
                     Ok(()) => return Some(NextOutput::Question),
@@ -263,10 +263,10 @@ impl<K: TerminalIo> Dialog<'_, K> {
                 Ok(input) => return Some(DialogStep::Answered(Answer::Modify { input })),
                 Err(error) => text::escape_line(&error, 500),
             };
-            let heard = self.read_answer(|_, _| {
+            let answer = self.read_answer(|_, _| {
                 format!("  {error}\n  [e] edit again, anything else returns to the question: ")
             })?;
-            if !matches!(heard.text(), "e" | "E") {
+            if !matches!(answer.text(), "e" | "E") {
                 return Some(DialogStep::Back);
             }
         }

@@ -53,11 +53,11 @@ fn ask_query(
 ) -> Option<UserAnswer> {
     let mut remark = None;
     for _ in 0..MAX_ATTEMPTS {
-        let heard = read_answer(keys, ticket, |look| match &remark {
+        let answer = read_answer(keys, ticket, |look| match &remark {
             None => format_query(interview, at, query, look),
             Some(remark) => format!("  {remark}\n  answer: "),
         })?;
-        let LineEvent::Line(line) = heard else {
+        let LineEvent::Line(line) = answer else {
             remark = None;
             continue;
         };

@@ -9,7 +9,7 @@ use toml::Spanned;
 use super::{Imported, MemberReader, rule};
 use crate::policy::diagnostic::{Diagnostic, RuleSource};
 use crate::policy::{Decision, RuleSpec, Tier};
-use crate::serde_errors;
+use crate::{McpToolName, serde_errors};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -93,18 +93,7 @@ pub fn gemini_policy(file: &str, text: &str, tier: Tier) -> Result<Imported, Dia
             (true, true) if shell => vec!["run_shell_command".to_owned()],
             (true, true) => vec!["*".to_owned()],
             (false, true) => names.into_iter().map(convert_form).collect(),
-            (true, false) => servers
-                .iter()
-                .map(|server| format!("mcp__{server}__*"))
-                .collect(),
-            (false, false) => servers
-                .iter()
-                .flat_map(|server| {
-                    names
-                        .iter()
-                        .map(move |name| format!("mcp__{server}__{name}"))
-                })
-                .collect(),
+            (_, false) => McpToolName::forms(&servers, names),
         };
         let decision: Decision = table.decision.parse().map_err(wrong)?;
         let modes = table

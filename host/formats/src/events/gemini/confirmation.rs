@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 
 use crate::events::snapshot_view::{SnapshotView, escape_text, object_without_nulls};
-use toolhost_contract::text;
+use toolhost_contract::{McpToolName, text};
 
 const MAX_TITLE_CHARS: usize = 300;
 
@@ -75,8 +75,8 @@ fn exec(content: &Value) -> Dialog {
 }
 
 fn mcp(call: SnapshotView<'_>, content: &Value) -> Dialog {
-    let parts = call.name().strip_prefix("mcp__").unwrap_or(call.name());
-    let (server, tool) = parts.split_once("__").unwrap_or(("", parts));
+    let name = McpToolName::without_prefix(call.name());
+    let (server, tool) = name.split_once("__").unwrap_or(("", name));
     let server = shown(&content["server"]).unwrap_or_else(|| server.to_owned());
     let tool = shown(&content["tool"]).unwrap_or_else(|| tool.to_owned());
     let members = vec![
@@ -116,7 +116,7 @@ fn kind(call: SnapshotView<'_>, content: &Value) -> Kind {
         Some("edit") | None if diff => Kind::Edit,
         Some("exec") | None if command => Kind::Exec,
         Some("mcp") => Kind::Mcp,
-        None if content["server"].is_string() || call.name().starts_with("mcp__") => Kind::Mcp,
+        None if content["server"].is_string() || McpToolName::has_prefix(call.name()) => Kind::Mcp,
         _ => Kind::Info,
     }
 }

@@ -84,8 +84,8 @@ async fn r_177_a_running_call_is_cancelled_cooperatively_or_dropped() {
         let call = world.start("c", "look", json!({"do": kind}));
         cancel(&world, "c", CallState::Executing).await;
         let report = call.await.unwrap();
-        let heard = world.stage.sinks.lock().unwrap()["c"].is_cancelled();
-        assert!(heard && report.stopped, "{kind}");
+        let received = world.stage.sinks.lock().unwrap()["c"].is_cancelled();
+        assert!(received && report.stopped, "{kind}");
         lines.push(format!("{}\n{}", shown(&report), world.story().await));
     }
     expect![[r#"

@@ -108,10 +108,10 @@ async fn ends(strategy: Strategy, calls: [(&str, &str, serde_json::Value); 4]) -
     let born = tokio::time::Instant::now();
     let kernel = Arc::clone(&world.kernel);
     let watch = async {
-        let mut heard = kernel.subscribe(None, None);
+        let mut received = kernel.subscribe(None, None);
         let mut ends = Vec::new();
         while ends.len() < 4 {
-            let event = heard.next().await.unwrap();
+            let event = received.next().await.unwrap();
             if event.kind.is_terminal() {
                 ends.push((event.call.clone().unwrap().0, born.elapsed().as_secs()));
             }

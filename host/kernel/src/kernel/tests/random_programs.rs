@@ -189,35 +189,38 @@ fn check_trail(event: &BusEvent) {
 }
 
 async fn run(world: &TestWorld, turns: &[Vec<RequestedCall>], cut: Cut) {
-    let turns = turns.iter().enumerate().map(|(at, wishes)| async move {
+    let turns = turns.iter().enumerate().map(|(at, requests)| async move {
         let id = |place: usize| CallId(format!("{at}.{place}"));
         let mut turn = batch(&at.to_string(), []);
         turn.strategy = cut;
-        turn.calls = wishes
+        turn.calls = requests
             .iter()
             .enumerate()
-            .map(|(place, wish)| BatchCall {
+            .map(|(place, request)| BatchCall {
                 id: id(place),
-                tool: wish.tool.to_owned(),
-                input: wish.input.clone(),
+                tool: request.tool.to_owned(),
+                input: request.input.clone(),
             })
             .collect();
-        let cancels = wishes.iter().enumerate().map(|(place, wish)| async move {
-            if let Some(second) = wish.cancel {
-                sleep(Duration::from_secs(second)).await;
-                world.kernel.cancel(&id(place));
-            }
-            // Calls that wait for a user who never answers.
-            loop {
-                sleep(Duration::from_secs(300)).await;
-                world.kernel.cancel(&id(place));
-            }
-        });
+        let cancels = requests
+            .iter()
+            .enumerate()
+            .map(|(place, request)| async move {
+                if let Some(second) = request.cancel {
+                    sleep(Duration::from_secs(second)).await;
+                    world.kernel.cancel(&id(place));
+                }
+                // Calls that wait for a user who never answers.
+                loop {
+                    sleep(Duration::from_secs(300)).await;
+                    world.kernel.cancel(&id(place));
+                }
+            });
         let reports = tokio::select! {
             reports = world.kernel.schedule(turn, Arc::new(NoSink)) => reports.unwrap(),
             _ = join_all(cancels) => unreachable!("it never ends"),
         };
-        assert_eq!(reports.len(), wishes.len());
+        assert_eq!(reports.len(), requests.len());
         for (place, report) in reports.iter().enumerate() {
             assert_eq!(report.id, id(place));
         }

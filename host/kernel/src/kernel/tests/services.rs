@@ -220,8 +220,8 @@ impl ServicesFixture {
     }
 
     async fn report(&self, who: &str, script: &str) -> Report {
-        let wish = self.requested_call(who, json!({"do": script}));
-        self.request(wish).await
+        let wanted = self.requested_call(who, json!({"do": script}));
+        self.request(wanted).await
     }
 
     /// Returns the results of the lines.
@@ -240,8 +240,8 @@ impl ServicesFixture {
     /// Starts the call in a task.
     fn start(&self, who: &str, script: &str) -> tokio::task::JoinHandle<Report> {
         let kernel = Arc::clone(&self.kernel);
-        let wish = self.requested_call(who, json!({"do": script}));
-        tokio::spawn(async move { kernel.call(wish, Arc::new(NoSink)).await })
+        let request = self.requested_call(who, json!({"do": script}));
+        tokio::spawn(async move { kernel.call(request, Arc::new(NoSink)).await })
     }
 
     /// Returns `PARENT > TOOL (ORIGIN) STATE` from the record of every ended call.

@@ -36,14 +36,16 @@ async fn a_server_with_a_revoked_approval_is_stopped() {
         let started = Arc::default();
         let config = config("one");
         let approvals = approved(&config);
-        let (around, heard) = server_context(&approvals);
+        let (around, received) = server_context(&approvals);
         let server = Server::start(config.clone(), restless(&started), around);
         server.shared().first_listing().await.unwrap();
         approvals.forget("one").unwrap();
         let _ = call(&server, &format!("mcp__one__{ends}"), json!({})).await;
         until(|| {
-            let heard = events(&heard);
-            heard.last().is_some_and(|last| last.starts_with("gave up"))
+            let received = events(&received);
+            received
+                .last()
+                .is_some_and(|last| last.starts_with("gave up"))
         })
         .await;
         let error = server.shared().live().await.err().unwrap();

@@ -31,10 +31,10 @@ async fn floods_are_throttled_and_the_response_arrives() {
     });
     let (server, _) = start(dial);
     server.shared().first_listing().await.unwrap();
-    let heard = Arc::new(RecordingSink::default());
+    let received = Arc::new(RecordingSink::default());
     let begun = tokio::time::Instant::now();
     let limit = Duration::from_secs(60);
-    let sink: Arc<RecordingSink> = Arc::clone(&heard);
+    let sink: Arc<RecordingSink> = Arc::clone(&received);
     let outcome = call_for(&server, "mcp__one__floods", json!({}), limit, sink).await;
     assert!(outcome.is_ok(), "{outcome:?}");
     // 5 000 at 500 per second, after a burst of 1 000.
@@ -43,7 +43,7 @@ async fn floods_are_throttled_and_the_response_arrives() {
         "{:?}",
         begun.elapsed()
     );
-    let progress = heard.events();
+    let progress = received.events();
     assert!(
         progress
             .iter()
@@ -194,11 +194,11 @@ async fn a_silent_relisting_does_not_block() {
         begun.elapsed()
     );
     // A server that ends at that moment is noticed immediately.
-    let (server, heard) = start(lists_once(&["EOF"]));
+    let (server, received) = start(lists_once(&["EOF"]));
     server.shared().first_listing().await.unwrap();
     call(&server, "mcp__one__t", json!({})).await.unwrap();
     let begun = tokio::time::Instant::now();
-    until(|| events(&heard).len() > 1).await;
+    until(|| events(&received).len() > 1).await;
     assert!(
         begun.elapsed() < Duration::from_secs(2),
         "{:?}",
@@ -223,11 +223,11 @@ async fn listed_in_an_hour(other: bool) -> (usize, usize) {
             out
         })
     };
-    let (server, heard) = start(dial);
+    let (server, received) = start(dial);
     server.shared().first_listing().await.unwrap();
     tokio::time::sleep(Duration::from_secs(3_600)).await;
     server.stop().await;
-    (lists.load(Ordering::SeqCst), events(&heard).len())
+    (lists.load(Ordering::SeqCst), events(&received).len())
 }
 
 #[tokio::test(start_paused = true)]

@@ -31,14 +31,14 @@ impl Default for AuthorizationServer {
 
 /// Starts a server that is its own authorization server. Returns its URL and the requests that it received.
 async fn start_issuer(says: AuthorizationServer) -> (String, Arc<Mutex<Vec<String>>>) {
-    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+    let received: Arc<Mutex<Vec<String>>> = Arc::default();
     let at: Arc<Mutex<String>> = Arc::default();
     let url = {
-        let (heard, at) = (Arc::clone(&heard), Arc::clone(&at));
+        let (received, at) = (Arc::clone(&received), Arc::clone(&at));
         serve(Arc::new(move |request: &Request| {
             let host = at.lock().unwrap().clone();
             let line = request.line.as_str();
-            heard
+            received
                 .lock()
                 .unwrap()
                 .push(format!("{line} {}", request.body));
@@ -78,7 +78,7 @@ async fn start_issuer(says: AuthorizationServer) -> (String, Arc<Mutex<Vec<Strin
     url.strip_suffix("/mcp")
         .unwrap()
         .clone_into(&mut at.lock().unwrap());
-    (url, heard)
+    (url, received)
 }
 
 /// A login by a user who accepts everything. Returns its result and the URLs that were opened.
@@ -152,16 +152,16 @@ async fn w_01_w_02_w_06_metadata_is_checked_before_a_page_is_opened() {
             metadata: metadata.clone(),
             ..AuthorizationServer::default()
         };
-        let (url, heard) = start_issuer(says).await;
+        let (url, received) = start_issuer(says).await;
         let (ended, opened) = login(&url, dir.path()).await;
         let error = ended.unwrap_err().to_string();
         let shown = text::escape_line(&metadata.to_string(), 100);
         assert!(error.contains(refused), "{shown}: {error}");
         assert!(opened.is_empty(), "{shown}: {opened:?}");
-        let heard = heard.lock().unwrap();
+        let received = received.lock().unwrap();
         assert!(
-            !heard.iter().any(|line| line.contains("/token")),
-            "{shown}: {heard:?}"
+            !received.iter().any(|line| line.contains("/token")),
+            "{shown}: {received:?}"
         );
     }
 }
@@ -218,11 +218,11 @@ async fn w_07_authorization_responses_are_bounded_and_escaped() {
 #[tokio::test]
 async fn w_05_a_refresh_token_is_sent_only_to_its_issuer() {
     // The server no longer publishes metadata; without metadata, its own `/token` would be used for the renewal.
-    let heard = Arc::new(Mutex::new(Vec::new()));
+    let received = Arc::new(Mutex::new(Vec::new()));
     let url = {
-        let heard = Arc::clone(&heard);
+        let received = Arc::clone(&received);
         serve(Arc::new(move |request: &Request| {
-            heard
+            received
                 .lock()
                 .unwrap()
                 .push(format!("{} {}", request.line, request.body));
@@ -254,10 +254,10 @@ async fn w_05_a_refresh_token_is_sent_only_to_its_issuer() {
     let server = Server::start(config, dial, around);
     let error = first_failure(&server).await;
     assert!(error.contains("requires a login"), "{error}");
-    let heard = heard.lock().unwrap();
+    let received = received.lock().unwrap();
     assert!(
-        !heard.iter().any(|line| line.contains("precious")),
-        "{heard:?}"
+        !received.iter().any(|line| line.contains("precious")),
+        "{received:?}"
     );
     // The stored login remains for when the server names its issuer again.
     assert!(dir.path().join("one.json").exists());

@@ -13,10 +13,10 @@ type EndedSessions = Arc<Mutex<HashSet<SessionKey>>>;
 /// Returns sessions, limited to one per token, and the keys of those that the kernel has ended.
 fn sessions() -> (Arc<HttpSessions>, EndedSessions) {
     let ended = EndedSessions::default();
-    let heard = Arc::clone(&ended);
+    let received = Arc::clone(&ended);
     let kernel = Kernel::builder(KernelSettings::default())
         .on_session_end(Arc::new(move |key| {
-            lock(&heard).insert(key.clone());
+            lock(&received).insert(key.clone());
         }))
         .build()
         .unwrap()

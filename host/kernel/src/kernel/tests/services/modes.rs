@@ -178,12 +178,12 @@ async fn the_user_is_not_asked_about_a_disabled_mode() {
 #[tokio::test(start_paused = true)]
 async fn the_mode_of_one_call_does_not_change_the_session() {
     let house = ServicesFixtureBuilder::default().build();
-    let mut wish = house.requested_call(
+    let mut wanted = house.requested_call(
         "look",
         serde_json::json!({"do": "mode\nchange accept_edits x"}),
     );
-    wish.context.mode = Some(Mode::Yolo);
-    let report = house.request(wish).await;
+    wanted.context.mode = Some(Mode::Yolo);
+    let report = house.request(wanted).await;
     assert_eq!(super::shown(&report), "ok: yolo\n! no_user");
     house.check(&[("look", "mode", "default")]).await;
 }

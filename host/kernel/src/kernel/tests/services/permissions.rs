@@ -92,7 +92,7 @@ async fn a_denial_grants_nothing() {
     }
     let house = house(yes());
     let long = format!(r#"wish {{"write": ["/workspace/{}"]}}"#, "x".repeat(500));
-    for wish in [
+    for request in [
         r#"wish {"reason": "x", "everything": ["*"]}"#,
         r#"wish ["*"]"#,
         r#"wish {"write": [""]}"#,
@@ -102,7 +102,7 @@ async fn a_denial_grants_nothing() {
         &long,
     ] {
         house
-            .check(&[("look", wish, "! invalid_permission_request")])
+            .check(&[("look", request, "! invalid_permission_request")])
             .await;
     }
     assert!(house.person.saw().is_empty());

@@ -65,8 +65,9 @@ impl ScriptedTools {
                 change.await
             }
             "wish" => {
-                let wish = services.request_permissions(serde_json::from_str(rest).expect("JSON"));
-                wish.await.map(|given| given.to_string())
+                let request =
+                    services.request_permissions(serde_json::from_str(rest).expect("JSON"));
+                request.await.map(|given| given.to_string())
             }
             "agents" => Ok(format!("{} agents", services.agents().len())),
             "task" => {
