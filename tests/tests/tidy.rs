@@ -259,7 +259,6 @@ fn no_test_is_switched_off() {
     }
 }
 
-/// Test names, source files and links that the documents mention.
 /// Maximum number of lines in the body of a function of product code.
 const MAX_BODY_LINES: usize = 80;
 /// A table in the form of a function.
@@ -323,6 +322,7 @@ fn is_product_code(file: &str) -> bool {
         && !file.ends_with("tests.rs")
 }
 
+/// Test names, source files, verbs of xtask and links that the documents mention.
 #[test]
 fn documents_name_only_what_exists() {
     let files = tracked();
@@ -337,6 +337,8 @@ fn documents_name_only_what_exists() {
     let code = Regex::new(r"`([a-z0-9_]{12,})`").unwrap();
     let path = Regex::new(r"`((?:docs|examples|host|plugins|sdk|tests|xtask)/[\w./-]+)`").unwrap();
     let link = Regex::new(r"\]\(([^)#\s]+)(?:#[^)]*)?\)").unwrap();
+    let verb = Regex::new(r"cargo xtask ([a-z]+)").unwrap();
+    let verbs = read("xtask/src/verb.rs");
     let mut wrong = String::new();
     for name in files.iter().filter(|name| is_any_of(name, &["md"])) {
         // The log describes past versions.
@@ -355,6 +357,11 @@ fn documents_name_only_what_exists() {
                 let _ = writeln!(wrong, "{name}: no source contains `{test}`");
             }
         }
+        for verb in all(&verb) {
+            if !verbs.contains(&format!("name: \"{verb}\"")) {
+                let _ = writeln!(wrong, "{name}: no verb `cargo xtask {verb}`");
+            }
+        }
         // Components are built, not checked in.
         for path in all(&path).iter().filter(|path| !is_any_of(path, &["wasm"])) {
             if !root().join(path).exists() && !dir.join(path).exists() {
@@ -368,6 +375,33 @@ fn documents_name_only_what_exists() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// Names in the code map of ARCHITECTURE.md are files or directories of their crate, with or without an extension.
+#[test]
+fn the_code_map_names_only_what_exists() {
+    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let (_, map) = page.split_once("## Code map\n").unwrap();
+    let (map, _) = map.split_once("\n## ").unwrap();
+    let name = Regex::new(r"`([a-z][\w./-]*)`").unwrap();
+    let (mut names, mut wrong) = (0, String::new());
+    for entry in map.split("**`").skip(1) {
+        let (folder, text) = entry.split_once("`**").unwrap();
+        let folder = root().join(folder);
+        let dirs = [folder.join("src"), folder, root()];
+        for found in name.captures_iter(text) {
+            names += 1;
+            let exists = dirs.iter().any(|dir| {
+                let exists = |extension| dir.join(format!("{}{extension}", &found[1])).exists();
+                ["", ".rs", ".wit"].into_iter().any(exists)
+            });
+            if !exists {
+                let _ = writeln!(wrong, "{}: no `{}`", dirs[1].display(), &found[1]);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    assert!(names > 40, "{names}");
 }
 
 /// The files of the repository.
