@@ -165,7 +165,10 @@ fn pages() -> Vec<String> {
     let mut pages = vec!["README.md".to_owned(), "SECURITY.md".to_owned()];
     for entry in fs::read_dir(root().join("docs")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        if name.ends_with(".md") {
+        if name
+            .rsplit_once('.')
+            .is_some_and(|(_, extension)| extension == "md")
+        {
             pages.push(format!("docs/{name}"));
         }
     }
@@ -350,7 +353,7 @@ fn pattern(documented: &str, known: &BTreeMap<String, String>) -> (String, Vec<S
         let whole = found.get(0).unwrap();
         pattern += &regex::escape(&documented[end..whole.start()]);
         end = whole.end();
-        pattern += &match found
+        let part = match found
             .name("id")
             .map(|id| (id.as_str(), known.get(id.as_str())))
         {
@@ -365,6 +368,7 @@ fn pattern(documented: &str, known: &BTreeMap<String, String>) -> (String, Vec<S
             None if found.name("duration").is_some() => DURATION_FORM.to_owned(),
             None => " {2,}".to_owned(),
         };
+        pattern.push_str(&part);
     }
     pattern += &regex::escape(&documented[end..]);
     (pattern + "$", ids)
