@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::ToolSummary;
-use toolhost_sdk::text::inline;
+use toolhost_sdk::text::{inline, list};
 
 use crate::chain::is_chain;
-use crate::show::names;
 
 /// A call that was started in the background.
 #[data]
@@ -58,7 +57,7 @@ pub fn background_run(
         names.any(|name| name.eq_ignore_ascii_case(tool.trim()))
     };
     let can = || {
-        names(
+        list(
             tools
                 .iter()
                 .filter(|tool| tool.can_background)

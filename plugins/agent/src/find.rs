@@ -4,9 +4,7 @@ mod rank;
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::ToolSummary;
-use toolhost_sdk::text::inline;
-
-use crate::show::{count, cut, nearest};
+use toolhost_sdk::text::{count, inline, nearest, truncate};
 
 const MOST_DESCRIPTION_CHARS: usize = 1000;
 const MOST_SCHEMA_BYTES: usize = 8 << 10;
@@ -137,7 +135,7 @@ impl SearchHit {
         Self {
             name: inline(&tool.name, 64),
             plugin: inline(&tool.plugin, 64),
-            description: cut(tool.description.trim(), MOST_DESCRIPTION_CHARS),
+            description: truncate(tool.description.trim(), MOST_DESCRIPTION_CHARS),
             input_schema: if small {
                 tool.input_schema.clone()
             } else {

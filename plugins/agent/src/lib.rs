@@ -21,7 +21,6 @@ mod permissions;
 mod plan;
 mod resources;
 mod roots;
-mod show;
 mod skill;
 mod task;
 #[cfg(test)]

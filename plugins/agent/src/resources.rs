@@ -1,9 +1,7 @@
 //! `list_mcp_resources` and `read_mcp_resource`: resources of MCP servers.
 
 use toolhost_sdk::prelude::*;
-use toolhost_sdk::text::inline;
-
-use crate::show::{count, cut};
+use toolhost_sdk::text::{count, inline, truncate};
 
 const MOST_SHOWN: usize = 200;
 const MOST_CHARS: usize = 38_000;
@@ -144,7 +142,7 @@ pub fn read_mcp_resource(
         parts.into_iter().partition(|part| part.data.is_none());
     let texts: Vec<String> = texts.into_iter().filter_map(|part| part.text).collect();
     let text = texts.join("\n");
-    let shown = cut(&text, MOST_CHARS);
+    let shown = truncate(&text, MOST_CHARS);
     let truncated = shown.len() != text.len();
     let mut outcome = match texts.is_empty() {
         true if others.is_empty() => Outcome::text("(the resource is empty)"),

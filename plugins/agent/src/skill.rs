@@ -3,10 +3,9 @@
 mod skill_store;
 
 use toolhost_sdk::prelude::*;
-use toolhost_sdk::text::inline;
+use toolhost_sdk::text::{count, inline, list, nearest};
 
 use self::skill_store::{MOST_BROKEN, Skill, SkillStore, shown};
-use crate::show::{count, names, nearest};
 
 /// A skill, or the list of skills.
 #[data]
@@ -67,7 +66,7 @@ pub fn skill(
         .as_deref()
         .map(|name| name.trim().trim_start_matches('/'))
     else {
-        return Ok(list(&shelf));
+        return Ok(list_skills(&shelf));
     };
     let Some(skill) = shelf.find(wanted) else {
         return Err(unknown(wanted, &shelf));
@@ -101,7 +100,7 @@ fn load(skill: &Skill, args: &str) -> Outcome {
         push!(
             text,
             "\nIntended tools: {}",
-            names(tools.iter().map(String::as_str), 50)
+            list(tools.iter().map(String::as_str), 50)
         );
     }
     let data = SkillOutput {
@@ -119,7 +118,7 @@ fn load(skill: &Skill, args: &str) -> Outcome {
         .structured(&data)
 }
 
-fn list(shelf: &SkillStore) -> Outcome {
+fn list_skills(shelf: &SkillStore) -> Outcome {
     let mut lines: Vec<String> = shelf
         .skills
         .iter()
@@ -169,7 +168,7 @@ fn unknown(wanted: &str, shelf: &SkillStore) -> Error {
     error.recommend(if shelf.skills.is_empty() {
         "no skills exist; continue without one".to_owned()
     } else {
-        format!("use one of: {}", names(known(), 50))
+        format!("use one of: {}", list(known(), 50))
     })
 }
 

@@ -2,9 +2,7 @@
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::Agent;
-use toolhost_sdk::text::inline;
-
-use crate::show::{count, cut, nearest};
+use toolhost_sdk::text::{count, inline, nearest, truncate};
 
 /// Limit of the answer's text and of its structured part.
 const MOST_CHARS: usize = 38_000;
@@ -115,7 +113,7 @@ pub fn task(
     let mut text = if text.is_empty() {
         "(the sub-agent gave no answer)".to_owned()
     } else {
-        cut(text, MOST_CHARS)
+        truncate(text, MOST_CHARS)
     };
     let mut structured = answer["structured"].clone();
     let size = structured.to_string().len();

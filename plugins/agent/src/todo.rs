@@ -3,9 +3,7 @@
 mod validation;
 
 use toolhost_sdk::prelude::*;
-use toolhost_sdk::text::inline;
-
-use crate::show::count;
+use toolhost_sdk::text::{count, inline};
 
 /// The host keeps separate state for each agent of a session, so the key does not name the agent.
 const KEY: &str = "todos";

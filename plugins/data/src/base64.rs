@@ -158,14 +158,7 @@ mod tests {
     use super::*;
 
     fn check<T: Tool>(input: Value, expected: Expect) {
-        expected.assert_eq(&match testing::call::<T>(&Context::test(), input) {
-            Ok(outcome) => outcome.structured.unwrap_or_default().to_string(),
-            Err(error) => format!(
-                "{:?} {}: {error}",
-                error.kind,
-                error.code.as_deref().unwrap_or("-")
-            ),
-        });
+        expected.assert_eq(&testing::data::<T>(&Context::test(), input));
     }
 
     // R-376, C-29

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::count;
 
 use crate::file_reader::{SizeLimit, open};
 use crate::ignore_rules::AppliedRules;
@@ -15,7 +16,7 @@ use crate::page::{LineRange, Page};
 use crate::pasted_output;
 use crate::read::sha256;
 use crate::read_state;
-use crate::text::{self, Encoding, count, size};
+use crate::text::{self, Encoding, size};
 
 use selection::{FileSelection, SelectedFile, SkippedFile, select};
 

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::plural;
 
 use crate::path::{Target, resolve};
 use crate::protected_paths;
@@ -70,7 +71,7 @@ pub fn delete_file(
             let message = format!(
                 "{} is a directory with {} in it; set `recursive` to delete them too",
                 target.shown,
-                entries(held)
+                plural(held, "entry", "entries")
             );
             return Err(Error::invalid_input(message)
                 .code("directory_not_empty")
@@ -89,7 +90,7 @@ pub fn delete_file(
             0 => format!("Deleted the empty directory {shown}"),
             held => format!(
                 "Deleted the directory {shown} with {} in it ({})",
-                entries(held),
+                plural(held, "entry", "entries"),
                 size(gone.bytes)
             ),
         }
@@ -104,10 +105,6 @@ pub fn delete_file(
         entries: gone.entries,
         bytes: gone.bytes,
     }))
-}
-
-fn entries(number: usize) -> String {
-    format!("{number} {}", if number == 1 { "entry" } else { "entries" })
 }
 
 /// Result for a missing path: an error unless `missing_ok` is set.

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::count;
 
 use crate::pasted_output;
 use crate::read_state;
-use crate::text::{Encoding, count};
+use crate::text::Encoding;
 
 pub mod commit;
 pub mod diff;
@@ -33,7 +34,7 @@ mod tests;
 mod token_match;
 
 use commit::commit;
-use diff::Difference;
+use diff::{DiffStat, Difference};
 use draft::{AppliedEdit, Draft, Edit};
 use edit_input::{EditInput, Replacement};
 
@@ -69,15 +70,6 @@ pub struct Edited {
 
 /// Limit of reported ranges.
 const MOST_RANGES: usize = 1000;
-
-/// Lines added and removed.
-#[data]
-pub struct DiffStat {
-    /// Added lines.
-    pub added: usize,
-    /// Removed lines.
-    pub removed: usize,
-}
 
 /// Replace text in a file or create a file. For notebooks use notebook_edit, for several files multi_edit or
 /// apply_patch.
@@ -163,7 +155,6 @@ pub fn edit_file(
 
     let old = draft.original.as_deref();
     let difference = Difference::of(old.unwrap_or_default(), &draft.text);
-    let (added, removed) = difference.stat();
     let ranges = difference.ranges();
     let edited = Edited {
         path: draft.target.path.display().to_string(),
@@ -171,7 +162,7 @@ pub fn edit_file(
         strategy: least_exact(&applied),
         created: draft.is_new(),
         dry_run,
-        diff_stat: DiffStat { added, removed },
+        diff_stat: difference.stat(),
         ranges: ranges
             .iter()
             .take(MOST_RANGES)

@@ -4,10 +4,11 @@ use std::fs;
 use std::io;
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::count;
 
 use crate::media;
 use crate::path::resolve;
-use crate::text::{self, Encoding, count, size};
+use crate::text::{self, Encoding, size};
 use crate::time::iso;
 
 /// Lines of larger files are not counted.

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use toolhost_sdk::prelude::*;
 
+use crate::new_directory::create_all;
 use crate::path::Target;
 
 /// The bytes of the file, if it exists.
@@ -47,7 +48,7 @@ pub fn load(target: &Target) -> Result<Option<Vec<u8>>> {
 pub fn store(target: &Target, old: Option<&[u8]>, new: &[u8], create_dirs: bool) -> Result<()> {
     let explain = |error: io::Error| target.error(&error);
     let Some(old) = old else {
-        make_parent(target, create_dirs)?;
+        ensure_parent(target, create_dirs)?;
         // `create_new`, so that a file created in the meantime is not replaced.
         let mut file = OpenOptions::new()
             .write(true)
@@ -85,7 +86,8 @@ fn fill(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-pub fn make_parent(target: &Target, create_dirs: bool) -> Result<()> {
+/// Creates the parent directory of `target`; fails if it does not exist and `create_dirs` is not set.
+pub fn ensure_parent(target: &Target, create_dirs: bool) -> Result<()> {
     let Some(parent) = target.path.parent().filter(|parent| !parent.is_dir()) else {
         return Ok(());
     };
@@ -96,14 +98,5 @@ pub fn make_parent(target: &Target, create_dirs: bool) -> Result<()> {
         );
         return Err(Error::not_found(message).code("directory_not_found"));
     }
-    fs::create_dir_all(parent).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
-            Error::invalid_input(format!(
-                "cannot create {}: a part of its path is a file",
-                target.shown
-            ))
-            .code("path_is_not_a_directory")
-        }
-        _ => target.error(&error),
-    })
+    create_all(target, parent, "a file")
 }

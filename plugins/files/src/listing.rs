@@ -1,14 +1,15 @@
 //! `list_directory`: the entries of a directory.
 
 use std::fmt::Write as _;
-use std::fs;
+use std::slice;
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::plural;
 
-use crate::ignore_rules::{AppliedRules, Rules};
-use crate::path::resolve;
+use crate::ignore_rules::AppliedRules;
+use crate::path::resolve_directory;
 use crate::text::size;
-use crate::walk::{MOST_DEPTH, MOST_ENTRIES, NOT_DESCENDED, Walk, WalkEntry, globs, order};
+use crate::walk::{MOST_DEPTH, MOST_ENTRIES, Walk, WalkEntry, globs, order};
 
 /// Sort order.
 #[data]
@@ -119,37 +120,21 @@ pub fn list_directory(
     #[arg(default = 0)]
     offset: usize,
 ) -> Result<Outcome> {
-    let target = resolve(cx, &path)?;
-    let metadata = fs::metadata(&target.path).map_err(|error| target.error(&error))?;
-    if !metadata.is_dir() {
-        return Err(target.not_a_directory());
-    }
+    let target = resolve_directory(cx, &path)?;
+    let respect = AppliedRules {
+        git: respect_git_ignore,
+        tool: true,
+    };
+    let depth = depth.unwrap_or(if recursive { MOST_DEPTH } else { 1 });
     let mut walk = Walk {
-        cx,
-        top: &target,
-        depth: depth
-            .unwrap_or(if recursive { MOST_DEPTH } else { 1 })
-            .min(MOST_DEPTH),
+        depth: depth.min(MOST_DEPTH),
         pattern: pattern
-            .as_deref()
-            .map(|pattern| globs(&[pattern.to_owned()]))
+            .as_ref()
+            .map(|pattern| globs(slice::from_ref(pattern)))
             .transpose()?,
         leave_out: globs(&ignore.unwrap_or_default())?,
         show_hidden,
-        base: &target.path,
-        rules: Rules::above(
-            &target.root,
-            &target.path,
-            AppliedRules {
-                git: respect_git_ignore,
-                tool: true,
-            },
-        ),
-        not_descended: NOT_DESCENDED,
-        found: Vec::new(),
-        ignored: Ignored::default(),
-        unread: 0,
-        is_complete: true,
+        ..Walk::below(cx, &target, respect)
     };
     walk.directory(&target.path, 1)?;
     let Walk {
@@ -233,12 +218,8 @@ impl Listing {
             );
         }
         if unread > 0 {
-            let what = if unread == 1 {
-                "directory"
-            } else {
-                "directories"
-            };
-            let _ = writeln!(text, "({unread} {what} could not be read)");
+            let unread = plural(unread, "directory", "directories");
+            let _ = writeln!(text, "({unread} could not be read)");
         }
         if !is_complete {
             let _ = writeln!(

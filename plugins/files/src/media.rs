@@ -105,53 +105,18 @@ pub fn is_binary(head: &[u8]) -> bool {
         return false;
     }
     let head = &head[..head.len().min(HEAD)];
-    if by_bytes(head).is_some() || head.contains(&0) {
-        return true;
-    }
-    let odd = head
-        .iter()
-        .filter(|byte| matches!(byte, 0x01..=0x06 | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f))
-        .count();
-    odd * 10 > head.len() * 3
+    by_bytes(head).is_some() || toolhost_sdk::text::is_binary(head)
 }
 
 fn by_bytes(head: &[u8]) -> Option<&'static str> {
     // Three letters do not distinguish text that starts with them from that file type.
     let is_text =
         |magic: &[u8]| magic.is_ascii() && magic.len() <= 3 && str::from_utf8(head).is_ok();
-    match head {
-        [
-            b'R',
-            b'I',
-            b'F',
-            b'F',
-            _,
-            _,
-            _,
-            _,
-            b'W',
-            b'E',
-            b'B',
-            b'P',
-            ..,
-        ] => Some("image/webp"),
-        [
-            b'R',
-            b'I',
-            b'F',
-            b'F',
-            _,
-            _,
-            _,
-            _,
-            b'W',
-            b'A',
-            b'V',
-            b'E',
-            ..,
-        ] => Some("audio/wav"),
+    match (head.get(..4), head.get(4..8), head.get(8..12)) {
+        (Some(b"RIFF"), _, Some(b"WEBP")) => Some("image/webp"),
+        (Some(b"RIFF"), _, Some(b"WAVE")) => Some("audio/wav"),
         // Images, audio and video share one container format; the brand tells them apart.
-        [_, _, _, _, b'f', b't', b'y', b'p', brand @ ..] => Some(match brand.get(..4) {
+        (_, Some(b"ftyp"), brand) => Some(match brand {
             Some(b"avif" | b"avis") => "image/avif",
             Some(b"heic" | b"heix" | b"mif1") => "image/heic",
             Some(b"M4A " | b"M4B ") => "audio/mp4",

@@ -3,16 +3,17 @@
 use std::fmt::Write as _;
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::count;
 
-use crate::edit::DiffStat;
 use crate::edit::commit::{FileStep, commit};
+use crate::edit::diff::DiffStat;
 use crate::edit::draft::{AppliedEdit, Draft, Edit, writable};
 use crate::edit::multi_file_report::{FileChange, report};
 use crate::edit::{errors, notes};
 use crate::pasted_output;
 use crate::read::sha256;
 use crate::read_state;
-use crate::text::{Encoding, count};
+use crate::text::Encoding;
 
 /// One replacement in a file.
 #[data]
@@ -292,10 +293,10 @@ impl Batch {
         let edited = MultiEdited {
             edits: self.results(Status::Ok),
             files: files
-                .map(|((draft, &(added, removed)), sha256)| EditedFile {
+                .map(|((draft, &diff_stat), sha256)| EditedFile {
                     path: draft.target.path.display().to_string(),
                     created: draft.is_new(),
-                    diff_stat: DiffStat { added, removed },
+                    diff_stat,
                     sha256: sha256.clone(),
                 })
                 .collect(),

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::path::Path;
 
 use toolhost_sdk::prelude::*;
 
@@ -57,24 +58,28 @@ pub fn create_directory(
     Ok(Outcome::text(&*told).summary(&*told).structured(&made))
 }
 
+const FILE_OR_LINK: &str = "a file or a link that is dangling";
+
 /// Creates the directory `target` and its missing parents.
 pub fn make(target: &Target) -> Result<()> {
-    make_all(target, &target.path)
+    create_all(target, &target.path, FILE_OR_LINK)
 }
 
 /// Creates the parent directory of `target` if it does not exist.
 pub fn make_parent(target: &Target) -> Result<()> {
     match target.path.parent() {
-        Some(parent) if !parent.is_dir() => make_all(target, parent),
+        Some(parent) if !parent.is_dir() => create_all(target, parent, FILE_OR_LINK),
         _ => Ok(()),
     }
 }
 
-fn make_all(target: &Target, dir: &std::path::Path) -> Result<()> {
+/// Creates `dir`, which belongs to `target`, and its missing parents. `obstacle` is what a part of the path may be
+/// instead of a directory.
+pub fn create_all(target: &Target, dir: &Path, obstacle: &str) -> Result<()> {
     fs::create_dir_all(dir).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
             Error::invalid_input(format!(
-                "cannot create {}: a part of its path is a file or a link that is dangling",
+                "cannot create {}: a part of its path is {obstacle}",
                 target.shown
             ))
             .code("path_is_not_a_directory")

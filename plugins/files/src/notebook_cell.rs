@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::serde_json::Map;
+use toolhost_sdk::text::count;
 
+use crate::edit::diff::DiffStat;
 use crate::file_reader::{SizeLimit, open};
 use crate::file_writer::store;
 use crate::notebook::{Cell, Notebook, is_notebook};
@@ -12,9 +14,8 @@ use crate::pasted_output;
 use crate::path::{Target, resolve};
 use crate::read::sha256;
 use crate::read_state;
-use crate::text::{self, Encoding, count};
+use crate::text::{self, Encoding};
 use crate::text_change::TextChange;
-use crate::write::DiffStat;
 
 use find::{Position, position};
 
@@ -323,9 +324,7 @@ fn report(target: &Target, mut edited: EditedCell, change: TextChange, source: &
         EditMode::Insert => format!("Inserted {cell} in {shown}, which has {total} now"),
         EditMode::Delete => format!("Deleted {cell} of {shown}, which has {total} now"),
     };
-    edited.diff_stat = change
-        .stat()
-        .map(|(added, removed)| DiffStat { added, removed });
+    edited.diff_stat = change.stat();
     let mut llm = told.clone();
     pasted_output::append_warnings(&mut llm, edited.warnings.as_deref().unwrap_or_default());
     if edited.changed && !source.is_empty() {

@@ -3,8 +3,7 @@
 use std::fmt::Write as _;
 
 use toolhost_sdk::prelude::*;
-
-use crate::text::count;
+use toolhost_sdk::text::count;
 
 const LINES: usize = 2000;
 /// Bytes of a page, including line numbers, if the call sets no limit. Clients truncate results or save them to a file:
@@ -15,7 +14,7 @@ const NUMBER_BYTES: usize = 9;
 /// Limit of a page in bytes, except for a longer first line.
 const MOST_BYTES: usize = 256 << 10;
 /// A longer line is cut in the rendering.
-const MOST_CHARS: usize = 2000;
+pub const MOST_CHARS: usize = 2000;
 
 /// Limit of the shown part of such a line.
 const MOST_LINE_BYTES: usize = 4 * MOST_CHARS + 40;
@@ -183,7 +182,7 @@ impl<'a> Page<'a> {
                 // Writing to a String cannot fail.
                 let _ = write!(rendered, "{:>6}→", self.start + index);
             }
-            push_line(&mut rendered, line);
+            push_line(&mut rendered, line, MOST_CHARS);
         }
         rendered
     }
@@ -193,7 +192,7 @@ impl<'a> Page<'a> {
         let long = self.content.lines().filter(|line| line.len() > MOST_CHARS);
         let shown = long.map(|line| {
             let mut shown = String::new();
-            push_line(&mut shown, line);
+            push_line(&mut shown, line, MOST_CHARS);
             (line, shown)
         });
         shown
@@ -235,10 +234,10 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Appends a line, cut if it is too long.
-pub fn push_line(rendered: &mut String, line: &str) {
+/// Appends a line, cut after `most` characters.
+pub fn push_line(rendered: &mut String, line: &str, most: usize) {
     // A character has at least one byte, so most lines need no counting.
-    let cut = (line.len() > MOST_CHARS).then(|| line.char_indices().nth(MOST_CHARS));
+    let cut = (line.len() > most).then(|| line.char_indices().nth(most));
     match cut.flatten() {
         Some((cut, _)) => {
             let _ = write!(

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::count;
 
 mod apply;
 #[cfg(test)]
@@ -13,12 +14,11 @@ mod plan;
 mod section;
 mod unified_diff;
 
-use crate::edit::DiffStat;
 use crate::edit::commit::commit;
+use crate::edit::diff::DiffStat;
 use crate::edit::multi_file_report::{FileChange, report};
 use crate::pasted_output;
 use crate::read_state;
-use crate::text::count;
 use plan::{Plan, PlannedChange};
 use section::FileMode;
 
@@ -131,10 +131,8 @@ pub fn apply_patch(
 fn tell(plan: &Plan, hashes: &[Option<String>], dry_run: bool) -> Outcome {
     let pieces: Vec<FileChange> = plan.files.iter().map(plan::PlannedFile::piece).collect();
     let report = report(&pieces);
-    let (added, removed) = report
-        .stats
-        .iter()
-        .fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
+    let added: usize = report.stats.iter().map(|stat| stat.added).sum();
+    let removed: usize = report.stats.iter().map(|stat| stat.removed).sum();
     let files = count(plan.files.len(), "file");
     let told = if dry_run {
         format!("Would patch {files}, +{added} -{removed} lines; nothing was written")
@@ -144,7 +142,7 @@ fn tell(plan: &Plan, hashes: &[Option<String>], dry_run: bool) -> Outcome {
     let mut text = told.clone();
     pasted_output::append_warnings(&mut text, &plan.warnings);
     let mut patched = Vec::new();
-    for ((file, &(added, removed)), sha256) in plan.files.iter().zip(&report.stats).zip(hashes) {
+    for ((file, &diff_stat), sha256) in plan.files.iter().zip(&report.stats).zip(hashes) {
         let (sign, change, name) = match &file.kind {
             PlannedChange::Add(_) => ('A', Change::Added, file.target.shown.clone()),
             PlannedChange::Update(_) | PlannedChange::Keep { .. } => {
@@ -167,6 +165,7 @@ fn tell(plan: &Plan, hashes: &[Option<String>], dry_run: bool) -> Outcome {
             Some(false) => ", not executable",
             None => "",
         };
+        let DiffStat { added, removed } = diff_stat;
         // Writing to a String cannot fail.
         let _ = write!(text, "\n{sign} {name} +{added} -{removed}{mode}{note}");
         let path = file.target.path.display().to_string();
@@ -181,7 +180,7 @@ fn tell(plan: &Plan, hashes: &[Option<String>], dry_run: bool) -> Outcome {
             path,
             change,
             moved_from,
-            diff_stat: DiffStat { added, removed },
+            diff_stat,
             sha256: sha256.clone(),
             executable,
         });

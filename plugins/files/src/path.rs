@@ -76,6 +76,17 @@ pub fn resolve(cx: &Context, given: &str) -> Result<Target> {
     }
 }
 
+/// Resolves the path of a directory.
+pub fn resolve_directory(cx: &Context, given: &str) -> Result<Target> {
+    let target = resolve(cx, given)?;
+    let metadata = fs::metadata(&target.path).map_err(|error| target.error(&error))?;
+    if metadata.is_dir() {
+        Ok(target)
+    } else {
+        Err(target.not_a_directory())
+    }
+}
+
 impl Target {
     /// Converts an I/O error for this path.
     pub fn error(&self, error: &io::Error) -> Error {

@@ -1,6 +1,7 @@
 //! `list_allowed_directories`: the directories that file tools can access.
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::plural;
 
 /// Allowed directories.
 #[data]
@@ -42,13 +43,9 @@ pub fn list_allowed_directories(cx: &Context) -> Outcome {
             path: root.path.clone(),
         })
         .collect();
-    let noun = if roots.len() == 1 {
-        "directory"
-    } else {
-        "directories"
-    };
+    let (one, many) = ("allowed directory", "allowed directories");
     Outcome::text(text)
-        .summary(format!("{} allowed {noun}", roots.len()))
+        .summary(plural(roots.len(), one, many))
         .structured(&AllowedDirectories { directories })
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use crate::page::push_line;
+use crate::page::{MOST_CHARS, push_line};
 
 /// Lines before and after each change.
 const CONTEXT: usize = 5;
@@ -14,15 +14,7 @@ const MOST_LINES: usize = 80;
 /// empty one marks removed lines.
 pub fn snippet(text: &str, changed: &[Range<usize>]) -> String {
     let lines: Vec<&str> = text.lines().collect();
-    let mut shown: Vec<Range<usize>> = Vec::new();
-    for range in changed {
-        let start = range.start.saturating_sub(CONTEXT).min(lines.len());
-        let end = (range.end + CONTEXT).min(lines.len());
-        match shown.last_mut() {
-            Some(last) if start <= last.end => last.end = last.end.max(end),
-            _ => shown.push(start..end),
-        }
-    }
+    let shown = blocks(changed.iter().cloned(), CONTEXT, lines.len());
     let mut snippet = String::new();
     let mut left = MOST_LINES;
     for (index, range) in shown.iter().enumerate() {
@@ -32,7 +24,7 @@ pub fn snippet(text: &str, changed: &[Range<usize>]) -> String {
         for line in range.clone().take(left) {
             // Writing to a String cannot fail.
             let _ = write!(snippet, "{:>6}→", line + 1);
-            push_line(&mut snippet, lines[line]);
+            push_line(&mut snippet, lines[line], MOST_CHARS);
             snippet.push('\n');
         }
         if range.len() > left {
@@ -42,6 +34,25 @@ pub fn snippet(text: &str, changed: &[Range<usize>]) -> String {
         left -= range.len();
     }
     snippet
+}
+
+/// The ascending ranges `changed` of a text of `total` lines, with `context` lines around each; ranges that touch are
+/// joined.
+pub fn blocks(
+    changed: impl IntoIterator<Item = Range<usize>>,
+    context: usize,
+    total: usize,
+) -> Vec<Range<usize>> {
+    let mut blocks: Vec<Range<usize>> = Vec::new();
+    for range in changed {
+        let start = range.start.saturating_sub(context).min(total);
+        let end = (range.end + context).min(total);
+        match blocks.last_mut() {
+            Some(last) if start <= last.end => last.end = last.end.max(end),
+            _ => blocks.push(start..end),
+        }
+    }
+    blocks
 }
 
 #[cfg(test)]

@@ -74,11 +74,7 @@ impl Workspace {
     fn call_in<T: Tool>(&self, cx: &Context, input: Value) -> String {
         let answer = match testing::call::<T>(cx, input) {
             Ok(outcome) => show(outcome),
-            Err(error) => format!(
-                "{:?} {}: {error}",
-                error.kind(),
-                error.code.as_deref().unwrap_or("-")
-            ),
+            Err(error) => testing::error_line(&error),
         };
         self.normalize(&answer)
     }
@@ -86,10 +82,11 @@ impl Workspace {
 
 fn show(outcome: Outcome) -> String {
     let mut lines: Vec<String> = outcome.llm.iter().map(part).collect();
-    lines.extend(outcome.error.map(|error| {
-        let code = error.code.as_deref().unwrap_or("-");
-        format!("error: {:?} {code}: {error}", error.kind)
-    }));
+    lines.extend(
+        outcome
+            .error
+            .map(|error| format!("error: {}", testing::error_line(&error))),
+    );
     lines.extend(outcome.summary.map(|summary| format!("summary: {summary}")));
     lines.extend(
         outcome

@@ -231,11 +231,6 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// `3 lines`, `1 line`.
-pub fn count(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
-}
-
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};

@@ -2,14 +2,10 @@
 
 use std::ops::Range;
 
-use similar::{ChangeTag, DiffTag, TextDiff};
 use toolhost_sdk::prelude::*;
 
+use crate::edit::diff::{DiffStat, Difference, MOST_BYTES};
 use crate::snippet::snippet;
-
-/// Limit of both texts in bytes. The cost of comparing grows with both, and larger diffs are not useful.
-const MOST_BYTES: usize = 1 << 20;
-const CONTEXT_LINES: usize = 3;
 
 /// The old text, if any, and the new one.
 pub struct TextChange {
@@ -20,8 +16,7 @@ pub struct TextChange {
 }
 
 struct LineDiff {
-    added: usize,
-    removed: usize,
+    stat: DiffStat,
     unified: String,
     /// Changed lines of the new text, counted from 0.
     ranges: Vec<Range<usize>>,
@@ -38,11 +33,9 @@ impl TextChange {
         }
     }
 
-    /// Lines added and removed.
-    pub fn stat(&self) -> Option<(usize, usize)> {
-        self.compared
-            .as_ref()
-            .map(|compared| (compared.added, compared.removed))
+    /// `None` if the texts are too large to compare.
+    pub fn stat(&self) -> Option<DiffStat> {
+        self.compared.as_ref().map(|compared| compared.stat)
     }
 
     /// The changed lines with context; `None` without an old text or a computed diff.
@@ -70,33 +63,16 @@ impl TextChange {
     }
 }
 
+/// The cost of comparing grows with both texts, and larger diffs are not useful.
 fn compare(name: &str, old: Option<&str>, new: &str) -> Option<LineDiff> {
     let before = old.unwrap_or_default();
     if before.len() + new.len() > MOST_BYTES {
         return None;
     }
-    let diff = TextDiff::from_lines(before, new);
-    let count = |tag: ChangeTag| {
-        diff.iter_all_changes()
-            .filter(|change| change.tag() == tag)
-            .count()
-    };
-    let old_name = old.map_or_else(|| "/dev/null".to_owned(), |_| format!("a/{name}"));
-    let unified = diff
-        .unified_diff()
-        .context_radius(CONTEXT_LINES)
-        .header(&old_name, &format!("b/{name}"))
-        .to_string();
-    let ranges = diff
-        .ops()
-        .iter()
-        .filter(|op| op.tag() != DiffTag::Equal)
-        .map(similar::DiffOp::new_range)
-        .collect();
+    let difference = Difference::of(before, new);
     Some(LineDiff {
-        added: count(ChangeTag::Insert),
-        removed: count(ChangeTag::Delete),
-        unified,
-        ranges,
+        stat: difference.stat(),
+        unified: difference.unified(name, old.is_none()),
+        ranges: difference.new_lines(),
     })
 }

@@ -1,14 +1,14 @@
 //! `directory_tree`: a directory as nested data.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use serde::{Deserialize, Serialize};
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::plural;
 
-use crate::ignore_rules::{AppliedRules, Rules};
+use crate::ignore_rules::AppliedRules;
 use crate::listing::Ignored;
-use crate::path::resolve;
+use crate::path::resolve_directory;
 use crate::walk::{MOST_DEPTH, NOT_DESCENDED, Walk, WalkEntry, globs};
 
 /// A directory as a tree.
@@ -104,30 +104,16 @@ pub fn directory_tree(
     #[arg(default = true)]
     respect_git_ignore: bool,
 ) -> Result<Outcome> {
-    let target = resolve(cx, &path)?;
-    let metadata = fs::metadata(&target.path).map_err(|error| target.error(&error))?;
-    if !metadata.is_dir() {
-        return Err(target.not_a_directory());
-    }
+    let target = resolve_directory(cx, &path)?;
     let depth = depth.min(MOST_DEPTH);
     let respect = AppliedRules {
         git: respect_git_ignore,
         tool: true,
     };
     let mut walk = Walk {
-        cx,
-        top: &target,
-        base: &target.path,
         depth,
-        pattern: None,
         leave_out: globs(&exclude_patterns.unwrap_or_default())?,
-        show_hidden: true,
-        rules: Rules::above(&target.root, &target.path, respect),
-        not_descended: NOT_DESCENDED,
-        found: Vec::new(),
-        ignored: Ignored::default(),
-        unread: 0,
-        is_complete: true,
+        ..Walk::below(cx, &target, respect)
     };
     walk.directory(&target.path, 1)?;
     let Walk {
@@ -145,6 +131,36 @@ pub fn directory_tree(
     );
     let tree = build_tree(name, found, limit, depth);
     let count = total.min(limit);
+    let shape = TreeOutput {
+        path: target.path.display().to_string(),
+        count,
+        truncated: count < total || unread > 0 || !is_complete,
+        ignored,
+        tree,
+    };
+    let mut text = toolhost_sdk::serde_json::to_string(&shape.tree)?;
+    for note in notes(count, total, ignored, unread, is_complete) {
+        text.push_str("\n(");
+        text.push_str(&note);
+        text.push(')');
+    }
+    Ok(Outcome::text(text)
+        .summary(format!(
+            "{count} of {} below {}",
+            plural(total, "entry", "entries"),
+            target.shown
+        ))
+        .structured(&shape))
+}
+
+/// Remarks about entries that the tree does not contain.
+fn notes(
+    count: usize,
+    total: usize,
+    ignored: Ignored,
+    unread: usize,
+    is_complete: bool,
+) -> Vec<String> {
     let mut notes = Vec::new();
     if count < total {
         notes.push(format!(
@@ -162,23 +178,7 @@ pub fn directory_tree(
     if !is_complete {
         notes.push(format!("stopped after {total} entries"));
     }
-    let shape = TreeOutput {
-        path: target.path.display().to_string(),
-        count,
-        truncated: count < total || unread > 0 || !is_complete,
-        ignored,
-        tree,
-    };
-    let mut text = toolhost_sdk::serde_json::to_string(&shape.tree)?;
-    for note in notes {
-        text.push_str("\n(");
-        text.push_str(&note);
-        text.push(')');
-    }
-    let noun = if total == 1 { "entry" } else { "entries" };
-    Ok(Outcome::text(text)
-        .summary(format!("{count} of {total} {noun} below {}", target.shown))
-        .structured(&shape))
+    notes
 }
 
 /// Builds the tree of `found`, cut to `limit` entries, upper levels first.

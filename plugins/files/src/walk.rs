@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use toolhost_sdk::prelude::*;
 
-use crate::ignore_rules::{IgnoreSource, Rules};
+use crate::ignore_rules::{AppliedRules, IgnoreSource, Rules};
 use crate::listing::{Entry, Ignored, Sort};
 use crate::path::Target;
 use crate::time::iso;
@@ -47,7 +47,26 @@ pub struct WalkEntry {
     pub is_symlink: bool,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    /// A traversal of everything below `top`.
+    pub fn below(cx: &'a Context, top: &'a Target, respect: AppliedRules) -> Self {
+        Self {
+            cx,
+            top,
+            base: &top.path,
+            depth: MOST_DEPTH,
+            pattern: None,
+            leave_out: GlobSet::empty(),
+            show_hidden: true,
+            rules: Rules::above(&top.root, &top.path, respect),
+            not_descended: NOT_DESCENDED,
+            found: Vec::new(),
+            ignored: Ignored::default(),
+            unread: 0,
+            is_complete: true,
+        }
+    }
+
     /// Visits `dir`, at depth `level`, and everything below it.
     pub fn directory(&mut self, dir: &Path, level: u32) -> Result<()> {
         self.cx.check()?;

@@ -2,6 +2,7 @@
 
 use toolhost_sdk::prelude::*;
 
+use crate::edit::diff::DiffStat;
 use crate::file_writer::{load, store};
 use crate::ignore_rules::check_readable;
 use crate::new_content::NewContent;
@@ -46,15 +47,6 @@ pub struct Written {
     sha256: String,
     /// Possible mistakes in the content, which was written unchanged.
     warnings: Option<Vec<String>>,
-}
-
-/// Lines added and removed.
-#[data]
-pub struct DiffStat {
-    /// Added lines.
-    pub added: usize,
-    /// Removed lines.
-    pub removed: usize,
 }
 
 /// Create, overwrite or append to a file. Encoding and line endings are kept; fails if the file changed since you read
@@ -177,7 +169,7 @@ fn report(
     let stat = new.change.as_ref().and_then(TextChange::stat);
     let lines = stat
         .filter(|_| old.is_some())
-        .map(|(added, removed)| format!(", +{added} -{removed} lines"));
+        .map(|DiffStat { added, removed }| format!(", +{added} -{removed} lines"));
     let lines = lines.unwrap_or_default();
     let sizes = text::size(size);
     let told = match old {
@@ -202,7 +194,7 @@ fn report(
         changed,
         encoding: new.encoding.to_owned(),
         line_ending: new.line_ending.to_owned(),
-        diff_stat: stat.map(|(added, removed)| DiffStat { added, removed }),
+        diff_stat: stat,
         sha256: sha256(&new.bytes),
         warnings: pasted_output::output_member(&new.warnings),
     };

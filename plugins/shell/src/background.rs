@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::process::{Command, Job};
+use toolhost_sdk::text::escape;
 
 use crate::command_result::{
     CommandResult, code, directory, failure, hints, how_it_ended, is_timeout,
@@ -11,7 +12,7 @@ use crate::command_result::{
 use crate::cursor;
 use crate::output::{OutputText, RawOutput};
 use crate::output_reader::{bounded, gather};
-use crate::show::{field, inline, omission_note};
+use crate::show::{field, omission_note};
 use crate::task::is_running;
 
 pub fn start_background(
@@ -31,7 +32,7 @@ pub fn start_background(
     let file = job.output_file.as_deref();
     let shown = OutputText::of(raw).fit(most, |left| omission_note(left, file, part.start == 0));
     let skipped = part.start > 0 || part.dropped > 0;
-    let id = inline(&job.id, 80);
+    let id = escape(&job.id, 80);
 
     let running = is_running(&job);
     let ending = job.exit_status.clone().filter(|_| !running);

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::process::{Command, ExitStatus, RunOutput};
+use toolhost_sdk::text::escape;
 
 use crate::output::{OutputText, RawOutput, share};
 use crate::show::{field, omission_note};
@@ -174,7 +175,7 @@ pub fn how_it_ended(ending: &ExitStatus, error: Option<&Error>) -> String {
         }
     }
     if let Some(signal) = &ending.signal {
-        _ = writeln!(text, "Signal: {}", crate::show::inline(signal, 20));
+        _ = writeln!(text, "Signal: {}", escape(signal, 20));
     }
     text
 }

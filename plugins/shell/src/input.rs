@@ -1,11 +1,12 @@
 //! `shell_input`: writes to the terminal of a background task.
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::escape;
 
 use crate::cursor;
 use crate::output::{OutputText, RawOutput};
 use crate::output_reader::{bounded, gather};
-use crate::show::{ending, field, inline, omission_note};
+use crate::show::{ending, field, omission_note};
 use crate::task::{Task, find, is_running};
 
 const MOST_CHARACTERS: usize = 30_000;
@@ -61,12 +62,12 @@ pub fn shell_input(
         Task::Call(id) => {
             let message = format!(
                 "`{}` is a tool call, which has no input; use a task of shell",
-                inline(&id, 80)
+                escape(&id, 80)
             );
             return Err(Error::invalid_input(message).code("task_takes_no_input"));
         }
     };
-    let id = inline(&job.id, 80);
+    let id = escape(&job.id, 80);
     if !is_running(&job) {
         let how = job
             .exit_status

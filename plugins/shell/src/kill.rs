@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::process::Job;
+use toolhost_sdk::text::escape;
 
 use crate::command_result::code;
 use crate::read::advised;
-use crate::show::{ending, inline};
+use crate::show::ending;
 use crate::task::{Task, find, is_running};
 
 /// Supported signals, by the names and numbers that models use.
@@ -82,10 +83,10 @@ pub fn shell_kill(
         }
         Task::Call(id) => {
             let call = cx.stop_tool(&id).map_err(|error| advised(error, &id))?;
-            let shown = inline(&id, 80);
+            let shown = escape(&id, 80);
             let text = format!(
                 "Task {shown} (call of {}): stop requested\n",
-                inline(&call.tool, 64)
+                escape(&call.tool, 64)
             );
             Ok(Outcome::text(text)
                 .structured(&KillResult {
@@ -114,7 +115,7 @@ fn named(text: &str) -> Result<&'static str> {
         let names: Vec<&str> = SIGNALS.iter().map(|(known, _)| *known).collect();
         let message = format!(
             "`{}` is not a supported signal; use {}",
-            inline(text, 32),
+            escape(text, 32),
             names.join(", ")
         );
         Error::invalid_input(message).code("invalid_signal")
@@ -122,10 +123,10 @@ fn named(text: &str) -> Result<&'static str> {
 }
 
 fn told(job: &Job, what: &str) -> Outcome {
-    let id = inline(&job.id, 80);
+    let id = escape(&job.id, 80);
     let running = is_running(job);
     let how = job.exit_status.as_ref().filter(|_| !running);
-    let mut text = format!("Task {id} ({}): {what}", inline(&job.label, 100));
+    let mut text = format!("Task {id} ({}): {what}", escape(&job.label, 100));
     if let Some(how) = how {
         _ = write!(text, " ({})", ending(how));
     }

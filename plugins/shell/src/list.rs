@@ -7,9 +7,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::BackgroundCall;
 use toolhost_sdk::services::process::Job;
+use toolhost_sdk::text::{count, escape};
 
 use crate::command_result::code;
-use crate::show::{ending, inline};
+use crate::show::ending;
 use crate::task::is_running;
 
 /// Limit of listed tasks; the host keeps fewer.
@@ -78,9 +79,9 @@ fn listed(jobs: &[Job], calls: &[BackgroundCall], now_ms: f64) -> Outcome {
         .chain(calls.iter().map(|call| {
             let line = format!(
                 "{}  call of {}  {}{}",
-                inline(&call.id, 80),
-                inline(&call.tool, 64),
-                inline(&call.state, 20),
+                escape(&call.id, 80),
+                escape(&call.tool, 64),
+                escape(&call.state, 20),
                 age(call.started_ms, now_ms)
             );
             (call.started_ms, line, entry_of_call(call))
@@ -95,8 +96,7 @@ fn listed(jobs: &[Job], calls: &[BackgroundCall], now_ms: f64) -> Outcome {
         .count();
     let mut text = match lines.len() + hidden {
         0 => "No background tasks in this session.\n".to_owned(),
-        1 => format!("1 background task, {running} running:\n"),
-        all => format!("{all} background tasks, {running} running:\n"),
+        all => format!("{}, {running} running:\n", count(all, "background task")),
     };
     if hidden > 0 {
         _ = writeln!(text, "[… {hidden} older ones]");
@@ -115,15 +115,15 @@ fn listed(jobs: &[Job], calls: &[BackgroundCall], now_ms: f64) -> Outcome {
 fn of_job(job: &Job, now_ms: f64) -> String {
     let how = job.exit_status.as_ref().filter(|_| !is_running(job));
     let state = how.map_or_else(
-        || format!("{}{}", inline(&job.state, 20), age(job.started_ms, now_ms)),
+        || format!("{}{}", escape(&job.state, 20), age(job.started_ms, now_ms)),
         |how| format!("ended, {}, after {}", ending(how), span(how.duration_ms)),
     );
     format!(
         "{}  pid {}  {state}, {} bytes  {}",
-        inline(&job.id, 80),
+        escape(&job.id, 80),
         job.pid,
         job.output_bytes,
-        inline(&job.label, 100)
+        escape(&job.label, 100)
     )
 }
 

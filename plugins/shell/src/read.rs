@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use regex::RegexBuilder;
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::process::Job;
+use toolhost_sdk::text::escape;
 
 pub use self::call::advised;
 use self::window::{Window, WindowEnd, WindowView};
@@ -15,7 +16,7 @@ use crate::command_result::{code, how_it_ended};
 use crate::cursor;
 use crate::output::OutputText;
 use crate::output_reader::{MOST, bounded, gather};
-use crate::show::{ending, field, inline};
+use crate::show::{ending, field};
 use crate::task::{Task, find, is_running};
 
 /// Limit of characters, regardless of `lines`.
@@ -146,7 +147,7 @@ fn page(
     if offset > job.output_bytes {
         let message = format!(
             "offset {offset} is past the end: task {} has written {} bytes",
-            inline(&job.id, 80),
+            escape(&job.id, 80),
             job.output_bytes
         );
         return Err(Error::invalid_input(message)
@@ -186,7 +187,7 @@ fn pattern(text: &str) -> Result<regex::Regex> {
 }
 
 fn told(job: &Job, view: WindowView, side: WindowEnd, dropped: u64) -> Outcome {
-    let id = inline(&job.id, 80);
+    let id = escape(&job.id, 80);
     let running = is_running(job);
     let ended = job.exit_status.as_ref().filter(|_| !running);
     let state = ended.map_or_else(
@@ -199,7 +200,7 @@ fn told(job: &Job, view: WindowView, side: WindowEnd, dropped: u64) -> Outcome {
         },
         |how| format!("ended, {}", ending(how)),
     );
-    let mut text = format!("Task {id} ({}): {state}\n", inline(&job.label, 100));
+    let mut text = format!("Task {id} ({}): {state}\n", escape(&job.label, 100));
     if dropped > 0 {
         _ = writeln!(text, "[… {dropped} earlier bytes are no longer kept]");
     }

@@ -3,23 +3,9 @@
 use std::fmt::Write as _;
 
 use toolhost_sdk::services::process::ExitStatus;
+use toolhost_sdk::text::escape;
 
 use crate::output::Omitted;
-
-/// Untrusted text on one line, escaped and cut.
-pub fn inline(text: &str, most: usize) -> String {
-    let mut characters = text.chars();
-    let mut shown: String = characters
-        .by_ref()
-        .take(most)
-        .flat_map(char::escape_debug)
-        .collect();
-    if characters.next().is_some() {
-        shown.push('…');
-    }
-    // Quotation marks are harmless here and common in commands.
-    shown.replace("\\\"", "\"").replace("\\'", "'")
-}
 
 /// A field with text from a program, in a block, so that a program cannot imitate other fields.
 pub fn field(name: &str, tag: &str, text: &str) -> String {
@@ -72,16 +58,16 @@ pub fn omission_note(left: Omitted, file: Option<&str>, numbered: bool) -> Strin
 pub fn ending(ending: &ExitStatus) -> String {
     match (ending.kind.as_str(), ending.code, &ending.signal) {
         ("exited", Some(code), _) => format!("exit code {code}"),
-        ("signalled", _, Some(signal)) => format!("signal {}", inline(signal, 20)),
+        ("signalled", _, Some(signal)) => format!("signal {}", escape(signal, 20)),
         ("timed-out", ..) => "timed out, process killed".to_owned(),
         ("idle-timeout", ..) => "without output for too long, process killed".to_owned(),
-        (kind, ..) => inline(kind, 40),
+        (kind, ..) => escape(kind, 40),
     }
 }
 
 /// The label of a command in lists. It is never the model's description, because the user has to see what runs.
 pub fn label(command: &str) -> String {
-    inline(command.trim(), 100)
+    escape(command.trim(), 100)
 }
 
 #[cfg(test)]
@@ -120,17 +106,6 @@ mod tests {
                 </stdout>
             "#]],
         );
-    }
-
-    #[test]
-    fn one_line_is_one_line() {
-        for (text, most, expected) in [
-            ("ls \"a b\"", 20, "ls \"a b\""),
-            ("a\nb\u{1b}[31m", 20, r"a\nb\u{1b}[31m"),
-            ("abcdef", 3, "abc…"),
-        ] {
-            assert_eq!(inline(text, most), expected);
-        }
     }
 
     #[test]

@@ -2,8 +2,7 @@
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::process::Job;
-
-use crate::show::inline;
+use toolhost_sdk::text::escape;
 
 /// Prefix of ids of tool calls, which the host assigns.
 const CALL: &str = "tool-";
@@ -30,7 +29,7 @@ pub fn find(cx: &Context, task_id: Option<&str>, pid: Option<u32>) -> Result<Tas
     }
     let jobs = cx.jobs()?;
     let wanted = match (task_id, pid) {
-        (Some(id), _) => format!("`{}`", inline(id, 80)),
+        (Some(id), _) => format!("`{}`", escape(id, 80)),
         (None, Some(pid)) => format!("with the pid {pid}"),
         (None, None) => {
             let message = format!("`task_id` is missing; {}", known(&jobs));
@@ -72,7 +71,7 @@ fn known(jobs: &[Job]) -> String {
         .iter()
         .rev()
         .take(NAMED)
-        .map(|job| format!("{} ({})", inline(&job.id, 40), inline(&job.label, 40)))
+        .map(|job| format!("{} ({})", escape(&job.id, 40), escape(&job.label, 40)))
         .collect();
     let more = jobs.len().saturating_sub(NAMED);
     match more {

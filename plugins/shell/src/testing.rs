@@ -6,6 +6,7 @@ use std::rc::Rc;
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::serde_json;
 use toolhost_sdk::services::process::{ExitStatus, Job};
+use toolhost_sdk::testing::error_line;
 
 pub fn job_of(id: &str, pid: u32, label: &str) -> Job {
     Job {
@@ -36,13 +37,8 @@ pub fn shown(result: Result<Outcome>) -> String {
     match result {
         Ok(outcome) => {
             let text = outcome.llm[0].text.clone().unwrap_or_default();
-            let error = outcome.error.as_ref().map_or(String::new(), |error| {
-                format!(
-                    "\n{:?} {}: {error}",
-                    error.kind,
-                    error.code.as_deref().unwrap_or("-")
-                )
-            });
+            let error = outcome.error.as_ref();
+            let error = error.map_or(String::new(), |error| format!("\n{}", error_line(error)));
             let data = outcome.structured.unwrap_or_default();
             format!("{}{error}\n{data}", text.trim_end())
         }
@@ -50,11 +46,7 @@ pub fn shown(result: Result<Outcome>) -> String {
             let mut lines = vec![String::new()];
             lines.extend(error.recommendations.iter().cloned());
             let advice = lines.join("\n  ");
-            format!(
-                "{:?} {}: {error}{advice}",
-                error.kind,
-                error.code.as_deref().unwrap_or("-")
-            )
+            format!("{}{advice}", error_line(&error))
         }
     }
 }

@@ -76,11 +76,7 @@ mod tests {
 
     fn check(cx: &Context, duration: f64, expected: Expect) {
         let error = testing::call::<sleep>(cx, json!({"duration": duration})).unwrap_err();
-        expected.assert_eq(&format!(
-            "{:?} {}: {error}",
-            error.kind,
-            error.code.as_deref().unwrap_or("-")
-        ));
+        expected.assert_eq(&testing::error_line(&error));
     }
 
     //

@@ -79,11 +79,7 @@ mod tests {
                 outcome.llm[0].text.as_deref().unwrap(),
                 outcome.structured.unwrap()
             ),
-            Err(error) => format!(
-                "{:?} {}: {error}",
-                error.kind,
-                error.code.as_deref().unwrap_or("-")
-            ),
+            Err(error) => testing::error_line(&error),
         }
     }
 

@@ -100,11 +100,7 @@ mod tests {
         let timestamp = Timestamp::from_second(seconds).unwrap();
         expected.assert_eq(&match at(timestamp, timezone) {
             Ok(now) => Value::to_string(&toolhost_sdk::serde_json::to_value(now).unwrap()),
-            Err(error) => format!(
-                "{:?} {}: {error}",
-                error.kind,
-                error.code.as_deref().unwrap_or("-")
-            ),
+            Err(error) => toolhost_sdk::testing::error_line(&error),
         });
     }
 

@@ -6,6 +6,7 @@ use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::Response;
+use toolhost_sdk::text::is_binary;
 
 use crate::untrusted_text::inline;
 
@@ -14,9 +15,6 @@ pub const ENCODINGS: &str = "gzip, deflate";
 
 /// Limit of nested encodings.
 const LAYERS: usize = 2;
-
-/// Number of leading bytes used for detection.
-const HEAD: usize = 8 << 10;
 
 #[derive(Debug)]
 pub struct Body {
@@ -167,34 +165,16 @@ fn starts(text: &str, with: &[&str]) -> bool {
 
 fn by_magic(bytes: &[u8]) -> Option<BodyKind> {
     let image = |name: &str| Some(BodyKind::Image(format!("image/{name}")));
+    if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
+        return image("webp");
+    }
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => image("png"),
         [0xff, 0xd8, 0xff, ..] => image("jpeg"),
         [b'G', b'I', b'F', b'8', ..] => image("gif"),
-        [
-            b'R',
-            b'I',
-            b'F',
-            b'F',
-            _,
-            _,
-            _,
-            _,
-            b'W',
-            b'E',
-            b'B',
-            b'P',
-            ..,
-        ] => image("webp"),
         [b'%', b'P', b'D', b'F', b'-', ..] => Some(BodyKind::Pdf),
         _ => None,
     }
-}
-
-fn is_binary(bytes: &[u8]) -> bool {
-    let head = &bytes[..bytes.len().min(HEAD)];
-    let odd = |byte: &&u8| matches!(**byte, 0x01..=0x06 | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f);
-    head.contains(&0) || head.iter().filter(odd).count() * 10 > head.len() * 3
 }
 
 fn is_html(bytes: &[u8]) -> bool {

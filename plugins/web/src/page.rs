@@ -2,6 +2,7 @@
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::Response;
+use toolhost_sdk::text::clean;
 use url::Url;
 
 use crate::answer::{MAX_BODY, request, size, status_line};
@@ -9,7 +10,7 @@ use crate::body::{self, BodyKind};
 use crate::fetch::Format;
 use crate::html::{self, PageFormat};
 use crate::redirects::{self, BlockedRedirect, Deadline, RedirectPolicy, RedirectTrail};
-use crate::untrusted_text::{clean, inline};
+use crate::untrusted_text::inline;
 use crate::web_url;
 
 const ACCEPT: &str =

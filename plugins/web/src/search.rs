@@ -1,14 +1,9 @@
 //! `web_search`: web search with the service that the operator configured.
 
-mod bing;
-mod brave;
-mod duckduckgo;
-mod google;
 mod provider;
-mod searxng;
+mod services;
 mod settings;
 mod show;
-mod tavily;
 #[cfg(test)]
 mod tests;
 

@@ -1,4 +1,6 @@
-//! Marking, cleaning and slicing of untrusted text.
+//! Marking and slicing of untrusted text.
+
+use toolhost_sdk::text::escape;
 
 /// The tag name. Text inside a block cannot contain this tag.
 const MARK: &str = "untrusted-content";
@@ -30,59 +32,9 @@ fn escape_tags(text: &str) -> String {
     safe
 }
 
-/// Removes control characters and invisible characters: bidirectional overrides, and characters that can hide
-/// instructions from users. A variation selector stays after a non-ASCII character, and a joiner between two of them.
-pub fn clean(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    let mut characters = text.chars().peekable();
-    let mut before = ' ';
-    while let Some(c) = characters.next() {
-        let after = characters.peek().copied().unwrap_or(' ');
-        let is_visible = |c: char| !c.is_ascii() && !is_invisible(c);
-        let kept = match c {
-            '\r' if after == '\n' => continue,
-            '\r' | '\u{2028}' | '\u{2029}' => '\n',
-            '\n' | '\t' => c,
-            '\u{fe0e}' | '\u{fe0f}' if is_visible(before) || before.is_ascii_digit() => c,
-            '\u{200c}' | '\u{200d}'
-                if (is_visible(before) || before == '\u{fe0f}') && is_visible(after) =>
-            {
-                c
-            }
-            c if is_invisible(c) => continue,
-            c => c,
-        };
-        clean.push(kept);
-        before = kept;
-    }
-    clean
-}
-
-fn is_invisible(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
-            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
-            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
-}
-
 /// One line of at most 300 characters, with non-printable characters escaped.
 pub fn inline(text: &str) -> String {
-    const MOST: usize = 300;
-    let mut shown = String::new();
-    for (index, c) in text.chars().enumerate() {
-        if index == MOST {
-            shown.push('…');
-            break;
-        }
-        if c == '"' || c == '\'' {
-            shown.push(c);
-        } else {
-            shown.extend(c.escape_debug());
-        }
-    }
-    shown
+    escape(text, 300)
 }
 
 /// A slice of a text, counted in characters.
@@ -136,20 +88,6 @@ mod tests {
         assert_eq!(
             whole,
             "<untrusted-content source=\"xscript\\n\">\nt\n</untrusted-content>"
-        );
-    }
-
-    #[test]
-    fn what_cannot_be_seen_is_taken_out() {
-        assert_eq!(clean("a\r\nb\rc\td\u{0}\u{1b}[1m"), "a\nb\nc\td[1m");
-        assert_eq!(clean("\u{feff}x\u{202e}y\u{e0041}z"), "xyz");
-        assert_eq!(
-            clean("a\u{200b}\u{2060}\u{e0100}\u{fe0f}\u{3164}b\u{2028}c"),
-            "ab\nc"
-        );
-        assert_eq!(
-            clean("⚠\u{fe0f}\u{fe0f} 👩\u{200d}💻 1\u{fe0f}"),
-            "⚠\u{fe0f} 👩\u{200d}💻 1\u{fe0f}"
         );
     }
 

@@ -1,5 +1,8 @@
 //! Test helpers that call tools like a host: from JSON, with schema validation.
 
+use std::fs;
+use std::path::Path;
+
 use serde_json::{Map, Value};
 
 use crate::{Context, Error, Outcome, Result, Tool};
@@ -86,9 +89,55 @@ pub fn show<T: Tool>(cx: &Context, input: Value) -> String {
     lines.join("\n")
 }
 
-fn failure(error: &Error) -> String {
+/// The text of a successful call, or the message of its error, for the setup steps of a test.
+pub fn text<T: Tool>(cx: &Context, input: Value) -> String {
+    match call::<T>(cx, input) {
+        Ok(outcome) => {
+            let parts = outcome.llm.into_iter();
+            parts.filter_map(|part| part.text).collect()
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The structured output of a call as JSON, or its error as [`error_line`] formats it.
+pub fn data<T: Tool>(cx: &Context, input: Value) -> String {
+    match call::<T>(cx, input) {
+        Ok(outcome) => outcome.structured.unwrap_or_default().to_string(),
+        Err(error) => error_line(&error),
+    }
+}
+
+/// Kind, code and message of an error.
+///
+/// ```
+/// use toolhost_sdk::{Error, testing::error_line};
+///
+/// assert_eq!(error_line(&Error::failed("it is odd").code("odd")), "Failed odd: it is odd");
+/// ```
+pub fn error_line(error: &Error) -> String {
     let code = error.code.as_deref().unwrap_or("-");
-    let mut text = format!("{:?} {code}: {error}", error.kind);
+    format!("{:?} {code}: {error}", error.kind)
+}
+
+/// Writes files below a directory and creates their parent directories.
+///
+/// # Panics
+///
+/// If a file cannot be written.
+pub fn write_files(dir: &Path, files: &[(&str, &str)]) {
+    for (path, content) in files {
+        let path = dir.join(path);
+        let parent = path
+            .parent()
+            .expect("a file below a directory has a parent");
+        fs::create_dir_all(parent).expect("a directory of a test can be created");
+        fs::write(path, content).expect("a file of a test can be written");
+    }
+}
+
+fn failure(error: &Error) -> String {
+    let mut text = error_line(error);
     for advice in &error.recommendations {
         text.push_str("\n- ");
         text.push_str(advice);

@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::serde_json::Map;
-use toolhost_sdk::text::inline;
-
-use crate::show::names;
+use toolhost_sdk::text::{inline, list};
 
 const REFERENCE_START: &str = "${steps.";
 /// Size limit of one step's input after substitution, in bytes.
@@ -243,7 +241,7 @@ fn kind(value: &Value) -> String {
     match value {
         Value::Object(members) => format!(
             "an object with {}",
-            names(members.keys().map(String::as_str), 20)
+            list(members.keys().map(String::as_str), 20)
         ),
         Value::Array(items) => format!("a list of {}", items.len()),
         Value::Null => "null".to_owned(),

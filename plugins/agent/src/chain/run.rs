@@ -1,11 +1,10 @@
 //! Runs the steps of a chain in order and reports their results.
 
 use toolhost_sdk::prelude::*;
-use toolhost_sdk::text::inline;
+use toolhost_sdk::text::{count, inline, truncate};
 
 use super::reference::StepResult;
 use super::{OnError, PlannedStep};
-use crate::show::{count, cut};
 
 const MOST_RESULT_CHARS: usize = 30_000;
 const MOST_STEP_CHARS: usize = 4000;
@@ -167,7 +166,7 @@ impl Chain<'_> {
             let text: Vec<String> = texts.into_iter().filter_map(|part| part.text).collect();
             lines.push(format!(
                 "\nresult of step {position}:\n{}",
-                cut(&text.join("\n"), MOST_RESULT_CHARS)
+                truncate(&text.join("\n"), MOST_RESULT_CHARS)
             ));
         }
         let mut outcome = Outcome::text(lines.join("\n")).summary(line);
@@ -211,7 +210,7 @@ impl PlannedStep {
             text = structured.to_string();
         }
         text.truncate(text.floor_char_boundary(MAX_KEPT_BYTES));
-        let shown = Some(cut(&text, MOST_STEP_CHARS));
+        let shown = Some(truncate(&text, MOST_STEP_CHARS));
         let size = structured.to_string().len();
         let data = if size <= MOST_STEP_BYTES {
             structured.clone()

@@ -3,10 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use toolhost_sdk::prelude::*;
-use toolhost_sdk::text::inline;
+use toolhost_sdk::text::{inline, list};
 
 use super::{Status, Todo};
-use crate::show::names;
 
 /// Limit of tasks in a list, including after merges.
 const MOST: usize = 200;
@@ -109,7 +108,7 @@ fn check(todos: &[Todo]) -> Result<()> {
         let message = format!(
             "{} tasks are in_progress ({}); work on one at a time",
             working.len(),
-            names(working.iter().copied(), 5)
+            list(working.iter().copied(), 5)
         );
         return Err(invalid(message).recommend("set all but one of them to pending or completed"));
     }
@@ -125,7 +124,7 @@ fn check(todos: &[Todo]) -> Result<()> {
                     todo.id(),
                     inline(id, 64)
                 );
-                let known = names(todos.iter().map(Todo::id), 20);
+                let known = list(todos.iter().map(Todo::id), 20);
                 return Err(invalid(message).recommend(format!("use one of the ids: {known}")));
             }
         }

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use globset::GlobSet;
 use toolhost_sdk::prelude::*;
 
-use crate::ignore_rules::{AppliedRules, Rules};
+use crate::ignore_rules::AppliedRules;
 use crate::listing::Ignored;
 use crate::path::{Target, resolve};
-use crate::walk::{MOST_DEPTH, NOT_DESCENDED, Walk, WalkEntry, globs};
+use crate::walk::{MOST_DEPTH, Walk, WalkEntry, globs};
 
 /// The file selection of a call.
 pub struct FileSelection {
@@ -107,28 +107,17 @@ impl SelectedFiles {
         let levels = glob.map_or(0, |glob| glob.matches('/').count());
         let levels = u32::try_from(levels).unwrap_or(MOST_DEPTH);
         let mut walk = Walk {
-            cx,
-            top,
             base: &top.root,
-            depth: if selection.recursive {
-                MOST_DEPTH
-            } else {
-                levels + 1
-            },
             pattern: glob.map(|glob| globs(&[full(glob)])).transpose()?,
             leave_out: excluded(selection, top)?,
-            show_hidden: true,
-            rules: Rules::above(&top.root, &top.path, selection.respect),
-            not_descended: if selection.use_default_excludes {
-                NOT_DESCENDED
-            } else {
-                &[]
-            },
-            found: Vec::new(),
-            ignored: Ignored::default(),
-            unread: 0,
-            is_complete: true,
+            ..Walk::below(cx, top, selection.respect)
         };
+        if !selection.recursive {
+            walk.depth = levels + 1;
+        }
+        if !selection.use_default_excludes {
+            walk.not_descended = &[];
+        }
         walk.directory(&top.path, 1)?;
         let Walk {
             mut found,

@@ -5,7 +5,7 @@ use std::io;
 
 use toolhost_sdk::prelude::*;
 
-use crate::file_writer::{load, make_parent, store};
+use crate::file_writer::{ensure_parent, load, store};
 use crate::path::Target;
 
 /// One change to one file.
@@ -73,7 +73,7 @@ impl FileStep<'_> {
         match self {
             Self::Put { target, old, new } => store(target, *old, new, true),
             Self::Rename { from, to } => {
-                make_parent(to, true)?;
+                ensure_parent(to, true)?;
                 fs::rename(&from.path, &to.path).map_err(|error| from.error(&error))
             }
             Self::Remove { target, .. } => {

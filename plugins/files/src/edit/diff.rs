@@ -8,11 +8,21 @@ use memchr::{memchr, memchr_iter, memrchr};
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline, group_diff_ops};
 use toolhost_sdk::prelude::*;
 
+/// Lines added and removed.
+#[data]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiffStat {
+    /// Added lines.
+    pub added: usize,
+    /// Removed lines.
+    pub removed: usize,
+}
+
 const CONTEXT_LINES: usize = 3;
 /// Time limit; afterwards the diff is coarser.
 const MOST_TIME: Duration = Duration::from_millis(100);
-/// Larger texts are not attached to a diff; the host has them.
-const MOST_BYTES: usize = 1 << 20;
+/// Limit of both texts in bytes. Larger ones are not displayed as a diff; the host has them.
+pub const MOST_BYTES: usize = 1 << 20;
 
 /// The diff of two texts.
 pub struct Difference<'a> {
@@ -54,11 +64,20 @@ impl<'a> Difference<'a> {
             .map(|op| (op.old_range(), op.new_range()))
     }
 
-    /// Lines added and removed.
-    pub fn stat(&self) -> (usize, usize) {
-        self.changes().fold((0, 0), |(added, removed), (old, new)| {
-            (added + new.len(), removed + old.len())
-        })
+    pub fn stat(&self) -> DiffStat {
+        let sum = |stat: DiffStat, (old, new): (Range<usize>, Range<usize>)| DiffStat {
+            added: stat.added + new.len(),
+            removed: stat.removed + old.len(),
+        };
+        self.changes().fold(DiffStat::default(), sum)
+    }
+
+    /// The changed lines of the new text, counted from 0; empty where lines were only removed.
+    pub fn new_lines(&self) -> Vec<Range<usize>> {
+        let lines = self
+            .changes()
+            .map(|(_, new)| self.before + new.start..self.before + new.end);
+        lines.collect()
     }
 
     /// First and last lines of each change in the new text, counted from 1. For removed lines, the following line.

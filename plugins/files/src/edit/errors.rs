@@ -1,6 +1,7 @@
 //! Errors of failed edits, with what the next attempt needs.
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::plural;
 
 use super::find::{MAX_MATCHES, MatchResult};
 use super::{lines, similar_region, snippet};
@@ -98,10 +99,10 @@ pub fn wrong_count(shown: &str, text: &str, found: &MatchResult, expected: Optio
     let numbers = lines::numbers(text, starts.map(|place| place.range.start));
     let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
     let more = if count > numbers.len() { " …" } else { "" };
-    let noun = if count == 1 { "match" } else { "matches" };
     let line = if count == 1 { "line" } else { "lines" };
     let at = format!(
-        "{count} {noun} for old_string in {shown}, at {line} {}{more}",
+        "{} for old_string in {shown}, at {line} {}{more}",
+        plural(count, "match", "matches"),
         numbers.join(", ")
     );
     let how = match found.strategy.as_str() {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use toolhost_sdk::prelude::*;
 
-use super::diff::{self, Difference};
+use super::diff::{self, DiffStat, Difference};
 use super::snippet;
 
 /// Limit of snippets of all files together.
@@ -21,8 +21,8 @@ pub struct FileChange<'a> {
 }
 
 pub struct ChangeReport {
-    /// For each piece, lines added and removed.
-    pub stats: Vec<(usize, usize)>,
+    /// For each piece.
+    pub stats: Vec<DiffStat>,
     /// Snippets of the changes for the model.
     pub snippets: String,
     pub display: Option<Display>,
@@ -40,7 +40,7 @@ pub fn report(pieces: &[FileChange]) -> ChangeReport {
         let difference = Difference::of(old, new);
         report.stats.push(difference.stat());
         diffs.extend(diff::display(piece.shown, piece.old, new, &difference));
-        if piece.new.is_none() || difference.stat() == (0, 0) {
+        if piece.new.is_none() || difference.stat() == DiffStat::default() {
             continue;
         }
         let snippet = snippet::changed(new, &difference.ranges());

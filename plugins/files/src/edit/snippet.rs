@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::lines::{self, Line};
+use crate::page::push_line;
+use crate::snippet::blocks;
 
 /// Lines of context above and below a change.
 const AROUND: usize = 4;
@@ -18,14 +20,10 @@ const MOST_BYTES: usize = 16 << 10;
 /// The lines `ranges` of `text`, counted from 1 and ascending, with context.
 pub fn changed(text: &str, ranges: &[(usize, usize)]) -> String {
     let all = lines::split(text);
-    let mut blocks: Vec<Range<usize>> = Vec::new();
-    for &(first, last) in ranges {
-        let block = first.saturating_sub(1 + AROUND)..(last + AROUND).min(all.len());
-        match blocks.last_mut() {
-            Some(before) if block.start <= before.end => before.end = before.end.max(block.end),
-            _ => blocks.push(block),
-        }
-    }
+    let ranges = ranges
+        .iter()
+        .map(|&(first, last)| first.saturating_sub(1)..last);
+    let blocks = blocks(ranges, AROUND, all.len());
     let mut shown = String::new();
     let mut left = MOST_LINES;
     for (index, block) in blocks.iter().enumerate() {
@@ -71,17 +69,9 @@ fn push(shown: &mut String, text: &str, all: &[Line], range: Range<usize>) -> us
 }
 
 fn line(shown: &mut String, text: &str, all: &[Line], index: usize) {
-    let content = &text[all[index].start..all[index].end];
     let _ = write!(shown, "{:>6}→", index + 1);
-    match content.char_indices().nth(MOST_CHARS) {
-        Some((cut, _)) => {
-            let left = content[cut..].chars().count();
-            let _ = writeln!(shown, "{}… [+{left} chars]", &content[..cut]);
-        }
-        None => {
-            let _ = writeln!(shown, "{content}");
-        }
-    }
+    push_line(shown, &text[all[index].start..all[index].end], MOST_CHARS);
+    shown.push('\n');
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Tests of `list_directory`.
 
+use std::fs;
+
 use expect_test::{Expect, expect};
 
 use super::*;

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::count;
 
 use super::{Cell, Notebook, joined};
-use crate::text::{count, size};
+use crate::text::size;
 
 /// A longer output is cut in the middle.
 const MOST_CHARS: usize = 10_000;

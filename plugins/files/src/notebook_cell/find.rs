@@ -1,10 +1,10 @@
 //! Resolution of `cell_id` and `cell_number` to a cell.
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::count;
 
 use super::EditMode;
 use crate::notebook::{Cell, Notebook};
-use crate::text::count;
 
 /// Limit of cells listed in an error.
 const MOST_NAMED: usize = 30;

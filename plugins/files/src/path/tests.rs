@@ -1,6 +1,7 @@
 //! Tests of path resolution and its errors.
 
 use expect_test::{Expect, expect};
+use toolhost_sdk::testing;
 
 use super::*;
 use crate::testing::Workspace;
@@ -12,11 +13,7 @@ fn check(workspace: &Workspace, given: &str, expected: Expect) {
             format!("{} as {}", target.path.display(), target.shown)
         }
         Ok(target) => target.not_found().to_string(),
-        Err(error) => format!(
-            "{:?} {}: {error}",
-            error.kind(),
-            error.code.as_deref().unwrap_or("-")
-        ),
+        Err(error) => testing::error_line(&error),
     };
     expected.assert_eq(&workspace.normalize(&answer));
 }
@@ -242,11 +239,7 @@ fn errors_of_the_system() {
     let errors = errors.chain([io::Error::from_raw_os_error(OVERFLOW)]);
     let told = errors.map(|error| {
         let error = target.error(&error);
-        format!(
-            "{:?} {}: {error}\n",
-            error.kind(),
-            error.code.as_deref().unwrap_or("-")
-        )
+        format!("{}\n", testing::error_line(&error))
     });
     expect![[r#"
         Denied permission_denied: Permission denied: Access denied: README.md is protected, or a symbolic link that leaves the allowed paths

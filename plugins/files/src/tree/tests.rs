@@ -1,5 +1,7 @@
 //! Tests of `directory_tree`.
 
+use std::fs;
+
 use expect_test::{Expect, expect};
 
 use super::*;

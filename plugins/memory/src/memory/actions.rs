@@ -1,11 +1,10 @@
 //! The actions of the `memory` tool.
 
 use toolhost_sdk::prelude::*;
-use toolhost_sdk::text::inline;
+use toolhost_sdk::text::{count, inline};
 
 use super::store::NoteStore;
 use super::{Action, Entry, INDEX, Match, MemoryOutput, Scope, index, invalid, name};
-use crate::show::count;
 
 const MOST_MATCHES: usize = 50;
 

@@ -6,11 +6,10 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use toolhost_sdk::prelude::*;
-use toolhost_sdk::text::inline;
+use toolhost_sdk::text::{inline, nearest};
 
 use super::name::MOST_LEVELS;
 use super::{INDEX, MOST_BYTES, Scope, invalid};
-use crate::show::nearest;
 
 const KEY: &str = "memory";
 const MOST_FILES: usize = 200;

@@ -1,9 +1,13 @@
 use std::fs;
 
 use expect_test::{Expect, expect};
+use toolhost_sdk::testing::{run_examples, show, text, write_files};
 
 use super::*;
-use crate::testing::{check, run_examples, shown, text, write};
+
+fn check(cx: &Context, input: Value, expected: Expect) {
+    expected.assert_eq(&show::<memory>(cx, input));
+}
 
 struct Folders {
     dir: tempfile::TempDir,
@@ -15,7 +19,7 @@ impl Folders {
         for scope in ["project", "user"] {
             fs::create_dir_all(dir.path().join("memory").join(scope)).unwrap();
         }
-        write(dir.path(), files);
+        write_files(dir.path(), files);
         Self { dir }
     }
 
@@ -30,7 +34,7 @@ impl Folders {
     }
 
     fn check(&self, input: Value, expected: Expect) {
-        check::<memory>(&self.cx(), input, expected);
+        check(&self.cx(), input, expected);
     }
 }
 
@@ -149,7 +153,7 @@ fn words_are_found_everywhere() {
             summary: 0 found
             {"action":"search","changed":false,"matches":[],"truncated":false}"#]],
     );
-    write(
+    write_files(
         folders.dir.path(),
         &[("memory/project/many.md", &"slow api\n".repeat(60))],
     );
@@ -163,7 +167,7 @@ fn words_are_found_everywhere() {
 #[test]
 fn a_session_remembers_without_a_folder() {
     let cx = Context::test();
-    check::<memory>(
+    check(
         &cx,
         json!({"action": "list"}),
         expect![[r#"
@@ -171,7 +175,7 @@ fn a_session_remembers_without_a_folder() {
         summary: 0 files
         {"action":"list","changed":false,"files":[],"truncated":false}"#]],
     );
-    check::<memory>(
+    check(
         &cx,
         json!({"fact": "f", "scope": "session"}),
         expect![[r#"
@@ -179,7 +183,7 @@ fn a_session_remembers_without_a_folder() {
         summary: created MEMORY.md in the memory of the session
         {"action":"append","scope":"session","file":"MEMORY.md","size":13,"changed":true,"truncated":false}"#]],
     );
-    check::<memory>(
+    check(
         &cx,
         json!({"action": "read", "scope": "session"}),
         expect![[r###"
@@ -189,7 +193,7 @@ fn a_session_remembers_without_a_folder() {
             summary: read MEMORY.md
             {"action":"read","scope":"session","file":"MEMORY.md","content":"## Facts\n- f\n","size":13,"changed":false,"truncated":false}"###]],
     );
-    check::<memory>(
+    check(
         &cx,
         json!({"action": "delete", "scope": "session", "file": "MEMORY.md"}),
         expect![[r#"
@@ -197,7 +201,7 @@ fn a_session_remembers_without_a_folder() {
             summary: deleted MEMORY.md in the memory of the session
             {"action":"delete","scope":"session","file":"MEMORY.md","changed":true,"truncated":false}"#]],
     );
-    check::<memory>(
+    check(
         &cx,
         json!({"action": "read"}),
         expect![[r#"
@@ -213,13 +217,13 @@ fn bad_wishes() {
         ("memory/project/a.md", "x x"),
         ("memory/project/dir.md/x.md", ""),
     ]);
-    write(
+    write_files(
         folders.dir.path(),
         &[("memory/project/large.md", &"x".repeat(MOST_BYTES + 1))],
     );
     fs::write(folders.dir.path().join("memory/project/bytes.md"), [0xff]).unwrap();
     let refused =
-        |input: Value, expected: Expect| expected.assert_eq(&shown::<memory>(&folders.cx(), input));
+        |input: Value, expected: Expect| expected.assert_eq(&show::<memory>(&folders.cx(), input));
     refused(
         json!({}),
         expect![
@@ -340,7 +344,7 @@ fn memory_is_bounded() {
             - write less, or to several files"#]],
     );
     for n in 0..200 {
-        write(
+        write_files(
             folders.dir.path(),
             &[(&format!("memory/project/{n}.md"), "")],
         );
@@ -356,7 +360,7 @@ fn memory_is_bounded() {
         let input = json!({"action": "write", "scope": "session", "file": n.to_string(), "content": "x".repeat(MOST_BYTES)});
         assert!(text::<memory>(&cx, input).starts_with("created"));
     }
-    check::<memory>(
+    check(
         &cx,
         json!({"action": "write", "scope": "session", "file": "5", "content": "x"}),
         expect![[r#"
@@ -407,5 +411,5 @@ fn m_06_folders_that_are_left_make_no_room_for_more_files() {
 #[test]
 fn examples_work() {
     let folders = Folders::new(&[]);
-    run_examples::<memory>(|| folders.cx());
+    run_examples::<memory>(|| folders.cx()).unwrap();
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt::Write;
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::plural;
 
 use super::collector::MOST_SORTED;
 use super::search::{GrepResults, MatchingFile};
@@ -195,8 +196,4 @@ fn notes(input: &Input, files: &[FileMatches], findings: &GrepResults) -> Vec<St
         notes.push(format!("no results from `offset = {}`", input.offset));
     }
     notes
-}
-
-fn plural(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::escape;
 
 use super::{MOST_CHARACTERS, TaskOutput};
 use crate::output::{OutputText, RawOutput};
-use crate::show::inline;
 
 pub fn read(cx: &Context, id: &str, wait: Duration) -> Result<Outcome> {
     let wait_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
     let end = cx
         .wait_tool(id, wait_ms)
         .map_err(|error| advised(error, id))?;
-    let shown = inline(id, 80);
+    let shown = escape(id, 80);
     let mut reading = TaskOutput {
         task_id: id.to_owned(),
         pid: None,
@@ -88,7 +88,7 @@ pub fn advised(error: Error, id: &str) -> Error {
     if error.code.as_deref() == Some("task_not_found") {
         return Error {
             kind: ErrorKind::NotFound,
-            message: format!("no task `{}` in this session", inline(id, 80)),
+            message: format!("no task `{}` in this session", escape(id, 80)),
             ..error
         }
         .recommend("shell_list shows all tasks");

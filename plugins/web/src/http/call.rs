@@ -8,12 +8,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::Request;
+use toolhost_sdk::text::clean;
 
 use super::{BodyEncoding, ResponseOutput};
 use crate::answer::{MAX_BODY, SHOWN, USER_AGENT, size, status_line, status_text};
 use crate::body::{self, Body, BodyKind, ENCODINGS};
 use crate::redirects::{self, Deadline, RedirectPolicy, RedirectTrail};
-use crate::untrusted_text::{block, clean, inline, slice};
+use crate::untrusted_text::{block, inline, slice};
 use crate::web_url;
 
 /// Limit of headers; with the default ones, the host's limit.

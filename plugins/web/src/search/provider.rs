@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::http::Request;
+use toolhost_sdk::text::clean;
 use url::Url;
 
+use super::services::ResponseFormat;
 use super::settings::{Settings, no_key};
 use super::{Input, SearchResult, TimeRange, Topic};
 use crate::answer::{MAX_BODY, status_line};
 use crate::body;
 use crate::redirects::{self, Deadline, RedirectPolicy};
-use crate::untrusted_text::{clean, inline};
+use crate::untrusted_text::inline;
 
 /// Limit of a snippet, in characters.
 const SNIPPET: usize = 1000;
@@ -21,33 +23,51 @@ const TITLE: usize = 300;
 const REQUESTS: usize = 2;
 
 /// A search service.
-pub trait Provider: Sync {
-    fn name(&self) -> &'static str;
-
+pub struct Provider {
+    pub name: &'static str,
     /// Its default URL; `None` for self-hosted services.
-    fn url(&self) -> Option<&'static str>;
-
+    pub url: Option<&'static str>,
     /// Maximum number of results per request.
-    fn max_results(&self) -> usize;
+    pub max_results: usize,
+    pub needs_engine: bool,
+    /// The topics that it supports besides the general one.
+    pub topics: &'static [Topic],
+    /// Its words for each [`TimeRange`], in that order; `None` if it does not support one.
+    pub time_ranges: [Option<&'static str>; 4],
+    pub request: fn(&Settings, &Query, &Page) -> Request,
+    pub format: ResponseFormat,
+}
 
-    fn needs_engine(&self) -> bool {
-        false
+/// The part of the results that a request asks for.
+pub struct Page {
+    pub count: usize,
+    /// The number of earlier results.
+    pub skip: usize,
+    /// The service's word for the maximum age.
+    pub time_range: Option<&'static str>,
+}
+
+impl Provider {
+    /// Notes about parts of the query that the service does not support.
+    fn unsupported(&self, query: &Query) -> Vec<String> {
+        let name = self.name;
+        let mut notes = Vec::new();
+        if query.topic != Topic::General && !self.topics.contains(&query.topic) {
+            notes.push(format!(
+                "{name} has no topic `{}`; the whole web was searched",
+                json!(query.topic).as_str().unwrap_or_default()
+            ));
+        }
+        if let Some(range) = query.time_range
+            && self.time_ranges[range as usize].is_none()
+        {
+            notes.push(format!(
+                "{name} does not support the time range `{}`; results may be older",
+                json!(range).as_str().unwrap_or_default()
+            ));
+        }
+        notes
     }
-
-    /// Parts of the query that it does not support.
-    fn unsupported(&self, query: &Query) -> Vec<String>;
-
-    /// The request for `count` results after the first `skip`.
-    fn request(
-        &self,
-        settings: &Settings,
-        query: &Query,
-        count: usize,
-        skip: usize,
-    ) -> Result<Request>;
-
-    /// Parses a response with status 200.
-    fn parse(&self, text: &str) -> Result<ProviderResults>;
 }
 
 /// The results of a service.
@@ -158,22 +178,28 @@ pub fn search(
         notes: provider.unsupported(query),
         ..ProviderResults::default()
     };
-    let mut skip = 0;
+    let mut page = Page {
+        count: 0,
+        skip: 0,
+        time_range: query
+            .time_range
+            .and_then(|range| provider.time_ranges[range as usize]),
+    };
     for _ in 0..REQUESTS {
-        let count = (limit - found.results.len()).min(provider.max_results());
-        cx.progress(&format!("asking {}", provider.name()));
-        let request = provider.request(settings, query, count, skip)?;
-        let page = match ask(cx, settings, request, deadline) {
-            Ok(page) => page,
+        page.count = (limit - found.results.len()).min(provider.max_results);
+        cx.progress(&format!("asking {}", provider.name));
+        let request = (provider.request)(settings, query, &page);
+        let answer = match ask(cx, settings, request, deadline) {
+            Ok(answer) => answer,
             // Partial results are more useful than the error.
             Err(_) if !found.results.is_empty() => break,
             Err(error) => return Err(error),
         };
-        let given = page.results.len();
-        skip += given;
-        found.answer = found.answer.or(page.answer);
-        add(&mut found.results, page.results, query, limit);
-        if found.results.len() == limit || given < count || given == 0 {
+        let given = answer.results.len();
+        page.skip += given;
+        found.answer = found.answer.or(answer.answer);
+        add(&mut found.results, answer.results, query, limit);
+        if found.results.len() == limit || given < page.count || given == 0 {
             break;
         }
     }
@@ -225,7 +251,7 @@ fn ask(
     mut request: Request,
     deadline: Deadline,
 ) -> Result<ProviderResults> {
-    let name = settings.provider.name();
+    let name = settings.provider.name;
     request.max_bytes = MAX_BODY;
     let url = Url::parse(&request.url).map_err(|error| failed(name, &error.to_string()))?;
     let trail =
@@ -274,35 +300,4 @@ fn busy(name: &str, status: u16) -> Error {
 
 pub fn failed(name: &str, why: &str) -> Error {
     Error::unavailable(format!("the search with {name} failed: {why}")).code("web_search_failed")
-}
-
-/// Parses a JSON response.
-pub fn json(name: &str, text: &str) -> Result<Value> {
-    toolhost_sdk::serde_json::from_str(text)
-        .map_err(|error| failed(name, "its response is not the expected JSON").cause(error))
-}
-
-pub fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
-}
-
-pub fn some(value: &Value) -> Option<String> {
-    value.as_str().map(str::to_owned)
-}
-
-/// The items of a list; empty if it is not a list.
-pub fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten().take(100)
-}
-
-/// A note if the service does not support the topic.
-pub fn no_topic(query: &Query, name: &str, knows: &[Topic]) -> Vec<String> {
-    let word = match query.topic {
-        topic if topic == Topic::General || knows.contains(&topic) => return Vec::new(),
-        Topic::News => "news",
-        Topic::Finance | Topic::General => "finance",
-    };
-    vec![format!(
-        "{name} has no topic `{word}`; the whole web was searched"
-    )]
 }

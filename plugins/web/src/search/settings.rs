@@ -5,7 +5,7 @@ use toolhost_sdk::prelude::*;
 use url::Url;
 
 use super::provider::Provider;
-use super::{bing, brave, duckduckgo, google, searxng, tavily};
+use super::services::PROVIDERS;
 use crate::untrusted_text::inline;
 use crate::web_url;
 
@@ -18,22 +18,13 @@ pub const MAX_RESULTS: &str = "TOOLHOST_WEB_SEARCH_MAX_RESULTS";
 pub const KEY: &str = "secret:web_search";
 
 pub struct Settings {
-    pub provider: &'static dyn Provider,
+    pub provider: &'static Provider,
     /// URL of the service.
     pub url: Url,
     /// Google's search engine id.
     pub engine: String,
     pub max_results: u32,
 }
-
-const PROVIDERS: [&dyn Provider; 6] = [
-    &tavily::Tavily,
-    &google::Google,
-    &bing::Bing,
-    &brave::Brave,
-    &duckduckgo::DuckDuckGo,
-    &searxng::Searxng,
-];
 
 impl Settings {
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
@@ -42,7 +33,7 @@ impl Settings {
             let value = value.trim();
             (!value.is_empty()).then(|| value.to_owned())
         };
-        let names = PROVIDERS.map(Provider::name).join(", ");
+        let names = PROVIDERS.each_ref().map(|one| one.name).join(", ");
         let Some(name) = variable(PROVIDER) else {
             let message = format!("no search service is configured: `{PROVIDER}` is not set");
             return Err(not_configured(message)
@@ -53,14 +44,14 @@ impl Settings {
                 .recommend("use web_fetch if you know a URL"));
         };
         let wanted = name.to_ascii_lowercase();
-        let Some(provider) = PROVIDERS.into_iter().find(|one| one.name() == wanted) else {
+        let Some(provider) = PROVIDERS.iter().find(|one| one.name == wanted) else {
             let message = format!(
                 "`{PROVIDER}` = `{}` is not a supported search service",
                 inline(&name)
             );
             return Err(not_configured(message).recommend(format!("use one of {names}")));
         };
-        let Some(url) = variable(URL).or_else(|| provider.url().map(str::to_owned)) else {
+        let Some(url) = variable(URL).or_else(|| provider.url.map(str::to_owned)) else {
             let message = format!("{name} is self-hosted and `{URL}` is not set");
             return Err(not_configured(message).recommend(format!(
                 "ask the operator to set the variable `{URL}`, for example to `https://searx.example.org`"
@@ -70,7 +61,7 @@ impl Settings {
             not_configured(format!("`{URL}` cannot be used: {}", error.message()))
         })?;
         let engine = variable(ENGINE).unwrap_or_default();
-        if provider.needs_engine() && engine.is_empty() {
+        if provider.needs_engine && engine.is_empty() {
             let message = format!("{name} needs a search engine id, but `{ENGINE}` is not set");
             return Err(not_configured(message)
                 .recommend(format!("ask the operator to set the variable `{ENGINE}`")));
@@ -96,7 +87,7 @@ pub fn not_configured(message: String) -> Error {
 
 /// The error for a host without a key for this service.
 pub fn no_key(settings: &Settings, cause: &Error) -> Error {
-    let name = settings.provider.name();
+    let name = settings.provider.name;
     let host = settings.url.host_str().unwrap_or_default();
     let variable = format!("{}_API_KEY", name.to_ascii_uppercase());
     not_configured(format!("{name} needs a key, but the host has none: {}", cause.message()))

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::count;
 
 use super::Output;
 use super::provider::{ProviderResults, Query};
@@ -10,22 +11,18 @@ use super::settings::Settings;
 use crate::untrusted_text::{block, inline};
 
 pub fn outcome(query: &Query, settings: &Settings, found: ProviderResults) -> Outcome {
-    let provider = settings.provider.name();
+    let provider = settings.provider.name;
     let ProviderResults {
         results,
         answer,
         notes,
     } = found;
-    let count = results.len();
-    let summary = match count {
-        1 => format!("1 result from {provider}"),
-        _ => format!("{count} results from {provider}"),
-    };
+    let summary = format!("{} from {provider}", count(results.len(), "result"));
     let mut text = format!("{summary} for \"{}\"", inline(&query.text));
     for note in &notes {
         let _ = write!(text, "\n[{note}]");
     }
-    if count == 0 {
+    if results.is_empty() {
         text.push_str("\n[no results; try other or fewer words]");
     }
     let mut list = String::new();
