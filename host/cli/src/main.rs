@@ -1,6 +1,6 @@
 //! The `host` binary: parses arguments, loads settings and plugins, and runs one command.
 //!
-//! Reading order: `args.rs` (arguments), `settings.rs` (effective settings), `load.rs` (plugins and servers), then the
+//! Reading order: `args.rs` (command line), `settings.rs` (effective settings), `load.rs` (plugins and servers), then the
 //! module of a command in `commands/`.
 
 mod args;
@@ -8,6 +8,7 @@ mod commands;
 mod config;
 mod events_file;
 mod exit;
+mod host_args;
 mod input;
 mod json;
 mod load;
@@ -27,10 +28,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use toolhost_contract::text;
 
-use crate::args::{Cli, Command, ConfigCommand};
+use crate::args::{Cli, Command};
+use crate::commands::config::ConfigCommand;
 use crate::exit::{CliError, Exit};
 
 /// Calls allocate and free many small objects across threads; docs/benchmarks.md states the measured gain.
@@ -109,7 +111,9 @@ fn run(command: Command) -> Result<Exit, CliError> {
         Command::Plugins(args) => runtime()?.block_on(commands::plugins::plugins(args)),
         Command::Inspect(args) => runtime()?.block_on(commands::inspect::inspect(args)),
         Command::Pack(args) => commands::pack::pack(&args),
-        Command::Completions { shell } => commands::completions::completions(shell),
+        Command::Completions { shell } => {
+            commands::completions::completions(shell, &mut Cli::command())
+        }
         Command::Config {
             command: ConfigCommand::Check { file },
         } => commands::config::check(file),

@@ -6,8 +6,8 @@ use clap::{Args, ValueHint};
 use toolhost_contract::lifecycle::Timestamp;
 use toolhost_store::{ChainDefect, Store, Verification};
 
-use crate::args::HostArgs;
 use crate::exit::{CliError, Exit, OrExit};
+use crate::host_args::HostArgs;
 use crate::settings::CliSettings;
 
 /// Flags of commands that read records.

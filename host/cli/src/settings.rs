@@ -17,12 +17,12 @@ use toolhost_hostfiles::check_directory;
 use toolhost_kernel::{AbTest, schedule};
 use toolhost_mcp_client::{Discovery, ServerConfig, TransportConfig};
 
-use crate::args::HostArgs;
 use crate::config::{
     self, AbTestTable, Bound, Config, PathEntry, PluginTable, PoolsTable, RetentionTable,
     StoreTable, UseTools, Variable, expand_variables,
 };
 use crate::exit::{CliError, Exit, OrExit};
+use crate::host_args::HostArgs;
 
 mod external_access;
 mod hooks;

@@ -13,8 +13,8 @@ use toolhost_kernel::RegistrySnapshot;
 use toolhost_store::{ApprovalError, ApprovalRow, Store};
 
 use super::load_for_listing;
-use crate::args::HostArgs;
 use crate::exit::{CliError, Exit, OrExit};
+use crate::host_args::HostArgs;
 use crate::json;
 use crate::records::{self, StoreArgs, format_time, now};
 use crate::settings::CliSettings;

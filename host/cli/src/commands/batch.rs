@@ -18,9 +18,9 @@ use toolhost_formats::profile::{Profile, ProfiledRegistry};
 use toolhost_kernel::schedule::Strategy;
 use toolhost_kernel::{BatchCall, BatchRequest, CallContext, Kernel, Report};
 
-use crate::args::HostArgs;
 use crate::events_file::EventsArgs;
 use crate::exit::{CliError, Exit, OrExit};
+use crate::host_args::HostArgs;
 use crate::json;
 use crate::load::{LoadPurpose, load_with};
 use crate::settings::CliSettings;

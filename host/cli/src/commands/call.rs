@@ -3,11 +3,13 @@
 use std::io::IsTerminal;
 use std::sync::Arc;
 
+use clap::Args;
 use toolhost_contract::{CallId, Principal, SessionKey, Sink};
 use toolhost_kernel::{CallRequest, Report};
 
-use crate::args::CallArgs;
+use crate::events_file::EventsArgs;
 use crate::exit::{CliError, Exit, OrExit};
+use crate::host_args::HostArgs;
 use crate::load::{LoadPurpose, load_without_servers};
 use crate::settings::CliSettings;
 use crate::terminal::events::EventPrinter;
@@ -16,6 +18,41 @@ use crate::terminal::render;
 use crate::terminal::style::Style;
 use crate::terminal::{note, print};
 use crate::{input, json};
+
+pub const HELP: &str = "\
+Input, one of:
+  key=value …     a string, number, boolean or JSON, depending on the tool's schema
+  key:=JSON …     a JSON value, regardless of the schema
+  '{…}'           the whole input as JSON
+  -               the whole input as JSON from standard input
+
+Examples:
+  host call read_file path=README.md --plugins ./plugins --allow-path .
+  host call grep pattern='fn main' max_results=5 --plugins ./plugins --allow-path . --json
+  echo '{\"path\": \".\"}' | host call list_directory - --plugins ./plugins --allow-path .
+
+The result is written to standard output, with terminal control characters escaped as \\u{…};
+--json prints it unchanged. Progress and logs are written to standard error.";
+
+#[derive(Debug, Args)]
+pub struct CallArgs {
+    /// Name of the tool
+    pub tool: String,
+
+    /// `key=value …`, a JSON object, or `-` for JSON on standard input
+    #[arg(value_name = "INPUT")]
+    pub input: Vec<String>,
+
+    /// Print one JSON object: {ok, id, tool, outcome or error, duration_ms, …}
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub events: EventsArgs,
+
+    #[command(flatten)]
+    pub host: HostArgs,
+}
 
 pub async fn call(args: CallArgs) -> Result<Exit, CliError> {
     let settings = CliSettings::load(&args.host)?;

@@ -4,14 +4,25 @@ use std::fmt::Display;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use clap::{Subcommand, ValueHint};
 use toolhost::grants::ScopeOpener;
 use toolhost::{AllowedPath, HookSettings};
 use toolhost_contract::units::format_duration;
 
-use crate::args::HostArgs;
 use crate::exit::{CliError, Exit, OrExit};
+use crate::host_args::HostArgs;
 use crate::settings::CliSettings;
 use crate::terminal::print;
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Check every key and path, and print the resulting settings
+    Check {
+        /// Configuration file [default: the user's toolhost.toml]
+        #[arg(value_hint = ValueHint::FilePath)]
+        file: Option<PathBuf>,
+    },
+}
 
 pub fn check(file: Option<PathBuf>) -> Result<Exit, CliError> {
     let settings = CliSettings::load(&HostArgs {

@@ -1,17 +1,30 @@
 //! `host inspect`: shows the manifest, imports, exports and tools of a plugin file.
 
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
 use serde_json::{Value, json};
 use toolhost::HostPaths;
 use toolhost_contract::units::{format_duration, format_size};
 use toolhost_contract::{Descriptor, text};
 use toolhost_runtime::Loaded;
 
-use crate::args::InspectArgs;
 use crate::exit::{CliError, Exit, OrExit};
 use crate::load::runtime;
 use crate::terminal::print;
 use crate::terminal::style::{Paint, Style};
 use crate::{json, tool_description};
+
+#[derive(Debug, Args)]
+pub struct InspectArgs {
+    /// Plugin file
+    #[arg(value_name = "FILE.wasm", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
 
 pub async fn inspect(args: InspectArgs) -> Result<Exit, CliError> {
     let cache = HostPaths::from_env(|name| std::env::var(name).ok()).cache;

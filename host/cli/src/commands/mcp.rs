@@ -8,8 +8,8 @@ use toolhost_contract::text;
 use toolhost_contract::units::parse_duration;
 use toolhost_mcp_client::{LoginPage, ServerConfig};
 
-use crate::args::HostArgs;
 use crate::exit::{CliError, Exit, OrExit as _};
+use crate::host_args::HostArgs;
 use crate::load::servers::{self, ServerStorage};
 use crate::settings::{CliSettings, DiscoverySettings, ServerSettings};
 use crate::terminal::prompter::confirm;

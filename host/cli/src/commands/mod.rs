@@ -25,8 +25,8 @@ use std::sync::Arc;
 
 use toolhost_kernel::{NoPrompter, Prompter};
 
-use crate::args::HostArgs;
 use crate::exit::CliError;
+use crate::host_args::HostArgs;
 use crate::load::{LoadPurpose, RunningHost, load};
 use crate::settings::CliSettings;
 

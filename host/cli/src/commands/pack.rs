@@ -4,15 +4,30 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use clap::{Args, ValueHint};
 use toolhost_contract::Manifest;
 use toolhost_hostfiles::read_regular;
 
-use crate::args::PackArgs;
 use crate::exit::{CliError, Exit, OrExit};
 use crate::terminal::print;
 
 /// Above the limits of a component or a manifest, so that their own checks report these.
 const MAX_INPUT: u64 = 64 << 20;
+
+#[derive(Debug, Args)]
+pub struct PackArgs {
+    /// Component built by the compiler
+    #[arg(value_name = "COMPONENT.wasm", value_hint = ValueHint::FilePath)]
+    pub component: PathBuf,
+
+    /// Manifest of the plugin (plugin.toml)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub manifest: PathBuf,
+
+    /// Output file [default: NAME.wasm in the current directory, where NAME is the plugin's name]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+}
 
 pub fn pack(args: &PackArgs) -> Result<Exit, CliError> {
     let read = |path: &Path| {

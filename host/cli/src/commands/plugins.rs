@@ -6,8 +6,8 @@ use toolhost_contract::units::{format_duration, format_size};
 use toolhost_contract::{Digest, text};
 
 use super::load_for_listing;
-use crate::args::ListArgs;
 use crate::exit::{CliError, Exit, OrExit};
+use crate::host_args::ListArgs;
 use crate::json;
 use crate::load::RunningHost;
 use crate::terminal::print;

@@ -8,8 +8,8 @@ use toolhost_contract::Principal;
 use toolhost_contract::policy::Decision;
 use toolhost_kernel::{NoPrompter, Prompter};
 
-use crate::args::HostArgs;
 use crate::exit::{CliError, Exit, OrExit};
+use crate::host_args::HostArgs;
 use crate::input;
 use crate::json;
 use crate::load::{LoadPurpose, RunningHost, load};

@@ -12,6 +12,7 @@ use toolhost_store::{Segment, Store, Verification};
 
 use super::audit;
 use crate::exit::{CliError, Exit, OrExit};
+use crate::host_args::HostArgs;
 use crate::records::{chain_broken, format_time};
 use crate::settings::CliSettings;
 use crate::terminal::print;
@@ -32,9 +33,9 @@ pub struct PruneArgs {
 }
 
 pub async fn prune(args: PruneArgs) -> Result<Exit, CliError> {
-    let settings = CliSettings::load(&crate::args::HostArgs {
+    let settings = CliSettings::load(&HostArgs {
         config: args.config,
-        ..crate::args::HostArgs::default()
+        ..HostArgs::default()
     })?;
     let core = &settings.core;
     let store = crate::records::open(&settings)?;

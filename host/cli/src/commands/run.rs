@@ -4,19 +4,49 @@ use std::future::ready;
 use std::io::IsTerminal;
 use std::sync::Arc;
 
+use clap::Args;
 use tokio::runtime::Runtime;
 use toolhost_contract::{Answer, BoxFuture, Call, Question};
 use toolhost_kernel::Prompter;
 
-use crate::args::RunArgs;
+use crate::events_file::EventsArgs;
 use crate::exit::{CliError, Exit};
+use crate::host_args::HostArgs;
 use crate::load::{LoadPurpose, prepare};
+use crate::serve::http::HttpArgs;
 use crate::serve::serve;
 use crate::settings::CliSettings;
 use crate::terminal::prompter::TerminalPrompter;
 
 /// Calls that may wait for answers of MCP clients at the same time.
 const MAX_CLIENT_PROMPTS: usize = 64;
+
+pub const HELP: &str = "\
+Examples:
+  host run --plugins ./plugins --allow-path .
+  host run --plugins ./plugins --allow-path src --allow-path out:rw --allow-tool write_file
+  host run --plugins ./plugins --allow-path . --http 127.0.0.1:8080
+
+To run as an MCP server, put the same arguments into your client's settings:
+  {\"command\": \"host\", \"args\": [\"run\", \"--plugins\", \"/opt/tools\", \"--allow-path\", \"/home/me/project\"]}
+MCP clients are not prompted unless --ask-client is set, so tools that change files need --allow-tool and a directory
+granted as :rw.";
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Prompt the client's user for permissions via MCP elicitation; a client can answer without user interaction
+    #[arg(long)]
+    pub ask_client: bool,
+
+    #[command(flatten)]
+    pub events: EventsArgs,
+
+    #[command(flatten)]
+    pub http: HttpArgs,
+
+    #[command(flatten)]
+    pub host: HostArgs,
+}
 
 pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, CliError> {
     let mut settings = if args.ask_client {

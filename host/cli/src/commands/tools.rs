@@ -8,8 +8,8 @@ use toolhost_formats::profile::{Profile, ProfiledRegistry, ProfiledTool};
 use toolhost_kernel::{RegistrySnapshot, ToolEntry};
 
 use super::load_for_listing;
-use crate::args::ListArgs;
 use crate::exit::{CliError, Exit, OrExit};
+use crate::host_args::ListArgs;
 use crate::json as shapes;
 use crate::load::servers::NOT_SANDBOXED;
 use crate::terminal::style::table;

@@ -24,8 +24,8 @@ use toolhost_kernel::schedule::{Strategy, UnknownStrategy};
 use toolhost_kernel::{Kernel, Prompter};
 
 use super::batch::{self, BatchEntry, batch_input};
-use crate::args::HostArgs;
 use crate::exit::{CliError, Exit, OrExit};
+use crate::host_args::HostArgs;
 use crate::json;
 use crate::load::{LoadPurpose, load};
 use crate::settings::CliSettings;

@@ -8,8 +8,8 @@ use toolhost_contract::{AgentInfo, text};
 use toolhost_net::HostRule;
 
 use super::absolute;
-use crate::args::ExternalAccessArgs;
 use crate::config::{Config, WebSearch, expand_variables};
+use crate::host_args::ExternalAccessArgs;
 
 /// Applies `webSearch`: the plugin gets the provider in environment variables, and the key becomes a secret.
 pub fn apply_web_search(

@@ -10,8 +10,8 @@ use toolhost_contract::policy::{
 use toolhost_contract::{Mode, Policy, PolicySpec};
 
 use super::SettingsEnv;
-use crate::args::HostArgs;
 use crate::config::{self, ImportKind, PermissionTable, PolicyTable, RuleText};
+use crate::host_args::HostArgs;
 
 /// Rules given as forms, by decision, as written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

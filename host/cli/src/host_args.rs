@@ -1,0 +1,130 @@
+//! Arguments that several commands share: the plugins to load, and what they are granted. `settings.rs` merges them with
+//! the configuration file.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueHint};
+use toolhost_contract::units::parse_duration;
+use toolhost_contract::{Mode, ToolSet};
+use toolhost_formats::profile::Profile;
+use toolhost_kernel::OnDuplicate;
+
+use crate::config::{PathEntry, ProgramName, RuleText, Variable};
+use crate::value_parsers::on_duplicate_parser;
+
+/// Flags that grant access beyond files and environment variables.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ExternalAccessArgs {
+    /// Allow plugins that request it to connect to this host: `example.org`, `*.example.org`, `https://host:8443`,
+    /// `localhost:8080`, or `*` for any public host; repeatable
+    #[arg(long, value_name = "HOST")]
+    pub allow_host: Vec<String>,
+
+    /// Allow plugins that request it to start this program; repeatable
+    #[arg(long, value_name = "NAME")]
+    pub allow_program: Vec<ProgramName>,
+
+    /// Allow these programs to use the network, without destination checks
+    #[arg(long)]
+    pub allow_program_network: bool,
+
+    /// Run programs without kernel confinement
+    #[arg(long)]
+    pub unconfined: bool,
+
+    /// Directory for data that tools keep across sessions
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub memory: Option<PathBuf>,
+
+    /// Directory of skills; repeatable
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub skills: Vec<PathBuf>,
+}
+
+/// Flags shared by all commands that load plugins: which plugins, and what they are granted.
+#[derive(Debug, Clone, Default, Args)]
+pub struct HostArgs {
+    /// Directory of plugins (*.wasm), or one plugin file; repeatable
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::AnyPath)]
+    pub plugins: Vec<PathBuf>,
+
+    /// Grant this directory or file to plugins that request files, as `:ro` (the default) or `:rw`; repeatable
+    ///
+    /// Plugins see the first path as /workspace and further paths as /extra/1, /extra/2, and so on. A granted file is
+    /// the only entry of its directory.
+    #[arg(long, value_name = "PATH[:ro|rw]", value_hint = ValueHint::AnyPath)]
+    pub allow_path: Vec<PathEntry>,
+
+    /// Hide files that match this .gitignore pattern from all plugins: `*.sqlite`, `/private/`; repeatable
+    ///
+    /// Files that usually contain secrets, such as .env, .ssh and keys, are hidden by default. `!NAME` re-includes one.
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude_path: Vec<String>,
+
+    /// Do not hide files that usually contain secrets
+    #[arg(long)]
+    pub no_default_excludes: bool,
+
+    /// Allow plugins that request it to read this environment variable; repeatable
+    #[arg(long, value_name = "NAME")]
+    pub allow_env: Vec<Variable>,
+
+    #[command(flatten)]
+    pub external_access: ExternalAccessArgs,
+
+    /// System whose tool names, parameters and results the model sees: native, claude, sema, gemini, kode or pegasus
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<Profile>,
+
+    /// List only these tools for models: all, core, or names of plugins, servers and tools; the model finds others with
+    /// tool_search
+    #[arg(long, value_name = "SET,…")]
+    pub tools: Option<ToolSet>,
+
+    /// Show the model only the tools of the profile
+    #[arg(long)]
+    pub profile_only: bool,
+
+    /// Allow matching calls without a prompt: `name`, `plugin/*`, `Bash(git *)`, `Edit(src/**)`, `*`; repeatable
+    #[arg(long, value_name = "RULE")]
+    pub allow_tool: Vec<RuleText>,
+
+    /// Deny matching calls, overriding every allow rule; repeatable
+    #[arg(long, value_name = "RULE")]
+    pub deny_tool: Vec<RuleText>,
+
+    /// Permission mode: dont_ask, plan, readonly, default, accept_edits, auto or yolo
+    #[arg(long, value_name = "MODE")]
+    pub mode: Option<Mode>,
+
+    /// Use this configuration file (.toml, .yaml, .yml or .json) instead of the user's toolhost.toml
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub config: Option<PathBuf>,
+
+    /// How to handle two plugins that provide the same tool name
+    #[arg(long, value_name = "HOW", value_parser = on_duplicate_parser())]
+    pub on_duplicate: Option<OnDuplicate>,
+
+    /// Maximum duration of every call, regardless of plugins and configuration; for example `30s` or `2m`
+    #[arg(long, value_name = "DUR", value_parser = parse_duration)]
+    pub timeout: Option<Duration>,
+
+    /// Keep no records: no audit trail and no saved approvals
+    #[arg(long)]
+    pub no_store: bool,
+
+    /// Print loaded plugins and debug messages of tools to standard error
+    #[arg(long, short)]
+    pub verbose: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub host: HostArgs,
+}
