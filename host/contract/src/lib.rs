@@ -29,6 +29,7 @@ pub mod serde_errors;
 mod services;
 mod tool_set;
 pub mod units;
+pub mod value_counter;
 pub mod version;
 
 pub use backend::{

@@ -1,12 +1,12 @@
-//! Counts the values of a message before it is parsed. A limit of bytes alone does not bound memory: a value of three
-//! bytes, `[],`, takes more than a hundred bytes when parsed, and a message can contain millions of them.
+//! Counts the values of a JSON message before it is parsed. A limit of bytes alone does not bound memory: a value of
+//! three bytes, `[],`, takes more than a hundred bytes when parsed, and a message can contain millions of them.
 
-/// Maximum number of values of one message. Ordinary results have a few thousand.
+/// Maximum number of values of one message, including nested ones. Ordinary results have a few thousand.
 pub const MAX_VALUES: usize = 100_000;
 /// Approximate memory of a value, in addition to its text.
 const VALUE_SIZE: usize = 64;
 
-/// Counts the values of one message incrementally; chunk boundaries do not matter.
+/// Counts the values of one message incrementally, up to [`MAX_VALUES`]; chunk boundaries do not matter.
 #[derive(Debug, Default)]
 pub struct ValueCounter {
     values: usize,
@@ -30,6 +30,10 @@ impl ValueCounter {
     /// and for JSON it is at most twice too high. Text that is not JSON is counted wrongly after its first error, but
     /// is not parsed beyond it.
     pub fn count(&mut self, bytes: &[u8]) -> Result<(), usize> {
+        self.count_up_to(MAX_VALUES, bytes)
+    }
+
+    fn count_up_to(&mut self, limit: usize, bytes: &[u8]) -> Result<(), usize> {
         let mut at = 0;
         while at < bytes.len() {
             match self.place {
@@ -50,7 +54,7 @@ impl ValueCounter {
                     b'"' => self.place = ScanState::Text,
                     b'[' | b'{' | b',' => {
                         self.values += 1;
-                        if self.values > MAX_VALUES {
+                        if self.values > limit {
                             return Err(at);
                         }
                     }
@@ -63,6 +67,13 @@ impl ValueCounter {
     }
 }
 
+/// An upper bound of the number of values of a complete message.
+pub fn count_values(message: &[u8]) -> usize {
+    let mut counter = ValueCounter::default();
+    let _ = counter.count_up_to(usize::MAX, message);
+    1 + counter.values
+}
+
 /// Whether a complete message has at most [`MAX_VALUES`] values.
 pub fn is_within_limit(message: &[u8]) -> bool {
     ValueCounter::default().count(message).is_ok()
@@ -70,39 +81,50 @@ pub fn is_within_limit(message: &[u8]) -> bool {
 
 /// Approximate memory of a parsed message, in bytes.
 pub fn parsed_size(message: &[u8]) -> usize {
-    let mut shape = ValueCounter::default();
-    let _ = shape.count(message);
-    message.len() + VALUE_SIZE * shape.values
+    message.len() + VALUE_SIZE * count_values(message)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn values(text: &str) -> usize {
-        let mut shape = ValueCounter::default();
-        shape.count(text.as_bytes()).unwrap();
+    /// The number of values that serde creates, a lower bound of the count.
+    fn parsed_values(value: &serde_json::Value) -> usize {
+        use serde_json::Value;
+
+        1 + match value {
+            Value::Array(elements) => elements.iter().map(parsed_values).sum::<usize>(),
+            Value::Object(members) => members.values().map(parsed_values).sum(),
+            _ => 0,
+        }
+    }
+
+    fn check(text: &str, expected: usize) {
+        assert_eq!(count_values(text.as_bytes()), expected, "{text}");
         // The count does not depend on chunk boundaries.
         let mut bytewise = ValueCounter::default();
         for byte in text.bytes() {
             bytewise.count(&[byte]).unwrap();
         }
-        assert_eq!(shape.values, bytewise.values, "{text}");
-        shape.values
+        assert_eq!(1 + bytewise.values, expected, "{text}");
+        if let Ok(value) = serde_json::from_str(text) {
+            assert!(parsed_values(&value) <= expected, "{text}");
+        }
     }
 
     #[test]
     fn values_are_counted_outside_of_strings() {
         for (text, expected) in [
-            ("", 0),
-            ("7", 0),
-            (r#"{"a": 1}"#, 1),
-            ("[[],[],{}]", 6),
-            (r#"{"a":"[[,,{","b":2}"#, 2),
-            (r#"["\"[,", "\\", ",\\\",["]"#, 3),
-            (r#"["é,[", 1]"#, 2),
+            ("", 1),
+            ("7", 1),
+            (r#"{"a": 1}"#, 2),
+            ("[[],[],{}]", 7),
+            (r#"{"a":"[[,,{","b":2}"#, 3),
+            (r#"["\"[,", "\\", ",\\\",["]"#, 4),
+            (r#"["é,[", 1]"#, 3),
+            (r#"{"\\\":[":[[]]}"#, 4),
         ] {
-            assert_eq!(values(text), expected, "{text}");
+            check(text, expected);
         }
     }
 
@@ -115,7 +137,7 @@ mod tests {
         assert!(is_within_limit(at_most.as_bytes()));
         let above = format!("[{}1]", "1,".repeat(MAX_VALUES));
         assert!(!is_within_limit(above.as_bytes()));
-        assert_eq!(parsed_size(b"[1,[]]"), 6 + 3 * VALUE_SIZE);
+        assert_eq!(parsed_size(b"[1,[]]"), 6 + 4 * VALUE_SIZE);
         // The error contains the number of bytes that can be passed on.
         assert_eq!(
             ValueCounter::default().count(above.as_bytes()),

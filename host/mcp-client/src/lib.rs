@@ -36,7 +36,6 @@ mod testing;
 mod throttled_transport;
 mod tool_conversion;
 mod tool_names;
-mod value_counter;
 mod web;
 
 pub use approvals::{ApprovalError, Approvals, ApprovedDefinition, ToolChange, ToolComparison};

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::log::ServerLogger;
-use crate::value_counter::{MAX_VALUES, ValueCounter};
+use toolhost_contract::value_counter::{MAX_VALUES, ValueCounter};
 
 pub struct LineFilter<R> {
     inner: R,

@@ -13,7 +13,7 @@ use crate::config::ServerConfig;
 use crate::connection::ConnectionHandle;
 use crate::error::{ServerError, auth_challenge};
 use crate::tool_conversion::{AdoptedTool, ExcludedTool, MAX_TOOLS, ToolCheck, convert_tools};
-use crate::value_counter::parsed_size;
+use toolhost_contract::value_counter::parsed_size;
 
 const MAX_PAGES: usize = 200;
 /// Maximum size of all pages together, in memory.

@@ -27,7 +27,6 @@ mod tool_list;
 mod transport;
 mod truncate_structured;
 mod ttl_cache;
-mod value_count;
 
 pub use prompts::{ClientAgents, ClientRequestSettings, ElicitationPrompter, StateKeyError};
 pub use server::Server;

@@ -32,8 +32,8 @@ use toolhost_contract::exact_integers::check_integers;
 pub(crate) use outbox::Outbox;
 pub(crate) use stoppable::StoppableReader;
 
-use crate::value_count::{MAX_VALUES, count_values};
 use open_requests::OpenRequests;
+use toolhost_contract::value_counter::{MAX_VALUES, count_values};
 
 use id_scanner::{ScannedId, ScannedMessage, scan};
 use line_reader::{LineReader, MAX_LINE, ReadLine};

@@ -21,7 +21,7 @@ use sse_stream::{Sse, SseStream};
 use toolhost_contract::text;
 
 use crate::log::ServerLogger;
-use crate::value_counter::{self, MAX_VALUES};
+use toolhost_contract::value_counter::{self, MAX_VALUES};
 
 const MAX_BODY: usize = 16 << 20;
 /// Maximum size of the body of an error response.

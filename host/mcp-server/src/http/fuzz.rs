@@ -4,6 +4,7 @@ use std::panic::AssertUnwindSafe;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use serde_json::Value;
+use toolhost_contract::value_counter::count_values;
 use toolhost_fuzz_input::{assembled, check_message};
 use url::Url;
 
@@ -13,7 +14,6 @@ use super::origin_policy::{AllowedOrigin, HostName, OriginPolicy, RequestOrigin}
 use super::token::Tokens;
 use super::token_quota::TokenQuotas;
 use crate::fuzz::message;
-use crate::value_count::count_values;
 
 #[test]
 fn fuzz_body() {
@@ -33,7 +33,7 @@ fn fuzz_body() {
 fn count(value: &Value) -> usize {
     1 + match value {
         Value::Array(elements) => elements.iter().map(count).sum::<usize>(),
-        Value::Object(members) => members.values().map(|value| 1 + count(value)).sum(),
+        Value::Object(members) => members.values().map(count).sum(),
         _ => 0,
     }
 }

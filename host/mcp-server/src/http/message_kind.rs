@@ -8,7 +8,7 @@ use serde_json::error::Category;
 use serde_json::json;
 use toolhost_contract::exact_integers::check_integers;
 
-use crate::value_count::{MAX_VALUES, count_values};
+use toolhost_contract::value_counter::{MAX_VALUES, count_values};
 
 /// Maximum number of values in a message that needs no reserved memory.
 pub(crate) const MAX_UNRESERVED_VALUES: usize = 2_000;

@@ -19,7 +19,7 @@ use super::message_kind::MAX_UNRESERVED_VALUES;
 use super::token::Tokens;
 use super::worker_quota::{ActiveUsers, WorkerQuota};
 use crate::running_count::RunningGuard;
-use crate::value_count::MAX_VALUES;
+use toolhost_contract::value_counter::MAX_VALUES;
 
 /// How long a request waits for a quota.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -206,7 +206,8 @@ fn fuzz_events() {
         let text = assembled(bytes, EVENTS);
         let whole = read(bounded, &text, text.len().max(1));
         for (_, data, id, retry) in &whole.0 {
-            let fits = |data: &String| crate::value_counter::is_within_limit(data.as_bytes());
+            let fits =
+                |data: &String| toolhost_contract::value_counter::is_within_limit(data.as_bytes());
             assert!(data.as_ref().is_none_or(fits), "{text:?}");
             assert!(id.as_ref().is_none_or(|id| id.len() <= MAX_ID), "{text:?}");
             assert!(
