@@ -22,19 +22,17 @@ use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
-use std::time::Duration;
 
 use serde_json::Value;
 use toolhost_contract::lifecycle::{CallInput, CallOrigin, Timestamp};
-use toolhost_contract::policy::{HookDecisions, Mode, Policy};
-use toolhost_contract::variables::Variables;
+use toolhost_contract::policy::{Mode, Policy};
 use toolhost_contract::{
     CallError, CallId, Denial, DenialCode, ErrorClass, Outcome, QuotaKind, SessionKey, Sink,
 };
 use toolhost_store::Store;
 
 use self::cancel_handle::CancelHandle;
-use self::running_call::{RunningCall, RunningGuard};
+use self::running_call::{Attempt, ReportDraft, RunningCall, RunningGuard};
 use self::sessions::Sessions;
 use self::turn::ResultBudget;
 use crate::approvals::ApprovalCache;
@@ -378,24 +376,11 @@ impl Kernel {
             journal: life,
             sink: Arc::new(sink),
             cancel: cancellation,
-            repairs: Vec::new(),
-            tool: None,
-            supplied_by: None,
             original_input: wanted,
-            replacement: None,
-            duration: Duration::ZERO,
-            stop_turn: false,
-            rewritten: None,
             results: ResultBudget::default(),
-            hook_decision: HookDecisions::default(),
-            variables: Variables::new(),
-            job: None,
-            new_variables: Vec::new(),
-            changes_known: false,
-            edits: Vec::new(),
-            commits: Vec::new(),
-            may_stream: true,
             order: None,
+            attempt: Attempt::default(),
+            report: ReportDraft::default(),
         })
     }
 
@@ -426,7 +411,7 @@ impl Kernel {
             );
             return Err(error.recommend("list the tools to see the names").into());
         };
-        run.tool = Some(entry.name.clone());
+        run.report.tool = Some(entry.name.clone());
         if !entry.enabled {
             let remedy = format!(
                 "remove `{}` from the disabled tools in the configuration",
@@ -454,7 +439,7 @@ impl Kernel {
             &entry.tool,
             input,
             self.settings.max_input_bytes,
-            &mut run.repairs,
+            &mut run.report.repairs,
         )
     }
 

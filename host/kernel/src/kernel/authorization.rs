@@ -89,9 +89,9 @@ impl Kernel {
         entry: &Arc<ToolEntry>,
         run: &mut RunningCall<'_>,
     ) -> Result<Evaluation, Refusal> {
-        run.variables = run.session.store().variables();
+        run.attempt.variables = run.session.store().variables();
         let subject = Subject::of(&entry.tool, &run.input);
-        run.job = find_job(entry, &run.caller, &subject);
+        run.attempt.job = find_job(entry, &run.caller, &subject);
         let weights = if self.hooks().is_empty() {
             HookHints::default()
         } else {
@@ -121,11 +121,11 @@ impl Kernel {
             let held = self
                 .policy_for(&run.session)
                 .authorize_staged(request, &said, &approvals, now);
-            run.hook_decision = said;
+            run.attempt.hook_decision = said;
             return match held {
                 Ok(hold) => {
                     check_capabilities(entry, run)?;
-                    run.may_stream = hold.may_stream_output;
+                    run.attempt.may_stream = hold.may_stream_output;
                     Ok(Evaluation::Decided(Authorization::Granted(hold.grant)))
                 }
                 Err(denial) => Err(run.deny(denial).into()),
@@ -234,7 +234,7 @@ impl Kernel {
     ) -> Result<HookOutcome, Refusal> {
         let call = HookCall {
             // Only valid in the next round: after that, the user may change the input.
-            rewritten: run.rewritten.take(),
+            rewritten: run.attempt.rewritten.take(),
             ..self.hook_call(entry, run)
         };
         match self.hooks().before(&call).await {
@@ -250,7 +250,7 @@ impl Kernel {
                     by: format!("hook:{by}"),
                 };
                 run.journal.step(step).await?;
-                run.rewritten = Some((by, input.clone()));
+                run.attempt.rewritten = Some((by, input.clone()));
                 Ok(HookOutcome::Decided(Evaluation::InputChanged(input)))
             }
             HookDecision::Answered { by, outcome } => Ok(HookOutcome::Decided(
@@ -264,7 +264,7 @@ impl Kernel {
                 reason,
                 outcome,
             } => {
-                run.replacement = outcome;
+                run.report.replacement = outcome;
                 let mut denial = Denial::by_hook(reason.as_deref());
                 denial.rule = Some(format!("hook:{by}"));
                 Err(run.deny(denial).into())
@@ -356,9 +356,9 @@ pub(super) fn call_policy_request<'a>(
 ) -> PolicyRequest<'a> {
     let request = policy_request(entry, &run.input, &run.caller, subject, &run.context);
     PolicyRequest {
-        effects_known: run.changes_known,
-        variables: &run.variables,
-        background_job: run.job.as_ref(),
+        effects_known: run.attempt.changes_known,
+        variables: &run.attempt.variables,
+        background_job: run.attempt.job.as_ref(),
         ..request
     }
 }

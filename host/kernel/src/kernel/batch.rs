@@ -223,7 +223,7 @@ pub(super) fn pool_of(entry: &ToolEntry) -> Pool {
 }
 
 impl Kernel {
-    pub(super) async fn admit<'a>(
+    pub(super) async fn take_permit<'a>(
         &'a self,
         entry: &ToolEntry,
         run: &RunningCall<'_>,

@@ -9,7 +9,7 @@ use toolhost_contract::policy::AuthorizedCommand;
 use toolhost_contract::{CallError, Failure, Grant, Outcome, StagedResult};
 
 use super::authorization::Authorization;
-use super::running_call::{RunningCall, invoke, is_failure};
+use super::running_call::{Attempt, RunningCall, invoke, is_failure};
 use super::services::CallServices;
 use super::staged_commit::{CommitOutcome, Rerun};
 use super::{Kernel, Refusal};
@@ -29,10 +29,19 @@ enum RunEnd<'a> {
     Rerun(Rerun),
 }
 
+/// A call that is authorized and has its place in the schedule.
+struct AdmittedCall<'a> {
+    grant: Grant,
+    /// `None` if the call waits for no other.
+    permit: Option<Permit<'a>>,
+}
+
 /// What the tool did, and the services that it used.
-struct ToolRun {
+struct ToolRun<'a> {
+    staged: bool,
     result: Result<StagedResult, Refusal>,
     services: Arc<CallServices>,
+    permit: Option<Permit<'a>>,
 }
 
 impl Kernel {
@@ -42,7 +51,7 @@ impl Kernel {
         let mut input = std::mem::take(&mut run.input);
         let mut reruns = 0;
         let (result, _permit) = loop {
-            run.changes_known = false;
+            run.attempt = Attempt::default();
             let cancel = run.cancel.clone();
             let authorize = self.authorize(&entry, input, run);
             let grant = match cancel.unless_cancelled(authorize).await? {
@@ -52,19 +61,18 @@ impl Kernel {
                 }
             };
             run.journal.step(scheduled(&entry, &grant)).await?;
-            let permit = cancel.unless_cancelled(self.admit(&entry, run)).await?;
-            let staged = grant.is_staged();
-            let ran = self.run_tool(&entry, grant, run).await?;
-            // An ordered call gives its permit up: a call earlier in the order may need it to run again.
-            let permit = permit.filter(|_| run.order.is_none());
+            let admitted = cancel
+                .unless_cancelled(self.admit(&entry, grant, run))
+                .await?;
+            let ran = self.run_tool(&entry, admitted, run).await?;
             if let Some(again) = self.wait_for_turn(run).await? {
                 input = again;
                 continue;
             }
-            let end = if staged {
-                self.finish_staged(&entry, ran, permit, run).await
+            let end = if ran.staged {
+                self.finish_staged(&entry, ran, run).await
             } else {
-                finish_direct(ran, permit)
+                finish_direct(ran)
             };
             match end {
                 RunEnd::Finished(result, permit) => break (result, permit),
@@ -80,7 +88,9 @@ impl Kernel {
         } else {
             Box::pin(self.run_post_hooks(&entry, result, run)).await
         };
-        entry.counters.record(run.duration, is_failure(&result));
+        entry
+            .counters
+            .record(run.report.duration, is_failure(&result));
         Self::record_outcome(&entry, run, result)
     }
 
@@ -95,20 +105,35 @@ impl Kernel {
         Ok(entry)
     }
 
+    /// Waits for the place of the call in the schedule.
+    async fn admit(
+        &self,
+        entry: &ToolEntry,
+        grant: Grant,
+        run: &RunningCall<'_>,
+    ) -> Result<AdmittedCall<'_>, Refusal> {
+        let permit = self.take_permit(entry, run).await?;
+        Ok(AdmittedCall { grant, permit })
+    }
+
     /// Evaluates and commits the changes of a staged run.
     async fn finish_staged<'a>(
         &'a self,
         entry: &Arc<ToolEntry>,
-        ran: ToolRun,
-        permit: Option<Permit<'a>>,
+        ran: ToolRun<'a>,
         run: &mut RunningCall<'_>,
     ) -> RunEnd<'a> {
-        let ToolRun { result, services } = ran;
-        run.new_variables = services.steering_variables();
+        let ToolRun {
+            result,
+            services,
+            permit,
+            ..
+        } = ran;
+        run.attempt.new_variables = services.steering_variables();
         match Box::pin(self.commit_staged(entry, result, permit, run)).await {
             Ok(CommitOutcome::Committed(outcome)) => {
                 if !outcome.is_error() {
-                    services.commit_notes(&run.new_variables);
+                    services.commit_notes(&run.attempt.new_variables);
                 }
                 RunEnd::Finished(Ok(*outcome), None)
             }
@@ -118,12 +143,13 @@ impl Kernel {
     }
 
     /// Invokes the tool of an authorized and admitted call.
-    async fn run_tool(
-        &self,
+    async fn run_tool<'a>(
+        &'a self,
         entry: &Arc<ToolEntry>,
-        grant: Grant,
+        admitted: AdmittedCall<'a>,
         run: &mut RunningCall<'_>,
-    ) -> Result<ToolRun, Refusal> {
+    ) -> Result<ToolRun<'a>, Refusal> {
+        let AdmittedCall { grant, permit } = admitted;
         let staged = grant.is_staged();
         run.results.check()?;
         run.journal.step(Transition::Started).await?;
@@ -131,7 +157,7 @@ impl Kernel {
             run.journal.record_intent().await?;
         }
         run.cancel.check()?;
-        if staged && !run.may_stream {
+        if staged && !run.attempt.may_stream {
             run.sink.hold();
         }
         if run.order.is_some() || self.hooks().want_reads(&entry.tool) {
@@ -144,7 +170,13 @@ impl Kernel {
         let services = Arc::new(CallServices::new(self, entry, run, staged));
         run.sink.set_services(Arc::<CallServices>::clone(&services));
         let result = invoke(entry, grant, &services, run).await;
-        Ok(ToolRun { result, services })
+        Ok(ToolRun {
+            staged,
+            result,
+            services,
+            // An ordered call gives its permit up: a call earlier in the order may need it to run again.
+            permit: permit.filter(|_| run.order.is_none()),
+        })
     }
 
     /// Waits for the calls before this one. Returns the input to run again with if one of them changed what it read.
@@ -208,8 +240,13 @@ impl Kernel {
 }
 
 /// Accepts the result of a run whose effects were immediate. The notes of a failed call are discarded.
-fn finish_direct(ran: ToolRun, permit: Option<Permit<'_>>) -> RunEnd<'_> {
-    let ToolRun { result, services } = ran;
+fn finish_direct(ran: ToolRun<'_>) -> RunEnd<'_> {
+    let ToolRun {
+        result,
+        services,
+        permit,
+        ..
+    } = ran;
     if result.as_ref().is_ok_and(|ran| !ran.outcome.is_error()) {
         services.commit_notes(&[]);
     }
@@ -226,7 +263,7 @@ fn accept_supplied(
     if outcome.structured.is_some() {
         entry.schema.check_output(&entry.tool, &outcome)?;
     }
-    run.supplied_by = Some(by);
+    run.report.supplied_by = Some(by);
     Ok(*outcome)
 }
 

@@ -34,31 +34,32 @@ const CANCEL_GRACE: Duration = Duration::from_millis(100);
 /// A call that runs longer than this is recorded in the store while it runs.
 const RECORD_AFTER: Duration = Duration::from_millis(20);
 
-/// A running call. It can be cancelled by its id while `place` is held.
+/// A running call: its identity, its context, and what is known about it so far. It can be cancelled by its id while
+/// `running_guard` is held.
 pub(super) struct RunningCall<'a> {
     pub(super) running_guard: Option<RunningGuard<'a>>,
     pub(super) id: CallId,
     pub(super) session: Arc<Session>,
     pub(super) caller: Arc<Principal>,
-    /// The input for the tool, as far as it is known.
-    pub(super) input: Value,
     pub(super) context: CallContext,
     pub(super) journal: CallJournal,
     pub(super) sink: Arc<CallSink>,
     pub(super) cancel: CancelHandle,
-    pub(super) repairs: Vec<String>,
-    pub(super) tool: Option<ToolName>,
-    /// The hook that supplied the result instead of the tool.
-    pub(super) supplied_by: Option<String>,
     /// The input as the caller sent it.
     pub(super) original_input: CallInput,
-    /// The outcome that the model gets instead of the standard refusal.
-    pub(super) replacement: Option<Box<Outcome>>,
-    pub(super) duration: Duration,
-    /// The user wants the turn to stop.
-    pub(super) stop_turn: bool,
+    /// The input for the tool, as far as it is known.
+    pub(super) input: Value,
     /// Size of the results of its batch so far.
     pub(super) results: ResultBudget,
+    /// Its position among calls that run concurrently and end in order.
+    pub(super) order: Option<OrderSlot>,
+    pub(super) attempt: Attempt,
+    pub(super) report: ReportDraft,
+}
+
+/// What is known about the current run of a call. A call that runs again starts with an empty one.
+#[derive(Default)]
+pub(super) struct Attempt {
     /// The input of the previous round and the hook that changed it.
     pub(super) rewritten: Option<(String, Value)>,
     /// The decision of the hooks, kept until the changes of the call are evaluated.
@@ -67,17 +68,29 @@ pub(super) struct RunningCall<'a> {
     pub(super) variables: Variables,
     /// The running program that the call names, as found when the call was evaluated.
     pub(super) job: Option<RunningJob>,
+    /// Events of the call may be forwarded before its changes are evaluated.
+    pub(super) may_stream: bool,
     /// Variables that the call sets for the programs of its session and that need approval.
     pub(super) new_variables: Vec<(String, String)>,
     /// The call has run and its changes are known.
     pub(super) changes_known: bool,
     /// The contents that the user saved in place of the proposed ones.
     pub(super) edits: Vec<UserEdit>,
+}
+
+/// The parts of the report that are known before the call ends.
+#[derive(Default)]
+pub(super) struct ReportDraft {
+    pub(super) tool: Option<ToolName>,
+    pub(super) repairs: Vec<String>,
+    /// The hook that supplied the result instead of the tool.
+    pub(super) supplied_by: Option<String>,
+    /// The outcome that the model gets instead of the standard refusal.
+    pub(super) replacement: Option<Box<Outcome>>,
+    pub(super) duration: Duration,
+    /// The user wants the turn to stop.
+    pub(super) stop_turn: bool,
     pub(super) commits: Vec<String>,
-    /// Events of the call may be forwarded before its changes are evaluated.
-    pub(super) may_stream: bool,
-    /// Its position among calls that run concurrently and end in order.
-    pub(super) order: Option<OrderSlot>,
 }
 
 impl Report {
@@ -112,36 +125,38 @@ impl RunningCall<'_> {
             Ok(outcome) => outcome.remove_hidden_text(),
             Err(error) => error.remove_hidden_text(),
         }
-        if let Some(outcome) = &mut self.replacement {
+        if let Some(outcome) = &mut self.report.replacement {
             outcome.remove_hidden_text();
         }
-        let supplied_by = self.supplied_by.take();
-        self.journal.end(&result, supplied_by, self.duration).await;
+        let supplied_by = self.report.supplied_by.take();
+        self.journal
+            .end(&result, supplied_by, self.report.duration)
+            .await;
         // The record shows the denial; the model gets the outcome that the hook supplied.
-        let result = match self.replacement.take() {
+        let result = match self.report.replacement.take() {
             Some(outcome) => Ok(*outcome),
             None => result,
         };
-        self.report(result)
+        self.into_report(result)
     }
 
     /// Ends a call that never started.
     pub(super) fn finish_unstarted(mut self, error: CallError) -> Report {
         self.sink.close();
         self.journal.end_unstarted(&error);
-        self.report(Err(error))
+        self.into_report(Err(error))
     }
 
-    pub(super) fn report(self, result: Result<Outcome, CallError>) -> Report {
+    pub(super) fn into_report(self, result: Result<Outcome, CallError>) -> Report {
         Report {
             id: self.id,
-            tool: self.tool,
+            tool: self.report.tool,
             allowed_by: self.journal.record().allowed_by.clone(),
             result,
-            duration: self.duration,
-            repairs: self.repairs,
-            stopped: self.cancel.is_cancelled() || self.stop_turn,
-            commits: self.commits,
+            duration: self.report.duration,
+            repairs: self.report.repairs,
+            stopped: self.cancel.is_cancelled() || self.report.stop_turn,
+            commits: self.report.commits,
         }
     }
 
@@ -246,7 +261,7 @@ async fn invoke_with(
                 late.as_mut().reset(end);
             }
             () = &mut given_up => {
-                run.duration = run.journal.elapsed();
+                run.report.duration = run.journal.elapsed();
                 return Err(cancellation.error(true).into());
             }
             () = sleep(RECORD_AFTER), if !noted => {
@@ -255,7 +270,7 @@ async fn invoke_with(
             }
         }
     };
-    run.duration = run.journal.elapsed().saturating_sub(services.waited());
+    run.report.duration = run.journal.elapsed().saturating_sub(services.waited());
     let result = result.ok_or_else(|| CallError::timed_out(limit))?;
     let result = result.map_err(|panic| panicked(entry, panic.as_ref()))?;
     let ran = match result {

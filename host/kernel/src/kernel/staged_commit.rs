@@ -99,17 +99,17 @@ impl Kernel {
         let subject = match &result {
             Ok(outcome) if !outcome.is_error() => named
                 .with_changes(changes)
-                .with_variables(run.new_variables.clone()),
+                .with_variables(run.attempt.new_variables.clone()),
             // The notes of a failed call are discarded.
             _ => named.with_changes(changes),
         };
-        run.changes_known = true;
+        run.attempt.changes_known = true;
         let decision = self.decide_changes(entry, &subject, changes, permit, run);
         let (by, _permit) = match decision.await? {
             ChangeDecision::Approved { by, permit } => (by, permit),
             ChangeDecision::Instead(outcome) => return Ok(outcome),
         };
-        let edits = std::mem::take(&mut run.edits);
+        let edits = std::mem::take(&mut run.attempt.edits);
         let mut diffs = Vec::new();
         if let Some(held) = staged.take_if(|_| !edits.is_empty()) {
             let edited = Box::pin(self.apply_edits(entry, held, edits, &by, run)).await?;
@@ -131,7 +131,7 @@ impl Kernel {
         };
         match Box::pin(self.commit_changes(entry, staged, by, run)).await {
             Ok(id) => {
-                run.commits.push(id);
+                run.report.commits.push(id);
                 Ok(CommitOutcome::Committed(outcome.into()))
             }
             Err(CommitError::Conflict(places)) => rerun(run, places).await,
@@ -148,7 +148,7 @@ impl Kernel {
         permit: Option<Permit<'p>>,
         run: &mut RunningCall<'_>,
     ) -> Result<ChangeDecision<'p>, Refusal> {
-        let hook_decision = std::mem::take(&mut run.hook_decision);
+        let hook_decision = std::mem::take(&mut run.attempt.hook_decision);
         let cancel = run.cancel.clone();
         let evaluation = async { Ok(self.verdict(entry, run, subject, &hook_decision).await) };
         let verdict = cancel.unless_cancelled_after_run(evaluation).await?;

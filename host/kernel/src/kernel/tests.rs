@@ -20,6 +20,7 @@ mod test_world;
 mod user_edits;
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use expect_test::{Expect, expect};
 use futures::future::join_all;

@@ -57,7 +57,7 @@ impl Kernel {
             return Err(self.defer(run, &question).await?);
         };
         let no_prompter = matches!(answer, Answer::NoPrompter);
-        run.stop_turn = matches!(answer, Answer::Cancel);
+        run.report.stop_turn = matches!(answer, Answer::Cancel);
         let note = note_of(&answer).map(ToOwned::to_owned);
         match policy::apply_answer(question, answer) {
             Ok(AnswerOutcome::Granted { grant, approval }) => {
@@ -67,7 +67,7 @@ impl Kernel {
                 let note = Some(describe_edits(&edits));
                 let resolved = self.apply_grant(run, grant, None, by, note).await?;
                 if let Evaluation::Decided(_) = resolved {
-                    run.edits = edits;
+                    run.attempt.edits = edits;
                 }
                 Ok(resolved)
             }
