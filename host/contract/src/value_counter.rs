@@ -10,6 +10,8 @@ const VALUE_SIZE: usize = 64;
 #[derive(Debug, Default)]
 pub struct ValueCounter {
     values: usize,
+    /// Names of object members.
+    names: usize,
     place: ScanState,
 }
 
@@ -52,6 +54,7 @@ impl ValueCounter {
                 ScanState::Escape => self.place = ScanState::Text,
                 ScanState::Outside => match bytes[at] {
                     b'"' => self.place = ScanState::Text,
+                    b':' => self.names += 1,
                     b'[' | b'{' | b',' => {
                         self.values += 1;
                         if self.values > limit {
@@ -67,11 +70,16 @@ impl ValueCounter {
     }
 }
 
-/// An upper bound of the number of values of a complete message.
-pub fn count_values(message: &[u8]) -> usize {
+fn count_all(message: &[u8]) -> ValueCounter {
     let mut counter = ValueCounter::default();
     let _ = counter.count_up_to(usize::MAX, message);
-    1 + counter.values
+    counter
+}
+
+/// An upper bound of the number of values and member names of a complete message.
+pub fn count_values_and_names(message: &[u8]) -> usize {
+    let counter = count_all(message);
+    1 + counter.values + counter.names
 }
 
 /// Whether a complete message has at most [`MAX_VALUES`] values.
@@ -81,50 +89,63 @@ pub fn is_within_limit(message: &[u8]) -> bool {
 
 /// Approximate memory of a parsed message, in bytes.
 pub fn parsed_size(message: &[u8]) -> usize {
-    message.len() + VALUE_SIZE * count_values(message)
+    message.len() + VALUE_SIZE * count_all(message).values
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The number of values that serde creates, a lower bound of the count.
-    fn parsed_values(value: &serde_json::Value) -> usize {
+    /// The number of values and names that serde creates, a lower bound of the count.
+    fn parsed_values_and_names(value: &serde_json::Value) -> usize {
         use serde_json::Value;
 
         1 + match value {
-            Value::Array(elements) => elements.iter().map(parsed_values).sum::<usize>(),
-            Value::Object(members) => members.values().map(parsed_values).sum(),
+            Value::Array(elements) => elements.iter().map(parsed_values_and_names).sum::<usize>(),
+            Value::Object(members) => {
+                let members = members.values();
+                members
+                    .map(|value| 1 + parsed_values_and_names(value))
+                    .sum()
+            }
             _ => 0,
         }
     }
 
-    fn check(text: &str, expected: usize) {
-        assert_eq!(count_values(text.as_bytes()), expected, "{text}");
-        // The count does not depend on chunk boundaries.
-        let mut bytewise = ValueCounter::default();
-        for byte in text.bytes() {
-            bytewise.count(&[byte]).unwrap();
-        }
-        assert_eq!(1 + bytewise.values, expected, "{text}");
-        if let Ok(value) = serde_json::from_str(text) {
-            assert!(parsed_values(&value) <= expected, "{text}");
-        }
-    }
-
     #[test]
-    fn values_are_counted_outside_of_strings() {
-        for (text, expected) in [
-            ("", 1),
-            ("7", 1),
-            (r#"{"a": 1}"#, 2),
-            ("[[],[],{}]", 7),
-            (r#"{"a":"[[,,{","b":2}"#, 3),
-            (r#"["\"[,", "\\", ",\\\",["]"#, 4),
-            (r#"["é,[", 1]"#, 3),
-            (r#"{"\\\":[":[[]]}"#, 4),
+    fn values_and_names_are_counted_outside_of_strings() {
+        for (text, values, with_names) in [
+            ("", 0, 1),
+            ("7", 0, 1),
+            ("{}", 1, 2),
+            ("[1,2,3]", 3, 4),
+            ("[[0],[0]]", 4, 5),
+            (r#"{"a": 1}"#, 1, 3),
+            (r#"{"a":1,"b":[2]}"#, 3, 6),
+            ("[[],[],{}]", 6, 7),
+            (r#"{"a":"[[,,{","b":2}"#, 2, 5),
+            (r#"["[,,,:{",1]"#, 2, 3),
+            (r#"["\"[,,,",1]"#, 2, 3),
+            (r#"["\\",[1]]"#, 3, 4),
+            (r#"["\"[,", "\\", ",\\\",["]"#, 3, 4),
+            (r#"["é,[", 1]"#, 2, 3),
+            (r#"{"\\\":[":[[]]}"#, 3, 5),
         ] {
-            check(text, expected);
+            assert_eq!(count_all(text.as_bytes()).values, values, "{text}");
+            assert_eq!(
+                count_values_and_names(text.as_bytes()),
+                with_names,
+                "{text}"
+            );
+            // The count does not depend on chunk boundaries.
+            let mut bytewise = ValueCounter::default();
+            for byte in text.bytes() {
+                bytewise.count(&[byte]).unwrap();
+            }
+            assert_eq!(bytewise.values, values, "{text}");
+            if let Ok(value) = serde_json::from_str(text) {
+                assert!(parsed_values_and_names(&value) <= with_names, "{text}");
+            }
         }
     }
 
@@ -137,7 +158,7 @@ mod tests {
         assert!(is_within_limit(at_most.as_bytes()));
         let above = format!("[{}1]", "1,".repeat(MAX_VALUES));
         assert!(!is_within_limit(above.as_bytes()));
-        assert_eq!(parsed_size(b"[1,[]]"), 6 + 4 * VALUE_SIZE);
+        assert_eq!(parsed_size(b"[1,[]]"), 6 + 3 * VALUE_SIZE);
         // The error contains the number of bytes that can be passed on.
         assert_eq!(
             ValueCounter::default().count(above.as_bytes()),

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
+use toolhost_contract::value_counter::{MAX_VALUES, ValueCounter};
 
 use crate::log::ServerLogger;
-use toolhost_contract::value_counter::{MAX_VALUES, ValueCounter};
 
 pub struct LineFilter<R> {
     inner: R,

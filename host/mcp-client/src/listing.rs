@@ -6,6 +6,7 @@ use std::time::Duration;
 use rmcp::model::{PaginatedRequestParams, Tool};
 use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
+use toolhost_contract::value_counter::parsed_size;
 use toolhost_contract::{Digest, text};
 
 use crate::approvals::{ApprovalError, Approvals, ToolChange, ToolComparison};
@@ -13,7 +14,6 @@ use crate::config::ServerConfig;
 use crate::connection::ConnectionHandle;
 use crate::error::{ServerError, auth_challenge};
 use crate::tool_conversion::{AdoptedTool, ExcludedTool, MAX_TOOLS, ToolCheck, convert_tools};
-use toolhost_contract::value_counter::parsed_size;
 
 const MAX_PAGES: usize = 200;
 /// Maximum size of all pages together, in memory.

@@ -28,12 +28,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::{Duration, Instant, timeout};
 use toolhost_contract::exact_integers::check_integers;
+use toolhost_contract::value_counter::{MAX_VALUES, count_values_and_names};
 
 pub(crate) use outbox::Outbox;
 pub(crate) use stoppable::StoppableReader;
 
 use open_requests::OpenRequests;
-use toolhost_contract::value_counter::{MAX_VALUES, count_values};
 
 use id_scanner::{ScannedId, ScannedMessage, scan};
 use line_reader::{LineReader, MAX_LINE, ReadLine};
@@ -126,7 +126,7 @@ where
     /// Parses the current line, or queues an error reply.
     fn parse_line(&mut self) -> Option<ClientJsonRpcMessage> {
         let line = self.reader.line();
-        if line.len() > MIN_CHECKED_BYTES && count_values(line) > MAX_VALUES {
+        if line.len() > MIN_CHECKED_BYTES && count_values_and_names(line) > MAX_VALUES {
             let why = format!("the message holds more than {MAX_VALUES} JSON values");
             let found = scan(line).messages;
             return self.reject(found, &ErrorData::invalid_request(why, None));

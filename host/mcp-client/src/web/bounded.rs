@@ -19,9 +19,9 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::{Sse, SseStream};
 use toolhost_contract::text;
+use toolhost_contract::value_counter::{self, MAX_VALUES};
 
 use crate::log::ServerLogger;
-use toolhost_contract::value_counter::{self, MAX_VALUES};
 
 const MAX_BODY: usize = 16 << 20;
 /// Maximum size of the body of an error response.

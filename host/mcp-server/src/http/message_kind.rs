@@ -7,8 +7,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_json::json;
 use toolhost_contract::exact_integers::check_integers;
-
-use toolhost_contract::value_counter::{MAX_VALUES, count_values};
+use toolhost_contract::value_counter::{MAX_VALUES, count_values_and_names};
 
 /// Maximum number of values in a message that needs no reserved memory.
 pub(crate) const MAX_UNRESERVED_VALUES: usize = 2_000;
@@ -64,7 +63,7 @@ impl<'de> Deserialize<'de> for Id {
 }
 
 pub(crate) fn inspect(body: &[u8]) -> Result<MessageInfo, MalformedMessage> {
-    let values = count_values(body);
+    let values = count_values_and_names(body);
     if values > MAX_VALUES {
         return Err(MalformedMessage::TooManyValues);
     }

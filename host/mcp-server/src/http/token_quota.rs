@@ -12,6 +12,7 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
+use toolhost_contract::value_counter::MAX_VALUES;
 use toolhost_contract::{SessionKey, UserId};
 
 use super::limits::HttpLimits;
@@ -19,7 +20,6 @@ use super::message_kind::MAX_UNRESERVED_VALUES;
 use super::token::Tokens;
 use super::worker_quota::{ActiveUsers, WorkerQuota};
 use crate::running_count::RunningGuard;
-use toolhost_contract::value_counter::MAX_VALUES;
 
 /// How long a request waits for a quota.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(30);
