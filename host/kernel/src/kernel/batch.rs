@@ -223,6 +223,7 @@ pub(super) fn pool_of(entry: &ToolEntry) -> Pool {
 }
 
 impl Kernel {
+    /// Waits until the limits of the pools and the locks of paths let the call run.
     pub(super) async fn take_permit<'a>(
         &'a self,
         entry: &ToolEntry,

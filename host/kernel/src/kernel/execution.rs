@@ -32,7 +32,7 @@ enum RunEnd<'a> {
 /// A call that is authorized and has its place in the schedule.
 struct AdmittedCall<'a> {
     grant: Grant,
-    /// `None` if the call waits for no other.
+    /// `None` if a call that waits for this one holds it.
     permit: Option<Permit<'a>>,
 }
 
@@ -61,9 +61,10 @@ impl Kernel {
                 }
             };
             run.journal.step(scheduled(&entry, &grant)).await?;
-            let admitted = cancel
-                .unless_cancelled(self.admit(&entry, grant, run))
+            let permit = cancel
+                .unless_cancelled(self.take_permit(&entry, run))
                 .await?;
+            let admitted = AdmittedCall { grant, permit };
             let ran = self.run_tool(&entry, admitted, run).await?;
             if let Some(again) = self.wait_for_turn(run).await? {
                 input = again;
@@ -103,17 +104,6 @@ impl Kernel {
         self.record_tool(&entry, run).await?;
         Self::check_repetition(&entry, run)?;
         Ok(entry)
-    }
-
-    /// Waits for the place of the call in the schedule.
-    async fn admit(
-        &self,
-        entry: &ToolEntry,
-        grant: Grant,
-        run: &RunningCall<'_>,
-    ) -> Result<AdmittedCall<'_>, Refusal> {
-        let permit = self.take_permit(entry, run).await?;
-        Ok(AdmittedCall { grant, permit })
     }
 
     /// Evaluates and commits the changes of a staged run.
