@@ -61,15 +61,15 @@ pub fn skill(
     #[arg(max_len = 10000, aliases = ["arguments"])]
     args: Option<String>,
 ) -> Result<Outcome> {
-    let shelf = SkillStore::of(cx)?;
+    let store = SkillStore::of(cx)?;
     let Some(wanted) = skill
         .as_deref()
         .map(|name| name.trim().trim_start_matches('/'))
     else {
-        return Ok(list_skills(&shelf));
+        return Ok(list_skills(&store));
     };
-    let Some(skill) = shelf.find(wanted) else {
-        return Err(unknown(wanted, &shelf));
+    let Some(skill) = store.find(wanted) else {
+        return Err(unknown(wanted, &store));
     };
     Ok(load(skill, args.as_deref().unwrap_or_default().trim()))
 }
@@ -118,26 +118,26 @@ fn load(skill: &Skill, args: &str) -> Outcome {
         .structured(&data)
 }
 
-fn list_skills(shelf: &SkillStore) -> Outcome {
-    let mut lines: Vec<String> = shelf
+fn list_skills(store: &SkillStore) -> Outcome {
+    let mut lines: Vec<String> = store
         .skills
         .iter()
         .map(|skill| format!("{}: {}", skill.name, skill.description))
         .collect();
     lines.extend(
-        shelf
+        store
             .broken
             .iter()
             .take(MOST_BROKEN)
             .map(|broken| format!("(left out: {broken})")),
     );
-    if let Some(more) = shelf.broken.len().checked_sub(MOST_BROKEN + 1) {
+    if let Some(more) = store.broken.len().checked_sub(MOST_BROKEN + 1) {
         lines.push(format!("(left out: {} more)", more + 1));
     }
-    if shelf.skills.is_empty() {
+    if store.skills.is_empty() {
         lines.push("there are no skills".to_owned());
     }
-    let skills = shelf.skills.iter().map(|skill| SkillSummary {
+    let skills = store.skills.iter().map(|skill| SkillSummary {
         name: skill.name.clone(),
         description: skill.description.clone(),
     });
@@ -146,18 +146,18 @@ fn list_skills(shelf: &SkillStore) -> Outcome {
         ..SkillOutput::default()
     };
     Outcome::text(lines.join("\n"))
-        .summary(count(shelf.skills.len(), "skill"))
+        .summary(count(store.skills.len(), "skill"))
         .structured(&data)
 }
 
-fn unknown(wanted: &str, shelf: &SkillStore) -> Error {
-    let known = || shelf.skills.iter().map(|skill| skill.name.as_str());
+fn unknown(wanted: &str, store: &SkillStore) -> Error {
+    let known = || store.skills.iter().map(|skill| skill.name.as_str());
     let mut message = format!("no skill named {:?}", inline(wanted, 64));
     if let Some(near) = nearest(wanted, known()) {
         push!(message, "; did you mean {near:?}?");
     }
     let error = Error::not_found(message).code("skill_not_found");
-    let error = match shelf
+    let error = match store
         .broken
         .iter()
         .find(|broken| broken.starts_with(wanted))
@@ -165,7 +165,7 @@ fn unknown(wanted: &str, shelf: &SkillStore) -> Error {
         Some(broken) => error.recommend(format!("ask the user to fix it: {broken}")),
         None => error,
     };
-    error.recommend(if shelf.skills.is_empty() {
+    error.recommend(if store.skills.is_empty() {
         "no skills exist; continue without one".to_owned()
     } else {
         format!("use one of: {}", list(known(), 50))

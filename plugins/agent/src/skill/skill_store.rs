@@ -39,13 +39,13 @@ pub struct Skill {
 
 impl SkillStore {
     pub fn of(cx: &Context) -> Result<Self> {
-        let mut shelf = Self {
+        let mut store = Self {
             skills: Vec::new(),
             broken: Vec::new(),
         };
         for root in roots::skills(cx) {
             let Ok(entries) = fs::read_dir(&root.path) else {
-                shelf.broken.push(format!(
+                store.broken.push(format!(
                     "{}: the directory cannot be read",
                     inline(&root.path, 200)
                 ));
@@ -60,13 +60,13 @@ impl SkillStore {
             folders.sort();
             for folder in folders.into_iter().filter(|folder| !is_hidden(folder)) {
                 cx.check()?;
-                shelf.add(folder);
-                if shelf.skills.len() == MOST_SKILLS {
-                    return Ok(shelf);
+                store.add(folder);
+                if store.skills.len() == MOST_SKILLS {
+                    return Ok(store);
                 }
             }
         }
-        Ok(shelf)
+        Ok(store)
     }
 
     fn add(&mut self, folder: PathBuf) {
