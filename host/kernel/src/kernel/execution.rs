@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use serde_json::Value;
-use toolhost_contract::lifecycle::Transition;
+use toolhost_contract::lifecycle::{CallState, Transition};
 use toolhost_contract::policy::AuthorizedCommand;
 use toolhost_contract::{CallError, Failure, Grant, Outcome, StagedResult};
 
@@ -193,6 +193,10 @@ impl Kernel {
         // No hook has seen what the tool returned before it stopped.
         if run.cancel.is_cancelled() {
             return Err(run.cancel.error(true).into());
+        }
+        // The user's refusal of the changes is not output of the tool.
+        if run.journal.record().state == CallState::AwaitingApproval {
+            return result;
         }
         // An error message is tool output too: a hook that hides secrets has to see it.
         let (outcome, error) = match result {

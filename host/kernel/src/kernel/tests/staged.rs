@@ -4,9 +4,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
+use toolhost_contract::hook::PostHookResponse;
 use toolhost_contract::policy::Mode;
-use toolhost_contract::{Answer, Question};
+use toolhost_contract::{Answer, Outcome, Question};
 use toolhost_store::{CommitFilter, CommitState};
+
+use crate::hooks::CallbackHook;
 
 use super::test_world::{TestWorld, TestWorldBuilder, shown};
 
@@ -75,6 +78,24 @@ async fn approval_commits_the_shown_changes_and_denial_none() {
         expect![[r#"
             Denied [policy_violation]: Permission denied: `write` requires approval (it changes files), and no terminal is available to ask for it by None
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], CALL.DENIED
+              on disk: requested, validation_started, tool_resolved, scheduled, started, approval_requested, denied
+            real: [], asked: 1, commits: [], undo ids: 0"#]],
+    )
+    .await;
+}
+
+// Found by a plugin with its own hooks: the refusal was reported as an internal error.
+#[tokio::test(start_paused = true)]
+async fn post_hooks_do_not_run_for_changes_that_the_user_refused() {
+    let mask = CallbackHook::default()
+        .after(|_, _| async { Ok(PostHookResponse::Replace(Box::new(Outcome::text("***")))) });
+    check(
+        holding(TestWorldBuilder::answers([no()]).hook("mask", mask)),
+        "write",
+        json!({"changes": ["a"]}),
+        expect![[r#"
+            Denied [user_denied]: Permission denied: the user rejected `write` by None
+            c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
               on disk: requested, validation_started, tool_resolved, scheduled, started, approval_requested, denied
             real: [], asked: 1, commits: [], undo ids: 0"#]],
     )
