@@ -1,6 +1,6 @@
 /* The functions of toolhost.h and the two exports of the world. */
 #define _GNU_SOURCE
-#include "toolhost.h"
+#include "toolhost_call.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,29 +14,15 @@ typedef toolhost_plugin_types_part_t part_t;
 typedef toolhost_plugin_types_request_t request_t;
 typedef toolhost_plugin_types_tool_error_t tool_error_t;
 
-/* Memory returned to the author is freed with the call. */
-typedef struct piece {
-    struct piece *next;
-    char text[];
-} piece_t;
-
-struct th_call {
-    request_t *request;
-    outcome_t *outcome;
-    th_error error;
-    failure_t failure;
-    piece_t *pieces;
-};
-
 /* Out of memory ends the instance: the host reports a crash, because an error could not be allocated. */
-static void *grow(void *old, size_t size) {
+void *th_grow(void *old, size_t size) {
     void *new = realloc(old, size ? size : 1);
     if (!new) abort();
     return new;
 }
 
 static char *keep(th_call *call, size_t size) {
-    piece_t *piece = grow(NULL, sizeof *piece + size);
+    piece_t *piece = th_grow(NULL, sizeof *piece + size);
     piece->next = call->pieces;
     call->pieces = piece;
     return piece->text;
@@ -55,25 +41,25 @@ static plugin_string_t view(const char *text) {
 }
 
 /* Results are freed by the bindings, so they must be copies, never literals. */
-static plugin_string_t copy(const char *text) {
+plugin_string_t th_copy(const char *text) {
     plugin_string_t string;
     plugin_string_dup(&string, text);
     return string;
 }
 
-static plugin_option_string_t copy_option(const char *text) {
+plugin_option_string_t th_copy_option(const char *text) {
     if (!text) return (plugin_option_string_t){0};
-    return (plugin_option_string_t){.is_some = true, .val = copy(text)};
+    return (plugin_option_string_t){.is_some = true, .val = th_copy(text)};
 }
 
-static toolhost_plugin_types_option_json_t copy_json(const char *text) {
+toolhost_plugin_types_option_json_t th_copy_json(const char *text) {
     if (!text) return (toolhost_plugin_types_option_json_t){0};
-    return (toolhost_plugin_types_option_json_t){.is_some = true, .val = copy(text)};
+    return (toolhost_plugin_types_option_json_t){.is_some = true, .val = th_copy(text)};
 }
 
 static void push_string(plugin_list_string_t *list, const char *text) {
-    list->ptr = grow(list->ptr, (list->len + 1) * sizeof *list->ptr);
-    list->ptr[list->len++] = copy(text);
+    list->ptr = th_grow(list->ptr, (list->len + 1) * sizeof *list->ptr);
+    list->ptr[list->len++] = th_copy(text);
 }
 
 static plugin_list_string_t copy_list(const char *const *texts) {
@@ -277,8 +263,8 @@ bool th_text(th_call *call, const char *format, ...) {
     char *text = print(format, arguments);
     va_end(arguments);
     toolhost_plugin_types_list_part_t *parts = &call->outcome->llm;
-    parts->ptr = grow(parts->ptr, (parts->len + 1) * sizeof *parts->ptr);
-    parts->ptr[parts->len++] = (part_t){.kind = copy("text"), .text = copy_option(text)};
+    parts->ptr = th_grow(parts->ptr, (parts->len + 1) * sizeof *parts->ptr);
+    parts->ptr[parts->len++] = (part_t){.kind = th_copy("text"), .text = th_copy_option(text)};
     free(text);
     return true;
 }
@@ -289,7 +275,7 @@ bool th_structured(th_call *call, const char *format, ...) {
     char *text = print(format, arguments);
     va_end(arguments);
     toolhost_plugin_types_option_json_free(&call->outcome->structured);
-    call->outcome->structured = copy_json(text);
+    call->outcome->structured = th_copy_json(text);
     free(text);
     return true;
 }
@@ -301,7 +287,7 @@ bool th_fail(th_call *call, th_error error, const char *code, const char *format
     va_end(arguments);
     toolhost_plugin_types_failure_free(&call->failure);
     call->error = error;
-    call->failure = (failure_t){.code = copy_option(code), .message = copy(message)};
+    call->failure = (failure_t){.code = th_copy_option(code), .message = th_copy(message)};
     free(message);
     return false;
 }
@@ -364,29 +350,40 @@ static plugin_option_bool_t hint(th_hint hint) {
 
 static plugin_option_u32_t limit(uint32_t value) { return (plugin_option_u32_t){.is_some = value != 0, .val = value}; }
 
+static plugin_list_string_t hooks(const th_tool *tool) {
+    plugin_list_string_t list = copy_list(tool->hooks);
+    if (tool->validate) push_string(&list, "validate");
+    if (tool->describe_call) push_string(&list, "describe-call");
+    if (tool->locations) push_string(&list, "locations");
+    if (tool->confirm) push_string(&list, "confirm");
+    if (tool->render_permission) push_string(&list, "render-permission");
+    if (tool->render_result) push_string(&list, "render-result");
+    return list;
+}
+
 static descriptor_t descriptor(const th_tool *tool) {
     toolhost_plugin_types_list_example_t examples = {0};
     for (const th_example *example = tool->examples; example && example->input; example++) {
-        examples.ptr = grow(examples.ptr, (examples.len + 1) * sizeof *examples.ptr);
+        examples.ptr = th_grow(examples.ptr, (examples.len + 1) * sizeof *examples.ptr);
         examples.ptr[examples.len++] =
-            (toolhost_plugin_types_example_t){copy(example->description), copy(example->input)};
+            (toolhost_plugin_types_example_t){th_copy(example->description), th_copy(example->input)};
     }
     return (descriptor_t){
-        .name = copy(tool->name),
+        .name = th_copy(tool->name),
         .aliases = copy_list(tool->aliases),
-        .display_name = copy_option(tool->display_name),
-        .description = copy(tool->description),
-        .icon = copy_option(tool->icon),
-        .category = copy_option(tool->category),
-        .kind = copy_option(tool->kind),
-        .version = copy_option(tool->version),
+        .display_name = th_copy_option(tool->display_name),
+        .description = th_copy(tool->description),
+        .icon = th_copy_option(tool->icon),
+        .category = th_copy_option(tool->category),
+        .kind = th_copy_option(tool->kind),
+        .version = th_copy_option(tool->version),
         .tags = copy_list(tool->tags),
-        .input_schema = copy(tool->input_schema),
-        .output_schema = copy_json(tool->output_schema),
+        .input_schema = th_copy(tool->input_schema),
+        .output_schema = th_copy_json(tool->output_schema),
         .strict = hint(tool->strict),
         .annotations = {hint(tool->read_only), hint(tool->pure), hint(tool->destructive), hint(tool->idempotent),
                         hint(tool->open_world), hint(tool->interactive)},
-        .concurrency = copy_option(tool->concurrency),
+        .concurrency = th_copy_option(tool->concurrency),
         .output_markdown = hint(tool->output_markdown),
         .can_stream = tool->can_stream,
         .can_modify = tool->can_modify,
@@ -396,8 +393,9 @@ static descriptor_t descriptor(const th_tool *tool) {
         .max_output_bytes = limit(tool->max_output_bytes),
         .requires_ = copy_list(tool->requires),
         .depends_on = copy_list(tool->depends_on),
+        .hooks = hooks(tool),
         .examples = examples,
-        .extra = copy_json(tool->extra),
+        .extra = th_copy_json(tool->extra),
     };
 }
 
@@ -406,37 +404,41 @@ void exports_toolhost_plugin_tool_describe(plugin_list_tuple2_string_string_t *e
     plugin_list_tuple2_string_string_free(environment);
     *ret = (exports_toolhost_plugin_tool_list_descriptor_t){0};
     for (const th_tool *const *tool = th_tools; *tool; tool++) {
-        ret->ptr = grow(ret->ptr, (ret->len + 1) * sizeof *ret->ptr);
+        ret->ptr = th_grow(ret->ptr, (ret->len + 1) * sizeof *ret->ptr);
         ret->ptr[ret->len++] = descriptor(*tool);
     }
 }
 
-static bool run(th_call *call) {
+const th_tool *th_find(th_call *call) {
     const plugin_string_t *name = &call->request->tool;
     for (const th_tool *const *tool = th_tools; *tool; tool++) {
-        if (strlen((*tool)->name) == name->len && memcmp((*tool)->name, name->ptr, name->len) == 0) {
-            return (*tool)->run(call);
-        }
+        if (strlen((*tool)->name) == name->len && memcmp((*tool)->name, name->ptr, name->len) == 0) return *tool;
     }
-    return th_fail(call, TH_NOT_FOUND, "tool_not_found", "this plugin has no tool \"%.*s\"", (int)name->len, name->ptr);
+    th_fail(call, TH_NOT_FOUND, "tool_not_found", "this plugin has no tool \"%.*s\"", (int)name->len, name->ptr);
+    return NULL;
+}
+
+void th_end(th_call *call, bool done) {
+    if (!done && call->failure.message.len == 0) {
+        th_fail(call, TH_FAILED, "internal_error", "the tool failed without saying why");
+    }
+    for (piece_t *piece = call->pieces, *next; piece; piece = next) {
+        next = piece->next;
+        free(piece);
+    }
+    toolhost_plugin_types_request_free(call->request);
 }
 
 bool exports_toolhost_plugin_tool_call(request_t *request, outcome_t *ret, tool_error_t *err) {
     *ret = (outcome_t){0};
     th_call call = {.request = request, .outcome = ret, .error = TH_FAILED};
-    bool done = run(&call);
-    if (!done && call.failure.message.len == 0) {
-        th_fail(&call, TH_FAILED, "internal_error", "the tool failed without saying why");
-    }
+    const th_tool *tool = th_find(&call);
+    bool done = tool && tool->run(&call);
+    th_end(&call, done);
     if (!done) {
         /* The members of the union have one type; the tag selects the variant. */
         *err = (tool_error_t){.tag = (uint8_t)call.error, .val.failed = call.failure};
         toolhost_plugin_types_outcome_free(ret);
     }
-    for (piece_t *piece = call.pieces, *next; piece; piece = next) {
-        next = piece->next;
-        free(piece);
-    }
-    toolhost_plugin_types_request_free(request);
     return done;
 }

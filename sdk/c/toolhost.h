@@ -1,7 +1,8 @@
 /* SDK for C plugins: a tool is a struct whose optional members can be omitted.
  *
  * It adapts functions to the world `toolhost:plugin/plugin`, whose generated bindings are "plugin.h". The plugin defines
- * `th_tools`; toolhost.c describes them, dispatches calls by tool name and parses the input. */
+ * `th_tools`; toolhost.c describes them, dispatches calls by tool name and parses the input. toolhost_preview.c adds the
+ * exports of the world `toolhost:plugin/plugin-with-preview`. */
 #ifndef TOOLHOST_H
 #define TOOLHOST_H
 
@@ -42,9 +43,18 @@ typedef struct {
     /* Returns true on success; otherwise call th_fail first. */
     bool (*run)(th_call *call);
 
+    /* Functions that describe a call, for toolhost_preview.c and the world `plugin-with-preview`. If one other than
+     * validate returns false, it crashes; docs/previews.md states what the host does then. */
+    bool (*validate)(th_call *call);          /* refuses the call with th_fail */
+    bool (*describe_call)(th_call *call);     /* the call in one line, with th_text */
+    bool (*locations)(th_call *call);         /* th_location for each path that the call will use */
+    bool (*confirm)(th_call *call);           /* why the user must approve the call, with th_text; no text: no reason */
+    bool (*render_permission)(th_call *call); /* th_block for each block of the prompt */
+    bool (*render_result)(th_call *call, const toolhost_plugin_types_outcome_t *outcome); /* likewise, of the result */
+
     th_hint read_only, pure, destructive, idempotent, open_world, interactive;
     const char *display_name, *icon, *category, *kind, *version, *concurrency, *extra;
-    const char *const *aliases, *const *tags, *const *requires, *const *depends_on;
+    const char *const *aliases, *const *tags, *const *requires, *const *depends_on, *const *hooks;
     const th_example *examples;
     th_hint strict, output_markdown;
     bool can_stream, can_modify, can_background;
@@ -82,6 +92,13 @@ bool th_recommend(th_call *call, const char *format, ...) TH_PRINTF(2, 3);
 toolhost_plugin_types_outcome_t *th_outcome(th_call *call);
 /* `text` as a JSON string with its quotes, for th_structured; freed with the call. */
 const char *th_quote(th_call *call, const char *text);
+
+/* What describes a call; each returns true. */
+
+/* A path that the call reads or changes, as the input would name it, relative to /workspace. */
+bool th_location(th_call *call, const char *path, bool write);
+/* A block for the user. `kind` is text, markdown, code, table …; `data` is JSON text. `text` and `data` may be NULL. */
+bool th_block(th_call *call, const char *kind, const char *text, const char *data);
 
 /* While it runs. */
 

@@ -90,9 +90,15 @@ export interface OutcomeOptions {
   meta?: Json;
 }
 
-/** The opaque result of `outcome`. */
+/** The result of `outcome`. */
 export interface Outcome {
   llm: Part[];
+}
+
+/** A path that a call will use: `reads(path)` or `writes(path)`. */
+export interface Location {
+  path: string;
+  access: "read" | "write";
 }
 
 export interface Tool<Input = any> {
@@ -109,6 +115,20 @@ export interface Tool<Input = any> {
   extra?: Json;
   /** An outcome, a string (text for the model) or any other value (the structured result). */
   run(input: Input, cx: Context): Outcome | Json;
+
+  // Functions that describe a call, for `exportPreviews`.
+  /** Throws an error to refuse the call. */
+  validate?(input: Input): void;
+  /** The call in one line. */
+  describeCall?(input: Input): string;
+  /** Paths that the call will use and the input does not name. */
+  locations?(input: Input): Location[];
+  /** The reason for which the user must approve the call. */
+  confirm?(input: Input): string | null | undefined;
+  /** Content for the prompt in which the user decides. */
+  renderPermission?(input: Input): Display[];
+  /** Content for the user in place of the display of the outcome. */
+  renderResult?(input: Input, outcome: Outcome): Display[];
 
   readOnly?: boolean;
   pure?: boolean;
@@ -139,6 +159,9 @@ export interface Tool<Input = any> {
 }
 
 export function exportTools(...tools: Tool[]): { describe(): unknown; call(request: unknown): unknown };
+export function exportPreviews(...tools: Tool[]): Record<string, (request: unknown, outcome: unknown) => unknown>;
+export function reads(path: string): Location;
+export function writes(path: string): Location;
 export function outcome(text?: string | null, more?: OutcomeOptions): Outcome;
 export function part(kind: string, members: Partial<Omit<Part, "kind">>): Part;
 export function display(kind: string, members?: { text?: string; diff?: FileDiff; data?: Json }): Display;

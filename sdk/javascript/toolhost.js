@@ -1,4 +1,4 @@
-// SDK for JavaScript plugins: `exportTools`, `outcome`, and errors with kinds for the host.
+// SDK for JavaScript plugins: `exportTools`, `exportPreviews`, `outcome`, and errors with kinds for the host.
 //
 // It adapts functions to the world `toolhost:plugin/plugin`: it completes descriptors, parses the input, dispatches
 // calls by tool name, and converts exceptions to `tool-error`, because an exception that leaves the component would
@@ -79,8 +79,7 @@ export function exportTools(...tools) {
         seedRandom(request.callId);
         const tool = byName.get(request.tool);
         if (!tool) throw ToolError.notFound(`this plugin has no tool "${request.tool}"`, { code: "tool_not_found" });
-        const input = { ...defaultsOf(tool), ...JSON.parse(request.input) };
-        const value = tool.run(input, new Context(request));
+        const value = tool.run(inputOf(tool, request), new Context(request));
         if (typeof value?.then === "function") throw new Error("run must not be async: the world of 0.1 has no async");
         return outcomeOf(value);
       } catch (error) {
@@ -89,6 +88,41 @@ export function exportTools(...tools) {
     },
   };
 }
+
+/**
+ * The export of the world `plugin-with-preview`. Write `export const preview = exportPreviews({…}, {…})` in the
+ * plugin's module, with the tools that have members of `PREVIEWS`.
+ *
+ * Each gets the input; `renderResult` also gets the outcome. `validate` throws an error; an error of another function
+ * crashes it, and docs/previews.md states what the host does then.
+ */
+export function exportPreviews(...tools) {
+  const byName = new Map(tools.map((tool) => [tool.name, tool]));
+  const run = (member, request, ...more) => {
+    const tool = byName.get(request.tool);
+    return tool[member](inputOf(tool, request), ...more);
+  };
+  return {
+    validate(request) {
+      try {
+        run("validate", request);
+      } catch (error) {
+        throw toolErrorOf(error).val;
+      }
+    },
+    describeCall: (request) => string(run("describeCall", request)),
+    locations: (request) => run("locations", request).map(({ path, access }) => ({ path: string(path), access })),
+    confirm: (request) => optional(run("confirm", request), string),
+    renderPermission: (request) => run("renderPermission", request),
+    renderResult: (request, outcome) => run("renderResult", request, outcome),
+  };
+}
+
+/** A path that a call reads, for `locations`; as the input would name it, relative to /workspace. */
+export const reads = (path) => ({ path, access: "read" });
+
+/** A path that a call changes, for `locations`. */
+export const writes = (path) => ({ path, access: "write" });
 
 /** The record `outcome` of the WIT. `text` is the first part for the model, which otherwise sees `structured`. */
 export function outcome(text = null, more = {}) {
@@ -110,7 +144,10 @@ export function part(kind, { text, data = null, mediaType = null, uri = null, na
   return { kind, text: optional(text, string), data, mediaType, uri, name };
 }
 
-/** What the user sees: `none`, `text`, `markdown`, `ansi`, `diff`, `table`, `todo-list` … */
+/**
+ * What the user sees: `none`, `text`, `markdown`, `ansi`, `code`, `diff`, `table`, `file`, `image`, `todo-list` …
+ * `data` of a table is `{ columns: ["name"], rows: [["a"]] }`; types.wit has the other kinds.
+ */
 export function display(kind, { text, diff = null, data } = {}) {
   return { kind, text: optional(text, string), diff, data: optional(data, json) };
 }
@@ -168,17 +205,19 @@ function seedRandom(callId) {
   Math.random = () => ((next() >>> 5) * 2 ** 26 + (next() >>> 6)) / 2 ** 53;
 }
 
-const LISTS = ["aliases", "tags", "requires", "dependsOn", "hooks"];
+/** Members of a tool that are functions of the interface `preview`. */
+const PREVIEWS = ["validate", "describeCall", "locations", "confirm", "renderPermission", "renderResult"];
+const LISTS = ["aliases", "tags", "requires", "dependsOn"];
 const FLAGS = ["canStream", "canModify", "canBackground"];
 const OPTIONS = [
   "displayName", "icon", "category", "kind", "version", "strict", "concurrency", "outputMarkdown",
   "timeoutMs", "inactivityTimeoutMs", "maxOutputBytes",
 ];
 const HINTS = ["readOnly", "pure", "destructive", "idempotent", "openWorld", "interactive"];
-const OWN = ["name", "description", "input", "optional", "output", "examples", "extra", "run"];
+const OWN = ["name", "description", "input", "optional", "output", "examples", "extra", "hooks", "run"];
 
 function descriptorOf(tool) {
-  const known = [...OWN, ...LISTS, ...FLAGS, ...OPTIONS, ...HINTS];
+  const known = [...OWN, ...PREVIEWS, ...LISTS, ...FLAGS, ...OPTIONS, ...HINTS];
   const unknown = Object.keys(tool).find((key) => !known.includes(key));
   if (unknown) throw new TypeError(`unknown member "${unknown}" in the tool "${tool.name}"`);
   for (const key of ["name", "description", "input", "run"]) {
@@ -197,15 +236,21 @@ function descriptorOf(tool) {
     annotations: pick(HINTS, null),
     examples: (tool.examples ?? []).map(([description, input]) => ({ description, input: json(input) })),
     extra: optional(tool.extra, json),
+    hooks: [...PREVIEWS.filter((member) => tool[member]).map(kebabCase), ...(tool.hooks ?? [])],
     ...pick(LISTS, []),
     ...pick(FLAGS, false),
     ...pick(OPTIONS, null),
   };
 }
 
-function defaultsOf(tool) {
+function inputOf(tool, request) {
   const withDefault = Object.entries(tool.input).filter(([, schema]) => "default" in schema);
-  return Object.fromEntries(withDefault.map(([key, schema]) => [key, schema.default]));
+  const defaults = Object.fromEntries(withDefault.map(([key, schema]) => [key, schema.default]));
+  return { ...defaults, ...JSON.parse(request.input) };
+}
+
+function kebabCase(name) {
+  return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
 function outcomeOf(value) {

@@ -1,4 +1,4 @@
-"""SDK for Python plugins: a decorator, `export`, and errors with kinds for the host.
+"""SDK for Python plugins: a decorator, `export`, `export_previews`, and errors with kinds for the host.
 
 It adapts functions to the world `toolhost:plugin/plugin`: it completes descriptors, parses the input, dispatches calls
 by tool name, and converts exceptions to `tool-error`, because an exception that leaves the component would end the
@@ -96,17 +96,23 @@ class Context:
             raise Interrupted("the call ran out of time", code="timeout")
 
 
-def tool(*, input, optional=(), name=None, output=None, requires=(), examples=(), **rest):
+#: The functions of the interface `preview`, which the words of the same names in `tool` set.
+PREVIEWS = ("validate", "describe_call", "locations", "confirm", "render_permission", "render_result")
+
+
+def tool(*, input, optional=(), name=None, output=None, requires=(), examples=(), hooks=(), **rest):
     """Makes a function `f(cx, **input)` a tool. Its name and docstring are shown to models.
 
     `input` maps each parameter to its JSON Schema. A parameter is required unless its schema has a `default` or
     it is named in `optional`. `output` is the JSON Schema of the structured result, `examples` a list of
-    (description, input) pairs. Every other word is a member of `annotations` (`read_only`, `pure`, `destructive`,
-    `idempotent`, `open_world`, `interactive`) or of `descriptor` in the WIT, with `_` for `-`.
+    (description, input) pairs. The words of `PREVIEWS` are functions `f(**input)` that describe a call; see
+    `export_previews`. Every other word is a member of `annotations` (`read_only`, `pure`, `destructive`, `idempotent`,
+    `open_world`, `interactive`) or of `descriptor` in the WIT, with `_` for `-`.
     """
 
     def decorate(function):
         hints = {hint: rest.pop(hint, None) for hint in types.Annotations.__annotations__}
+        function.previews = {word: rest.pop(word) for word in PREVIEWS if word in rest}
         schema = {
             "type": "object",
             "properties": input,
@@ -120,6 +126,7 @@ def tool(*, input, optional=(), name=None, output=None, requires=(), examples=()
             "output_schema": None if output is None else _json(output),
             "annotations": types.Annotations(**hints),
             "requires": list(requires),
+            "hooks": [*(word.replace("_", "-") for word in function.previews), *hooks],
             "examples": [types.Example(description, _json(value)) for description, value in examples],
             **{key: list(value) if isinstance(value, tuple) else value for key, value in rest.items()},
         }
@@ -130,7 +137,7 @@ def tool(*, input, optional=(), name=None, output=None, requires=(), examples=()
             raise TypeError(f"unknown word {sorted(unknown)[0]!r} in @tool of {function.__name__!r}")
         if not members["description"]:
             raise TypeError(f"the tool {function.__name__!r} has no docstring, which is what a model reads")
-        empty = {"aliases": [], "tags": [], "depends_on": [], "hooks": []}
+        empty = {"aliases": [], "tags": [], "depends_on": []}
         flags = {"can_stream": False, "can_modify": False, "can_background": False}
         absent = dict.fromkeys(types.Descriptor.__annotations__)
         function.descriptor = types.Descriptor(**{**absent, **empty, **flags, **members})
@@ -154,12 +161,63 @@ def export(*functions):
                 function = tools.get(request.tool)
                 if function is None:
                     raise NotFound(f"this plugin has no tool {request.tool!r}", code="tool_not_found")
-                arguments = {**function.defaults, **json.loads(request.input)}
-                return _outcome_of(function(Context(request), **arguments))
+                return _outcome_of(function(Context(request), **_arguments(function, request)))
             except (Exception, SystemExit) as error:
                 raise Err(_tool_error(error)) from None
 
     return Tool
+
+
+def export_previews(*functions):
+    """The class required by the interface `preview` of the world `plugin-with-preview`. Write
+    `Preview = toolhost.export_previews(…)` after `Tool`, with the tools that have functions of `PREVIEWS`.
+
+    `validate` raises an error. `describe_call` returns a line. `locations` returns a list of `reads(path)` and
+    `writes(path)`. `confirm` returns the reason for which the user must approve the call, or None. `render_permission`,
+    and `render_result`, whose first argument is the outcome, return a list of `display(…)`. An exception of another
+    function than `validate` crashes it: docs/previews.md states what the host does then.
+    """
+    from wit_world.exports import preview
+
+    tools = {function.descriptor.name: function for function in functions}
+
+    def run(word, request, *first):
+        function = tools[request.tool]
+        return function.previews[word](*first, **_arguments(function, request))
+
+    class Preview:
+        def validate(self, request):
+            try:
+                run("validate", request)
+            except (Exception, SystemExit) as error:
+                raise Err(_tool_error(error).value) from None
+
+        def describe_call(self, request):
+            return _text(run("describe_call", request))
+
+        def locations(self, request):
+            return [preview.Location(_text(path), access) for path, access in run("locations", request)]
+
+        def confirm(self, request):
+            return _optional(run("confirm", request))
+
+        def render_permission(self, request):
+            return list(run("render_permission", request))
+
+        def render_result(self, request, outcome):
+            return list(run("render_result", request, outcome))
+
+    return Preview
+
+
+def reads(path):
+    """A path that a call reads, for `locations`; as the input would name it, relative to /workspace."""
+    return path, "read"
+
+
+def writes(path):
+    """A path that a call changes, for `locations`."""
+    return path, "write"
 
 
 def outcome(
@@ -185,13 +243,20 @@ def part(kind, *, text=None, data=None, media_type=None, uri=None, name=None):
 
 
 def display(kind, *, text=None, diff=None, data=None):
-    """What the user sees: `none`, `text`, `markdown`, `ansi`, `diff`, `table`, `todo-list` …"""
+    """What the user sees: `none`, `text`, `markdown`, `ansi`, `code`, `diff`, `table`, `file`, `image`, `todo-list` …
+
+    `data` of a table is {"columns": ["name"], "rows": [["a"]]}; types.wit has the other kinds.
+    """
     return types.Display(kind, _optional(text), diff, None if data is None else _json(data))
 
 
 def failure(message, *, code=None, recommendations=(), retryable=False, cause=None):
     """Describes a failure; `outcome(error=…)` marks a completed call with an error result."""
     return types.Failure(code, _text(message), list(recommendations), retryable, _optional(cause))
+
+
+def _arguments(function, request):
+    return {**function.defaults, **json.loads(request.input)}
 
 
 def _outcome_of(value):

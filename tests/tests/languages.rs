@@ -3,10 +3,12 @@
 
 use std::fs;
 
-use e2e::{run, target};
+use e2e::terminal::Terminal;
+use e2e::{CommandResult, host, run, target};
 use serde_json::{Value, json};
 
-fn check(language: &str, tool: &str) {
+/// A sample, or `None` with a message that it was skipped.
+fn sample(language: &str, component: &str) -> Option<String> {
     let samples = target().join("samples");
     if let Ok(reason) = fs::read_to_string(samples.join(format!("{language}.skipped"))) {
         // Written past the test harness's capture, so that a run that skips says so.
@@ -16,28 +18,31 @@ fn check(language: &str, tool: &str) {
             "skipped: the {language} sample was not built: {}",
             reason.trim()
         );
-        return;
+        return None;
     }
-    let plugin = samples.join(format!("{language}.wasm"));
+    let plugin = samples.join(format!("{component}.wasm"));
     assert!(
         plugin.exists(),
         "{} is neither built nor skipped; run `cargo xtask samples`",
         plugin.display()
     );
-    let plugin = plugin.to_string_lossy();
-    let call = |input: &Value| {
-        let ended = run(&[
-            "call",
-            tool,
-            &input.to_string(),
-            "--json",
-            "--plugins",
-            &plugin,
-        ]);
-        let report: Value =
-            serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:?}"));
-        (report, ended)
+    Some(plugin.to_string_lossy().into_owned())
+}
+
+fn call(plugin: &str, tool: &str, input: &Value, flags: &[&str]) -> (Value, CommandResult) {
+    let input = input.to_string();
+    let mut args = vec!["call", tool, &input, "--json", "--plugins", plugin];
+    args.extend(flags);
+    let ended = run(&args);
+    let report = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:?}"));
+    (report, ended)
+}
+
+fn check(language: &str, tool: &str) {
+    let Some(plugin) = sample(language, language) else {
+        return;
     };
+    let call = |input: &Value| call(&plugin, tool, input, &[]);
 
     let (report, ended) = call(&json!({"text": "to be or not to be"}));
     assert_eq!(
@@ -67,6 +72,63 @@ fn check(language: &str, tool: &str) {
     );
 }
 
+/// A tool with all functions of the interface `preview`.
+fn check_previews(language: &str, tool: &str) {
+    let Some(plugin) = sample(language, &format!("{language}-previews")) else {
+        return;
+    };
+    let call = |to: &str, text: &str, flags: &[&str]| {
+        let input = json!({"to": to, "text": text});
+        call(&plugin, tool, &input, flags)
+    };
+    let message = |report: &Value| report["error"]["message"].as_str().unwrap().to_owned();
+
+    let (report, ended) = call("Ann", "hello", &[]);
+    assert_eq!(
+        report["outcome"]["content"][0]["text"], "Dear Ann, hello",
+        "{report}"
+    );
+    assert_eq!(
+        report["rendering"],
+        json!([{"kind": "text", "text": "To Ann: Dear Ann, hello"}])
+    );
+    assert!(
+        ended.stderr.contains("Write a postcard to Ann"),
+        "{ended:?}"
+    );
+
+    let (report, _) = call("Ann", &"a".repeat(201), &[]);
+    assert_eq!(message(&report), "the text does not fit on a postcard");
+    assert_eq!(
+        report["error"]["recommendations"],
+        json!(["use 200 characters"])
+    );
+
+    let (report, _) = call("Mars", "hello", &["--allow-tool", "*"]);
+    assert!(
+        message(&report).contains("the price is not known in advance"),
+        "{report}"
+    );
+
+    let rule = format!("{tool}(addresses/Ann.txt)");
+    let (report, _) = call("Ann", "hello", &["--deny-tool", &rule]);
+    assert_eq!(report["error"]["code"], "policy_violation", "{report}");
+
+    let input = json!({"to": "Mars", "text": "see you"}).to_string();
+    let mut terminal = Terminal::start(&host(&["call", tool, &input, "--plugins", &plugin]), "");
+    terminal.wait_for("answer: ");
+    terminal.type_keys("n\n");
+    let (code, screen) = terminal.wait();
+    assert_eq!(code, Ok(5), "{screen}");
+    for shown in [
+        "Write a postcard to Mars",
+        "the tool shows",
+        "Mars | see you",
+    ] {
+        assert!(screen.contains(shown), "{shown}: {screen}");
+    }
+}
+
 #[test]
 fn a_tool_in_rust() {
     check("rust", "word_count_rs");
@@ -85,4 +147,19 @@ fn a_tool_in_javascript() {
 #[test]
 fn a_tool_in_c() {
     check("c", "word_count_c");
+}
+
+#[test]
+fn a_tool_in_python_describes_its_calls() {
+    check_previews("python", "postcard_py");
+}
+
+#[test]
+fn a_tool_in_javascript_describes_its_calls() {
+    check_previews("javascript", "postcard_js");
+}
+
+#[test]
+fn a_tool_in_c_describes_its_calls() {
+    check_previews("c", "postcard_c");
 }

@@ -400,6 +400,7 @@ fn every_guest_has_a_test() {
         "services/programs",
         "wasi_files/main",
         "conformance",
+        "previews",
     ];
     let tests = files
         .map(|name| fs::read_to_string(root().join(format!("tests/tests/{name}.rs"))).unwrap())

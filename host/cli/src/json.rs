@@ -56,6 +56,10 @@ pub fn report(report: &Report) -> Value {
     if !report.commits.is_empty() {
         shown.insert("undo_ids".into(), json!(report.commits));
     }
+    if !report.rendering.is_empty() {
+        let blocks = report.rendering.iter().map(display);
+        shown.insert("rendering".into(), blocks.collect());
+    }
     if !report.repairs.is_empty() {
         shown.insert("repairs".into(), json!(report.repairs));
     }
@@ -268,6 +272,7 @@ mod tests {
             commits: vec!["commit-1".to_owned()],
             stopped: false,
             repairs: Vec::new(),
+            rendering: Vec::new(),
         });
         assert_eq!(&shown, expected);
     }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::policy::RunningJob;
+use crate::policy::{Mode, RunningJob};
 use crate::{
-    Call, CallError, Descriptor, EffectBounds, Grant, Outcome, Principal, ReadSet, Services,
-    StagedChanges,
+    Call, CallError, Descriptor, EffectBounds, Grant, Outcome, Preview, Principal, ReadSet,
+    Rendering, Services, StagedChanges,
 };
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -67,6 +67,27 @@ pub trait Backend: Send + Sync {
     /// Returns whether a call of this tool can only call other tools.
     fn only_calls_tools(&self, _tool: &Descriptor) -> bool {
         false
+    }
+
+    /// Returns what the tool says about a call, without any grant. An error refuses the call. Called only for tools with
+    /// such functions.
+    fn preview(&self, _call: Call, _mode: Mode) -> BoxFuture<'_, Result<Preview, CallError>> {
+        Box::pin(async { Ok(Preview::default()) })
+    }
+
+    /// Returns what a prompt for approval of this call shows in addition to what the host knows.
+    fn render_permission(&self, _call: Call, _mode: Mode) -> BoxFuture<'_, Rendering> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    /// Returns how users see the outcome of this call.
+    fn render_result(
+        &self,
+        _call: Call,
+        _mode: Mode,
+        _outcome: Outcome,
+    ) -> BoxFuture<'_, Rendering> {
+        Box::pin(async { Ok(Vec::new()) })
     }
 
     /// Runs a call and returns its file changes, which take effect when they are committed.

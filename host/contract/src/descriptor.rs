@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{ToolName, text};
+use crate::{ToolHooks, ToolName, text};
 
 /// A tool descriptor. `wit/v0.1/types.wit` documents the members.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +32,7 @@ pub struct Descriptor {
     pub max_output_bytes: Option<u64>,
     pub requires: Vec<String>,
     pub depends_on: Vec<String>,
-    pub hooks: Vec<String>,
+    pub hooks: ToolHooks,
     pub examples: Vec<Example>,
 }
 
@@ -63,7 +63,7 @@ impl Descriptor {
             max_output_bytes: None,
             requires: Vec::new(),
             depends_on: Vec::new(),
-            hooks: Vec::new(),
+            hooks: ToolHooks::default(),
             examples: Vec::new(),
         }
     }
@@ -93,7 +93,6 @@ impl Descriptor {
             &mut self.tags,
             &mut self.requires,
             &mut self.depends_on,
-            &mut self.hooks,
         ] {
             texts.iter_mut().for_each(&mut clean);
         }

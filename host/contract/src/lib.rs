@@ -21,7 +21,9 @@ pub mod manifest;
 mod mcp_tool_name;
 mod names;
 mod outcome;
+pub mod path_members;
 pub mod policy;
+mod preview;
 mod principal;
 mod quotas;
 mod read_set;
@@ -53,6 +55,7 @@ pub use policy::{
     Answer, AnswerOutcome, Approval, Denial, DenialCode, FileAccess, Grant, Mode, Policy,
     PolicySpec, Question, Subject, Verdict,
 };
+pub use preview::{Location, Preview, Rendering, ToolHook, ToolHooks};
 pub use principal::{Principal, SessionId, SessionKey, UserId};
 pub use quotas::{QuotaError, QuotaKind, Quotas, UserQuota};
 pub use read_set::ReadSet;

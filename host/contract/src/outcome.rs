@@ -204,6 +204,47 @@ pub struct Display {
     pub data: Option<Value>,
 }
 
+impl Display {
+    /// Returns the content as plain text, which has to be escaped before it is shown.
+    pub fn plain_text(&self) -> String {
+        if let Some(diff) = &self.diff {
+            return diff.diff.clone();
+        }
+        let member = |name: &str| self.data.as_ref()?.get(name)?.as_str();
+        let content = match self.kind.as_str() {
+            "table" => self.table().map(|rows| {
+                let rows = rows.iter().map(|row| row.join(" | "));
+                rows.collect::<Vec<_>>().join("\n")
+            }),
+            "file" => member("path").map(str::to_owned),
+            "image" => member("media_type").map(|media_type| format!("({media_type})")),
+            _ => None,
+        };
+        let parts = [self.text.clone(), content];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        parts.join("\n")
+    }
+
+    /// Returns the rows of a table, the header first.
+    pub fn table(&self) -> Option<Vec<Vec<String>>> {
+        let data = self.data.as_ref().filter(|_| self.kind == "table")?;
+        let cells = |row: &Value| -> Option<Vec<String>> {
+            let cells = row.as_array()?.iter();
+            Some(
+                cells
+                    .map(|cell| {
+                        cell.as_str()
+                            .map_or_else(|| cell.to_string(), str::to_owned)
+                    })
+                    .collect(),
+            )
+        };
+        let header = cells(&data["columns"])?;
+        let rows = data["rows"].as_array()?.iter().map(cells);
+        std::iter::once(Some(header)).chain(rows).collect()
+    }
+}
+
 /// The change of a text file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileDiff {

@@ -6,6 +6,7 @@ mod batch_order;
 mod cancel_handle;
 mod deferred;
 mod execution;
+mod preview;
 mod registration;
 mod request;
 mod running_call;

@@ -110,6 +110,11 @@ pub fn compiling() -> Result<Engine, RuntimeError> {
     Engine::new(&config()).map_err(|error| RuntimeError::Engine(format!("{error:#}")))
 }
 
+/// The number of epoch intervals in `time`, rounded up.
+pub fn ticks(time: Duration) -> u32 {
+    u32::try_from(time.as_millis().div_ceil(TICK.as_millis())).unwrap_or(u32::MAX)
+}
+
 /// Increments the epoch on a dedicated thread, so that a busy executor cannot delay it. The thread ends with the
 /// engine.
 fn tick(engine: &Engine) -> Result<(), RuntimeError> {

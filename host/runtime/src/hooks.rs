@@ -27,6 +27,8 @@ pub struct HookCall {
     pub version: String,
     pub kind: String,
     pub effect: Effect,
+    /// The hook's plugin guards its own tool, which the operator did not configure. Then it has no files.
+    pub is_own: bool,
 }
 
 impl HookCall {
@@ -38,6 +40,7 @@ impl HookCall {
             version: tool.version.clone(),
             kind: tool.kind.clone(),
             effect: tool.effect(),
+            is_own: false,
         }
     }
 }
@@ -71,7 +74,7 @@ impl Plugin {
             let request = self.request(call, HookPoint::Before);
             let verdict = instance::run(
                 pre.engine(),
-                self.hook_environment(timeout),
+                self.hook_environment(call, timeout),
                 async |store| {
                     let hook = pre.instantiate_async(&mut *store).await?;
                     hook.toolhost_plugin_hooks()
@@ -97,7 +100,7 @@ impl Plugin {
             let outcome = hooks::outcome_to_wit(outcome, self.hook_limits().output)?;
             let revision = instance::run(
                 pre.engine(),
-                self.hook_environment(timeout),
+                self.hook_environment(call, timeout),
                 async |store| {
                     let hook = pre.instantiate_async(&mut *store).await?;
                     hook.toolhost_plugin_hooks()
@@ -119,15 +122,21 @@ impl Plugin {
         })
     }
 
-    /// A hook gets no files or variables of the call. It can read what the operator granted its plugin, for example
-    /// a deny list.
-    fn hook_environment(&self, timeout: Duration) -> CallEnvironment<'_> {
+    /// A hook gets no files or variables of the call. A configured hook can read what the operator granted its plugin,
+    /// for example a deny list.
+    fn hook_environment(&self, call: &HookCall, timeout: Duration) -> CallEnvironment<'_> {
+        let files = if call.is_own {
+            self.no_files()
+        } else {
+            self.read_only()
+        };
         CallEnvironment {
             allowed: CallCapabilities::default(),
             limits: self.limits(),
-            files: self.read_only().clone(),
+            files: files.clone(),
             env: &[],
             timeout,
+            processor_time: None,
             sink: Arc::new(NoSink),
         }
     }

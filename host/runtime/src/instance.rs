@@ -9,6 +9,7 @@ use wasmtime::{Engine, PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 use crate::backtrace;
 use crate::capabilities::CallCapabilities;
 use crate::deadline::Deadline;
+use crate::engine;
 use crate::files::Files;
 use crate::limiter::LimitExceeded;
 use crate::state::State;
@@ -19,6 +20,8 @@ pub struct CallEnvironment<'a> {
     pub files: Files,
     pub env: &'a [(String, String)],
     pub timeout: Duration,
+    /// Limit of the time that the guest computes; waiting for a processor does not count. `None`: no limit.
+    pub processor_time: Option<Duration>,
     pub allowed: CallCapabilities,
     pub sink: Arc<dyn Sink>,
 }
@@ -43,6 +46,7 @@ pub async fn run<R>(
         files,
         env,
         timeout,
+        processor_time,
         allowed,
         sink,
     } = setting;
@@ -57,9 +61,15 @@ pub async fn run<R>(
     // First timer, for spinning guests. Each epoch tick checks the wall clock, because ticks drift on a busy
     // machine, and yields to other tasks.
     store.set_epoch_deadline(1);
-    store.epoch_deadline_callback(|context| {
+    // A guest that does not run misses ticks but is called back only once, so the calls measure its processor time.
+    let mut ticks = processor_time.map(engine::ticks);
+    store.epoch_deadline_callback(move |context| {
         let state = context.data();
-        if state.deadline.is_over() {
+        let is_used_up = ticks.as_mut().is_some_and(|ticks| {
+            *ticks = ticks.saturating_sub(1);
+            *ticks == 0
+        });
+        if is_used_up || state.deadline.is_over() {
             Err(Stop::OutOfTime.into())
         } else if state.sink.is_cancelled() {
             Err(Stop::Cancelled.into())

@@ -33,6 +33,7 @@ mod owners;
 mod pack;
 mod path_view;
 mod plugin;
+mod preview;
 mod programs;
 mod quota;
 mod scan;

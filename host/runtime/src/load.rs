@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 use toolhost_contract::{
-    CallError, Descriptor, Digest, Limits, Manifest, NoSink, PluginName, text,
+    CallError, Descriptor, Digest, Limits, Manifest, NoSink, PluginName, ToolHook, text,
 };
 use toolhost_vfs::Scope;
 use wasmtime::Engine;
@@ -13,6 +13,7 @@ use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, InstancePre, Linker};
 
 use crate::api::v0_1::hooks::HookPre;
+use crate::api::v0_1::preview::PreviewerPre;
 use crate::api::v0_1::{self, HOST_FUNCTIONS, PluginPre, VERSION, services};
 use crate::capabilities::CallCapabilities;
 use crate::compile::Compiler;
@@ -107,12 +108,17 @@ impl Runtime {
             .transpose()?;
         let hooks = exports
             .contains(&exported("hooks"))
-            .then(|| HookPre::new(linked).map_err(|error| link_error(path, &error)))
+            .then(|| HookPre::new(linked.clone()).map_err(|error| link_error(path, &error)))
+            .transpose()?;
+        let preview = exports
+            .contains(&exported("preview"))
+            .then(|| PreviewerPre::new(linked).map_err(|error| link_error(path, &error)))
             .transpose()?;
         let tools = match &pre {
             Some(pre) => describe(path, pre, &manifest).await?,
             None => Vec::new(),
         };
+        check_hooks(path, &tools, &exports)?;
         let size = bytes.len() as u64;
         Ok(Loaded {
             path: path.to_owned(),
@@ -125,6 +131,7 @@ impl Runtime {
             is_from_cache: from_cache,
             pre,
             hooks,
+            preview,
         })
     }
 
@@ -196,6 +203,7 @@ pub struct Loaded {
     is_from_cache: bool,
     pre: Option<PluginPre<State>>,
     hooks: Option<HookPre<State>>,
+    preview: Option<PreviewerPre<State>>,
 }
 
 impl Loaded {
@@ -243,6 +251,10 @@ impl Loaded {
 
     pub(crate) fn pre(&self) -> Option<&PluginPre<State>> {
         self.pre.as_ref()
+    }
+
+    pub(crate) fn preview(&self) -> Option<&PreviewerPre<State>> {
+        self.preview.as_ref()
     }
 
     pub(crate) fn hooks(&self) -> Option<&HookPre<State>> {
@@ -409,6 +421,25 @@ fn check_contract(
     Ok((imports, exports))
 }
 
+/// Checks that the component exports the functions that its tools list.
+fn check_hooks(path: &Path, tools: &[Descriptor], exports: &[String]) -> Result<(), LoadError> {
+    for tool in tools {
+        let missing = |hook: &ToolHook| !exports.contains(&exported(hook.interface()));
+        if let Some(hook) = tool.hooks.iter().find(missing) {
+            return Err(LoadError::Describe {
+                path: path.to_owned(),
+                reason: format!(
+                    "tool `{}` lists the hook `{}`, but the component does not export `{}`",
+                    tool.name,
+                    hook.as_str(),
+                    exported(hook.interface())
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
 /// Name under which a component exports one of our interfaces.
 fn exported(interface: &str) -> String {
     format!("toolhost:plugin/{interface}@{VERSION}")
@@ -457,6 +488,7 @@ async fn describe(
         files: Files::new(Scope::empty()).map_err(|error| failed(error.to_string()))?,
         env: &[],
         timeout: Limits::DESCRIBE_TIMEOUT,
+        processor_time: None,
         sink: Arc::new(NoSink),
     };
     let described = instance::run(pre.engine(), setting, async |store| {

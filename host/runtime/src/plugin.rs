@@ -4,10 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
+use toolhost_contract::path_members::is_path_member;
 use toolhost_contract::policy::{Mode, RunningJob};
 use toolhost_contract::{
     Access, Backend, BoxFuture, Call, CallError, Descriptor, EffectBounds, ErrorClass, FileAccess,
-    Grant, Limits, Outcome, PluginName, Principal, SessionKey, Sink, StagedEffects, StagedResult,
+    Grant, Limits, Outcome, PluginName, Preview, Principal, Rendering, SessionKey, Sink,
+    StagedEffects, StagedResult,
 };
 use toolhost_vfs::{PathGrant, ReadTracker, Scope, Stage, StageLimits};
 
@@ -134,6 +136,17 @@ impl Plugin {
         &self.limits
     }
 
+    pub(crate) fn no_files(&self) -> &Files {
+        &self.no_files
+    }
+
+    pub(crate) fn find_tool(&self, call: &Call) -> Option<&Descriptor> {
+        self.loaded
+            .tools()
+            .iter()
+            .find(|tool| tool.name == call.tool)
+    }
+
     /// The operator's grants, limited to reading.
     pub(crate) fn read_only(&self) -> &Files {
         &self.read_only
@@ -141,8 +154,7 @@ impl Plugin {
 
     /// The caller's files: the operator's grants and the session's directories.
     async fn caller_files(&self, call: &Call) -> Result<CallerFiles, CallError> {
-        let mut tools = self.loaded.tools().iter();
-        let tool = tools.find(|tool| tool.name == call.tool);
+        let tool = self.find_tool(call);
         let wants = tool.is_none_or(capabilities::uses_files);
         let Some(own) = self.session_dirs.as_ref().filter(|_| wants) else {
             return Ok(CallerFiles {
@@ -199,8 +211,7 @@ impl Plugin {
         own: &CallerFiles,
         stage: Option<&Stage>,
     ) -> Result<Outcome, CallError> {
-        let tools = self.loaded.tools();
-        let tool = tools.iter().find(|tool| tool.name == call.tool);
+        let tool = self.find_tool(&call);
         let files = own.for_tool(tool, &grant, stage, &self.no_files, &sink)?;
         use_guest_names(&mut call.input, files.scope());
         let authorized = AuthorizedAction::of(&grant, |path| use_guest_name(path, files.scope()));
@@ -237,6 +248,7 @@ impl Plugin {
             files,
             env: if grant.environment() { &self.env } else { &[] },
             timeout: grant.timeout(),
+            processor_time: None,
             sink,
         };
         let output = self.limits.output;
@@ -399,6 +411,18 @@ impl Backend for Plugin {
         )
     }
 
+    fn preview(&self, call: Call, mode: Mode) -> BoxFuture<'_, Result<Preview, CallError>> {
+        Box::pin(self.run_preview(call, mode))
+    }
+
+    fn render_permission(&self, call: Call, mode: Mode) -> BoxFuture<'_, Rendering> {
+        Box::pin(self.run_render_permission(call, mode))
+    }
+
+    fn render_result(&self, call: Call, mode: Mode, outcome: Outcome) -> BoxFuture<'_, Rendering> {
+        Box::pin(self.run_render_result(call, mode, outcome))
+    }
+
     fn supports_staging(&self) -> bool {
         self.staging.is_some()
     }
@@ -413,19 +437,13 @@ impl Backend for Plugin {
     }
 }
 
-/// Input fields that contain paths, by the naming convention for tools.
-const PATH_FIELDS: [&str; 6] = ["path", "paths", "from", "to", "cwd", "include"];
-
 /// Replaces host paths in the input by guest paths. Models often know a granted directory by its host path, from
 /// the user or another tool. The scope still decides which files are accessible.
 fn use_guest_names(input: &mut Value, scope: &Scope) {
     let Some(members) = input.as_object_mut() else {
         return;
     };
-    for (_, value) in members
-        .iter_mut()
-        .filter(|(name, _)| PATH_FIELDS.contains(&name.as_str()))
-    {
+    for (_, value) in members.iter_mut().filter(|(name, _)| is_path_member(name)) {
         match value {
             Value::String(path) => use_guest_name(path, scope),
             Value::Array(paths) => {
@@ -529,6 +547,10 @@ mod tests {
             (
                 json!({"path": format!("{real}/inner/a")}),
                 json!({"path": "/extra/1/a"}),
+            ),
+            (
+                json!({"file_path": format!("{real}/a"), "workdir": real.to_string()}),
+                json!({"file_path": "/workspace/a", "workdir": "/workspace/"}),
             ),
             (
                 json!({"paths": [format!("{real}/a"), "b", 3]}),

@@ -68,6 +68,7 @@ async fn run(pre: &PluginPre<State>, limits: &Limits, timeout: Duration) -> Call
         files: Files::new(Scope::empty()).unwrap(),
         env: &[],
         timeout,
+        processor_time: None,
         sink: Arc::new(NoSink),
     };
     let request = types::Request {

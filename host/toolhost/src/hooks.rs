@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use toolhost_contract::PluginName;
+use toolhost_contract::{PluginName, ToolHook};
 use toolhost_kernel::hooks::{Hook, HookEntry, ReadCache, Stage};
 use toolhost_runtime::Plugin;
 
@@ -10,7 +10,7 @@ use crate::settings::{HookKind, HookSettings};
 
 mod component;
 
-use component::ComponentHook;
+use component::{ComponentHook, OwnHooks};
 
 /// Maximum concurrent sandboxes of hooks for each user, equal to the kernel's limit of concurrent hook runs.
 pub const MAX_HOOK_SANDBOXES: usize = toolhost_kernel::hooks::MAX_HOOKED_CALLS;
@@ -24,13 +24,15 @@ pub struct LoadedPlugin {
     pub plugin: Arc<Plugin>,
 }
 
-/// Creates all hooks in order. Also returns errors for hooks that cannot be created, because a missing hook must not be
+/// Creates all hooks in order: those of plugins for their own tools, then the configured ones, which see what the former
+/// left. Also returns errors for hooks that cannot be created, because a missing hook must not be
 /// mistaken for an active one.
 pub fn create_hooks(
     hooks: &[HookSettings],
     plugins: &[LoadedPlugin],
 ) -> (Vec<HookEntry>, Vec<String>) {
-    let (mut entries, mut missing) = (Vec::new(), Vec::new());
+    let mut entries: Vec<HookEntry> = plugins.iter().filter_map(own_hooks).collect();
+    let mut missing = Vec::new();
     for hook in hooks {
         let (who, timeout): (Arc<dyn Hook>, _) = match &hook.kind {
             HookKind::Command(command) => (Arc::new(command.clone()), hook.timeout),
@@ -76,4 +78,22 @@ pub fn create_hooks(
         });
     }
     (entries, missing)
+}
+
+fn own_hooks(loaded: &LoadedPlugin) -> Option<HookEntry> {
+    let mut hooks = loaded
+        .plugin
+        .loaded()
+        .tools()
+        .iter()
+        .flat_map(|tool| tool.hooks.iter());
+    hooks
+        .any(|hook| matches!(hook, ToolHook::PreToolUse | ToolHook::PostToolUse))
+        .then(|| {
+            let hooks = Arc::new(OwnHooks(Arc::clone(&loaded.plugin)));
+            HookEntry {
+                timeout: OwnHooks::kernel_timeout(),
+                ..HookEntry::new(loaded.name.as_str(), hooks)
+            }
+        })
 }

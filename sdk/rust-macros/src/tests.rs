@@ -58,6 +58,26 @@ fn a_tool_with_everything() {
 }
 
 #[test]
+fn a_tool_that_describes_its_calls() {
+    check_tool(
+        r#"writes, validate = check, describe_call = describe, render_result = render::result, hooks = ["pre-tool-use"]"#,
+        r#"
+        /// Write.
+        fn write(
+            cx: &Context,
+            /// Where.
+            path: String,
+            /// What.
+            text: Option<String>,
+        ) -> String {
+            path
+        }
+        "#,
+        &expect_file!["../tests/expand/previews.rs"],
+    );
+}
+
+#[test]
 fn a_tool_with_nothing() {
     check_tool(
         "pure",

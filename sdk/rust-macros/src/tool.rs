@@ -103,6 +103,7 @@ fn body(
             None => quote!(arguments.take(#name)?),
         },
     );
+    let takes: Vec<TokenStream> = takes.collect();
     let context = parameters.context.then(|| quote!(cx,));
     let arguments = if parameters.args.is_empty() {
         quote!(_)
@@ -114,6 +115,7 @@ fn body(
     } else {
         quote!(_)
     };
+    let previews = previews(words, &cx, &arguments, &quote!(#context #(#takes,)*));
     quote! {
         impl ::toolhost_sdk::Tool for #ident {
             fn name() -> ::std::borrow::Cow<'static, str> {
@@ -136,8 +138,50 @@ fn body(
                 let #arguments = ::toolhost_sdk::Arguments::new(input)?;
                 <#returned as ::toolhost_sdk::IntoOutcome>::into_outcome(#ident(#context #(#takes),*))
             }
+
+            #previews
         }
     }
+}
+
+/// The functions that describe calls. They take the parameters of the tool.
+fn previews(
+    words: &ToolOptions,
+    cx: &TokenStream,
+    arguments: &TokenStream,
+    takes: &TokenStream,
+) -> Option<TokenStream> {
+    let members = words.previews.iter().map(|(member, function)| {
+        let (outcome, value) = match member.to_string().as_str() {
+            "validate" => (None, quote!(#function(#takes))),
+            "describe_call" => (
+                None,
+                quote!(::std::result::Result::Ok(::std::convert::Into::into(#function(#takes)))),
+            ),
+            "render_result" => {
+                let value = quote!(::std::result::Result::Ok(#function(#takes outcome)));
+                (Some(quote!(, outcome)), value)
+            }
+            _ => (None, quote!(::std::result::Result::Ok(#function(#takes)))),
+        };
+        quote! {
+            #member: ::std::option::Option::Some(|#cx, input #outcome| {
+                let #arguments = ::toolhost_sdk::Arguments::new(input)?;
+                #value
+            })
+        }
+    });
+    let others = (words.previews.len() < 6).then(|| quote!(..::toolhost_sdk::Previews::NONE));
+    (!words.previews.is_empty()).then(|| {
+        quote! {
+            fn previews() -> ::toolhost_sdk::Previews {
+                ::toolhost_sdk::Previews {
+                    #(#members,)*
+                    #others
+                }
+            }
+        }
+    })
 }
 
 /// A placeholder for a tool with errors, so that `export_tools!` reports no further ones.

@@ -37,6 +37,13 @@ const OPTIONS: &[&str] = &[
     "inactivity_timeout",
     "output",
     "example",
+    "hooks",
+    "validate",
+    "describe_call",
+    "locations",
+    "confirm",
+    "render_permission",
+    "render_result",
 ];
 
 /// The options of a tool.
@@ -48,6 +55,8 @@ pub struct ToolOptions {
     pub output: Option<Type>,
     /// Inputs of examples, to be checked against the parameters.
     pub examples: Vec<LitStr>,
+    /// Functions that describe calls, by the name of the option.
+    pub previews: Vec<(Ident, Expr)>,
     /// The other options as builder calls, in source order.
     pub calls: TokenStream,
     seen: Vec<String>,
@@ -116,6 +125,12 @@ impl ToolOptions {
                     texts.iter().try_for_each(check_name)?;
                 }
                 quote!(.#word(&[#(#texts),*]))
+            }
+            "hooks" => hooks(&args::texts(value()?.expression(word)?)?)?,
+            _ if is_preview(&text) => {
+                let function = value()?.expression(word)?;
+                self.previews.push((word.clone(), function.clone()));
+                return Ok(());
             }
             "timeout" | "inactivity_timeout" => {
                 let milliseconds = milliseconds(&args::text(value()?.expression(word)?)?)?;
@@ -200,10 +215,33 @@ impl Parse for ToolOption {
     }
 }
 
+fn hooks(names: &[LitStr]) -> Result<TokenStream, Error> {
+    let known = ["pre-tool-use", "post-tool-use"];
+    match names.iter().find(|name| !known.contains(&&*name.value())) {
+        Some(name) => Err(Error::new(
+            name.span(),
+            "expected \"pre-tool-use\" or \"post-tool-use\"",
+        )),
+        None => Ok(quote!(.hooks(&[#(#names),*]))),
+    }
+}
+
 fn is_flag(word: &str) -> bool {
     matches!(
         word,
         "network" | "interactive" | "idempotent" | "lenient" | "streams" | "background"
+    )
+}
+
+fn is_preview(word: &str) -> bool {
+    matches!(
+        word,
+        "validate"
+            | "describe_call"
+            | "locations"
+            | "confirm"
+            | "render_permission"
+            | "render_result"
     )
 }
 

@@ -1,6 +1,6 @@
 //! Result content: parts for the model and a display for the user.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// One piece of content for the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Part {
 /// What the user sees, as opposed to the model's content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Display {
-    /// `none`, `text`, `markdown`, `ansi`, `diff`, `table`, `todo-list` …
+    /// `none`, `text`, `markdown`, `ansi`, `code`, `diff`, `table`, `file`, `image`, `todo-list` …
     pub kind: String,
     pub text: Option<String>,
     pub diff: Option<FileDiff>,
@@ -109,6 +109,19 @@ impl Display {
             text: Some(text.into()),
             ..Self::of("ansi")
         }
+    }
+
+    /// Source code in a language such as `rust`.
+    pub fn code(language: &str, text: impl Into<String>) -> Self {
+        Self {
+            text: Some(text.into()),
+            ..Self::data("code", json!({ "language": language }))
+        }
+    }
+
+    /// A table; each row has one cell per column.
+    pub fn table(columns: &[&str], rows: &[Vec<String>]) -> Self {
+        Self::data("table", json!({"columns": columns, "rows": rows}))
     }
 
     /// A change to one file.

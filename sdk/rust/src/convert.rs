@@ -181,6 +181,12 @@ impl From<Error> for wit::ToolError {
     }
 }
 
+impl From<Error> for wit::Failure {
+    fn from(error: Error) -> Self {
+        failure(error)
+    }
+}
+
 /// Errors inside an outcome have no kind, because the call itself succeeded.
 fn failure(
     Error {

@@ -282,6 +282,12 @@ impl Descriptor {
         self
     }
 
+    /// The plugin's own hooks that guard this tool: `pre-tool-use`, `post-tool-use`. They need `export_hooks!`.
+    pub fn hooks(mut self, hooks: &[&str]) -> Self {
+        self.hooks = owned(hooks);
+        self
+    }
+
     /// Adds an example; `input` is a JSON object.
     pub fn example(mut self, description: impl Into<String>, input: impl Into<String>) -> Self {
         self.examples.push(Example {

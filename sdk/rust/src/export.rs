@@ -1,6 +1,7 @@
 //! Implementation of `export_tools!`: the exports of the interface `tool` for a list of tools.
 
 mod hooks;
+pub mod previews;
 
 use std::borrow::Cow;
 
@@ -10,7 +11,7 @@ pub use self::hooks::{Hooks, after, before};
 use crate::backend::Backend;
 use crate::bindings::toolhost::plugin::types as wit;
 use crate::context::CallFacts;
-use crate::{Context, Descriptor, Error, Outcome, Result, Tool};
+use crate::{Context, Descriptor, Error, Outcome, Previews, Result, Tool};
 
 /// The functions of one exported tool, without its type, so that tools fit into a list.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +19,7 @@ pub struct Entry {
     name: fn() -> Cow<'static, str>,
     descriptor: fn() -> Descriptor,
     call: fn(&Context, Value) -> Result<Outcome>,
+    previews: fn() -> Previews,
 }
 
 impl Entry {
@@ -26,6 +28,7 @@ impl Entry {
             name: T::name,
             descriptor: T::descriptor,
             call: T::call,
+            previews: T::previews,
         }
     }
 }
@@ -33,7 +36,12 @@ impl Entry {
 pub fn describe(tools: &[Entry]) -> Vec<wit::Descriptor> {
     tools
         .iter()
-        .map(|tool| (tool.descriptor)().into())
+        .map(|tool| {
+            let mut descriptor = (tool.descriptor)();
+            let previews = (tool.previews)();
+            descriptor.hooks.extend(previews.names().map(str::to_owned));
+            descriptor.into()
+        })
         .collect()
 }
 
@@ -48,25 +56,34 @@ fn run(tools: &[Entry], request: wit::Request) -> Result<Outcome> {
         input,
         context,
     } = request;
-    let entry = tools
-        .iter()
-        .find(|entry| (entry.name)() == tool)
-        .ok_or_else(|| {
-            let names: Vec<_> = tools.iter().map(|entry| (entry.name)()).collect();
-            let message = format!(
-                "no tool `{tool}` in this plugin; available: {}",
-                names.join(", ")
-            );
-            Error::not_found(message).code("tool_not_found")
-        })?;
-    let input = serde_json::from_str(&input).map_err(|error| {
+    let entry = find(tools, &tool)?;
+    let input = parse(&input)?;
+    (entry.call)(&self::context(call_id, context), input)
+}
+
+fn find<'a>(tools: &'a [Entry], name: &str) -> Result<&'a Entry> {
+    let mut entries = tools.iter();
+    entries.find(|entry| (entry.name)() == name).ok_or_else(|| {
+        let names: Vec<_> = tools.iter().map(|entry| (entry.name)()).collect();
+        let message = format!(
+            "no tool `{name}` in this plugin; available: {}",
+            names.join(", ")
+        );
+        Error::not_found(message).code("tool_not_found")
+    })
+}
+
+fn parse(input: &str) -> Result<Value> {
+    serde_json::from_str(input).map_err(|error| {
         Error::invalid_input(format!("the input is not JSON: {error}")).code("invalid_json")
-    })?;
-    let cx = Context {
+    })
+}
+
+fn context(call_id: String, context: wit::Context) -> Context {
+    Context {
         facts: CallFacts::new(call_id, context),
         backend: Backend::new(),
-    };
-    (entry.call)(&cx, input)
+    }
 }
 
 #[cfg(test)]

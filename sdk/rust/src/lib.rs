@@ -46,6 +46,20 @@
 //! and `inactivity_timeout` (`= "500ms"`, `"60s"`, `"2m"`); `output = Type`; `example(description = "…", input =
 //! r#"{…}"#)`, any number of times.
 //!
+//! Functions with which a tool describes its own calls, each a function with the parameters of the tool:
+//!
+//! | option | returns | effect |
+//! |---|---|---|
+//! | `validate = f` | `Result<()>` | an error refuses the call |
+//! | `describe_call = f` | `String` | the call in one line, for prompts, logs and events |
+//! | `locations = f` | `Vec<Location>` | paths that rules check in addition to those in the input |
+//! | `confirm = f` | `Option<String>` | the user must approve the call for this reason |
+//! | `render_permission = f` | `Vec<Display>` | content for the prompt |
+//! | `render_result = f` | `Vec<Display>` | content for the user; `f` also gets the `&Outcome`, as its last parameter |
+//!
+//! They can make the host more careful, never less. List such tools in [`export_previews!`] as well. `hooks =
+//! ["pre-tool-use"]` or `["post-tool-use"]` lets the functions of [`export_hooks!`] guard the tool without configuration.
+//!
 //! `#[arg(...)]` on a parameter or a field of a [`data`] struct: `default`, `min`, `max`, `min_len`, `max_len`,
 //! `pattern`, `aliases`, `rename`.
 //!
@@ -70,6 +84,7 @@ pub mod export;
 mod hook;
 mod into_outcome;
 mod outcome;
+mod preview;
 pub mod schema;
 pub mod services;
 #[cfg(not(target_arch = "wasm32"))]
@@ -87,6 +102,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use hook::{After, Before, Decision, HookCall, Patch};
 pub use into_outcome::IntoOutcome;
 pub use outcome::{Outcome, TailCall, Truncation};
+pub use preview::{Location, PreviewFn, Previews, RenderResultFn};
 pub use schema::Schema;
 pub use serde;
 pub use serde_json::{self, Value, json};
@@ -102,8 +118,8 @@ mod readme {}
 pub mod prelude {
     pub use crate::{
         After, Before, Context, Decision, Descriptor, Display, Error, ErrorKind, FileDiff,
-        HookCall, IntoOutcome, Level, Outcome, Part, Result, Root, Schema, Tool, Value, data,
-        export_hooks, export_tools, json, tool,
+        HookCall, IntoOutcome, Level, Location, Outcome, Part, Previews, Result, Root, Schema,
+        Tool, Value, data, export_hooks, export_previews, export_tools, json, tool,
     };
 }
 
@@ -141,6 +157,81 @@ macro_rules! export_tools {
             }
 
             // Natively, tools are called only by tests; this prevents dead code warnings.
+            _ = TOOLS;
+        };
+    };
+}
+
+/// Exports the functions with which tools describe their calls, once per plugin and next to `export_tools!`, which lists
+/// the same tools.
+///
+/// ```
+/// use toolhost_sdk::prelude::*;
+///
+/// fn describe(to: String) -> String {
+///     format!("Send a postcard to {to}")
+/// }
+///
+/// fn abroad(to: String) -> Option<String> {
+///     to.contains("abroad").then(|| "postage is expensive".to_owned())
+/// }
+///
+/// /// Send a postcard.
+/// #[tool(writes, describe_call = describe, confirm = abroad)]
+/// fn send_postcard(
+///     /// The address.
+///     to: String,
+/// ) -> String {
+///     format!("sent to {to}")
+/// }
+///
+/// export_tools![send_postcard];
+/// export_previews![send_postcard];
+/// ```
+///
+/// Natively it exports nothing.
+#[macro_export]
+macro_rules! export_previews {
+    ($($tool:ty),+ $(,)?) => {
+        const _: () = {
+            const TOOLS: &[$crate::export::Entry] = &[$($crate::export::Entry::of::<$tool>()),+];
+
+            #[cfg(target_arch = "wasm32")]
+            $crate::bindings::preview::export!(Plugin with_types_in $crate::bindings::preview);
+
+            #[cfg(target_arch = "wasm32")]
+            struct Plugin;
+
+            #[cfg(target_arch = "wasm32")]
+            impl $crate::export::previews::wit::Guest for Plugin {
+                fn validate(request: $crate::export::previews::wit::Request) -> ::std::result::Result<(), $crate::export::previews::wit::Failure> {
+                    $crate::export::previews::validate(TOOLS, request)
+                }
+
+                fn describe_call(request: $crate::export::previews::wit::Request) -> ::std::string::String {
+                    $crate::export::previews::describe_call(TOOLS, request)
+                }
+
+                fn locations(request: $crate::export::previews::wit::Request) -> ::std::vec::Vec<$crate::export::previews::wit::Location> {
+                    $crate::export::previews::locations(TOOLS, request)
+                }
+
+                fn confirm(request: $crate::export::previews::wit::Request) -> ::std::option::Option<::std::string::String> {
+                    $crate::export::previews::confirm(TOOLS, request)
+                }
+
+                fn render_permission(request: $crate::export::previews::wit::Request) -> ::std::vec::Vec<$crate::export::previews::wit::Display> {
+                    $crate::export::previews::render_permission(TOOLS, request)
+                }
+
+                fn render_result(
+                    request: $crate::export::previews::wit::Request,
+                    outcome: $crate::export::previews::wit::Outcome,
+                ) -> ::std::vec::Vec<$crate::export::previews::wit::Display> {
+                    $crate::export::previews::render_result(TOOLS, request, outcome)
+                }
+            }
+
             _ = TOOLS;
         };
     };

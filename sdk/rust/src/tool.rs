@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::{Context, Descriptor, Outcome, Result};
+use crate::{Context, Descriptor, Outcome, Previews, Result};
 
 /// A tool. `#[tool]` implements this for a function; implement it by hand for full control:
 ///
@@ -44,5 +44,10 @@ pub trait Tool {
     /// The name of the descriptor. Used by every call, so `#[tool]` avoids building a descriptor.
     fn name() -> Cow<'static, str> {
         Cow::Owned(Self::descriptor().name)
+    }
+
+    /// Functions that describe calls of the tool. If there is one, list the tool in `export_previews!` too.
+    fn previews() -> Previews {
+        Previews::NONE
     }
 }

@@ -117,7 +117,9 @@ fn show(report: &Report) -> Result<(), CliError> {
     };
     if render::has_content(outcome) {
         let stdout = std::io::stdout();
-        let text = if stdout.is_terminal() {
+        let text = if stdout.is_terminal() && !report.rendering.is_empty() {
+            render::rendering(&report.rendering, Style::of(&stdout))
+        } else if stdout.is_terminal() {
             render::for_terminal(outcome, Style::of(&stdout))
         } else {
             render::for_pipe(outcome)

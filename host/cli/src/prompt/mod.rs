@@ -230,7 +230,9 @@ impl PromptSession<'_> {
                 return Ok(());
             }
         };
-        if render::has_content(outcome) {
+        if !report.rendering.is_empty() {
+            print(&render::rendering(&report.rendering, self.style)).or_exit(Exit::Internal)?;
+        } else if render::has_content(outcome) {
             print(&render::for_terminal(outcome, self.style)).or_exit(Exit::Internal)?;
         }
         for remark in render::notes(outcome)

@@ -29,6 +29,28 @@ pub fn for_terminal(outcome: &Outcome, style: Style) -> String {
     }
 }
 
+/// The content that the tool rendered for users.
+pub fn rendering(blocks: &[Display], style: Style) -> String {
+    let blocks = blocks
+        .iter()
+        .map(|block| match (&block.diff, block.table()) {
+            (Some(diff), _) => file_diff(diff, style),
+            (None, Some(rows)) => table(rows),
+            (None, None) => text::escape_lines(&block.plain_text(), usize::MAX),
+        });
+    blocks.collect::<Vec<_>>().join("\n")
+}
+
+fn table(rows: Vec<Vec<String>>) -> String {
+    let escape = |cell: String| text::escape_line(&cell, 500);
+    let mut rows = rows
+        .into_iter()
+        .map(|row| row.into_iter().map(escape).collect::<Vec<_>>());
+    let header = rows.next().unwrap_or_default();
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    super::style::table(&header, rows)
+}
+
 /// The text for the model with control characters escaped, because a pipe can end at a terminal too.
 pub fn for_pipe(outcome: &Outcome) -> String {
     text::escape_lines(&outcome.model_text(), usize::MAX)

@@ -9,6 +9,7 @@ use super::path_pattern::PathRef;
 use super::protected::ProtectedPaths;
 use super::tool_names::{ToolNames, is_foreign};
 use super::{AccessClass, PathContext, PolicyRequest};
+use crate::path_members::DIRECTORY_MEMBERS;
 use crate::{Effect, text};
 use toolhost_shell_syntax::{self as shell, Word};
 
@@ -341,10 +342,7 @@ impl<'a> CallAnalysis<'a> {
     /// Whether the input names the directory to run in, to which a redirection's relative path would then refer.
     fn sets_directory(&self) -> bool {
         let named = |member: &str| self.request.input.get(member).is_some();
-        !self.request.subject.paths.is_empty()
-            || ["cwd", "workdir", "working_directory"]
-                .into_iter()
-                .any(named)
+        !self.request.subject.paths.is_empty() || DIRECTORY_MEMBERS.into_iter().any(named)
     }
 
     fn add_path(

@@ -12,7 +12,7 @@ use super::offer::{Offer, build_offers, exact_narrowing, suggest_rule};
 use super::{
     AccessClass, Decision, Denial, DenialCode, Grant, HookDecisions, Mode, ReadGuard, Subject,
 };
-use crate::{ChangeSet, Effect, PluginName, SessionId, ToolName, UserEdit, UserId, text};
+use crate::{ChangeSet, Display, Effect, PluginName, SessionId, ToolName, UserEdit, UserId, text};
 use toolhost_shell_syntax as shell;
 
 /// Presentation of a prompt.
@@ -60,6 +60,10 @@ pub struct Question {
     pub changes: Option<Arc<ChangeSet>>,
     /// Variables, with values, that the input does not show or that the call sets for later programs.
     pub variables: Vec<(String, String)>,
+    /// What the tool says about the call, in one line.
+    pub description: Option<String>,
+    /// What the tool shows in addition.
+    pub rendering: Vec<Display>,
     /// How to avoid the question where no prompt is possible.
     pub remedy: String,
     grant: Grant,
@@ -343,7 +347,7 @@ impl Question {
             }
             // An allow rule does not override a hook's ask.
             (None, Some(Reason::HookAsk(_))) => {
-                "answer at a terminal, or change the hook that asks".to_owned()
+                "answer at a terminal, or change the hook or tool that requires approval".to_owned()
             }
             (None, _) => suggest_rule(analysis, asking.iter().copied()),
         };
@@ -366,6 +370,8 @@ impl Question {
             variables: variables(analysis),
             offers: build_offers(&asking, analysis, may_remember, places),
             exact_narrowing: exact_narrowing(&asking, analysis, places).filter(|_| may_look_up),
+            description: None,
+            rendering: Vec::new(),
             remedy,
             grant: Grant::new(request, "the user".to_owned(), used_approvals(layers)),
             identity: ToolIdentity::of(request),

@@ -80,6 +80,9 @@ impl Question {
         if self.kind == PromptKind::Edit && self.changes.is_none() {
             blocks.0.push(QuestionBlock::ClaimedEdit(input));
         }
+        for block in &self.rendering {
+            blocks.text("the tool shows", block.plain_text());
+        }
         blocks.0.push(QuestionBlock::Input(input));
         QuestionDocument {
             title: match self.changes {
@@ -116,6 +119,9 @@ impl Blocks<'_> {
         };
         self.fact("effect", format!("{}{network}", question.effect.as_str()));
         self.fact("reason", &question.reason);
+        if let Some(description) = &question.description {
+            self.fact("the tool says", description);
+        }
         if let Some(agent) = &question.agent {
             self.fact("agent", format!("{agent}, a sub-agent"));
         }

@@ -5,6 +5,7 @@ use super::rule::Rule;
 use super::rule_form::{RuleForm, RuleTarget};
 use super::tool_names::{NamePattern, ToolNames, has_parameter, is_foreign};
 use super::{Decision, Policy};
+use crate::path_members::PATH_MEMBERS;
 use crate::{Descriptor, nearest, text};
 use toolhost_shell_syntax as shell;
 
@@ -189,7 +190,7 @@ fn check_form(rule: &Rule, form: &RuleForm, known: &[LoadedTool], found: &mut Ve
 
 /// Why the target cannot match any of the tools; `None` if it can.
 fn missing_input(target: &RuleTarget, has: &impl Fn(&[&str]) -> bool) -> Option<&'static str> {
-    let paths = target.paths.is_empty() || has(&super::subject::PATH_MEMBERS);
+    let paths = target.paths.is_empty() || has(&PATH_MEMBERS);
     let commands = !target.names_commands() || has(&["command"]);
     let domains = target.domains.is_empty() || has(&["url"]);
     let titles = target.titles.is_empty() || has(&super::rule_form::TITLE_MEMBERS);

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::tool_names::is_foreign;
-use crate::{ChangeSet, Descriptor, Effect};
+use crate::path_members::PATH_MEMBERS;
+use crate::{ChangeSet, Descriptor, Effect, Preview};
 
 /// Maximum number of paths in an input; each is compared with every candidate rule.
 const MAX_PATHS: usize = 256;
@@ -16,19 +17,6 @@ const MAX_URLS: usize = 64;
 
 /// Maximum depth to which objects and lists are searched.
 const MAX_DEPTH: usize = 8;
-
-/// Names of input members that contain paths.
-pub(super) const PATH_MEMBERS: [&str; 9] = [
-    "path",
-    "paths",
-    "from",
-    "to",
-    "file_path",
-    "notebook_path",
-    "directory",
-    "dir_path",
-    "include",
-];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathUse {
@@ -125,6 +113,20 @@ impl Subject {
         self
     }
 
+    /// Adds the paths that the tool itself names.
+    #[must_use]
+    pub fn with_locations(mut self, preview: &Preview) -> Self {
+        self.has_unknown_paths |= preview.has_unknown_locations;
+        for location in &preview.locations {
+            let is_named =
+                |path: &PathUse| path.path == location.path && path.write == location.write;
+            if !self.paths.iter().any(is_named) {
+                self.push_path(&location.path, location.write);
+            }
+        }
+        self
+    }
+
     /// Collects paths at every depth, such as `edits: [{"path": …}]`.
     fn collect_paths(&mut self, tool: &Descriptor, value: &Value, depth: usize) {
         let (members, inner): (_, &mut dyn Iterator<Item = &Value>) = match value {
@@ -161,15 +163,23 @@ impl Subject {
 
     fn add_path(&mut self, item: &Value, write: bool) {
         match item {
-            Value::String(path) if self.paths.len() < MAX_PATHS => self.paths.push(PathUse {
-                path: path.clone(),
-                write,
-                on_host: false,
-                executable: false,
-            }),
+            Value::String(path) => self.push_path(path, write),
             // An object is searched as well, but only the tool knows which member is the path.
             _ => self.has_unknown_paths = true,
         }
+    }
+
+    fn push_path(&mut self, path: &str, write: bool) {
+        if self.paths.len() == MAX_PATHS {
+            self.has_unknown_paths = true;
+            return;
+        }
+        self.paths.push(PathUse {
+            path: path.to_owned(),
+            write,
+            on_host: false,
+            executable: false,
+        });
     }
 }
 

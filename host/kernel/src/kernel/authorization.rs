@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use toolhost_contract::lifecycle::{CallOrigin, Transition};
 use toolhost_contract::policy::{
-    Approval, Explanation, HookAsk, HookDecisions, Policy, PolicyRequest, RunningJob, Subject,
+    Approval, Explanation, HookDecisions, Policy, PolicyRequest, RunningJob, Subject,
 };
 use toolhost_contract::variables::NO_VARIABLES;
 use toolhost_contract::{Denial, DenialCode, Grant, Outcome, Principal, Verdict, text};
@@ -45,6 +45,10 @@ impl Kernel {
         for _ in 0..MAX_ROUNDS {
             let checked = self.validate_input(entry, input, run)?;
             run.input = checked;
+            run.attempt.preview = None;
+            if entry.tool.hooks.has_preview() {
+                Box::pin(self.preview(entry, run)).await?;
+            }
             match self.evaluate(entry, run).await? {
                 Evaluation::Decided(Authorization::Granted(grant))
                     if self.hooks().has_supplier() =>
@@ -90,7 +94,7 @@ impl Kernel {
         run: &mut RunningCall<'_>,
     ) -> Result<Evaluation, Refusal> {
         run.attempt.variables = run.session.store().variables();
-        let subject = Subject::of(&entry.tool, &run.input);
+        let subject = run.subject(entry);
         run.attempt.job = find_job(entry, &run.caller, &subject);
         let weights = if self.hooks().is_empty() {
             HookHints::default()
@@ -108,10 +112,7 @@ impl Kernel {
             }
         };
         let said = HookDecisions {
-            ask: weights.ask.map(|ask| HookAsk {
-                reason: ask.reason.or_else(|| Some(format!("hook `{}`", ask.by))),
-                meta: ask.meta,
-            }),
+            ask: run.required_approval(entry, &weights),
             allow: weights.allow,
         };
         if entry.stages_changes() {

@@ -92,6 +92,9 @@ impl Kernel {
         entry
             .counters
             .record(run.report.duration, is_failure(&result));
+        if let Ok(outcome) = &result {
+            self.render_result(&entry, run, outcome).await?;
+        }
         Self::record_outcome(&entry, run, result)
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use toolhost_contract::lifecycle::CallOrigin;
 use toolhost_contract::policy::{Mode, Restriction};
-use toolhost_contract::{CallError, CallId, Outcome, Principal, ToolName};
+use toolhost_contract::{CallError, CallId, Display, Outcome, Principal, ToolName};
 
 /// An unvalidated request for one call.
 #[derive(Debug, Clone)]
@@ -62,6 +62,8 @@ pub struct Report {
     /// `None` if no tool has the requested name.
     pub tool: Option<ToolName>,
     pub result: Result<Outcome, CallError>,
+    /// How the tool renders the result for users, in place of `outcome.display`.
+    pub rendering: Vec<Display>,
     /// The rule or user that allowed the call.
     pub allowed_by: Option<String>,
     /// Execution time. Time spent waiting for the user or for other calls does not count.

@@ -12,8 +12,8 @@ use toolhost_contract::lifecycle::CallInput;
 use toolhost_contract::policy::{HookDecisions, RunningJob};
 use toolhost_contract::variables::Variables;
 use toolhost_contract::{
-    Call, CallError, CallEvent, CallId, Denial, DenialCode, ErrorClass, Grant, LogLevel, Outcome,
-    Principal, Sink, StagedResult, ToolName, UserEdit,
+    Call, CallError, CallEvent, CallId, Denial, DenialCode, Display, ErrorClass, Grant, LogLevel,
+    Outcome, Preview, Principal, Sink, StagedResult, ToolName, UserEdit,
 };
 
 use super::batch_order::OrderSlot;
@@ -60,6 +60,8 @@ pub(super) struct RunningCall<'a> {
 /// What is known about the current run of a call. A call that runs again starts with an empty one.
 #[derive(Default)]
 pub(super) struct Attempt {
+    /// What the tool says about the call with its current input.
+    pub(super) preview: Option<Box<Preview>>,
     /// The input of the previous round and the hook that changed it.
     pub(super) rewritten: Option<(String, Value)>,
     /// The decision of the hooks, kept until the changes of the call are evaluated.
@@ -87,6 +89,8 @@ pub(super) struct ReportDraft {
     pub(super) supplied_by: Option<String>,
     /// The outcome that the model gets instead of the standard refusal.
     pub(super) replacement: Option<Box<Outcome>>,
+    /// How the tool renders the result for users.
+    pub(super) rendering: Vec<Display>,
     pub(super) duration: Duration,
     /// The user wants the turn to stop.
     pub(super) stop_turn: bool,
@@ -109,6 +113,7 @@ impl Report {
             tool: None,
             result: Err(error),
             allowed_by: None,
+            rendering: Vec::new(),
             duration: Duration::ZERO,
             repairs: Vec::new(),
             stopped: false,
@@ -154,6 +159,7 @@ impl RunningCall<'_> {
             allowed_by: self.journal.record().allowed_by.clone(),
             result,
             duration: self.report.duration,
+            rendering: self.report.rendering,
             repairs: self.report.repairs,
             stopped: self.cancel.is_cancelled() || self.report.stop_turn,
             commits: self.report.commits,

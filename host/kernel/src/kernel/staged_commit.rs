@@ -95,7 +95,7 @@ impl Kernel {
             .staged_bytes
             .take(&run.caller.user, changed_bytes(changes))
             .map_err(CallError::from)?;
-        let named = Subject::of(&entry.tool, &run.input);
+        let named = run.subject(entry);
         let subject = match &result {
             Ok(outcome) if !outcome.is_error() => named
                 .with_changes(changes)

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use toolhost_contract::lifecycle::Transition;
-use toolhost_contract::policy::Subject;
 use toolhost_contract::{
     EditedChanges, FileDiff, Outcome, Part, StagedChanges, StagedEffects, UserEdit, text,
 };
@@ -37,8 +36,7 @@ impl Kernel {
         let editing = async { staged.edit(edits).await.map_err(Refusal::from) };
         let edited = cancellation.unless_cancelled_after_run(editing).await?;
         if let StagedEffects::Staged(staged) = &edited.effects {
-            let named = Subject::of(&entry.tool, &run.input);
-            let subject = named.with_changes(staged.changes());
+            let subject = run.subject(entry).with_changes(staged.changes());
             if let Some(denial) = self
                 .policy_for(&run.session)
                 .find_denial(call_policy_request(entry, run, &subject))

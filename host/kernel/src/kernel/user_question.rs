@@ -26,7 +26,7 @@ impl Kernel {
         &self,
         entry: &ToolEntry,
         run: &mut RunningCall<'_>,
-        question: Question,
+        mut question: Question,
     ) -> Result<Evaluation, Refusal> {
         if let Some(slot) = &run.order {
             // The question must describe the state after the calls before this one, so they end first.
@@ -36,6 +36,7 @@ impl Kernel {
             .question_quota
             .take(&run.caller.user, 1)
             .map_err(CallError::from)?;
+        self.describe_question(entry, run, &mut question).await;
         let title = format!("{} ({})", entry.tool.display_name, entry.name);
         run.journal
             .ask(
@@ -251,6 +252,9 @@ fn question_content(question: &Question, input: &Value) -> Value {
         "input": input,
         "offers": question.offers.iter().map(|offer| offer.text.as_str()).collect::<Vec<_>>(),
     });
+    if let Some(description) = &question.description {
+        shown["description"] = json!(description);
+    }
     if let Some(changes) = &question.changes {
         shown["changes"] = changes.summary();
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use toolhost_contract::{
-    Annotations, CallError, CallEvent, Concurrency, Descriptor, Display, ErrorClass, Example,
-    Failure, FileDiff, Outcome, Part, TailCall, ToolName, Truncation, exact_integers, text,
+    Annotations, CallError, CallEvent, Concurrency, Descriptor, ErrorClass, Example, Failure,
+    Outcome, Part, TailCall, ToolHook, ToolHooks, ToolName, Truncation, exact_integers, text,
 };
 use wasmtime::component::HasSelf;
 
@@ -14,6 +14,7 @@ use crate::state::State;
 #[cfg(test)]
 mod fuzz;
 pub mod hooks;
+pub mod preview;
 pub mod services;
 
 wasmtime::component::bindgen!({
@@ -196,9 +197,22 @@ fn descriptor(raw: types::Descriptor, plugin_version: &str) -> Result<Descriptor
         max_output_bytes: raw.max_output_bytes.map(u64::from),
         requires: raw.requires,
         depends_on: raw.depends_on,
-        hooks: raw.hooks,
+        hooks: hooks(&raw.hooks)?,
         examples,
     })
+}
+
+fn hooks(names: &[String]) -> Result<ToolHooks, String> {
+    let hooks = names.iter().map(|name| {
+        ToolHook::parse(name).ok_or_else(|| {
+            format!(
+                "`{}` is not a hook; use {}",
+                text::escape_line(name, 40),
+                ToolHook::ALL.map(ToolHook::as_str).join(", ")
+            )
+        })
+    });
+    hooks.collect()
 }
 
 /// Lists and short fields end up in registries and menus, so their number and length are limited.
@@ -305,22 +319,7 @@ pub fn outcome(raw: types::Outcome, limit: u64) -> Result<Outcome, CallError> {
         summary: raw.summary,
         llm,
         structured: json("structured result", raw.structured)?,
-        display: raw
-            .display
-            .map(|display| {
-                Ok::<_, CallError>(Display {
-                    kind: display.kind,
-                    text: display.text,
-                    diff: display.diff.map(|diff| FileDiff {
-                        file_name: diff.file_name,
-                        diff: diff.diff,
-                        original: diff.original,
-                        new: diff.new,
-                    }),
-                    data: json("display", display.data)?,
-                })
-            })
-            .transpose()?,
+        display: raw.display.map(preview::display).transpose()?,
         error: raw.error.map(failure),
         truncated: raw.truncated.map(|truncated| Truncation {
             original_bytes: truncated.original_bytes,
@@ -351,12 +350,6 @@ fn outcome_size(raw: &types::Outcome) -> u64 {
             text(&part.text) + part.data.as_ref().map_or(0, Vec::len) + words + 64
         })
         .sum();
-    let display = raw.display.as_ref().map_or(0, |display| {
-        let diff = display.diff.as_ref().map_or(0, |diff| {
-            diff.file_name.len() + diff.diff.len() + text(&diff.original) + diff.new.len()
-        });
-        display.kind.len() + text(&display.text) + text(&display.data) + diff
-    });
     let error = raw.error.as_ref().map_or(0, |error| {
         let advice: usize = error
             .recommendations
@@ -374,7 +367,15 @@ fn outcome_size(raw: &types::Outcome) -> u64 {
         .as_ref()
         .map_or(0, |truncated| text(&truncated.saved_to));
     let rest = text(&raw.summary) + text(&raw.structured) + text(&raw.meta);
-    (parts + display + error + tail + saved_to + rest) as u64
+    (parts + error + tail + saved_to + rest) as u64 + raw.display.as_ref().map_or(0, display_size)
+}
+
+fn display_size(display: &types::Display) -> u64 {
+    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let diff = display.diff.as_ref().map_or(0, |diff| {
+        diff.file_name.len() + diff.diff.len() + text(&diff.original) + diff.new.len()
+    });
+    (display.kind.len() + text(&display.text) + text(&display.data) + diff) as u64
 }
 
 fn part(raw: types::Part) -> Result<Part, String> {
@@ -468,4 +469,29 @@ pub fn error(raw: types::ToolError) -> CallError {
     error.retryable = raw.retryable;
     error.cause = raw.cause.map(|cause| text::escape_lines(&cause, 2_000));
     error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hook_that_the_host_does_not_know_is_an_error() {
+        let hooks = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            super::hooks(&names).map(|hooks| hooks.iter().collect::<Vec<_>>())
+        };
+        assert_eq!(
+            hooks(&["confirm", "validate"]),
+            Ok(vec![ToolHook::Validate, ToolHook::Confirm])
+        );
+        assert_eq!(
+            hooks(&["confirm", "re\u{1b}nder"]),
+            Err(
+                "`re\\u{1b}nder` is not a hook; use validate, describe-call, locations, confirm, \
+                 render-permission, render-result, pre-tool-use, post-tool-use"
+                    .to_owned()
+            )
+        );
+    }
 }

@@ -49,6 +49,7 @@ async fn hold(
         files: Files::new(Scope::empty()).unwrap(),
         env: &[],
         timeout: Duration::from_secs(120),
+        processor_time: None,
         sink: Arc::new(NoSink),
     };
     instance::run(engine, setting, async |store| {

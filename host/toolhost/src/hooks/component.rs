@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use toolhost_contract::hook::{PostHookResponse, PreHookResponse};
-use toolhost_contract::{BoxFuture, CallError, Outcome};
+use toolhost_contract::hook::{PostHookResponse, PreHookDecision, PreHookResponse};
+use toolhost_contract::{BoxFuture, CallError, Outcome, ToolHook};
 use toolhost_kernel::hooks::{Hook, HookCall, HookError, HookEvent};
 use toolhost_runtime::Plugin;
 
@@ -65,6 +65,67 @@ impl Hook for ComponentHook {
                 .await;
             said.map_err(|error| hook_error(&error))
         })
+    }
+}
+
+/// The hooks of a plugin for its own tools. They run without configuration, so they can only make the host more careful:
+/// they have no files and cannot answer in place of the tool.
+pub struct OwnHooks(pub Arc<Plugin>);
+
+/// Time limit of a plugin's hook for its own tools.
+const OWN_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl OwnHooks {
+    pub fn kernel_timeout() -> Duration {
+        OWN_TIMEOUT + Duration::from_secs(5)
+    }
+
+    fn guards(&self, call: &HookCall, hook: ToolHook) -> bool {
+        call.plugin == *self.0.name() && call.tool.hooks.contains(hook)
+    }
+}
+
+impl Hook for OwnHooks {
+    fn before<'a>(
+        &'a self,
+        call: &'a HookCall,
+    ) -> BoxFuture<'a, Result<PreHookResponse, HookError>> {
+        Box::pin(async move {
+            if !self.guards(call, ToolHook::PreToolUse) {
+                return Ok(PreHookResponse::default());
+            }
+            let own_call = own_call(call);
+            let decided = self.0.run_pre_hook(&own_call, OWN_TIMEOUT).await;
+            let response = decided.map_err(|error| hook_error(&error))?;
+            if matches!(response.decision, PreHookDecision::Result(_)) {
+                return Err(HookError(
+                    "a hook for the plugin's own tools may not return `result`".to_owned(),
+                ));
+            }
+            Ok(response)
+        })
+    }
+
+    fn after<'a>(
+        &'a self,
+        call: &'a HookCall,
+        outcome: &'a Outcome,
+    ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
+        Box::pin(async move {
+            if !self.guards(call, ToolHook::PostToolUse) {
+                return Ok(PostHookResponse::Keep);
+            }
+            let own_call = own_call(call);
+            let revised = self.0.run_post_hook(&own_call, outcome, OWN_TIMEOUT);
+            revised.await.map_err(|error| hook_error(&error))
+        })
+    }
+}
+
+fn own_call(call: &HookCall) -> toolhost_runtime::HookCall {
+    toolhost_runtime::HookCall {
+        is_own: true,
+        ..to_runtime_call(call)
     }
 }
 

@@ -23,7 +23,8 @@ fn main() -> Result<()> {
     }
 }
 
-/// Writes `<world>.h`, `<world>.c` and `<world>_component_type.o`; the object embeds the world in the linked module.
+/// Writes `plugin.h`, `plugin.c` and `plugin_component_type.o`, whatever the name of the world; the object embeds the
+/// world in the linked module.
 fn bindings(wit: &Path, world: &str, out: &Path) -> Result<()> {
     let mut resolve = Resolve::default();
     let (package, _) = resolve
@@ -31,7 +32,11 @@ fn bindings(wit: &Path, world: &str, out: &Path) -> Result<()> {
         .with_context(|| format!("read {}", wit.display()))?;
     let world = resolve.select_world(&[package], Some(world))?;
     let mut files = Files::default();
-    wit_bindgen_c::Opts::default()
+    let options = wit_bindgen_c::Opts {
+        rename_world: Some("plugin".to_owned()),
+        ..Default::default()
+    };
+    options
         .build()
         .generate(&mut resolve, world, &mut files)?;
     fs::create_dir_all(out).with_context(|| format!("create {}", out.display()))?;

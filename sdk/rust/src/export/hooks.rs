@@ -2,9 +2,7 @@
 
 use serde_json::Value;
 
-use crate::backend::Backend;
 use crate::bindings::hook::exports::toolhost::plugin::hooks as wit;
-use crate::context::CallFacts;
 use crate::{After, Before, Context, HookCall, Outcome};
 
 /// The hook functions of one plugin; a missing one has no effect.
@@ -31,10 +29,7 @@ pub fn after(hooks: Hooks, request: wit::Request, outcome: wit::Outcome) -> wit:
 }
 
 fn read(request: wit::Request) -> (Context, HookCall) {
-    let cx = Context {
-        facts: CallFacts::new(request.call_id, request.context),
-        backend: Backend::new(),
-    };
+    let cx = super::context(request.call_id, request.context);
     let extra = |member: &str| cx.extra().and_then(|extra| extra.get(member));
     let word = |member: &str| {
         let word = extra(member).and_then(Value::as_str);

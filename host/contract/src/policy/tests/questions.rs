@@ -349,6 +349,6 @@ fn without_a_prompter_the_remedy_allows_the_call() {
         to allow it: run host with --allow-tool 'http_get(domain:a.example)', or put `allow = ["http_get(domain:a.example)"]` under [policy] in toolhost.toml
         to allow it: run host with --allow-tool unknown, or put `allow = ["unknown"]` under [policy] in toolhost.toml
         to allow it: remove or narrow rule user:1 ask `x` (policy), or answer at a terminal
-        to allow it: answer at a terminal, or change the hook that asks
+        to allow it: answer at a terminal, or change the hook or tool that requires approval
     "#]].assert_eq(&out);
 }

@@ -249,7 +249,7 @@ fn check_descriptor(mut tool: toolhost_contract::Descriptor) {
     visible(&tool.category);
     visible(&tool.kind);
     visible(&tool.version);
-    for texts in [&tool.aliases, &tool.tags, &tool.requires, &tool.hooks] {
+    for texts in [&tool.aliases, &tool.tags, &tool.requires] {
         for text in texts {
             visible(text);
         }

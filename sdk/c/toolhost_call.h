@@ -1,0 +1,36 @@
+/* The state of a running call, shared by toolhost.c and toolhost_preview.c; not for plugins. */
+#ifndef TOOLHOST_CALL_H
+#define TOOLHOST_CALL_H
+
+#include "toolhost.h"
+
+/* Memory returned to the author is freed with the call. */
+typedef struct piece {
+    struct piece *next;
+    char text[];
+} piece_t;
+
+struct th_call {
+    toolhost_plugin_types_request_t *request;
+    toolhost_plugin_types_outcome_t *outcome;
+    th_error error;
+    toolhost_plugin_types_failure_t failure;
+    piece_t *pieces;
+    /* An array of toolhost_preview.c: what th_location or th_block has added. */
+    void *items;
+    size_t count;
+};
+
+/* The tool of a call; NULL, with the failure set, if there is none. */
+const th_tool *th_find(th_call *call);
+/* Frees what the call has, except for its outcome and failure. Sets the failure if `done` is false and none is set. */
+void th_end(th_call *call, bool done);
+
+/* realloc that ends the instance without memory. */
+void *th_grow(void *old, size_t size);
+/* Results are freed by the bindings, so they must be copies, never literals. NULL is an absent option. */
+plugin_string_t th_copy(const char *text);
+plugin_option_string_t th_copy_option(const char *text);
+toolhost_plugin_types_option_json_t th_copy_json(const char *text);
+
+#endif
