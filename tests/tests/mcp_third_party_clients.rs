@@ -202,7 +202,7 @@ fn the_settings_in_the_readme_work() {
             continue;
         };
         let server = &servers["toolhost"];
-        assert_eq!(server["command"], "host", "{server}");
+        assert_eq!(server["command"], "/opt/toolhost/host", "{server}");
         let args = server["args"].as_array().expect("a list");
         let args: Vec<&str> = args.iter().filter_map(Value::as_str).collect();
         check_settings(&args);

@@ -130,6 +130,19 @@ fn a_result_of_100_megabytes_is_over_the_limit() {
 }
 
 #[test]
+fn the_limit_of_a_result_is_what_the_manifest_says() {
+    let guest = Guest::new("big_output", &[], "memory = \"256MiB\"\noutput = \"16MiB\"");
+    for (mebibytes, class) in [(15, Value::Null), (17, json!("output_limit"))] {
+        let (report, _) = guest.call(&json!({"bytes": mebibytes << 20}), &[]);
+        assert_eq!(
+            report["error"]["class"], class,
+            "{mebibytes} MiB: {}",
+            report["error"]
+        );
+    }
+}
+
+#[test]
 fn a_flood_of_standard_output_ends_the_call() {
     assert_eq!(error_of("stdout_flood")["class"], "output_limit");
 }

@@ -30,13 +30,18 @@ Examples:
   host inspect plugins/files.wasm                        show the manifest and tools of a plugin
 
 Exit codes:
-  0  success                   4  no plugin could be loaded
-  1  the tool failed           5  denied
-  2  usage error               6  timeout or other limit exceeded
-  3  configuration error       7  internal error
-  8  waiting for approval      9  the records cannot be read or written
+  0  success
+  1  the tool failed
+  2  usage error
+  3  configuration error
+  4  no plugin could be loaded
+  5  denied
+  6  timeout or other limit exceeded
+  7  internal error
+  8  waiting for approval
+  9  the records cannot be read or written
 
-Plugins have no access to files, environment variables or the network unless it is granted.";
+Plugins cannot use files, environment variables, the network or programs unless you grant it.";
 
 #[derive(Debug, Parser)]
 #[command(
@@ -55,7 +60,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Start an interactive prompt at a terminal, or serve MCP over standard input and output otherwise
+    /// Serve tools: a prompt at a terminal, otherwise MCP over standard input and output, or over HTTP
     #[command(after_help = run::HELP)]
     Run(RunArgs),
     /// Call one tool and print its result
@@ -69,7 +74,7 @@ pub enum Command {
     Turns(TurnsArgs),
     /// List tools
     Tools(ToolsArgs),
-    /// List plugins with their grants, and the reason for each that could not be loaded
+    /// List plugins and what they are granted, and why others could not be loaded
     Plugins(ListArgs),
     /// Show the manifest, imports and tools of a plugin file without granting it anything
     Inspect(InspectArgs),
@@ -82,7 +87,10 @@ pub enum Command {
     #[command(hide = true)]
     ProcessLauncher { role: Vec<std::ffi::OsString> },
     /// Generate a shell completion script
-    Completions { shell: clap_complete::Shell },
+    Completions {
+        /// Shell that the script is for; see its documentation for where to put the script
+        shell: clap_complete::Shell,
+    },
     /// List recorded calls, newest first, or show one
     Calls(CallsArgs),
     /// List client sessions, newest first
@@ -115,7 +123,7 @@ pub enum Command {
         #[command(subcommand)]
         command: McpCommand,
     },
-    /// Manage the configuration file
+    /// Check the configuration file
     Config {
         #[command(subcommand)]
         command: ConfigCommand,

@@ -19,7 +19,7 @@ use toolhost_contract::text;
 use toolhost_formats::events::{self as event_formats, EventFormat};
 use toolhost_kernel::{Kernel, MissedEvents, Subscription};
 
-use crate::exit::{CliError, Exit};
+use crate::exit::{CliError, Exit, OrExit as _};
 use crate::terminal::note;
 
 #[derive(Debug, Clone, Default, Args)]
@@ -28,14 +28,19 @@ pub struct EventsArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub events: Option<PathBuf>,
 
-    /// Write events in the format of another system
+    /// Write the events of --events in the format of another agent system
     #[arg(long, value_name = "SYSTEM", requires = "events", value_parser = PossibleValuesParser::new(event_formats::NAMES))]
     pub events_as: Option<String>,
 }
 
 impl EventsArgs {
-    /// Opens the file before anything runs. `carried` describes the content of standard output, for an error.
-    pub fn open(&self, carried: &str) -> Result<Option<EventsFile>, CliError> {
+    /// Opens the file before anything runs, and adds it to what is hidden from tools. `carried` describes the content of standard output,
+    /// for an error.
+    pub fn open(
+        &self,
+        carried: &str,
+        hidden: &mut Vec<PathBuf>,
+    ) -> Result<Option<EventsFile>, CliError> {
         let Some(path) = &self.events else {
             return Ok(None);
         };
@@ -75,6 +80,10 @@ impl EventsArgs {
         flags
             .and_then(|flags| fcntl_setfl(&file, flags))
             .map_err(|error| wrong(format!("cannot be opened for writing: {error}")))?;
+        if file.metadata().is_ok_and(|found| found.is_file()) && !is_stream {
+            let path = std::path::absolute(path).or_exit(Exit::Internal)?;
+            hidden.push(path);
+        }
         Ok(Some(EventsFile {
             file,
             shown,
@@ -192,7 +201,7 @@ mod tests {
             events: Some(path.into()),
             events_as: None,
         };
-        args.open("the result")
+        args.open("the result", &mut Vec::new())
             .map_err(|failure| format!("{} {:#}", failure.exit.code(), failure.error))
     }
 

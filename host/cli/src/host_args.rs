@@ -25,19 +25,19 @@ pub struct ExternalAccessArgs {
     #[arg(long, value_name = "NAME")]
     pub allow_program: Vec<ProgramName>,
 
-    /// Allow these programs to use the network, without destination checks
+    /// Let programs of --allow-program use the network, without checks of the destination
     #[arg(long)]
     pub allow_program_network: bool,
 
-    /// Run programs without kernel confinement
+    /// Run programs without their sandbox, with all your privileges
     #[arg(long)]
     pub unconfined: bool,
 
-    /// Directory for data that tools keep across sessions
+    /// Directory in which the memory tools keep data across sessions
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub memory: Option<PathBuf>,
 
-    /// Directory of skills; repeatable
+    /// Directory of skills, which are instructions that the model can load; repeatable
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub skills: Vec<PathBuf>,
 }
@@ -74,19 +74,20 @@ pub struct HostArgs {
     pub external_access: ExternalAccessArgs,
 
     /// System whose tool names, parameters and results the model sees: native, claude, sema, gemini, kode or pegasus
+    /// [default: native]
     #[arg(long, value_name = "NAME")]
     pub profile: Option<Profile>,
 
-    /// List only these tools for models: all, core, or names of plugins, servers and tools; the model finds others with
-    /// tool_search
+    /// Tools that models are shown: all, core, or names of plugins, servers and tools. The others can be called, and the
+    /// model finds them with tool_search
     #[arg(long, value_name = "SET,…")]
     pub tools: Option<ToolSet>,
 
-    /// Show the model only the tools of the profile
+    /// Show the model only tools that exist in the system of --profile
     #[arg(long)]
     pub profile_only: bool,
 
-    /// Allow matching calls without a prompt: `name`, `plugin/*`, `Bash(git *)`, `Edit(src/**)`, `*`; repeatable
+    /// Allow matching calls without asking: `name`, `plugin/*`, `Bash(git *)`, `Edit(src/**)`, `*`; repeatable
     #[arg(long, value_name = "RULE")]
     pub allow_tool: Vec<RuleText>,
 
@@ -94,7 +95,8 @@ pub struct HostArgs {
     #[arg(long, value_name = "RULE")]
     pub deny_tool: Vec<RuleText>,
 
-    /// Permission mode: dont_ask, plan, readonly, default, accept_edits, auto or yolo
+    /// Permission mode, for calls that no rule covers: dont_ask, readonly, plan, default, accept_edits, auto, yolo or custom
+    /// [default: default]
     #[arg(long, value_name = "MODE")]
     pub mode: Option<Mode>,
 
@@ -102,7 +104,7 @@ pub struct HostArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
 
-    /// How to handle two plugins that provide the same tool name
+    /// How to handle two plugins that provide the same tool name [default: error]
     #[arg(long, value_name = "HOW", value_parser = on_duplicate_parser())]
     pub on_duplicate: Option<OnDuplicate>,
 
@@ -110,7 +112,7 @@ pub struct HostArgs {
     #[arg(long, value_name = "DUR", value_parser = parse_duration)]
     pub timeout: Option<Duration>,
 
-    /// Keep no records: no audit trail and no saved approvals
+    /// Keep no records: no audit trail, no saved approvals and no undo
     #[arg(long)]
     pub no_store: bool,
 

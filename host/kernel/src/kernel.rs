@@ -380,6 +380,7 @@ impl Kernel {
             original_input: wanted,
             results: ResultBudget::default(),
             order: None,
+            service_counts: Arc::default(),
             attempt: Attempt::default(),
             report: ReportDraft::default(),
         })

@@ -91,6 +91,10 @@ pub(crate) fn sanitize(
     Ok(length)
 }
 
+pub(crate) fn is_dropped(name: &HeaderName) -> bool {
+    DROPPED.contains(&name.as_str())
+}
+
 fn is_refused(name: &HeaderName) -> bool {
     REFUSED.contains(&name.as_str())
         || REFUSED_PREFIXES

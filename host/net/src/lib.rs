@@ -40,7 +40,7 @@ pub use host_rule::{HostRule, RuleError};
 pub use limits::{NetLimits, Timeouts};
 pub use resolve::{Resolve, SystemResolver};
 pub use response_body::ResponseBody;
-pub use secret::{Secret, SecretError};
+pub use secret::{Secret, SecretError, refers_to_secret};
 pub use target::{Scheme, Target};
 pub use tls::{RootsError, TrustedRoots};
 pub use url_host::UrlHost;

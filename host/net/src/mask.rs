@@ -4,6 +4,7 @@
 //! A server can still hide a value (by compressing or encoding it). A secret's hosts are trusted with it in any case.
 
 use std::fmt;
+use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue};
@@ -16,8 +17,10 @@ const MIN_MASKED_LEN: usize = 6;
 #[derive(Default)]
 pub(crate) struct SecretMask {
     values: Vec<Vec<u8>>,
-    /// The end of the last chunk, if it can be the beginning of a value.
+    /// The end of the last chunk as it was received, if it can be the beginning of a value.
     held: BytesMut,
+    /// How many of these bytes belong to a value that began before them.
+    carried: usize,
 }
 
 impl fmt::Debug for SecretMask {
@@ -37,7 +40,7 @@ impl SecretMask {
         values.dedup();
         Self {
             values,
-            held: BytesMut::new(),
+            ..Self::default()
         }
     }
 
@@ -51,20 +54,18 @@ impl SecretMask {
             return piece;
         }
         self.held.extend_from_slice(&piece);
-        self.overwrite();
         let open = self
             .values
             .iter()
             .map(|value| partial_match_len(&self.held, value))
             .max()
             .unwrap_or(0);
-        let shown = self.held.len() - open;
-        self.held.split_to(shown).freeze()
+        self.release(self.held.len() - open)
     }
 
     /// Returns the remaining bytes at the end of the stream.
     pub(crate) fn finish(&mut self) -> Bytes {
-        self.held.split().freeze()
+        self.release(self.held.len())
     }
 
     pub(crate) fn mask_headers(&self, headers: &mut HeaderMap) {
@@ -72,22 +73,43 @@ impl SecretMask {
             let mut whole = Self {
                 values: self.values.clone(),
                 held: BytesMut::from(value.as_bytes()),
+                carried: 0,
             };
-            whole.overwrite();
-            if whole.held != value.as_bytes() {
-                *value = HeaderValue::from_bytes(&whole.held).expect("`*` is allowed in a header");
+            let masked = whole.finish();
+            if masked != value.as_bytes() {
+                *value = HeaderValue::from_bytes(&masked).expect("`*` is allowed in a header");
             }
         }
     }
 
-    fn overwrite(&mut self) {
-        for value in &self.values {
-            let found: Vec<usize> = memmem::find_iter(&self.held, value).collect();
-            for start in found {
-                self.held[start..start + value.len()].fill(b'*');
-            }
+    /// Takes bytes from the front. Values are found before anything is overwritten, because they can overlap.
+    fn release(&mut self, length: usize) -> Bytes {
+        let found: Vec<Range<usize>> = self
+            .values
+            .iter()
+            .flat_map(|value| occurrences(&self.held, value))
+            .chain(std::iter::once(0..self.carried))
+            .collect();
+        let mut released = self.held.split_to(length);
+        self.carried = 0;
+        for Range { start, end } in found.into_iter().filter(|range| range.start < length) {
+            released[start..end.min(length)].fill(b'*');
+            self.carried = self.carried.max(end.saturating_sub(length));
         }
+        released.freeze()
     }
+}
+
+/// All occurrences, including those that overlap.
+fn occurrences(text: &[u8], value: &[u8]) -> Vec<Range<usize>> {
+    let finder = memmem::Finder::new(value);
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(at) = finder.find(&text[from..]) {
+        found.push(from + at..from + at + value.len());
+        from += at + 1;
+    }
+    found
 }
 
 /// The number of bytes at the end of `text` that are a beginning of `value`.
@@ -124,6 +146,22 @@ mod tests {
         check(&["abcabcabcab", "d"], "abc*********");
         check(&["hunter"], "hunter");
         check(&[], "");
+    }
+
+    #[test]
+    fn values_that_overlap_are_masked_as_a_whole() {
+        let values = ["hunter22", "hunter22xyz", "z-token", "aaaaaa"];
+        let text = "a hunter22xyz-token hunter22xy aaaaaaaa hunter22-";
+        let expected = "a ***************** ********xy ******** ********-";
+        for size in 1..=text.len() {
+            let mut mask = SecretMask::new(values.map(str::to_owned).to_vec());
+            let mut out = Vec::new();
+            for piece in text.as_bytes().chunks(size) {
+                out.extend_from_slice(&mask.push(Bytes::copy_from_slice(piece)));
+            }
+            out.extend_from_slice(&mask.finish());
+            assert_eq!(String::from_utf8(out).unwrap(), expected, "{size}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use url::form_urlencoded;
 
 use crate::error::NetError;
 use crate::escape::escape;
+use crate::headers::is_dropped;
 use crate::host_rule::{HostMatcher, HostRule};
 use crate::mask::SecretMask;
 use crate::target::{Scheme, Target};
@@ -84,6 +85,13 @@ impl fmt::Debug for Secret {
             .field("hosts", &self.hosts)
             .finish_non_exhaustive()
     }
+}
+
+/// Whether a header that will be sent refers to a secret. [`NetClient::send`](crate::NetClient::send) then sends the
+/// request with the secret or not at all.
+pub fn refers_to_secret(headers: &HeaderMap) -> bool {
+    let mut sent = headers.iter().filter(|(name, _)| !is_dropped(name));
+    sent.any(|(_, value)| value.to_str().ok().and_then(parse_reference).is_some())
 }
 
 /// Replaces references with values, in headers and in the query. Returns the values that were used, so that a response

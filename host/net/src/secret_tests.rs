@@ -189,3 +189,33 @@ fn secrets_are_validated_and_never_displayed() {
     }
     assert!(!format!("{:?}", secrets()).contains("s3cr3t"));
 }
+
+/// A read-only tool may send data only together with a secret, so what looks like a reference must become one.
+#[test]
+fn a_header_refers_to_a_secret_only_if_the_secret_is_sent() {
+    let long = format!("secret:{}", "a".repeat(65));
+    let cases = [
+        ("x-api-key", "secret:KEY", true),
+        ("authorization", "Bearer secret:KEY", true),
+        ("x-api-key", "secret:UNKNOWN", true),
+        ("x-api-key", long.as_str(), false),
+        ("x-api-key", "secret:", false),
+        ("x-api-key", "a b secret:KEY", false),
+        ("x-api-key", " secret:KEY ", false),
+        ("te", "secret:KEY", false),
+        ("keep-alive", "secret:KEY", false),
+    ];
+    for (name, value, expected) in cases {
+        let mut target = Target::parse(&"https://api.example.org/".parse().unwrap(), 8192).unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert(
+            HeaderName::try_from(name).unwrap(),
+            HeaderValue::try_from(value).unwrap(),
+        );
+        assert_eq!(refers_to_secret(&headers), expected, "{name}: {value}");
+        crate::headers::sanitize(&mut headers, &target, &crate::NetLimits::default()).unwrap();
+        let sent = insert_secrets(&secrets(), &mut target, &mut headers)
+            .map_or(true, |mask| !mask.is_empty());
+        assert_eq!(sent, expected, "{name}: {value}");
+    }
+}

@@ -35,7 +35,7 @@ pub use self::call_files::Files;
 /// Maximum number of directory entries in all open listings of one call.
 const MAX_LISTED: usize = 100_000;
 
-/// Maximum file size that `set_size` may create, in bytes, because sparse files cost nothing until they are read.
+/// Maximum size of a file beyond what was written to it, in bytes, because sparse files cost nothing until they are read.
 const MAX_SET_SIZE: u64 = 1 << 30;
 
 /// Accessor of [`FilesView`] for the linker.
@@ -81,6 +81,17 @@ impl<'a> FilesView<'a> {
             quota: self.written.clone(),
         };
         Ok(self.wasi.table.push(Box::new(counted) as DynOutputStream)?)
+    }
+
+    /// Writing far behind the end of a file makes it sparse.
+    fn check_offset(&self, fd: &Resource<Descriptor>, offset: types::Filesize) -> FsResult<()> {
+        if offset > MAX_SET_SIZE
+            && let Descriptor::File(file) = self.wasi.table.get(fd)?
+            && offset > file.file.metadata()?.len()
+        {
+            return Err(ErrorCode::FileTooLarge.into());
+        }
+        Ok(())
     }
 
     fn dir(&self, fd: &Resource<Descriptor>) -> FsResult<(Arc<std::fs::File>, Access)> {
@@ -447,6 +458,7 @@ impl HostDescriptor for FilesView<'_> {
         bytes: Vec<u8>,
         offset: types::Filesize,
     ) -> FsResult<types::Filesize> {
+        self.check_offset(&fd, offset)?;
         if !self.written.take(bytes.len()) {
             return Err(ErrorCode::Quota.into());
         }
@@ -490,6 +502,7 @@ impl HostDescriptor for FilesView<'_> {
         fd: Resource<Descriptor>,
         offset: types::Filesize,
     ) -> FsResult<Resource<DynOutputStream>> {
+        self.check_offset(&fd, offset)?;
         let stream = self.wasi.write_via_stream(fd, offset)?;
         self.counted(stream)
     }

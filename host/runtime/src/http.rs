@@ -14,20 +14,11 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use serde_json::Value;
 use toolhost_contract::Sink;
-use toolhost_net::{NetClient, NetError, ResponseBody, Timeouts};
+use toolhost_net::{NetClient, NetError, ResponseBody, Timeouts, refers_to_secret};
 use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks};
 
 /// Maximum total size of all responses of one call, heads and bodies, in bytes.
 const MAX_RESPONSE_BYTES: usize = 32 << 20;
-
-/// Whether a header value refers to a secret, alone or after one word. The host sends a secret only to its
-/// configured hosts.
-fn is_secret_reference(value: &str) -> bool {
-    let mut words = value.split(' ').rev();
-    let name = words.next().and_then(|word| word.strip_prefix("secret:"));
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    words.count() <= 1 && name.is_some_and(|name| !name.is_empty() && name.chars().all(plain))
-}
 
 /// Whether an input contains addresses.
 pub fn has_addresses(input: &Value) -> bool {
@@ -167,8 +158,7 @@ impl NetAccess {
         let asks = [Method::GET, Method::HEAD, Method::OPTIONS];
         // Some search services take the query in the body. Configuring a secret for a host permits such requests to
         // it.
-        let mut headers = request.headers().values();
-        let has_secret = headers.any(|value| value.to_str().is_ok_and(is_secret_reference));
+        let has_secret = refers_to_secret(request.headers());
         if self.reads_only && !asks.contains(request.method()) && !has_secret {
             let method = request.method();
             return Err(RequestError::new(

@@ -14,6 +14,9 @@ use crate::files::Files;
 use crate::limiter::LimitExceeded;
 use crate::state::State;
 
+/// Records and names of a result beside its content, in bytes.
+const OUTPUT_OVERHEAD: u64 = 1 << 20;
+
 /// The environment of one call.
 pub struct CallEnvironment<'a> {
     pub limits: &'a Limits,
@@ -56,7 +59,11 @@ pub async fn run<R>(
     let state = State::new(limits, files, env, Arc::clone(&deadline), allowed, sink);
     let mut store = Store::new(engine, state);
     store.limiter(|state| &mut state.limiter);
-    store.set_hostcall_fuel(usize::try_from(limits.hostcall_bytes).unwrap_or(usize::MAX));
+    // A result is data that wasmtime copies out of the guest, like the arguments of a host call.
+    let copied = limits
+        .hostcall_bytes
+        .max(limits.output.saturating_add(OUTPUT_OVERHEAD));
+    store.set_hostcall_fuel(usize::try_from(copied).unwrap_or(usize::MAX));
     store.set_max_component_handles(limits.handles as usize);
     // First timer, for spinning guests. Each epoch tick checks the wall clock, because ticks drift on a busy
     // machine, and yields to other tasks.

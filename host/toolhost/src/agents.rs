@@ -72,13 +72,14 @@ impl CommandAgents {
             return Err(failed("a sub-agent cannot start sub-agents".to_owned()));
         }
         let (name, user) = (&agent.info.name, &task.caller.user);
-        if let Some(id) = task.task["resume"].as_str()
-            && !self.may_resume(user, name, id)
-        {
-            let message = format!(
-                "no task `{}` of sub-agent `{name}` to resume; start a new one",
-                text::escape_line(id, 80)
-            );
+        if !self.may_resume(user, name, &task.task["resume"]) {
+            let resume = &task.task["resume"];
+            let id = resume
+                .as_str()
+                .map_or_else(|| resume.to_string(), str::to_owned);
+            let id = text::escape_line(&id, 80);
+            let message =
+                format!("no task `{id}` of sub-agent `{name}` to resume; start a new one");
             return Err(Failure::new("task_not_found", message));
         }
         let mut input = task.task;
@@ -162,7 +163,11 @@ impl CommandAgents {
 
     /// Whether the user may resume the task. The local user controls the commands and may resume any task. Task ids can
     /// be guessable, so other users may only resume ids that they received.
-    fn may_resume(&self, user: &UserId, agent: &str, id: &str) -> bool {
+    fn may_resume(&self, user: &UserId, agent: &str, id: &Value) -> bool {
+        // A command may read a number like its digits, so only texts are ids.
+        let Some(id) = id.as_str() else {
+            return id.is_null();
+        };
         let all = self.resumable.lock();
         let all = all.unwrap_or_else(PoisonError::into_inner);
         let mut known = all.get(user).into_iter().flatten();
@@ -250,5 +255,31 @@ impl Agents for CommandAgents {
 
     fn run(&self, task: AgentTask) -> BoxFuture<'_, Result<Value, Failure>> {
         Box::pin(self.run_task(task))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn m_09_only_texts_are_ids_of_tasks() {
+        let agents = CommandAgents::new(Vec::new(), None);
+        let ann = UserId::from_name(Some("ann"));
+        agents.remember(&ann, "general", "5");
+        for (resume, expected) in [
+            (json!(null), true),
+            (json!("5"), true),
+            (json!("6"), false),
+            (json!(5), false),
+            (json!(["5"]), false),
+            (json!({"id": "5"}), false),
+        ] {
+            assert_eq!(
+                agents.may_resume(&ann, "general", &resume),
+                expected,
+                "{resume}"
+            );
+        }
     }
 }

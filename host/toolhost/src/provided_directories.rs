@@ -1,7 +1,7 @@
 //! Directories that the host provides to plugins: the program output of each session and the memory of each user.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use toolhost_contract::{Access, Capability, Manifest, SessionKey, UserId};
 use toolhost_hostfiles::create_private_dir_all;
@@ -65,9 +65,19 @@ pub(crate) fn session_directories(
     }
     let project = crate::grants::project_name(&settings.project);
     let writable = memory.is_some();
+    // Links on the way to the directory are the operator's. It is resolved once, because a tool may be able to write
+    // into it.
+    let resolved: OnceLock<PathBuf> = OnceLock::new();
     let folders = move |key: &SessionKey| -> Result<Vec<PathGrant>, SessionDirError> {
         let mut folders = Vec::new();
         if let Some(memory) = &memory {
+            let memory = if let Some(memory) = resolved.get() {
+                memory
+            } else {
+                create_private(memory, memory, &key.user)?;
+                let path = memory.canonicalize().map_err(unusable)?;
+                resolved.get_or_init(|| path)
+            };
             for (host, guest) in memory_paths(memory, &project, &key.user) {
                 create_private(memory, &host, &key.user)?;
                 folders.push(path_grant(host, guest, toolhost_vfs::Access::ReadWrite));
@@ -76,6 +86,7 @@ pub(crate) fn session_directories(
         if let Some(processes) = &processes {
             let host = processes.output_directory(&session_owner(key));
             let host = host.map_err(|error| SessionDirError(error.to_string()))?;
+            let host = host.canonicalize().map_err(unusable)?;
             folders.push(path_grant(
                 host,
                 OUTPUT_PATH,
@@ -88,6 +99,10 @@ pub(crate) fn session_directories(
         writable,
         open: Arc::new(folders),
     })
+}
+
+fn unusable(error: std::io::Error) -> SessionDirError {
+    SessionDirError(error.to_string())
 }
 
 /// Creates a directory. Symlinks are rejected, because a program of a tool could have created them.

@@ -117,6 +117,12 @@ pub enum ScopeError {
         link: PathBuf,
         inside: PathBuf,
     },
+    #[error(
+        "`{path}` is reached through the symbolic link `{link}`, which a tool may have created; remove the link",
+        path = .path.display(),
+        link = .link.display()
+    )]
+    LinkToHostDir { path: PathBuf, link: PathBuf },
     #[error("cannot open `{path}`: {source}", path = .path.display())]
     Io {
         path: PathBuf,

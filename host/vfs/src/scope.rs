@@ -316,7 +316,7 @@ impl Scope {
     }
 
     /// Adds directories of the host for one caller. They are opened now, have no excludes, and may be inside paths
-    /// that are hidden from all grants.
+    /// that are hidden from all grants. No part of their paths may be a symbolic link when they are opened.
     pub fn with_host_dirs(&self, own: &[PathGrant]) -> Result<Self, ScopeError> {
         let mut roots = self.roots.to_vec();
         let mut excludes = self.rules.excludes.clone();
@@ -333,6 +333,12 @@ impl Scope {
             let opened = roots::open_host_dir(grant)?;
             if opened.file.is_some() {
                 return Err(ScopeError::NeitherFileNorDirectory(grant.host.clone()));
+            }
+            if let Some((dir, name)) = opened.trace.links.first() {
+                return Err(ScopeError::LinkToHostDir {
+                    path: grant.host.clone(),
+                    link: dir.join(name),
+                });
             }
             let seen = opened.lineage.inode;
             let meets = |root: &Root| {

@@ -1,11 +1,15 @@
-//! Returns 100 MB.
+//! Returns a text of any size.
 
 use toolhost_sdk::prelude::*;
 
-/// Returns 100 MB.
+/// Return a text.
 #[tool(pure)]
-fn big_output() -> String {
-    "x".repeat(100_000_000)
+fn big_output(
+    /// Its size.
+    #[arg(default = 100_000_000)]
+    bytes: u32,
+) -> String {
+    "x".repeat(bytes as usize)
 }
 
 export_tools![big_output];

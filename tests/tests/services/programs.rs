@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use e2e::test_env::poll_until;
+use e2e::test_env::{TestEnv, poll_until};
 use e2e::{Guest, root};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::process::{Pid, test_kill_process};
@@ -354,13 +354,7 @@ fn a_20_signals_that_the_host_was_started_with_reach_no_command() {
     words.extend(["--plugins", &*plugin, "--config", &*config]);
     let flags = allowed(&guest);
     words.extend(flags.iter().map(String::as_str));
-    let host = e2e::host(&words);
-    let mut ignoring = std::process::Command::new("env");
-    ignoring.args(["--ignore-signal", "--block-signal"]);
-    ignoring.arg(host.get_program()).args(host.get_args());
-    let variables = host.get_envs();
-    ignoring.envs(variables.filter_map(|(name, value)| Some((name, value?))));
-    let ended = e2e::CommandResult::of(&ignoring.output().unwrap());
+    let ended = run_with_signals_ignored(&e2e::host(&words));
     let report: Value = serde_json::from_str(&ended.stdout)
         .unwrap_or_else(|error| panic!("{error}: {} {}", ended.stdout, ended.stderr));
     let said = told(&report);
@@ -377,6 +371,48 @@ fn a_20_signals_that_the_host_was_started_with_reach_no_command() {
         inherited.retain(|signal| ![4, 8, 11, 21, 22].contains(signal));
         assert_eq!(inherited, [0; 0], "{said}");
     }
+}
+
+#[test]
+fn a_20_signals_that_the_host_was_started_with_reach_no_mcp_server() {
+    let desk = TestEnv::new("");
+    let received = desk.path("signals");
+    let server = format!(
+        "grep -E '^Sig(Ign|Blk):' /proc/self/status > {}",
+        received.display()
+    );
+    let added = desk.run(&[
+        "mcp",
+        "add",
+        "s",
+        "--yes",
+        "--config",
+        "host.toml",
+        "--",
+        "sh",
+        "-c",
+        &server,
+    ]);
+    assert_eq!(added.code, Some(0), "{added:?}");
+    let ended =
+        run_with_signals_ignored(&desk.command(&["mcp", "test", "s", "--config", "host.toml"]));
+    let seen = std::fs::read_to_string(received).unwrap_or_else(|_| panic!("{ended:?}"));
+    for name in ["SigIgn:", "SigBlk:"] {
+        assert_eq!(signals(&seen, name), [0; 0], "{seen}");
+    }
+}
+
+/// Runs the host as a script does that starts it in the background.
+fn run_with_signals_ignored(host: &std::process::Command) -> e2e::CommandResult {
+    let mut ignoring = std::process::Command::new("env");
+    ignoring.args(["--ignore-signal", "--block-signal"]);
+    ignoring.arg(host.get_program()).args(host.get_args());
+    let variables = host.get_envs();
+    ignoring.envs(variables.filter_map(|(name, value)| Some((name, value?))));
+    if let Some(directory) = host.get_current_dir() {
+        ignoring.current_dir(directory);
+    }
+    e2e::CommandResult::of(&ignoring.output().unwrap())
 }
 
 #[test]

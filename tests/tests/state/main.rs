@@ -412,6 +412,16 @@ fn fs_03_events_are_not_appended_behind_a_link() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
+#[test]
+fn the_file_of_events_is_hidden_from_tools() {
+    let desk = TestEnv::new("");
+    let events = desk.workspace().join("events.jsonl");
+    let mut command = desk.command_with_plugins(&["call", "read_file", "path=events.jsonl"]);
+    let ended = CommandResult::of(&command.arg("--events").arg(&events).output().unwrap());
+    said(&ended, "is protected");
+    assert!(fs::metadata(&events).unwrap().len() > 0);
+}
+
 /// Files beside the configuration that decide what tools may do, in a folder that is granted for writing.
 #[test]
 fn rules_and_named_programs_are_not_written_by_tools() {
@@ -432,6 +442,30 @@ fn rules_and_named_programs_are_not_written_by_tools() {
 }
 
 /// A tool that changed one of these would have rules of its own or run what it likes.
+#[test]
+fn the_state_key_is_hidden_from_tools() {
+    let desk = TestEnv::new("allow = [\"*\"]\n[mcp]\nask = true\nstate_key = \"workspace/key\"\n");
+    let (file, key) = (desk.workspace().join("key"), "k".repeat(32));
+    fs::write(&file, &key).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    for words in [
+        &["read_file", "path=key"][..],
+        &[
+            "write_file",
+            "path=key",
+            "content=changed",
+            "mode=overwrite",
+        ],
+        &["move_file", "source=key", "destination=moved"],
+        &["delete_file", "path=key"],
+    ] {
+        let ended = desk.run_with_plugins(&[&["call"], words].concat());
+        said(&ended, "is protected");
+        assert!(!ended.stdout.contains(&key), "{words:?}: {ended:?}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), key, "{words:?}");
+    }
+}
+
 #[test]
 fn imported_settings_and_discovery_commands_can_be_read_and_not_changed_by_tools() {
     let desk = TestEnv::new(

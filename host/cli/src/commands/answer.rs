@@ -25,6 +25,7 @@ const MAX_NOTE_CHARS: usize = 2_000;
 
 #[derive(Debug, Args)]
 pub struct ApproveArgs {
+    /// ID of the waiting call; `host calls --state awaiting_approval` lists them
     #[arg(value_name = "CALL")]
     pub call: String,
 
@@ -42,6 +43,7 @@ pub struct ApproveArgs {
 
 #[derive(Debug, Args)]
 pub struct DenyArgs {
+    /// ID of the waiting call; `host calls --state awaiting_approval` lists them
     #[arg(value_name = "CALL")]
     pub call: String,
 

@@ -27,7 +27,7 @@ pub enum ApprovalsCommand {
     List(ListArgs),
     /// Revoke approvals
     Revoke(RevokeArgs),
-    /// Explain what an approval covers and whether it is in effect; with --plugins, for the current plugins
+    /// Explain what an approval covers and whether it is in effect; with --plugins, also for the plugins as they are now
     Explain(Box<ExplainArgs>),
     /// Replace an approval with one that expires sooner or has fewer uses
     Narrow(NarrowArgs),
@@ -50,6 +50,7 @@ pub struct ListArgs {
 #[derive(Debug, Args)]
 #[group(id = "which", required = true, multiple = false, args = ["ids", "tool", "all"])]
 pub struct RevokeArgs {
+    /// IDs of approvals, as `host approvals list` prints them
     #[arg(value_name = "ID")]
     pub ids: Vec<String>,
 
@@ -67,6 +68,7 @@ pub struct RevokeArgs {
 
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
+    /// ID of an approval, as `host approvals list` prints it
     #[arg(value_name = "ID")]
     pub id: String,
 
@@ -77,6 +79,7 @@ pub struct ExplainArgs {
 #[derive(Debug, Args)]
 #[group(id = "how", required = true, multiple = true, args = ["expires", "uses"])]
 pub struct NarrowArgs {
+    /// ID of an approval, as `host approvals list` prints it
     #[arg(value_name = "ID")]
     pub id: String,
 

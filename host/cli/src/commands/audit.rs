@@ -23,7 +23,9 @@ pub enum AuditCommand {
     List(ListArgs),
     /// Show all steps of one call
     Show(ShowArgs),
-    /// Verify that no step or record was changed, removed or added
+    /// Verify the hash chain: report the first step or record that was changed, removed or added
+    ///
+    /// A chain that was recomputed as a whole, or replaced by an older copy, is detected only with --head.
     Verify(VerifyArgs),
     /// Print the number and hash of the last step, to store elsewhere and pass to `verify --head`
     Head {
@@ -58,6 +60,7 @@ pub struct ListArgs {
 
 #[derive(Debug, Args)]
 pub struct ShowArgs {
+    /// ID of a call, as `host calls` prints it
     #[arg(value_name = "CALL")]
     pub call: String,
 
@@ -108,6 +111,7 @@ impl SavedHead {
 
 #[derive(Debug, Args)]
 pub struct ExportArgs {
+    /// Output format
     #[arg(long, value_enum, default_value = "jsonl")]
     pub format: Format,
 

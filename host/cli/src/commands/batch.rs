@@ -33,17 +33,18 @@ use crate::value_parsers::format_parser;
 pub const HELP: &str = "\
 Input: a JSON array, or a sequence of JSON objects:
   [{\"id\": \"1\", \"name\": \"read_file\", \"input\": {\"path\": \"a.txt\"}}, …]
-Ids are chosen by the caller and must be unique. The result is a JSON array in call order with the same ids; at a
-terminal it is printed as text unless --json is given. Ctrl-C cancels the calls that have not ended.
+Ids are chosen by the caller and must be unique. The result is a JSON array in call order with
+the same ids; at a terminal it is printed as text unless --json is given. Ctrl-C cancels the calls
+that have not ended.
 
 With --format the input is a model turn: a message, its content, or the whole response of the API.
 
 Strategies:
-  waves       run adjacent parallel-safe calls together and the others alone (the default)
+  waves       run consecutive parallel-safe calls together, every other call alone (default)
   sema        run all calls in parallel if all are read-only, otherwise serially
   kode        run all calls in parallel
   serial      run calls one at a time
-  optimistic  run all calls in parallel and rerun those whose result the changes of another call invalidate
+  optimistic  run all calls in parallel; rerun those whose results other calls invalidated
 
 Examples:
   host batch calls.json --plugins ./plugins --allow-path . --strategy sema
@@ -89,9 +90,11 @@ fn empty_input() -> Value {
 }
 
 pub async fn batch(args: BatchArgs) -> Result<Exit, CliError> {
-    let settings = CliSettings::load(&args.host)?;
+    let mut settings = CliSettings::load(&args.host)?;
     let verbose = settings.verbose;
-    let events_file = args.events.open("the results")?;
+    let events_file = args
+        .events
+        .open("the results", &mut settings.core.secrets)?;
     let said = match args.format {
         None => BatchInput::Calls(batch_input::read_entries(&args.file)?),
         Some(format) => {

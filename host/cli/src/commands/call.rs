@@ -55,9 +55,9 @@ pub struct CallArgs {
 }
 
 pub async fn call(args: CallArgs) -> Result<Exit, CliError> {
-    let settings = CliSettings::load(&args.host)?;
+    let mut settings = CliSettings::load(&args.host)?;
     let verbose = settings.verbose;
-    let events_file = args.events.open("the result")?;
+    let events_file = args.events.open("the result", &mut settings.core.secrets)?;
     let mut following = None;
     let prompter = Arc::new(TerminalPrompter::default());
     let host = load_without_servers(settings, prompter, LoadPurpose::Run, |kernel| {

@@ -32,7 +32,7 @@ pub struct CallsArgs {
 pub enum CallsCommand {
     /// Show the details of one call
     Show(ShowArgs),
-    /// Summarize calls, failures and duration by tool and version
+    /// Summarize the newest 10,000 calls by tool and version: number, failures and duration
     Stats(StatsArgs),
 }
 
@@ -55,7 +55,7 @@ pub struct ListArgs {
     #[arg(long)]
     pub unfinished: bool,
 
-    /// List only calls within this duration before now, for example `90m` or `24h`
+    /// List only calls of the last DUR, for example `90m` or `24h`
     #[arg(long, value_name = "DUR", value_parser = parse_duration)]
     pub since: Option<Duration>,
 
@@ -73,6 +73,7 @@ pub struct ListArgs {
 
 #[derive(Debug, Args)]
 pub struct ShowArgs {
+    /// ID of a call, as `host calls` prints it
     #[arg(value_name = "CALL")]
     pub call: String,
 

@@ -24,15 +24,18 @@ pub enum McpCommand {
     /// List servers with their transport, state and number of tools
     List(ListArgs),
     /// Add a server to the configuration file and approve it
-    #[command(after_help = ADD_HELP)]
+    #[command(
+        after_help = ADD_HELP,
+        override_usage = "host mcp add [OPTIONS] <NAME> --url <URL>\n       host mcp add [OPTIONS] <NAME> -- <COMMAND>..."
+    )]
     Add(Box<AddArgs>),
-    /// Remove a server and its approval from the configuration
+    /// Remove a server from the configuration and delete its approval
     Remove(NamedArgs),
-    /// Start a server, list its tools and stop it
+    /// Connect to a server, list its tools and disconnect
     Test(TestArgs),
     /// Approve the command or address of a server and its current tools
     Approve(ApproveArgs),
-    /// Log in to a server with a browser
+    /// Log in to an HTTP server in your browser
     Login(NamedArgs),
 }
 
@@ -40,10 +43,11 @@ const ADD_HELP: &str = "\
 Examples:
   host mcp add memory -- npx -y @modelcontextprotocol/server-memory
   host mcp add time --trust -- uvx mcp-server-time
-  host mcp add tracker --url https://example.org/mcp --header 'Authorization=Bearer ${TRACKER_TOKEN}'
+  host mcp add tracker --url https://example.org/mcp --header 'Authorization=Bearer ${TOKEN}'
 
-A server is a separate program that runs with your privileges and without a sandbox. Its full command is shown and runs
-only after approval; a changed command needs a new approval.";
+A server given as a command is a separate program that runs with your privileges and without a
+sandbox. Its full command is shown and runs only after you approve it; a changed command needs a
+new approval. A server given with --url is reached over the network.";
 
 #[derive(Debug, Clone, Args)]
 pub struct FileArgs {
@@ -64,6 +68,7 @@ pub struct ListArgs {
 
 #[derive(Debug, Args)]
 pub struct NamedArgs {
+    /// Name of a server, as `host mcp list` prints it
     pub name: String,
 
     #[command(flatten)]
@@ -72,6 +77,7 @@ pub struct NamedArgs {
 
 #[derive(Debug, Args)]
 pub struct TestArgs {
+    /// Name of a server, as `host mcp list` prints it
     pub name: String,
 
     /// Print JSON
@@ -87,7 +93,7 @@ pub struct ApproveArgs {
     /// Name of a server, or `discovery-command`
     pub name: String,
 
-    /// Approve without a prompt
+    /// Approve without asking for confirmation
     #[arg(long, short)]
     pub yes: bool,
 
@@ -98,18 +104,20 @@ pub struct ApproveArgs {
 #[derive(Debug, Args)]
 #[group(id = "way", required = true, multiple = false, args = ["url", "command"])]
 pub struct AddArgs {
-    /// Name of letters, digits, `_` and `-`; tools are named mcp__NAME__tool
+    /// Name of the server (letters, digits, `_` and `-`); its tools are named mcp__NAME__TOOL
     pub name: String,
 
     /// URL of a server that is reached over HTTP
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
 
-    /// HTTP header to send, `NAME=VALUE`, where `${VAR}` is replaced by an environment variable; repeatable
+    /// HTTP header to send, `NAME=VALUE`, where `${VAR}` is replaced by the host's environment
+    /// variable; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair)]
     pub header: Vec<(String, String)>,
 
-    /// Environment variable for the program, `NAME=VALUE`, where `${VAR}` is replaced by a variable; repeatable
+    /// Environment variable for the program, `NAME=VALUE`, where `${VAR}` is replaced by the host's
+    /// variable; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair)]
     pub env: Vec<(String, String)>,
 
@@ -129,7 +137,7 @@ pub struct AddArgs {
     #[arg(long, value_name = "DUR", value_parser = parse_duration)]
     pub timeout: Option<Duration>,
 
-    /// Approve without a prompt
+    /// Approve without asking for confirmation
     #[arg(long, short)]
     pub yes: bool,
 

@@ -1,4 +1,4 @@
-//! One module per command. Each takes the parsed arguments and returns the exit code.
+//! The commands. Each function takes the parsed arguments of one and returns the exit code.
 
 pub mod answer;
 pub mod approvals;

@@ -30,7 +30,7 @@ Examples:
   host policy explain write_file path=a.txt content=x --plugins ./plugins --mode plan
   host policy explain read_file '{\"path\": \"~/.ssh/id_ed25519\"}' --deny-tool 'Read(~/.ssh/**)' --plugins ./plugins
 
-Exit codes: 0 allowed, 5 denied, 8 the user is prompted.";
+Exit codes: 0 would be allowed, 5 would be denied, 8 the user would be asked.";
 
 #[derive(Debug, Args)]
 pub struct ExplainArgs {

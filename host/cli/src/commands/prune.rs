@@ -19,11 +19,11 @@ use crate::terminal::print;
 
 #[derive(Debug, Args)]
 pub struct PruneArgs {
-    /// Only print which records would be deleted
+    /// Delete nothing; print which records would be deleted (not content for undo, compiled code and logs)
     #[arg(long)]
     pub dry_run: bool,
 
-    /// Write the steps of each segment of the audit chain to a file in this directory before deleting it
+    /// Before deleting a segment of the audit chain, write its steps to a file in this directory
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub export: Option<PathBuf>,
 

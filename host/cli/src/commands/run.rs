@@ -28,13 +28,14 @@ Examples:
   host run --plugins ./plugins --allow-path . --http 127.0.0.1:8080
 
 To run as an MCP server, put the same arguments into your client's settings:
-  {\"command\": \"host\", \"args\": [\"run\", \"--plugins\", \"/opt/tools\", \"--allow-path\", \"/home/me/project\"]}
-MCP clients are not prompted unless --ask-client is set, so tools that change files need --allow-tool and a directory
-granted as :rw.";
+  {\"command\": \"/opt/toolhost/host\",
+   \"args\": [\"run\", \"--plugins\", \"/opt/toolhost/plugins\", \"--allow-path\", \"/home/me/project\"]}
+Users of MCP clients are not asked unless --ask-client is set, so tools that change files need
+--allow-tool and a directory granted as :rw.";
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Prompt the client's user for permissions via MCP elicitation; a client can answer without user interaction
+    /// Ask the client's user for permissions via MCP elicitation. Caution: a client can answer without asking its user
     #[arg(long)]
     pub ask_client: bool,
 
@@ -57,11 +58,12 @@ pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, CliError> {
     settings.mcp.prompts |= args.ask_client;
     let address = args.http.http;
     let interactive = address.is_none() && std::io::stdin().is_terminal();
-    let events_file = args.events.open(if interactive {
+    let carried = if interactive {
         "the results"
     } else {
         "the messages of MCP"
-    })?;
+    };
+    let events_file = args.events.open(carried, &mut settings.core.secrets)?;
     let mut following = None;
     // Over MCP, standard input belongs to the client, so prompts at this terminal are not possible.
     let prompter: Arc<dyn Prompter> = if interactive {

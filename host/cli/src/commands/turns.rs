@@ -43,18 +43,27 @@ const VALUE_WEIGHT: usize = 64;
 
 pub const HELP: &str = "\
 Input lines:
-  {\"calls\": [{\"id\": \"1\", \"name\": \"read_file\", \"input\": {\"path\": \"a.txt\"}}, …], \"strategy\": \"waves\"}
-  {\"turn\": {…}, \"strategy\": \"waves\"}                       with --format: the model turn in the API's format
-  {\"answer\": {\"id\": \"q-1\", \"allow\": 0}}                  the index of an offer; 0 allows this call only
-  {\"answer\": {\"id\": \"q-1\", \"deny\": \"not now\"}}          a message to the model, or true
-  {\"answer\": {\"id\": \"q-1\", \"cancel\": true}}             cancel the turn
-  {\"answer\": {\"id\": \"q-2\", \"replies\": [\"blue\", true]}}  answers to an interview; null declines
+  {\"calls\": [{\"id\": \"1\", \"name\": \"read_file\", \"input\": {\"path\": \"a.txt\"}}, …],
+   \"strategy\": \"waves\"}
+  {\"turn\": {…}, \"strategy\": \"waves\"}
+      with --format: the model turn in the API's format
+  {\"answer\": {\"id\": \"q-1\", \"allow\": 0}}
+      the index of an offer; 0 allows this call only
+  {\"answer\": {\"id\": \"q-1\", \"deny\": \"not now\"}}
+      a message to the model, or true
+  {\"answer\": {\"id\": \"q-1\", \"cancel\": true}}
+      cancel the turn
+  {\"answer\": {\"id\": \"q-2\", \"replies\": [\"blue\", true]}}
+      answers to the questions of a tool; null declines them all
 Output lines:
   {\"results\": [{\"id\": \"1\", \"ok\": true, \"outcome\": {…}}, …]}
-  {\"results\": …}                                         for a `turn`: the API's next input
-  {\"ask\": {\"id\": \"q-1\", \"tool\": \"write_file\", \"reason\": \"…\", \"input\": {…}, \"offers\": [\"…\"], \"changes\": […]}}
+  {\"results\": …}
+      for a `turn`: the API's next input
+  {\"ask\": {\"id\": \"q-1\", \"tool\": \"write_file\", \"reason\": \"…\", \"input\": {…},
+   \"offers\": [\"…\"], \"changes\": […]}}
   {\"interview\": {\"id\": \"q-2\", \"plugin\": \"agent\", \"tool\": \"ask_user\", \"queries\": [{…}]}}
-  {\"error\": \"…\"}                                         the preceding line is invalid
+  {\"error\": \"…\"}
+      the last input line was invalid
 
 The session ends at the end of the input. Turns run one at a time.";
 

@@ -36,7 +36,7 @@ pub struct UndoArgs {
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
 
-    /// Revert an undo instead
+    /// Apply the changes again that an undo reverted
     #[arg(long)]
     pub redo: bool,
 

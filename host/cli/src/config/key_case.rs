@@ -40,14 +40,14 @@ pub fn any_case<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer.deserialize_map(Table(PhantomData))
 }
 
-/// Like [`any`], for an optional table.
+/// Like [`any_case`], for an optional table.
 pub fn optional<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     any_case(deserializer).map(Some)
 }
 
-/// Like [`any`], for a list of tables.
+/// Like [`any_case`], for a list of tables.
 pub fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {

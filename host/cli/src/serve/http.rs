@@ -63,7 +63,7 @@ pub struct HttpArgs {
     #[arg(long, value_name = "SIZE", requires = "http", default_value = "2MiB", value_parser = parse_size)]
     pub http_max_body: u64,
 
-    /// Maximum open sessions, and also maximum open streams, for each token
+    /// Maximum number of open sessions for each token, and also of open streams
     #[arg(long, value_name = "N", requires = "http", default_value = "1024")]
     pub http_sessions: NonZeroUsize,
 

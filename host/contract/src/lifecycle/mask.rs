@@ -36,8 +36,10 @@ static SECRET_TEXTS: LazyLock<Regex> = LazyLock::new(|| {
         (?P<value> [^\s"',;&@]{3,} )
         | (?P<login> :// [^\s/:@]* : ) [^\s"'@]+ @
         | (?P<whole>
-            \b gh[pousr]_[a-z0-9]{20,} | \b github_pat_[a-z0-9_]{20,} | \b sk-[a-z0-9_-]{16,} | \b AKIA[0-9A-Z]{16} \b
-          | \b xox[abprs]-[a-z0-9-]{10,} | \b AIza[0-9a-z_-]{30,} | \b eyJ[a-z0-9_-]{10,}\.[a-z0-9_-]{10,}\.[a-z0-9_-]+
+            \b gh[pousr]_[a-z0-9]{20,} | \b github_pat_[a-z0-9_]{20,} | \b glpat-[a-z0-9_-]{16,}
+          | \b sk-[a-z0-9_-]{16,} | \b [rs]k_(?: live | test )_[a-z0-9]{10,} | \b npm_[a-z0-9]{30,}
+          | \b (?: AKIA | ASIA )[0-9A-Z]{16} \b | \b AIza[0-9a-z_-]{30,} | \b ya29\.[a-z0-9_-]{16,}
+          | \b xox[abeoprs]-[a-z0-9-]{10,} | \b eyJ[a-z0-9_-]{8,}\.[a-z0-9_-]{8,}\.[a-z0-9_-]*
           | -----BEGIN\ [A-Z\ ]*PRIVATE\ KEY----- (?s: .*? ) (?: -----END\ [A-Z\ ]*PRIVATE\ KEY----- | $ )
         )"#,
     )
@@ -88,14 +90,14 @@ fn preview(value: &Value, depth: usize) -> Value {
                 .iter()
                 .take(MAX_MEMBERS)
                 .map(|(name, member)| {
-                    let member = if SECRET_NAMES.is_match(text::head(name, MAX_TEXT_CHARS))
-                        && !member.is_null()
-                    {
+                    let is_secret = SECRET_NAMES.is_match(text::head(name, MAX_TEXT_CHARS));
+                    let member = if is_secret && !member.is_null() {
                         Value::String(MASK.to_owned())
                     } else {
                         preview(member, depth - 1)
                     };
-                    (text::head(name, MAX_TEXT_CHARS).to_owned(), member)
+                    // An object can have secrets as names.
+                    (truncate(name), member)
                 })
                 .collect();
             if members.len() > MAX_MEMBERS {
@@ -148,6 +150,15 @@ mod tests {
             ),
             (json!("key ghp_abcdefghijklmnopqrstuv!"), json!("key ***!")),
             (json!("AKIAABCDEFGHIJKLMNOP"), json!("***")),
+            (json!("ASIAABCDEFGHIJKLMNOP"), json!("***")),
+            (json!("glpat-abcdefghijklmnopqrst"), json!("***")),
+            (json!("sk_live_abcdefghijklmnop"), json!("***")),
+            (
+                json!("npm_abcdefghijklmnopqrstuvwxyz0123456789"),
+                json!("***"),
+            ),
+            (json!("ya29.abcdefghijklmnopqrst"), json!("***")),
+            (json!({"ghp_abcdefghijklmnopqrstuv": 1}), json!({"***": 1})),
             (
                 json!("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY----- rest"),
                 json!("*** rest"),

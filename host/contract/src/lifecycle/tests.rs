@@ -1,3 +1,5 @@
+//! Which transitions of a call are legal, and how a record changes with them.
+
 use std::sync::Arc;
 use std::time::Duration;
 

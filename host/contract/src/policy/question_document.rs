@@ -164,19 +164,19 @@ impl Blocks<'_> {
             tool: question.tool.as_str(),
         });
         self.fact("server", name.server);
-        self.fact("its tool", name.tool);
+        self.fact("server tool", name.tool);
     }
 
     fn add_targets(&mut self, question: &Question) {
         let subject = &question.subject;
         for path in &subject.paths {
-            self.fact(if path.write { "changes" } else { "path" }, &path.path);
+            self.fact(if path.write { "changes" } else { "reads" }, &path.path);
         }
         if subject.has_unknown_paths {
             self.fact("paths", "cannot be fully determined; see the input");
         }
         for url in &subject.urls {
-            self.fact("address", url);
+            self.fact("URL", url);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Deferred questions, whose caller has disconnected. An approval is saved for the next call with the same input; a
-//! denial ends the call.
+//! Answers to deferred questions, whose caller has disconnected. Either answer ends the call; an approval is also saved
+//! for the next call with the same input.
 //!
 //! Any process may answer, and the process that asked may be gone, so these are functions over the store rather than
 //! methods of a kernel.

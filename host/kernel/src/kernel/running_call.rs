@@ -18,7 +18,7 @@ use toolhost_contract::{
 
 use super::batch_order::OrderSlot;
 use super::cancel_handle::CancelHandle;
-use super::services::CallServices;
+use super::services::{CallServices, ServiceCounts};
 use super::sessions::Session;
 use super::turn::ResultBudget;
 use super::{CallContext, Kernel, Refusal, Report};
@@ -53,6 +53,7 @@ pub(super) struct RunningCall<'a> {
     pub(super) results: ResultBudget,
     /// Its position among calls that run concurrently and end in order.
     pub(super) order: Option<OrderSlot>,
+    pub(super) service_counts: Arc<ServiceCounts>,
     pub(super) attempt: Attempt,
     pub(super) report: ReportDraft,
 }

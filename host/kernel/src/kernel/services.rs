@@ -47,9 +47,16 @@ pub(crate) struct CallServices {
     /// The changes of the call are evaluated after the run.
     staged: bool,
     notes: Mutex<PendingNotes>,
-    asked: AtomicUsize,
-    called: AtomicUsize,
+    counts: Arc<ServiceCounts>,
     waiting: WaitClock,
+}
+
+/// What a call has requested in all its runs.
+#[derive(Default)]
+pub(super) struct ServiceCounts {
+    questions: AtomicUsize,
+    /// Calls of other tools, and tasks of sub-agents.
+    calls: AtomicUsize,
 }
 
 impl CallServices {
@@ -70,8 +77,7 @@ impl CallServices {
             cancel: run.cancel.clone(),
             staged: held,
             notes: Mutex::default(),
-            asked: AtomicUsize::new(0),
-            called: AtomicUsize::new(0),
+            counts: Arc::clone(&run.service_counts),
             waiting: WaitClock::default(),
         }
     }

@@ -34,7 +34,7 @@ fn schema(query: &UserQuestion, titles: bool) -> Value {
         (UserQuestionKind::YesNo, _) => {
             properties.insert(
                 "answer".to_owned(),
-                json!({"type": "boolean", "title": "Yes?"}),
+                json!({"type": "boolean", "title": "Yes"}),
             );
             required.push("answer");
         }

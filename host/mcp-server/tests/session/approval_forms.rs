@@ -102,7 +102,7 @@ async fn a_form_shows_the_address_that_would_be_reached() {
 async fn a_form_shows_the_mcp_server_of_a_tool() {
     let schema = json!({"type": "object"});
     let message = form("mcp__github__merge", "other", schema, json!({})).await;
-    check(&message, &["server: github", "its tool: merge"]);
+    check(&message, &["server: github", "server tool: merge"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -99,6 +99,12 @@ async fn a_client_without_roots_is_not_restricted() {
         .await;
     assert_eq!(ended(&mut client).await["isError"], json!(false));
     check(&mut client, Some("/workspace/b"), true).await;
+    // One that does not declare roots is not asked for them.
+    let mut client = Client::with_roots()
+        .start_session("2025-11-25", json!({}))
+        .await;
+    let looked = client.call("look", json!({"path": "/workspace/a"})).await;
+    assert_eq!(looked["isError"], json!(false));
 }
 
 #[tokio::test(start_paused = true)]

@@ -119,19 +119,28 @@ const NAMESPACES: &[i32] = &[
 ];
 const CLONE_NEWTIME: i32 = 0x80;
 
-/// Requests that type into a terminal, paste into a console, or set attributes of a file (`chattr`).
+/// Requests that type into a terminal, paste into a console, or set attributes of a file: flags (`chattr`), fs-verity,
+/// attributes of FAT, encryption, and flags of btrfs subvolumes. Most need only a descriptor for reading.
 const REQUESTS: &[u64] = &[
     TIOCSTI,
     TIOCLINUX,
     FS_IOC_SETFLAGS,
     FS_IOC32_SETFLAGS,
     FS_IOC_FSSETXATTR,
+    FS_IOC_ENABLE_VERITY,
+    FS_IOC_SET_ENCRYPTION_POLICY,
+    FAT_IOCTL_SET_ATTRIBUTES,
+    BTRFS_IOC_SUBVOL_SETFLAGS,
 ];
 const TIOCSTI: u64 = 0x5412;
 const TIOCLINUX: u64 = 0x541c;
 const FS_IOC_SETFLAGS: u64 = 0x4008_6602;
 const FS_IOC32_SETFLAGS: u64 = 0x4004_6602;
 const FS_IOC_FSSETXATTR: u64 = 0x401c_5820;
+const FS_IOC_ENABLE_VERITY: u64 = 0x4080_6685;
+const FS_IOC_SET_ENCRYPTION_POLICY: u64 = 0x800c_6613;
+const FAT_IOCTL_SET_ATTRIBUTES: u64 = 0x4004_7211;
+const BTRFS_IOC_SUBVOL_SETFLAGS: u64 = 0x4008_941a;
 
 /// Calls that set the mode of a file, and the index of the mode argument.
 const MODES: &[(c_long, u8)] = &[

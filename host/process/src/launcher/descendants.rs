@@ -14,7 +14,21 @@ pub struct Descendant {
 
 /// All running descendants of this process, nearest first. Orphans are included, because this process adopts them.
 pub fn find_descendants() -> Vec<Descendant> {
-    let mut children: HashMap<i32, Vec<(Descendant, bool)>> = HashMap::new();
+    let all = walk().into_iter();
+    all.filter_map(|(member, stat)| stat.is_running.then_some(member))
+        .collect()
+}
+
+/// The numbers of processes and of tasks (processes and their threads) below this process. Processes that have ended
+/// and were not reaped count, because they use an ID.
+pub fn count_descendants() -> (usize, usize) {
+    let all = walk();
+    let tasks = all.iter().map(|(_, stat)| stat.threads.max(1)).sum();
+    (all.len(), tasks)
+}
+
+fn walk() -> Vec<(Descendant, ProcStat)> {
+    let mut children: HashMap<i32, Vec<(Descendant, ProcStat)>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry
             .file_name()
@@ -28,10 +42,8 @@ pub fn find_descendants() -> Vec<Descendant> {
                 pid,
                 started: stat.started,
             };
-            children
-                .entry(stat.parent)
-                .or_default()
-                .push((member, stat.is_running));
+            let siblings = children.entry(stat.parent).or_default();
+            siblings.push((member, stat));
         }
     }
     let own = i32::try_from(std::process::id()).unwrap_or_default();
@@ -40,11 +52,9 @@ pub fn find_descendants() -> Vec<Descendant> {
     // Each process is removed from the map together with its parent, so that an ID that is reused during the scan ends
     // the walk instead of causing a loop.
     while let Some(parent) = parents.pop() {
-        for (member, living) in children.remove(&parent).unwrap_or_default() {
+        for (member, stat) in children.remove(&parent).unwrap_or_default() {
             parents.push(member.pid);
-            if living {
-                members.push(member);
-            }
+            members.push((member, stat));
         }
     }
     members
@@ -107,6 +117,8 @@ struct ProcStat {
     parent: i32,
     started: u64,
     is_running: bool,
+    /// Including the main one; 0 after the end.
+    threads: usize,
 }
 
 fn stat(pid: i32) -> Option<ProcStat> {
@@ -121,6 +133,7 @@ fn parse(line: &[u8]) -> Option<ProcStat> {
     Some(ProcStat {
         is_running: !matches!(*fields.first()?, "Z" | "X"),
         parent: fields.get(1)?.parse().ok()?,
+        threads: fields.get(17)?.parse().ok()?,
         started: fields.get(19)?.parse().ok()?,
     })
 }
@@ -131,7 +144,7 @@ mod tests {
 
     #[test]
     fn proc_stat_is_parsed_with_any_program_name() {
-        let tail = "4 5 5 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 777 0 0";
+        let tail = "4 5 5 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 3 0 777 0 0";
         for (name, state, living) in [
             ("sh", "S", true),
             (") Z 1 (", "R", true),
@@ -140,8 +153,8 @@ mod tests {
             let line = format!("12 ({name}) {state} {tail}");
             let stat = parse(line.as_bytes()).unwrap();
             assert_eq!(
-                (stat.parent, stat.started, stat.is_running),
-                (4, 777, living),
+                (stat.parent, stat.started, stat.is_running, stat.threads),
+                (4, 777, living, 3),
                 "{name:?}"
             );
         }
@@ -167,7 +180,16 @@ mod tests {
                 .any(|one| i64::from(one.pid) == i64::from(pid))
         };
         assert!(is_member(child.id()));
+        let (processes, tasks) = count_descendants();
+        assert!(processes >= 1 && tasks >= processes);
         child.kill().unwrap();
+        // It uses an ID until it is reaped.
+        while is_member(child.id()) {}
+        assert!(
+            walk()
+                .iter()
+                .any(|(one, _)| i64::from(one.pid) == i64::from(child.id()))
+        );
         child.wait().unwrap();
         assert!(!is_member(child.id()));
     }

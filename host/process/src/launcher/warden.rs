@@ -153,19 +153,21 @@ impl Warden {
         }
     }
 
-    /// Checks the number of processes. Never returns.
+    /// Checks the numbers of processes and threads. Never returns.
     fn watch_process_count(&self, most: usize) {
         const PAUSE: Duration = Duration::from_millis(500);
         // Tasks of others can end while those of the program grow, so the total alone is not enough.
         const COUNT_EVERY: u32 = 10;
+        /// On average; browsers and language servers have dozens.
+        const THREADS_PER_PROCESS: usize = 16;
         // Not taken from the first total: on a busy machine, the program may have started many processes before.
         let mut others = 0;
         for round in 0_u32.. {
             // Reading the total number of tasks is cheap. Descendants are counted only if that number has grown.
             let tasks = descendants::count_tasks();
             if tasks.saturating_sub(others) > most || round.is_multiple_of(COUNT_EVERY) {
-                let own = descendants::find_descendants().len();
-                if own > most {
+                let (processes, own) = descendants::count_descendants();
+                if processes > most || own > most * THREADS_PER_PROCESS {
                     self.report(&WardenReport::Crowded);
                     self.kill();
                 }

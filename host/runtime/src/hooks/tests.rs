@@ -169,7 +169,7 @@ async fn an_outcome_beyond_the_limit_is_an_error() {
 }
 
 #[tokio::test]
-async fn missing_tools_and_hooks_are_reported() {
+async fn a_component_with_hooks_only_is_not_a_plugin_of_tools() {
     let path = Path::new("test.wasm");
     let hook = component("(unreachable)", "");
     assert!(runtime().link(path, &hook).await.is_err());

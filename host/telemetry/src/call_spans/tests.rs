@@ -1,3 +1,5 @@
+//! Spans of calls, from the transitions that a kernel reports.
+
 mod fixture;
 
 use fixture::{SpanFixture, end_of};

@@ -123,6 +123,23 @@ fn a_grant_through_a_link_stays_on_the_target() {
     );
 }
 
+/// The host creates such a directory and then opens it; a program could exchange it in between.
+#[test]
+fn fs_02_a_directory_of_the_host_is_not_opened_behind_a_link() {
+    let world = World::new();
+    fs::create_dir_all(world.path("memory/user")).expect("directories");
+    fs::create_dir_all(world.path("other/user")).expect("directories");
+    let scope = world.scope(Access::ReadWrite);
+    let own = |path: &str| [world.grant(path, "/memory", Access::ReadWrite)];
+    assert!(scope.with_host_dirs(&own("memory/user")).is_ok());
+    symlink("other", world.path("link")).expect("link");
+    symlink("../other", world.path("memory/link")).expect("link");
+    for path in ["link", "link/user", "memory/link", "memory/link/user"] {
+        let error = scope.with_host_dirs(&own(path)).unwrap_err().to_string();
+        assert!(error.contains("symbolic link"), "{path}: {error}");
+    }
+}
+
 /// A program started by a tool could have created the link.
 #[test]
 fn fs_01_a_grant_through_a_link_that_a_tool_could_have_made_is_refused() {

@@ -1,3 +1,5 @@
+//! Questions to the user: valid and invalid ones, and their answers.
+
 use expect_test::{Expect, expect};
 
 use super::*;

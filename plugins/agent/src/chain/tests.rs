@@ -1,3 +1,5 @@
+//! Chains of calls: values of earlier steps, pipes, and errors.
+
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -1,3 +1,5 @@
+//! Ranking of tools for a search.
+
 use expect_test::{Expect, expect};
 
 use super::*;

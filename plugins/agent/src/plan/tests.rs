@@ -1,3 +1,5 @@
+//! Entering and leaving plan mode.
+
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -1,3 +1,5 @@
+//! Skills: arguments, files, precedence of directories, and invalid ones.
+
 use std::fs;
 
 use expect_test::{Expect, expect};

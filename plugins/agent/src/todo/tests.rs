@@ -1,3 +1,5 @@
+//! The to-do list: replacing, merging and refusing.
+
 use expect_test::{Expect, expect};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Memory files of projects and users: adding, changing, deleting and searching.
+
 use std::fs;
 
 use expect_test::{Expect, expect};

@@ -1,3 +1,5 @@
+//! Reading of files in windows, with lines around and cut characters.
+
 use std::fs;
 
 use super::*;

@@ -1,4 +1,4 @@
-//! Implementation of `export_hooks!`: the exports of the interface `hooks`.
+//! What `export_hooks!` expands to calls of: runs a hook with the types of the SDK and converts its result.
 
 use serde_json::Value;
 

@@ -64,6 +64,10 @@ pub fn write(scene: &mut Scene) -> Answer<()> {
     let bytes = all(&new)?;
     let zeros = bytes.len() == 10_003 && bytes[..10_000].iter().all(|byte| *byte == 0);
     scene.see("zeros before it", zeros, "true");
+    let far = new.write(b"end", (1 << 30) + 1);
+    scene.see("a gap of more than 1 GiB", far, "file-too-large");
+    let far = new.write_via_stream((1 << 30) + 1).map(|_| ());
+    scene.see("by a stream", far, "file-too-large");
     Ok(())
 }
 

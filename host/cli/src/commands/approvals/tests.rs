@@ -1,3 +1,5 @@
+//! Narrowing, descriptions and states of saved approvals.
+
 use toolhost_contract::{Mode, PluginName, ToolName, UserId};
 
 use super::*;

@@ -114,7 +114,12 @@ fn format_query(
         (UserQuestionKind::Choice, false) => "a number or text",
         (UserQuestionKind::Choice, true) => "comma-separated numbers or text",
     };
-    let _ = writeln!(out, "  {how}; Enter alone declines");
+    let declined = if of > 1 {
+        format!(" to decline all {of} questions")
+    } else {
+        " to decline".to_owned()
+    };
+    let _ = writeln!(out, "  {how}; press Enter alone{declined}");
     out + "  answer: "
 }
 
@@ -229,7 +234,7 @@ mod tests {
                 │ Which?\u{1b}[2J
               [1] red: warm
               [2] blue
-              a number or text; Enter alone declines
+              a number or text; press Enter alone to decline
               answer: "#]]
         .assert_eq(&format!(
             "screen:\n{}",

@@ -107,7 +107,7 @@ pub fn format_question(
     let rows = shown_rows + offered.lines().count();
     if rows > look.height {
         remark(&format!(
-            "the question has {rows} rows and the window {}; scroll up to read all of it",
+            "the question is {rows} rows long and the window {}; scroll up to read all of it",
             look.height
         ));
     }
@@ -213,6 +213,7 @@ fn describe_target(ask: &PendingPrompt) -> String {
 pub fn format_help(draft: &QuestionDraft, alike: usize, look: TerminalLayout) -> String {
     let mut out = String::from(
         "\n\
+         \x20 Answers, of which only those listed below are available now:\n\
          \x20 y          allow this call\n\
          \x20 s p u      allow for this session, this project or every project, as described\n\
          \x20            next to the letter\n\

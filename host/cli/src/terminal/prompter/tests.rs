@@ -271,7 +271,7 @@ fn an_mcp_tool_is_shown_with_its_server() {
                 effect   destroys
                 reason   it may destroy data
                 server   srv
-                its tool look_up
+                server tool look_up
                 input
                 │ {
                 │   "query": "x"
@@ -308,7 +308,7 @@ fn an_mcp_tool_is_shown_with_its_server() {
                 effect   reads, with network access
                 reason   it accesses the network
                 note     {"ticket":7}
-                address  https://a.example/x
+                URL      https://a.example/x
                 input
                 │ {
                 │   "url": "https://a.example/x"
@@ -343,7 +343,7 @@ fn t_05_a_question_larger_than_the_screen_has_a_note_at_the_answer() {
     let (above, choices) = talked.screen.rsplit_once("  [y] once").unwrap();
     let remark = above.lines().last().unwrap();
     assert!(
-        remark.contains("rows and the window 100; scroll up") && choices.len() < 1_000,
+        remark.contains("rows long and the window 100; scroll up") && choices.len() < 1_000,
         "{remark}"
     );
     assert!(

@@ -37,7 +37,7 @@ impl CallServices {
             );
             return Err(Failure::new("too_deep", message));
         }
-        if self.called.fetch_add(1, Relaxed) >= MAX_CALLS {
+        if self.counts.calls.fetch_add(1, Relaxed) >= MAX_CALLS {
             let message = format!("this call has reached the limit of {MAX_CALLS} delegated tasks");
             return Err(Failure::new("too_many_calls", message));
         }

@@ -71,7 +71,7 @@ impl CallServices {
         input: Value,
         origin: CallOrigin,
     ) -> Result<CallRequest, Failure> {
-        let number = self.called.fetch_add(1, Relaxed) + 1;
+        let number = self.counts.calls.fetch_add(1, Relaxed) + 1;
         if number > MAX_CALLS {
             let message = format!("this call has reached the limit of {MAX_CALLS} nested calls");
             return Err(Failure::new("too_many_calls", message));

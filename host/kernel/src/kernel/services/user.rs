@@ -54,7 +54,7 @@ impl UserService for CallServices {
 
 impl CallServices {
     async fn interview(&self, queries: Vec<UserQuestion>) -> Result<Vec<UserAnswer>, Failure> {
-        if self.asked.fetch_add(1, Relaxed) >= MAX_QUESTIONS {
+        if self.counts.questions.fetch_add(1, Relaxed) >= MAX_QUESTIONS {
             let message = format!("this call has reached the limit of {MAX_QUESTIONS} questions");
             return Err(Failure::new("too_many_questions", message));
         }

@@ -71,8 +71,12 @@ async fn with_every_step_durability_all_earlier_steps_are_on_disk() {
 /// Damages the database file in place, because it is mapped, so that writes fail.
 async fn break_store(world: &TestWorld) {
     world.store().flush().await.unwrap();
+    damage_store(&world.dir);
+}
+
+fn damage_store(dir: &TempDir) {
     for name in ["store.db", "store.db-wal", "store.db-shm"] {
-        let path = world.dir.path().join("state").join(name);
+        let path = dir.path().join("state").join(name);
         let length = fs::metadata(&path).unwrap().len();
         let mut file = OpenOptions::new().write(true).open(&path).unwrap();
         let rubbish = vec![b'x'; usize::try_from(length).unwrap()];
@@ -110,6 +114,22 @@ async fn a_failing_store_refuses_only_calls_with_effects() {
         world.stage.asked.lock().unwrap().is_empty(),
         "a question that is not on disk is not asked"
     );
+}
+
+#[tokio::test]
+async fn a_call_answers_its_caller_if_the_store_fails_while_it_runs() {
+    let dir = Arc::new(TempDir::new().unwrap());
+    let setup = TestWorldBuilder {
+        dir: Some(Arc::clone(&dir)),
+        ..TestWorldBuilder::answers([Answer::once()])
+    };
+    let world = setup.build();
+    *world.stage.on_start.lock().unwrap() = Some(Box::new(move |_| damage_store(&dir)));
+    let report = world.call("c", "write", json!({})).await;
+    assert_eq!(shown(&report), "ok: done");
+    *world.stage.on_start.lock().unwrap() = None;
+    let refused = world.call("d", "write", json!({})).await;
+    assert_eq!(refused.result.unwrap_err().code, "store_unavailable");
 }
 
 // An approval whose use cannot be counted does not apply, and the search for another one ends.

@@ -1,5 +1,5 @@
-//! Comparison of `grep` with ripgrep's engine (the crates `grep-regex`, `grep-searcher` and `ignore`) on random
-//! patterns and hostile texts. Intended differences are listed in docs/tools.md; each has a test here.
+//! Comparison of `grep` and `glob` with ripgrep's engine (the crates `grep-regex`, `grep-searcher` and `ignore`) on
+//! random patterns, hostile texts, ignore rules and globs. Intended differences are listed in docs/tools.md; each has a test here.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -243,7 +243,7 @@ fn difference(pattern: &str, flags: Flags, text: &[u8]) -> Option<String> {
     let found = ours(pattern, flags, tree.path());
     match (expected, found) {
         (Some(expected), Ok(found)) if expected == found => None,
-        // ripgrep does not accept it; see `patterns_that_only_we_accept`.
+        // ripgrep does not accept it; see `d_03_patterns_that_only_we_accept`.
         (None, _) => None,
         (expected, found) => {
             let text = String::from_utf8_lossy(text).into_owned();

@@ -1,4 +1,4 @@
-//! Nested calls: each runs through the whole pipeline, has its parent in its record, and cannot bypass a rule.
+//! Nested calls and tasks for sub-agents: authorization, records, limits, cancellation and restrictions.
 
 use std::future::ready;
 use std::sync::{Arc, Mutex};
