@@ -123,7 +123,7 @@ fn many_lines_that_are_all_alike_are_rewritten_within_a_calls_time() {
 }
 
 #[test]
-fn a_refused_call_stops_nobody_else() {
+fn a_refused_call_does_not_stop_the_others() {
     let desk = TestEnv::new("deny = [\"write_file\"]");
     let calls = json!([
         call("a", "write_file", json!({"path": "x", "content": "x"})),

@@ -87,7 +87,7 @@ fn input() -> Value {
 }
 
 #[test]
-fn nobody_to_ask_is_a_no_and_the_tree_is_untouched() {
+fn a_change_without_a_user_to_ask_is_denied_and_changes_nothing() {
     let scene = Scene::new();
     let before = scene.tree();
     let (report, ended) = scene.call(&input(), &[]);

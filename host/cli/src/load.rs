@@ -264,8 +264,8 @@ impl RunningHost {
             verbose: self.settings.verbose,
             limiter: MessageLimiter::default(),
         };
-        let hear = Arc::new(move |shared: &_, news| registrar.on_event(shared, news));
-        let servers = Servers::start(&self.settings, &keep, hear);
+        let on_event = Arc::new(move |shared: &_, news| registrar.on_event(shared, news));
+        let servers = Servers::start(&self.settings, &keep, on_event);
         self.resources.set(&servers);
         let started: Vec<_> = servers.started().map(Arc::clone).collect();
         *self.servers.lock().unwrap_or_else(PoisonError::into_inner) = servers;

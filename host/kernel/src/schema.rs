@@ -92,7 +92,7 @@ impl ToolSchemas {
         tool: &Descriptor,
         outcome: &Outcome,
     ) -> Result<(), Box<CallError>> {
-        let (Some(judge), Some(schema)) = (&self.output, &tool.output_schema) else {
+        let (Some(validator), Some(schema)) = (&self.output, &tool.output_schema) else {
             return Ok(());
         };
         if outcome.is_error() {
@@ -106,7 +106,7 @@ impl ToolSchemas {
             let error = CallError::new(ErrorClass::Failed, what).code("invalid_output");
             return Err(error.into());
         };
-        let Some(problems) = judge.validate(schema, value, Vec::new()) else {
+        let Some(problems) = validator.validate(schema, value, Vec::new()) else {
             return Ok(());
         };
         let what = format!(

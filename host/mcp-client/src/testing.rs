@@ -142,7 +142,7 @@ pub type EventLog = Arc<Mutex<Vec<String>>>;
 
 pub fn server_context(approvals: &Arc<Approvals>) -> (ServerContext, EventLog) {
     let told = EventLog::default();
-    let hear = {
+    let on_event = {
         let told = Arc::clone(&told);
         move |_: &Arc<ServerShared>, news: ServerEvent| {
             let words = match news {
@@ -172,7 +172,7 @@ pub fn server_context(approvals: &Arc<Approvals>) -> (ServerContext, EventLog) {
         },
         log: Arc::new(|_: &str| ()),
         ask: None,
-        on_event: Box::new(hear),
+        on_event: Box::new(on_event),
     };
     (around, told)
 }

@@ -250,7 +250,7 @@ impl fmt::Debug for ElicitationPrompter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Leaves out questions and the key, which must not end up in logs.
         let asks = &self.settings;
-        f.debug_struct("Desk")
+        f.debug_struct("ElicitationPrompter")
             .field("asks", asks)
             .finish_non_exhaustive()
     }

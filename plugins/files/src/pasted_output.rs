@@ -44,7 +44,7 @@ const PROSE: &[&str] = &["adoc", "md", "markdown", "rst", "txt"];
 /// A longer line is a remark, not a placeholder.
 const MOST_WORDS: usize = 10;
 
-/// Lines that look like output of `read_file`. [`judge`] checks whether this session was shown them, because a file may
+/// Lines that look like output of `read_file`. [`reject_pasted`] checks whether this session was shown them, because a file may
 /// contain such lines.
 #[derive(Debug, Default)]
 pub struct SuspectLines {

@@ -94,7 +94,7 @@ async fn load(plugins: &Path, cache: &Path) -> (Host, TempDir) {
 }
 
 /// Loads one mutant beside a healthy plugin, and calls what it offers.
-async fn judge(bytes: &[u8], healthy: &Path, cache: &Path) -> (Stage, String) {
+async fn load_and_call(bytes: &[u8], healthy: &Path, cache: &Path) -> (Stage, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mutant.wasm");
     fs::write(&file, bytes).unwrap();
@@ -279,7 +279,7 @@ async fn mutants_of_components_break_nothing_but_themselves() {
                     return resolved;
                 }
                 let (source, change, bytes) = make(sources, seed, number);
-                let ended = tokio::time::timeout(HANG, judge(&bytes, healthy, cache)).await;
+                let ended = tokio::time::timeout(HANG, load_and_call(&bytes, healthy, cache)).await;
                 let (stage, reason) =
                     ended.unwrap_or_else(|_| panic!("{source} {change:?} {number} hangs"));
                 resolved.push(Judged {

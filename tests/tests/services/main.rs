@@ -248,10 +248,10 @@ fn an_answer_is_heard_after_the_next_turn() {
         "1",
         r#"ask [{"question": "Sure?", "type": "yesno"}]"#,
     ));
-    let question = session.hear();
+    let question = session.receive();
     session.say(&turn("2", "recall a"));
     session.say(&json!({"answer": {"id": question["interview"]["id"], "replies": [true]}}));
-    let results = [session.hear(), session.hear()];
+    let results = [session.receive(), session.receive()];
     let results = results.map(|line| told(&line["results"][0]));
     assert_eq!(results, [json!(["[true]"]), json!(["-"])]);
     session.end();

@@ -35,7 +35,7 @@ impl Session {
         writeln!(self.input, "{line}").expect("the host listens");
     }
 
-    pub fn hear(&mut self) -> Value {
+    pub fn receive(&mut self) -> Value {
         let mut line = String::new();
         self.output.read_line(&mut line).expect("the host speaks");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
@@ -49,7 +49,7 @@ impl Session {
         self.say(&json!({"calls": [{"id": id, "name": tool, "input": input}]}));
         let (mut answers, mut asked) = (answers.iter(), Vec::new());
         loop {
-            let line = self.hear();
+            let line = self.receive();
             if let Some(results) = line.get("results") {
                 assert!(
                     answers.next().is_none(),

@@ -164,7 +164,7 @@ fn what_cannot_be_kept_is_not_replaced() {
 
 /// Of somebody who owns everything, and has taken some rights from themselves.
 fn check_bits(make: fn(&Path), unmake: fn(&Path), steps: &[&[&str]], expected: &Expect) {
-    let Some(scene) = Scene::new(&[]).by_nobody() else {
+    let Some(scene) = Scene::new(&[]).without_privileges() else {
         return;
     };
     let made = |workspace: &Path| {
@@ -322,7 +322,7 @@ fn a_right_that_is_taken_away_while_a_call_waits() {
         ("d/b.txt", "old b"),
         ("d/gone.txt", "old"),
     ])
-    .by_nobody() else {
+    .without_privileges() else {
         return;
     };
     let steps: &[&[&str]] = &[

@@ -31,7 +31,7 @@ pub struct Scene {
     state: TempDir,
     earlier: String,
     /// Runs as nobody in particular: to root the bits of files mean nothing.
-    as_nobody: bool,
+    unprivileged: bool,
 }
 
 const NOBODY: u32 = 65_534;
@@ -53,7 +53,7 @@ impl Scene {
             around: tempfile::tempdir().unwrap(),
             state: tempfile::tempdir().unwrap(),
             earlier: String::new(),
-            as_nobody: false,
+            unprivileged: false,
         };
         scene.put(files);
         scene.put(&[(EARLIER, "one")]);
@@ -98,8 +98,8 @@ impl Scene {
     }
 
     /// From here on everything is done by somebody to whom permissions mean something. None: root cannot be left.
-    pub fn by_nobody(mut self) -> Option<Self> {
-        self.as_nobody = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
+    pub fn without_privileges(mut self) -> Option<Self> {
+        self.unprivileged = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
         self.give();
         match self.command(&["--version"]).output() {
             Ok(_) => Some(self),
@@ -112,7 +112,7 @@ impl Scene {
 
     /// To whoever runs the host.
     pub fn give(&self) {
-        if self.as_nobody {
+        if self.unprivileged {
             let plugin = self.guest.plugin();
             for place in [self.around(), self.state.path(), plugin.parent().unwrap()] {
                 give(place);
@@ -125,7 +125,7 @@ impl Scene {
         command
             .env("TOOLHOST_STATE_DIR", self.state())
             .current_dir(self.state.path());
-        if self.as_nobody {
+        if self.unprivileged {
             let cache = self.state.path().join("cache");
             command.env("TOOLHOST_CACHE_DIR", cache);
             command.uid(NOBODY).gid(NOBODY);

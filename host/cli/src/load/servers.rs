@@ -88,7 +88,11 @@ pub type OnServerEvent = dyn Fn(&Arc<ServerShared>, ServerEvent) + Send + Sync;
 
 impl Servers {
     /// Starts all servers that are enabled and approved.
-    pub fn start(settings: &CliSettings, keep: &ServerStorage, hear: Arc<OnServerEvent>) -> Self {
+    pub fn start(
+        settings: &CliSettings,
+        keep: &ServerStorage,
+        on_event: Arc<OnServerEvent>,
+    ) -> Self {
         let mut known = Vec::new();
         for server in &settings.servers {
             let standing = match &server.config {
@@ -99,7 +103,7 @@ impl Servers {
                         config.clone(),
                         settings,
                         keep,
-                        Arc::clone(&hear),
+                        Arc::clone(&on_event),
                     )),
                     Ok(false) => ServerStatus::Unapproved,
                     Err(error) => ServerStatus::Broken(error.to_string()),
@@ -182,7 +186,7 @@ pub fn start(
     config: ServerConfig,
     settings: &CliSettings,
     keep: &ServerStorage,
-    hear: Arc<OnServerEvent>,
+    on_event: Arc<OnServerEvent>,
 ) -> Server {
     let name = config.name.clone();
     let dial: Box<dyn Dial> = match &config.transport {
@@ -214,7 +218,7 @@ pub fn start(
             }
         }),
         ask: None,
-        on_event: Box::new(move |shared, news| hear(shared, news)),
+        on_event: Box::new(move |shared, news| on_event(shared, news)),
     };
     Server::start(config, dial, around)
 }

@@ -233,12 +233,12 @@ fn r_192_sema_permission_keys_have_no_mcp_prefix() {
 // the list contains every call of the batch, in the order of their first events.
 #[test]
 fn r_243_calls_of_a_batch_share_one_gemini_list() {
-    let mut stories = scenarios::all();
+    let mut scenarios = scenarios::all();
     let mut view = by_name("gemini").unwrap();
-    let lives: Vec<RecordedScenario> = [stories.swap_remove(12), stories.swap_remove(3)]
+    let lives: Vec<RecordedScenario> = [scenarios.swap_remove(12), scenarios.swap_remove(3)]
         .into_iter()
         .zip(["c1", "c2"])
-        .map(|(story, id)| RecordedScenario::run(story, Some("b1")).with_id(id))
+        .map(|(scenario, id)| RecordedScenario::run(scenario, Some("b1")).with_id(id))
         .collect();
     let mut lists = String::new();
     let longest = lives.iter().map(|life| life.events.len()).max().unwrap();

@@ -59,13 +59,13 @@ impl CallbackHook {
     }
 
     #[must_use]
-    pub fn messages_changed<F, S>(mut self, hear: F) -> Self
+    pub fn messages_changed<F, S>(mut self, callback: F) -> Self
     where
         F: Fn(String, Value) -> S + Send + Sync + 'static,
         S: Future<Output = Result<(), HookError>> + Send + 'static,
     {
         self.messages_changed = Some(Arc::new(move |session, messages| {
-            Box::pin(hear(session, messages))
+            Box::pin(callback(session, messages))
         }));
         self
     }
@@ -105,7 +105,7 @@ impl Hook for CallbackHook {
     ) -> BoxFuture<'a, Result<(), HookError>> {
         Box::pin(async move {
             match &self.messages_changed {
-                Some(hear) => hear(session.to_owned(), messages.clone()).await,
+                Some(callback) => callback(session.to_owned(), messages.clone()).await,
                 None => Ok(()),
             }
         })

@@ -139,9 +139,9 @@ async fn sigterm_comes_before_sigkill() {
 async fn a_dropped_run_leaves_no_process() {
     let host = Host::new();
     let (mut marker, told) = Marker::new(all_processes_run);
-    let mut hear = |stream, bytes: &[u8]| marker.push(stream, bytes);
+    let mut on_output = |stream, bytes: &[u8]| marker.push(stream, bytes);
     let pids = tokio::select! {
-        _ = host.processes.run(host.sh(PROCESS_TREE), &mut hear, std::future::pending()) => panic!("it does not end"),
+        _ = host.processes.run(host.sh(PROCESS_TREE), &mut on_output, std::future::pending()) => panic!("it does not end"),
         seen = told => pids(&seen.unwrap()),
     };
     until_gone(&pids).await;
@@ -199,8 +199,12 @@ async fn a_running_program_can_be_sent_to_the_background() {
         StopAction::Background
     };
     let command = host.sh("echo ready; until [ -e go ]; do sleep 0.02; done; echo done; exit 3");
-    let mut hear = |stream, bytes: &[u8]| marker.push(stream, bytes);
-    let finished = host.processes.run(command, &mut hear, stop).await.unwrap();
+    let mut on_output = |stream, bytes: &[u8]| marker.push(stream, bytes);
+    let finished = host
+        .processes
+        .run(command, &mut on_output, stop)
+        .await
+        .unwrap();
     assert_eq!(finished.exit, ExitReason::Backgrounded);
     assert_eq!(text(&finished), "ready");
     let id = finished.job.unwrap();

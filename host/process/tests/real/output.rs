@@ -11,13 +11,13 @@ async fn streams_are_captured_separately_and_combined() {
     // Each line waits until the previous one was received, because two lines written at once can arrive in any order.
     let script = "heard() { until [ -e $1 ]; do sleep 0.02; done; }; echo a; heard 1; echo b >&2; heard 2; echo c";
     let (ws, mut received) = (host.ws(), 0);
-    let mut hear = |_, _: &[u8]| {
+    let mut on_output = |_, _: &[u8]| {
         received += 1;
         std::fs::write(ws.join(received.to_string()), "").unwrap();
     };
     let run = host
         .processes
-        .run(host.sh(script), &mut hear, std::future::pending());
+        .run(host.sh(script), &mut on_output, std::future::pending());
     let finished = run.await.unwrap();
     assert_eq!(finished.stdout.whole().unwrap(), b"a\nc\n");
     assert_eq!(finished.stderr.whole().unwrap(), b"b\n");
@@ -38,12 +38,12 @@ async fn output_is_delivered_live() {
     // The second line waits for the file that the listener writes when it receives the first.
     let go = host.ws().join("go");
     let command = host.sh("echo one; while [ ! -e go ]; do sleep 0.05; done; echo two >&2");
-    let mut hear = |stream, bytes: &[u8]| {
+    let mut on_output = |stream, bytes: &[u8]| {
         seen.push((stream, String::from_utf8_lossy(bytes).into_owned()));
         std::fs::write(&go, "").unwrap();
     };
     host.processes
-        .run(command, &mut hear, std::future::pending())
+        .run(command, &mut on_output, std::future::pending())
         .await
         .unwrap();
     assert_eq!(
@@ -62,13 +62,13 @@ async fn c_14_combined_output_keeps_lines_whole() {
     let script = "heard() { until [ -e $1 ]; do sleep 0.02; done; }; printf 'cat: ' >&2; heard 1; echo ended; heard 2; \
                   echo 'x: denied' >&2";
     let (ws, mut received) = (host.ws(), 0);
-    let mut hear = |_, _: &[u8]| {
+    let mut on_output = |_, _: &[u8]| {
         received += 1;
         std::fs::write(ws.join(received.to_string()), "").unwrap();
     };
     let run = host
         .processes
-        .run(host.sh(script), &mut hear, std::future::pending());
+        .run(host.sh(script), &mut on_output, std::future::pending());
     let finished = run.await.unwrap();
     assert_eq!(text(&finished), "cat: x: denied\nended");
     let file = finished.output_file.unwrap();

@@ -3,11 +3,11 @@
 use super::*;
 use expect_test::expect;
 
-fn table(lines: &str, judge: impl Fn(&Script) -> String, expect: Expect) {
+fn table(lines: &str, classify: impl Fn(&Script) -> String, expect: Expect) {
     let mut out = String::new();
     for (row, line) in rows(lines) {
         let refused = |unparsed: UnparsedCommand| format!("? {}", unparsed.reason);
-        let verdict = parse(&line).map_or_else(refused, |script| judge(&script));
+        let verdict = parse(&line).map_or_else(refused, |script| classify(&script));
         let _ = writeln!(out, "{row:34} {verdict}");
     }
     expect.assert_eq(&out);

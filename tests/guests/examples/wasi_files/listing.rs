@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use wasip2::filesystem::types::{DirectoryEntryStream, OpenFlags};
 
-use crate::scene::{AS_IT_IS, Answer, CHANGE, READ, Said as _, Scene, names, open, put};
+use crate::scene::{AS_IT_IS, Answer, CHANGE, Describe as _, READ, Scene, names, open, put};
 
 fn rest(stream: &DirectoryEntryStream) -> Answer<Vec<String>> {
     let mut entries = Vec::new();

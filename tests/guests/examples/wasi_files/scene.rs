@@ -49,7 +49,7 @@ impl Scene {
     }
 
     /// Records the result of `what`. `allowed` lists the accepted results, separated by `|`.
-    pub fn see(&mut self, what: impl AsRef<str>, got: impl Said, allowed: &str) {
+    pub fn see(&mut self, what: impl AsRef<str>, got: impl Describe, allowed: &str) {
         let (what, got) = (what.as_ref(), got.said());
         let line = if allowed.split('|').any(|one| one == got) {
             format!("{what}: {got}")
@@ -81,11 +81,11 @@ fn furnish(root: &Descriptor) -> Answer<()> {
 }
 
 /// A result in one or two words, the same in every run.
-pub trait Said {
+pub trait Describe {
     fn said(&self) -> String;
 }
 
-impl<T: Said> Said for Answer<T> {
+impl<T: Describe> Describe for Answer<T> {
     fn said(&self) -> String {
         match self {
             Ok(value) => value.said(),
@@ -94,7 +94,7 @@ impl<T: Said> Said for Answer<T> {
     }
 }
 
-impl<T: Said> Said for Result<T, StreamError> {
+impl<T: Describe> Describe for Result<T, StreamError> {
     fn said(&self) -> String {
         match self {
             Ok(value) => value.said(),
@@ -105,7 +105,7 @@ impl<T: Said> Said for Result<T, StreamError> {
     }
 }
 
-impl<T: Said> Said for std::io::Result<T> {
+impl<T: Describe> Describe for std::io::Result<T> {
     fn said(&self) -> String {
         match self {
             Ok(value) => value.said(),
@@ -114,13 +114,13 @@ impl<T: Said> Said for std::io::Result<T> {
     }
 }
 
-impl<T: Said> Said for Option<T> {
+impl<T: Describe> Describe for Option<T> {
     fn said(&self) -> String {
         self.as_ref().map_or_else(|| "none".to_owned(), T::said)
     }
 }
 
-impl Said for DescriptorType {
+impl Describe for DescriptorType {
     fn said(&self) -> String {
         match self {
             DescriptorType::Directory => "directory",
@@ -132,7 +132,7 @@ impl Said for DescriptorType {
     }
 }
 
-impl Said for DescriptorFlags {
+impl Describe for DescriptorFlags {
     fn said(&self) -> String {
         let names = [
             (READ, "read"),
@@ -156,7 +156,7 @@ impl Said for DescriptorFlags {
 }
 
 /// The bytes, and whether that is the end.
-impl Said for (Vec<u8>, bool) {
+impl Describe for (Vec<u8>, bool) {
     fn said(&self) -> String {
         let end = if self.1 { " (end)" } else { "" };
         format!("{}{end}", self.0.said())
@@ -164,7 +164,7 @@ impl Said for (Vec<u8>, bool) {
 }
 
 /// Zeros are shown as dots.
-impl Said for Vec<u8> {
+impl Describe for Vec<u8> {
     fn said(&self) -> String {
         String::from_utf8_lossy(self).replace('\0', ".")
     }
@@ -172,7 +172,7 @@ impl Said for Vec<u8> {
 
 macro_rules! said {
     ($($type:ty: $value:ident => $text:expr;)*) => {$(
-        impl Said for $type {
+        impl Describe for $type {
             fn said(&self) -> String {
                 let $value = self;
                 $text

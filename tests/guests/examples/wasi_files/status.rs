@@ -3,7 +3,7 @@
 use wasip2::filesystem::types::{Descriptor, DescriptorStat, MetadataHashValue, OpenFlags};
 
 use crate::scene::{
-    AS_IT_IS, Answer, BOTH, FOLLOW, NO_FOLLOW, READ, Said as _, Scene, WRITE, open, put,
+    AS_IT_IS, Answer, BOTH, Describe as _, FOLLOW, NO_FOLLOW, READ, Scene, WRITE, open, put,
 };
 
 fn show(stat: Answer<DescriptorStat>) -> Answer<String> {

@@ -3,7 +3,7 @@
 use wasip2::filesystem::types::OpenFlags;
 use wasip2::io::streams::{InputStream, StreamError};
 
-use crate::scene::{AS_IT_IS, Answer, BOTH, READ, Said as _, Scene, WRITE, get, open};
+use crate::scene::{AS_IT_IS, Answer, BOTH, Describe as _, READ, Scene, WRITE, get, open};
 
 /// The complete content of a stream, and the result at its end.
 fn drain(stream: &InputStream) -> String {

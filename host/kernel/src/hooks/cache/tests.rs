@@ -82,9 +82,9 @@ impl Bench {
     async fn run(&mut self, call: &HookCall, fresh: Outcome) -> String {
         match self.cache.before(call).await.unwrap().decision {
             PreHookDecision::Continue => {
-                let saw = ObservedState(Arc::clone(&self.world), self.world.get());
+                let state = ObservedState(Arc::clone(&self.world), self.world.get());
                 let ran = HookCall {
-                    reads: Some(Arc::new(saw)),
+                    reads: Some(Arc::new(state)),
                     ..call.clone()
                 };
                 let after = self.cache.after(&ran, &fresh).await.unwrap();

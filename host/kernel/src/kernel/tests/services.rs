@@ -37,21 +37,21 @@ struct ScriptedUser {
     answers: Mutex<VecDeque<Answer>>,
     replies: Mutex<VecDeque<Replies>>,
     /// The questions that were shown.
-    saw: Mutex<Vec<String>>,
+    shown: Mutex<Vec<String>>,
 }
 
 impl ScriptedUser {
     const TIME: Duration = Duration::from_secs(3);
 
-    fn saw(&self) -> Vec<String> {
-        std::mem::take(&mut self.saw.lock().unwrap())
+    fn shown_questions(&self) -> Vec<String> {
+        std::mem::take(&mut self.shown.lock().unwrap())
     }
 }
 
 impl Prompter for ScriptedUser {
     fn ask<'a>(&'a self, question: &'a Question, _: &'a Call) -> BoxFuture<'a, Answer> {
         let line = format!("may {} ({})", question.tool, question.reason);
-        self.saw.lock().unwrap().push(line);
+        self.shown.lock().unwrap().push(line);
         let answer = self.answers.lock().unwrap().pop_front();
         Box::pin(async {
             sleep(Self::TIME).await;
@@ -72,7 +72,7 @@ impl Prompter for ScriptedUser {
             interview.tool,
             asked.join("; ")
         );
-        self.saw.lock().unwrap().push(line);
+        self.shown.lock().unwrap().push(line);
         let replies = self.replies.lock().unwrap().pop_front();
         Box::pin(async {
             sleep(Self::TIME).await;
@@ -150,7 +150,7 @@ impl ServicesFixtureBuilder {
         let person = Arc::new(ScriptedUser {
             answers: Mutex::new(self.answers.into()),
             replies: Mutex::new(self.replies.into()),
-            saw: Mutex::default(),
+            shown: Mutex::default(),
         });
         let kernel = Kernel::builder(self.settings)
             .prompter(Arc::clone(&person) as Arc<dyn Prompter>)

@@ -51,7 +51,7 @@ async fn nested_calls_are_authorized_separately() {
     expect![[r#"
         may act (it may have side effects)
         may act (it may have side effects)"#]]
-    .assert_eq(&house.person.saw().join("\n"));
+    .assert_eq(&house.person.shown_questions().join("\n"));
 }
 
 #[tokio::test(start_paused = true)]

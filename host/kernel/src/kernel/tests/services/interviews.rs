@@ -66,7 +66,7 @@ async fn an_interview_names_the_plugin_tool_and_agent() {
     expect![[r#"
         - p/look: Which? ["a", "b"]
         helper q/other: Which? ["a", "b"]"#]]
-    .assert_eq(&house.person.saw().join("\n"));
+    .assert_eq(&house.person.shown_questions().join("\n"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,7 +75,7 @@ async fn questions_per_call_are_limited() {
     let told = house.call("look", &format!("{SURE}\n").repeat(17)).await;
     assert_eq!(told.matches("! no_user").count(), 16);
     assert!(told.ends_with("; ! too_many_questions"), "{told}");
-    assert_eq!(house.person.saw().len(), 16);
+    assert_eq!(house.person.shown_questions().len(), 16);
     // The limit applies per call.
     house.check(&[("look", SURE, "! no_user")]).await;
 }
@@ -110,5 +110,5 @@ async fn a_call_is_cancelled_while_the_user_decides() {
     );
     let report = running.await.unwrap();
     assert!(report.stopped);
-    assert_eq!(house.person.saw().len(), 4);
+    assert_eq!(house.person.shown_questions().len(), 4);
 }

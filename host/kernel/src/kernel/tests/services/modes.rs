@@ -16,8 +16,8 @@ async fn check(from: Mode, to: &str, reply: Replies, expected: Expect) {
     let house = in_mode(from).replies([reply]).build();
     let told = house.call("look", &format!("change {to} the plan")).await;
     let now = house.call("look", "mode").await;
-    let saw = house.person.saw().join("\n").replace('\n', " ");
-    expected.assert_eq(&format!("{told}, now {now}: {saw}"));
+    let shown = house.person.shown_questions().join("\n").replace('\n', " ");
+    expected.assert_eq(&format!("{told}, now {now}: {shown}"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,7 +165,7 @@ async fn the_user_is_not_asked_about_a_disabled_mode() {
             ("look", "mode", "default"),
         ])
         .await;
-    assert!(house.person.saw().is_empty());
+    assert!(house.person.shown_questions().is_empty());
     assert!(
         house
             .kernel

@@ -29,7 +29,12 @@ const WISH: &str =
 async fn runs(house: &ServicesFixture, who: &str, input: serde_json::Value) -> bool {
     let report = house.request(house.requested_call(who, input)).await;
     let ran = report.result.is_ok();
-    assert_eq!(ran, house.person.saw().is_empty(), "{}", shown(&report));
+    assert_eq!(
+        ran,
+        house.person.shown_questions().is_empty(),
+        "{}",
+        shown(&report)
+    );
     ran
 }
 
@@ -47,7 +52,7 @@ async fn only_granted_calls_run_without_a_question() {
         Allow until this session ends?
           change: /workspace/docs
           reach: Example.org []"#]]
-    .assert_eq(&house.person.saw().join("\n"));
+    .assert_eq(&house.person.shown_questions().join("\n"));
     for (who, input, expected) in [
         ("edit", json!({"path": "/workspace/docs/a"}), true),
         ("edit", json!({"path": "docs/b/c"}), true),
@@ -87,7 +92,7 @@ async fn a_denial_grants_nothing() {
     ] {
         let house = house(reply);
         house.check(&[("look", WISH, code)]).await;
-        house.person.saw();
+        house.person.shown_questions();
         assert!(!runs(&house, "edit", json!({"path": "docs/a"})).await);
     }
     let house = house(yes());
@@ -105,7 +110,7 @@ async fn a_denial_grants_nothing() {
             .check(&[("look", request, "! invalid_permission_request")])
             .await;
     }
-    assert!(house.person.saw().is_empty());
+    assert!(house.person.shown_questions().is_empty());
 }
 
 /// A granted permission does not override a rule.

@@ -35,7 +35,7 @@ async fn a_05_setting_a_variable_that_affects_programs_needs_approval() {
         ])
         .await;
     let asked = "may draft (it would set the variable `MAKEFILES` for the programs of this session, which can change what they run)";
-    assert_eq!(house.person.saw(), [asked, asked]);
+    assert_eq!(house.person.shown_questions(), [asked, asked]);
 }
 
 #[tokio::test(start_paused = true)]

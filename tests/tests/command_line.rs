@@ -1,5 +1,5 @@
-//! Command-line stories: `tests/specs/*.args` is what is typed, one word a line; `*.out` is what comes back.
-//! `UPDATE_EXPECT=1` (`cargo xtask bless`) writes the second anew.
+//! Command lines and their output: `tests/specs/*.args` contains the arguments, one per line, and `*.out` the output.
+//! `UPDATE_EXPECT=1` (`cargo xtask bless`) writes the output anew.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,9 +11,9 @@ use e2e::{CommandResult, host, root, target};
 use regex::Regex;
 
 #[test]
-fn stories() {
+fn command_lines_have_the_expected_output() {
     let specs = root().join("tests/specs");
-    let mut stories: Vec<_> = fs::read_dir(&specs)
+    let mut specs_found: Vec<_> = fs::read_dir(&specs)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| {
@@ -21,12 +21,12 @@ fn stories() {
                 .is_some_and(|extension| extension == "args")
         })
         .collect();
-    stories.sort();
-    assert!(stories.len() > 20, "the stories are gone");
+    specs_found.sort();
+    assert!(specs_found.len() > 20, "the specs are gone");
     twin();
-    for story in stories {
-        let told = tell(&specs, &story);
-        expect_test::expect_file![story.with_extension("out")].assert_eq(&told);
+    for spec in specs_found {
+        let output = run_spec(&specs, &spec);
+        expect_test::expect_file![spec.with_extension("out")].assert_eq(&output);
     }
 }
 
@@ -55,9 +55,9 @@ fn twin() {
     );
 }
 
-fn tell(specs: &Path, story: &Path) -> String {
-    let words = fs::read_to_string(story).unwrap();
-    // A fresh copy, so that a story may write.
+fn run_spec(specs: &Path, spec: &Path) -> String {
+    let words = fs::read_to_string(spec).unwrap();
+    // A fresh copy, so that a spec may write.
     let scratch = tempfile::tempdir().unwrap();
     copy(&specs.join("workspace"), &scratch.path().join("workspace"));
     let places = [
@@ -75,9 +75,9 @@ fn tell(specs: &Path, story: &Path) -> String {
         })
         .collect();
     let mut command = host(&args.iter().map(String::as_str).collect::<Vec<_>>());
-    // Records of its own: what another test leaves unfinished is no part of this story.
+    // Records of its own: what another test leaves unfinished is no part of this spec.
     command.env("TOOLHOST_STATE_DIR", scratch.path().join("state"));
-    if let Ok(input) = fs::File::open(story.with_extension("in")) {
+    if let Ok(input) = fs::File::open(spec.with_extension("in")) {
         command.stdin(Stdio::from(input));
     }
     let ended = CommandResult::of(&command.output().unwrap());
