@@ -386,7 +386,6 @@ static descriptor_t descriptor(const th_tool *tool) {
         .concurrency = th_copy_option(tool->concurrency),
         .output_markdown = hint(tool->output_markdown),
         .can_stream = tool->can_stream,
-        .can_modify = tool->can_modify,
         .can_background = tool->can_background,
         .timeout_ms = limit(tool->timeout_ms),
         .inactivity_timeout_ms = limit(tool->inactivity_timeout_ms),
@@ -394,6 +393,8 @@ static descriptor_t descriptor(const th_tool *tool) {
         .requires_ = copy_list(tool->requires),
         .depends_on = copy_list(tool->depends_on),
         .hooks = hooks(tool),
+        .sinks = copy_list(tool->sinks),
+        .sources = copy_list(tool->sources),
         .examples = examples,
         .extra = th_copy_json(tool->extra),
     };

@@ -54,10 +54,10 @@ typedef struct {
 
     th_hint read_only, pure, destructive, idempotent, open_world, interactive;
     const char *display_name, *icon, *category, *kind, *version, *concurrency, *extra;
-    const char *const *aliases, *const *tags, *const *requires, *const *depends_on, *const *hooks;
+    const char *const *aliases, *const *tags, *const *requires, *const *depends_on, *const *hooks, *const *sinks, *const *sources;
     const th_example *examples;
     th_hint strict, output_markdown;
-    bool can_stream, can_modify, can_background;
+    bool can_stream, can_background;
     uint32_t timeout_ms, inactivity_timeout_ms, max_output_bytes;
 } th_tool;
 

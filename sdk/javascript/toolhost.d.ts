@@ -153,8 +153,9 @@ export interface Tool<Input = any> {
   requires?: string[];
   dependsOn?: string[];
   hooks?: string[];
+  sinks?: string[];
+  sources?: ("network" | "people" | "private")[];
   canStream?: boolean;
-  canModify?: boolean;
   canBackground?: boolean;
 }
 

@@ -207,8 +207,8 @@ function seedRandom(callId) {
 
 /** Members of a tool that are functions of the interface `preview`. */
 const PREVIEWS = ["validate", "describeCall", "locations", "confirm", "renderPermission", "renderResult"];
-const LISTS = ["aliases", "tags", "requires", "dependsOn"];
-const FLAGS = ["canStream", "canModify", "canBackground"];
+const LISTS = ["aliases", "tags", "requires", "dependsOn", "sinks", "sources"];
+const FLAGS = ["canStream", "canBackground"];
 const OPTIONS = [
   "displayName", "icon", "category", "kind", "version", "strict", "concurrency", "outputMarkdown",
   "timeoutMs", "inactivityTimeoutMs", "maxOutputBytes",

@@ -137,8 +137,8 @@ def tool(*, input, optional=(), name=None, output=None, requires=(), examples=()
             raise TypeError(f"unknown word {sorted(unknown)[0]!r} in @tool of {function.__name__!r}")
         if not members["description"]:
             raise TypeError(f"the tool {function.__name__!r} has no docstring, which is what a model reads")
-        empty = {"aliases": [], "tags": [], "depends_on": []}
-        flags = {"can_stream": False, "can_modify": False, "can_background": False}
+        empty = {"aliases": [], "tags": [], "depends_on": [], "sinks": [], "sources": []}
+        flags = {"can_stream": False, "can_background": False}
         absent = dict.fromkeys(types.Descriptor.__annotations__)
         function.descriptor = types.Descriptor(**{**absent, **empty, **flags, **members})
         # The host fills in defaults; doing it here as well makes direct calls in unit tests consistent.

@@ -29,6 +29,7 @@ async fn load(path: &Path, scope: Scope) -> Plugin {
         cache_dir: Some(target().join("test-cache")),
         compiler: Compiler::InProcess,
         max_concurrent: 2,
+        environment: Vec::new(),
     };
     let loaded = Runtime::new(settings).unwrap().load(path).await.unwrap();
     assert!(loaded.has_hooks(), "{}", path.display());

@@ -414,6 +414,7 @@ fn every_guest_has_a_test() {
         "wasi_files/main",
         "conformance",
         "previews",
+        "descriptor_fields",
     ];
     let tests = files
         .map(|name| fs::read_to_string(root().join(format!("tests/tests/{name}.rs"))).unwrap())

@@ -1,9 +1,9 @@
-//! `--events FILE`: writes the events of this process as JSON lines.
+//! `--events FILE`: writes the events of this process as JSON lines, for `host turns` also to standard output.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -50,6 +50,30 @@ impl EventsArgs {
             );
             return Err(CliError::new(Exit::Usage, words));
         }
+        self.open_file(path, hidden).map(Some)
+    }
+
+    /// Like [`EventsArgs::open`], except that `-` passes each event to `write_line`.
+    pub fn open_or_lines(
+        &self,
+        write_line: fn(&Value),
+        hidden: &mut Vec<PathBuf>,
+    ) -> Result<Option<EventsFile>, CliError> {
+        match &self.events {
+            Some(path) if path.as_os_str() == "-" => Ok(Some(EventsFile {
+                output: EventsOutput::Lines(write_line),
+                format: self.format(),
+            })),
+            Some(path) => self.open_file(path, hidden).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn format(&self) -> Option<Box<dyn EventFormat>> {
+        self.events_as.as_deref().and_then(event_formats::by_name)
+    }
+
+    fn open_file(&self, path: &Path, hidden: &mut Vec<PathBuf>) -> Result<EventsFile, CliError> {
         // Appended, because a client that restarts the host must not lose the events of the last run. Mode 0600,
         // because even masked events reveal which files are in use. Symlinks are refused, because a tool with write
         // access to the directory could have created one; the standard streams are symlinks of the system. Opening
@@ -84,22 +108,28 @@ impl EventsArgs {
             let path = std::path::absolute(path).or_exit(Exit::Internal)?;
             hidden.push(path);
         }
-        Ok(Some(EventsFile {
-            file,
-            shown,
-            format: self.events_as.as_deref().and_then(event_formats::by_name),
-            failed: false,
-        }))
+        Ok(EventsFile {
+            output: EventsOutput::File { file, shown },
+            format: self.format(),
+        })
     }
 }
 
 /// An open events file, before the first event.
 pub struct EventsFile {
-    file: File,
-    shown: String,
+    output: EventsOutput,
     /// `None` writes the native format.
     format: Option<Box<dyn EventFormat>>,
-    failed: bool,
+}
+
+enum EventsOutput {
+    File {
+        file: File,
+        shown: String,
+    },
+    /// `{"event": …}` among the lines of a session.
+    Lines(fn(&Value)),
+    Failed,
 }
 
 /// Writes events until it is dropped; dropping it writes all pending events first.
@@ -146,20 +176,27 @@ impl EventsFile {
     }
 
     fn write(&mut self, news: Result<Arc<BusEvent>, MissedEvents>) {
-        let mut lines = String::new();
-        for value in format_event(news, self.format.as_deref_mut()) {
-            lines.push_str(&value.to_string());
-            lines.push('\n');
-        }
-        if self.failed || lines.is_empty() {
-            return;
-        }
-        if let Err(error) = self.file.write_all(lines.as_bytes()) {
-            self.failed = true;
-            note(&format!(
-                "error: --events {}: {error}; no more events are written",
-                self.shown
-            ));
+        let values = format_event(news, self.format.as_deref_mut());
+        match &mut self.output {
+            EventsOutput::Failed => {}
+            EventsOutput::Lines(write_line) => {
+                for value in values {
+                    write_line(&json!({"event": value}));
+                }
+            }
+            EventsOutput::File { file, shown } => {
+                let mut lines = String::new();
+                for value in values {
+                    lines.push_str(&value.to_string());
+                    lines.push('\n');
+                }
+                if let Err(error) = file.write_all(lines.as_bytes()) {
+                    note(&format!(
+                        "error: --events {shown}: {error}; no more events are written"
+                    ));
+                    self.output = EventsOutput::Failed;
+                }
+            }
         }
     }
 }

@@ -214,15 +214,20 @@ pub fn tool(tool: &Descriptor) -> Value {
             Concurrency::Exclusive => "exclusive",
         },
         "timeout_ms": tool.timeout.map(|timeout| timeout.as_secs_f64() * 1e3),
+        "inactivity_timeout_ms": tool.inactivity_timeout.map(|limit| limit.as_secs_f64() * 1e3),
         "max_output_bytes": tool.max_output_bytes,
         "strict": tool.strict,
         "input_schema": tool.input_schema,
         "output_schema": tool.output_schema,
         "requires": tool.requires,
         "depends_on": tool.depends_on,
+        "sinks": (!tool.sinks.is_empty()).then_some(&tool.sinks),
+        "sources": (!tool.sources.is_empty())
+            .then(|| tool.sources.iter().map(|source| source.as_str()).collect::<Vec<_>>()),
         "examples": tool.examples.iter().map(|example| json!({
             "description": example.description, "input": example.input,
         })).collect::<Vec<_>>(),
+        "extra": tool.extra,
     }))
 }
 

@@ -13,7 +13,7 @@ use toolhost::{
     PreparedHost, Prompter, Resources, ServedPlugin,
 };
 use toolhost_contract::units::format_duration;
-use toolhost_contract::{Capability, Manifest, text};
+use toolhost_contract::{Capability, Manifest, Mode, text};
 use toolhost_kernel::Kernel;
 use toolhost_mcp_server::{ClientAgents, Readiness};
 use toolhost_runtime::Runtime;
@@ -231,6 +231,7 @@ pub fn runtime(cache_dir: Option<PathBuf>, max_concurrent: usize) -> Result<Runt
         cache_dir,
         max_concurrent,
         compiler()?,
+        toolhost::describe_environment(Mode::default()),
         &say,
     )?)
 }

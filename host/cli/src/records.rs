@@ -58,32 +58,8 @@ pub fn now() -> Timestamp {
 
 /// Formats a time as `2026-11-22 02:43:05Z`, in UTC so that records of different machines can be compared.
 pub fn format_time(at_ms: i64) -> String {
-    let seconds = at_ms.div_euclid(1_000);
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = date_from_days(days);
-    let (hour, minute) = (second / 3_600, second / 60 % 60);
-    format!(
-        "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02}Z",
-        second % 60
-    )
-}
-
-/// The Gregorian date `days` after 1970-01-01. Years are counted from March, which puts the leap day last.
-fn date_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 {
-        shifted + 3
-    } else {
-        shifted - 9
-    };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month, day)
+    let at = jiff::Timestamp::from_millisecond(at_ms).unwrap_or_default();
+    at.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
 
 #[cfg(test)]

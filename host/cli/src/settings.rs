@@ -344,6 +344,7 @@ fn per_plugin(
                 .map(|entries| assign_guest_paths(entries, excludes)),
             env,
             limits: table.limits,
+            may_run_alone: table.exclusive,
         })
     };
     let tables = tables.into_iter();

@@ -25,7 +25,6 @@ pub struct Descriptor {
     pub concurrency: Concurrency,
     pub output_markdown: bool,
     pub can_stream: bool,
-    pub can_modify: bool,
     pub can_background: bool,
     pub timeout: Option<Duration>,
     pub inactivity_timeout: Option<Duration>,
@@ -33,7 +32,12 @@ pub struct Descriptor {
     pub requires: Vec<String>,
     pub depends_on: Vec<String>,
     pub hooks: ToolHooks,
+    /// JSON Pointers into the input to where effects go.
+    pub sinks: Vec<String>,
+    pub sources: Vec<Source>,
     pub examples: Vec<Example>,
+    /// An object for extensions, which front ends and hooks get.
+    pub extra: Option<Value>,
 }
 
 impl Descriptor {
@@ -56,7 +60,6 @@ impl Descriptor {
             concurrency: Concurrency::Serial,
             output_markdown: true,
             can_stream: false,
-            can_modify: false,
             can_background: false,
             timeout: None,
             inactivity_timeout: None,
@@ -64,7 +67,10 @@ impl Descriptor {
             requires: Vec::new(),
             depends_on: Vec::new(),
             hooks: ToolHooks::default(),
+            sinks: Vec::new(),
+            sources: Vec::new(),
             examples: Vec::new(),
+            extra: None,
         }
     }
 
@@ -107,6 +113,10 @@ impl Descriptor {
         for example in &mut self.examples {
             removed += text::remove_invisible_from_schema(&mut example.input);
         }
+        removed += self
+            .extra
+            .as_mut()
+            .map_or(0, text::remove_invisible_from_schema);
         if removed > 0 {
             let note = format!(
                 "[the host removed {removed} invisible characters from the texts of this tool]"
@@ -114,6 +124,28 @@ impl Descriptor {
             self.description = format!("{}\n{note}", self.description);
             self.tags.push("invisible characters removed".to_owned());
         }
+    }
+
+    /// Returns where the effects of a call with this input go, by the sinks of the tool. Too many, or values that are no
+    /// texts, are an error.
+    pub fn destinations(&self, input: &Value) -> Result<Vec<String>, UnclearDestination> {
+        let mut found = Vec::new();
+        for sink in &self.sinks {
+            match input.pointer(sink) {
+                None | Some(Value::Null) => {}
+                Some(Value::String(text)) => found.push(text.clone()),
+                Some(Value::Array(items)) => {
+                    for item in items {
+                        found.push(item.as_str().ok_or(UnclearDestination)?.to_owned());
+                    }
+                }
+                Some(_) => return Err(UnclearDestination),
+            }
+        }
+        if found.len() > MAX_DESTINATIONS {
+            return Err(UnclearDestination);
+        }
+        Ok(found)
     }
 
     /// Returns the worst-case effect of the tool. Annotations that the author omitted are interpreted conservatively.
@@ -128,6 +160,40 @@ impl Descriptor {
         } else {
             Effect::Destroys
         }
+    }
+}
+
+/// Maximum number of destinations of a call.
+const MAX_DESTINATIONS: usize = 256;
+
+/// The destinations of a call cannot be determined from its input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnclearDestination;
+
+/// What the result of a tool contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// From other hosts.
+    Network,
+    /// Text of other people.
+    People,
+    /// Data of the user that should stay private.
+    Private,
+}
+
+impl Source {
+    pub const ALL: [Self; 3] = [Self::Network, Self::People, Self::Private];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Network => "network",
+            Self::People => "people",
+            Self::Private => "private",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|source| source.as_str() == word)
     }
 }
 

@@ -92,6 +92,16 @@ impl CallError {
         .recommend("narrow the request, or raise the tool's timeout in the configuration")
     }
 
+    /// The tool has reported nothing for its inactivity timeout.
+    pub fn inactive(limit: Duration) -> Self {
+        Self::new(
+            ErrorClass::TimedOut,
+            format!("the tool reported nothing for {}ms", limit.as_millis()),
+        )
+        .code("inactivity_timeout")
+        .recommend("narrow the request, or try again")
+    }
+
     pub fn internal(message: impl fmt::Display) -> Self {
         Self::new(
             ErrorClass::Internal,

@@ -42,7 +42,9 @@ pub use changes::{
     ChangeKind, ChangeSet, CommitError, CommitRecovery, FileChange, FileKind, RecoveryOutcome,
     StagedChanges,
 };
-pub use descriptor::{Annotations, Concurrency, Descriptor, Effect, Example};
+pub use descriptor::{
+    Annotations, Concurrency, Descriptor, Effect, Example, Source, UnclearDestination,
+};
 pub use edits::{EditError, EditedChanges, MAX_EDIT_BYTES, MAX_TOTAL_EDIT_BYTES, UserEdit};
 pub use error::{CallError, ErrorClass};
 pub use hints::{EffectBounds, ToolHints};

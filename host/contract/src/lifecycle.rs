@@ -232,6 +232,10 @@ pub struct ResolvedTool {
     pub digest: Option<String>,
     pub effect: &'static str,
     pub mode: String,
+    /// What its results contain.
+    pub sources: Vec<&'static str>,
+    /// Where the effects of this call go, with secrets masked.
+    pub destinations: Vec<String>,
 }
 
 impl Transition {

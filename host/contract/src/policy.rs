@@ -65,7 +65,7 @@ pub use rule::Rule;
 pub use rule_example::RuleExample;
 pub use rule_file::{RuleFile, RuleTable};
 pub use rule_spec::{RuleSpec, Tier};
-pub use subject::{PathUse, Subject, TaskUse};
+pub use subject::{PathUse, Subject, TaskUse, is_address};
 
 /// The call to decide and its context: everything a decision depends on besides the policy.
 #[derive(Debug, Clone, Copy)]

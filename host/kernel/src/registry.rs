@@ -87,6 +87,13 @@ impl ToolEntry {
             digest: self.plugin.digest.map(|digest| digest.to_string()),
             effect: self.tool.effect().as_str(),
             mode: mode.to_string(),
+            sources: self
+                .tool
+                .sources
+                .iter()
+                .map(|source| source.as_str())
+                .collect(),
+            destinations: Vec::new(),
         });
         *told = Some((mode, Arc::clone(&found)));
         found

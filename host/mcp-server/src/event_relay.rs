@@ -20,16 +20,20 @@ use rmcp::{Peer, RoleServer};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use toolhost_contract::{CallEvent, LogLevel, Sink};
+use toolhost_contract::{CallEvent, LogLevel, Sink, text};
 
 /// Maximum number of queued events of each kind. The oldest is dropped first.
 const MAX_QUEUED: usize = 64;
 /// Maximum number of progress notifications per second.
 const MAX_UPDATES_PER_SECOND: usize = 10;
 const SECOND: Duration = Duration::from_secs(1);
+/// Maximum size of output in one message, in bytes; the end is kept.
+const MAX_OUTPUT: usize = 1_000;
 
 pub(crate) struct EventRelay {
     tool: String,
+    /// Whether output of the tool is sent.
+    streams: bool,
     queue: Mutex<EventQueue>,
     changed: Notify,
 }
@@ -65,9 +69,16 @@ enum RelayStep {
 }
 
 impl EventRelay {
-    pub(crate) fn new(tool: &str, meta: &RequestMetaObject, level: Option<LogLevel>) -> Self {
+    /// With `streams` output of the tool is sent as messages of progress.
+    pub(crate) fn new(
+        tool: &str,
+        streams: bool,
+        meta: &RequestMetaObject,
+        level: Option<LogLevel>,
+    ) -> Self {
         let events = Self {
             tool: tool.to_owned(),
+            streams,
             queue: Mutex::default(),
             changed: Notify::new(),
         };
@@ -157,6 +168,14 @@ impl EventRelay {
         }
     }
 
+    fn update(&self, update: Update) {
+        let mut queue = self.lock_queue();
+        if queue.subscription.token.is_some() {
+            push_bounded(&mut queue.updates, update);
+            self.changed.notify_one();
+        }
+    }
+
     fn lock_queue(&self) -> MutexGuard<'_, EventQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -176,17 +195,11 @@ impl Sink for EventRelay {
                 progress,
                 total,
             } => {
-                let mut queue = self.lock_queue();
-                if queue.subscription.token.is_none() {
-                    return;
-                }
-                let update = Update {
+                self.update(Update {
                     message,
                     progress,
                     total,
-                };
-                push_bounded(&mut queue.updates, update);
-                self.changed.notify_one();
+                });
             }
             CallEvent::Log { level, message } => {
                 let mut queue = self.lock_queue();
@@ -199,6 +212,15 @@ impl Sink for EventRelay {
             }
             CallEvent::Dropped { count } => {
                 tracing::debug!(tool = self.tool, count, "messages dropped");
+            }
+            CallEvent::Output { bytes, .. } if self.streams => {
+                let output = String::from_utf8_lossy(&bytes);
+                let output = text::tail(output.trim_end(), MAX_OUTPUT);
+                self.update(Update {
+                    message: Some(text::escape_lines(output, MAX_OUTPUT)),
+                    progress: None,
+                    total: None,
+                });
             }
             // Output of a guest must never reach stdout of the host, which carries the protocol.
             CallEvent::Output { .. } | CallEvent::Custom { .. } => {}
@@ -295,9 +317,14 @@ mod tests {
     }
 
     fn events() -> EventRelay {
+        relay(false)
+    }
+
+    fn relay(streams: bool) -> EventRelay {
         let token = ProgressToken(NumberOrString::Number(7));
         EventRelay::new(
             "t",
+            streams,
             &RequestMetaObject::with_progress_token(token),
             Some(LogLevel::Info),
         )
@@ -360,6 +387,18 @@ mod tests {
             }],
             &[],
         );
+    }
+
+    #[test]
+    fn output_of_a_tool_that_streams_is_progress() {
+        let events = relay(true);
+        events.event(CallEvent::Output {
+            stream: "stdout".to_owned(),
+            bytes: b"step 1\x1b[2J\n".to_vec(),
+        });
+        let sent = sent(&events, &mut ProgressLimiter::default());
+        assert_eq!(sent.len(), 1);
+        assert_eq!(sent[0]["message"], r"step 1\u{1b}[2J");
     }
 
     #[tokio::test(start_paused = true)]

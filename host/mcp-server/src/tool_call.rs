@@ -113,8 +113,11 @@ impl Server {
         let asked = (self.shared.profile != Profile::Native)
             .then(|| (request.tool.clone(), request.input.clone()));
         let answering = self.result_builder(&request.caller, asked.clone(), modern);
+        let registry = self.shared.kernel.registry();
+        let entry = registry.get(&request.tool);
         let events = Arc::new(EventRelay::new(
             &request.tool,
+            entry.is_some_and(|entry| entry.tool.can_stream),
             &context.meta,
             self.log_level(context),
         ));

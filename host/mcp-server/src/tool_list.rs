@@ -13,6 +13,8 @@ use crate::header_annotations;
 
 /// Key in the `_meta` of a sandboxed tool: the most that a call of it can be granted.
 const CAPABILITIES_KEY: &str = "dev.toolhost/capabilities";
+/// The member `extra` of the descriptor.
+const EXTRA_KEY: &str = "dev.toolhost/extra";
 /// Key in the `_meta` of other tools, such as those of other MCP servers, which run with their own privileges.
 const SANDBOXED_KEY: &str = "dev.toolhost/sandboxed";
 /// Maximum size of an icon, in bytes.
@@ -158,7 +160,11 @@ fn meta(tool: &Descriptor, hints: ToolHints) -> MetaObject {
     } else {
         (SANDBOXED_KEY, json!(false))
     };
-    MetaObject(Map::from_iter([(key.to_owned(), value)]))
+    let mut meta = Map::from_iter([(key.to_owned(), value)]);
+    if let Some(extra) = &tool.extra {
+        meta.insert(EXTRA_KEY.to_owned(), extra.clone());
+    }
+    MetaObject(meta)
 }
 
 /// Returns the schema without `x-…` keywords, which are internal. The type is always `object`: the kernel accepts no

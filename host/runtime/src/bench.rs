@@ -38,7 +38,7 @@ impl<'a> DirectCaller<'a> {
     /// Makes a new instance and calls the tool once.
     pub async fn call(&self) -> Result<(), String> {
         let pre = self.plugin.loaded().pre().ok_or("it has no tools")?;
-        let never = Arc::new(Deadline::after(Duration::from_secs(3_600)));
+        let never = Arc::new(Deadline::after(Duration::from_secs(3_600), None));
         let state = State::new(
             &Limits::default(),
             self.files.clone(),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
-use toolhost_contract::policy::ReadGuard;
+use toolhost_contract::policy::{ReadGuard, is_address};
 use toolhost_contract::{Capability, Descriptor, Effect};
 
 use toolhost_net::NetClient;
@@ -78,6 +78,9 @@ impl Capabilities {
         }
         let acts = effect > Effect::Reads;
         let named = |need: Capability| tool.requires.iter().any(|word| word == need.as_str());
+        let destinations = tool.destinations(input).unwrap_or_default();
+        let destinations = destinations.into_iter().filter(|text| is_address(text));
+        let destinations: Vec<String> = destinations.collect();
         CallCapabilities {
             session: self.session && may_use(tool, Capability::Session),
             user: self.user && may_use(tool, Capability::User),
@@ -115,6 +118,7 @@ impl Capabilities {
                         grant.requested.as_ref().map(own),
                         !acts,
                         input,
+                        &destinations,
                     )
                 }),
         }

@@ -1,4 +1,5 @@
-//! Deadline of a call. Its clock is paused while the call waits for a user or for calls with their own deadline.
+//! Deadline of a call, and of each time that it reports nothing. The clock is paused while the call waits for a user or
+//! for calls with their own deadline.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,13 +12,33 @@ pub struct Deadline(Mutex<Clock>);
 #[derive(Debug)]
 struct Clock {
     end: Instant,
+    inactivity: Option<Inactivity>,
     stopped: Option<Instant>,
 }
 
+#[derive(Debug)]
+struct Inactivity {
+    limit: Duration,
+    end: Instant,
+}
+
+/// Which limit a call exceeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expired {
+    Deadline,
+    /// It reported nothing for this long.
+    Inactivity(Duration),
+}
+
 impl Deadline {
-    pub fn after(time: Duration) -> Self {
+    pub fn after(time: Duration, inactivity: Option<Duration>) -> Self {
+        let now = Instant::now();
         Self(Mutex::new(Clock {
-            end: Instant::now() + time,
+            end: now + time,
+            inactivity: inactivity.map(|limit| Inactivity {
+                limit,
+                end: now + limit,
+            }),
             stopped: None,
         }))
     }
@@ -25,7 +46,27 @@ impl Deadline {
     pub fn remaining(&self) -> Duration {
         let clock = self.clock();
         let now = clock.stopped.unwrap_or_else(Instant::now);
-        clock.end.saturating_duration_since(now)
+        clock.next_end().saturating_duration_since(now)
+    }
+
+    /// The call has reported something.
+    pub fn restart_inactivity(&self) {
+        if let Some(inactivity) = &mut self.clock().inactivity {
+            // Once exceeded, the limit stays exceeded.
+            let now = Instant::now();
+            if now < inactivity.end {
+                inactivity.end = now + inactivity.limit;
+            }
+        }
+    }
+
+    /// The limit that ends first.
+    pub fn expiring(&self) -> Expired {
+        let clock = self.clock();
+        match &clock.inactivity {
+            Some(inactivity) if inactivity.end < clock.end => Expired::Inactivity(inactivity.limit),
+            _ => Expired::Deadline,
+        }
     }
 
     pub fn is_over(&self) -> bool {
@@ -55,6 +96,13 @@ impl Deadline {
     }
 }
 
+impl Clock {
+    fn next_end(&self) -> Instant {
+        let inactivity = self.inactivity.as_ref().map(|inactivity| inactivity.end);
+        inactivity.map_or(self.end, |end| end.min(self.end))
+    }
+}
+
 pub struct PausedClock<'a>(&'a Deadline);
 
 impl Drop for PausedClock<'_> {
@@ -62,6 +110,9 @@ impl Drop for PausedClock<'_> {
         let mut clock = self.0.clock();
         if let Some(since) = clock.stopped.take() {
             clock.end += since.elapsed();
+            if let Some(inactivity) = &mut clock.inactivity {
+                inactivity.end += since.elapsed();
+            }
         }
     }
 }
@@ -76,7 +127,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_clock_is_paused_during_a_wait() {
-        let deadline = Deadline::after(3 * SECOND);
+        let deadline = Deadline::after(3 * SECOND, None);
         sleep(SECOND).await;
         assert_eq!(deadline.remaining(), 2 * SECOND);
         for _ in 0..2 {
@@ -94,8 +145,30 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn what_a_call_reports_restarts_the_time_without_reports() {
+        let deadline = Deadline::after(10 * SECOND, Some(2 * SECOND));
+        for _ in 0..2 {
+            sleep(SECOND).await;
+            deadline.restart_inactivity();
+            assert_eq!(deadline.remaining(), 2 * SECOND);
+        }
+        let paused = deadline.pause();
+        sleep(5 * SECOND).await;
+        drop(paused);
+        assert_eq!(deadline.expiring(), Expired::Inactivity(2 * SECOND));
+        deadline.expired().await;
+        deadline.restart_inactivity();
+        assert!(deadline.is_over());
+
+        let deadline = Deadline::after(3 * SECOND, Some(2 * SECOND));
+        sleep(3 * SECOND / 2).await;
+        deadline.restart_inactivity();
+        assert_eq!(deadline.expiring(), Expired::Deadline);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_pause_delays_expiry() {
-        let deadline = Deadline::after(3 * SECOND);
+        let deadline = Deadline::after(3 * SECOND, None);
         let begun = Instant::now();
         let asking = async {
             let _stopped = deadline.pause();

@@ -136,6 +136,7 @@ impl Plugin {
             files: files.clone(),
             env: &[],
             timeout,
+            inactivity: None,
             processor_time: None,
             sink: Arc::new(NoSink),
         }

@@ -131,9 +131,20 @@ fn size_of_headers(headers: &HeaderMap) -> usize {
 }
 
 impl NetAccess {
-    pub fn new(net: NetClient, asked: Option<NetClient>, reads_only: bool, input: &Value) -> Self {
-        let only = input_addresses(input).map(|urls| {
-            let hosts = urls.iter().filter_map(|url| host_of(url));
+    /// `destinations` are addresses among the declared destinations of the call.
+    pub fn new(
+        net: NetClient,
+        asked: Option<NetClient>,
+        reads_only: bool,
+        input: &Value,
+        destinations: &[String],
+    ) -> Self {
+        let named = input_addresses(input);
+        let is_narrowed = named.is_some() || !destinations.is_empty();
+        let urls = named.into_iter().flatten();
+        let urls = urls.chain(destinations.iter().map(String::as_str));
+        let only = is_narrowed.then(|| {
+            let hosts = urls.filter_map(host_of);
             Arc::new(hosts.collect())
         });
         Self {
@@ -364,7 +375,16 @@ mod tests {
             ..NetSettings::default()
         });
         let asked = asked.map(|rules| net.with_rules(allowed(rules), Vec::new()));
-        NetAccess::new(net, asked, reads_only, input)
+        NetAccess::new(net, asked, reads_only, input, &[])
+    }
+
+    #[test]
+    fn requests_go_to_the_declared_destinations() {
+        let net = way(&["*"], None, false, &json!({})).net;
+        let declared = ["https://one.example/hook".to_owned()];
+        let way = NetAccess::new(net, None, false, &json!({"to": "x"}), &declared);
+        check(&way, "POST", "https://one.example/other", "");
+        check(&way, "POST", "https://two.example/", "host_not_allowed");
     }
 
     fn check(way: &NetAccess, method: &str, url: &str, expected: &str) {

@@ -8,7 +8,7 @@ use wasmtime::{Engine, PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 
 use crate::backtrace;
 use crate::capabilities::CallCapabilities;
-use crate::deadline::Deadline;
+use crate::deadline::{Deadline, Expired};
 use crate::engine;
 use crate::files::Files;
 use crate::limiter::LimitExceeded;
@@ -23,6 +23,8 @@ pub struct CallEnvironment<'a> {
     pub files: Files,
     pub env: &'a [(String, String)],
     pub timeout: Duration,
+    /// How long the guest may report nothing.
+    pub inactivity: Option<Duration>,
     /// Limit of the time that the guest computes; waiting for a processor does not count. `None`: no limit.
     pub processor_time: Option<Duration>,
     pub allowed: CallCapabilities,
@@ -49,13 +51,14 @@ pub async fn run<R>(
         files,
         env,
         timeout,
+        inactivity,
         processor_time,
         allowed,
         sink,
     } = setting;
     // The deadline starts now, so that time spent waiting for the user does not count. It covers instantiation,
     // because a start function can loop.
-    let deadline = Arc::new(Deadline::after(timeout));
+    let deadline = Arc::new(Deadline::after(timeout, inactivity));
     let state = State::new(limits, files, env, Arc::clone(&deadline), allowed, sink);
     let mut store = Store::new(engine, state);
     store.limiter(|state| &mut state.limiter);
@@ -94,11 +97,18 @@ pub async fn run<R>(
     match result {
         // A host function that exceeded the deadline must not succeed.
         Some(Ok(value)) if !deadline.is_over() => Ok(value),
-        Some(Ok(_)) | None => Err(with_stderr(CallError::timed_out(timeout), store.data())),
+        Some(Ok(_)) | None => Err(with_stderr(out_of_time(timeout, &deadline), store.data())),
         Some(Err(error)) => Err(with_stderr(
             classify(&error, timeout, store.data()),
             store.data(),
         )),
+    }
+}
+
+fn out_of_time(timeout: Duration, deadline: &Deadline) -> CallError {
+    match deadline.expiring() {
+        Expired::Deadline => CallError::timed_out(timeout),
+        Expired::Inactivity(limit) => CallError::inactive(limit),
     }
 }
 
@@ -113,7 +123,7 @@ fn classify(error: &wasmtime::Error, timeout: Duration, state: &State) -> CallEr
     };
     if let Some(stop) = error.downcast_ref::<Stop>() {
         return match stop {
-            Stop::OutOfTime => CallError::timed_out(timeout),
+            Stop::OutOfTime => out_of_time(timeout, &state.deadline),
             Stop::Cancelled => CallError::new(ErrorClass::Cancelled, "the call was cancelled"),
         };
     }

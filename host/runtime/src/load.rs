@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 use toolhost_contract::{
-    CallError, Descriptor, Digest, Limits, Manifest, NoSink, PluginName, ToolHook, text,
+    CallError, Concurrency, Descriptor, Digest, Limits, Manifest, NoSink, PluginName, ToolHook,
+    text,
 };
 use toolhost_vfs::Scope;
 use wasmtime::Engine;
@@ -46,6 +47,8 @@ pub struct RuntimeSettings {
     pub compiler: Compiler,
     /// Maximum number of concurrent calls.
     pub max_concurrent: usize,
+    /// Facts on which descriptions of tools can depend.
+    pub environment: Vec<(String, String)>,
 }
 
 /// The engine and the state shared by all plugins. Cheap to clone.
@@ -58,6 +61,7 @@ struct Shared {
     cache: Option<CompileCache>,
     compiler: Compiler,
     compilers: tokio::sync::Semaphore,
+    environment: Vec<(String, String)>,
     warnings: Vec<String>,
 }
 
@@ -79,6 +83,7 @@ impl Runtime {
             cache,
             compiler: settings.compiler,
             compilers: tokio::sync::Semaphore::new(MAX_COMPILERS),
+            environment: settings.environment,
             warnings,
         })))
     }
@@ -115,7 +120,7 @@ impl Runtime {
             .then(|| PreviewerPre::new(linked).map_err(|error| link_error(path, &error)))
             .transpose()?;
         let tools = match &pre {
-            Some(pre) => describe(path, pre, &manifest).await?,
+            Some(pre) => describe(path, pre, &manifest, &self.0.environment).await?,
             None => Vec::new(),
         };
         check_hooks(path, &tools, &exports)?;
@@ -226,6 +231,15 @@ impl Loaded {
 
     pub fn tools(&self) -> &[Descriptor] {
         &self.tools
+    }
+
+    /// Makes exclusive tools serial, because the operator does not let them run alone.
+    pub fn serialize_exclusive_tools(&mut self) {
+        for tool in &mut self.tools {
+            if tool.concurrency == Concurrency::Exclusive {
+                tool.concurrency = Concurrency::Serial;
+            }
+        }
     }
 
     pub fn imports(&self) -> &[String] {
@@ -464,7 +478,11 @@ fn without_recommendations(error: &CallError) -> String {
             error.message,
             text::escape_line(stderr.trim(), 300)
         ),
-        None => error.message.clone(),
+        None => match &error.cause {
+            // Only here, because the message of a call goes to a model, and the cause to its log.
+            Some(cause) => format!("{}: {}", error.message, text::escape_line(cause, 300)),
+            None => error.message.clone(),
+        },
     }
 }
 
@@ -473,6 +491,7 @@ async fn describe(
     path: &Path,
     pre: &PluginPre<State>,
     manifest: &Manifest,
+    environment: &[(String, String)],
 ) -> Result<Vec<Descriptor>, LoadError> {
     let failed = |reason: String| LoadError::Describe {
         path: path.to_owned(),
@@ -488,6 +507,7 @@ async fn describe(
         files: Files::new(Scope::empty()).map_err(|error| failed(error.to_string()))?,
         env: &[],
         timeout: Limits::DESCRIBE_TIMEOUT,
+        inactivity: None,
         processor_time: None,
         sink: Arc::new(NoSink),
     };
@@ -495,7 +515,7 @@ async fn describe(
         let plugin = pre.instantiate_async(&mut *store).await?;
         plugin
             .toolhost_plugin_tool()
-            .call_describe(store, &[])
+            .call_describe(store, environment)
             .await
     })
     .await

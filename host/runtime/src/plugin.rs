@@ -248,10 +248,12 @@ impl Plugin {
             files,
             env: if grant.environment() { &self.env } else { &[] },
             timeout: grant.timeout(),
+            inactivity: tool.and_then(|tool| tool.inactivity_timeout),
             processor_time: None,
             sink,
         };
-        let output = self.limits.output;
+        let output = tool.and_then(|tool| tool.max_output_bytes);
+        let output = output.unwrap_or(u64::MAX).min(self.limits.output);
         let pre = self.loaded.pre().ok_or_else(|| {
             CallError::new(
                 ErrorClass::NotRegistered,

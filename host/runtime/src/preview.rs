@@ -98,6 +98,7 @@ impl Plugin {
             files: self.no_files().clone(),
             env: &[],
             timeout: TIMEOUT,
+            inactivity: None,
             processor_time: Some(PROCESSOR_TIME),
             sink: Arc::new(NoSink),
         }

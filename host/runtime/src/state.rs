@@ -95,6 +95,7 @@ impl State {
     }
 
     pub fn log(&mut self, level: &str, message: &str) {
+        self.deadline.restart_inactivity();
         if self.messages.admits(message.len()) {
             let event = CallEvent::Log {
                 level: LogLevel::parse(level),
@@ -105,6 +106,7 @@ impl State {
     }
 
     pub fn custom(&mut self, event: String, data: &str) {
+        self.deadline.restart_inactivity();
         if self.messages.admits(event.len() + data.len()) {
             let data =
                 serde_json::from_str(data).unwrap_or_else(|_| Value::String(data.to_owned()));
@@ -113,6 +115,7 @@ impl State {
     }
 
     pub fn progress(&mut self, message: Option<String>, progress: Option<f64>, total: Option<f64>) {
+        self.deadline.restart_inactivity();
         if self
             .progress
             .admits(message.as_ref().map_or(0, String::len))

@@ -39,6 +39,7 @@ pub fn runtime() -> &'static Runtime {
             cache_dir: None,
             compiler: Compiler::InProcess,
             max_concurrent: 8,
+            environment: Vec::new(),
         })
         .unwrap()
     })
@@ -68,6 +69,7 @@ async fn run(pre: &PluginPre<State>, limits: &Limits, timeout: Duration) -> Call
         files: Files::new(Scope::empty()).unwrap(),
         env: &[],
         timeout,
+        inactivity: None,
         processor_time: None,
         sink: Arc::new(NoSink),
     };

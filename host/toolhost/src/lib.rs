@@ -58,7 +58,7 @@ pub use host_paths::HostPaths;
 pub use host_resources::OUTPUT_PATH;
 pub use load::{
     BrokenPlugin, CompiledPlugin, GrantedDirectory, Host, HostParts, LoadPurpose, MessageSink,
-    PreparedHost, ServedPlugin, runtime,
+    PreparedHost, ServedPlugin, describe_environment, runtime,
 };
 pub use settings::{
     AgentSettings, AllowedPath, Excludes, ExternalAccessSettings, HookKind, HookSettings,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use toolhost_contract::policy::Diagnostic;
-use toolhost_contract::{Backend, Descriptor, ToolName, text};
+use toolhost_contract::{Backend, Descriptor, Mode, ToolName, text};
 use toolhost_kernel::hooks::HookEntry;
 use toolhost_kernel::{Agents, Kernel, OnSessionEnd, PluginInfo, Prompter, Resources};
 use toolhost_process::Launcher;
@@ -143,7 +143,9 @@ impl HostParts {
         let hooks = hooks::MAX_HOOK_SANDBOXES.saturating_mul(settings.users.max(1));
         let sandboxes = calls.saturating_add(hooks);
         let cache = settings.host_paths.cache.clone();
-        let runtime = runtime(cache, sandboxes, self.compiler.clone(), &self.on_message)?;
+        let environment = describe_environment(settings.policy.mode());
+        let compiler = self.compiler.clone();
+        let runtime = runtime(cache, sandboxes, compiler, environment, &self.on_message)?;
         let (files, broken) = find_plugin_files(&settings.plugins);
         let on_end = outlets.on_session_end();
         let kernel = self.kernel(store.clone(), staging.as_ref(), on_end, begin);
@@ -335,17 +337,34 @@ fn open_store(settings: &Settings, purpose: LoadPurpose) -> Result<Option<Store>
     dir.map(|dir| Store::open(dir).store_error()).transpose()
 }
 
+/// Facts on which descriptions of tools can depend; wit/v0.1/tool.wit lists them.
+pub fn describe_environment(mode: Mode) -> Vec<(String, String)> {
+    let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+    let facts = [
+        ("platform", std::env::consts::OS),
+        ("architecture", std::env::consts::ARCH),
+        ("workspace", "/workspace"),
+        ("date", date.as_str()),
+        ("mode", mode.as_str()),
+    ];
+    facts
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into()
+}
+
 /// Creates the runtime, with a cache if there is a directory for it.
 pub fn runtime(
     cache_dir: Option<PathBuf>,
     max_concurrent: usize,
     compiler: Compiler,
+    environment: Vec<(String, String)>,
     say: &MessageSink,
 ) -> Result<Runtime, Error> {
     let runtime = Runtime::new(RuntimeSettings {
         cache_dir,
         compiler,
         max_concurrent,
+        environment,
     })
     .internal_error()?;
     for warning in runtime.warnings() {

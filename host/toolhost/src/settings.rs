@@ -135,6 +135,8 @@ pub struct PluginSettings {
     pub paths: Option<Vec<AllowedPath>>,
     pub env: Option<BTreeSet<String>>,
     pub limits: LimitsTable,
+    /// Its exclusive tools run alone: calls of all users wait for them. Otherwise they are serial.
+    pub may_run_alone: bool,
 }
 
 impl Default for Settings {

@@ -38,6 +38,8 @@ const OPTIONS: &[&str] = &[
     "output",
     "example",
     "hooks",
+    "sinks",
+    "sources",
     "validate",
     "describe_call",
     "locations",
@@ -119,7 +121,7 @@ impl ToolOptions {
                 }
                 quote!(.concurrency(#text))
             }
-            "tags" | "aliases" | "requires" | "depends_on" => {
+            "tags" | "aliases" | "requires" | "depends_on" | "sinks" | "sources" => {
                 let texts = args::texts(value()?.expression(word)?)?;
                 if text == "aliases" {
                     texts.iter().try_for_each(check_name)?;

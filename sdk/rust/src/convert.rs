@@ -30,7 +30,6 @@ impl From<Descriptor> for wit::Descriptor {
             concurrency: descriptor.concurrency,
             output_markdown: descriptor.output_markdown,
             can_stream: descriptor.can_stream,
-            can_modify: descriptor.can_modify,
             can_background: descriptor.can_background,
             timeout_ms: descriptor.timeout_ms,
             inactivity_timeout_ms: descriptor.inactivity_timeout_ms,
@@ -38,6 +37,8 @@ impl From<Descriptor> for wit::Descriptor {
             requires: descriptor.requires,
             depends_on: descriptor.depends_on,
             hooks: descriptor.hooks,
+            sinks: descriptor.sinks,
+            sources: descriptor.sources,
             examples: descriptor.examples.into_iter().map(Into::into).collect(),
             extra: text(descriptor.extra.as_ref()),
         }

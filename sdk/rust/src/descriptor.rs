@@ -24,7 +24,6 @@ pub struct Descriptor {
     pub concurrency: Option<String>,
     pub output_markdown: Option<bool>,
     pub can_stream: bool,
-    pub can_modify: bool,
     pub can_background: bool,
     pub timeout_ms: Option<u32>,
     pub inactivity_timeout_ms: Option<u32>,
@@ -33,6 +32,8 @@ pub struct Descriptor {
     pub depends_on: Vec<String>,
     pub hooks: Vec<String>,
     pub examples: Vec<Example>,
+    pub sinks: Vec<String>,
+    pub sources: Vec<String>,
     pub extra: Option<Value>,
 }
 
@@ -75,7 +76,6 @@ impl Descriptor {
             concurrency: None,
             output_markdown: None,
             can_stream: false,
-            can_modify: false,
             can_background: false,
             timeout_ms: None,
             inactivity_timeout_ms: None,
@@ -84,6 +84,8 @@ impl Descriptor {
             depends_on: Vec::new(),
             hooks: Vec::new(),
             examples: Vec::new(),
+            sinks: Vec::new(),
+            sources: Vec::new(),
             extra: None,
         }
     }
@@ -297,7 +299,20 @@ impl Descriptor {
         self
     }
 
-    /// A JSON object for extensions by later hosts.
+    /// Where effects go: JSON Pointers into the input, such as `/path` or `/recipients`. The host shows their values,
+    /// compares them with rules, and refuses changes of other files.
+    pub fn sinks(mut self, pointers: &[&str]) -> Self {
+        self.sinks = owned(pointers);
+        self
+    }
+
+    /// What results contain: `network`, `people` or `private`.
+    pub fn sources(mut self, sources: &[&str]) -> Self {
+        self.sources = owned(sources);
+        self
+    }
+
+    /// A JSON object for front ends.
     pub fn extra(mut self, extra: Value) -> Self {
         self.extra = Some(extra);
         self

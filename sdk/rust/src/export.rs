@@ -17,7 +17,7 @@ use crate::{Context, Descriptor, Error, Outcome, Previews, Result, Tool};
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     name: fn() -> Cow<'static, str>,
-    descriptor: fn() -> Descriptor,
+    describe: fn(&[(String, String)]) -> Descriptor,
     call: fn(&Context, Value) -> Result<Outcome>,
     previews: fn() -> Previews,
 }
@@ -26,18 +26,18 @@ impl Entry {
     pub const fn of<T: Tool>() -> Self {
         Self {
             name: T::name,
-            descriptor: T::descriptor,
+            describe: T::describe,
             call: T::call,
             previews: T::previews,
         }
     }
 }
 
-pub fn describe(tools: &[Entry]) -> Vec<wit::Descriptor> {
+pub fn describe(tools: &[Entry], environment: &[(String, String)]) -> Vec<wit::Descriptor> {
     tools
         .iter()
         .map(|tool| {
-            let mut descriptor = (tool.descriptor)();
+            let mut descriptor = (tool.describe)(environment);
             let previews = (tool.previews)();
             descriptor.hooks.extend(previews.names().map(str::to_owned));
             descriptor.into()
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn schemas_travel_as_text() {
-        let descriptors = describe(TOOLS);
+        let descriptors = describe(TOOLS, &[]);
         assert_eq!(descriptors.len(), 2);
         expect![[r#"{"type":"object","properties":{"dividend":{"type":"integer","description":"Above the line."},"divisor":{"type":"integer","description":"Below the line.","default":2}},"required":["dividend"],"additionalProperties":false}"#]].assert_eq(&descriptors[0].input_schema);
     }

@@ -141,9 +141,9 @@ macro_rules! export_tools {
             #[cfg(target_arch = "wasm32")]
             impl $crate::bindings::exports::toolhost::plugin::tool::Guest for Plugin {
                 fn describe(
-                    _: ::std::vec::Vec<(::std::string::String, ::std::string::String)>,
+                    environment: ::std::vec::Vec<(::std::string::String, ::std::string::String)>,
                 ) -> ::std::vec::Vec<$crate::bindings::exports::toolhost::plugin::tool::Descriptor> {
-                    $crate::export::describe(TOOLS)
+                    $crate::export::describe(TOOLS, &environment)
                 }
 
                 fn call(

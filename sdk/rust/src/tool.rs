@@ -38,6 +38,12 @@ use crate::{Context, Descriptor, Outcome, Previews, Result};
 pub trait Tool {
     fn descriptor() -> Descriptor;
 
+    /// The descriptor for an environment, whose members `wit/v0.1/tool.wit` lists. Only its texts and schemas should
+    /// depend on it.
+    fn describe(_environment: &[(String, String)]) -> Descriptor {
+        Self::descriptor()
+    }
+
     /// Runs one call. The host has validated the input object against the tool's schema.
     fn call(cx: &Context, input: Value) -> Result<Outcome>;
 

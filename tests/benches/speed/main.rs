@@ -134,6 +134,7 @@ fn runtime() -> anyhow::Result<Runtime> {
         cache_dir,
         compiler: Compiler::InProcess,
         max_concurrent: 8,
+        environment: Vec::new(),
     })?)
 }
 

@@ -121,6 +121,9 @@ fn summary(settings: &CliSettings) -> String {
             let names: Vec<String> = env.iter().cloned().collect();
             lines.add_list(&format!("env of {name}"), &names);
         }
+        if own.may_run_alone {
+            lines.add("exclusive", [name]);
+        }
     }
     lines.add(
         "cache",

@@ -24,6 +24,7 @@ use toolhost_kernel::schedule::{Strategy, UnknownStrategy};
 use toolhost_kernel::{Kernel, Prompter};
 
 use super::batch::{self, BatchEntry, batch_input};
+use crate::events_file::EventsArgs;
 use crate::exit::{CliError, Exit, OrExit};
 use crate::host_args::HostArgs;
 use crate::json;
@@ -62,6 +63,8 @@ Output lines:
   {\"ask\": {\"id\": \"q-1\", \"tool\": \"write_file\", \"reason\": \"…\", \"input\": {…},
    \"offers\": [\"…\"], \"changes\": […]}}
   {\"interview\": {\"id\": \"q-2\", \"plugin\": \"agent\", \"tool\": \"ask_user\", \"queries\": [{…}]}}
+  {\"event\": {…}}
+      with --events -: the events of the calls, in the format of --events-as
   {\"error\": \"…\"}
       the last input line was invalid
 
@@ -72,6 +75,9 @@ pub struct TurnsArgs {
     /// Read turns in this format and answer with the next input for its API
     #[arg(long, value_name = "API", value_parser = format_parser())]
     pub format: Option<Format>,
+
+    #[command(flatten)]
+    pub events: EventsArgs,
 
     #[command(flatten)]
     pub host: HostArgs,
@@ -105,8 +111,10 @@ struct AnswerLine {
 }
 
 pub async fn turns(args: TurnsArgs) -> Result<Exit, CliError> {
-    let settings = CliSettings::load_interactive(&args.host)?;
+    let mut settings = CliSettings::load_interactive(&args.host)?;
     let verbose = settings.verbose;
+    let hidden = &mut settings.core.secrets;
+    let events_file = args.events.open_or_lines(write_line, hidden)?;
     let lines = Arc::new(JsonLinesPrompter::default());
     let prompter: Arc<dyn Prompter> = Arc::clone(&lines) as _;
     let host = load(settings, prompter, LoadPurpose::Run).await?;
@@ -114,6 +122,8 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, CliError> {
     host.note_missing_grants();
     let session = SessionKey::local(format!("s-{}", toolhost_kernel::id::random()));
     let caller = Principal::in_session(&session);
+    // Before the session, which is an event.
+    let following = events_file.map(|file| file.follow(&host.kernel));
     host.kernel.open_session(&session, "host turns");
     let events = EventPrinter::start(verbose);
     let mut input = BufReader::new(tokio::io::stdin());
@@ -155,6 +165,7 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, CliError> {
     }
     events.finish();
     host.kernel.close_session(&session, "host turns");
+    drop(following);
     host.shut_down().await?;
     Ok(Exit::Ok)
 }

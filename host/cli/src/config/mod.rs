@@ -57,6 +57,7 @@ pub struct PluginTable {
     pub allowed_paths: Option<Vec<PathEntry>>,
     pub env: Option<Vec<Variable>>,
     pub limits: LimitsTable,
+    pub exclusive: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]

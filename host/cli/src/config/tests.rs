@@ -241,7 +241,7 @@ fn an_unknown_key_is_an_error_with_its_line_and_the_nearest_name() {
         FileFormat::Yaml,
         "plugin:\n  files:\n    memory: 5\n",
         &expect![
-            "toolhost.yaml:3: unknown key `memory`; expected one of: allowed_paths, env, limits"
+            "toolhost.yaml:3: unknown key `memory`; expected one of: allowed_paths, env, limits, exclusive"
         ],
     );
     check_error(

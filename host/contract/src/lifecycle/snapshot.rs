@@ -105,6 +105,12 @@ pub fn record_json(record: &CallRecord) -> Map<String, Value> {
         put("toolHash", json!(found.digest));
         put("effect", json!(found.effect));
         put("mode", json!(found.mode));
+        if !found.sources.is_empty() {
+            put("sources", json!(found.sources));
+        }
+        if !found.destinations.is_empty() {
+            put("destinations", json!(found.destinations));
+        }
     }
     let approval = &record.approval;
     if approval.required || approval.decision.is_some() {

@@ -80,6 +80,8 @@ fn found(effect: &'static str) -> ResolvedTool {
         digest: None,
         effect,
         mode: "default".to_owned(),
+        sources: Vec::new(),
+        destinations: Vec::new(),
     }
 }
 

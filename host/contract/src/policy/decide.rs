@@ -2,6 +2,7 @@
 
 use super::call_analysis::CallAnalysis;
 use super::evaluation::{AccessDecision, PriorDecisions, Reason};
+use super::path_pattern::PathRef;
 use super::question::Question;
 use super::rule::Rule;
 use super::tool_names::ToolNames;
@@ -9,7 +10,7 @@ use super::{
     Approval, Decision, Denial, DenialCode, Explanation, Grant, HookDecisions, Policy,
     PolicyRequest, ReadGuard, Tier, Verdict,
 };
-use crate::{ChangeSet, Descriptor, PluginName, ToolName};
+use crate::{ChangeSet, Descriptor, PluginName, ToolName, text};
 
 /// Permission to run a call staged, without applying its effects.
 #[derive(Debug, Clone, PartialEq)]
@@ -129,12 +130,37 @@ impl Policy {
             approvals,
             now_ms,
         };
+        if let Some(denial) = self.find_other_destination(&request) {
+            return Verdict::Deny(denial);
+        }
         let guard = || ReadGuard::of(self.layers(request), request);
         match verdict_of(&self.evaluate_layers(request, said), hooks) {
             Verdict::Allow(grant) => Verdict::Allow(grant.with_guard(guard())),
             Verdict::Ask(question) => Verdict::Ask(Box::new(question.with_guard(guard()))),
             denied @ Verdict::Deny(_) => denied,
         }
+    }
+
+    /// A change of a file that is none of the destinations which the tool declares.
+    fn find_other_destination(&self, request: &PolicyRequest<'_>) -> Option<Denial> {
+        if request.tool.sinks.is_empty() {
+            return None;
+        }
+        let places = &self.inner.path_context;
+        let declared = request.subject.destinations.iter();
+        let declared: Vec<PathRef> = declared.map(|path| PathRef::parse(path, places)).collect();
+        let mut changed = request.subject.paths.iter();
+        let other = changed.find(|path| {
+            let changed = PathRef::from_host(&path.path, places);
+            let is_declared = |one: &PathRef| one.exact().is_some_and(|dir| changed.is_below(dir));
+            path.on_host && path.write && !declared.iter().any(is_declared)
+        })?;
+        let reason = format!(
+            "`{}` changed `{}`, which is none of the destinations that it declares",
+            request.name,
+            text::escape_line(&other.path, 300)
+        );
+        Some(Denial::new(DenialCode::DestinationMismatch, reason))
     }
 
     /// Evaluates a call like [`Policy::decide`] and returns every step.

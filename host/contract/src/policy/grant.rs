@@ -145,6 +145,8 @@ pub enum DenialCode {
     UserDenied,
     HookDenied,
     CapabilityMissing,
+    /// The call changed something else than its declared destinations.
+    DestinationMismatch,
     /// The user stops the whole turn, not only this call.
     Cancelled,
 }
@@ -156,6 +158,7 @@ impl DenialCode {
             DenialCode::UserDenied => "user_denied",
             DenialCode::HookDenied => "hook_denied",
             DenialCode::CapabilityMissing => "capability_missing",
+            DenialCode::DestinationMismatch => "destination_mismatch",
             DenialCode::Cancelled => "cancelled",
         }
     }
@@ -217,7 +220,7 @@ impl Denial {
             DenialCode::UserDenied => "Permission denied by user",
             DenialCode::PolicyViolation => "Permission denied by policy",
             DenialCode::HookDenied => self.note.as_deref().unwrap_or("Denied by hook"),
-            DenialCode::CapabilityMissing => &self.reason,
+            DenialCode::CapabilityMissing | DenialCode::DestinationMismatch => &self.reason,
             DenialCode::Cancelled => "Cancelled by user",
         }
     }
@@ -229,6 +232,7 @@ impl Denial {
             DenialCode::UserDenied
             | DenialCode::HookDenied
             | DenialCode::CapabilityMissing
+            | DenialCode::DestinationMismatch
             | DenialCode::Cancelled => self.result_text(),
         }
     }

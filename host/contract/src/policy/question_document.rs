@@ -122,6 +122,12 @@ impl Blocks<'_> {
         if let Some(description) = &question.description {
             self.fact("the tool says", description);
         }
+        for destination in &question.subject.destinations {
+            self.fact("destination", destination);
+        }
+        if question.subject.has_unknown_destinations {
+            self.fact("destination", "cannot be determined; see the input");
+        }
         if let Some(agent) = &question.agent {
             self.fact("agent", format!("{agent}, a sub-agent"));
         }

@@ -33,6 +33,8 @@ pub(super) struct RuleTarget {
     pub commands: Vec<shell::CommandPattern>,
     pub command_regex: Option<Regex>,
     pub domains: Vec<DomainPattern>,
+    /// Pattern with wildcards for destinations, by the sinks of the tool.
+    pub destination: Option<String>,
     pub titles: Vec<String>,
     /// An input member and its pattern.
     pub argument: Option<(String, String)>,
@@ -83,6 +85,10 @@ impl RuleTarget {
         let mut target = Self::default();
         if let Some(domain) = what.strip_prefix("domain:") {
             target.domains.push(DomainPattern::parse(domain)?);
+            return Ok(target);
+        }
+        if let Some(destination) = what.strip_prefix("destination:") {
+            target.destination = Some(destination.trim().to_owned());
             return Ok(target);
         }
         let argument = what.split_once(':').filter(|(name, value)| {
@@ -169,6 +175,18 @@ impl RuleTarget {
         // A variable that the input does not name is not covered by an allow rule for the input.
         if allows && matches!(part.kind, AccessKind::Variable { named: false, .. }) {
             return false;
+        }
+        if let Some(pattern) = &self.destination {
+            let subject = analysis.request.subject;
+            let matches = |destination: &String| matches_wildcard(pattern, destination);
+            let mut destinations = subject.destinations.iter();
+            return if allows {
+                !subject.has_unknown_destinations
+                    && destinations.len() > 0
+                    && destinations.all(matches)
+            } else {
+                subject.has_unknown_destinations || destinations.any(matches)
+            };
         }
         if let Some((name, pattern)) = &self.argument {
             return member_matches(input, name, &Value::String(pattern.clone()));

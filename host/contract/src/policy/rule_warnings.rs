@@ -167,6 +167,12 @@ fn check_form(rule: &Rule, form: &RuleForm, known: &[LoadedTool], found: &mut Ve
         if let Some(missing) = missing_input(target, &has) {
             warn(format!("`{}` matches no call: {missing}", form.shown));
         }
+        if target.destination.is_some() && meant.iter().all(|one| one.tool.sinks.is_empty()) {
+            warn(format!(
+                "`{}` matches no call: the tool declares no destinations",
+                form.shown
+            ));
+        }
         if let Some((name, _)) = &target.argument
             && !has(&[name])
         {

@@ -48,6 +48,11 @@ pub struct Subject {
     pub variables: Vec<(String, String)>,
     /// The values of `url` and `urls` as written by the caller; an empty string stands for an invalid entry.
     pub urls: Vec<String>,
+    /// Where effects go, by the sinks of the tool.
+    pub destinations: Vec<String>,
+    /// The input does not state all destinations as texts. Then no rule for destinations allows the call, and every deny
+    /// or ask rule for them matches.
+    pub has_unknown_destinations: bool,
     /// The input has too many or too deeply nested paths, or a path that is not a string. Then no rule for paths allows
     /// the call, and every deny or ask rule for paths matches.
     pub has_unknown_paths: bool,
@@ -77,6 +82,13 @@ impl Subject {
             let url = url.as_str().filter(|_| index < MAX_URLS);
             url.unwrap_or_default().to_owned()
         }));
+        match tool.destinations(input) {
+            Ok(destinations) => subject.destinations = destinations,
+            Err(_) => subject.has_unknown_destinations = true,
+        }
+        let addresses = subject.destinations.iter().filter(|text| is_address(text));
+        let addresses: Vec<String> = addresses.cloned().collect();
+        subject.urls.extend(addresses);
         // A pure tool gets no files, so path-like members of its input are data.
         if tool.effect() == Effect::Pure && !is_foreign(tool.name.as_str(), tool) {
             return subject;
@@ -181,6 +193,16 @@ impl Subject {
             executable: false,
         });
     }
+}
+
+/// Whether a destination is a URL, whose host rules and the sandbox compare.
+pub fn is_address(destination: &str) -> bool {
+    let scheme = |prefix: &str| {
+        destination
+            .get(..prefix.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+    };
+    scheme("http://") || scheme("https://")
 }
 
 fn is_written(tool: &Descriptor, member: &str) -> bool {

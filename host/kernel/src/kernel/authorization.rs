@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use toolhost_contract::lifecycle::{CallOrigin, Transition};
+use toolhost_contract::lifecycle::{CallOrigin, Transition, mask_text};
 use toolhost_contract::policy::{
     Approval, Explanation, HookDecisions, Policy, PolicyRequest, RunningJob, Subject,
 };
@@ -31,6 +31,10 @@ pub(super) enum Evaluation {
     /// The input was changed and has to be evaluated again.
     InputChanged(Value),
 }
+
+/// Destinations of a call that its record contains, and characters of each.
+const MAX_RECORDED_DESTINATIONS: usize = 16;
+const MAX_RECORDED_DESTINATION: usize = 200;
 
 impl Kernel {
     /// Evaluates the call until its input no longer changes. Each new input is validated and evaluated like the first
@@ -291,7 +295,14 @@ impl Kernel {
         entry: &ToolEntry,
         run: &mut RunningCall<'_>,
     ) -> Result<(), Refusal> {
-        let found = entry.found(self.mode_of(run));
+        let mut found = entry.found(self.mode_of(run));
+        let destinations = entry.tool.destinations(&run.input).unwrap_or_default();
+        if !destinations.is_empty() {
+            let masked = destinations.iter().take(MAX_RECORDED_DESTINATIONS);
+            Arc::make_mut(&mut found).destinations = masked
+                .map(|text| mask_text(text::head(text, MAX_RECORDED_DESTINATION)))
+                .collect();
+        }
         run.journal.step(Transition::ToolResolved(found)).await
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 use toolhost_contract::{
     Annotations, CallError, CallEvent, Concurrency, Descriptor, ErrorClass, Example, Failure,
-    Outcome, Part, TailCall, ToolHook, ToolHooks, ToolName, Truncation, exact_integers, text,
+    Outcome, Part, Source, TailCall, ToolHook, ToolHooks, ToolName, Truncation, exact_integers,
+    text,
 };
 use wasmtime::component::HasSelf;
 
@@ -66,6 +67,7 @@ impl toolhost::plugin::host::Host for State {
     }
 
     fn output(&mut self, stream: String, bytes: Vec<u8>) {
+        self.deadline.restart_inactivity();
         // An event costs the host more than its bytes, so its overhead counts too.
         if !bytes.is_empty() && self.stdout.count(bytes.len() + EVENT_OVERHEAD) {
             let stream = text::escape_line(&stream, 64);
@@ -116,9 +118,8 @@ pub fn descriptors(
 fn concurrency(word: Option<&str>, annotations: Annotations) -> Result<Concurrency, String> {
     match word {
         Some("parallel") => Ok(Concurrency::Parallel),
-        // An exclusive tool would block the calls of all other plugins. Until an operator can grant that, it is
-        // serialized only with its own plugin's calls.
-        Some("serial" | "exclusive") => Ok(Concurrency::Serial),
+        Some("serial") => Ok(Concurrency::Serial),
+        Some("exclusive") => Ok(Concurrency::Exclusive),
         Some(other) => Err(format!(
             "`{}` is not a concurrency mode; use parallel, serial or exclusive",
             text::escape_line(other, 40)
@@ -190,7 +191,6 @@ fn descriptor(raw: types::Descriptor, plugin_version: &str) -> Result<Descriptor
         concurrency,
         output_markdown: raw.output_markdown.unwrap_or(true),
         can_stream: raw.can_stream,
-        can_modify: raw.can_modify,
         can_background: raw.can_background,
         timeout: raw.timeout_ms.map(millis),
         inactivity_timeout: raw.inactivity_timeout_ms.map(millis),
@@ -198,7 +198,10 @@ fn descriptor(raw: types::Descriptor, plugin_version: &str) -> Result<Descriptor
         requires: raw.requires,
         depends_on: raw.depends_on,
         hooks: hooks(&raw.hooks)?,
+        sinks: sinks(raw.sinks, &raw.input_schema)?,
+        sources: sources(&raw.sources)?,
         examples,
+        extra: raw.extra.map(|text| object("extra", &text)).transpose()?,
     })
 }
 
@@ -215,6 +218,42 @@ fn hooks(names: &[String]) -> Result<ToolHooks, String> {
     hooks.collect()
 }
 
+fn sinks(pointers: Vec<String>, input_schema: &str) -> Result<Vec<String>, String> {
+    let schema = object("input schema", input_schema)?;
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for pointer in &pointers {
+        let shown = text::escape_line(pointer, 80);
+        let Some(first) = pointer
+            .strip_prefix('/')
+            .and_then(|rest| rest.split('/').next())
+        else {
+            return Err(format!(
+                "sink `{shown}` is not a JSON Pointer such as `/path`"
+            ));
+        };
+        let first = first.replace("~1", "/").replace("~0", "~");
+        if properties.is_some_and(|properties| !properties.contains_key(&first)) {
+            return Err(format!(
+                "sink `{shown}` names no property of the input schema"
+            ));
+        }
+    }
+    Ok(pointers)
+}
+
+fn sources(words: &[String]) -> Result<Vec<Source>, String> {
+    let sources = words.iter().map(|word| {
+        Source::parse(word).ok_or_else(|| {
+            format!(
+                "`{}` is not a source; use {}",
+                text::escape_line(word, 40),
+                Source::ALL.map(Source::as_str).join(", ")
+            )
+        })
+    });
+    sources.collect()
+}
+
 /// Lists and short fields end up in registries and menus, so their number and length are limited.
 fn check_lists(raw: &types::Descriptor) -> Result<(), String> {
     let lists = [
@@ -223,6 +262,8 @@ fn check_lists(raw: &types::Descriptor) -> Result<(), String> {
         ("requires", &raw.requires),
         ("depends-on", &raw.depends_on),
         ("hooks", &raw.hooks),
+        ("sinks", &raw.sinks),
+        ("sources", &raw.sources),
     ];
     for (what, list) in lists {
         if list.len() > MAX_LIST || list.iter().any(|word| word.len() > MAX_ENTRY) {

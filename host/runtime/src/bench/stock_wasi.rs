@@ -94,7 +94,7 @@ impl StockWasi {
             .initial_cwd("/workspace")
             .preopened_dir(&self.host, "/workspace", FsPerms::ReadOnly)?
             .preopened_dir(&self.host, ".", FsPerms::ReadOnly)?;
-        let never = Arc::new(Deadline::after(Duration::from_secs(3_600)));
+        let never = Arc::new(Deadline::after(Duration::from_secs(3_600), None));
         let nothing = Files::new(Scope::empty())?;
         Ok(StockState {
             wasi: wasi.build(),

@@ -49,6 +49,7 @@ async fn hold(
         files: Files::new(Scope::empty()).unwrap(),
         env: &[],
         timeout: Duration::from_secs(120),
+        inactivity: None,
         processor_time: None,
         sink: Arc::new(NoSink),
     };
@@ -66,6 +67,7 @@ async fn all_calls_can_use_their_full_limits_at_once() {
         cache_dir: None,
         compiler: Compiler::InProcess,
         max_concurrent: 1,
+        environment: Vec::new(),
     });
     let runtime = runtime.unwrap();
     let (engine, linker) = runtime.engine_and_linker();

@@ -183,6 +183,7 @@ async fn run(module: &Path, component: &Component, mode: Mode) -> Result<(), Str
         files: files(expected.root.as_deref(), dir.path(), mode),
         env: &expected.env,
         timeout: Duration::from_mins(2),
+        inactivity: None,
         processor_time: None,
         allowed: CallCapabilities::default(),
         sink: Arc::new(NoSink),

@@ -21,6 +21,8 @@ fn found() -> Transition {
         digest: None,
         effect: "writes",
         mode: "default".to_owned(),
+        sources: Vec::new(),
+        destinations: Vec::new(),
     }))
 }
 

@@ -60,10 +60,14 @@ pub(super) fn grant(
     settings: &Settings,
     granter: &mut ScopeOpener,
     outlets: &HostResources,
-    loaded: Loaded,
+    mut loaded: Loaded,
     staging: Option<Staging>,
 ) -> Result<PluginWithGrants, String> {
     let manifest = loaded.manifest().clone();
+    let own = settings.per_plugin.get(&manifest.name);
+    if !own.is_some_and(|own| own.may_run_alone) {
+        loaded.serialize_exclusive_tools();
+    }
     let mut plan = plan_grants(&manifest, settings, outlets.output_directory());
     for path in plan
         .provided

@@ -181,7 +181,6 @@ fn every_word_arrives() {
             ),
             output_markdown: None,
             can_stream: true,
-            can_modify: false,
             can_background: false,
             timeout_ms: Some(
                 120000,
@@ -207,6 +206,8 @@ fn every_word_arrives() {
                     input: "{\"line\": {\"text\": \"x\"}}",
                 },
             ],
+            sinks: [],
+            sources: [],
             extra: None,
         }
     "#]]

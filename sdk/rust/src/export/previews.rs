@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn descriptors_list_the_functions() {
-        let hooks: Vec<_> = crate::export::describe(TOOLS)
+        let hooks: Vec<_> = crate::export::describe(TOOLS, &[])
             .into_iter()
             .map(|tool| tool.hooks)
             .collect();

@@ -37,6 +37,8 @@ fn found(tool: &str) -> ScenarioStep {
         digest: None,
         effect: "writes",
         mode: "default".to_owned(),
+        sources: Vec::new(),
+        destinations: Vec::new(),
     })))
 }
 

@@ -118,6 +118,8 @@ fn step(kind: &str) -> Vec<Transition> {
             digest: None,
             effect: "",
             mode: by(),
+            sources: Vec::new(),
+            destinations: Vec::new(),
         })),
         "input_changed" => Transition::InputChanged {
             input: input(),
