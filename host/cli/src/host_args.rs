@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use toolhost_contract::units::parse_duration;
-use toolhost_contract::{Mode, ToolSet};
+use toolhost_contract::{CallerId, Mode, Principal, SessionKey, ToolSet};
 use toolhost_formats::profile::Profile;
 use toolhost_kernel::OnDuplicate;
 
@@ -119,6 +119,24 @@ pub struct HostArgs {
     /// Print loaded plugins and debug messages of tools to standard error
     #[arg(long, short)]
     pub verbose: bool,
+}
+
+/// On whose behalf a program makes calls.
+#[derive(Debug, Clone, Default, Args)]
+pub struct CallerArgs {
+    /// Agent that makes the calls, for rules, records and events [default: main]
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<CallerId>,
+
+    /// Task that the calls belong to [default: local]
+    #[arg(long, value_name = "ID")]
+    pub task: Option<CallerId>,
+}
+
+impl CallerArgs {
+    pub fn principal(&self, session: &SessionKey) -> Principal {
+        Principal::in_session(session).stated(self.agent.clone(), self.task.clone())
+    }
 }
 
 #[derive(Debug, Args)]

@@ -209,6 +209,9 @@ impl BusEvent {
         shown.insert("channel".to_owned(), json!(self.kind.channel().as_str()));
         shown.insert("session".to_owned(), json!(self.caller.session));
         shown.insert("agent".to_owned(), json!(self.caller.agent));
+        if self.caller.task != Principal::default().task {
+            shown.insert("task".to_owned(), json!(self.caller.task));
+        }
         if let Some(call) = &self.call {
             shown.insert("callId".to_owned(), json!(call.0));
         }

@@ -58,7 +58,7 @@ pub use policy::{
     PolicySpec, Question, Subject, Verdict,
 };
 pub use preview::{Location, Preview, Rendering, ToolHook, ToolHooks};
-pub use principal::{Principal, SessionId, SessionKey, UserId};
+pub use principal::{CallerId, Principal, SessionId, SessionKey, UserId};
 pub use quotas::{QuotaError, QuotaKind, Quotas, UserQuota};
 pub use read_set::ReadSet;
 pub use services::{

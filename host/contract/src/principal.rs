@@ -4,6 +4,7 @@
 //! [`SessionKey`]. Keys compare whole identifiers, so no two callers share a key.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -127,6 +128,51 @@ impl Principal {
     pub fn session_key(&self) -> SessionKey {
         SessionKey::new(self.user.clone(), self.session.clone())
     }
+
+    /// Returns the caller with the agent and the task that its program states; `None` keeps them.
+    #[must_use]
+    pub fn stated(mut self, agent: Option<CallerId>, task: Option<CallerId>) -> Self {
+        if let Some(agent) = agent {
+            self.agent = agent.0;
+        }
+        if let Some(task) = task {
+            self.task = task.0;
+        }
+        self
+    }
+}
+
+/// The name of an agent, or the id of a task, that the program of a caller states.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct CallerId(String);
+
+impl CallerId {
+    pub const MAX_LEN: usize = 64;
+}
+
+impl TryFrom<String> for CallerId {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl FromStr for CallerId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"._:@/-".contains(&b);
+        if (1..=Self::MAX_LEN).contains(&text.len()) && text.bytes().all(plain) {
+            return Ok(Self(text.to_owned()));
+        }
+        Err(format!(
+            "`{}` cannot name an agent or a task; use 1 to {} letters, digits, `.`, `_`, `:`, `@`, `/` and `-`",
+            crate::text::escape_line(text, 80),
+            Self::MAX_LEN
+        ))
+    }
 }
 
 impl Default for Principal {
@@ -145,6 +191,19 @@ impl Default for Principal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_states_its_agent_and_task() {
+        let id = |text: &str| text.parse::<CallerId>();
+        let caller = Principal::default().stated(Some(id("reviewer").unwrap()), None);
+        assert_eq!(
+            (caller.agent.as_str(), caller.task.as_str()),
+            ("reviewer", "local")
+        );
+        for text in ["", "a b", "a\u{1b}", "ä", &"x".repeat(65)] {
+            assert!(id(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_10_keys_of_different_users_and_sessions_are_never_equal() {

@@ -12,7 +12,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
-use toolhost_contract::{CallError, ErrorClass, Principal};
+use toolhost_contract::{CallError, CallerId, ErrorClass, Principal};
 use toolhost_formats::profile::{Profile, ProfiledRegistry};
 use toolhost_kernel::CallRequest;
 
@@ -29,6 +29,27 @@ use crate::{Readiness, content, prompts};
 
 const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 
+/// Members of `_meta` of a request: on whose behalf the client makes the call.
+const AGENT_KEY: &str = "dev.toolhost/agent";
+const TASK_KEY: &str = "dev.toolhost/task";
+
+fn stated_caller(
+    caller: Principal,
+    context: &RequestContext<RoleServer>,
+) -> Result<Principal, ErrorData> {
+    let stated = |key: &str| -> Result<Option<CallerId>, ErrorData> {
+        let Some(value) = context.meta.0.0.get(key) else {
+            return Ok(None);
+        };
+        let text = value.as_str().unwrap_or_default();
+        let id = text.parse();
+        id.map(Some).map_err(|error: String| {
+            ErrorData::invalid_params(format!("_meta {key}: {error}"), None)
+        })
+    };
+    Ok(caller.stated(stated(AGENT_KEY)?, stated(TASK_KEY)?))
+}
+
 impl Server {
     pub(crate) async fn call(
         &self,
@@ -42,7 +63,7 @@ impl Server {
         if !self.shared.has_tool(&params.name) {
             self.shared.wait_for(Readiness::Settled).await;
         }
-        let caller = caller(&self.run, &context);
+        let caller = stated_caller(caller(&self.run, &context), &context)?;
         if !is_modern(&context) {
             let abilities = self.client_features(&context);
             let (going, answering) = self

@@ -20,7 +20,7 @@ use toolhost_kernel::{BatchCall, BatchRequest, CallContext, Kernel, Report};
 
 use crate::events_file::EventsArgs;
 use crate::exit::{CliError, Exit, OrExit};
-use crate::host_args::HostArgs;
+use crate::host_args::{CallerArgs, HostArgs};
 use crate::json;
 use crate::load::{LoadPurpose, load_with};
 use crate::settings::CliSettings;
@@ -67,6 +67,9 @@ pub struct BatchArgs {
     /// Print JSON even at a terminal
     #[arg(long)]
     pub json: bool,
+
+    #[command(flatten)]
+    pub caller: CallerArgs,
 
     #[command(flatten)]
     pub events: EventsArgs,
@@ -119,7 +122,7 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, CliError> {
 
     let kernel = &host.kernel;
     let session = SessionKey::local(format!("s-{}", toolhost_kernel::id::random()));
-    let caller = Principal::in_session(&session);
+    let caller = args.caller.principal(&session);
     kernel.open_session(&session, "host batch");
     let events = EventPrinter::start(verbose);
     let view = (host.settings.profile, host.settings.others);

@@ -4,12 +4,12 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 
 use clap::Args;
-use toolhost_contract::{CallId, Principal, SessionKey, Sink};
+use toolhost_contract::{CallId, SessionKey, Sink};
 use toolhost_kernel::{CallRequest, Report};
 
 use crate::events_file::EventsArgs;
 use crate::exit::{CliError, Exit, OrExit};
-use crate::host_args::HostArgs;
+use crate::host_args::{CallerArgs, HostArgs};
 use crate::load::{LoadPurpose, load_without_servers};
 use crate::settings::CliSettings;
 use crate::terminal::events::EventPrinter;
@@ -48,6 +48,9 @@ pub struct CallArgs {
     pub json: bool,
 
     #[command(flatten)]
+    pub caller: CallerArgs,
+
+    #[command(flatten)]
     pub events: EventsArgs,
 
     #[command(flatten)]
@@ -79,7 +82,7 @@ pub async fn call(args: CallArgs) -> Result<Exit, CliError> {
     let limit = host.kernel.settings().max_input_bytes;
     let input = input::parse(&args.input, schema, std::io::stdin(), limit).or_exit(Exit::Usage)?;
     let session = SessionKey::local(format!("s-{}", toolhost_kernel::id::random()));
-    let caller = Principal::in_session(&session);
+    let caller = args.caller.principal(&session);
     let id = CallId(format!("c-{}", toolhost_kernel::id::random()));
     let request = CallRequest::new(id, args.tool, input, caller);
     host.kernel.open_session(&session, "host call");

@@ -16,8 +16,8 @@ use tokio::task::JoinHandle;
 use toolhost::turn::ProfileView;
 use toolhost_contract::variables::Variables;
 use toolhost_contract::{
-    Answer, BoxFuture, Call, Principal, Question, QuestionForm, SessionKey, Sink, UserAnswer,
-    exact_integers, text,
+    Answer, BoxFuture, Call, CallerId, Principal, Question, QuestionForm, SessionKey, Sink,
+    UserAnswer, exact_integers, text,
 };
 use toolhost_formats::model::Format;
 use toolhost_kernel::schedule::{Strategy, UnknownStrategy};
@@ -26,7 +26,7 @@ use toolhost_kernel::{Kernel, Prompter};
 use super::batch::{self, BatchEntry, batch_input};
 use crate::events_file::EventsArgs;
 use crate::exit::{CliError, Exit, OrExit};
-use crate::host_args::HostArgs;
+use crate::host_args::{CallerArgs, HostArgs};
 use crate::json;
 use crate::load::{LoadPurpose, load};
 use crate::settings::CliSettings;
@@ -46,6 +46,7 @@ pub const HELP: &str = "\
 Input lines:
   {\"calls\": [{\"id\": \"1\", \"name\": \"read_file\", \"input\": {\"path\": \"a.txt\"}}, …],
    \"strategy\": \"waves\"}
+      also \"agent\" and \"task\", on whose behalf the calls are made
   {\"turn\": {…}, \"strategy\": \"waves\"}
       with --format: the model turn in the API's format
   {\"answer\": {\"id\": \"q-1\", \"allow\": 0}}
@@ -77,6 +78,9 @@ pub struct TurnsArgs {
     pub format: Option<Format>,
 
     #[command(flatten)]
+    pub caller: CallerArgs,
+
+    #[command(flatten)]
     pub events: EventsArgs,
 
     #[command(flatten)]
@@ -92,6 +96,10 @@ struct InputLine {
     turn: Option<Value>,
     #[serde(default)]
     strategy: Option<String>,
+    #[serde(default)]
+    agent: Option<CallerId>,
+    #[serde(default)]
+    task: Option<CallerId>,
     #[serde(default)]
     answer: Option<AnswerLine>,
 }
@@ -121,7 +129,7 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, CliError> {
     host.require_plugins()?;
     host.note_missing_grants();
     let session = SessionKey::local(format!("s-{}", toolhost_kernel::id::random()));
-    let caller = Principal::in_session(&session);
+    let caller = args.caller.principal(&session);
     // Before the session, which is an event.
     let following = events_file.map(|file| file.follow(&host.kernel));
     host.kernel.open_session(&session, "host turns");
@@ -197,12 +205,16 @@ impl TurnQueue {
                 calls: None,
                 turn: None,
                 strategy: None,
+                agent: None,
+                task: None,
                 answer: Some(answer),
             } => self.prompter.answer(answer),
             InputLine {
                 calls,
                 turn,
                 strategy,
+                agent,
+                task,
                 answer: None,
             } if calls.is_some() != turn.is_some() => {
                 let request = match (calls, turn, self.format) {
@@ -212,7 +224,8 @@ impl TurnQueue {
                 };
                 let strategy = strategy.as_deref().unwrap_or("waves").parse();
                 let strategy = strategy.map_err(|error: UnknownStrategy| error.to_string())?;
-                self.start(request, strategy, weight(line))
+                let caller = self.caller.clone().stated(agent, task);
+                self.start(request, strategy, caller, weight(line))
             }
             InputLine { .. } => Err("expected `calls`, a `turn` or an `answer`".to_owned()),
         }
@@ -222,6 +235,7 @@ impl TurnQueue {
         &mut self,
         request: TurnRequest,
         strategy: Strategy,
+        caller: Principal,
         weight: u32,
     ) -> Result<(), String> {
         let slot = Arc::clone(&self.slots).try_acquire_owned();
@@ -235,7 +249,7 @@ impl TurnQueue {
         })?;
         let before = self.last.take();
         let (kernel, sink) = (Arc::clone(&self.kernel), Arc::clone(&self.events));
-        let (caller, view) = (self.caller.clone(), self.view);
+        let view = self.view;
         // Not awaited, because the next line can be an answer that the preceding turn needs.
         self.last = Some(tokio::spawn(async move {
             let _held = (slot, share);

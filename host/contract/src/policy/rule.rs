@@ -45,6 +45,8 @@ pub struct Rule {
     pub(super) forms: Vec<RuleForm>,
     pub(super) target: Option<RuleTarget>,
     pub(super) subagent: Option<String>,
+    pub(super) agent: Option<String>,
+    pub(super) task: Option<String>,
     pub(super) user: Option<String>,
     pub(super) version: Option<VersionReq>,
     pub(super) annotations: Vec<(String, bool)>,
@@ -104,6 +106,15 @@ impl Rule {
             && self.subagent.as_ref().is_none_or(|name| {
                 *name == request.caller.agent && request.caller.parent_agent.is_some()
             })
+            && [
+                (&self.agent, &request.caller.agent),
+                (&self.task, &request.caller.task),
+            ]
+            .into_iter()
+            .all(|(pattern, stated)| {
+                let pattern = pattern.as_ref();
+                pattern.is_none_or(|pattern| super::domain_pattern::matches_wildcard(pattern, stated))
+            })
             && self
                 .user
                 .as_ref()
@@ -138,6 +149,8 @@ impl Rule {
         self.modes.is_empty()
             && self.interactive.is_none()
             && self.subagent.is_none()
+            && self.agent.is_none()
+            && self.task.is_none()
             && self.user.is_none()
             && self.version.is_none()
             && self.annotations.is_empty()

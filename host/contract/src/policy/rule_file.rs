@@ -28,6 +28,10 @@ pub struct RuleTable {
     #[serde(default)]
     subagent: Option<String>,
     #[serde(default)]
+    agent: Option<String>,
+    #[serde(default)]
+    task: Option<String>,
+    #[serde(default)]
     user: Option<String>,
     #[serde(default)]
     version: Option<Spanned<String>>,
@@ -198,6 +202,8 @@ impl RuleTable {
             decision,
             tools: McpToolName::forms(&servers, tools),
             subagent: self.subagent,
+            agent: self.agent,
+            task: self.task,
             user: self.user,
             version: self.version.map(Spanned::into_inner),
             annotations: self.annotations,

@@ -79,6 +79,9 @@ pub struct RuleSpec {
     /// `read_file`, `Bash(git *)`, `plugin/*`, `mcp__server`; at least one has to match.
     pub tools: Vec<String>,
     pub subagent: Option<String>,
+    /// Patterns for the agent and the task that the program of the caller states.
+    pub agent: Option<String>,
+    pub task: Option<String>,
     pub user: Option<String>,
     pub version: Option<String>,
     pub annotations: BTreeMap<String, bool>,
@@ -126,6 +129,8 @@ impl RuleSpec {
             decision,
             tools: vec![tool.into()],
             subagent: None,
+            agent: None,
+            task: None,
             user: None,
             version: None,
             annotations: BTreeMap::new(),
@@ -232,6 +237,8 @@ impl RuleSpec {
             forms,
             target,
             subagent: self.subagent,
+            agent: self.agent,
+            task: self.task,
             user: self.user,
             version,
             annotations: self.annotations.into_iter().collect(),

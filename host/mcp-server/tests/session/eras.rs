@@ -244,3 +244,20 @@ async fn late_and_repeated_cancellations_are_ignored() {
         assert_eq!(client.close().await, [] as [Value; 0]);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_client_states_the_agent_and_the_task_of_a_call() {
+    let mut client = Client::initialized().await;
+    let mut events = client.kernel.subscribe(None, None);
+    let mut stated = call(1, "echo", json!({"text": "hi"}));
+    stated["params"]["_meta"] =
+        json!({"dev.toolhost/agent": "reviewer", "dev.toolhost/task": "t-1"});
+    let answer = client.request(&stated).await;
+    assert_eq!(answer["result"]["isError"], json!(false), "{answer}");
+    let event = events.try_next().unwrap().unwrap();
+    let caller = &event.caller;
+    assert_eq!((&*caller.agent, &*caller.task), ("reviewer", "t-1"));
+    stated["params"]["_meta"]["dev.toolhost/agent"] = json!("a b");
+    let refused = client.request(&stated).await;
+    assert_eq!(refused["error"]["code"], json!(-32602), "{refused}");
+}

@@ -27,6 +27,8 @@ const EVERY_KEY: &str = r#"
 name = "everything"
 tool = ["Bash", "shell"]
 subagent = "helper"
+agent = "h*"
+task = "t-*"
 user = "alice"
 version = ">=1"
 annotations = { open_world = false }
@@ -84,6 +86,12 @@ fn a_file_of_rules_takes_every_key_of_the_grammar() {
             ],
             subagent: Some(
                 "helper",
+            ),
+            agent: Some(
+                "h*",
+            ),
+            task: Some(
+                "t-*",
             ),
             user: Some(
                 "alice",
@@ -143,9 +151,9 @@ fn a_file_of_rules_takes_every_key_of_the_grammar() {
         .collect();
     expect![[r#"
         rules.toml:4:8 everything Bash, shell
-        rules.toml:22:8 workspace:2 Edit
-        rules.toml:30:8 workspace:3 WebFetch
-        rules.toml:37:7 workspace:4 mcp__github__*"#]]
+        rules.toml:24:8 workspace:2 Edit
+        rules.toml:32:8 workspace:3 WebFetch
+        rules.toml:39:7 workspace:4 mcp__github__*"#]]
     .assert_eq(&ids.join("\n"));
     let verdict =
         Fixture::of("files/write_file writes kind=edit path=src/frozen/x").decide(&policy, &[]);
