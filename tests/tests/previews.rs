@@ -126,6 +126,16 @@ fn the_functions_run_only_for_tools_that_list_them() {
     assert_eq!(report["rendering"], Value::Null);
 }
 
+/// The benchmark compares them.
+#[test]
+fn a_tool_with_previews_returns_what_the_same_tool_without_returns() {
+    let guest = Guest::new("bench_previews", &[], "");
+    for tool in ["plain", "described"] {
+        let (report, _) = guest.call_tool(tool, &json!({"text": "x"}), &[]);
+        assert_eq!(report["outcome"]["content"][0]["text"], "x", "{report}");
+    }
+}
+
 #[test]
 fn a_validate_that_fails_refuses_the_call() {
     for how in ["trap", "spin", "grow"] {

@@ -2,7 +2,7 @@
 //!
 //! `cargo xtask bench` builds everything for release and runs this; `--json` prints the rows as JSON. Compare the
 //! ratios: absolute numbers depend on the machine and its load. Baselines that are not installed are skipped. The name
-//! of a group (`in-process`, `pipeline`, `files`, `stdio`, `large`, `http`, `start`, `list`, `search`) selects that group.
+//! of a group (`in-process`, `pipeline`, `previews`, `files`, `stdio`, `large`, `http`, `start`, `list`, `search`) selects that group.
 
 mod checkout;
 mod client;
@@ -26,9 +26,10 @@ use toolhost_runtime::{Compiler, Runtime, RuntimeSettings};
 fn main() -> anyhow::Result<()> {
     let as_json = std::env::args().any(|argument| argument == "--json");
     let mut rows = Vec::new();
-    let groups: [(&str, Group); 9] = [
+    let groups: [(&str, Group); 10] = [
         ("in-process", in_process::in_process),
         ("pipeline", pipeline::pipeline),
+        ("previews", pipeline::previews),
         ("files", files::files),
         ("stdio", over_mcp::over_stdio),
         ("large", over_mcp::large_file),

@@ -1,5 +1,6 @@
 //! Complete call pipeline: records on disk, 200 rules and an event subscriber.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,8 @@ use toolhost_runtime::bench::DirectCaller;
 use toolhost_runtime::{Plugin, PluginGrants};
 use toolhost_store::Store;
 
+use e2e::target;
+
 use super::memory::peak;
 use super::{Row, median, plugin_file, row, runtime};
 
@@ -24,6 +27,43 @@ const TOOL: &str = "base64_encode";
 /// Row label: time of a call in an embedding program.
 pub const FULL_PIPELINE: &str = "Kernel::call over the full pipeline (p50)";
 const IN_FLIGHT: usize = 16;
+
+/// What `validate`, `describe-call`, `locations` and `confirm` of a tool add to its calls.
+pub fn previews(rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    let tokio = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    tokio.block_on(async {
+        let file = target().join("guests/bench_previews.wasm");
+        let plugin = Arc::new(load(&file).await?);
+        let dir = tempfile::tempdir()?;
+        let kernel = kernel(&plugin, dir.path())?;
+        let (mut without, mut with) = (Vec::new(), Vec::new());
+        for number in 0..3_200 {
+            let start = Instant::now();
+            call(&kernel, "plain", format!("plain-{number}")).await?;
+            let plain_time = start.elapsed();
+            let start = Instant::now();
+            call(&kernel, "described", format!("described-{number}")).await?;
+            let described_time = start.elapsed();
+            if number >= 200 {
+                without.push(plain_time);
+                with.push(described_time);
+            }
+        }
+        let ratio = median(with) / median(without);
+        row(
+            rows,
+            "a call of a tool with four preview functions, beside the same tool without (p50)",
+            ratio,
+            "×",
+            "≤ 1.3×",
+            Some(ratio <= 1.3),
+        );
+        Ok(())
+    })
+}
 
 pub fn pipeline(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let tokio = tokio::runtime::Builder::new_multi_thread()
@@ -51,6 +91,10 @@ pub fn pipeline(rows: &mut Vec<Row>) -> anyhow::Result<()> {
 }
 
 async fn plugin() -> anyhow::Result<Plugin> {
+    load(&plugin_file("data")).await
+}
+
+async fn load(file: &Path) -> anyhow::Result<Plugin> {
     let grants = PluginGrants {
         session_dirs: None,
         capabilities: toolhost_runtime::Capabilities::default(),
@@ -59,7 +103,7 @@ async fn plugin() -> anyhow::Result<Plugin> {
         limits: Limits::default(),
         staging: None,
     };
-    Ok(runtime()?.load(&plugin_file("data")).await?.grant(grants)?)
+    Ok(runtime()?.load(file).await?.grant(grants)?)
 }
 
 fn input() -> Value {
@@ -111,8 +155,8 @@ fn kernel(plugin: &Arc<Plugin>, dir: &std::path::Path) -> anyhow::Result<Kernel>
     Ok(kernel)
 }
 
-async fn call(kernel: &Kernel, id: String) -> anyhow::Result<()> {
-    let request = CallRequest::new(CallId(id), TOOL, input(), Principal::default());
+async fn call(kernel: &Kernel, tool: &str, id: String) -> anyhow::Result<()> {
+    let request = CallRequest::new(CallId(id), tool, input(), Principal::default());
     let report = kernel.call(request, Arc::new(NoSink)).await;
     report.result.map_err(|error| anyhow::anyhow!("{error}"))?;
     Ok(())
@@ -126,7 +170,7 @@ async fn sequential(rows: &mut Vec<Row>, plugin: &Plugin, kernel: &Kernel) -> an
         bare.call().await.map_err(anyhow::Error::msg)?;
         let bare_time = start.elapsed();
         let start = Instant::now();
-        call(kernel, format!("one-{number}")).await?;
+        call(kernel, TOOL, format!("one-{number}")).await?;
         let full_time = start.elapsed();
         if number >= 200 {
             floor.push(bare_time);
@@ -176,7 +220,7 @@ async fn concurrent(
                 let kernel = Arc::clone(&kernel);
                 async move {
                     for number in 0..EACH {
-                        call(&kernel, format!("many-{round}-{worker}-{number}")).await?;
+                        call(&kernel, TOOL, format!("many-{round}-{worker}-{number}")).await?;
                     }
                     Ok(())
                 }
