@@ -17,7 +17,7 @@ use crate::terminal::{note, print};
 
 mod approve;
 mod edit;
-mod list;
+mod server_state;
 
 #[derive(Debug, Subcommand)]
 pub enum McpCommand {
@@ -159,10 +159,10 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
 
 pub async fn mcp(command: McpCommand) -> Result<Exit, CliError> {
     match command {
-        McpCommand::List(args) => list::list(&args).await,
+        McpCommand::List(args) => server_state::list(&args).await,
         McpCommand::Add(args) => add(&args),
         McpCommand::Remove(args) => remove(&args),
-        McpCommand::Test(args) => list::test(&args).await,
+        McpCommand::Test(args) => server_state::test(&args).await,
         McpCommand::Approve(args) => approve::approve(&args).await,
         McpCommand::Login(args) => login(&args).await,
     }
