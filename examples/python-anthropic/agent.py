@@ -48,15 +48,15 @@ def run_tools(host, turn):
     line = {"turn": turn}
     while True:
         print(json.dumps(line), file=host.stdin, flush=True)
-        said = json.loads(host.stdout.readline() or '{"error": "host has ended"}')
-        if "results" in said:
-            return said["results"]
-        if "ask" in said:
-            line = {"answer": ask_person(said["ask"])}
-        elif "interview" in said:
-            line = {"answer": {"id": said["interview"]["id"], "replies": None}}
+        output = json.loads(host.stdout.readline() or '{"error": "host has ended"}')
+        if "results" in output:
+            return output["results"]
+        if "ask" in output:
+            line = {"answer": ask_person(output["ask"])}
+        elif "interview" in output:
+            line = {"answer": {"id": output["interview"]["id"], "replies": None}}
         else:
-            sys.exit(said["error"])
+            sys.exit(output["error"])
 
 
 def main(task, flags):

@@ -63,9 +63,11 @@ pub fn with_env_of(host: &Command, program: PathBuf) -> Command {
 
 /// Returns the arguments with which a script starts a server itself.
 pub fn stdio_args(server: &Command) -> Vec<String> {
-    let words = std::iter::once(server.get_program()).chain(server.get_args());
-    let words = words.map(|word| word.to_string_lossy().into_owned());
-    std::iter::once("stdio".to_owned()).chain(words).collect()
+    let arguments = std::iter::once(server.get_program()).chain(server.get_args());
+    let arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
+    std::iter::once("stdio".to_owned())
+        .chain(arguments)
+        .collect()
 }
 
 /// Returns the arguments with which a script connects to a running server.

@@ -33,18 +33,19 @@ impl Server {
             .spawn()
             .expect("host starts");
         let mut stderr = BufReader::new(child.stderr.take().expect("piped")).lines();
-        let mut said = Vec::new();
+        let mut startup_output = Vec::new();
         let address = loop {
             let line = stderr.next().and_then(Result::ok);
-            let line = line.unwrap_or_else(|| panic!("the server does not listen: {said:#?}"));
+            let line =
+                line.unwrap_or_else(|| panic!("the server does not listen: {startup_output:#?}"));
             if let Some(url) = line.strip_prefix("listening on http://") {
                 break url.strip_suffix("/mcp").expect("the endpoint").to_owned();
             }
-            said.push(line);
+            startup_output.push(line);
         };
         // Drains the pipe, so that the server does not block.
         std::thread::spawn(move || stderr.for_each(drop));
-        let token = said.iter().find_map(|line| {
+        let token = startup_output.iter().find_map(|line| {
             let (token, _) = line
                 .strip_prefix("token: ")?
                 .split_once(" (newly generated")?;
@@ -54,7 +55,7 @@ impl Server {
             child,
             address,
             token,
-            startup_output: said,
+            startup_output,
         }
     }
 
@@ -216,8 +217,8 @@ impl Client {
         let answer = self.post("", &hello);
         assert_eq!(answer.status, 200, "{answer:?}");
         self.session = answer.headers.get("mcp-session-id").cloned();
-        let said = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-        assert_eq!(self.post("", &said).status, 202);
+        let notification = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        assert_eq!(self.post("", &notification).status, 202);
     }
 
     /// A call in the session.

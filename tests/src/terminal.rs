@@ -83,12 +83,12 @@ impl Terminal {
         }
     }
 
-    /// Waits until `words` is drawn after the previous match, and returns the output up to its end.
-    pub fn wait_for(&mut self, words: &str) -> String {
+    /// Waits until `text` is drawn after the previous match, and returns the output up to its end.
+    pub fn wait_for(&mut self, text: &str) -> String {
         let end = Instant::now() + TIMEOUT;
         loop {
-            if let Some(at) = self.screen[self.position..].find(words) {
-                let to = self.position + at + words.len();
+            if let Some(at) = self.screen[self.position..].find(text) {
+                let to = self.position + at + text.len();
                 let from = std::mem::replace(&mut self.position, to);
                 return self.screen[from..to].to_owned();
             }
@@ -98,7 +98,7 @@ impl Terminal {
             {
                 Ok(bytes) => self.screen += &String::from_utf8_lossy(&bytes),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                    panic!("`{words}` is not drawn:\n{}", self.screen)
+                    panic!("`{text}` is not drawn:\n{}", self.screen)
                 }
             }
         }
@@ -108,16 +108,16 @@ impl Terminal {
         self.pty.write_all(keys.as_bytes()).expect("typed");
     }
 
-    /// Types while the program discards keys. Returns false if it did not do so before `words` was drawn, or not long
+    /// Types while the program discards keys. Returns false if it did not do so before `text` was drawn, or not long
     /// enough.
-    pub fn type_while_discarded(&mut self, keys: &str, words: &str) -> bool {
+    pub fn type_while_discarded(&mut self, keys: &str, text: &str) -> bool {
         loop {
             match self.output.try_recv() {
                 Ok(bytes) => self.screen += &String::from_utf8_lossy(&bytes),
                 Err(TryRecvError::Empty) => std::thread::yield_now(),
                 Err(TryRecvError::Disconnected) => return false,
             }
-            if self.screen[self.position..].contains(words) {
+            if self.screen[self.position..].contains(text) {
                 return false;
             }
             if !self.is_line_mode() {

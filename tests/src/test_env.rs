@@ -19,13 +19,13 @@ pub struct TestEnv {
 impl TestEnv {
     /// `policy` is the content of `[policy]` in the configuration.
     pub fn new(policy: &str) -> Self {
-        let desk = Self {
+        let env = Self {
             dir: tempfile::tempdir().expect("temporary directory"),
         };
-        std::fs::create_dir(desk.workspace()).expect("workspace");
-        std::fs::write(desk.workspace().join("old.txt"), "old\n").expect("a file");
-        std::fs::write(desk.path("host.toml"), format!("[policy]\n{policy}\n")).expect("config");
-        desk
+        std::fs::create_dir(env.workspace()).expect("workspace");
+        std::fs::write(env.workspace().join("old.txt"), "old\n").expect("a file");
+        std::fs::write(env.path("host.toml"), format!("[policy]\n{policy}\n")).expect("config");
+        env
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -7,15 +7,15 @@ use e2e::test_env::{TestEnv, parse_json, wait_output};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-fn file(desk: &TestEnv, calls: &Value) -> String {
-    let file = desk.path("calls.json");
+fn file(env: &TestEnv, calls: &Value) -> String {
+    let file = env.path("calls.json");
     std::fs::write(&file, calls.to_string()).unwrap();
     file.to_string_lossy().into_owned()
 }
 
-fn run(desk: &TestEnv, calls: &Value, flags: &[&str]) -> (Vec<Value>, CommandResult) {
-    let file = file(desk, calls);
-    let ended = desk.run_with_plugins(&[&["batch", &file][..], flags].concat());
+fn run(env: &TestEnv, calls: &Value, flags: &[&str]) -> (Vec<Value>, CommandResult) {
+    let file = file(env, calls);
+    let ended = env.run_with_plugins(&[&["batch", &file][..], flags].concat());
     let Value::Array(results) = parse_json(&ended) else {
         panic!("not a list: {ended:?}")
     };
@@ -26,7 +26,7 @@ fn call(id: &str, name: &str, input: Value) -> Value {
     json!({"id": id, "name": name, "input": input})
 }
 
-fn told(results: &[Value]) -> Vec<String> {
+fn result_codes(results: &[Value]) -> Vec<String> {
     results
         .iter()
         .map(|result| {
@@ -39,7 +39,7 @@ fn told(results: &[Value]) -> Vec<String> {
 // R-163, R-172: results are in call order, whichever call ends first; a call that fails touches no other.
 #[test]
 fn r_163_results_come_back_in_call_order() {
-    let desk = TestEnv::new("");
+    let env = TestEnv::new("");
     let calls = json!([
         call("slow", "sleep", json!({"duration": 0.3})),
         call("quick", "read_file", json!({"path": "old.txt"})),
@@ -48,9 +48,9 @@ fn r_163_results_come_back_in_call_order() {
         call("last", "current_time", json!({})),
     ]);
     for strategy in ["waves", "sema", "kode", "serial"] {
-        let (results, ended) = run(&desk, &calls, &["--strategy", strategy]);
+        let (results, ended) = run(&env, &calls, &["--strategy", strategy]);
         assert_eq!(
-            told(&results),
+            result_codes(&results),
             [
                 "slow ok",
                 "quick ok",
@@ -64,15 +64,15 @@ fn r_163_results_come_back_in_call_order() {
         assert_eq!(results[1]["ok"], true);
         assert_eq!(results[1]["tool"], "read_file");
     }
-    let (results, ended) = run(&desk, &json!([calls[1], calls[4]]), &["--json"]);
+    let (results, ended) = run(&env, &json!([calls[1], calls[4]]), &["--json"]);
     assert_eq!((results.len(), ended.code), (2, Some(0)));
-    assert_eq!(run(&desk, &json!([]), &[]).0, Vec::<Value>::new());
+    assert_eq!(run(&env, &json!([]), &[]).0, Vec::<Value>::new());
 }
 
 // R-171: one call that writes makes the whole turn serial, so what comes after it sees what it wrote.
 #[test]
 fn r_171_a_call_sees_what_the_one_before_it_wrote() {
-    let desk = TestEnv::new("allow = [\"write_file\"]");
+    let env = TestEnv::new("allow = [\"write_file\"]");
     for strategy in ["sema", "waves", "kode"] {
         let path = format!("{strategy}.txt");
         let write = |id: &str, content: &str, mode: &str| {
@@ -87,7 +87,7 @@ fn r_171_a_call_sees_what_the_one_before_it_wrote() {
             write("2", "two\n", "append"),
             call("3", "read_file", json!({"path": path})),
         ]);
-        let (results, ended) = run(&desk, &calls, &["--strategy", strategy]);
+        let (results, ended) = run(&env, &calls, &["--strategy", strategy]);
         assert_eq!(ended.code, Some(0), "{strategy}: {results:?}");
         let read = results[2]["outcome"].to_string();
         assert!(read.contains("one") && read.contains("two"), "{read}");
@@ -97,12 +97,12 @@ fn r_171_a_call_sees_what_the_one_before_it_wrote() {
 // What is shown of a change is worth only so much of a call's time, inside the sandbox too.
 #[test]
 fn many_lines_that_are_all_alike_are_rewritten_within_a_calls_time() {
-    let desk = TestEnv::new("allow = [\"write_file\"]");
+    let env = TestEnv::new("allow = [\"write_file\"]");
     // The bits of a fixed generator choose the lines, so that both texts are long walks through the same few.
-    let text = |mut seed: u32, words: [&str; 4]| -> String {
+    let text = |mut seed: u32, lines: [&str; 4]| -> String {
         let mut line = || {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            words[(seed >> 28) as usize % 4].to_owned() + "\n"
+            lines[(seed >> 28) as usize % 4].to_owned() + "\n"
         };
         (0..100_000).map(|_| line()).collect()
     };
@@ -118,62 +118,65 @@ fn many_lines_that_are_all_alike_are_rewritten_within_a_calls_time() {
         call("2", "read_file", json!({"path": "many.txt"})),
         write("3", text(2, ["{", "}", "b", "a"])),
     ]);
-    let (results, _) = run(&desk, &calls, &[]);
-    assert_eq!(told(&results), ["1 ok", "2 ok", "3 ok"], "{results:?}");
+    let (results, _) = run(&env, &calls, &[]);
+    assert_eq!(
+        result_codes(&results),
+        ["1 ok", "2 ok", "3 ok"],
+        "{results:?}"
+    );
 }
 
 #[test]
 fn a_refused_call_does_not_stop_the_others() {
-    let desk = TestEnv::new("deny = [\"write_file\"]");
+    let env = TestEnv::new("deny = [\"write_file\"]");
     let calls = json!([
         call("a", "write_file", json!({"path": "x", "content": "x"})),
         call("b", "read_file", json!({"path": "old.txt"})),
     ]);
-    let (results, ended) = run(&desk, &calls, &[]);
-    assert_eq!(told(&results), ["a policy_violation", "b ok"]);
+    let (results, ended) = run(&env, &calls, &[]);
+    assert_eq!(result_codes(&results), ["a policy_violation", "b ok"]);
     assert_eq!(ended.code, Some(1));
 }
 
 #[test]
 fn ctrl_c_cancels_what_has_not_ended_and_every_call_has_its_result() {
-    let desk = TestEnv::new("");
+    let env = TestEnv::new("");
     let calls = json!([
         call("quick", "read_file", json!({"path": "old.txt"})),
         call("slow", "sleep", json!({"duration": 200})),
         call("later", "read_file", json!({"path": "old.txt"})),
     ]);
-    let file = file(&desk, &calls);
-    let running = desk.spawn(&["batch", &file, "--strategy", "serial"]);
-    desk.wait_for("executing");
+    let file = file(&env, &calls);
+    let running = env.spawn(&["batch", &file, "--strategy", "serial"]);
+    env.wait_for("executing");
     kill_process(Pid::from_child(&running), Signal::INT).unwrap();
     let ended = wait_output(running);
     let results = parse_json(&ended);
     assert_eq!(ended.code, Some(1));
     assert_eq!(
-        told(results.as_array().unwrap()),
+        result_codes(results.as_array().unwrap()),
         ["quick ok", "slow cancelled", "later sibling_cancelled"]
     );
     let message = results[2]["error"]["message"].as_str().unwrap();
     assert!(message.contains("/slow of the same turn"), "{message}");
-    let calls = desk.run_json(&["calls", "--unfinished", "--json"]);
+    let calls = env.run_json(&["calls", "--unfinished", "--json"]);
     assert_eq!(calls, json!([]));
 }
 
 #[test]
 fn calls_may_come_one_after_the_other_on_standard_input() {
-    let desk = TestEnv::new("");
-    let lines = desk.path("calls.jsonl");
+    let env = TestEnv::new("");
+    let lines = env.path("calls.jsonl");
     let text = "{\"id\": \"1\", \"name\": \"read_file\", \"input\": {\"path\": \"old.txt\"}}\n{\"id\": \"2\", \"name\": \"current_time\"}\n";
     std::fs::write(&lines, text).unwrap();
     let ended = CommandResult::of(
-        &desk
-            .command_with_plugins(&["batch", "-"])
+        &env.command_with_plugins(&["batch", "-"])
             .stdin(Stdio::from(std::fs::File::open(&lines).unwrap()))
             .output()
             .unwrap(),
     );
     assert_eq!(
-        told(parse_json(&ended).as_array().unwrap()),
+        result_codes(parse_json(&ended).as_array().unwrap()),
         ["1 ok", "2 ok"]
     );
 }
@@ -181,14 +184,14 @@ fn calls_may_come_one_after_the_other_on_standard_input() {
 // R-244, R-245
 #[test]
 fn the_file_of_events_tells_of_the_batch() {
-    let desk = TestEnv::new("");
-    let events = desk.path("events.jsonl");
+    let env = TestEnv::new("");
+    let events = env.path("events.jsonl");
     let calls = json!([
         call("1", "read_file", json!({"path": "old.txt"})),
         call("2", "read_file", json!({"path": "gone.txt"})),
     ]);
     let flags = ["--events", &*events.to_string_lossy()];
-    run(&desk, &calls, &flags);
+    run(&env, &calls, &flags);
     let text = std::fs::read_to_string(&events).unwrap();
     let lines: Vec<Value> = text
         .lines()
@@ -219,8 +222,8 @@ fn the_file_of_events_tells_of_the_batch() {
 // R-230, R-233, R-234, R-236: each event once, in order, until the end.
 #[test]
 fn every_event_is_in_the_file_before_the_program_ends() {
-    let desk = TestEnv::new("");
-    let file = desk.path("events.jsonl");
+    let env = TestEnv::new("");
+    let file = env.path("events.jsonl");
     let events = file.to_string_lossy().into_owned();
     let lines = || -> Vec<Value> {
         let text = std::fs::read_to_string(&file).unwrap();
@@ -230,8 +233,8 @@ fn every_event_is_in_the_file_before_the_program_ends() {
             .collect()
     };
     let call = ["call", "read_file", "path=old.txt", "--events", &events];
-    assert_eq!(desk.run_with_plugins(&call).code, Some(0));
-    let told: Vec<String> = lines()
+    assert_eq!(env.run_with_plugins(&call).code, Some(0));
+    let types: Vec<String> = lines()
         .iter()
         .enumerate()
         .map(|(index, event)| {
@@ -241,7 +244,7 @@ fn every_event_is_in_the_file_before_the_program_ends() {
         })
         .collect();
     assert_eq!(
-        told,
+        types,
         [
             "registry.changed ",
             "registry.changed ",
@@ -254,15 +257,15 @@ fn every_event_is_in_the_file_before_the_program_ends() {
         ]
     );
     let as_kode = [&call[..], &["--events-as", "kode"]].concat();
-    assert_eq!(desk.run_with_plugins(&as_kode).code, Some(0));
-    let told: Vec<Value> = lines().iter().map(|event| event["type"].clone()).collect();
-    assert_eq!(told, ["tool:start", "tool:end", "tool_executed"]);
+    assert_eq!(env.run_with_plugins(&as_kode).code, Some(0));
+    let types: Vec<Value> = lines().iter().map(|event| event["type"].clone()).collect();
+    assert_eq!(types, ["tool:start", "tool:end", "tool_executed"]);
 }
 
 // docs/audits/2026-11-hooks-and-scheduling.md
 #[test]
 fn h_01_no_tool_changes_what_a_hook_runs() {
-    let desk = TestEnv::new(
+    let env = TestEnv::new(
         "allow = [\"write_file\", \"move_file\", \"delete_file\"]
 [[hook]]
 command = [\"./workspace/hooks/guard.sh\"]
@@ -271,7 +274,7 @@ name = \"by a shell\"
 command = [\"sh\", \"workspace/script.sh\"]",
     );
     let script = "#!/bin/sh\nexit 0\n";
-    let path = |name: &str| desk.workspace().join(name);
+    let path = |name: &str| env.workspace().join(name);
     std::fs::create_dir(path("hooks")).unwrap();
     for name in ["hooks/guard.sh", "script.sh"] {
         std::fs::write(path(name), script).unwrap();
@@ -297,9 +300,9 @@ command = [\"sh\", \"workspace/script.sh\"]",
         ),
         write("other", "new.sh"),
     ]);
-    let (results, _) = run(&desk, &calls, &["--strategy", "serial"]);
+    let (results, _) = run(&env, &calls, &["--strategy", "serial"]);
     assert_eq!(
-        told(&results),
+        result_codes(&results),
         [
             "program permission_denied",
             "script permission_denied",

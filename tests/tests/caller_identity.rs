@@ -9,21 +9,21 @@ use e2e::{CommandResult, root};
 use serde_json::{Value, json};
 
 /// A configuration that denies a tool to one agent, and allows it for one task.
-fn desk() -> TestEnv {
-    let desk = TestEnv::new("rules = [\"rules.toml\"]");
+fn test_env() -> TestEnv {
+    let env = TestEnv::new("rules = [\"rules.toml\"]");
     fs::write(
-        desk.path("rules.toml"),
+        env.path("rules.toml"),
         "[[rule]]\ntool = \"current_time\"\ndecision = \"deny\"\nagent = \"review*\"\n\
          [[rule]]\ntool = \"write_file\"\ndecision = \"allow\"\ntask = \"t-1\"\n",
     )
     .unwrap();
-    desk
+    env
 }
 
 #[test]
 fn rules_match_the_stated_agent_and_task() {
-    let desk = desk();
-    let code = |words: &[&str]| desk.run_with_plugins(words).code;
+    let env = test_env();
+    let code = |arguments: &[&str]| env.run_with_plugins(arguments).code;
     let time = ["call", "current_time"];
     assert_eq!(code(&time), Some(0));
     assert_eq!(
@@ -38,7 +38,7 @@ fn rules_match_the_stated_agent_and_task() {
     assert_eq!(code(&[&write[..], &["--task", "t-2"]].concat()), Some(5));
     assert_eq!(code(&[&write[..], &["--task", "t-1"]].concat()), Some(0));
     assert_eq!(code(&[&time[..], &["--agent", "a b"]].concat()), Some(2));
-    let calls = desk.run_json(&["calls", "--json"]);
+    let calls = env.run_json(&["calls", "--json"]);
     let found = calls.as_array().unwrap().iter().any(|call| {
         call["name"] == "write_file" && call["taskId"] == "t-1" && call["agentId"] == "main"
     });
@@ -47,8 +47,8 @@ fn rules_match_the_stated_agent_and_task() {
 
 #[test]
 fn each_turn_can_state_its_agent() {
-    let desk = desk();
-    let mut command = desk.command(&["turns", "--config", "host.toml", "--plugins"]);
+    let env = test_env();
+    let mut command = env.command(&["turns", "--config", "host.toml", "--plugins"]);
     command.arg(root().join("plugins/system.wasm"));
     let mut child = command
         .stdin(Stdio::piped())

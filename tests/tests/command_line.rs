@@ -56,41 +56,45 @@ fn twin() {
 }
 
 fn run_spec(specs: &Path, spec: &Path) -> String {
-    let words = fs::read_to_string(spec).unwrap();
-    // A fresh copy, so that a spec may write.
+    let arguments = fs::read_to_string(spec).unwrap();
+    // A copy, because specs may write.
     let scratch = tempfile::tempdir().unwrap();
     copy(&specs.join("workspace"), &scratch.path().join("workspace"));
-    let places = [
+    let substitutions = [
         ("[SCRATCH]", scratch.path().to_string_lossy().into_owned()),
         ("[TARGET]", target().to_string_lossy().into_owned()),
         ("[SPECS]", specs.to_string_lossy().into_owned()),
         ("[ROOT]", root().to_string_lossy().into_owned()),
     ];
-    let args: Vec<String> = words
+    let args: Vec<String> = arguments
         .lines()
-        .map(|word| {
-            places.iter().fold(word.to_owned(), |word, (name, place)| {
-                word.replace(name, place)
-            })
+        .map(|argument| {
+            substitutions
+                .iter()
+                .fold(argument.to_owned(), |argument, (name, value)| {
+                    argument.replace(name, value)
+                })
         })
         .collect();
     let mut command = host(&args.iter().map(String::as_str).collect::<Vec<_>>());
-    // Records of its own: what another test leaves unfinished is no part of this spec.
+    // A separate state directory, so that unfinished calls of other tests have no effect.
     command.env("TOOLHOST_STATE_DIR", scratch.path().join("state"));
     if let Ok(input) = fs::File::open(spec.with_extension("in")) {
         command.stdin(Stdio::from(input));
     }
     let ended = CommandResult::of(&command.output().unwrap());
-    let mut told = format!("exit code {}\n", ended.code.unwrap_or(-1));
+    let mut report = format!("exit code {}\n", ended.code.unwrap_or(-1));
     for (name, text) in [("stdout", &ended.stdout), ("stderr", &ended.stderr)] {
         if !text.is_empty() {
-            let shown = places.iter().fold(text.clone(), |text, (name, place)| {
-                text.replace(place.as_str(), name)
-            });
-            let _ = write!(told, "--- {name}\n{}", without_build_details(&shown));
+            let shown = substitutions
+                .iter()
+                .fold(text.clone(), |text, (name, value)| {
+                    text.replace(value.as_str(), name)
+                });
+            let _ = write!(report, "--- {name}\n{}", without_build_details(&shown));
         }
     }
-    told
+    report
 }
 
 /// Leaves out what differs from build to build.

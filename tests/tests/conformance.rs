@@ -47,8 +47,8 @@ fn results(name: &str) -> PathBuf {
 }
 
 /// Prints a line and bypasses the output capture of the test harness.
-fn headline(words: &str) {
-    let _ = writeln!(std::io::stderr(), "conformance {words}");
+fn headline(message: &str) {
+    let _ = writeln!(std::io::stderr(), "conformance {message}");
 }
 
 /// Fails on a failed scenario, unless the requirements do not score it, and on fewer checks than expected.
@@ -74,13 +74,13 @@ fn check(name: &str, run: &SuiteRun, at_least: u32) {
 }
 
 /// Returns the command for the suite, or `None` if it is not installed.
-fn suite_command(leg: &str, words: &[&str], folder: &Path) -> Option<Command> {
+fn suite_command(leg: &str, arguments: &[&str], folder: &Path) -> Option<Command> {
     let (node, packages) = javascript()?;
     let mut command = Command::new(node);
     command
         .arg(packages.join("node_modules/@modelcontextprotocol/conformance/dist/index.js"))
         .arg(leg)
-        .args(words)
+        .args(arguments)
         .arg("--output-dir")
         .arg(folder)
         .stdin(Stdio::null());
@@ -118,9 +118,9 @@ fn program(fixtures: bool, guest: &Guest) -> Command {
     command
 }
 
-fn run_server_suite(name: &str, fixtures: bool, words: &[&str]) -> Option<SuiteRun> {
+fn run_server_suite(name: &str, fixtures: bool, arguments: &[&str]) -> Option<SuiteRun> {
     run_suite(name, |folder| {
-        let mut suite = suite_command("server", words, folder)?;
+        let mut suite = suite_command("server", arguments, folder)?;
         let guest = Guest::new("conformance", &["user", "agents"], "");
         let server = Server::start(program(fixtures, &guest));
         suite
@@ -132,12 +132,12 @@ fn run_server_suite(name: &str, fixtures: bool, words: &[&str]) -> Option<SuiteR
 
 /// `product` is the number of checks that the shipped binary passes with the suite's component alone; checks without
 /// a fixture count as failed. `at_least` is the number with fixtures, where no check may fail.
-fn server(name: &str, product: u32, at_least: u32, words: &[&str]) {
+fn server(name: &str, product: u32, at_least: u32, arguments: &[&str]) {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(alone) = run_server_suite(&format!("{name}-product"), false, words) else {
+    let Some(alone) = run_server_suite(&format!("{name}-product"), false, arguments) else {
         return;
     };
-    let with = run_server_suite(name, true, words).expect("it was installed before");
+    let with = run_server_suite(name, true, arguments).expect("it was installed before");
     headline(&format!(
         "{name}: product {} passed, {} failed (no fixtures: prompts, resources, completions and more are missing); \
          product with fixtures {} passed, {} failed (its list puts `test_simple…` first)",
@@ -188,7 +188,7 @@ fn client(name: &str, at_least: u32, revision: &str) {
         let driver = client_driver();
         assert!(driver.is_file(), "{} does not exist", driver.display());
         let driver = driver.to_string_lossy();
-        let words = [
+        let arguments = [
             "--command",
             &driver,
             "--requirements",
@@ -196,7 +196,7 @@ fn client(name: &str, at_least: u32, revision: &str) {
             "--timeout",
             "60000",
         ];
-        suite_command("client", &words, folder).map(output_of)
+        suite_command("client", &arguments, folder).map(output_of)
     });
     let Some(run) = run else { return };
     headline(&format!(

@@ -29,8 +29,8 @@ impl Scene {
         Self { dir }
     }
 
-    fn host(&self, words: &[&str]) -> Command {
-        let mut command = host(words);
+    fn host(&self, arguments: &[&str]) -> Command {
+        let mut command = host(arguments);
         command
             .arg("--plugins")
             .arg(root().join("plugins"))
@@ -48,9 +48,9 @@ impl Scene {
     }
 
     fn write(&self, step: &str, more: &[&str]) -> Child {
-        let mut words = vec!["call", "write_file", "path=out.txt", "content=x"];
-        words.extend(more);
-        self.host(&words)
+        let mut arguments = vec!["call", "write_file", "path=out.txt", "content=x"];
+        arguments.extend(more);
+        self.host(&arguments)
             .env("TOOLHOST_CRASH_AT", step)
             .spawn()
             .unwrap()
@@ -64,7 +64,7 @@ impl Scene {
         Store::open(&self.dir.path().join("state/store")).unwrap()
     }
 
-    /// Answers the first question that waits.
+    /// Answers the first pending prompt.
     fn answer(&self, decision: &str) {
         let tokio = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -76,10 +76,10 @@ impl Scene {
             ..CallFilter::default()
         };
         loop {
-            assert!(start.elapsed() < PATIENCE, "nobody asks");
-            // The program makes the store; until then there is nothing to open.
-            let asked = self.dir.path().join("state/store").exists();
-            if let Some(call) = asked
+            assert!(start.elapsed() < PATIENCE, "no call waits for approval");
+            // The program creates the store.
+            let exists = self.dir.path().join("state/store").exists();
+            if let Some(call) = exists
                 .then(|| self.store().calls(&waiting).unwrap())
                 .and_then(|mut calls| calls.pop())
             {
@@ -99,7 +99,7 @@ impl Scene {
         }
     }
 
-    /// What the next start says, and what the store then holds of the call that was killed.
+    /// Starts the host again, and summarizes the records of the killed call.
     fn after(&self) -> String {
         let next = self.host(&["call", "current_time"]).output().unwrap();
         let next = CommandResult::of(&next);
@@ -115,7 +115,7 @@ impl Scene {
             .unwrap()
             .into_iter()
             .find(|call| call.tool.as_deref() != Some("current_time"));
-        let mut told = String::new();
+        let mut summary = String::new();
         if let Some(call) = killed {
             assert!(call.finished, "{call:?}");
             let filter = TransitionFilter {
@@ -124,14 +124,14 @@ impl Scene {
             };
             let rows = store.transitions(&filter).unwrap();
             let kinds: Vec<_> = rows.iter().map(|row| row.row.kind.as_str()).collect();
-            told += &kinds.join(" ");
+            summary += &kinds.join(" ");
             if let Some(note) = rows.last().and_then(|row| row.row.note.clone()) {
-                told.extend(["; ", &note]);
+                summary.extend(["; ", &note]);
             }
         } else {
-            told += "no record";
+            summary += "no record";
         }
-        told += if self.file().exists() {
+        summary += if self.file().exists() {
             "; written"
         } else {
             "; not written"
@@ -141,7 +141,7 @@ impl Scene {
             matches!(verified, Verification::Verified { .. }),
             "{verified:?}"
         );
-        told
+        summary
     }
 }
 
@@ -150,7 +150,7 @@ fn is_killed(mut child: Child) -> bool {
 }
 
 fn check(steps: &[&str], config: &str, more: &[&str], answer: Option<&str>, expected: Expect) {
-    let mut told = String::new();
+    let mut summaries = String::new();
     for step in steps {
         let scene = Scene::new(config);
         let child = scene.write(step, more);
@@ -158,9 +158,9 @@ fn check(steps: &[&str], config: &str, more: &[&str], answer: Option<&str>, expe
             scene.answer(decision);
         }
         assert!(is_killed(child), "no kill at {step}");
-        told.extend([step, ": ", &scene.after(), "\n"]);
+        summaries.extend([step, ": ", &scene.after(), "\n"]);
     }
-    expected.assert_eq(&told);
+    expected.assert_eq(&summaries);
 }
 
 #[test]
@@ -318,10 +318,10 @@ fn what_a_caller_was_told_is_on_disk() {
     let scene = Scene::new("");
     // Without the wait for every step, which is how the program usually runs.
     fs::write(scene.dir.path().join("toolhost.toml"), "").unwrap();
-    let words = ["--allow-tool", "write_file", "--json"];
+    let arguments = ["--allow-tool", "write_file", "--json"];
     for _ in 0..5 {
         let _ = fs::remove_file(scene.file());
-        let mut child = scene.write("never", &words);
+        let mut child = scene.write("never", &arguments);
         // The answer is the last thing that the program writes; it is killed as soon as there is a byte of it.
         let mut first = [0];
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();

@@ -119,12 +119,12 @@ fn a_change_of_another_file_than_the_destinations_is_refused() {
 
 #[test]
 fn prompts_and_records_have_the_destinations_and_sources() {
-    let desk = TestEnv::new("");
+    let env = TestEnv::new("");
     let guest = Guest::new("descriptor_fields", &["fs.read", "fs.write"], "");
     let plugin = guest.plugin();
     let allowed = format!("{}:rw", guest.workspace().display());
     let input = json!({"to": ["a.txt"], "really": "a.txt"}).to_string();
-    let mut command = desk.command(&["call", "deliver", &input, "--allow-path", &allowed]);
+    let mut command = env.command(&["call", "deliver", &input, "--allow-path", &allowed]);
     command.arg("--plugins").arg(&plugin);
     let mut terminal = Terminal::start(&command, "");
     terminal.wait_for("answer: ");
@@ -135,7 +135,7 @@ fn prompts_and_records_have_the_destinations_and_sources() {
         .lines()
         .find(|line| line.trim_start().starts_with("destination"));
     assert!(shown.is_some_and(|line| line.contains("a.txt")), "{screen}");
-    let calls = desk.run_json(&["calls", "--json"]);
+    let calls = env.run_json(&["calls", "--json"]);
     assert_eq!(calls[0]["destinations"], json!(["a.txt"]), "{calls}");
     assert_eq!(calls[0]["sources"], json!(["people"]), "{calls}");
 }

@@ -42,7 +42,7 @@ async fn nothing_is_granted_until_it_is() {
         .unwrap();
     let report = host.call("read_file", read).await;
     assert!(text(&report).contains("hello"), "{}", text(&report));
-    // It was granted to be read, and nobody is there to be asked anyway.
+    // The grant is read-only, and no user is available.
     let write = json!({"path": "/workspace/b.txt", "content": "x"});
     let report = host.call("write_file", write).await;
     assert!(report.result.is_err(), "{}", text(&report));
@@ -51,7 +51,7 @@ async fn nothing_is_granted_until_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_embeds_it_answers_and_rules() {
+async fn the_embedder_answers_prompts_and_sets_rules() {
     let write = |name: &str| json!({"path": format!("/workspace/{name}"), "content": "x"});
     for (rule, prompted, made) in [
         (None, false, false),
@@ -105,13 +105,13 @@ async fn a_turn_is_answered_in_order_and_heard() {
     assert!(text(&reports[1]).contains("hello"));
     assert!(events.next().await.is_ok());
 
-    let said = json!({"role": "assistant", "content": [
+    let turn = json!({"role": "assistant", "content": [
         {"type": "tool_use", "id": "t1", "name": "read_file", "input": {"path": "/workspace/a.txt"}},
         {"type": "tool_use", "id": "t2", "name": "nothing", "input": {}},
     ]});
     for _ in 0..2 {
         // The same ids again, as some models say them.
-        let answer = host.turn(Format::Anthropic, &said).await.unwrap().unwrap();
+        let answer = host.turn(Format::Anthropic, &turn).await.unwrap().unwrap();
         let blocks = answer["content"].as_array().unwrap();
         assert_eq!(blocks.len(), 2);
         assert_eq!(blocks[0]["tool_use_id"], "t1");
@@ -165,7 +165,7 @@ async fn tools_of_the_program_itself_go_the_same_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_makes_no_sense_is_said_at_once() {
+async fn invalid_settings_are_reported_immediately() {
     assert_eq!(builder().build().await.err(), Some(Error::NoPlugins));
     let wrong = |builder: Builder| async {
         let error = builder.build().await.err().expect("it makes no sense");

@@ -1,4 +1,4 @@
-//! Hooks as components: the ones we ship, and guests that misbehave. Each runs as it will beside a real call.
+//! Hooks as components: shipped hooks and misbehaving guests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -92,10 +92,10 @@ async fn a_hook_reads_what_was_granted_and_reaches_nothing_else() {
     let scope = Scope::open(&[grant], &[]).unwrap();
     let plugin = load(&guest("hook_witness"), scope).await;
     assert_eq!(plugin.tools().len(), 1);
-    let said = plugin.run_pre_hook(&call(json!({"a": 1})), TIMEOUT).await;
-    let said = said.unwrap();
-    assert_eq!(said.updated_input, Some(json!({"seen": true})));
-    let seen = json!({
+    let response = plugin.run_pre_hook(&call(json!({"a": 1})), TIMEOUT).await;
+    let response = response.unwrap();
+    assert_eq!(response.updated_input, Some(json!({"seen": true})));
+    let observations = json!({
         "call": r#"HookCall { tool: "shell", input: Object {"a": Number(1)}, aliases: ["bash"], version: "0.0.0", kind: "other", effect: "destroys" }"#,
         "event": "PreToolUse",
         "mode": "plan",
@@ -106,21 +106,25 @@ async fn a_hook_reads_what_was_granted_and_reaches_nothing_else() {
         "called": "service_not_granted",
     });
     let reason = Some("look at what I saw".to_owned());
-    let meta = Some(seen);
-    assert_eq!(said.decision, PreHookDecision::Ask { reason, meta });
+    let meta = Some(observations);
+    assert_eq!(response.decision, PreHookDecision::Ask { reason, meta });
     assert!(!dir.path().join("made.txt").exists());
 }
 
 #[tokio::test]
 async fn a_hook_without_a_grant_sees_no_file() {
-    let said = before(&guest("hook_witness"), json!({})).await.unwrap();
+    let response = before(&guest("hook_witness"), json!({})).await.unwrap();
     let PreHookDecision::Ask {
-        meta: Some(seen), ..
-    } = said.decision
+        meta: Some(observations),
+        ..
+    } = response.decision
     else {
-        panic!("{said:?}");
+        panic!("{response:?}");
     };
-    assert_eq!((&seen["roots"], &seen["read"]), (&json!([]), &json!(null)));
+    assert_eq!(
+        (&observations["roots"], &observations["read"]),
+        (&json!([]), &json!(null))
+    );
 }
 
 // R-211
@@ -162,12 +166,12 @@ async fn a_hook_that_panics_is_an_error_with_its_last_words() {
 }
 
 #[tokio::test]
-async fn a_hook_says_no_more_than_its_limits_allow() {
-    let said = before(&guest("hook_flood"), json!({})).await.unwrap();
+async fn hook_decisions_are_limited_in_size() {
+    let response = before(&guest("hook_flood"), json!({})).await.unwrap();
     let PreHookDecision::Deny {
         reason: Some(reason),
         outcome: None,
-    } = said.decision
+    } = response.decision
     else {
         panic!("no denial");
     };
@@ -181,9 +185,9 @@ async fn a_hook_says_no_more_than_its_limits_allow() {
 
 // R-213
 #[tokio::test]
-async fn r_213_dangerous_commands_need_a_yes() {
+async fn r_213_dangerous_commands_need_approval() {
     let hook = shipped("hook-dangerous-commands");
-    let said = before(&hook, json!({"command": "sudo rm -rf /"}))
+    let response = before(&hook, json!({"command": "sudo rm -rf /"}))
         .await
         .unwrap();
     let reason = "`rm` deletes directories recursively without confirmation";
@@ -191,30 +195,30 @@ async fn r_213_dangerous_commands_need_a_yes() {
         reason: Some(reason.to_owned()),
         meta: Some(json!({"risk": "high", "reason": reason})),
     };
-    assert_eq!(said.decision, expected);
-    let said = before(&hook, json!({"command": "ls"})).await;
-    assert_eq!(said, Ok(PreHookResponse::default()));
+    assert_eq!(response.decision, expected);
+    let response = before(&hook, json!({"command": "ls"})).await;
+    assert_eq!(response, Ok(PreHookResponse::default()));
 }
 
 // R-214
 #[tokio::test]
 async fn r_214_sensitive_files_are_denied() {
     let hook = shipped("hook-sensitive-files");
-    let said = before(&hook, json!({"path": "/etc/passwd"})).await.unwrap();
+    let response = before(&hook, json!({"path": "/etc/passwd"})).await.unwrap();
     let PreHookDecision::Deny {
         outcome: Some(outcome),
         ..
-    } = said.decision
+    } = response.decision
     else {
-        panic!("{said:?}");
+        panic!("{response:?}");
     };
     let text = "Access to /etc/passwd is denied: it may contain secrets.";
     assert_eq!(outcome.model_text(), text);
     assert!(outcome.is_error());
-    let said = before(&hook, json!({"path": "/etc/hosts"})).await.unwrap();
+    let response = before(&hook, json!({"path": "/etc/hosts"})).await.unwrap();
     assert!(
-        matches!(said.decision, PreHookDecision::Ask { .. }),
-        "{said:?}"
+        matches!(response.decision, PreHookDecision::Ask { .. }),
+        "{response:?}"
     );
 }
 
@@ -252,7 +256,7 @@ async fn r_216_secrets_are_masked() {
     assert!(!outcome.model_text().contains("hunter2"));
 }
 
-/// A folder of plugins may hold hooks: as long as nobody configures them, they are nobody's tools.
+/// A plugin directory may contain hooks. Without a configuration they are not used.
 #[test]
 fn a_hook_in_the_folder_of_plugins_adds_no_tool() {
     let hook = shipped("hook-truncate");

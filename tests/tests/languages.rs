@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 fn sample(language: &str, component: &str) -> Option<String> {
     let samples = target().join("samples");
     if let Ok(reason) = fs::read_to_string(samples.join(format!("{language}.skipped"))) {
-        // Written past the test harness's capture, so that a run that skips says so.
+        // Bypasses the output capture of the test harness, so that a skipped test is visible.
         use std::io::Write as _;
         let _ = writeln!(
             std::io::stderr(),

@@ -103,7 +103,7 @@ impl Drop for Session {
     }
 }
 
-/// Guests and programs cannot reach anything outside of the client's root, whatever the call names.
+/// Guests and programs cannot access files outside of the client's root.
 #[test]
 fn guests_and_programs_reach_only_the_client_root() {
     let guest = Guest::new("script", &["fs.read", "fs.write"], "");
@@ -119,9 +119,9 @@ fn guests_and_programs_reach_only_the_client_root() {
     let plugin = guest.plugin();
     let shell = root().join("plugins/shell.wasm");
     let memory = root().join("plugins/memory.wasm");
-    let kept = tempfile::tempdir().unwrap();
+    let state = tempfile::tempdir().unwrap();
     let grant = format!("{}:rw", workspace.display());
-    let config = kept.path().join("host.toml");
+    let config = state.path().join("host.toml");
     std::fs::write(&config, "[mcp]\nroots = true\n").unwrap();
     let args = [
         "run",
@@ -134,7 +134,7 @@ fn guests_and_programs_reach_only_the_client_root() {
         "--plugins",
         &memory.to_string_lossy(),
         "--memory",
-        &kept.path().to_string_lossy(),
+        &state.path().to_string_lossy(),
         "--allow-path",
         &grant,
         "--allow-program",
@@ -152,33 +152,36 @@ fn guests_and_programs_reach_only_the_client_root() {
         "write in/c c",
         "write c c",
     ];
-    let told = session.call("script", &json!({ "steps": steps }));
-    expect![[r#"["of in","NotFound","NotFound","","done","NotFound"]"#]].assert_eq(&text(&told));
+    let answer = session.call("script", &json!({ "steps": steps }));
+    expect![[r#"["of in","NotFound","NotFound","","done","NotFound"]"#]].assert_eq(&text(&answer));
     assert_eq!(
         std::fs::read_to_string(workspace.join("in/c")).unwrap(),
         "c"
     );
     assert!(!workspace.join("c").exists());
 
-    let told = session.call(
+    let answer = session.call(
         "shell",
         &json!({"command": "bash program", "cwd": "/workspace/in"}),
     );
-    let said = text(&told);
-    assert!(said.contains("of in") && said.contains("ended"), "{told}");
-    assert!(!said.contains("of all"), "{told}");
+    let output = text(&answer);
+    assert!(
+        output.contains("of in") && output.contains("ended"),
+        "{answer}"
+    );
+    assert!(!output.contains("of all"), "{answer}");
     assert!(workspace.join("in/made").exists());
     assert!(!workspace.join("made").exists());
 
     // Roots do not restrict the memory folder.
     let fact = json!({"action": "write", "scope": "user", "file": "x.md", "content": "kept", "summary": "a fact"});
-    let told = session.call("memory", &fact);
-    assert_eq!(told["result"]["isError"], json!(false), "{told}");
+    let answer = session.call("memory", &fact);
+    assert_eq!(answer["result"]["isError"], json!(false), "{answer}");
 
-    let told = session.call("shell", &json!({"command": "true"}));
+    let answer = session.call("shell", &json!({"command": "true"}));
     assert!(
-        told.to_string().contains("as `cwd`: /workspace/in"),
-        "{told}"
+        answer.to_string().contains("as `cwd`: /workspace/in"),
+        "{answer}"
     );
 }
 
@@ -327,9 +330,9 @@ fn c_04_a_failed_start_prints_the_reason_and_exits_with_its_code() {
             .unwrap();
         let _input = child.stdin.take();
         let ended = child.wait_with_output().unwrap();
-        let told = String::from_utf8_lossy(&ended.stderr).into_owned();
-        assert_eq!(ended.status.code(), Some(code), "{args:?}: {told}");
-        assert!(told.contains(says), "{args:?}: {told}");
+        let stderr = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(code), "{args:?}: {stderr}");
+        assert!(stderr.contains(says), "{args:?}: {stderr}");
         // The same without a client.
         let ended = host(&args).output().unwrap();
         assert_eq!(ended.status.code(), Some(code), "{args:?}");
@@ -453,21 +456,21 @@ fn calls_end_with_the_client() {
 /// Claude Code ends its servers with SIGINT. The records must then contain the end of the session and its calls.
 #[test]
 fn c_11_sigint_leaves_no_unfinished_records() {
-    let desk = e2e::test_env::TestEnv::new("");
-    let mut session = Session::start_command(desk.command_with_plugins(&["run"]), None);
+    let env = e2e::test_env::TestEnv::new("");
+    let mut session = Session::start_command(env.command_with_plugins(&["run"]), None);
     session.call("current_time", &json!({}));
     session.send(
         "tools/call",
         &json!({"name": "sleep", "arguments": {"duration": 300}}),
     );
-    desk.wait_for("executing");
+    env.wait_for("executing");
     let id = session.child.id().to_string();
     let killed = Command::new("kill").args(["-INT", &id]).status().unwrap();
     assert!(killed.success());
     assert_eq!(session.child.wait().unwrap().code(), Some(0));
-    let calls = desk.run_json(&["calls", "--unfinished", "--json"]);
+    let calls = env.run_json(&["calls", "--unfinished", "--json"]);
     assert_eq!(calls, json!([]));
-    let again = desk.run_with_plugins(&["call", "current_time"]);
+    let again = env.run_with_plugins(&["call", "current_time"]);
     assert!(!again.stderr.contains("did not finish"), "{again:?}");
 }
 

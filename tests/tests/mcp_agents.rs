@@ -38,11 +38,11 @@ fn node_architecture() -> &'static str {
     }
 }
 
-fn run(mut agent: Command, desk: &TestEnv, calls: &Value, answer: &Value) -> Value {
-    let words = stdio_args(&desk.command_with_plugins(&["run", "--ask-client"]));
+fn run(mut agent: Command, env: &TestEnv, calls: &Value, answer: &Value) -> Value {
+    let arguments = stdio_args(&env.command_with_plugins(&["run", "--ask-client"]));
     agent
-        .args(&words[1..])
-        .env("TOOLHOST_STATE_DIR", desk.path("state"))
+        .args(&arguments[1..])
+        .env("TOOLHOST_STATE_DIR", env.path("state"))
         .env("CALLS", calls.to_string())
         .env("ANSWER", answer.to_string());
     let ended = CommandResult::of(&agent.output().expect("the agent starts"));
@@ -51,8 +51,10 @@ fn run(mut agent: Command, desk: &TestEnv, calls: &Value, answer: &Value) -> Val
     serde_json::from_str(last).unwrap_or_else(|_| panic!("{ended:?}"))
 }
 
-fn text(told: &Value, index: usize) -> &str {
-    told["results"][index]["text"].as_str().unwrap_or_default()
+fn text(report: &Value, index: usize) -> &str {
+    report["results"][index]["text"]
+        .as_str()
+        .unwrap_or_default()
 }
 
 /// Checks that the model receives file contents and errors. Returns false if the agent is not installed.
@@ -60,62 +62,65 @@ fn check_reading(script: &str) -> bool {
     let Some(agent) = agent(script) else {
         return false;
     };
-    let desk = TestEnv::new("");
+    let env = TestEnv::new("");
     // Compiled in advance, because a non-interactive agent waits only a few seconds for tools.
-    assert_eq!(desk.run_with_plugins(&["tools"]).code, Some(0));
+    assert_eq!(env.run_with_plugins(&["tools"]).code, Some(0));
     let calls = json!([
         ["read_many_files", {"include": ["*.txt"]}],
         ["read_file", {"path": "odl.txt"}],
         ["read_file", {"path": "old.txt"}],
     ]);
-    let told = run(agent, &desk, &calls, &json!({"action": "cancel"}));
-    let tools = told["tools"].as_array().expect("a list");
+    let report = run(agent, &env, &calls, &json!({"action": "cancel"}));
+    let tools = report["tools"].as_array().expect("a list");
     assert!(tools.contains(&json!("read_file")), "{script}: {tools:?}");
     assert!(
-        text(&told, 0).contains("--- old.txt ---\nold\n"),
-        "{script}: {told}"
+        text(&report, 0).contains("--- old.txt ---\nold\n"),
+        "{script}: {report}"
     );
     assert!(
-        text(&told, 1).contains("Did you mean: old.txt?"),
-        "{script}: {told}"
+        text(&report, 1).contains("Did you mean: old.txt?"),
+        "{script}: {report}"
     );
-    assert!(text(&told, 2).contains("     1→old"), "{script}: {told}");
+    assert!(
+        text(&report, 2).contains("     1→old"),
+        "{script}: {report}"
+    );
     true
 }
 
 /// Checks an approval, a denial, and a call that the agent cancels.
 fn check_asking(script: &str) {
-    let desk = TestEnv::new("");
+    let env = TestEnv::new("");
     let calls = json!([["write_file", {"path": "new.txt", "content": "new"}]]);
     let accept = json!({"action": "accept", "content": {"answer": "once"}});
     for (answer, is_written) in [(json!({"action": "decline"}), false), (accept, true)] {
         let agent = agent(script).expect("it was installed before");
-        let told = run(agent, &desk, &calls, &answer);
+        let report = run(agent, &env, &calls, &answer);
         assert_eq!(
-            told["asked"].as_array().map(Vec::len),
+            report["asked"].as_array().map(Vec::len),
             Some(1),
-            "{script}: {told}"
+            "{script}: {report}"
         );
         assert_eq!(
-            desk.workspace().join("new.txt").exists(),
+            env.workspace().join("new.txt").exists(),
             is_written,
-            "{script}: {told}"
+            "{script}: {report}"
         );
         assert_eq!(
-            text(&told, 0).contains("Created new.txt"),
+            text(&report, 0).contains("Created new.txt"),
             is_written,
-            "{script}: {told}"
+            "{script}: {report}"
         );
     }
 
     let mut agent = agent(script).expect("it was installed before");
     agent.env("CANCEL_AFTER", "2");
     let sleep = json!([["sleep", {"duration": 300}]]);
-    let told = run(agent, &desk, &sleep, &json!({"action": "cancel"}));
-    assert_eq!(told["cancelled"], json!(true), "{script}: {told}");
+    let report = run(agent, &env, &sleep, &json!({"action": "cancel"}));
+    assert_eq!(report["cancelled"], json!(true), "{script}: {report}");
     assert!(
-        text(&told, 0).contains("UTC"),
-        "the session continues: {script}: {told}"
+        text(&report, 0).contains("UTC"),
+        "the session continues: {script}: {report}"
     );
 }
 

@@ -23,8 +23,8 @@ fn server_with_shipped_plugins() -> Server {
 }
 
 /// A server with its own records and a guest that never ends.
-fn server_with_guest(desk: &TestEnv, guest: &Guest, flags: &[&str]) -> Server {
-    let mut command = desk.command(&LISTEN);
+fn server_with_guest(env: &TestEnv, guest: &Guest, flags: &[&str]) -> Server {
+    let mut command = env.command(&LISTEN);
     command.arg("--plugins").arg(guest.plugin()).args(flags);
     Server::start(command)
 }
@@ -34,9 +34,9 @@ fn spin() -> Guest {
 }
 
 /// Waits for a call in this state and returns it.
-fn wait_for(desk: &TestEnv, state: &str) -> Value {
+fn wait_for(env: &TestEnv, state: &str) -> Value {
     poll_until(|| {
-        let calls = desk.run_json(&["calls", "--state", state, "--json"]);
+        let calls = env.run_json(&["calls", "--state", state, "--json"]);
         calls.get(0).cloned()
     })
 }
@@ -87,11 +87,11 @@ fn shipped_tools_work_with_sessions_and_stateless() {
 
 #[test]
 fn the_token_is_created_once_private_and_printed_once() {
-    let desk = TestEnv::new("");
-    let start = || Server::start(desk.command_with_plugins(&LISTEN));
+    let env = TestEnv::new("");
+    let start = || Server::start(env.command_with_plugins(&LISTEN));
     let first = start();
     let token = first.token.clone().expect("a new token is shown");
-    let file = desk.path("state/http-token");
+    let file = env.path("state/http-token");
     let mode = fs::metadata(&file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let arguments = json!({"path": "old.txt"});
@@ -109,7 +109,7 @@ fn the_token_is_created_once_private_and_printed_once() {
     assert_eq!(client.call_modern(1, "read_file", &arguments).status, 200);
 
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-    let refused = desk.run_with_plugins(&LISTEN);
+    let refused = env.run_with_plugins(&LISTEN);
     assert_eq!(refused.code, Some(3), "{refused:?}");
     assert!(
         refused
@@ -122,13 +122,13 @@ fn the_token_is_created_once_private_and_printed_once() {
 
 #[test]
 fn records_contain_user_names() {
-    let (desk, guest) = (TestEnv::new(""), Guest::new("counter", &[], ""));
+    let (env, guest) = (TestEnv::new(""), Guest::new("counter", &[], ""));
     let (ann, bob) = ("ann-ann-ann-ann-ann-ann", "bob-bob-bob-bob-bob-bob");
-    let file = desk.path("tokens");
+    let file = env.path("tokens");
     fs::write(&file, format!("ann {ann}\nbob {bob}\n")).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     let server = server_with_guest(
-        &desk,
+        &env,
         &guest,
         &["--http-token-file", &file.to_string_lossy()],
     );
@@ -137,7 +137,7 @@ fn records_contain_user_names() {
         assert_eq!(client.call_modern(1, "counter", &json!({})).text(), "1");
     }
     let calls = poll_until(|| {
-        let calls = desk.run_json(&["calls", "--state", "completed", "--json"]);
+        let calls = env.run_json(&["calls", "--state", "completed", "--json"]);
         (calls.as_array().unwrap().len() == 2).then_some(calls)
     });
     let mut users: Vec<_> = [0, 1].map(|of| calls[of]["userId"].clone()).into();
@@ -182,49 +182,49 @@ fn public_addresses_need_a_flag() {
 
 #[test]
 fn a_client_that_disconnects_in_mid_call_stops_the_guest() {
-    let (desk, guest) = (TestEnv::new(""), spin());
-    let server = server_with_guest(&desk, &guest, &["--http-no-token"]);
+    let (env, guest) = (TestEnv::new(""), spin());
+    let server = server_with_guest(&env, &guest, &["--http-no-token"]);
     let mut client = server.client();
     client.send_modern(1, "spin", &json!({}));
-    wait_for(&desk, "executing");
+    wait_for(&env, "executing");
     drop(client);
-    wait_for(&desk, "cancelled");
+    wait_for(&env, "cancelled");
 }
 
 #[test]
 fn a_session_call_continues_until_it_is_cancelled() {
-    let (desk, guest) = (TestEnv::new(""), spin());
-    let server = server_with_guest(&desk, &guest, &["--http-no-token"]);
+    let (env, guest) = (TestEnv::new(""), spin());
+    let server = server_with_guest(&env, &guest, &["--http-no-token"]);
     let mut client = server.client();
     client.start_session();
     let session = client.session().unwrap().to_owned();
     client.send("POST", "", &call(1, "spin", &json!({})).to_string());
-    wait_for(&desk, "executing");
+    wait_for(&env, "executing");
     drop(client);
     let header = format!("mcp-session-id: {session}\r\n");
     let mut other = server.client();
     let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
     assert_eq!(other.post(&header, &ping).status, 200);
-    wait_for(&desk, "executing");
+    wait_for(&env, "executing");
     let cancel =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
     assert_eq!(other.post(&header, &cancel).status, 202);
-    wait_for(&desk, "cancelled");
+    wait_for(&env, "cancelled");
 }
 
 #[test]
 fn a_stopped_server_records_the_ends_of_its_calls() {
     for (first, second) in [(Signal::TERM, None), (Signal::INT, Some(Signal::INT))] {
-        let (desk, guest) = (TestEnv::new(""), spin());
+        let (env, guest) = (TestEnv::new(""), spin());
         let grace = if second.is_some() { "10m" } else { "200ms" };
         let flags = ["--http-no-token", "--http-grace", grace];
-        let mut server = server_with_guest(&desk, &guest, &flags);
+        let mut server = server_with_guest(&env, &guest, &flags);
         let (mut newest, mut older) = (server.client(), server.client());
         older.start_session();
         newest.send_modern(1, "spin", &json!({}));
         older.send("POST", "", &call(1, "spin", &json!({})).to_string());
         poll_until(|| {
-            let calls = desk.run_json(&["calls", "--state", "executing", "--json"]);
+            let calls = env.run_json(&["calls", "--state", "executing", "--json"]);
             (calls.as_array().unwrap().len() == 2).then_some(())
         });
         signal(&server, first);
@@ -234,12 +234,12 @@ fn a_stopped_server_records_the_ends_of_its_calls() {
             signal(&server, second);
         }
         assert_eq!(exit_code(&mut server), Some(0));
-        let calls = desk.run_json(&["calls", "--json"]);
+        let calls = env.run_json(&["calls", "--json"]);
         for call in calls.as_array().unwrap() {
             assert_eq!(call["state"], json!("cancelled"), "{calls}");
         }
         assert_eq!(
-            desk.run_json(&["calls", "--unfinished", "--json"]),
+            env.run_json(&["calls", "--unfinished", "--json"]),
             json!([])
         );
     }
@@ -247,13 +247,13 @@ fn a_stopped_server_records_the_ends_of_its_calls() {
 
 #[test]
 fn a_call_that_ends_within_the_grace_period_is_answered() {
-    let desk = TestEnv::new("");
-    let mut command = desk.command_with_plugins(&LISTEN);
+    let env = TestEnv::new("");
+    let mut command = env.command_with_plugins(&LISTEN);
     command.args(["--http-no-token", "--http-grace", "1m"]);
     let mut server = Server::start(command);
     let mut client = server.client();
     client.send_modern(1, "sleep", &json!({"duration": 2}));
-    wait_for(&desk, "executing");
+    wait_for(&env, "executing");
     let start = Instant::now();
     signal(&server, Signal::TERM);
     let answer = client.receive();
@@ -296,7 +296,7 @@ fn two_hundred_concurrent_sessions_cause_no_error() {
 #[test]
 fn misbehaving_clients_do_not_affect_others() {
     let server = server_with_shipped_plugins();
-    let mut kept = Vec::new();
+    let mut open = Vec::new();
     for _ in 0..20 {
         let mut deaf = server.client();
         let text = "x".repeat(4 << 20);
@@ -305,7 +305,7 @@ fn misbehaving_clients_do_not_affect_others() {
         slow.write(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\nx-slow:");
         let mut short = server.client();
         short.write(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\naccept: application/json, text/event-stream\r\ncontent-length: 1000\r\n\r\n{");
-        kept.extend([deaf, slow, short]);
+        open.extend([deaf, slow, short]);
     }
     let mut wrong = server.client();
     for (body, status) in [("{", 400), ("[]", 400), ("\u{0}", 400), ("{}", 400)] {
@@ -333,9 +333,9 @@ fn the_health_check_needs_no_token() {
 /// Neither MCP messages nor prompts are written to stdout.
 #[test]
 fn standard_output_stays_empty() {
-    let desk = TestEnv::new("");
+    let env = TestEnv::new("");
     let mut command =
-        desk.command_with_plugins(&["run", "--http", "127.0.0.1:0", "--http-no-token"]);
+        env.command_with_plugins(&["run", "--http", "127.0.0.1:0", "--http-no-token"]);
     command
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped());
@@ -395,12 +395,12 @@ fn a_19_an_integer_that_would_lose_digits_is_refused_over_http() {
 
 #[test]
 fn the_token_file_in_a_granted_folder_is_hidden_from_tools_and_programs() {
-    let desk = TestEnv::new("");
+    let env = TestEnv::new("");
     let token = "ann-ann-ann-ann-ann-ann";
-    let (file, text) = (desk.workspace().join("tokens"), format!("ann {token}\n"));
+    let (file, text) = (env.workspace().join("tokens"), format!("ann {token}\n"));
     fs::write(&file, &text).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-    let mut command = desk.command_with_plugins(&LISTEN);
+    let mut command = env.command_with_plugins(&LISTEN);
     command
         .args(["--allow-tool", "*", "--allow-program", "bash"])
         .arg("--http-token-file")

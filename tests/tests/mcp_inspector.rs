@@ -41,11 +41,11 @@ fn check_inspector(flags: &[&str], expected: &[&str]) {
     let workspace = root().join("tests/specs/workspace");
     for era in ["legacy", "auto", "modern"] {
         for over_http in [false, true] {
-            let desk = TestEnv::new("");
-            let mut command = desk.command(&["run", "--plugins"]);
+            let env = TestEnv::new("");
+            let mut command = env.command(&["run", "--plugins"]);
             command.arg(&plugins).arg("--allow-path").arg(&workspace);
             let server = over_http.then(|| {
-                let mut command = desk.command(&["run", "--http", "127.0.0.1:0", "--plugins"]);
+                let mut command = env.command(&["run", "--http", "127.0.0.1:0", "--plugins"]);
                 command.arg(&plugins).arg("--allow-path").arg(&workspace);
                 Server::start(command)
             });
@@ -56,9 +56,9 @@ fn check_inspector(flags: &[&str], expected: &[&str]) {
                 return;
             };
             assert_eq!(ended.code, Some(0), "{era} {over_http}: {}", ended.stderr);
-            let said = ended.stdout + &ended.stderr;
-            for words in expected {
-                assert!(said.contains(words), "{era} {over_http}: {said}");
+            let output = ended.stdout + &ended.stderr;
+            for text in expected {
+                assert!(output.contains(text), "{era} {over_http}: {output}");
             }
         }
     }
@@ -74,31 +74,32 @@ fn the_inspector_lists_tools_with_valid_schemas() {
 
 #[test]
 fn the_inspector_calls_a_tool() {
-    let words = "--method tools/call --tool-name read_file --tool-arg path=readme.md --format json";
-    let words: Vec<&str> = words.split(' ').collect();
-    check_inspector(&words, &["A workspace"]);
+    let arguments =
+        "--method tools/call --tool-name read_file --tool-arg path=readme.md --format json";
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    check_inspector(&arguments, &["A workspace"]);
 }
 
 /// `mcpdo`, whose daemon keeps connections until this is dropped.
 struct Mcpdo<'a> {
-    desk: &'a TestEnv,
+    env: &'a TestEnv,
     node: &'a Path,
     program: &'a Path,
 }
 
 impl Mcpdo<'_> {
-    fn command(&self, words: &[&str]) -> Command {
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = with_env_of(&host(&[]), self.node.to_owned());
         command
             .arg(self.program)
-            .args(words)
-            .env("HOME", self.desk.path("home"))
+            .args(arguments)
+            .env("HOME", self.env.path("home"))
             .env("MCP_INSPECTOR_SECRET_STORE", "file");
         command
     }
 
-    fn run(&self, words: &[&str]) -> CommandResult {
-        CommandResult::of(&self.command(words).output().expect("mcpdo starts"))
+    fn run(&self, arguments: &[&str]) -> CommandResult {
+        CommandResult::of(&self.command(arguments).output().expect("mcpdo starts"))
     }
 
     /// `server` is a host to start, or one that listens.
@@ -128,23 +129,23 @@ impl Mcpdo<'_> {
 
     /// Calls `write_file` and answers the prompt.
     fn write(&self, path: &str, answer: &[&str]) -> Value {
-        let words = ["@it", "tools/call", "write_file", "--format", "json"];
+        let arguments = ["@it", "tools/call", "write_file", "--format", "json"];
         let input = [format!("path:={path}"), "content:=new".to_owned()];
-        let words: Vec<&str> = words
+        let arguments: Vec<&str> = arguments
             .into_iter()
             .chain(input.iter().map(String::as_str))
             .collect();
-        let asked = parse_json(&self.run(&words));
-        let pending = &asked["elicitationPending"];
+        let called = parse_json(&self.run(&arguments));
+        let pending = &called["elicitationPending"];
         let message = pending["message"].as_str().unwrap_or_default();
         assert!(
             message.contains("write_file") && message.contains("+new"),
-            "{asked}"
+            "{called}"
         );
-        assert!(!self.desk.workspace().join(path).exists(), "{asked}");
+        assert!(!self.env.workspace().join(path).exists(), "{called}");
         let id = pending["elicitationId"].as_str().expect("an id");
-        let words = ["elicitation/respond", id, "--format", "json"];
-        parse_json(&self.run(&[&words, answer].concat()))
+        let arguments = ["elicitation/respond", id, "--format", "json"];
+        parse_json(&self.run(&[&arguments, answer].concat()))
     }
 }
 
@@ -163,31 +164,31 @@ fn the_inspector_answers_prompts() {
     let program = std::fs::canonicalize(program).expect("mcpdo is installed");
     for era in ["legacy", "modern"] {
         for over_http in [false, true] {
-            let desk = TestEnv::new("");
-            std::fs::create_dir(desk.path("home")).unwrap();
+            let env = TestEnv::new("");
+            std::fs::create_dir(env.path("home")).unwrap();
             let asking = ["run", "--ask-client"];
             let mcpdo = Mcpdo {
-                desk: &desk,
+                env: &env,
                 node: &node,
                 program: &program,
             };
             let server = over_http.then(|| {
-                let mut command = desk.command_with_plugins(&asking);
+                let mut command = env.command_with_plugins(&asking);
                 command.args(["--http", "127.0.0.1:0"]);
                 Server::start(command)
             });
             match &server {
                 Some(server) => mcpdo.connect(era, Err(server)),
-                None => mcpdo.connect(era, Ok(&desk.command_with_plugins(&asking))),
+                None => mcpdo.connect(era, Ok(&env.command_with_plugins(&asking))),
             }
             let hint = format!("{era} {over_http}");
             let written = mcpdo.write("new.txt", &["answer:=once"]);
             assert_eq!(written["isError"], Value::Bool(false), "{hint}: {written}");
-            let text = std::fs::read_to_string(desk.workspace().join("new.txt"));
+            let text = std::fs::read_to_string(env.workspace().join("new.txt"));
             assert_eq!(text.expect("the user approved it"), "new", "{hint}");
             let refused = mcpdo.write("no.txt", &["--decline"]);
             assert_eq!(refused["isError"], Value::Bool(true), "{hint}: {refused}");
-            assert!(!desk.workspace().join("no.txt").exists(), "{hint}");
+            assert!(!env.workspace().join("no.txt").exists(), "{hint}");
         }
     }
 }

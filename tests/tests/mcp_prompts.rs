@@ -123,28 +123,28 @@ fn check_form(client: &Client, params: &Value) {
     assert_eq!(client.file(), "one\n");
 }
 
-fn check_end(client: &Client, answer: &Value, yes: bool) {
-    assert_eq!(answer["result"]["isError"], json!(!yes), "{answer}");
-    assert_eq!(client.file(), if yes { "two\n" } else { "one\n" });
+fn check_end(client: &Client, answer: &Value, is_approved: bool) {
+    assert_eq!(answer["result"]["isError"], json!(!is_approved), "{answer}");
+    assert_eq!(client.file(), if is_approved { "two\n" } else { "one\n" });
 }
 
 #[test]
 fn a_session_client_approves_or_denies_a_change() {
-    for (said, yes) in answers() {
+    for (reply, is_approved) in answers() {
         let mut client = Client::start_session(&["--ask-client"]);
         client.send(&write(1));
-        let asked = client.receive();
-        assert_eq!(asked["method"], "elicitation/create", "{asked}");
-        check_form(&client, &asked["params"]);
-        client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": said}));
+        let prompt = client.receive();
+        assert_eq!(prompt["method"], "elicitation/create", "{prompt}");
+        check_form(&client, &prompt["params"]);
+        client.send(&json!({"jsonrpc": "2.0", "id": prompt["id"], "result": reply}));
         let answer = client.receive();
-        check_end(&client, &answer, yes);
+        check_end(&client, &answer, is_approved);
     }
 }
 
 #[test]
 fn a_stateless_client_approves_or_denies_a_change() {
-    for (said, yes) in answers() {
+    for (reply, is_approved) in answers() {
         let mut client = Client::start(&["--ask-client"]);
         client.send(&modern(write(1)));
         let question = client.receive()["result"].take();
@@ -152,10 +152,10 @@ fn a_stateless_client_approves_or_denies_a_change() {
         check_form(&client, &question["inputRequests"]["permission"]["params"]);
         let mut retry = modern(write(2));
         retry["params"]["requestState"] = question["requestState"].clone();
-        retry["params"]["inputResponses"] = json!({"permission": said});
+        retry["params"]["inputResponses"] = json!({"permission": reply});
         client.send(&retry);
         let answer = client.receive();
-        check_end(&client, &answer, yes);
+        check_end(&client, &answer, is_approved);
     }
 }
 
@@ -164,8 +164,8 @@ fn clients_are_not_prompted_without_ask_client() {
     let mut client = Client::start_session(&[]);
     client.send(&write(1));
     let answer = client.receive();
-    let said = answer["result"]["content"][0]["text"].as_str().unwrap();
-    assert!(said.contains("--allow-tool"), "{answer}");
+    let message = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(message.contains("--allow-tool"), "{answer}");
     check_end(&client, &answer, false);
 }
 
@@ -176,12 +176,12 @@ fn a_tool_question_is_sent_to_the_client() {
         "options": [{"label": "red", "description": "warm"}, {"label": "blue", "description": "cold"}]}]);
     let params = json!({"name": "ask_user", "arguments": {"questions": questions}});
     client.send(&request(1, "tools/call", &params));
-    let asked = client.receive();
-    let message = asked["params"]["message"].as_str();
-    let message = message.unwrap_or_else(|| panic!("{asked}"));
+    let prompt = client.receive();
+    let message = prompt["params"]["message"].as_str();
+    let message = message.unwrap_or_else(|| panic!("{prompt}"));
     assert!(message.starts_with("A tool asks you"), "{message}");
-    let said = json!({"action": "accept", "content": {"answer": "blue"}});
-    client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": said}));
+    let reply = json!({"action": "accept", "content": {"answer": "blue"}});
+    client.send(&json!({"jsonrpc": "2.0", "id": prompt["id"], "result": reply}));
     let answer = client.receive();
     assert_eq!(answer["result"]["isError"], json!(false), "{answer}");
     assert!(answer.to_string().contains("blue"), "{answer}");
@@ -202,11 +202,11 @@ fn sampling_runs_a_task_if_enabled() {
     let arguments = json!({"prompt": "add 40 and 2", "agent": "client"});
     let params = json!({"name": "task", "arguments": arguments});
     client.send(&request(1, "tools/call", &params));
-    let asked = client.receive();
-    assert_eq!(asked["method"], "sampling/createMessage", "{asked}");
+    let prompt = client.receive();
+    assert_eq!(prompt["method"], "sampling/createMessage", "{prompt}");
     let content = json!({"type": "text", "text": "it is 42"});
-    let said = json!({"role": "assistant", "content": content, "model": "m"});
-    client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": said}));
+    let reply = json!({"role": "assistant", "content": content, "model": "m"});
+    client.send(&json!({"jsonrpc": "2.0", "id": prompt["id"], "result": reply}));
     let answer = client.receive();
     assert_eq!(answer["result"]["isError"], json!(false), "{answer}");
     assert!(answer.to_string().contains("it is 42"), "{answer}");

@@ -295,9 +295,9 @@ fn complete_text(tool: &str, result: &Value) -> String {
     let texts = content.iter().filter_map(|block| block["text"].as_str());
     let text = texts.collect::<Vec<_>>().join("\n");
     if let Some(value) = result.get("structuredContent") {
-        let said: Value =
+        let parsed: Value =
             serde_json::from_str(&text).unwrap_or_else(|_| panic!("{tool}: {result}"));
-        assert_eq!(&said, value, "{tool}");
+        assert_eq!(&parsed, value, "{tool}");
         assert_eq!(content.len(), 1, "{tool}");
     }
     assert!(!content.is_empty(), "{tool}");

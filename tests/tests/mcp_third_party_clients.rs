@@ -61,13 +61,13 @@ impl Client {
     }
 }
 
-fn session(mut command: Command, words: &[String], calls: &Value, answer: &Value) -> Value {
+fn session(mut command: Command, arguments: &[String], calls: &Value, answer: &Value) -> Value {
     command
-        .args(words)
+        .args(arguments)
         .env("CALLS", calls.to_string())
         .env("ANSWER", answer.to_string());
     let ended = CommandResult::of(&command.output().expect("the client starts"));
-    assert_eq!(ended.code, Some(0), "{words:?}: {}", ended.stderr);
+    assert_eq!(ended.code, Some(0), "{arguments:?}: {}", ended.stderr);
     let last = ended.stdout.lines().last().unwrap_or_default();
     serde_json::from_str(last).unwrap_or_else(|_| panic!("{ended:?}"))
 }
@@ -76,8 +76,8 @@ fn session(mut command: Command, words: &[String], calls: &Value, answer: &Value
 fn check(client: &Client) {
     for (era, version) in client.eras {
         for over_http in [false, true] {
-            let desk = TestEnv::new("");
-            if !check_session(client, era, version, &desk, over_http) {
+            let env = TestEnv::new("");
+            if !check_session(client, era, version, &env, over_http) {
                 return;
             }
         }
@@ -89,24 +89,23 @@ fn check_session(
     client: &Client,
     era: &str,
     version: &str,
-    desk: &TestEnv,
+    env: &TestEnv,
     over_http: bool,
 ) -> bool {
     let asking = ["run", "--ask-client"];
     let server = over_http.then(|| {
-        let mut command = desk.command_with_plugins(&asking);
+        let mut command = env.command_with_plugins(&asking);
         command.args(["--http", "127.0.0.1:0"]);
         Server::start(command)
     });
-    let target = server.as_ref().map_or_else(
-        || stdio_args(&desk.command_with_plugins(&asking)),
-        http_args,
-    );
-    let words: Vec<String> = std::iter::once(era.to_owned()).chain(target).collect();
+    let target = server
+        .as_ref()
+        .map_or_else(|| stdio_args(&env.command_with_plugins(&asking)), http_args);
+    let arguments: Vec<String> = std::iter::once(era.to_owned()).chain(target).collect();
     let make = |calls: &Value, answer: &Value| -> Option<Value> {
         let mut command = client.command()?;
-        command.env("TOOLHOST_STATE_DIR", desk.path("state"));
-        Some(session(command, &words, calls, answer))
+        command.env("TOOLHOST_STATE_DIR", env.path("state"));
+        Some(session(command, &arguments, calls, answer))
     };
     let hint = format!("{} {era} http {over_http}", client.script);
 
@@ -118,39 +117,39 @@ fn check_session(
         ["write_file", {"path": "new.txt", "content": "new"}],
     ]);
     let accept = json!({"action": "accept", "content": {"answer": "once"}});
-    let Some(told) = make(&calls, &accept) else {
+    let Some(report) = make(&calls, &accept) else {
         return false;
     };
-    assert_eq!(told["version"], version, "{hint}");
-    let tools = told["tools"].as_array().expect("a list");
+    assert_eq!(report["version"], version, "{hint}");
+    let tools = report["tools"].as_array().expect("a list");
     assert!(tools.contains(&json!("read_file")), "{hint}: {tools:?}");
-    check_results(&told, &hint);
+    check_results(&report, &hint);
     assert_eq!(
-        told["results"][4]["isError"],
+        report["results"][4]["isError"],
         json!(false),
-        "{hint}: {told}"
+        "{hint}: {report}"
     );
-    let asked = told["asked"].as_array().expect("a list");
-    assert_eq!(asked.len(), 1, "{hint}: {asked:?}");
-    let message = asked[0]["message"].as_str().unwrap_or_default();
+    let prompts = report["asked"].as_array().expect("a list");
+    assert_eq!(prompts.len(), 1, "{hint}: {prompts:?}");
+    let message = prompts[0]["message"].as_str().unwrap_or_default();
     assert!(message.contains("write_file"), "{hint}: {message}");
-    let written = std::fs::read_to_string(desk.workspace().join("new.txt"));
+    let written = std::fs::read_to_string(env.workspace().join("new.txt"));
     assert_eq!(written.expect("the user approved it"), "new", "{hint}");
 
     for no in ["decline", "cancel"] {
         let calls = json!([["write_file", {"path": "no.txt", "content": "no"}]]);
-        let told = make(&calls, &json!({"action": no})).expect("it was installed before");
-        let result = &told["results"][0];
+        let report = make(&calls, &json!({"action": no})).expect("it was installed before");
+        let result = &report["results"][0];
         assert_eq!(result["isError"], json!(true), "{hint}: {result}");
-        assert_eq!(told["asked"].as_array().map(Vec::len), Some(1), "{hint}");
-        assert!(!desk.workspace().join("no.txt").exists(), "{hint}: {no}");
+        assert_eq!(report["asked"].as_array().map(Vec::len), Some(1), "{hint}");
+        assert!(!env.workspace().join("no.txt").exists(), "{hint}: {no}");
     }
     true
 }
 
 /// Checks the results of calls that need no approval.
-fn check_results(told: &Value, hint: &str) {
-    let results = told["results"].as_array().expect("a list");
+fn check_results(report: &Value, hint: &str) {
+    let results = report["results"].as_array().expect("a list");
     let text = |index: usize| results[index]["text"].as_str().unwrap_or_default();
 
     assert!(text(0).contains("old"), "{hint}: {}", results[0]);
@@ -225,11 +224,11 @@ fn check_settings(args: &[&str]) {
     let Some(command) = TYPESCRIPT_1.command() else {
         return;
     };
-    let words: Vec<String> = std::iter::once("legacy".to_owned())
+    let arguments: Vec<String> = std::iter::once("legacy".to_owned())
         .chain(stdio_args(&host(&args)))
         .collect();
     let calls = json!([["read_file", {"path": "readme.md"}]]);
-    let told = session(command, &words, &calls, &json!({"action": "decline"}));
-    let text = told["results"][0]["text"].as_str().unwrap_or_default();
-    assert!(text.contains("A workspace"), "{told}");
+    let report = session(command, &arguments, &calls, &json!({"action": "decline"}));
+    let text = report["results"][0]["text"].as_str().unwrap_or_default();
+    assert!(text.contains("A workspace"), "{report}");
 }

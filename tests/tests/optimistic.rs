@@ -18,7 +18,7 @@ const FILES: [(&str, &str); 5] = [
     ("d/e/b", "beta in e"),
 ];
 
-/// What the calls said, and what they left.
+/// The results of the calls, and the resulting files.
 type Left = (Vec<Value>, BTreeMap<String, String>);
 
 fn run(strategy: &str, calls: &[(&str, Vec<String>)]) -> (Left, Vec<Value>) {
@@ -58,7 +58,7 @@ fn run_with(config: &str, strategy: &str, calls: &[(&str, Vec<String>)]) -> (Lef
     let Ok(Value::Array(reports)) = serde_json::from_str(&ended.stdout) else {
         panic!("not a list: {ended:?}");
     };
-    let said = reports
+    let results = reports
         .iter()
         .map(|report| {
             json!([
@@ -70,7 +70,7 @@ fn run_with(config: &str, strategy: &str, calls: &[(&str, Vec<String>)]) -> (Lef
         .collect();
     let mut tree = BTreeMap::new();
     tree_into(&workspace, "", &mut tree);
-    ((said, tree), reports)
+    ((results, tree), reports)
 }
 
 fn tree_into(dir: &Path, below: &str, tree: &mut BTreeMap<String, String>) {
@@ -153,19 +153,19 @@ fn a_call_sees_what_the_calls_before_it_changed() {
         ("look", steps(&["list n", "list d"])),
         ("script", steps(&["append c , second"])),
     ];
-    let ((said, tree), _) = run("optimistic", &calls);
-    let text = |at: usize| said[at][1].to_string();
+    let ((results, tree), _) = run("optimistic", &calls);
+    let text = |at: usize| results[at][1].to_string();
     assert!(
         text(1).contains("first") && text(1).contains("\"4\""),
-        "{said:#?}"
+        "{results:#?}"
     );
     assert!(
         text(3).contains("first") && text(3).contains("NotFound"),
-        "{said:#?}"
+        "{results:#?}"
     );
     assert!(
         text(5).contains("NotFound") && text(5).contains("a e"),
-        "{said:#?}"
+        "{results:#?}"
     );
     assert_eq!(tree["c"], "first, second");
     assert!(!tree.contains_key("b"));

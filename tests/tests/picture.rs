@@ -18,7 +18,7 @@ fn the_picture_in_the_readme_shows_a_real_session() {
     let env = TestEnv::new("");
     std::fs::write(env.workspace().join("notes.md"), NOTES).unwrap();
     let mut session = String::new();
-    for (words, keys) in [
+    for (arguments, keys) in [
         (&["call", "read_file", "path=../secrets.txt"][..], None),
         (
             &[
@@ -31,8 +31,8 @@ fn the_picture_in_the_readme_shows_a_real_session() {
             Some("y"),
         ),
     ] {
-        let _ = writeln!(session, "\u{1b}[1m$ host {}\u{1b}[0m", shown(words));
-        let mut command = env.command_with_plugins(words);
+        let _ = writeln!(session, "\u{1b}[1m$ host {}\u{1b}[0m", shown(arguments));
+        let mut command = env.command_with_plugins(arguments);
         command.env_remove("NO_COLOR").env("TERM", "xterm-256color");
         let mut terminal = Terminal::start(&command, "");
         terminal.resize(60, 120);
@@ -51,10 +51,10 @@ fn the_picture_in_the_readme_shows_a_real_session() {
 }
 
 /// The arguments as they are typed.
-fn shown(words: &[&str]) -> String {
-    let quote = |word: &&str| match word.split_once('=') {
+fn shown(arguments: &[&str]) -> String {
+    let quote = |argument: &&str| match argument.split_once('=') {
         Some((name, value)) if value.contains(' ') => format!("{name}='{value}'"),
-        _ => (*word).to_owned(),
+        _ => (*argument).to_owned(),
     };
-    words.iter().map(quote).collect::<Vec<_>>().join(" ")
+    arguments.iter().map(quote).collect::<Vec<_>>().join(" ")
 }

@@ -7,15 +7,15 @@ use e2e::{root, run};
 use expect_test::expect_file;
 use serde_json::Value;
 
-fn list(what: &[&str]) -> String {
+fn list(arguments: &[&str]) -> String {
     let plugins = root().join("plugins").display().to_string();
-    let listed = run(&[what, &["--json", "--no-store", "--plugins", &plugins]].concat());
+    let listed = run(&[arguments, &["--json", "--no-store", "--plugins", &plugins]].concat());
     assert_eq!(listed.code, Some(0), "{listed:?}");
     listed.stdout
 }
 
-fn json(what: &[&str]) -> Value {
-    serde_json::from_str(&list(what)).unwrap()
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&list(arguments)).unwrap()
 }
 
 fn check(profile: &str) {

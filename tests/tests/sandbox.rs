@@ -81,7 +81,7 @@ fn recursion_ends_and_the_host_lives() {
 }
 
 #[test]
-fn c_11_a_panic_is_told_once_and_in_readable_names() {
+fn c_11_a_panic_is_reported_once_with_readable_names() {
     let guest = Guest::new("panic", &[], "");
     let ended = run(&[
         "call",
@@ -89,8 +89,8 @@ fn c_11_a_panic_is_told_once_and_in_readable_names() {
         "--plugins",
         &guest.plugin().to_string_lossy(),
     ]);
-    let told = ended.stderr.matches("of the panic").count();
-    assert_eq!(told, 1, "{}", ended.stderr);
+    let count = ended.stderr.matches("of the panic").count();
+    assert_eq!(count, 1, "{}", ended.stderr);
     assert!(!ended.stderr.contains("<unknown>"), "{}", ended.stderr);
     assert!(!ended.stderr.contains("_ZN"), "{}", ended.stderr);
 }
@@ -210,20 +210,20 @@ fn the_standard_input_of_a_tool_is_empty() {
     let plugin = guest.plugin();
     let plugin = plugin.to_string_lossy();
     let turn = r#"{"calls": [{"id": "1", "name": "reads_stdin", "input": {}}]}"#;
-    for (words, calls) in [
+    for (arguments, calls) in [
         (&["call", "reads_stdin", "{}", "--json"][..], 1),
         (&["turns"], 2),
     ] {
         let file = guest.workspace().join("input");
         fs::write(&file, format!("{turn}\n{turn}\n")).unwrap();
-        let mut command = host(words);
+        let mut command = host(arguments);
         command.args(["--plugins", &plugin]);
         command.stdin(fs::File::open(&file).unwrap());
         let ended = CommandResult::of(&command.output().unwrap());
         let mut lines = ended.stdout.lines();
         let read_nothing = |line: &&str| line.contains("\"read 0 bytes\"");
         let count = lines.by_ref().filter(read_nothing).count();
-        assert_eq!(count, calls, "{words:?}: {ended:?}");
+        assert_eq!(count, calls, "{arguments:?}: {ended:?}");
     }
 }
 
@@ -357,9 +357,9 @@ fn the_benchmark_of_the_file_system_reads_what_is_there() {
     let guest = Guest::new("bench_files", &["fs.read"], "");
     let workspace = guest.workspace();
     fs::write(workspace.join("large"), "x".repeat(200_000)).unwrap();
-    for (what, path, expected) in [("large", "large", 200_000), ("list", ".", 1)] {
+    for (kind, path, expected) in [("large", "large", 200_000), ("list", ".", 1)] {
         let (report, _) = guest.call(
-            &json!({"what": what, "path": path}),
+            &json!({"what": kind, "path": path}),
             &["--allow-path", &workspace.to_string_lossy()],
         );
         assert_eq!(report["outcome"]["structured"], json!(expected), "{report}");

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A workspace and a state folder.
-struct Place {
+struct Fixture {
     dir: TempDir,
 }
 
-impl Place {
+impl Fixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("workspace")).unwrap();
@@ -25,8 +25,8 @@ impl Place {
         self.dir.path().join("workspace")
     }
 
-    fn run(&self, words: &[&str]) -> CommandResult {
-        let mut command = host(words);
+    fn run(&self, arguments: &[&str]) -> CommandResult {
+        let mut command = host(arguments);
         command.env("TOOLHOST_STATE_DIR", self.dir.path().join("state"));
         CommandResult::of(&command.output().unwrap())
     }
@@ -35,7 +35,7 @@ impl Place {
         let input = input.to_string();
         let plugin = root().join("plugins").join(plugin);
         let folder = format!("{}:rw", self.workspace().display());
-        let words = [
+        let arguments = [
             "call",
             tool,
             &input,
@@ -47,7 +47,7 @@ impl Place {
             "--allow-tool",
             tool,
         ];
-        let ended = self.run(&words);
+        let ended = self.run(&arguments);
         let report: Value = serde_json::from_str(&ended.stdout).unwrap_or_default();
         assert_eq!(report["ok"], true, "{report:#} {}", ended.stderr);
         report
@@ -60,8 +60,8 @@ fn mode(path: &Path) -> u32 {
 
 #[test]
 fn d_01_a_patch_sets_and_clears_the_executable_bit() {
-    let place = Place::new();
-    let path = |name: &str| place.workspace().join(name);
+    let fixture = Fixture::new();
+    let path = |name: &str| fixture.workspace().join(name);
     fs::write(path("was.sh"), "one\ntwo\n").unwrap();
     fs::set_permissions(path("was.sh"), fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(path("is.sh"), "three\n").unwrap();
@@ -69,7 +69,7 @@ fn d_01_a_patch_sets_and_clears_the_executable_bit() {
     let patch = "diff --git a/new.sh b/new.sh\nnew file mode 100755\n--- /dev/null\n+++ b/new.sh\n@@ -0,0 +1 @@\n+echo\n\
         diff --git a/was.sh b/was.sh\nold mode 100755\nnew mode 100644\n--- a/was.sh\n+++ b/was.sh\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n\
         diff --git a/is.sh b/moved.sh\nold mode 100644\nnew mode 100755\nsimilarity index 100%\nrename from is.sh\nrename to moved.sh\n";
-    let report = place.call("files.wasm", "apply_patch", &json!({"patch": patch}));
+    let report = fixture.call("files.wasm", "apply_patch", &json!({"patch": patch}));
     assert_eq!(fs::read_to_string(path("was.sh")).unwrap(), "one\n2\n");
     assert_eq!(mode(&path("new.sh")), 0o111, "{report:#}");
     assert_eq!(mode(&path("was.sh")), 0);
@@ -80,7 +80,7 @@ fn d_01_a_patch_sets_and_clears_the_executable_bit() {
         "{text}"
     );
 
-    let undone = place.run(&["undo", report["id"].as_str().unwrap(), "--yes"]);
+    let undone = fixture.run(&["undo", report["id"].as_str().unwrap(), "--yes"]);
     assert_eq!(undone.code, Some(0), "{undone:?}");
     assert!(!path("new.sh").exists() && !path("moved.sh").exists());
     assert_eq!(mode(&path("was.sh")), 0o111);
@@ -89,8 +89,8 @@ fn d_01_a_patch_sets_and_clears_the_executable_bit() {
 
 #[test]
 fn c_08_grep_searches_large_files_and_many_files_in_bounded_memory() {
-    let place = Place::new();
-    let path = |name: &str| place.workspace().join(name);
+    let fixture = Fixture::new();
+    let path = |name: &str| fixture.workspace().join(name);
     let write = |name: &str, line: &[u8], count: usize| {
         let mut file = BufWriter::new(File::create(path(name)).unwrap());
         for _ in 0..count {
@@ -123,7 +123,7 @@ fn c_08_grep_searches_large_files_and_many_files_in_bounded_memory() {
         fs::write(path(&format!("many/{number:05}.txt")), "x\n").unwrap();
     }
 
-    let report = place.call("search.wasm", "grep", &json!({"pattern": "x"}));
+    let report = fixture.call("search.wasm", "grep", &json!({"pattern": "x"}));
     let text = report["llm"].to_string() + &report["content"].to_string() + &report.to_string();
     assert!(text.contains("5004 files contain matches"), "{text}");
     assert!(text.contains("1 binary skipped"), "{text}");
@@ -135,7 +135,7 @@ fn c_08_grep_searches_large_files_and_many_files_in_bounded_memory() {
         json!({"pattern": "^", "output_mode": "content", "path": "one-line.txt"}),
         json!({"pattern": "(?-u:\\xff)", "output_mode": "content", "path": "invalid.txt"}),
     ] {
-        place.call("search.wasm", "grep", &input);
+        fixture.call("search.wasm", "grep", &input);
     }
-    place.call("search.wasm", "glob", &json!({"pattern": "**/*"}));
+    fixture.call("search.wasm", "glob", &json!({"pattern": "**/*"}));
 }

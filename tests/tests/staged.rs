@@ -37,8 +37,8 @@ impl Scene {
         scene
     }
 
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = host(words);
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = host(arguments);
         command.env("TOOLHOST_STATE_DIR", self.state.path());
         command
     }
@@ -54,8 +54,8 @@ impl Scene {
         (report, ended)
     }
 
-    fn run(&self, words: &[&str]) -> CommandResult {
-        CommandResult::of(&self.command(words).output().unwrap())
+    fn run(&self, arguments: &[&str]) -> CommandResult {
+        CommandResult::of(&self.command(arguments).output().unwrap())
     }
 
     fn tree(&self) -> BTreeMap<String, Vec<u8>> {
@@ -137,7 +137,7 @@ fn what_is_allowed_is_made_undone_and_made_again() {
 }
 
 #[test]
-fn what_somebody_changed_since_is_not_undone() {
+fn files_changed_since_are_not_undone() {
     let scene = Scene::new();
     let (report, _) = scene.call(&input(), &["--allow-tool", "rewrite"]);
     fs::write(scene.guest.workspace().join("a.txt"), "mine\n").unwrap();
@@ -165,7 +165,7 @@ fn what_it_changes_counts_and_not_what_it_names() {
 
 /// A failure may say what was read as well as a result can.
 #[test]
-fn what_a_refused_call_says_is_not_heard() {
+fn the_output_of_a_denied_call_is_discarded() {
     let scene = Scene::new();
     let mut input = input();
     input["end"] = json!("fail");
@@ -198,7 +198,7 @@ fn a_folder_that_is_granted_by_a_link_has_the_rules_of_the_folder() {
     assert_eq!(scene.tree(), before);
 }
 
-/// What was made stays, whatever somebody did to its files before the next start.
+/// A completed commit is not reverted if its files were changed before the next start.
 #[test]
 fn a_commit_that_was_made_is_not_taken_back() {
     let scene = Scene::new();

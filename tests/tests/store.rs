@@ -20,10 +20,11 @@ const WRITE: [&str; 5] = [
 const CALLBACK: &str = "on_headless_ask = \"callback\"";
 const DEFER: &str = "on_headless_ask = \"defer\"";
 
-fn check(ended: &CommandResult, code: i32, words: &str) {
+fn check(ended: &CommandResult, code: i32, expected: &str) {
     assert!(
-        ended.code == Some(code) && (ended.stdout.contains(words) || ended.stderr.contains(words)),
-        "{words}: {ended:?}"
+        ended.code == Some(code)
+            && (ended.stdout.contains(expected) || ended.stderr.contains(expected)),
+        "{expected}: {ended:?}"
     );
 }
 
@@ -59,17 +60,17 @@ fn plain(text: &str, id: &str) -> String {
 }
 
 /// Takes away what the call has written.
-fn forget(desk: &TestEnv) {
-    std::fs::remove_file(desk.workspace().join("new.txt")).unwrap();
+fn forget(env: &TestEnv) {
+    std::fs::remove_file(env.workspace().join("new.txt")).unwrap();
 }
 
 // R-201
 #[test]
 fn a_second_process_approves_while_the_first_one_waits() {
-    let desk = TestEnv::new(CALLBACK);
-    let waiting = desk.spawn(&WRITE);
-    let id = desk.wait_for("awaiting_approval");
-    let approved = desk.run(&["approve", &id, "--note", "go on"]);
+    let env = TestEnv::new(CALLBACK);
+    let waiting = env.spawn(&WRITE);
+    let id = env.wait_for("awaiting_approval");
+    let approved = env.run(&["approve", &id, "--note", "go on"]);
     check(
         &approved,
         0,
@@ -81,10 +82,10 @@ fn a_second_process_approves_while_the_first_one_waits() {
         (Some(0), json!(true))
     );
     assert_eq!(
-        std::fs::read_to_string(desk.workspace().join("new.txt")).unwrap(),
+        std::fs::read_to_string(env.workspace().join("new.txt")).unwrap(),
         "hello"
     );
-    let shown = desk.run_json(&["calls", "show", &id, "--json"]);
+    let shown = env.run_json(&["calls", "show", &id, "--json"]);
     let approval = &shown["approval"];
     assert_eq!(
         [
@@ -100,7 +101,7 @@ fn a_second_process_approves_while_the_first_one_waits() {
             &json!("go on")
         ]
     );
-    // The input is in the record as long as somebody may have to judge it.
+    // The record contains the input only while the call waits for approval.
     assert!(shown.get("input").is_none());
     let states: Vec<&str> = shown["auditTrail"]
         .as_array()
@@ -114,18 +115,18 @@ fn a_second_process_approves_while_the_first_one_waits() {
     );
 
     for answer in [&["approve", &id][..], &["deny", &id]] {
-        check(&desk.run(answer), 2, "the call has ended (completed)");
+        check(&env.run(answer), 2, "the call has ended (completed)");
     }
-    check(&desk.run(&["approve", "c-nobody"]), 2, "no call `c-nobody`");
+    check(&env.run(&["approve", "c-nobody"]), 2, "no call `c-nobody`");
 }
 
 #[test]
 fn the_note_of_a_no_reaches_the_model() {
-    let desk = TestEnv::new(CALLBACK);
-    let waiting = desk.spawn(&WRITE);
-    let id = desk.wait_for("awaiting_approval");
+    let env = TestEnv::new(CALLBACK);
+    let waiting = env.spawn(&WRITE);
+    let id = env.wait_for("awaiting_approval");
     check(
-        &desk.run(&["deny", &id, "--note", "write to notes.txt instead"]),
+        &env.run(&["deny", &id, "--note", "write to notes.txt instead"]),
         0,
         "denied: ",
     );
@@ -139,59 +140,55 @@ fn the_note_of_a_no_reaches_the_model() {
 
 #[test]
 fn a_question_is_answered_once_and_only_to_the_living() {
-    let desk = TestEnv::new(CALLBACK);
-    let waiting = desk.spawn(&WRITE);
-    let id = desk.wait_for("awaiting_approval");
+    let env = TestEnv::new(CALLBACK);
+    let waiting = env.spawn(&WRITE);
+    let id = env.wait_for("awaiting_approval");
     let pid = Pid::from_child(&waiting);
     // It lives and does not look: the answer has to wait for it.
     kill_process(pid, Signal::STOP).unwrap();
-    check(&desk.run(&["approve", &id]), 8, "the answer is saved");
+    check(&env.run(&["approve", &id]), 8, "the answer is saved");
     check(
-        &desk.run(&["deny", &id]),
+        &env.run(&["deny", &id]),
         2,
         "`cli` has already answered; the first answer counts",
     );
     kill_process(pid, Signal::CONT).unwrap();
     assert_eq!(wait_output(waiting).code, Some(0));
-    // Writing once more what is there would change nothing, and nobody would be asked.
-    forget(&desk);
+    // Writing the same content again would change nothing and not prompt.
+    forget(&env);
 
-    let waiting = desk.spawn(&WRITE);
-    let id = desk.wait_for("awaiting_approval");
+    let waiting = env.spawn(&WRITE);
+    let id = env.wait_for("awaiting_approval");
     kill_process(Pid::from_child(&waiting), Signal::KILL).unwrap();
     wait_output(waiting);
-    check(&desk.run(&["approve", &id]), 2, "the host that asked about");
-    // The next host closes it, and says so.
-    let next = desk.run_with_plugins(&["call", "read_file", "path=old.txt"]);
+    check(&env.run(&["approve", &id]), 2, "the host that asked about");
+    // The next host closes the call and reports it.
+    let next = env.run_with_plugins(&["call", "read_file", "path=old.txt"]);
     check(&next, 0, "it was waiting for approval and did not run");
-    check(&desk.run(&["deny", &id]), 2, "the call has ended (sealed)");
+    check(&env.run(&["deny", &id]), 2, "the call has ended (sealed)");
 }
 
 #[test]
 fn a_deferred_call_is_approved_for_the_next_time_and_once() {
-    let desk = TestEnv::new(DEFER);
-    let ended = desk.run_with_plugins(&WRITE);
+    let env = TestEnv::new(DEFER);
+    let ended = env.run_with_plugins(&WRITE);
     let report = parse_json(&ended);
     assert_eq!(ended.code, Some(8), "{ended:?}");
     assert_eq!(report["error"]["code"], "approval_pending");
     let id = report["id"].as_str().unwrap();
     let advice = report["error"]["recommendations"][0].as_str().unwrap();
     assert!(advice.contains(&format!("host approve {id}")), "{advice}");
-    assert!(!desk.workspace().join("new.txt").exists());
+    assert!(!env.workspace().join("new.txt").exists());
 
     check(
-        &desk.run(&["approve", id, "--scope", "user"]),
+        &env.run(&["approve", id, "--scope", "user"]),
         2,
         "omit --scope",
     );
-    check(&desk.run(&["approve", id]), 0, "with exactly this input");
-    let approvals = desk.run_json(&["approvals", "list", "--json"]);
+    check(&env.run(&["approve", id]), 0, "with exactly this input");
+    let approvals = env.run_json(&["approvals", "list", "--json"]);
     assert_eq!(approvals[0]["usesLeft"], 1);
-    check(
-        &desk.run(&["approve", id]),
-        2,
-        "the call has ended (sealed)",
-    );
+    check(&env.run(&["approve", id]), 2, "the call has ended (sealed)");
     expect_test::expect![[r#"
         SEQ AFTER STATE STEP NOTE
         [SEQ] [N] ms pending requested
@@ -203,63 +200,59 @@ fn a_deferred_call_is_approved_for_the_next_time_and_once() {
         [SEQ] [N] ms approved approved cli: once
         [SEQ] [N] ms sealed sealed sealed: it was approved and had not started; it is safe to call again"#]]
     .assert_eq(
-        plain(&desk.run(&["calls", "show", id]).stdout, id)
+        plain(&env.run(&["calls", "show", id]).stdout, id)
             .split_once("\n\n")
             .unwrap()
             .1,
     );
 
-    let other = desk.run_with_plugins(&["call", "write_file", "path=other.txt", "content=hello"]);
+    let other = env.run_with_plugins(&["call", "write_file", "path=other.txt", "content=hello"]);
     assert_eq!(other.code, Some(8), "{other:?}");
-    assert_eq!(desk.run_with_plugins(&WRITE).code, Some(0));
-    forget(&desk);
-    assert_eq!(desk.run_with_plugins(&WRITE).code, Some(8));
+    assert_eq!(env.run_with_plugins(&WRITE).code, Some(0));
+    forget(&env);
+    assert_eq!(env.run_with_plugins(&WRITE).code, Some(8));
 
-    let id = desk.wait_for("awaiting_approval");
+    let id = env.wait_for("awaiting_approval");
     check(
-        &desk.run(&["deny", &id, "--note", "no more"]),
+        &env.run(&["deny", &id, "--note", "no more"]),
         0,
         "has ended",
     );
-    check(
-        &desk.run(&["calls", "show", &id]),
-        0,
-        "deny by cli: no more",
-    );
+    check(&env.run(&["calls", "show", &id]), 0, "deny by cli: no more");
 }
 
 #[test]
 fn an_approval_is_explained_narrowed_and_taken_back() {
-    let desk = TestEnv::new(CALLBACK);
-    let waiting = desk.spawn(&WRITE);
-    let id = desk.wait_for("awaiting_approval");
+    let env = TestEnv::new(CALLBACK);
+    let waiting = env.spawn(&WRITE);
+    let id = env.wait_for("awaiting_approval");
     check(
-        &desk.run(&["approve", &id, "--scope", "project"]),
+        &env.run(&["approve", &id, "--scope", "project"]),
         0,
         "approved",
     );
     assert_eq!(wait_output(waiting).code, Some(0));
-    forget(&desk);
+    forget(&env);
     // The next one is not asked about.
-    assert_eq!(desk.run_with_plugins(&WRITE).code, Some(0));
+    assert_eq!(env.run_with_plugins(&WRITE).code, Some(0));
 
-    let list = desk.run_json(&["approvals", "list", "--json"]);
+    let list = env.run_json(&["approvals", "list", "--json"]);
     let approval = list[0]["id"].as_str().unwrap();
     assert_eq!(
         (&list[0]["used"], &list[0]["holds"]),
         (&json!(1), &json!(true))
     );
-    let explain = desk.run_with_plugins(&["approvals", "explain", approval]);
+    let explain = env.run_with_plugins(&["approvals", "explain", approval]);
     check(&explain, 0, "state     live");
-    let file = desk.workspace().join("new.txt");
+    let file = env.workspace().join("new.txt");
     check(&explain, 0, &format!("write `{}`", file.display()));
 
     // Another component under the same name.
-    let manifest = desk.path("plugin.toml");
+    let manifest = env.path("plugin.toml");
     let text = std::fs::read_to_string(e2e::root().join("plugins/files/plugin.toml")).unwrap();
     std::fs::write(&manifest, text.replace("0.1.0", "0.1.1")).unwrap();
-    let changed = desk.path("files.wasm");
-    let packed = desk
+    let changed = env.path("files.wasm");
+    let packed = env
         .command(&["pack"])
         .arg(e2e::target().join("wasm32-wasip2/plugin/files.wasm"))
         .arg("--manifest")
@@ -270,11 +263,11 @@ fn an_approval_is_explained_narrowed_and_taken_back() {
         .unwrap();
     assert!(packed.status.success());
     let changed = changed.to_string_lossy();
-    let void = desk.run(&["approvals", "explain", approval, "--plugins", &changed]);
+    let void = env.run(&["approvals", "explain", approval, "--plugins", &changed]);
     check(&void, 0, "state     void: the tool changed from sha256:");
 
     check(
-        &desk.run(&[
+        &env.run(&[
             "approvals",
             "narrow",
             approval,
@@ -287,11 +280,11 @@ fn an_approval_is_explained_narrowed_and_taken_back() {
         " replaces ",
     );
     check(
-        &desk.run(&["approvals", "narrow", approval, "--uses", "9"]),
+        &env.run(&["approvals", "narrow", approval, "--uses", "9"]),
         2,
         "is no longer in effect (revoked",
     );
-    let list = desk.run_json(&["approvals", "list", "--json"]);
+    let list = env.run_json(&["approvals", "list", "--json"]);
     assert_eq!(
         (list.as_array().unwrap().len(), &list[0]["usesLeft"]),
         (1, &json!(1))
@@ -299,20 +292,20 @@ fn an_approval_is_explained_narrowed_and_taken_back() {
     assert!(list[0]["expiresAt"].is_i64());
 
     check(
-        &desk.run(&["approvals", "revoke", "a-nobody"]),
+        &env.run(&["approvals", "revoke", "a-nobody"]),
         2,
         "no approval `",
     );
     check(
-        &desk.run(&["approvals", "revoke", "--tool", "write_file"]),
+        &env.run(&["approvals", "revoke", "--tool", "write_file"]),
         0,
         "revoked a-",
     );
-    assert_eq!(desk.run_json(&["approvals", "list", "--json"]), json!([]));
-    let all = desk.run_json(&["approvals", "list", "--all", "--json"]);
+    assert_eq!(env.run_json(&["approvals", "list", "--json"]), json!([]));
+    let all = env.run_json(&["approvals", "list", "--all", "--json"]);
     assert_eq!(all.as_array().unwrap().len(), 2);
     check(
-        &desk.run(&["approvals", "revoke", "--all"]),
+        &env.run(&["approvals", "revoke", "--all"]),
         0,
         "nothing to revoke",
     );
@@ -321,18 +314,18 @@ fn an_approval_is_explained_narrowed_and_taken_back() {
 // R-494
 #[test]
 fn a_changed_trail_is_found() {
-    let desk = TestEnv::new("");
+    let env = TestEnv::new("");
     for _ in 0..3 {
         assert_eq!(
-            desk.run_with_plugins(&["call", "read_file", "path=old.txt"])
+            env.run_with_plugins(&["call", "read_file", "path=old.txt"])
                 .code,
             Some(0)
         );
     }
-    let verified = desk.run(&["audit", "verify"]);
+    let verified = env.run(&["audit", "verify"]);
     check(&verified, 0, "ok: 24 steps, head ");
-    let export = desk.run(&["audit", "export", "--format", "jsonl"]);
-    assert_eq!(export.stdout, desk.run(&["audit", "export"]).stdout);
+    let export = env.run(&["audit", "export", "--format", "jsonl"]);
+    assert_eq!(export.stdout, env.run(&["audit", "export"]).stdout);
     let lines: Vec<Value> = export
         .stdout
         .lines()
@@ -345,14 +338,14 @@ fn a_changed_trail_is_found() {
         "{head}: {}",
         verified.stdout
     );
-    let after = desk.run(&["audit", "export", "--after", "23"]).stdout;
+    let after = env.run(&["audit", "export", "--after", "23"]).stdout;
     assert_eq!(after.lines().count(), 1);
-    let list = desk.run(&["audit", "list", "--limit", "5"]);
+    let list = env.run(&["audit", "list", "--limit", "5"]);
     assert_eq!(list.stdout.lines().count(), 6);
     check(&list, 0, "continue with --after 5");
 
     let tamper = |sql: &str| {
-        let database = Connection::open(desk.database()).unwrap();
+        let database = Connection::open(env.database()).unwrap();
         database
             .execute_batch(&format!(
                 "DROP TRIGGER IF EXISTS transitions_stay_unchanged; DROP TRIGGER IF EXISTS transitions_stay; {sql}"
@@ -364,13 +357,13 @@ fn a_changed_trail_is_found() {
         "UPDATE transitions SET note = 'nothing to see' WHERE seq = (SELECT max(seq) FROM transitions)",
     );
     check(
-        &desk.run(&["audit", "verify"]),
+        &env.run(&["audit", "verify"]),
         1,
         ": the row does not match its hash",
     );
     tamper("DELETE FROM transitions WHERE seq = (SELECT min(seq) FROM transitions)");
     check(
-        &desk.run(&["audit", "verify"]),
+        &env.run(&["audit", "verify"]),
         1,
         "the audit chain is broken at step 1: the row is missing",
     );
@@ -379,22 +372,22 @@ fn a_changed_trail_is_found() {
 /// What another program writes into the file is not printed as if the host had recorded it.
 #[test]
 fn a_17_a_changed_record_and_an_older_copy_are_found() {
-    let desk = TestEnv::new("");
-    let read = || desk.run_with_plugins(&["call", "read_file", "path=old.txt"]);
+    let env = TestEnv::new("");
+    let read = || env.run_with_plugins(&["call", "read_file", "path=old.txt"]);
     assert_eq!(read().code, Some(0));
     let head = || {
-        let head = desk.run(&["audit", "head"]);
+        let head = env.run(&["audit", "head"]);
         assert_eq!(head.code, Some(0), "{head:?}");
         head.stdout.trim().to_owned()
     };
-    let (early, copy) = (head(), std::fs::read(desk.database()).unwrap());
+    let (early, copy) = (head(), std::fs::read(env.database()).unwrap());
     assert_eq!(read().code, Some(0));
     let late = head();
     for head in [&early, &late] {
-        let verified = desk.run(&["audit", "verify", "--head", head]);
+        let verified = env.run(&["audit", "verify", "--head", head]);
         check(&verified, 0, "ok: ");
     }
-    let listed = desk.run(&["calls", "--limit", "1"]);
+    let listed = env.run(&["calls", "--limit", "1"]);
     let id = listed.stdout.lines().nth(1).unwrap();
     let id = id.split_whitespace().nth(2).unwrap().to_owned();
 
@@ -405,38 +398,38 @@ fn a_17_a_changed_record_and_an_older_copy_are_found() {
         "UPDATE shapes SET text = replace(text, 'reads', 'pure')",
         "INSERT INTO sessions (id, started_ms, client, mode, detail) VALUES ('planted', 1, 'x', 'yolo', 'null')",
     ] {
-        let whole = std::fs::read(desk.database()).unwrap();
-        let database = Connection::open(desk.database()).unwrap();
+        let whole = std::fs::read(env.database()).unwrap();
+        let database = Connection::open(env.database()).unwrap();
         assert!(database.execute(sql, []).unwrap() > 0, "{sql}");
         drop(database);
         check(
-            &desk.run(&["audit", "verify"]),
+            &env.run(&["audit", "verify"]),
             1,
             "the audit chain is broken at step ",
         );
         let printed = if sql.contains("sessions") {
-            desk.run(&["sessions"])
+            env.run(&["sessions"])
         } else {
-            desk.run(&["audit", "show", &id])
+            env.run(&["audit", "show", &id])
         };
         assert_eq!(printed.stdout, "", "{sql}");
         check(&printed, 9, "verify the store");
         if !sql.contains("sessions") {
-            assert_eq!(desk.run(&["calls"]).stdout, "", "{sql}");
+            assert_eq!(env.run(&["calls"]).stdout, "", "{sql}");
         }
-        std::fs::write(desk.database(), whole).unwrap();
+        std::fs::write(env.database(), whole).unwrap();
     }
 
-    std::fs::write(desk.database(), copy).unwrap();
-    check(&desk.run(&["audit", "verify"]), 0, "ok: ");
-    check(&desk.run(&["audit", "verify", "--head", &early]), 0, "ok: ");
+    std::fs::write(env.database(), copy).unwrap();
+    check(&env.run(&["audit", "verify"]), 0, "ok: ");
+    check(&env.run(&["audit", "verify", "--head", &early]), 0, "ok: ");
     check(
-        &desk.run(&["audit", "verify", "--head", &late]),
+        &env.run(&["audit", "verify", "--head", &late]),
         1,
         "the recorded head is not in the chain",
     );
     check(
-        &desk.run(&["audit", "verify", "--head", "18"]),
+        &env.run(&["audit", "verify", "--head", "18"]),
         2,
         "is not a head; pass the output of `host audit head`",
     );
@@ -444,17 +437,17 @@ fn a_17_a_changed_record_and_an_older_copy_are_found() {
 
 #[test]
 fn two_processes_share_a_store() {
-    let desk = TestEnv::new("allow = [\"write_file\"]");
+    let env = TestEnv::new("allow = [\"write_file\"]");
     let running: Vec<_> = (0..4)
         .map(|number| {
             let path = format!("path={number}.txt");
-            desk.spawn(&["call", "write_file", &path, "content=x"])
+            env.spawn(&["call", "write_file", &path, "content=x"])
         })
         .collect();
     for child in running {
         assert_eq!(wait_output(child).code, Some(0));
     }
-    let calls = desk.run_json(&[
+    let calls = env.run_json(&[
         "calls",
         "--tool",
         "write_file",
@@ -463,8 +456,8 @@ fn two_processes_share_a_store() {
         "--json",
     ]);
     assert_eq!(calls.as_array().unwrap().len(), 4);
-    check(&desk.run(&["audit", "verify"]), 0, "ok: ");
-    let table = desk.run(&["calls", "--since", "1h", "--limit", "2"]);
+    check(&env.run(&["audit", "verify"]), 0, "ok: ");
+    let table = env.run(&["calls", "--since", "1h", "--limit", "2"]);
     let id = calls[0]["id"].as_str().unwrap();
     let first = plain(table.stdout.lines().nth(1).unwrap(), id);
     let expected = "[DATE] [TIME] [CALL] write_file completed [N] rule ";
@@ -474,9 +467,9 @@ fn two_processes_share_a_store() {
 
 #[test]
 fn sessions_come_and_go() {
-    let desk = TestEnv::new("");
-    desk.run_with_plugins(&["call", "read_file", "path=old.txt"]);
-    let mut server = desk.command_with_plugins(&["run"]);
+    let env = TestEnv::new("");
+    env.run_with_plugins(&["call", "read_file", "path=old.txt"]);
+    let mut server = env.command_with_plugins(&["run"]);
     let mut server = server
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -494,12 +487,12 @@ fn sessions_come_and_go() {
     )
     .unwrap();
     poll_until(|| {
-        let sessions = desk.run_json(&["sessions", "--json"]);
+        let sessions = env.run_json(&["sessions", "--json"]);
         (sessions[0]["client"] == "mcp: probe").then_some(())
     });
     drop(stdin);
     server.wait().unwrap();
-    let sessions = desk.run_json(&["sessions", "--json"]);
+    let sessions = env.run_json(&["sessions", "--json"]);
     let clients: Vec<&Value> = sessions
         .as_array()
         .unwrap()
@@ -514,33 +507,32 @@ fn sessions_come_and_go() {
 
 #[test]
 fn nothing_runs_when_its_records_cannot_be_kept() {
-    let desk = TestEnv::new("allow = [\"write_file\"]");
-    std::fs::create_dir_all(desk.database().parent().unwrap()).unwrap();
+    let env = TestEnv::new("allow = [\"write_file\"]");
+    std::fs::create_dir_all(env.database().parent().unwrap()).unwrap();
     std::fs::write(
-        desk.database(),
+        env.database(),
         "this is no database, however one looks at it",
     )
     .unwrap();
     for args in [&WRITE[..], &["calls"], &["audit", "verify"]] {
         let ended = match args[0] {
-            "call" => desk.run_with_plugins(args),
-            _ => desk.run(args),
+            "call" => env.run_with_plugins(args),
+            _ => env.run(args),
         };
         check(&ended, 9, "is not a database of this program; move it away");
     }
-    let folder = desk.database().parent().unwrap().to_owned();
+    let folder = env.database().parent().unwrap().to_owned();
     std::fs::remove_dir_all(&folder).unwrap();
     std::fs::write(&folder, "").unwrap();
     check(
-        &desk.run_with_plugins(&WRITE),
+        &env.run_with_plugins(&WRITE),
         9,
         "is not a directory; choose another state directory",
     );
-    assert!(!desk.workspace().join("new.txt").exists());
-    // The operator may do without records, in so many words.
+    assert!(!env.workspace().join("new.txt").exists());
+    // The operator can disable records explicitly.
     let ended = CommandResult::of(
-        &desk
-            .command_with_plugins(&WRITE)
+        &env.command_with_plugins(&WRITE)
             .arg("--no-store")
             .output()
             .unwrap(),
@@ -555,10 +547,10 @@ fn a_read_only_state_directory_is_an_error() {
     if rustix::process::geteuid().is_root() {
         return;
     }
-    let desk = TestEnv::new("allow = [\"write_file\"]");
-    let dir = desk.database().parent().unwrap().to_owned();
+    let env = TestEnv::new("allow = [\"write_file\"]");
+    let dir = env.database().parent().unwrap().to_owned();
     std::fs::create_dir_all(&dir).unwrap();
     std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o500)).unwrap();
-    check(&desk.run_with_plugins(&WRITE), 9, "cannot be written");
-    assert!(!desk.workspace().join("new.txt").exists());
+    check(&env.run_with_plugins(&WRITE), 9, "cannot be written");
+    assert!(!env.workspace().join("new.txt").exists());
 }

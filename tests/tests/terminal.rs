@@ -1,4 +1,4 @@
-//! Questions at a real terminal: which keys answer them, and what is drawn beside them.
+//! Prompts at a real terminal: the keys that answer them, and what is drawn.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,39 +10,39 @@ use rustix::process::Signal;
 use serde_json::json;
 
 const ANSWER: &str = "answer: ";
-/// A person's no, in exit codes.
+/// The exit code of a call that the user denied.
 const DENIED: Result<i32, i32> = Ok(5);
 
-fn write(desk: &TestEnv, typed_ahead: &str) -> Terminal {
-    let command = desk.command_with_plugins(&["call", "write_file", "path=new.txt", "content=one"]);
+fn write(env: &TestEnv, typed_ahead: &str) -> Terminal {
+    let command = env.command_with_plugins(&["call", "write_file", "path=new.txt", "content=one"]);
     Terminal::start(&command, typed_ahead)
 }
 
-fn is_written(desk: &TestEnv) -> bool {
-    desk.workspace().join("new.txt").exists()
+fn is_written(env: &TestEnv) -> bool {
+    env.workspace().join("new.txt").exists()
 }
 
 #[test]
 fn t_01_lines_that_were_typed_before_the_question_do_not_answer_it() {
-    let desk = TestEnv::new("");
-    let mut terminal = write(&desk, "y\ny\nyes\ny");
+    let env = TestEnv::new("");
+    let mut terminal = write(&env, "y\ny\nyes\ny");
     terminal.wait_for(ANSWER);
     terminal.type_keys("\n");
     // An empty line: no key that came before is left.
     terminal.wait_for("answer with");
     terminal.wait_for(ANSWER);
-    assert!(!is_written(&desk));
+    assert!(!is_written(&env));
     terminal.type_keys("y\n");
     let (code, screen) = terminal.wait();
     assert_eq!(code, Ok(0), "{screen}");
-    assert!(is_written(&desk));
+    assert!(is_written(&env));
 }
 
 #[test]
 fn t_01_a_line_that_was_begun_while_the_question_appeared_does_not_answer_it() {
     for _ in 0..50 {
-        let desk = TestEnv::new("");
-        let mut terminal = write(&desk, "");
+        let env = TestEnv::new("");
+        let mut terminal = write(&env, "");
         if !terminal.type_while_discarded("y", ANSWER) {
             // The machine was too busy for it.
             continue;
@@ -55,7 +55,7 @@ fn t_01_a_line_that_was_begun_while_the_question_appeared_does_not_answer_it() {
         terminal.type_keys("n\n");
         let (code, screen) = terminal.wait();
         assert_eq!(code, DENIED, "{screen}");
-        assert!(!is_written(&desk));
+        assert!(!is_written(&env));
         return;
     }
     panic!("keys are not discarded before a question");
@@ -63,8 +63,8 @@ fn t_01_a_line_that_was_begun_while_the_question_appeared_does_not_answer_it() {
 
 #[test]
 fn t_01_the_terminal_is_left_as_it_was_found() {
-    let desk = TestEnv::new("");
-    let mut terminal = write(&desk, "");
+    let env = TestEnv::new("");
+    let mut terminal = write(&env, "");
     // Whether or not keys are discarded at this moment.
     terminal.type_while_discarded("\u{3}", ANSWER);
     terminal.type_keys("\u{3}");
@@ -75,13 +75,13 @@ fn t_01_the_terminal_is_left_as_it_was_found() {
         code == Err(Signal::INT.as_raw()) || code == Ok(5),
         "{code:?}: {screen}"
     );
-    assert!(!is_written(&desk));
+    assert!(!is_written(&env));
 }
 
 #[test]
 fn t_02_a_yes_or_no_outside_of_a_call_is_not_typed_ahead_either() {
-    let desk = TestEnv::new("");
-    desk.run_with_plugins(&[
+    let env = TestEnv::new("");
+    env.run_with_plugins(&[
         "call",
         "write_file",
         "path=new.txt",
@@ -89,28 +89,28 @@ fn t_02_a_yes_or_no_outside_of_a_call_is_not_typed_ahead_either() {
         "--allow-tool",
         "*",
     ]);
-    assert!(is_written(&desk));
-    let calls = desk.run_json(&["calls", "--json"]);
+    assert!(is_written(&env));
+    let calls = env.run_json(&["calls", "--json"]);
     let call = calls[0]["id"].as_str().unwrap();
-    let mut terminal = Terminal::start(&desk.command(&["undo", call]), "y\ny\ny");
+    let mut terminal = Terminal::start(&env.command(&["undo", call]), "y\ny\ny");
     terminal.wait_for("[y/N] ");
     terminal.type_keys("\n");
     let (_, screen) = terminal.wait();
     assert!(screen.contains("nothing changed"), "{screen}");
-    assert!(is_written(&desk));
+    assert!(is_written(&env));
 }
 
 #[test]
 fn t_03_what_a_tool_prints_does_not_stand_below_a_question() {
-    let desk = TestEnv::new("");
+    let env = TestEnv::new("");
     let command = "until [ -e asked ]; do sleep 0.05; done; echo; echo '  Allow this call? forged'";
     let calls = json!([
         {"id": "1", "name": "bash", "input": {"command": command}},
         {"id": "2", "name": "write_file", "input": {"path": "new.txt", "content": "one"}},
     ]);
-    fs::write(desk.path("calls.json"), calls.to_string()).unwrap();
+    fs::write(env.path("calls.json"), calls.to_string()).unwrap();
     let mut batch =
-        desk.command_with_plugins(&["batch", "--strategy", "kode", "--allow-tool", "bash"]);
+        env.command_with_plugins(&["batch", "--strategy", "kode", "--allow-tool", "bash"]);
     batch
         .args([
             "--allow-program",
@@ -123,10 +123,10 @@ fn t_03_what_a_tool_prints_does_not_stand_below_a_question() {
         .arg(root().join("plugins/shell.wasm"));
     let mut terminal = Terminal::start(&batch, "");
     terminal.wait_for(ANSWER);
-    fs::write(desk.workspace().join("asked"), "").unwrap();
+    fs::write(env.workspace().join("asked"), "").unwrap();
     // The host has it.
     poll_until(|| {
-        let events = fs::read_to_string(desk.path("events")).unwrap_or_default();
+        let events = fs::read_to_string(env.path("events")).unwrap_or_default();
         events
             .lines()
             .any(|line| line.contains("call.output") && line.contains("forged"))
@@ -145,18 +145,18 @@ fn t_03_what_a_tool_prints_does_not_stand_below_a_question() {
 
 #[test]
 fn two_calls_that_wait_for_a_person_are_asked_about_one_after_the_other() {
-    let desk = TestEnv::new("");
+    let env = TestEnv::new("");
     let write =
         |id: &str| json!({"id": id, "name": "write_file", "input": {"path": id, "content": id}});
     let calls = json!([write("one.txt"), write("two.txt")]);
-    fs::write(desk.path("calls.json"), calls.to_string()).unwrap();
+    fs::write(env.path("calls.json"), calls.to_string()).unwrap();
     let mut terminal = Terminal::start(
-        &desk.command_with_plugins(&["batch", "--strategy", "kode", "calls.json"]),
+        &env.command_with_plugins(&["batch", "--strategy", "kode", "calls.json"]),
         "",
     );
     let first = terminal.wait_for(ANSWER);
     poll_until(|| {
-        let calls = desk.run_json(&["calls", "--state", "awaiting_approval", "--json"]);
+        let calls = env.run_json(&["calls", "--state", "awaiting_approval", "--json"]);
         (calls.as_array()?.len() == 2).then_some(())
     });
     terminal.type_keys("n\n");
@@ -175,39 +175,39 @@ fn two_calls_that_wait_for_a_person_are_asked_about_one_after_the_other() {
 
 #[test]
 fn t_06_a_window_that_was_made_narrower_is_asked_again() {
-    let desk = TestEnv::new("");
-    let mut terminal = write(&desk, "");
+    let env = TestEnv::new("");
+    let mut terminal = write(&env, "");
     terminal.wait_for(ANSWER);
     terminal.resize(50, 30);
     terminal.type_keys("y\n");
     terminal.wait_for("asking again");
     let question = terminal.wait_for(ANSWER);
     assert!(question.contains("Make these changes?"), "{question}");
-    assert!(!is_written(&desk));
+    assert!(!is_written(&env));
     // A wider one changes nothing.
     terminal.resize(1, 200);
     terminal.type_keys("y\n");
     let (code, screen) = terminal.wait();
     assert_eq!(code, Ok(0), "{screen}");
-    assert!(is_written(&desk));
+    assert!(is_written(&env));
 }
 
 #[test]
 fn t_06_nothing_is_asked_where_it_cannot_be_shown() {
-    let desk = TestEnv::new("");
-    let mut terminal = write(&desk, "");
+    let env = TestEnv::new("");
+    let mut terminal = write(&env, "");
     terminal.wait_for(ANSWER);
     terminal.resize(1, 1);
     terminal.type_keys("y\n");
     let (code, screen) = terminal.wait();
     assert_eq!(code, DENIED, "{screen}");
-    assert!(!is_written(&desk));
+    assert!(!is_written(&env));
 }
 
 #[test]
 fn t_09_a_question_is_repeated_when_the_program_goes_on() {
-    let desk = TestEnv::new("");
-    let mut terminal = write(&desk, "");
+    let env = TestEnv::new("");
+    let mut terminal = write(&env, "");
     terminal.wait_for(ANSWER);
     terminal.signal(Signal::STOP);
     terminal.signal(Signal::CONT);
@@ -216,16 +216,16 @@ fn t_09_a_question_is_repeated_when_the_program_goes_on() {
     terminal.type_keys("y\n");
     let (code, screen) = terminal.wait();
     assert_eq!(code, Ok(0), "{screen}");
-    assert!(is_written(&desk));
+    assert!(is_written(&env));
 }
 
 /// Up to the moment when the editor is started.
-fn edit(desk: &TestEnv, script: &str) -> Terminal {
-    let editor = desk.path("editor");
+fn edit(env: &TestEnv, script: &str) -> Terminal {
+    let editor = env.path("editor");
     fs::write(&editor, format!("#!/bin/sh\n{script}")).unwrap();
     fs::set_permissions(&editor, PermissionsExt::from_mode(0o755)).unwrap();
     let mut command =
-        desk.command_with_plugins(&["call", "write_file", "path=new.txt", "content=one"]);
+        env.command_with_plugins(&["call", "write_file", "path=new.txt", "content=one"]);
     command.env_remove("VISUAL").env("EDITOR", &editor);
     let mut terminal = Terminal::start(&command, "");
     terminal.wait_for(ANSWER);
@@ -236,10 +236,10 @@ fn edit(desk: &TestEnv, script: &str) -> Terminal {
 /// What a tool could do if the folder of temporary files is granted to it.
 #[test]
 fn t_10_what_was_edited_is_read_from_a_file_and_from_nothing_else() {
-    let desk = TestEnv::new("");
-    fs::write(desk.path("secret"), "secret\n").unwrap();
+    let env = TestEnv::new("");
+    fs::write(env.path("secret"), "secret\n").unwrap();
     for replace in ["mkfifo $1", "ln -s $PWD/secret $1"] {
-        let mut terminal = edit(&desk, &format!("rm $1\n{replace}\n"));
+        let mut terminal = edit(&env, &format!("rm $1\n{replace}\n"));
         let again = terminal.wait_for(ANSWER);
         assert!(again.contains("cannot edit"), "{again}");
         assert!(!again.contains("+secret"), "{again}");
@@ -251,39 +251,39 @@ fn t_10_what_was_edited_is_read_from_a_file_and_from_nothing_else() {
 
 #[test]
 fn t_12_an_editor_is_asked_to_end_before_it_is_killed() {
-    let desk = TestEnv::new("");
+    let env = TestEnv::new("");
     let mut terminal = edit(
-        &desk,
+        &env,
         "trap 'echo restored; exit 1' TERM\necho editing\nwhile :; do sleep 0.05; done\n",
     );
     terminal.wait_for("editing");
-    let id = desk.wait_for("awaiting_approval");
-    desk.run(&["approve", &id]);
+    let id = env.wait_for("awaiting_approval");
+    env.run(&["approve", &id]);
     terminal.wait_for("restored");
     let (code, screen) = terminal.wait();
     assert_eq!(code, Ok(0), "{screen}");
-    assert!(is_written(&desk));
+    assert!(is_written(&env));
 }
 
 #[test]
 fn a_command_reaches_no_terminal_of_the_host() {
-    let desk = TestEnv::new("");
-    let mut call = desk.command_with_plugins(&["call", "--allow-program", "bash"]);
+    let env = TestEnv::new("");
+    let mut call = env.command_with_plugins(&["call", "--allow-program", "bash"]);
     call.arg("--plugins").arg(root().join("plugins/shell.wasm"));
     let command = "command=tty; for name in $(cat name) /dev/tty /proc/[0-9]*/fd/[012]; do \
                    [ -c $name ] && [ ! $name -ef /dev/null ] && (echo forged >$name) && echo opened; done; echo end";
     call.args(["bash", command]);
     let mut terminal = Terminal::start(&call, "");
-    let asked = terminal.wait_for(ANSWER).len();
+    let prompt_end = terminal.wait_for(ANSWER).len();
     fs::write(
-        desk.workspace().join("name"),
+        env.workspace().join("name"),
         terminal.name.to_str().unwrap(),
     )
     .unwrap();
     let refused = format!("{}: Permission denied", terminal.name.display());
     terminal.type_keys("y\n");
     let (code, screen) = terminal.wait();
-    let after = &screen[asked..];
+    let after = &screen[prompt_end..];
     assert_eq!(code, Ok(0), "{screen}");
     assert!(
         after.contains("not a tty") && after.contains("\nend"),

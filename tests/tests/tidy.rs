@@ -222,7 +222,7 @@ fn the_contract_is_what_it_was() {
 
 #[test]
 fn no_file_names_a_registry_or_a_place_of_one_machine() {
-    let words = [
+    let fragments = [
         ["crates", ".io/"].concat(),
         ["npmjs", ".org"].concat(),
         ["pypi", ".org"].concat(),
@@ -236,15 +236,18 @@ fn no_file_names_a_registry_or_a_place_of_one_machine() {
         let Ok(text) = fs::read_to_string(root().join(&file)) else {
             continue;
         };
-        for word in &words {
-            assert!(!text.contains(word.as_str()), "{file} contains {word}");
+        for fragment in &fragments {
+            assert!(
+                !text.contains(fragment.as_str()),
+                "{file} contains {fragment}"
+            );
         }
     }
 }
 
 #[test]
 fn no_test_is_switched_off() {
-    let words = [
+    let fragments = [
         ["#[ig", "nore"].concat(),
         ["todo", "!("].concat(),
         ["dbg", "!("].concat(),
@@ -253,8 +256,11 @@ fn no_test_is_switched_off() {
         let Ok(text) = fs::read_to_string(root().join(file)) else {
             continue;
         };
-        for word in &words {
-            assert!(!text.contains(word.as_str()), "{file} contains {word}");
+        for fragment in &fragments {
+            assert!(
+                !text.contains(fragment.as_str()),
+                "{file} contains {fragment}"
+            );
         }
     }
 }
@@ -299,7 +305,7 @@ fn no_function_of_the_product_is_longer_than_80_lines() {
     assert_eq!(long, TABLES);
 }
 
-/// Requirements are cited by tests; product code states its reasons in words.
+/// Requirement codes are cited by tests only.
 #[test]
 fn product_code_cites_no_requirement() {
     let number = Regex::new(r"\bR-[0-9]{3}\b").unwrap();
@@ -332,8 +338,11 @@ fn documents_name_only_what_exists() {
         .filter(|name| is_any_of(name, &["c", "h", "js", "py", "rs", "sql", "toml", "wit"]))
         .map(|name| read(name))
         .collect();
-    let word = Regex::new(r"[a-z][a-z0-9_]+").unwrap();
-    let words: BTreeSet<&str> = word.find_iter(&sources).map(|word| word.as_str()).collect();
+    let identifier = Regex::new(r"[a-z][a-z0-9_]+").unwrap();
+    let identifiers: BTreeSet<&str> = identifier
+        .find_iter(&sources)
+        .map(|identifier| identifier.as_str())
+        .collect();
     let code = Regex::new(r"`([a-z0-9_]{12,})`").unwrap();
     let path = Regex::new(r"`((?:docs|examples|host|plugins|sdk|tests|xtask)/[\w./-]+)`").unwrap();
     let link = Regex::new(r"\]\(([^)#\s]+)(?:#[^)]*)?\)").unwrap();
@@ -353,7 +362,7 @@ fn documents_name_only_what_exists() {
         let dir = root().join(name).parent().unwrap().to_owned();
         for test in all(&code) {
             let is_test = test.matches('_').count() > 1 && !test.starts_with("mcp__");
-            if is_test && !words.contains(test.as_str()) {
+            if is_test && !identifiers.contains(test.as_str()) {
                 let _ = writeln!(wrong, "{name}: no source contains `{test}`");
             }
         }

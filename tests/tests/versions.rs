@@ -41,13 +41,13 @@ impl House {
         assert_eq!(packed.code, Some(0), "{}", packed.stderr);
     }
 
-    fn run(&self, words: &[&str], config: &str) -> CommandResult {
+    fn run(&self, arguments: &[&str], config: &str) -> CommandResult {
         let file = self.path("toolhost.toml");
         fs::write(&file, config).unwrap();
-        let mut command = host(words);
+        let mut command = host(arguments);
         command.env("TOOLHOST_STATE_DIR", self.path("state"));
         command.args(["--config", &shown(&file)]);
-        if words[0] != "calls" {
+        if arguments[0] != "calls" {
             command.args(["--plugins", &shown(&self.path("plugins"))]);
         }
         CommandResult::of(&command.output().unwrap())

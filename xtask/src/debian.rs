@@ -217,19 +217,19 @@ impl Apt {
 struct TemporarySource(PathBuf);
 
 impl TemporarySource {
-    fn put(toolchain: &Toolchain, scratch: &Path, place: PathBuf) -> Result<Self> {
+    fn put(toolchain: &Toolchain, scratch: &Path, destination: PathBuf) -> Result<Self> {
         let unpacked = scratch.join(format!(
             "unpacked/usr/src/rustc-{}/library",
             toolchain.version
         ));
         let sign = unpacked.join(SOURCE_MARKER);
         fs::write(&sign, "").with_context(|| format!("write {}", sign.display()))?;
-        let parent = place
+        let parent = destination
             .parent()
             .context("the source has no parent directory")?;
         fs::create_dir_all(parent).with_context(|| toolchain.cannot_write())?;
-        fs::rename(&unpacked, &place).with_context(|| toolchain.cannot_write())?;
-        Ok(Self(place))
+        fs::rename(&unpacked, &destination).with_context(|| toolchain.cannot_write())?;
+        Ok(Self(destination))
     }
 }
 
@@ -328,11 +328,12 @@ fn check_links(scratch: &Path, sysroot: &Path) -> Result<()> {
 
 /// Publishes the target with a single rename.
 fn publish(toolchain: &Toolchain, scratch: &Path, sysroot: &Path) -> Result<()> {
-    let place = toolchain.rustlib().join(TARGET);
-    if place.exists() {
-        fs::rename(&place, scratch.join("before")).with_context(|| toolchain.cannot_write())?;
+    let destination = toolchain.rustlib().join(TARGET);
+    if destination.exists() {
+        fs::rename(&destination, scratch.join("before"))
+            .with_context(|| toolchain.cannot_write())?;
     }
-    fs::rename(sysroot.join("lib/rustlib").join(TARGET), &place)
+    fs::rename(sysroot.join("lib/rustlib").join(TARGET), &destination)
         .with_context(|| toolchain.cannot_write())
 }
 

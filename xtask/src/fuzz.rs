@@ -229,19 +229,19 @@ pub fn run(job: &Job) -> Result<()> {
 
 fn read(job: &Job) -> Result<(Vec<&'static Target>, u32)> {
     let (mut chosen, mut minutes) = (Vec::new(), DEFAULT_MINUTES);
-    let mut words = job.rest.iter().map(|word| word.to_string_lossy());
-    while let Some(word) = words.next() {
-        if word == "--minutes" {
-            let number = words.next().unwrap_or_default();
+    let mut arguments = job.rest.iter().map(|argument| argument.to_string_lossy());
+    while let Some(argument) = arguments.next() {
+        if argument == "--minutes" {
+            let number = arguments.next().unwrap_or_default();
             minutes = number
                 .parse()
                 .with_context(|| format!("`--minutes {number}`: write a whole number"))?;
-        } else if let Some(target) = TARGETS.iter().find(|target| target.name == word) {
+        } else if let Some(target) = TARGETS.iter().find(|target| target.name == argument) {
             chosen.push(target);
         } else {
             let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
             bail!(
-                "`{word}` is not a fuzz target; targets: {}",
+                "`{argument}` is not a fuzz target; targets: {}",
                 names.join(", ")
             );
         }
@@ -277,16 +277,17 @@ fn install(job: &Job) -> Result<PathBuf> {
 }
 
 impl Target {
-    /// As bolero names the directory: the module path, and the name without its `fuzz_`.
-    fn kept(&self, root: &Path) -> PathBuf {
+    /// Returns the directory of the target's corpus and crashes. bolero names it after the module path and the test name
+    /// without `fuzz_`.
+    fn data_dir(&self, root: &Path) -> PathBuf {
         let test = self.test.replace("::fuzz_", "::").replace("::", "__");
         root.join(self.sources).join("__fuzz__").join(test)
     }
 
     fn command(&self, job: &Job, program: &PathBuf, minutes: u32) -> Result<Command> {
-        let kept = self.kept(&job.root);
+        let data_dir = self.data_dir(&job.root);
         let found = job.target.join("fuzz/corpus").join(self.name);
-        for dir in [&kept.join("corpus"), &found] {
+        for dir in [&data_dir.join("corpus"), &found] {
             std::fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
         }
         let mut command = Command::new(program);
@@ -298,9 +299,9 @@ impl Target {
             .arg("--corpus-dir")
             .arg(&found)
             .arg("--crashes-dir")
-            .arg(kept.join("crashes"))
+            .arg(data_dir.join("crashes"))
             .arg("--engine-args")
-            .arg(kept.join("corpus"))
+            .arg(data_dir.join("corpus"))
             .arg("-T")
             .arg(format!("{minutes}min"))
             .arg(self.test)
@@ -318,7 +319,7 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let docs = std::fs::read_to_string(root.join("docs/fuzzing.md")).unwrap();
         for target in TARGETS {
-            let corpus = target.kept(&root).join("corpus");
+            let corpus = target.data_dir(&root).join("corpus");
             let files = std::fs::read_dir(&corpus).map_or(0, Iterator::count);
             assert!(files > 0, "{} is empty", corpus.display());
             let name = target.name;

@@ -127,7 +127,7 @@ fn covered_requirements(text: &str) -> Vec<(u16, String)> {
             .iter()
             .rev()
             .take_while(|line| line.starts_with("//"));
-        let mut words: Vec<&str> = above.copied().collect();
+        let mut comments: Vec<&str> = above.copied().collect();
         let Some(head) = (index..lines.len()).find(|at| name(lines[*at]).is_some()) else {
             break;
         };
@@ -142,8 +142,11 @@ fn covered_requirements(text: &str) -> Vec<(u16, String)> {
                 .rev()
                 .take_while(|line| line.starts_with("//"))
                 .count();
-        words.extend(lines[head..end].iter().filter(|line| line.contains("//")));
-        let mut numbers: Vec<u16> = words.iter().flat_map(|line| numbers(line, "R-")).collect();
+        comments.extend(lines[head..end].iter().filter(|line| line.contains("//")));
+        let mut numbers: Vec<u16> = comments
+            .iter()
+            .flat_map(|line| numbers(line, "R-"))
+            .collect();
         numbers.extend(self::numbers(&test, "r_"));
         numbers.sort_unstable();
         numbers.dedup();
@@ -187,8 +190,8 @@ fn numbers(line: &str, mark: &str) -> Vec<u16> {
     found
 }
 
-fn three_digits(word: &str) -> Option<u16> {
-    (word.len() == 3).then(|| word.parse().ok()).flatten()
+fn three_digits(text: &str) -> Option<u16> {
+    (text.len() == 3).then(|| text.parse().ok()).flatten()
 }
 
 #[cfg(test)]

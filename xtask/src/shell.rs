@@ -88,9 +88,9 @@ pub fn run_within(limit: Duration, command: &mut Command) -> Result<()> {
 pub fn line(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(command.get_program());
-    let words = std::iter::once(name).chain(command.get_args());
-    words
-        .map(|word| word.to_string_lossy())
+    let arguments = std::iter::once(name).chain(command.get_args());
+    arguments
+        .map(|argument| argument.to_string_lossy())
         .collect::<Vec<_>>()
         .join(" ")
 }

@@ -164,9 +164,9 @@ fn test(job: &Job) -> Command {
     let chosen = job
         .rest
         .iter()
-        .map(|word| word.to_string_lossy())
-        .take_while(|word| word != "--")
-        .any(|word| word.starts_with("-p") || word.starts_with("--package"));
+        .map(|argument| argument.to_string_lossy())
+        .take_while(|argument| argument != "--")
+        .any(|argument| argument.starts_with("-p") || argument.starts_with("--package"));
     if !chosen {
         cargo.arg("--workspace");
     }

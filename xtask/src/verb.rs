@@ -201,12 +201,12 @@ const VERBS: &[Verb] = &[
     },
 ];
 
-pub fn run(mut words: Vec<OsString>) -> Result<()> {
-    if words.is_empty() {
+pub fn run(mut arguments: Vec<OsString>) -> Result<()> {
+    if arguments.is_empty() {
         print!("{}", help());
         return Ok(());
     }
-    let name = words.remove(0).to_string_lossy().into_owned();
+    let name = arguments.remove(0).to_string_lossy().into_owned();
     if matches!(name.as_str(), "help" | "--help" | "-h") {
         print!("{}", help());
         return Ok(());
@@ -214,7 +214,7 @@ pub fn run(mut words: Vec<OsString>) -> Result<()> {
     let Some(verb) = VERBS.iter().find(|verb| verb.name == name) else {
         bail!("{}\n\n{}", unknown(&name), help().trim_end());
     };
-    let (profile, rest) = verb.read(words)?;
+    let (profile, rest) = verb.read(arguments)?;
     let job = Job::find(profile, rest)?;
     for (done, step) in verb.steps.iter().enumerate() {
         let title = step.title(&job)?;
@@ -225,29 +225,29 @@ pub fn run(mut words: Vec<OsString>) -> Result<()> {
 }
 
 impl Verb {
-    fn read(&self, mut words: Vec<OsString>) -> Result<(Profile, Vec<OsString>)> {
+    fn read(&self, mut arguments: Vec<OsString>) -> Result<(Profile, Vec<OsString>)> {
         let mut profile = self.profile;
         match self.takes {
-            Takes::Further(_) => return Ok((profile, words)),
+            Takes::Further(_) => return Ok((profile, arguments)),
             Takes::Nothing => {}
-            Takes::Debug => words.retain(|word| {
-                let debug = word == "--debug";
+            Takes::Debug => arguments.retain(|argument| {
+                let debug = argument == "--debug";
                 if debug {
                     profile = Profile::Dev;
                 }
                 !debug
             }),
         }
-        if let Some(word) = words.first() {
+        if let Some(argument) = arguments.first() {
             let usage = format!("cargo xtask {} {}", self.name, self.takes.usage());
             bail!(
                 "`{}` takes no `{}`: use `{}`",
                 self.name,
-                word.display(),
+                argument.display(),
                 usage.trim_end()
             );
         }
-        Ok((profile, words))
+        Ok((profile, arguments))
     }
 }
 
@@ -256,7 +256,7 @@ impl Takes {
         match self {
             Self::Nothing => "",
             Self::Debug => "[--debug]",
-            Self::Further(what) => what,
+            Self::Further(text) => text,
         }
     }
 }

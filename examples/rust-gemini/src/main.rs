@@ -13,12 +13,12 @@ const MAX_TURNS: usize = 50;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let mut words = env::args().skip(1);
-    let task = words.next().context("missing argument: the task")?;
-    let plugins = words
+    let mut arguments = env::args().skip(1);
+    let task = arguments.next().context("missing argument: the task")?;
+    let plugins = arguments
         .next()
         .context("missing argument: the plugin directory")?;
-    let folder = words
+    let folder = arguments
         .next()
         .context("missing argument: the workspace directory")?;
     let host = Builder::new()
@@ -29,15 +29,15 @@ async fn main() -> Result<()> {
     let tools = host.tools_for(Format::Gemini).tools;
     let mut contents = vec![json!({"role": "user", "parts": [{"text": task}]})];
     for _ in 0..MAX_TURNS {
-        let said = ask(json!({"contents": contents, "tools": tools}))?;
-        let message = &said["candidates"][0]["content"];
+        let response = ask(json!({"contents": contents, "tools": tools}))?;
+        let message = &response["candidates"][0]["content"];
         for part in message["parts"].as_array().into_iter().flatten() {
             if let Some(text) = part["text"].as_str() {
                 println!("{text}");
             }
         }
         contents.push(message.clone());
-        match host.turn(Format::Gemini, &said).await? {
+        match host.turn(Format::Gemini, &response).await? {
             Some(answer) => contents.push(answer),
             None => break,
         }

@@ -174,15 +174,15 @@ mod tests {
 
     #[test]
     fn invalid_flag_values_are_usage_errors() {
-        for words in [
+        for arguments in [
             ["host", "run", "--timeout", "30"],
             ["host", "run", "--deny-tool", "Read("],
             ["host", "run", "--allow-env", "AWS_*"],
             ["host", "run", "--on-duplicate", "maybe"],
             ["host", "run", "--allow-path", ""],
         ] {
-            let error = Cli::try_parse_from(words).unwrap_err();
-            assert_eq!(error.exit_code(), 2, "{words:?}");
+            let error = Cli::try_parse_from(arguments).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{arguments:?}");
         }
     }
 }

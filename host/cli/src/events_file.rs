@@ -45,10 +45,10 @@ impl EventsArgs {
             return Ok(None);
         };
         if path.as_os_str() == "-" {
-            let words = format!(
+            let message = format!(
                 "--events -: standard output carries {carried}; name a file, or /dev/stderr"
             );
-            return Err(CliError::new(Exit::Usage, words));
+            return Err(CliError::new(Exit::Usage, message));
         }
         self.open_file(path, hidden).map(Some)
     }
@@ -94,7 +94,7 @@ impl EventsArgs {
             .open(path);
         let shown = text::escape_line(&path.to_string_lossy(), 400);
         let wrong =
-            |words: String| CliError::new(Exit::Usage, format!("--events {shown}: {words}"));
+            |problem: String| CliError::new(Exit::Usage, format!("--events {shown}: {problem}"));
         let file = opened.map_err(|error| match Errno::from_io_error(&error) {
             Some(Errno::NXIO) => wrong("the pipe has no reader; start its reader first".to_owned()),
             _ => wrong(format!("cannot be opened for writing: {error}")),
@@ -158,25 +158,25 @@ impl EventsFile {
         runtime: &Handle,
     ) {
         loop {
-            while let Some(news) = subscription.try_next() {
-                self.write(news);
+            while let Some(received) = subscription.try_next() {
+                self.write(received);
             }
-            let news = runtime.block_on(async {
+            let received = runtime.block_on(async {
                 tokio::select! {
                     biased;
-                    news = subscription.next() => Some(news),
+                    received = subscription.next() => Some(received),
                     _ = &mut stopped => None,
                 }
             });
-            match news {
-                Some(news) => self.write(news),
+            match received {
+                Some(received) => self.write(received),
                 None => return,
             }
         }
     }
 
-    fn write(&mut self, news: Result<Arc<BusEvent>, MissedEvents>) {
-        let values = format_event(news, self.format.as_deref_mut());
+    fn write(&mut self, received: Result<Arc<BusEvent>, MissedEvents>) {
+        let values = format_event(received, self.format.as_deref_mut());
         match &mut self.output {
             EventsOutput::Failed => {}
             EventsOutput::Lines(write_line) => {
@@ -202,10 +202,10 @@ impl EventsFile {
 }
 
 fn format_event(
-    news: Result<Arc<BusEvent>, MissedEvents>,
+    received: Result<Arc<BusEvent>, MissedEvents>,
     view: Option<&mut (dyn EventFormat + 'static)>,
 ) -> Vec<Value> {
-    match (news, view) {
+    match (received, view) {
         (Ok(event), Some(view)) => view.convert(&event),
         (Ok(event), None) => vec![event.to_json()],
         // The same in every format, because readers must be able to detect gaps.

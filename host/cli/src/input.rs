@@ -35,14 +35,14 @@ pub enum InputError {
 /// `schema` is the tool's input schema, or `None` if the tool does not exist. Every value is a string then, and the
 /// kernel reports the error.
 pub fn parse(
-    words: &[String],
+    arguments: &[String],
     schema: Option<&Value>,
     stdin: impl Read,
     limit: u64,
 ) -> Result<Value, InputError> {
-    match words {
+    match arguments {
         [] => Ok(Value::Object(Map::new())),
-        [word] if word == "-" => {
+        [argument] if argument == "-" => {
             let mut json = String::new();
             stdin
                 .take(limit + 1)
@@ -54,8 +54,8 @@ pub fn parse(
                 parse_object(&json)
             }
         }
-        [word] if word.trim_start().starts_with(['{', '[']) => parse_object(word),
-        words => parse_pairs(words, schema),
+        [argument] if argument.trim_start().starts_with(['{', '[']) => parse_object(argument),
+        arguments => parse_pairs(arguments, schema),
     }
 }
 
@@ -69,10 +69,10 @@ fn parse_object(json: &str) -> Result<Value, InputError> {
     }
 }
 
-fn parse_pairs(words: &[String], schema: Option<&Value>) -> Result<Value, InputError> {
+fn parse_pairs(arguments: &[String], schema: Option<&Value>) -> Result<Value, InputError> {
     let mut input = Map::new();
-    for word in words {
-        let (key, value) = parse_pair(word, schema)?;
+    for argument in arguments {
+        let (key, value) = parse_pair(argument, schema)?;
         if input.insert(key.clone(), value).is_some() {
             return Err(InputError::Duplicate(key));
         }
@@ -80,11 +80,11 @@ fn parse_pairs(words: &[String], schema: Option<&Value>) -> Result<Value, InputE
     Ok(Value::Object(input))
 }
 
-fn parse_pair(word: &str, schema: Option<&Value>) -> Result<(String, Value), InputError> {
-    let (key, value) = word
+fn parse_pair(argument: &str, schema: Option<&Value>) -> Result<(String, Value), InputError> {
+    let (key, value) = argument
         .split_once('=')
         .filter(|(key, _)| !key.is_empty() && *key != ":")
-        .ok_or_else(|| InputError::NotAPair(text::escape_line(word, 80)))?;
+        .ok_or_else(|| InputError::NotAPair(text::escape_line(argument, 80)))?;
     let (key, json) = match key.strip_suffix(':') {
         Some(key) => (key, true),
         None => (key, false),
@@ -183,9 +183,9 @@ fn collect_types<'a>(
             .chain(schema.get("const"))
             .map(|value| type_of(value)),
     );
-    for word in ["anyOf", "oneOf", "allOf"] {
+    for keyword in ["anyOf", "oneOf", "allOf"] {
         for part in schema
-            .get(word)
+            .get(keyword)
             .and_then(Value::as_array)
             .into_iter()
             .flatten()

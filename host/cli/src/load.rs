@@ -189,7 +189,7 @@ impl StartingHost {
             // A user who inspects the plugins may be looking for this error.
             (false, LoadPurpose::List) => missing
                 .iter()
-                .for_each(|words| note(&format!("error: {words}"))),
+                .for_each(|message| note(&format!("error: {message}"))),
         }
         Ok(host)
     }
@@ -197,11 +197,11 @@ impl StartingHost {
 
 /// The configured sub-agent commands, and the MCP client of a call if sampling is enabled.
 fn agents(settings: &CliSettings, launcher: &Launcher) -> Option<Arc<dyn Agents>> {
-    let desk = settings.mcp.prompter.clone();
-    let desk = desk.filter(|_| settings.mcp.sampling)?;
+    let prompter = settings.mcp.prompter.clone();
+    let prompter = prompter.filter(|_| settings.mcp.sampling)?;
     let commands = settings.core.external_access.agents.clone();
     let commands = CommandAgents::new(commands, Some(launcher.clone()));
-    Some(Arc::new(ClientAgents::new(desk, Arc::new(commands))))
+    Some(Arc::new(ClientAgents::new(prompter, Arc::new(commands))))
 }
 
 impl From<Error> for CliError {
@@ -265,7 +265,7 @@ impl RunningHost {
             verbose: self.settings.verbose,
             limiter: MessageLimiter::default(),
         };
-        let on_event = Arc::new(move |shared: &_, news| registrar.on_event(shared, news));
+        let on_event = Arc::new(move |shared: &_, event| registrar.on_event(shared, event));
         let servers = Servers::start(&self.settings, &keep, on_event);
         self.resources.set(&servers);
         let started: Vec<_> = servers.started().map(Arc::clone).collect();
@@ -349,12 +349,12 @@ impl RunningHost {
     pub fn require_plugins(&self) -> Result<(), CliError> {
         let has_tools = self.kernel.registry().names().next().is_some();
         if self.loaded.plugins.is_empty() && !(self.settings.has_servers() && has_tools) {
-            let what = if self.settings.has_servers() {
+            let message = if self.settings.has_servers() {
                 "no plugin could be loaded and no server provided a tool; see the messages above"
             } else {
                 "no plugin could be loaded; see the messages above"
             };
-            return Err(CliError::new(Exit::NoPlugin, what));
+            return Err(CliError::new(Exit::NoPlugin, message));
         }
         Ok(())
     }
@@ -378,12 +378,12 @@ impl RunningHost {
         for BrokenPlugin { path, reason } in &loaded.broken {
             let reason = text::escape_line(reason, 2_000);
             let path = text::escape_line(&path.to_string_lossy(), 4_096);
-            let place = if reason.contains(&path) {
+            let prefix = if reason.contains(&path) {
                 String::new()
             } else {
                 format!("{path}: ")
             };
-            note(&format!("error: {place}{reason}"));
+            note(&format!("error: {prefix}{reason}"));
         }
         for left_out in self.kernel.registry().unavailable() {
             note(&format!("error: {left_out}"));
@@ -422,8 +422,8 @@ impl RunningHost {
             for found in loaded.rule_warnings() {
                 note(&format!("warning: {}: {}", found.position, found.message));
             }
-            for word in unmatched_settings(&self.settings.core, &registry, &plugins) {
-                note(&format!("warning: {word}"));
+            for warning in unmatched_settings(&self.settings.core, &registry, &plugins) {
+                note(&format!("warning: {warning}"));
             }
         }
     }

@@ -38,8 +38,8 @@ impl StoreArgs {
 }
 
 pub fn chain_broken(seq: i64, reason: &ChainDefect) -> CliError {
-    let words = format!("the audit chain is broken at step {seq}: {reason}");
-    CliError::new(Exit::ToolFailed, words)
+    let message = format!("the audit chain is broken at step {seq}: {reason}");
+    CliError::new(Exit::ToolFailed, message)
 }
 
 pub fn open(settings: &CliSettings) -> Result<Store, CliError> {

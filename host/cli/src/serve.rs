@@ -20,7 +20,7 @@ use crate::terminal::note;
 const TASK_THRESHOLD: Duration = Duration::from_secs(10);
 
 /// Serves clients, also while plugins are compiled, until the client disconnects or a signal arrives. Nothing else may
-/// write to standard output meanwhile.
+/// write to standard output during that time.
 pub async fn serve(starting: StartingHost, args: &HttpArgs) -> Result<(), CliError> {
     let info = server_info(&starting);
     let own_folders = Arc::clone(&info.own_folders);
@@ -29,12 +29,12 @@ pub async fn serve(starting: StartingHost, args: &HttpArgs) -> Result<(), CliErr
     let keep_off = starting.block_address();
     let mut loading = tokio::spawn(load_plugins(starting, own_folders));
     let served = Arc::clone(&kernel);
-    let told = http::count_signals().or_exit(Exit::Internal)?;
+    let signals = http::count_signals().or_exit(Exit::Internal)?;
     let mut serving = pin!(async {
         match args.http {
             Some(address) => args.serve(address, served, info, &settings, keep_off).await,
             // Some clients stop their servers with a signal and never close the input.
-            None => serve_stdio(served, info, http::wait_for_signals(1, told.clone()))
+            None => serve_stdio(served, info, http::wait_for_signals(1, signals.clone()))
                 .await
                 .or_exit(Exit::Internal),
         }
@@ -45,7 +45,7 @@ pub async fn serve(starting: StartingHost, args: &HttpArgs) -> Result<(), CliErr
             // No client waits for the host to exit, so it can still report errors of plugins.
             SessionEnd::BeforeInitialize => tokio::select! {
                 loaded = &mut loading => (loaded.or_exit(Exit::Internal)??, true),
-                () = http::wait_for_signals(1, told.clone()) => return kernel.flush().await.or_exit(Exit::Store),
+                () = http::wait_for_signals(1, signals.clone()) => return kernel.flush().await.or_exit(Exit::Store),
             },
             SessionEnd::Ended => return kernel.flush().await.or_exit(Exit::Store),
         },
@@ -87,15 +87,15 @@ fn note_compiled(plugin: CompiledPlugin<'_>) {
     ));
 }
 
-/// Serves, and meanwhile reports problems of other servers once they have settled.
+/// Serves clients, and reports the problems of MCP servers once all of them have settled.
 async fn serve_while_settling<F: Future>(host: &RunningHost, serving: F) -> F::Output {
-    let said = async {
+    let settling = async {
         host.wait_for_servers().await;
         std::future::pending::<()>().await;
     };
     tokio::select! {
         output = serving => output,
-        () = said => unreachable!("it waits for ever"),
+        () = settling => unreachable!("it waits for ever"),
     }
 }
 

@@ -83,14 +83,14 @@ impl CliSettings {
             read: &|file| config::read_trusted(file).map_err(|error| error.to_string()),
             interactive,
         };
-        let places = HostPaths::from_env(variable);
-        if let Some(state) = &places.state {
+        let host_paths = HostPaths::from_env(variable);
+        if let Some(state) = &host_paths.state {
             check_directory(state).or_exit(Exit::Config)?;
         }
         let file = match &args.config {
             Some(file) => Some(directory.join(file)),
             // A file that cannot be accessed is an error later, because its deny rules must not be ignored.
-            None => places
+            None => host_paths
                 .config_file()
                 .filter(|file| file.try_exists().unwrap_or(true)),
         };
@@ -100,7 +100,7 @@ impl CliSettings {
             .transpose()
             .or_exit(Exit::Config)?
             .unwrap_or_default();
-        Self::resolve(args, config, file, places, &world)
+        Self::resolve(args, config, file, host_paths, &world)
             .map_err(|message| CliError::new(Exit::Config, message))
     }
 
@@ -108,7 +108,7 @@ impl CliSettings {
         args: &HostArgs,
         mut config: Config,
         config_file: Option<PathBuf>,
-        mut places: HostPaths,
+        mut host_paths: HostPaths,
         world: &SettingsEnv<'_>,
     ) -> Result<Self, String> {
         let world = &SettingsEnv {
@@ -126,7 +126,7 @@ impl CliSettings {
         };
         let of_file = |path: &str| file.path(path);
         let mut core = plain_settings(args, &config);
-        core.store = store_dir(args, &config.store, &places, &file)?;
+        core.store = store_dir(args, &config.store, &host_paths, &file)?;
         core.project = world.directory.into();
         add_paths(&mut core, args, &mut config, &file)?;
         add_tools(&mut core, args, &mut config);
@@ -144,7 +144,7 @@ impl CliSettings {
         if let Some(dir) = config.cache.dir
             && (world.variable)("TOOLHOST_CACHE_DIR").is_none()
         {
-            places.cache = Some(of_file(&dir)?);
+            host_paths.cache = Some(of_file(&dir)?);
         }
         core.ab_tests = ab_tests(config.ab_test, config_file.as_deref());
         core.hooks = hooks::resolve(config.hook, world, &of_file)?;
@@ -175,7 +175,7 @@ impl CliSettings {
         core.read_only = resolved.files;
         core.read_only
             .extend(server_programs(&servers, discovery.as_ref()));
-        core.host_paths = places;
+        core.host_paths = host_paths;
         core.config_file = config_file;
         core.secrets = mcp.state_key.iter().cloned().collect();
         Ok(Self {
@@ -357,12 +357,12 @@ fn per_plugin(
 fn ab_tests(tables: Vec<AbTestTable>, file: Option<&Path>) -> Vec<AbTest> {
     let file = file.map(|file| file.display().to_string());
     let tables = tables.into_iter();
-    let place = |line: Option<usize>| match (&file, line) {
+    let position = |line: Option<usize>| match (&file, line) {
         (Some(file), Some(line)) => format!("{file}:{line}"),
         (file, _) => file.clone().unwrap_or_default(),
     };
     let test = |table: AbTestTable| AbTest {
-        at: place(table.line),
+        at: position(table.line),
         tool: table.tool,
         variants: table.variants,
         key: table.key,
@@ -387,8 +387,12 @@ fn server_programs(
             transport: TransportConfig::Stdio(program),
             ..
         }) => {
-            let words: Vec<String> = program.args.iter().map(|arg| arg.value.clone()).collect();
-            Some(command_files(&program.cwd, &program.command.value, &words))
+            let arguments: Vec<String> = program.args.iter().map(|arg| arg.value.clone()).collect();
+            Some(command_files(
+                &program.cwd,
+                &program.command.value,
+                &arguments,
+            ))
         }
         _ => None,
     });
@@ -399,9 +403,9 @@ fn server_programs(
             cwd,
         } = &settings.discovery;
         let commands = std::iter::once(discover).chain(call);
-        commands.filter_map(|words| {
-            let (program, words) = words.split_first()?;
-            Some(command_files(cwd, program, words))
+        commands.filter_map(|command| {
+            let (program, arguments) = command.split_first()?;
+            Some(command_files(cwd, program, arguments))
         })
     });
     of_servers.chain(of_discovery).flatten().collect()

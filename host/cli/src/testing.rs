@@ -15,18 +15,18 @@ use crate::config::{FileFormat, parse};
 use crate::settings::{CliSettings, SettingsEnv};
 
 /// The settings of `host run WORDS…` in /cwd with the home directory /home/me and the configuration file /etc/t.toml.
-pub fn settings(words: &[&str], toml: &str) -> Result<CliSettings, String> {
-    settings_with_files(words, toml, &[])
+pub fn settings(arguments: &[&str], toml: &str) -> Result<CliSettings, String> {
+    settings_with_files(arguments, toml, &[])
 }
 
 /// Like [`settings`], with further files that the configuration can refer to.
 pub fn settings_with_files(
-    words: &[&str],
+    arguments: &[&str],
     toml: &str,
     files: &[(&str, &str)],
 ) -> Result<CliSettings, String> {
-    let words = ["host", "run"].iter().chain(words);
-    let Command::Run(args) = Cli::try_parse_from(words).unwrap().command else {
+    let arguments = ["host", "run"].iter().chain(arguments);
+    let Command::Run(args) = Cli::try_parse_from(arguments).unwrap().command else {
         panic!("not `run`")
     };
     let file = PathBuf::from("/etc/t.toml");

@@ -41,9 +41,12 @@ pub fn describe_tool(name: &str, tool: &Descriptor, style: Style) -> String {
             .map(|line| format!("    {line}")),
     );
     for example in &tool.examples {
-        let words = text::escape_line(&example.description, 200);
+        let description = text::escape_line(&example.description, 200);
         let input = text::escape_line(&example.input.to_string(), 1_000);
-        lines.push(style.paint(Paint::Dim, &format!("  e.g. {words}: {name} '{input}'")));
+        lines.push(style.paint(
+            Paint::Dim,
+            &format!("  e.g. {description}: {name} '{input}'"),
+        ));
     }
     lines.join("\n")
 }
@@ -71,7 +74,7 @@ fn parameters(schema: &Value) -> Vec<String> {
             .unwrap_or_default();
         let description = property.get("description").and_then(Value::as_str);
         let description = description
-            .map(|words| format!("  {}", text::escape_line(words, 300)))
+            .map(|description| format!("  {}", text::escape_line(description, 300)))
             .unwrap_or_default();
         format!(
             "{}{optional}: {}{default}{description}",
@@ -89,11 +92,11 @@ fn parameters(schema: &Value) -> Vec<String> {
 /// A short name of a property's type; `--json` prints the full schema.
 fn type_name(property: &Value) -> String {
     if let Some(values) = property.get("enum").and_then(Value::as_array) {
-        let words: Vec<String> = values
+        let literals: Vec<String> = values
             .iter()
             .map(|value| text::escape_line(&value.to_string(), 40))
             .collect();
-        return words.join(" | ");
+        return literals.join(" | ");
     }
     match property.get("type") {
         Some(Value::String(kind)) if kind == "array" => {

@@ -16,16 +16,16 @@ pub fn unmatched_settings(
         tools.extend([entry.name.as_str(), entry.tool.name.as_str()]);
     }
     let mut warnings = Vec::new();
-    let mut check = |what: &str, word: &str, known: bool, names: &[&str]| {
+    let mut check = |kind: &str, name: &str, known: bool, names: &[&str]| {
         if known {
             return;
         }
-        let near = nearest(word, names.iter().copied(), 1);
+        let near = nearest(name, names.iter().copied(), 1);
         let near = near
             .first()
             .map(|near| format!("; did you mean `{near}`?"))
             .unwrap_or_default();
-        let warning = format!("{what} `{word}` matches nothing loaded{near}");
+        let warning = format!("{kind} `{name}` matches nothing loaded{near}");
         if !warnings.contains(&warning) {
             warnings.push(warning);
         }
@@ -91,14 +91,14 @@ mod tests {
     use super::*;
     use crate::testing;
 
-    fn check(words: &[&str], toml: &str, expected: &[&str]) {
+    fn check(arguments: &[&str], toml: &str, expected: &[&str]) {
         let grep = Descriptor::new(ToolName::parse("grep").unwrap(), "");
         let kernel = testing::kernel("search", vec![grep]);
-        let settings = testing::settings(words, toml).unwrap();
+        let settings = testing::settings(arguments, toml).unwrap();
         assert_eq!(
             unmatched_settings(&settings.core, &kernel.registry(), &["search"]),
             expected,
-            "{words:?} {toml}"
+            "{arguments:?} {toml}"
         );
     }
 

@@ -69,8 +69,8 @@ pub trait Backend: Send + Sync {
         false
     }
 
-    /// Returns what the tool says about a call, without any grant. An error refuses the call. Called only for tools with
-    /// such functions.
+    /// Returns the tool's own description of a call, without any grant. An error refuses the call. Called only for
+    /// tools with such functions.
     fn preview(&self, _call: Call, _mode: Mode) -> BoxFuture<'_, Result<Preview, CallError>> {
         Box::pin(async { Ok(Preview::default()) })
     }
@@ -161,8 +161,8 @@ pub enum LogLevel {
 
 impl LogLevel {
     /// Parses a level. Unknown levels are `info`, because an invalid log level should not fail a call.
-    pub fn parse(word: &str) -> Self {
-        match word {
+    pub fn parse(name: &str) -> Self {
+        match name {
             "trace" => LogLevel::Trace,
             "debug" => LogLevel::Debug,
             "warn" => LogLevel::Warn,

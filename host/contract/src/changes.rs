@@ -36,22 +36,22 @@ pub struct FileChange {
 impl FileChange {
     /// Describes the change for display, unescaped: `src/a.rs  (file, 120 B → 124 B, mode 644 → 755, binary)`.
     pub fn describe(&self) -> String {
-        let mut words = vec![self.file_kind.as_str().to_owned()];
+        let mut details = vec![self.file_kind.as_str().to_owned()];
         if let ChangeKind::Moved { from } = &self.kind {
-            words.push(format!("from {from}"));
+            details.push(format!("from {from}"));
         }
         match self.sizes {
             (Some(before), Some(after)) => {
-                words.push(format!("{} → {}", format_size(before), format_size(after)));
+                details.push(format!("{} → {}", format_size(before), format_size(after)));
             }
-            (Some(size), None) | (None, Some(size)) => words.push(format_size(size)),
+            (Some(size), None) | (None, Some(size)) => details.push(format_size(size)),
             (None, None) => {}
         }
         if let Some((before, after)) = self.modes {
-            words.push(format!("mode {before:o} → {after:o}"));
+            details.push(format!("mode {before:o} → {after:o}"));
         }
-        words.extend(self.no_diff_reason.map(ToOwned::to_owned));
-        format!("{}  ({})", self.path, words.join(", "))
+        details.extend(self.no_diff_reason.map(ToOwned::to_owned));
+        format!("{}  ({})", self.path, details.join(", "))
     }
 }
 
@@ -159,9 +159,9 @@ impl ChangeSet {
 impl fmt::Display for ChangeSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.changes.len();
-        let things = if count == 1 { "change" } else { "changes" };
+        let noun = if count == 1 { "change" } else { "changes" };
         let (more, less) = self.line_counts();
-        write!(f, "{count} {things}: +{more} −{less}")
+        write!(f, "{count} {noun}: +{more} −{less}")
     }
 }
 

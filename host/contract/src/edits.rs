@@ -108,11 +108,11 @@ mod tests {
 
     use super::*;
 
-    fn change(path: &str, kind: ChangeKind, what: FileKind, text: bool) -> FileChange {
+    fn change(path: &str, kind: ChangeKind, file_kind: FileKind, text: bool) -> FileChange {
         FileChange {
             path: path.to_owned(),
             kind,
-            file_kind: what,
+            file_kind,
             sizes: (None, None),
             modes: None,
             executable: false,

@@ -36,16 +36,16 @@ pub struct ToolHints {
 
 impl ToolHints {
     pub fn new(tool: &Descriptor, reach: EffectBounds) -> Self {
-        let said = &tool.annotations;
+        let annotations = &tool.annotations;
         let effect = tool.effect();
         let read_only = effect <= Effect::Reads;
         if !reach.sandboxed {
             return Self {
                 sandboxed: false,
                 read_only,
-                destructive: !read_only && said.destructive != Some(false),
-                idempotent: said.idempotent == Some(true),
-                open_world: said.open_world != Some(false),
+                destructive: !read_only && annotations.destructive != Some(false),
+                idempotent: annotations.idempotent == Some(true),
+                open_world: annotations.open_world != Some(false),
             };
         }
         Self {
@@ -56,7 +56,7 @@ impl ToolHints {
                 Effect::Writes => reach.can_change_files || reach.can_reach_network,
                 Effect::Destroys => true,
             },
-            idempotent: read_only || said.idempotent == Some(true),
+            idempotent: read_only || annotations.idempotent == Some(true),
             open_world: reach.can_reach_network,
         }
     }
@@ -78,7 +78,7 @@ mod tests {
             (hints.open_world, "open-world"),
         ]
         .into_iter()
-        .filter_map(|(is_so, word)| is_so.then_some(word))
+        .filter_map(|(is_set, name)| is_set.then_some(name))
         .collect::<Vec<_>>()
         .join(" ")
     }

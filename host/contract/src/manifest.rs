@@ -89,11 +89,14 @@ impl Capability {
     /// Returns an error message if a name is invalid for this capability. Host patterns are validated where they are
     /// granted.
     fn name_error(self, name: &str) -> Option<String> {
-        let word = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
         let right = match self {
             Capability::Env => is_variable(name),
             Capability::Process => {
-                !name.is_empty() && name.len() <= 128 && name.chars().all(word) && name != ".."
+                !name.is_empty()
+                    && name.len() <= 128
+                    && name.chars().all(is_allowed)
+                    && name != ".."
             }
             Capability::Tools => name == "*" || crate::ToolName::parse(name).is_ok(),
             _ => !name.is_empty() && name.len() <= 256,
@@ -252,13 +255,13 @@ impl Manifest {
                     ),
                 ));
             }
-            let word = capability.as_str();
+            let label = capability.as_str();
             let wrong = match capability.names_noun() {
-                Some(what) if need.names.is_empty() => {
-                    Some(format!("need `{word}` has no `names`; list the {what}"))
+                Some(noun) if need.names.is_empty() => {
+                    Some(format!("need `{label}` has no `names`; list the {noun}"))
                 }
                 None if !need.names.is_empty() => Some(format!(
-                    "`names` is only valid for the needs `env`, `net`, `process` and `tools`, not for `{word}`"
+                    "`names` is only valid for the needs `env`, `net`, `process` and `tools`, not for `{label}`"
                 )),
                 Some(_) | None => need
                     .names
@@ -399,8 +402,8 @@ mod tests {
 
     #[test]
     fn x_01_manifest_errors_are_bounded_and_escaped() {
-        let word = "\u{1b}[2J\u{202e}x".repeat(5_000);
-        let quoted = word.replace('\u{1b}', "\\u001b");
+        let hostile = "\u{1b}[2J\u{202e}x".repeat(5_000);
+        let quoted = hostile.replace('\u{1b}', "\\u001b");
         for text in [
             format!("{HEAD}\"{quoted}\" = 1\n"),
             format!("{HEAD}[[needs]]\ncapability = \"{quoted}\"\nwhy = \"x\"\n"),
@@ -408,16 +411,16 @@ mod tests {
             format!("{HEAD}[limits]\nmemory = \"{quoted}\"\n"),
             format!("{HEAD}license = [\"{quoted}\"]\n"),
             format!("{HEAD}\"{quoted}\" = 1\n\"{quoted}\" = 1\n"),
-            format!("{HEAD}{word} = 1\n"),
+            format!("{HEAD}{hostile} = 1\n"),
             format!("{HEAD}x = {}\n", "[".repeat(20_000)),
         ] {
-            let said = Manifest::parse("plugin.toml", &text)
+            let error = Manifest::parse("plugin.toml", &text)
                 .unwrap_err()
                 .to_string();
-            assert!(said.is_ascii() || said.contains('…'), "{said}");
+            assert!(error.is_ascii() || error.contains('…'), "{error}");
             assert!(
-                !said.contains(['\u{1b}', '\u{202e}']) && said.len() < 1_000,
-                "{said}"
+                !error.contains(['\u{1b}', '\u{202e}']) && error.len() < 1_000,
+                "{error}"
             );
         }
     }

@@ -149,24 +149,24 @@ impl_str_traits!(ToolName PluginName);
 /// Maximum length in bytes of a name that is compared with others.
 const MAX_COMPARED_LEN: usize = 256;
 
-/// Returns up to `count` names of `known` that are similar to `word`, best match first.
+/// Returns up to `count` names of `known` that are similar to `query`, best match first.
 pub fn nearest<'a>(
-    word: &str,
+    query: &str,
     known: impl IntoIterator<Item = &'a str>,
     count: usize,
 ) -> Vec<&'a str> {
     // The comparison takes quadratic time, and callers control the length.
-    if word.len() > MAX_COMPARED_LEN {
+    if query.len() > MAX_COMPARED_LEN {
         return Vec::new();
     }
-    let word = word.to_lowercase();
+    let query = query.to_lowercase();
     let mut scored: Vec<(f64, &str)> = known
         .into_iter()
         .map(|name| {
             let lower = name.to_lowercase();
-            let part = !word.is_empty() && (lower.contains(&word) || word.contains(&lower));
+            let part = !query.is_empty() && (lower.contains(&query) || query.contains(&lower));
             (
-                strsim::jaro_winkler(&word, &lower) + if part { 0.2 } else { 0.0 },
+                strsim::jaro_winkler(&query, &lower) + if part { 0.2 } else { 0.0 },
                 name,
             )
         })

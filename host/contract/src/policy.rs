@@ -223,14 +223,14 @@ pub enum OnHeadlessAsk {
 impl std::str::FromStr for OnHeadlessAsk {
     type Err = String;
 
-    fn from_str(word: &str) -> Result<Self, String> {
-        match word {
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
             "deny" => Ok(OnHeadlessAsk::Deny),
             "defer" => Ok(OnHeadlessAsk::Defer),
             "callback" => Ok(OnHeadlessAsk::Callback),
             _ => Err(format!(
                 "`{}` is not a value of on_headless_ask; write deny, defer or callback",
-                crate::text::escape_line(word, 40)
+                crate::text::escape_line(name, 40)
             )),
         }
     }
@@ -308,16 +308,16 @@ impl Policy {
     pub fn new(spec: PolicySpec) -> Result<Self, Vec<Diagnostic>> {
         let nowhere = RuleSource::default();
         let mut wrong = Vec::new();
-        let places = spec.path_context.with_host_names();
-        for (what, path) in [
-            ("working directory", Some(&places.cwd)),
-            ("home directory", places.home.as_ref()),
+        let path_context = spec.path_context.with_host_names();
+        for (label, path) in [
+            ("working directory", Some(&path_context.cwd)),
+            ("home directory", path_context.home.as_ref()),
         ] {
             if let Some(path) = path.filter(|path| !path.starts_with('/')) {
                 let shown = crate::text::escape_line(path, 120);
                 wrong.push(Diagnostic::error(
                     &nowhere,
-                    format!("the {what} `{shown}` is not absolute"),
+                    format!("the {label} `{shown}` is not absolute"),
                 ));
             }
         }
@@ -326,16 +326,16 @@ impl Policy {
         for rule in spec.rules {
             let number = &mut count[rule.tier as usize];
             *number += 1;
-            match rule.compile(*number, &places) {
+            match rule.compile(*number, &path_context) {
                 Ok(rule) => rules.push(rule),
                 Err(diagnostic) => wrong.push(diagnostic),
             }
         }
         let texts = spec.protected.iter().map(String::as_str);
-        let protected = protected::ProtectedPaths::new(texts, &places).map_err(|message| {
+        let protected = protected::ProtectedPaths::new(texts, &path_context).map_err(|message| {
             wrong.push(Diagnostic::error(&nowhere, format!("protected: {message}")));
         });
-        let resolve = |path: &String| places.resolve(path);
+        let resolve = |path: &String| path_context.resolve(path);
         let inner = Inner {
             index: evaluation::RuleIndex::of(&rules),
             restricts_reads: rules.iter().any(Rule::restricts_reads),
@@ -352,7 +352,7 @@ impl Policy {
                 Ok(protected) if wrong.is_empty() => protected,
                 _ => return Err(wrong),
             },
-            path_context: places,
+            path_context,
         };
         let policy = Self {
             mode: Mode::Default,

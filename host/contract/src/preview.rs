@@ -1,4 +1,4 @@
-//! What a tool itself says about a call: before it runs, in the prompt for approval, and about its result.
+//! Information that a tool supplies about a call: before the call runs, in the approval prompt, and about its result.
 //!
 //! A tool can make the host more careful and explain its calls. It cannot make the host less careful.
 
@@ -64,7 +64,7 @@ impl ToolHooks {
         self.0 & (1 << hook as u8) != 0
     }
 
-    /// Whether [`crate::Backend::preview`] has something to say about a call.
+    /// Whether [`crate::Backend::preview`] returns information about a call.
     pub fn has_preview(self) -> bool {
         [
             ToolHook::Validate,
@@ -92,7 +92,7 @@ impl FromIterator<ToolHook> for ToolHooks {
     }
 }
 
-/// What a tool says about a call before it runs.
+/// Information that a tool supplies about a call before it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Preview {
     /// The call in one line.

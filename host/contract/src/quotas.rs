@@ -101,18 +101,18 @@ impl fmt::Display for QuotaKind {
 /// An exhausted quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QuotaError {
-    #[error("the user has reached the limit of {most} {what}")]
-    User { what: QuotaKind, most: u64 },
-    #[error("all users together have reached the limit of {most} {what}")]
-    All { what: QuotaKind, most: u64 },
+    #[error("the user has reached the limit of {most} {kind}")]
+    User { kind: QuotaKind, most: u64 },
+    #[error("all users together have reached the limit of {most} {kind}")]
+    All { kind: QuotaKind, most: u64 },
 }
 
 impl From<QuotaError> for CallError {
     fn from(error: QuotaError) -> Self {
-        let (QuotaError::User { what, .. } | QuotaError::All { what, .. }) = error;
+        let (QuotaError::User { kind, .. } | QuotaError::All { kind, .. }) = error;
         let mut refusal = CallError::new(ErrorClass::Unavailable, error.to_string())
-            .code(what.code())
-            .recommend(what.remedy());
+            .code(kind.code())
+            .recommend(kind.remedy());
         refusal.retryable = true;
         refusal
     }

@@ -11,28 +11,28 @@ const MAX_MESSAGE_CHARS: usize = 4_000;
 /// bounded, because it quotes the file.
 pub fn describe_serde_error(message: &str) -> String {
     let message = message.lines().next().unwrap_or(message);
-    let told = unknown_name(message)
+    let rewritten = unknown_name(message)
         .or_else(|| wrong_type(message))
         .or_else(|| missing_key(message));
-    text::escape_line(told.as_deref().unwrap_or(message), MAX_MESSAGE_CHARS)
+    text::escape_line(rewritten.as_deref().unwrap_or(message), MAX_MESSAGE_CHARS)
 }
 
 /// Rewrites the error for an unknown key or value, and suggests the nearest known name.
 fn unknown_name(message: &str) -> Option<String> {
-    let what = match message.split_once(" `")?.0 {
+    let noun = match message.split_once(" `")?.0 {
         "unknown field" => "key",
         "unknown variant" => "value",
         _ => return None,
     };
     let mut ticks = message.split('`').skip(1).step_by(2);
-    let word = ticks.next()?;
+    let name = ticks.next()?;
     let known: Vec<&str> = ticks.collect();
-    let near = nearest(word, known.iter().copied(), 1);
-    let word = text::escape_line(word, MAX_VALUE_CHARS);
+    let near = nearest(name, known.iter().copied(), 1);
+    let name = text::escape_line(name, MAX_VALUE_CHARS);
     Some(match near.first() {
-        Some(near) => format!("unknown {what} `{word}`; did you mean `{near}`?"),
+        Some(near) => format!("unknown {noun} `{name}`; did you mean `{near}`?"),
         None => format!(
-            "unknown {what} `{word}`; expected one of: {}",
+            "unknown {noun} `{name}`; expected one of: {}",
             known.join(", ")
         ),
     })
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn serde_messages_are_rewritten() {
-        for (said, told) in [
+        for (message, expected) in [
             (
                 "unknown field `tols`, expected one of `tools`, `mcp`",
                 "unknown key `tols`; did you mean `tools`?",
@@ -169,20 +169,20 @@ mod tests {
                 "`fast` is not a duration",
             ),
         ] {
-            assert_eq!(describe_serde_error(said), told);
+            assert_eq!(describe_serde_error(message), expected);
         }
     }
 
     #[test]
     fn long_values_are_truncated() {
-        let said = format!(
+        let message = format!(
             "invalid type: string \"{}\", expected a sequence",
             "x".repeat(5000)
         );
         assert!(
-            describe_serde_error(&said).chars().count() < 200,
+            describe_serde_error(&message).chars().count() < 200,
             "{}",
-            describe_serde_error(&said)
+            describe_serde_error(&message)
         );
     }
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not {what}")]
+#[error("`{text}` is not {expected}")]
 pub struct UnitError {
     text: String,
-    what: &'static str,
+    expected: &'static str,
 }
 
 /// Parses a size in bytes: `512`, `64KiB`, `4MiB`, `1GiB` (powers of 1024) or `64KB`, `4MB`, `1GB` (powers of 1000).
@@ -29,7 +29,7 @@ pub fn parse_size(text: &str) -> Result<u64, UnitError> {
         .and_then(|(number, factor)| number.checked_mul(factor))
         .ok_or_else(|| UnitError {
             text: crate::text::escape_line(text, 40),
-            what: "a size such as `512KiB` or `64MiB`",
+            expected: "a size such as `512KiB` or `64MiB`",
         })
 }
 
@@ -52,7 +52,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
         .map(Duration::from_millis)
         .ok_or_else(|| UnitError {
             text: crate::text::escape_line(text, 40),
-            what: "a duration such as `500ms` or `30s`",
+            expected: "a duration such as `500ms` or `30s`",
         })
 }
 

@@ -12,7 +12,7 @@ pub struct ValueCounter {
     values: usize,
     /// Names of object members.
     names: usize,
-    place: ScanState,
+    state: ScanState,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -38,22 +38,22 @@ impl ValueCounter {
     fn count_up_to(&mut self, limit: usize, bytes: &[u8]) -> Result<(), usize> {
         let mut at = 0;
         while at < bytes.len() {
-            match self.place {
+            match self.state {
                 ScanState::Text => {
                     match bytes[at..].iter().position(|&b| matches!(b, b'"' | b'\\')) {
                         None => return Ok(()),
                         Some(more) => {
                             at += more;
-                            self.place = match bytes[at] {
+                            self.state = match bytes[at] {
                                 b'"' => ScanState::Outside,
                                 _ => ScanState::Escape,
                             };
                         }
                     }
                 }
-                ScanState::Escape => self.place = ScanState::Text,
+                ScanState::Escape => self.state = ScanState::Text,
                 ScanState::Outside => match bytes[at] {
-                    b'"' => self.place = ScanState::Text,
+                    b'"' => self.state = ScanState::Text,
                     b':' => self.names += 1,
                     b'[' | b'{' | b',' => {
                         self.values += 1;

@@ -52,7 +52,7 @@ pub use name_map::NameMap;
 pub use restore::restore;
 pub use turn::ModelCall;
 
-/// Declares [`Format`]. A row is all that a new format needs beside its file.
+/// Declares [`Format`]. A new format needs only its file and a row here.
 macro_rules! formats {
     ($($(#[$doc:meta])* $format:ident => $api:expr,)*) => {
         /// The API whose JSON is used.

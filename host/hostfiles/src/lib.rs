@@ -48,7 +48,7 @@ fn refuse_special(kind: fs::FileType) -> io::Result<()> {
     if kind.is_file() {
         return Ok(());
     }
-    let what = if kind.is_dir() {
+    let description = if kind.is_dir() {
         "a directory"
     } else if kind.is_fifo() {
         "a named pipe"
@@ -57,11 +57,11 @@ fn refuse_special(kind: fs::FileType) -> io::Result<()> {
     } else {
         "a device"
     };
-    Err(invalid_input(&format!("{what}, not a regular file")))
+    Err(invalid_input(&format!("{description}, not a regular file")))
 }
 
-fn invalid_input(words: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, words.to_owned())
+fn invalid_input(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message.to_owned())
 }
 
 /// Reads a regular file of at most `limit` bytes.
@@ -71,8 +71,8 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         .take(limit.saturating_add(1))
         .read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
-        let words = format!("longer than {limit} bytes");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, words));
+        let message = format!("longer than {limit} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     Ok(bytes)
 }
@@ -103,7 +103,7 @@ mod tests {
         symlink("/dev/zero", at("link to a device")).unwrap();
         assert_eq!(read_text(&at("file"), 4).unwrap(), "text");
         assert_eq!(read_text(&at("link"), 4).unwrap(), "text");
-        for (name, words) in [
+        for (name, expected) in [
             ("pipe", "a named pipe"),
             ("link to a pipe", "a named pipe"),
             ("socket", "a socket"),
@@ -111,7 +111,7 @@ mod tests {
             ("", "a directory"),
         ] {
             let error = open_regular(&at(name)).unwrap_err().to_string();
-            assert!(error.starts_with(words), "{name}: {error}");
+            assert!(error.starts_with(expected), "{name}: {error}");
         }
         let error = open_regular_no_follow(&at("link")).unwrap_err().to_string();
         assert!(error.starts_with("a symbolic link"), "{error}");

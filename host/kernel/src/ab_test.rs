@@ -75,9 +75,9 @@ impl ResolvedAbTest {
     /// Resolves the variants. Returns the reason if the test is invalid.
     pub(crate) fn new(test: &AbTest, snapshot: &RegistrySnapshot) -> Result<Self, String> {
         let wrong = |reason: String| {
-            let place = if test.at.is_empty() { "" } else { ": " };
+            let separator = if test.at.is_empty() { "" } else { ": " };
             let AbTest { at, tool, .. } = test;
-            Err(format!("{at}{place}ab_test of `{tool}`: {reason}"))
+            Err(format!("{at}{separator}ab_test of `{tool}`: {reason}"))
         };
         let Some(listed) = snapshot.find(test.tool.as_str()) else {
             return wrong(snapshot.unknown(test.tool.as_str()).to_string());

@@ -1,7 +1,7 @@
 //! The event bus: all events in one order, with cursors for reconnecting subscribers.
 //!
 //! A slow subscriber does not block others: the bus keeps the last events in a ring buffer, and a subscriber that falls
-//! behind is told which events it missed. Until the first subscription, publishing an event costs one atomic load.
+//! behind is notified of the events it missed. Until the first subscription, publishing an event costs one atomic load.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{
@@ -43,19 +43,19 @@ pub(crate) struct NewEvent<'a> {
     pub at: Timestamp,
     pub caller: &'a Arc<Principal>,
     pub call: Option<&'a CallId>,
-    pub happening: EventKind,
+    pub event_kind: EventKind,
     pub snapshot: Option<Arc<Snapshot>>,
 }
 
 impl EventBus {
-    /// Publishes an event and wakes the subscribers. `news` is only called if there can be a subscriber.
-    pub(crate) fn publish<'a>(&self, news: impl FnOnce() -> NewEvent<'a>) {
-        self.publish_without_wake(news);
+    /// Publishes an event and wakes the subscribers. `new_event` is only called if there can be a subscriber.
+    pub(crate) fn publish<'a>(&self, new_event: impl FnOnce() -> NewEvent<'a>) {
+        self.publish_without_wake(new_event);
         self.wake();
     }
 
     /// Publishes without waking subscribers. The caller must call [`Bus::wake`] before it waits.
-    pub(crate) fn publish_without_wake<'a>(&self, news: impl FnOnce() -> NewEvent<'a>) {
+    pub(crate) fn publish_without_wake<'a>(&self, new_event: impl FnOnce() -> NewEvent<'a>) {
         if !self.has_subscribers.load(Relaxed) {
             return;
         }
@@ -63,9 +63,9 @@ impl EventBus {
             at,
             caller,
             call,
-            happening,
+            event_kind,
             snapshot,
-        } = news();
+        } = new_event();
         let mut ring = self.ring();
         ring.last += 1;
         let event = BusEvent {
@@ -73,7 +73,7 @@ impl EventBus {
             at,
             caller: Arc::clone(caller),
             call: call.cloned(),
-            kind: happening,
+            kind: event_kind,
             snapshot,
         };
         let weight = event_size(&event);
@@ -179,12 +179,12 @@ impl Subscription {
         let bus = Arc::clone(&self.bus);
         loop {
             // Registered before checking, so that an event between the two is not missed.
-            let mut news = std::pin::pin!(bus.notify.notified());
-            news.as_mut().enable();
+            let mut new_event = std::pin::pin!(bus.notify.notified());
+            new_event.as_mut().enable();
             if let Some(event) = self.try_next() {
                 return event;
             }
-            news.await;
+            new_event.await;
         }
     }
 
@@ -207,8 +207,8 @@ impl Subscription {
                 self.cursor = missed.to;
                 return Some(Err(missed));
             }
-            let place = usize::try_from(self.cursor + 1 - first).ok()?;
-            let (event, _) = ring.events.get(place)?;
+            let index = usize::try_from(self.cursor + 1 - first).ok()?;
+            let (event, _) = ring.events.get(index)?;
             self.cursor = event.seq;
             let channel = event.kind.channel();
             if self
@@ -226,18 +226,18 @@ impl Subscription {
 mod tests {
     use super::*;
 
-    fn publish(bus: &EventBus, happening: EventKind) {
+    fn publish(bus: &EventBus, event_kind: EventKind) {
         let caller = Arc::new(Principal::default());
         bus.publish(|| NewEvent {
             at: Timestamp(0),
             caller: &caller,
             call: None,
-            happening,
+            event_kind,
             snapshot: None,
         });
     }
 
-    fn heard(subscription: &mut Subscription) -> Vec<String> {
+    fn received(subscription: &mut Subscription) -> Vec<String> {
         std::iter::from_fn(|| subscription.try_next())
             .map(|event| match event {
                 Ok(event) => format!("{} {}", event.seq, event.kind.name()),
@@ -268,31 +268,31 @@ mod tests {
                 note: None,
             },
         );
-        assert_eq!(heard(&mut control), ["2 call.permission_decided"]);
+        assert_eq!(received(&mut control), ["2 call.permission_decided"]);
         assert_eq!(
-            heard(&mut all),
+            received(&mut all),
             ["1 policy.updated", "2 call.permission_decided"]
         );
         let cursor = all.cursor();
         drop(all);
         publish(&bus, EventKind::CallFailed);
         let mut back = Subscription::new(bus, Some(cursor), None);
-        assert_eq!(heard(&mut back), ["3 call.failed"]);
+        assert_eq!(received(&mut back), ["3 call.failed"]);
     }
 
     #[test]
-    fn a_slow_subscriber_is_told_which_events_it_missed_and_memory_stays_bounded() {
+    fn a_slow_subscriber_gets_the_range_of_missed_events_and_memory_stays_bounded() {
         let bus = Arc::new(EventBus::default());
         let mut slow = Subscription::new(Arc::clone(&bus), None, None);
         for _ in 0..EVENTS + 10 {
             publish(&bus, EventKind::RegistryChanged);
         }
-        let told = heard(&mut slow);
-        assert_eq!(told.len(), EVENTS + 1);
+        let messages = received(&mut slow);
+        assert_eq!(messages.len(), EVENTS + 1);
         assert!(
-            told[0].starts_with("events 1 to 10 are no longer available"),
+            messages[0].starts_with("events 1 to 10 are no longer available"),
             "{}",
-            told[0]
+            messages[0]
         );
         for _ in 0..80 {
             publish(&bus, output(1 << 20));

@@ -234,14 +234,14 @@ impl Hooks {
     async fn run_hooks(&self, call: &HookCall, stage: Stage) -> HookDecision {
         let slots = self.slots.of(&call.call.caller.user);
         let _slot = slots.acquire().await;
-        let mut weights = HookHints::default();
+        let mut hints = HookHints::default();
         let runs = |entry: &&HookEntry| entry.stage == stage && entry.matcher.matches(call);
         for entry in self.entries.iter().filter(runs) {
-            let said = match entry.run(entry.hook.before(call)).await {
-                Ok(said) => said,
+            let response = match entry.run(entry.hook.before(call)).await {
+                Ok(response) => response,
                 Err(error) => match entry.apply_on_failure(&error) {
-                    Ok(words) => {
-                        weights.failures.push(words);
+                    Ok(failure) => {
+                        hints.failures.push(failure);
                         continue;
                     }
                     Err(reason) => {
@@ -254,7 +254,7 @@ impl Hooks {
                 },
             };
             let by = entry.name.clone();
-            match said.decision {
+            match response.decision {
                 PreHookDecision::Deny { reason, outcome } => {
                     return HookDecision::Denied {
                         by,
@@ -267,10 +267,10 @@ impl Hooks {
                     return HookDecision::Answered { by, outcome };
                 }
                 PreHookDecision::Continue => {}
-                PreHookDecision::Allow { .. } => weights.allow = weights.allow.or(Some(by.clone())),
+                PreHookDecision::Allow { .. } => hints.allow = hints.allow.or(Some(by.clone())),
                 // The user sees the reason of the first hook that asks.
                 PreHookDecision::Ask { reason, meta } => {
-                    weights.ask = weights.ask.or(Some(AskHint {
+                    hints.ask = hints.ask.or(Some(AskHint {
                         by: by.clone(),
                         reason,
                         meta,
@@ -278,17 +278,17 @@ impl Hooks {
                 }
             }
             // An unchanged input is not a change; otherwise a hook that always sets the input would loop forever.
-            if let Some(input) = said.updated_input
+            if let Some(input) = response.updated_input
                 && input != call.call.input
             {
-                let said = (by, input);
-                if call.rewritten.as_ref() != Some(&said) {
-                    let (by, input) = said;
+                let rewritten = (by, input);
+                if call.rewritten.as_ref() != Some(&rewritten) {
+                    let (by, input) = rewritten;
                     return HookDecision::Changed { input, by };
                 }
             }
         }
-        HookDecision::Proceed(weights)
+        HookDecision::Proceed(hints)
     }
 
     /// Runs every matching hook in order. Each one sees the outcome that the previous one left.
@@ -310,8 +310,8 @@ impl Hooks {
                 Ok(PostHookResponse::Replace(other)) => *without_tail(other),
                 Ok(after) => after.apply(revised.outcome),
                 Err(error) => match entry.apply_on_failure(&error) {
-                    Ok(words) => {
-                        revised.failures.push(words);
+                    Ok(failure) => {
+                        revised.failures.push(failure);
                         continue;
                     }
                     // The result may contain what the hook would have removed, so it is withheld.
@@ -330,8 +330,8 @@ impl Hooks {
     pub async fn messages_changed(&self, session: &str, messages: &Value) -> Vec<String> {
         let mut failures = Vec::new();
         for entry in &self.entries {
-            let told = entry.run(entry.hook.messages_changed(session, messages));
-            if let Err(error) = told.await {
+            let notification = entry.run(entry.hook.messages_changed(session, messages));
+            if let Err(error) = notification.await {
                 failures.push(entry.failure_message(&error));
             }
         }
@@ -360,10 +360,10 @@ impl HookEntry {
 
     async fn run<T>(
         &self,
-        saying: impl Future<Output = Result<T, HookError>>,
+        future: impl Future<Output = Result<T, HookError>>,
     ) -> Result<T, HookError> {
-        match timeout(self.timeout, AssertUnwindSafe(saying).catch_unwind()).await {
-            Ok(Ok(said)) => said,
+        match timeout(self.timeout, AssertUnwindSafe(future).catch_unwind()).await {
+            Ok(Ok(response)) => response,
             Ok(Err(_panic)) => Err(HookError("panicked".to_owned())),
             Err(_) => Err(HookError(format!(
                 "no answer within {} ms",

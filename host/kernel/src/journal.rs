@@ -45,15 +45,15 @@ impl Journal {
         &self,
         caller: &Principal,
         call: Option<&CallId>,
-        happening: &EventKind,
+        event_kind: &EventKind,
     ) -> EventRow {
         EventRow {
-            channel: happening.channel().as_str().to_owned(),
+            channel: event_kind.channel().as_str().to_owned(),
             session: caller.session.to_string(),
             call: call.map(|id| id.0.clone()),
             at_ms: self.clock.now().0,
-            kind: happening.name().to_owned(),
-            body: happening.data(),
+            kind: event_kind.name().to_owned(),
+            body: event_kind.data(),
         }
     }
 
@@ -68,25 +68,25 @@ impl Journal {
         &self,
         caller: &Arc<Principal>,
         call: &CallId,
-        happening: EventKind,
+        event_kind: EventKind,
         snapshot: Snapshot,
     ) {
         self.bus.publish(|| NewEvent {
             at: self.clock.now(),
             caller,
             call: Some(call),
-            happening,
+            event_kind,
             snapshot: Some(Arc::new(snapshot)),
         });
     }
 
     /// Publishes an event that does not belong to a call.
-    pub(crate) fn publish(&self, caller: &Arc<Principal>, happening: EventKind) {
+    pub(crate) fn publish(&self, caller: &Arc<Principal>, event_kind: EventKind) {
         self.bus.publish(|| NewEvent {
             at: self.clock.now(),
             caller,
             call: None,
-            happening,
+            event_kind,
             snapshot: None,
         });
     }
@@ -104,7 +104,7 @@ pub(crate) struct CallJournal {
     /// The note of the denial.
     pub(crate) denial_note: Option<String>,
     /// The time of the latest question, which identifies it.
-    asked: Option<Timestamp>,
+    asked_at: Option<Timestamp>,
     /// When the tool was started.
     started: Option<Instant>,
     /// The caller has disconnected; the question stays on disk.
@@ -122,19 +122,19 @@ impl CallJournal {
         name: String,
         input: CallInput,
         caller: Arc<Principal>,
-        within: &CallContext,
+        context: &CallContext,
     ) -> Self {
         let mut record = CallRecord::new(id, name, input, caller, journal.clock.now());
-        record.batch.clone_from(&within.batch);
-        record.parent.clone_from(&within.parent);
-        record.origin = within.origin;
+        record.batch.clone_from(&context.batch);
+        record.parent.clone_from(&context.parent);
+        record.origin = context.origin;
         let life = Self {
             journal: Arc::clone(journal),
             record: Arc::new(record),
             written: 0,
             denied_by: None,
             denial_note: None,
-            asked: None,
+            asked_at: None,
             started: None,
             deferred: false,
             latest: LatestSnapshot::default(),
@@ -175,26 +175,26 @@ impl CallJournal {
     ) -> Result<(), Refusal> {
         let summary = reason.clone();
         self.apply(Transition::ApprovalRequested { reason, rule, meta })?;
-        let happening = EventKind::PermissionRequest {
+        let event_kind = EventKind::PermissionRequest {
             title,
             summary,
             content,
         };
-        let event = self.event_row(&happening);
+        let event = self.event_row(&event_kind);
         self.commit_with(vec![Write::Event(event)]).await?;
-        self.publish(happening);
+        self.publish(event_kind);
         Ok(())
     }
 
     pub(crate) fn record_decision(&mut self, decision: &'static str, by: &str, note: Option<&str>) {
-        let happening = EventKind::PermissionDecided {
+        let event_kind = EventKind::PermissionDecided {
             decision,
             by: by.to_owned(),
             note: note.map(ToOwned::to_owned),
         };
         self.journal
-            .queue(|| Write::Event(self.event_row(&happening)));
-        self.publish(happening);
+            .queue(|| Write::Event(self.event_row(&event_kind)));
+        self.publish(event_kind);
     }
 
     /// Records the intent of a call that may change something. It is on disk when this returns.
@@ -340,10 +340,10 @@ impl CallJournal {
         if let Transition::ApprovalRequested { .. } = step {
             // An answer identifies its question by this time, so two questions of a call must not have the same time:
             // otherwise the answer to the first would be taken for the second.
-            if let Some(before) = self.asked {
+            if let Some(before) = self.asked_at {
                 at = at.max(Timestamp(before.0.saturating_add(1)));
             }
-            self.asked = Some(at);
+            self.asked_at = Some(at);
         }
         let taken = Arc::make_mut(&mut self.record).apply(step, at);
         debug_assert!(taken.is_ok(), "{taken:?}");
@@ -351,15 +351,15 @@ impl CallJournal {
     }
 
     /// Publishes a step of the call. Subscribers are woken when the call waits.
-    fn publish(&self, happening: EventKind) {
-        let aloud = !matches!(happening, EventKind::CallCreated | EventKind::CallState(_));
-        self.publish_with(|| happening);
-        if aloud {
+    fn publish(&self, event_kind: EventKind) {
+        let wakes = !matches!(event_kind, EventKind::CallCreated | EventKind::CallState(_));
+        self.publish_with(|| event_kind);
+        if wakes {
             self.journal.bus.wake();
         }
     }
 
-    fn publish_with(&self, happening: impl FnOnce() -> EventKind) {
+    fn publish_with(&self, event_kind: impl FnOnce() -> EventKind) {
         self.journal.bus.publish_without_wake(|| {
             let snapshot = Arc::new(Snapshot::new(Arc::clone(&self.record)));
             let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -368,15 +368,15 @@ impl CallJournal {
                 at: self.record.updated_at,
                 caller: &self.record.caller,
                 call: Some(&self.record.id),
-                happening: happening(),
+                event_kind: event_kind(),
                 snapshot: Some(snapshot),
             }
         });
     }
 
-    fn event_row(&self, happening: &EventKind) -> EventRow {
+    fn event_row(&self, event_kind: &EventKind) -> EventRow {
         self.journal
-            .event_row(&self.record.caller, Some(&self.record.id), happening)
+            .event_row(&self.record.caller, Some(&self.record.id), event_kind)
     }
 
     /// Returns the part of the record that is not written yet.
@@ -416,12 +416,12 @@ impl CallJournal {
         let Some(store) = self.journal.store.clone() else {
             return Ok(());
         };
-        let seen = self.written;
+        let previous = self.written;
         if let Some(write) = self.pending_write() {
             others.insert(0, write);
         }
         if let Err(error) = store.commit(Write::Many(others)).await {
-            self.written = seen;
+            self.written = previous;
             return Err(store_error(error).into());
         }
         crate::crash_point::at(self.record.trail.last().map_or("", |line| line.kind));

@@ -252,10 +252,10 @@ impl Kernel {
     /// to what the first call may do.
     async fn run_with_tails(&self, mut run: RunningCall<'_>, sink: &Arc<dyn Sink>) -> Report {
         // Cancelling the call by its id also cancels its tail calls.
-        let _place = run.running_guard.take();
+        let _guard = run.running_guard.take();
         let (id, caller, cancellation) =
             (run.id.clone(), Arc::clone(&run.caller), run.cancel.clone());
-        let (within, order) = (run.context.clone(), run.order.clone());
+        let (context, order) = (run.context.clone(), run.order.clone());
         let mut report = self.run_one(run).await;
         for number in 1..=MAX_TAILS {
             let Ok(Outcome {
@@ -268,8 +268,8 @@ impl Kernel {
                 context: CallContext {
                     origin: CallOrigin::Tail,
                     parent: Some(id.clone()),
-                    tail_of_nested: within.is_nested(),
-                    ..within.clone()
+                    tail_of_nested: context.is_nested(),
+                    ..context.clone()
                 },
                 ..CallRequest::new(
                     CallId(format!("{id}/tail-{number}")),
@@ -332,10 +332,10 @@ impl Kernel {
             tool,
             input,
             caller,
-            context: within,
+            context,
         } = request;
         let key = caller.session_key();
-        let Some(place) = self.track_running(&id, &key, &cancellation) else {
+        let Some(guard) = self.track_running(&id, &key, &cancellation) else {
             let shown = toolhost_contract::text::escape_line(&id.0, 80);
             let message = format!("a call with the id {shown} is already running");
             let error = CallError::new(ErrorClass::InvalidInput, message).code("duplicate_call_id");
@@ -345,7 +345,7 @@ impl Kernel {
         let session = match self.session(&key) {
             Ok(session) => session,
             Err(full) => {
-                drop(place);
+                drop(guard);
                 return Err(Box::new(Report::refused(id, full.into())));
             }
         };
@@ -357,7 +357,7 @@ impl Kernel {
             tool,
             wanted.clone(),
             Arc::clone(&caller),
-            &within,
+            &context,
         );
         let sink = CallSink::new(
             Arc::clone(&self.journal),
@@ -368,12 +368,12 @@ impl Kernel {
             life.latest(),
         );
         Ok(RunningCall {
-            running_guard: Some(place),
+            running_guard: Some(guard),
             id,
             session,
             caller,
             input,
-            context: within,
+            context,
             journal: life,
             sink: Arc::new(sink),
             cancel: cancellation,

@@ -11,7 +11,7 @@ pub(crate) struct QuotaMeter(Arc<Counts>);
 
 #[derive(Debug)]
 struct Counts {
-    what: QuotaKind,
+    kind: QuotaKind,
     quota: UserQuota,
     held: Mutex<BTreeMap<UserId, u64>>,
 }
@@ -26,9 +26,9 @@ pub(crate) struct QuotaReservation {
 }
 
 impl QuotaMeter {
-    pub(crate) fn new(what: QuotaKind, quota: UserQuota) -> Self {
+    pub(crate) fn new(kind: QuotaKind, quota: UserQuota) -> Self {
         Self(Arc::new(Counts {
-            what,
+            kind,
             quota,
             held: Mutex::default(),
         }))
@@ -71,17 +71,17 @@ impl QuotaReservation {
 
     /// Returns the usage of the user after resizing.
     fn usage_after(&self, held: &BTreeMap<UserId, u64>, amount: u64) -> Result<u64, QuotaError> {
-        let Counts { what, quota, .. } = *self.counts;
+        let Counts { kind, quota, .. } = *self.counts;
         let own = held.get(&self.user).copied().unwrap_or_default() - self.amount;
         let own = own.saturating_add(amount);
         if amount > self.amount && own > quota.user {
             let most = quota.user;
-            return Err(QuotaError::User { what, most });
+            return Err(QuotaError::User { kind, most });
         }
         let all = held.values().sum::<u64>() - self.amount;
         if amount > self.amount && all.saturating_add(amount) > quota.all {
             let most = quota.all;
-            return Err(QuotaError::All { what, most });
+            return Err(QuotaError::All { kind, most });
         }
         Ok(own)
     }

@@ -70,7 +70,7 @@ pub(crate) fn prepare(
     let plugin = Arc::new(plugin);
     let lane = Arc::default();
     let mut entries = Vec::with_capacity(backend.tools().len());
-    let mut spoken_for = BTreeSet::new();
+    let mut claimed = BTreeSet::new();
     for tool in backend.tools() {
         // The only place where names and texts of plugins and servers enter the registry.
         let mut tool = tool.clone();
@@ -92,7 +92,7 @@ pub(crate) fn prepare(
                     name: key.to_owned(),
                 });
             }
-            if !spoken_for.insert(key.to_owned()) {
+            if !claimed.insert(key.to_owned()) {
                 return Err(RegisterError::DuplicateInPlugin {
                     plugin: plugin.name.clone(),
                     name: text::escape_line(key, 80),
@@ -101,25 +101,28 @@ pub(crate) fn prepare(
         }
         let version = Version::parse(&tool.version);
         // A setting may apply to one version only.
-        let named = |word: &str| {
-            let word = word.to_lowercase();
-            let (word, wanted) = split_version(&word);
+        let named = |selector: &str| {
+            let selector = selector.to_lowercase();
+            let (selector, wanted) = split_version(&selector);
             let wanted = wanted.map(VersionReq::parse);
-            (word == name.as_str() || keys.iter().any(|key| key == word))
+            (selector == name.as_str() || keys.iter().any(|key| key == selector))
                 && wanted.is_none_or(|wanted| wanted.is_ok_and(|wanted| wanted.selects(&version)))
         };
         let pin = settings
             .tool_versions
             .iter()
-            .find(|(word, _)| named(word))
+            .find(|(selector, _)| named(selector))
             .map(|(_, wanted)| wanted.clone());
         let own_timeout = settings
             .tool_timeouts
             .iter()
-            .find(|(word, _)| named(word))
+            .find(|(selector, _)| named(selector))
             .map(|(_, timeout)| *timeout);
         entries.push(ToolEntry {
-            enabled: !settings.disabled_tools.iter().any(|word| named(word)),
+            enabled: !settings
+                .disabled_tools
+                .iter()
+                .any(|selector| named(selector)),
             timeout: own_timeout.or(plugin.timeout).or(settings.timeout),
             plugin: Arc::clone(&plugin),
             tool: Arc::new(tool),

@@ -73,11 +73,11 @@ impl ToolEntry {
 
     /// Returns the description of the tool for the record of a call.
     pub(crate) fn found(&self, mode: Mode) -> Arc<ResolvedTool> {
-        let mut told = self
+        let mut cached = self
             .found_cache
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, found)) = told.as_ref().filter(|(of, _)| *of == mode) {
+        if let Some((_, found)) = cached.as_ref().filter(|(of, _)| *of == mode) {
             return Arc::clone(found);
         }
         let found = Arc::new(ResolvedTool {
@@ -95,7 +95,7 @@ impl ToolEntry {
                 .collect(),
             destinations: Vec::new(),
         });
-        *told = Some((mode, Arc::clone(&found)));
+        *cached = Some((mode, Arc::clone(&found)));
         found
     }
 

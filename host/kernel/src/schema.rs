@@ -99,21 +99,21 @@ impl ToolSchemas {
             return Ok(());
         }
         let Some(value) = &outcome.structured else {
-            let what = format!(
+            let message = format!(
                 "`{}` has an output schema and returned no structured result",
                 tool.name
             );
-            let error = CallError::new(ErrorClass::Failed, what).code("invalid_output");
+            let error = CallError::new(ErrorClass::Failed, message).code("invalid_output");
             return Err(error.into());
         };
         let Some(problems) = validator.validate(schema, value, Vec::new()) else {
             return Ok(());
         };
-        let what = format!(
+        let message = format!(
             "the structured result of `{}` does not fit its output schema",
             tool.name
         );
-        Err(failed(ErrorClass::Failed, &what, problems)
+        Err(failed(ErrorClass::Failed, &message, problems)
             .code("invalid_output")
             .into())
     }

@@ -22,7 +22,7 @@ pub(crate) struct CallSink {
     to: Arc<dyn Sink>,
     cancel: CancellationToken,
     latest: LatestSnapshot,
-    kept: AtomicUsize,
+    stored: AtomicUsize,
     /// The call has ended or is about to; later events are dropped.
     closed: AtomicBool,
     /// Events that are held until the call is authorized.
@@ -62,7 +62,7 @@ impl CallSink {
             to,
             cancel,
             latest,
-            kept: AtomicUsize::new(0),
+            stored: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             held: Mutex::default(),
             watched: AtomicBool::new(false),
@@ -133,12 +133,12 @@ impl CallSink {
             return;
         };
         if matches!(event, CallEvent::Custom { .. })
-            && self.kept.fetch_add(1, Relaxed) < MAX_STORED_EVENTS
+            && self.stored.fetch_add(1, Relaxed) < MAX_STORED_EVENTS
         {
-            let happening = EventKind::Call(event.clone());
+            let event_kind = EventKind::Call(event.clone());
             let row = self
                 .journal
-                .event_row(&self.caller, Some(&self.id), &happening);
+                .event_row(&self.caller, Some(&self.id), &event_kind);
             // A full queue drops the event; the call does not wait.
             let _ = store.offer(Write::Event(row));
         }
@@ -155,7 +155,7 @@ impl Sink for CallSink {
             at: self.journal.clock.now(),
             caller: &self.caller,
             call: Some(&self.id),
-            happening: EventKind::Call(event.clone()),
+            event_kind: EventKind::Call(event.clone()),
             snapshot: self
                 .latest
                 .lock()

@@ -45,7 +45,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(url: &str, scenario: &str) -> Result<(), String> {
-    let mut address = ServerAddress::parse(NAME, url, BTreeMap::new(), true).map_err(words)?;
+    let mut address = ServerAddress::parse(NAME, url, BTreeMap::new(), true).map_err(message)?;
     let context = context();
     address.oauth.client_id = context["client_id"].as_str().map(str::to_owned);
     let secret = context["client_secret"].as_str();
@@ -65,7 +65,7 @@ async fn run(url: &str, scenario: &str) -> Result<(), String> {
     }
     // The stored data belongs to this scenario only.
     let _ = std::fs::remove_dir_all(folder);
-    outcome.map_err(words)
+    outcome.map_err(message)
 }
 
 /// The suite's parameters for its client.
@@ -74,7 +74,7 @@ fn context() -> Value {
     serde_json::from_str(&context).unwrap_or_default()
 }
 
-fn words(error: ServerError) -> String {
+fn message(error: ServerError) -> String {
     error.to_string()
 }
 
@@ -108,7 +108,7 @@ async fn session(
     approvals
         .approve(NAME, config.digest())
         .expect("the in-memory store accepts it");
-    let around = ServerContext {
+    let context = ServerContext {
         checks: ListingChecks {
             accept: Arc::new(|_: &Descriptor| Ok(())),
             approvals: Arc::new(approvals),
@@ -125,7 +125,7 @@ async fn session(
         })),
         on_event: Box::new(|_, _| ()),
     };
-    let server = Server::start(config, dial, around);
+    let server = Server::start(config, dial, context);
     let listing = server.shared().first_listing().await?;
     let tools = ServerTools::new(server.shared(), &listing);
     if scenario == "sse-retry" {

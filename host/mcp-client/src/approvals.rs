@@ -193,9 +193,9 @@ impl Approvals {
             let is_first = !known.listed && known.tools.is_empty();
             let mut resolved = ToolComparison::default();
             let mut unseen = Vec::new();
-            let words = KnownNames::of(known);
+            let names = KnownNames::of(known);
             for tool in tools {
-                match words.find(known, &tool) {
+                match names.find(known, &tool) {
                     KnownTool::Same => resolved.same.push(tool),
                     KnownTool::Renamed => unseen.push((tool, true)),
                     KnownTool::Unseen => unseen.push((tool, is_first)),
@@ -206,10 +206,10 @@ impl Approvals {
                 }
             }
             let mut is_changed = is_first;
-            let mut room = RemainingCapacity::of(known, !unseen.is_empty());
+            let mut capacity = RemainingCapacity::of(known, !unseen.is_empty());
             for (tool, is_approved) in unseen {
                 // Nothing is removed to make room: a removed tool could return with another definition.
-                let fits = room.reserve(&tool);
+                let fits = capacity.reserve(&tool);
                 if fits && is_approved {
                     known.tools.insert(name(&tool), pin(&tool));
                     resolved.same.push(tool);
@@ -276,13 +276,16 @@ impl Approvals {
             known.tools = now;
             known.listed = true;
             known.waiting.clear();
-            let mut room = RemainingCapacity::of(known, true);
-            let kept: Vec<_> = older
+            let mut capacity = RemainingCapacity::of(known, true);
+            let retained: Vec<_> = older
                 .into_iter()
                 .filter(|(name, _)| !known.tools.contains_key(name))
                 .collect();
-            if kept.iter().all(|(_, pin)| room.reserve_bytes(pin.size())) {
-                known.tools.extend(kept);
+            if retained
+                .iter()
+                .all(|(_, pin)| capacity.reserve_bytes(pin.size()))
+            {
+                known.tools.extend(retained);
             } else if changed
                 .iter()
                 .all(|change| change.earlier != ApprovedDefinition::NoRoom)
@@ -426,13 +429,13 @@ enum KnownTool<'a> {
 
 impl KnownNames {
     fn of(known: &ApprovedServer) -> Self {
-        let mut words: HashMap<String, Vec<String>> = HashMap::new();
+        let mut names: HashMap<String, Vec<String>> = HashMap::new();
         for (name, pin) in &known.tools {
-            for word in possible_names(name, &pin.own) {
-                words.entry(word).or_default().push(name.clone());
+            for candidate in possible_names(name, &pin.own) {
+                names.entry(candidate).or_default().push(name.clone());
             }
         }
-        Self(words)
+        Self(names)
     }
 
     fn find<'a>(&self, known: &'a ApprovedServer, tool: &AdoptedTool) -> KnownTool<'a> {
@@ -445,7 +448,10 @@ impl KnownNames {
             };
         }
         let called = possible_names(&name, &tool.definition.tool);
-        let alike = called.iter().filter_map(|word| self.0.get(word)).flatten();
+        let alike = called
+            .iter()
+            .filter_map(|candidate| self.0.get(candidate))
+            .flatten();
         let mut alike = alike.filter_map(|name| known.tools.get(name));
         match alike.next() {
             None => KnownTool::Unseen,

@@ -114,11 +114,11 @@ impl ServerTools {
                     ErrorCode::INVALID_PARAMS => ErrorClass::InvalidInput,
                     _ => ErrorClass::Failed,
                 };
-                let said = text::escape_lines(&error.message, MAX_MESSAGE);
+                let message = text::escape_lines(&error.message, MAX_MESSAGE);
                 let code = error.code.0;
                 CallError::new(
                     class,
-                    format!("the server `{server}` returned an error: {said} ({code})"),
+                    format!("the server `{server}` returned an error: {message} ({code})"),
                 )
                 .code("mcp_error")
             }

@@ -182,8 +182,8 @@ impl ServerAddress {
     }
 
     /// Removes secrets from text of a server.
-    pub fn mask(&self, said: &str) -> String {
-        mask_secrets(said, &self.secrets())
+    pub fn mask(&self, text: &str) -> String {
+        mask_secrets(text, &self.secrets())
     }
 }
 
@@ -192,10 +192,12 @@ impl ServerProgram {
     /// paths.
     pub fn secrets(&self) -> Vec<String> {
         let texts = self.args.iter().chain([&self.command]);
-        let words = texts.flat_map(|text| text.secrets.clone());
+        let secrets = texts.flat_map(|text| text.secrets.clone());
         let own = self.env.iter();
         let own = own.filter(|(name, value)| !affects_program(name) && !value.0.starts_with('/'));
-        words.chain(own.map(|(_, value)| value.0.clone())).collect()
+        secrets
+            .chain(own.map(|(_, value)| value.0.clone()))
+            .collect()
     }
 }
 
@@ -208,8 +210,8 @@ impl ServerConfig {
         }
     }
 
-    pub fn mask(&self, said: &str) -> String {
-        mask_secrets(said, &self.secrets())
+    pub fn mask(&self, text: &str) -> String {
+        mask_secrets(text, &self.secrets())
     }
 
     /// The complete, escaped description of what is started or connected to, which the user approves. Variables of the
@@ -217,26 +219,30 @@ impl ServerConfig {
     pub fn description(&self) -> String {
         match &self.transport {
             TransportConfig::Stdio(program) => {
-                let mut words = shell_word(&program.command);
+                let mut description = shell_word(&program.command);
                 for arg in &program.args {
-                    words.push(' ');
-                    words.push_str(&shell_word(arg));
+                    description.push(' ');
+                    description.push_str(&shell_word(arg));
                 }
-                let _ = write!(words, "\n  in {}", escape(&program.cwd.to_string_lossy()));
+                let _ = write!(
+                    description,
+                    "\n  in {}",
+                    escape(&program.cwd.to_string_lossy())
+                );
                 for (name, value) in &program.env {
-                    let _ = write!(words, "\n  with ${}", escape(name));
+                    let _ = write!(description, "\n  with ${}", escape(name));
                     if affects_program(name) {
-                        let _ = write!(words, "={}", escape(&value.0));
+                        let _ = write!(description, "={}", escape(&value.0));
                     }
                 }
-                words
+                description
             }
             TransportConfig::Http(address) => {
-                let mut words = escape(&address.shown);
+                let mut description = escape(&address.shown);
                 for name in address.headers.keys() {
-                    let _ = write!(words, "\n  with the header {}", escape(name));
+                    let _ = write!(description, "\n  with the header {}", escape(name));
                 }
-                words
+                description
             }
         }
     }

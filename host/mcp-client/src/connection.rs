@@ -234,7 +234,7 @@ pub async fn end_program(child: PipedProcess) {
 }
 
 fn reason(error: &ClientInitializeError) -> String {
-    let words = match error {
+    let text = match error {
         ClientInitializeError::TransportError { error, .. } => error_chain(&*error.error),
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => return reason(fallback),
         ClientInitializeError::ConnectionClosed(_) => {
@@ -245,28 +245,28 @@ fn reason(error: &ClientInitializeError) -> String {
         }
         other => other.to_string(),
     };
-    text::escape_line(&words, MAX_REASON)
+    text::escape_line(&text, MAX_REASON)
 }
 
 /// An error with its causes, without repetitions.
 pub fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     // It only states that a client failed, and does not expose the cause.
-    if let Some(StreamableHttpError::Client(deeper)) =
+    if let Some(StreamableHttpError::Client(inner)) =
         error.downcast_ref::<StreamableHttpError<reqwest::Error>>()
     {
-        return error_chain(deeper);
+        return error_chain(inner);
     }
-    let mut words = error.to_string();
+    let mut message = error.to_string();
     let mut source = error.source();
-    while let Some(deeper) = source {
-        let said = deeper.to_string();
-        if !words.contains(&said) {
-            words.push_str(": ");
-            words.push_str(&said);
+    while let Some(inner) = source {
+        let cause = inner.to_string();
+        if !message.contains(&cause) {
+            message.push_str(": ");
+            message.push_str(&cause);
         }
-        source = deeper.source();
+        source = inner.source();
     }
-    words
+    message
 }
 
 /// Ends a program that did not initialize, and adds its exit code and its last lines to the error.

@@ -139,12 +139,12 @@ mod tests {
 
     #[test]
     fn slow_differences_are_coarser_but_complete() {
-        let words = |letter: char| {
+        let values = |letter: char| {
             (0..20_000)
                 .map(|at| format!("{letter}{at}"))
                 .collect::<Vec<_>>()
         };
-        let list = |letter| tool("t", json!({"enum": words(letter)}));
+        let list = |letter| tool("t", json!({"enum": values(letter)}));
         let (before, after) = (
             Definition::from_tool(&list('a')),
             Definition::from_tool(&list('b')),
@@ -152,12 +152,12 @@ mod tests {
         // There is no time left from the start.
         let shown = difference(Some(&before.json.to_string()), &after.json, Instant::now());
         let lines: std::collections::HashSet<_> = shown.lines().collect();
-        for word in words('b') {
-            let line = format!("+      \"{word}\"");
+        for value in values('b') {
+            let line = format!("+      \"{value}\"");
             let last = line.clone();
             assert!(
                 lines.contains(&*(line + ",")) || lines.contains(&*last),
-                "{word}"
+                "{value}"
             );
         }
     }

@@ -57,7 +57,7 @@ pub struct Discovered {
 impl Discovery {
     /// Both commands, as displayed for approval.
     pub fn description(&self) -> String {
-        let shown = |words: &[String]| self.as_server(words).description();
+        let shown = |command: &[String]| self.as_server(command).description();
         let mut out = format!("to list tools:\n  {}", shown(&self.discover));
         if let Some(call) = &self.call {
             let _ = write!(
@@ -78,10 +78,10 @@ impl Discovery {
         Digest(hash.finalize().into())
     }
 
-    fn as_server(&self, words: &[String]) -> ServerConfig {
+    fn as_server(&self, command: &[String]) -> ServerConfig {
         ServerConfig {
             name: String::new(),
-            transport: TransportConfig::Stdio(self.program(words)),
+            transport: TransportConfig::Stdio(self.program(command)),
             include: Vec::new(),
             exclude: Vec::new(),
             timeout: TIMEOUT,
@@ -89,31 +89,31 @@ impl Discovery {
         }
     }
 
-    fn program(&self, words: &[String]) -> ServerProgram {
+    fn program(&self, command: &[String]) -> ServerProgram {
         ServerProgram {
-            command: words.first().map_or("", String::as_str).into(),
-            args: words.iter().skip(1).cloned().map(Into::into).collect(),
+            command: command.first().map_or("", String::as_str).into(),
+            args: command.iter().skip(1).cloned().map(Into::into).collect(),
             env: BTreeMap::<String, HiddenValue>::new(),
             cwd: self.cwd.clone(),
         }
     }
 
-    fn command(&self, ground: &DiscoveryContext, words: &[String]) -> PipedCommand {
+    fn command(&self, context: &DiscoveryContext, command: &[String]) -> PipedCommand {
         let stdio = StdioDialer {
             server: String::new(),
-            program: self.program(words),
-            launcher: ground.launcher.clone(),
-            host: ground.host.clone(),
+            program: self.program(command),
+            launcher: context.launcher.clone(),
+            host: context.host.clone(),
         };
         stdio.command()
     }
 
     /// Runs the discovery command and parses its output. An error is a complete message.
-    pub async fn discover(&self, ground: &DiscoveryContext) -> Result<Discovered, String> {
-        let command = self.command(ground, &self.discover);
+    pub async fn discover(&self, context: &DiscoveryContext) -> Result<Discovered, String> {
+        let command = self.command(context, &self.discover);
         let ran = timeout(
             DISCOVERY_TIMEOUT,
-            run_piped(&ground.launcher, &command, &[], MAX_LIST),
+            run_piped(&context.launcher, &command, &[], MAX_LIST),
         )
         .await;
         let ran = ran
@@ -136,7 +136,7 @@ impl Discovery {
                 "the discovery command wrote more than {MAX_LIST} bytes"
             ));
         }
-        let (tools, left_out) = declarations(&ran.stdout.text(), &*ground.accept)?;
+        let (tools, left_out) = declarations(&ran.stdout.text(), &*context.accept)?;
         let mut hash = Sha256::new();
         hash.update(self.digest().0);
         for one in &tools {
@@ -176,11 +176,11 @@ pub struct DiscoveredTools {
     tools: Vec<Descriptor>,
     own: HashMap<ToolName, String>,
     discovery: Discovery,
-    ground: DiscoveryContext,
+    context: DiscoveryContext,
 }
 
 impl DiscoveredTools {
-    pub fn new(discovery: Discovery, ground: DiscoveryContext, found: &Discovered) -> Self {
+    pub fn new(discovery: Discovery, context: DiscoveryContext, found: &Discovered) -> Self {
         let own = found
             .tools
             .iter()
@@ -193,7 +193,7 @@ impl DiscoveredTools {
                 .map(|one| one.descriptor.clone())
                 .collect(),
             discovery,
-            ground,
+            context,
         }
     }
 
@@ -204,7 +204,7 @@ impl DiscoveredTools {
                 format!("the tool `{}` no longer exists", call.tool),
             )
         })?;
-        let Some(words) = &self.discovery.call else {
+        let Some(arguments) = &self.discovery.call else {
             return Err(CallError::new(
                 ErrorClass::Unavailable,
                 "no command is configured to run discovered tools",
@@ -212,12 +212,12 @@ impl DiscoveredTools {
             .code("not_configured")
             .recommend("set tools.call_command in the configuration"));
         };
-        let mut words = words.clone();
-        words.push(own.clone());
-        let command = self.discovery.command(&self.ground, &words);
+        let mut arguments = arguments.clone();
+        arguments.push(own.clone());
+        let command = self.discovery.command(&self.context, &arguments);
         let input = call.input.to_string();
         let running = run_piped(
-            &self.ground.launcher,
+            &self.context.launcher,
             &command,
             input.as_bytes(),
             MAX_OUTPUT,
@@ -247,13 +247,13 @@ fn outcome(ran: &PipedResult) -> Outcome {
     outcome
 }
 
-fn failed(words: String) -> Outcome {
+fn failed(report: String) -> Outcome {
     Outcome {
         error: Some(Failure::new(
             "discovered_tool_execution_error",
-            text::escape_lines(&words, 2_000),
+            text::escape_lines(&report, 2_000),
         )),
-        ..Outcome::text(words)
+        ..Outcome::text(report)
     }
 }
 

@@ -96,12 +96,12 @@ fn field(
     property: &Value,
     required: bool,
 ) -> Option<FormField> {
-    let what = property["title"].as_str().unwrap_or(name);
+    let caption = property["title"].as_str().unwrap_or(name);
     let more = property["description"].as_str().unwrap_or_default();
-    let what = if more.is_empty() {
-        what.to_owned()
+    let caption = if more.is_empty() {
+        caption.to_owned()
     } else {
-        format!("{what}: {more}")
+        format!("{caption}: {more}")
     };
     let (kind, read) = match property["type"].as_str()? {
         "boolean" => (UserQuestionKind::YesNo, AnswerFormat::YesNo),
@@ -117,7 +117,7 @@ fn field(
         ),
         _ => return None,
     };
-    let mut query = query(server, message, &what, kind);
+    let mut query = query(server, message, &caption, kind);
     if let AnswerFormat::One(options) | AnswerFormat::Many(options) = &read {
         query.options = options
             .iter()
@@ -175,14 +175,14 @@ fn options(schema: &Value) -> Option<Option<Vec<(String, Value)>>> {
     fits.then_some(Some(options))
 }
 
-fn query(server: &str, message: &str, what: &str, kind: UserQuestionKind) -> UserQuestion {
+fn query(server: &str, message: &str, caption: &str, kind: UserQuestionKind) -> UserQuestion {
     let mut question = format!(
         "The server {server} asks: {}",
         text::escape_lines(message, MAX_MESSAGE)
     );
-    if !what.is_empty() {
+    if !caption.is_empty() {
         question.push('\n');
-        question.push_str(&text::escape_line(what, MAX_MESSAGE));
+        question.push_str(&text::escape_line(caption, MAX_MESSAGE));
     }
     UserQuestion {
         question,
@@ -217,39 +217,39 @@ fn form_content(fields: &[FormField], replies: &[UserAnswer]) -> Option<Value> {
 
 impl FormField {
     fn value(&self, reply: &UserAnswer) -> Option<Value> {
-        if let UserAnswer::Text(said) = reply
-            && said.is_empty()
+        if let UserAnswer::Text(text) = reply
+            && text.is_empty()
         {
             return self.default.clone();
         }
-        let of_label = |options: &[(String, Value)], said: &str| {
-            let found = options.iter().find(|(label, _)| label == said)?;
+        let of_label = |options: &[(String, Value)], chosen: &str| {
+            let found = options.iter().find(|(label, _)| label == chosen)?;
             Some(found.1.clone())
         };
         match (&self.read, reply) {
-            (AnswerFormat::YesNo, UserAnswer::YesNo(yes)) => Some(json!(yes)),
-            (AnswerFormat::Text, UserAnswer::Text(said)) => Some(json!(said)),
-            (AnswerFormat::Number, UserAnswer::Text(said)) => {
-                let number = said
+            (AnswerFormat::YesNo, UserAnswer::YesNo(approved)) => Some(json!(approved)),
+            (AnswerFormat::Text, UserAnswer::Text(text)) => Some(json!(text)),
+            (AnswerFormat::Number, UserAnswer::Text(text)) => {
+                let number = text
                     .trim()
                     .parse()
                     .ok()
                     .filter(|number: &f64| number.is_finite());
                 number.map(|number| json!(number))
             }
-            (AnswerFormat::Integer, UserAnswer::Text(said)) => {
-                said.trim().parse().ok().map(|number: i64| json!(number))
+            (AnswerFormat::Integer, UserAnswer::Text(text)) => {
+                text.trim().parse().ok().map(|number: i64| json!(number))
             }
-            (AnswerFormat::One(options), UserAnswer::Text(said)) => of_label(options, said),
-            (AnswerFormat::One(options), UserAnswer::Labels(said)) => {
-                of_label(options, said.first()?)
+            (AnswerFormat::One(options), UserAnswer::Text(text)) => of_label(options, text),
+            (AnswerFormat::One(options), UserAnswer::Labels(labels)) => {
+                of_label(options, labels.first()?)
             }
-            (AnswerFormat::Many(options), UserAnswer::Labels(said)) => {
-                let values = said.iter().map(|label| of_label(options, label));
+            (AnswerFormat::Many(options), UserAnswer::Labels(labels)) => {
+                let values = labels.iter().map(|label| of_label(options, label));
                 values.collect::<Option<Vec<_>>>().map(Value::Array)
             }
-            (AnswerFormat::Many(options), UserAnswer::Text(said)) => {
-                of_label(options, said).map(|one| json!([one]))
+            (AnswerFormat::Many(options), UserAnswer::Text(text)) => {
+                of_label(options, text).map(|one| json!([one]))
             }
             _ => None,
         }
@@ -267,8 +267,8 @@ mod tests {
         assert_eq!(found, expected, "{shown}");
     }
 
-    fn text(said: &str) -> UserAnswer {
-        UserAnswer::Text(said.to_owned())
+    fn text(text: &str) -> UserAnswer {
+        UserAnswer::Text(text.to_owned())
     }
 
     #[test]

@@ -46,12 +46,12 @@ pub fn format_last_lines(last_lines: Option<&str>) -> String {
 impl ServerError {
     /// The error without the server's name.
     pub fn reason(&self) -> String {
-        let words = self.to_string();
-        let reason = words
+        let message = self.to_string();
+        let reason = message
             .strip_prefix("server `")
             .and_then(|rest| rest.split_once('`'))
             .map(|(_, rest)| rest.trim_start_matches([':', ' ']).to_owned());
-        reason.unwrap_or(words)
+        reason.unwrap_or(message)
     }
 
     pub fn for_call(&self) -> CallError {

@@ -46,8 +46,8 @@ impl Serialize for ExpandedText {
 }
 
 /// Masks these secrets in text of another program.
-pub fn mask_secrets(said: &str, secrets: &[String]) -> String {
-    let mut shown = said.to_owned();
+pub fn mask_secrets(text: &str, secrets: &[String]) -> String {
+    let mut shown = text.to_owned();
     for secret in secrets {
         if secret.len() >= MIN_MASKED_LEN && shown.contains(secret.as_str()) {
             shown = shown.replace(secret.as_str(), "…");
@@ -69,9 +69,9 @@ mod tests {
         };
         assert_eq!(format!("{expanded:?}"), r#""--key=${KEY}""#);
         assert_eq!(serde_json::json!(expanded), "--key=${KEY}");
-        let said = "usage: x --key=s3cret (s3cret)";
+        let message = "usage: x --key=s3cret (s3cret)";
         assert_eq!(
-            mask_secrets(said, &expanded.secrets),
+            mask_secrets(message, &expanded.secrets),
             "usage: x --key=… (…)"
         );
         assert_eq!(mask_secrets("a b a", &["a".to_owned()]), "a b a");

@@ -81,19 +81,19 @@ fn fuzz_server() {
             return;
         };
         let when = ["initialize", "tools/list", "tools/call"][usize::from(*when) % 3];
-        let said: Arc<str> = assembled(bytes, FRAGMENTS).into();
+        let response: Arc<str> = assembled(bytes, FRAGMENTS).into();
         let runtime = Builder::new_current_thread()
             .enable_all()
             .start_paused(true)
             .build()
             .unwrap();
-        runtime.block_on(play(when, said));
+        runtime.block_on(play(when, response));
     });
 }
 
-async fn play(when: &'static str, said: Arc<str>) {
+async fn play(when: &'static str, response: Arc<str>) {
     let dial = ScriptedServer::dial(move |_, pipes| {
-        let said = Arc::clone(&said);
+        let response = Arc::clone(&response);
         tokio::spawn(respond(pipes, move |message| {
             if message["method"] != when {
                 if message["method"] == "tools/call" {
@@ -101,12 +101,12 @@ async fn play(when: &'static str, said: Arc<str>) {
                 }
                 return legacy_response(message, &json!([tool("t")]));
             }
-            let said = said.replace("$ID", &message["id"].to_string());
-            let lines = said.lines().map(str::to_owned);
+            let response = response.replace("$ID", &message["id"].to_string());
+            let lines = response.lines().map(str::to_owned);
             lines.chain(["EOF".to_owned()]).collect()
         }));
     });
-    let (server, told) = start(dial);
+    let (server, events) = start(dial);
     let day = Duration::from_secs(24 * 3_600);
     let listed = timeout(day, server.shared().first_listing())
         .await
@@ -126,8 +126,8 @@ async fn play(when: &'static str, said: Arc<str>) {
         }
     }
     server.stop().await;
-    for words in told.lock().unwrap().iter() {
-        check_message(words);
+    for message in events.lock().unwrap().iter() {
+        check_message(message);
     }
 }
 
@@ -143,9 +143,9 @@ fn check_listed(adopted: &[AdoptedTool], left_out: &[ExcludedTool]) {
         assert!(tool.description.chars().count() <= 8_100);
         check_message(&tool.display_name);
         // A stored definition is compared with the one that the server lists the next time.
-        let kept =
+        let stored =
             Definition::from_stored(one.definition.tool.clone(), one.definition.json.clone());
-        assert_eq!(kept.digest, one.definition.digest);
+        assert_eq!(stored.digest, one.definition.digest);
         let mut clean = tool.clone();
         clean.remove_invisible();
         assert_eq!(text::remove_invisible(&clean.description), None);

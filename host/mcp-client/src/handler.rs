@@ -97,11 +97,11 @@ impl ClientHandler for Handler {
         params: LoggingMessageNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
-        let said = match &params.data {
-            serde_json::Value::String(said) => said.clone(),
+        let message = match &params.data {
+            serde_json::Value::String(message) => message.clone(),
             other => other.to_string(),
         };
-        self.log.line(&text::escape_line(&said, MAX_LOG));
+        self.log.line(&text::escape_line(&message, MAX_LOG));
     }
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {

@@ -30,22 +30,22 @@ impl<R> LineFilter<R> {
 
     /// Removes from `bytes` what must not be passed on. Returns the remaining length.
     fn filter(&mut self, bytes: &mut [u8]) -> usize {
-        let (mut from, mut kept) = (0, 0);
+        let (mut from, mut retained) = (0, 0);
         while from < bytes.len() {
             let end = bytes[from..].iter().position(|&b| b == b'\n');
             let next = end.map_or(bytes.len(), |end| from + end + 1);
             if !self.skipping {
                 match self.shape.count(&bytes[from..next]) {
                     Ok(()) => {
-                        bytes.copy_within(from..next, kept);
-                        kept += next - from;
+                        bytes.copy_within(from..next, retained);
+                        retained += next - from;
                     }
                     Err(fits) => {
-                        bytes.copy_within(from..from + fits, kept);
-                        kept += fits;
+                        bytes.copy_within(from..from + fits, retained);
+                        retained += fits;
                         // Truncated JSON is not a valid message; the library drops it.
-                        bytes[kept] = b'\n';
-                        kept += 1;
+                        bytes[retained] = b'\n';
+                        retained += 1;
                         self.skipping = true;
                         self.log.line(&format!(
                             "a message of more than {MAX_VALUES} values was dropped"
@@ -59,7 +59,7 @@ impl<R> LineFilter<R> {
             }
             from = next;
         }
-        kept
+        retained
     }
 }
 
@@ -76,10 +76,10 @@ impl<R: AsyncRead + Unpin> AsyncRead for LineFilter<R> {
             if buffer.filled().len() == before {
                 return Poll::Ready(Ok(()));
             }
-            let kept = lines.filter(&mut buffer.filled_mut()[before..]);
-            buffer.set_filled(before + kept);
+            let retained = lines.filter(&mut buffer.filled_mut()[before..]);
+            buffer.set_filled(before + retained);
             // Returning no bytes would signal the end of the stream.
-            if kept > 0 {
+            if retained > 0 {
                 return Poll::Ready(Ok(()));
             }
         }

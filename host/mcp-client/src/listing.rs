@@ -49,14 +49,14 @@ impl Listing {
 pub async fn list(
     config: &ServerConfig,
     live: &ConnectionHandle,
-    judges: &ListingChecks,
+    checks: &ListingChecks,
 ) -> Result<Listing, ServerError> {
     let (tools, cut) = fetch(config, live).await?;
-    let (resolved, mut left_out) = judges.check_tools(config, tools).await?;
+    let (resolved, mut left_out) = checks.check_tools(config, tools).await?;
     left_out.extend(cut);
     let changed = resolved.changed.iter();
     left_out.extend(changed.map(|change| ExcludedTool::changed(&config.name, change)));
-    let says = live
+    let reported_name = live
         .info
         .server_info
         .as_ref()
@@ -68,7 +68,7 @@ pub async fn list(
         changed: resolved.changed,
         version: text::escape_line(live.version(), 40),
         is_modern: live.is_modern(),
-        reported_name: says,
+        reported_name,
     })
 }
 
@@ -88,7 +88,7 @@ async fn fetch(
         for _ in 0..MAX_PAGES {
             let mut params = PaginatedRequestParams::default();
             params.cursor = cursor.take();
-            let asked = params.cursor.clone();
+            let requested = params.cursor.clone();
             let page = live.peer.list_tools(Some(params)).await;
             let page = page.map_err(|error| match auth_challenge(&error) {
                 Some(challenge) => ServerError::LoginRequired {
@@ -104,7 +104,7 @@ async fn fetch(
             tools.extend(page.tools);
             match page.next_cursor {
                 None => return Ok((tools, None)),
-                next if next == asked => break,
+                next if next == requested => break,
                 next => cursor = next,
             }
             if tools.len() > MAX_TOOLS {
@@ -158,8 +158,8 @@ impl ListingChecks {
     /// Checks that the user has approved this server. Checked each time, because the approval can be revoked.
     pub async fn check_approved(&self, config: &ServerConfig) -> Result<(), ServerError> {
         let (server, digest) = (config.name.clone(), config.digest());
-        self.run_blocking(config, move |judges| {
-            if judges.approvals.is_approved(&server, digest)? {
+        self.run_blocking(config, move |checks| {
+            if checks.approvals.is_approved(&server, digest)? {
                 Ok(())
             } else {
                 Err(ApprovalError::Revoked { server })
@@ -174,9 +174,9 @@ impl ListingChecks {
         tools: Vec<Tool>,
     ) -> Result<(ToolComparison, Vec<ExcludedTool>), ServerError> {
         let own = config.clone();
-        self.run_blocking(config, move |judges| {
-            let (adopted, left_out) = convert_tools(&own, tools, &*judges.accept);
-            let resolved = judges.approvals.compare(&own.name, own.digest(), adopted)?;
+        self.run_blocking(config, move |checks| {
+            let (adopted, left_out) = convert_tools(&own, tools, &*checks.accept);
+            let resolved = checks.approvals.compare(&own.name, own.digest(), adopted)?;
             Ok((resolved, left_out))
         })
         .await
@@ -188,9 +188,9 @@ impl ListingChecks {
         config: &ServerConfig,
         work: impl FnOnce(&Self) -> Result<T, ApprovalError> + Send + 'static,
     ) -> Result<T, ServerError> {
-        let judges = self.clone();
+        let checks = self.clone();
         let server = config.name.clone();
-        match tokio::task::spawn_blocking(move || work(&judges)).await {
+        match tokio::task::spawn_blocking(move || work(&checks)).await {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(error @ ApprovalError::Revoked { .. })) => Err(ServerError::Config {
                 server,

@@ -55,9 +55,9 @@ impl ServerLogger {
         }
     }
 
-    /// Masks the secrets of the server's configuration in `words`.
-    pub fn mask(&self, words: &str) -> String {
-        mask_secrets(words, &self.secrets)
+    /// Masks the secrets of the server's configuration in `text`.
+    pub fn mask(&self, text: &str) -> String {
+        mask_secrets(text, &self.secrets)
     }
 
     /// Logs one line that is escaped already.
@@ -127,8 +127,8 @@ impl ServerLogger {
     }
 
     fn write_line(&self, line: &[u8], too_long: usize) {
-        let said = String::from_utf8_lossy(line);
-        let mut shown = text::escape_line(said.trim_end(), MAX_LINE);
+        let text = String::from_utf8_lossy(line);
+        let mut shown = text::escape_line(text.trim_end(), MAX_LINE);
         if too_long > 0 {
             let _ = write!(shown, "… (+{too_long} bytes)");
         }

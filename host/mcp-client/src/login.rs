@@ -178,12 +178,12 @@ impl LoginStore {
         challenge: Option<String>,
         back: &str,
     ) -> Result<AuthorizationSession, String> {
-        let words = |error: AuthError| error.to_string();
+        let message = |error: AuthError| error.to_string();
         let mut manager = AuthorizationManager::new(address.url.clone())
             .await
-            .map_err(words)?;
+            .map_err(message)?;
         let file = self.file(server, address);
-        let known = file.read().map_err(words)?;
+        let known = file.read().map_err(message)?;
         manager.set_credential_store(file);
         let challenge = match challenge {
             Some(challenge) => Some(challenge),
@@ -192,7 +192,7 @@ impl LoginStore {
         let found = manager
             .resolve_metadata_from_challenge(challenge.as_deref())
             .await
-            .map_err(words)?;
+            .map_err(message)?;
         endpoints::check_metadata(address, &found.metadata)?;
         if address.oauth.client_secret.is_some() {
             endpoints::check_issuer(known.as_ref(), &found.metadata)?;
@@ -246,8 +246,8 @@ fn discovery_timeout() -> String {
 }
 
 /// Text of other parties for a message: secrets masked, escaped and truncated.
-fn sanitize(address: &ServerAddress, words: &str, max: usize) -> String {
-    text::escape_line(&mask_text(&address.mask(words)), max)
+fn sanitize(address: &ServerAddress, message: &str, max: usize) -> String {
+    text::escape_line(&mask_text(&address.mask(message)), max)
 }
 
 /// Returns the operator's client secret if the login was made with it and its recipient has not changed.
@@ -283,7 +283,7 @@ fn authorization_request(
     // Requests for more scopes keep the granted ones.
     let wanted = challenge
         .as_deref()
-        .and_then(|said| WWWAuthenticateParams::parse(said, &address.url).scope);
+        .and_then(|challenge| WWWAuthenticateParams::parse(challenge, &address.url).scope);
     let mut scopes: Vec<String> = oauth.scopes.clone();
     if let (Some(wanted), Some(known)) = (wanted, known) {
         scopes.extend(known.granted_scopes);
@@ -315,21 +315,21 @@ async fn probe_challenge(server: &str, address: &ServerAddress) -> Option<String
     }
     let answer = timeout(Duration::from_secs(20), request.send()).await;
     let answer = answer.ok()?.ok()?;
-    let said = answer.headers().get("www-authenticate")?;
-    said.to_str().ok().map(str::to_owned)
+    let challenge = answer.headers().get("www-authenticate")?;
+    challenge.to_str().ok().map(str::to_owned)
 }
 
 impl LoginFile {
     fn read(&self) -> Result<Option<StoredCredentials>, AuthError> {
-        let broken = |words: String| AuthError::CredentialStoreError(words);
+        let broken = |message: String| AuthError::CredentialStoreError(message);
         let text = match read_text(&self.path, MAX_FILE) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(broken(error.to_string())),
         };
-        let kept: StoredLogin =
+        let stored: StoredLogin =
             serde_json::from_str(&text).map_err(|error| broken(error.to_string()))?;
-        Ok((kept.url == self.url).then_some(kept.credentials))
+        Ok((stored.url == self.url).then_some(stored.credentials))
     }
 }
 
@@ -340,11 +340,12 @@ impl CredentialStore for LoginFile {
     }
 
     async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
-        let kept = StoredLogin {
+        let stored = StoredLogin {
             url: self.url.clone(),
             credentials,
         };
-        write(&self.path, &kept).map_err(|error| AuthError::CredentialStoreError(error.to_string()))
+        write(&self.path, &stored)
+            .map_err(|error| AuthError::CredentialStoreError(error.to_string()))
     }
 
     async fn clear(&self) -> Result<(), AuthError> {
@@ -358,14 +359,14 @@ impl CredentialStore for LoginFile {
 }
 
 /// Never readable by others, not even temporarily.
-fn write(path: &Path, kept: &StoredLogin) -> io::Result<()> {
+fn write(path: &Path, stored: &StoredLogin) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
     fs::set_permissions(folder, Permissions::from_mode(0o700))?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.as_file()
         .set_permissions(Permissions::from_mode(0o600))?;
-    serde_json::to_writer(&mut file, kept)?;
+    serde_json::to_writer(&mut file, stored)?;
     file.flush()?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())

@@ -35,12 +35,12 @@ impl ServerShared {
             for _ in 0..MAX_PAGES {
                 let mut params = PaginatedRequestParams::default();
                 params.cursor = cursor.take();
-                let asked = params.cursor.clone();
+                let requested = params.cursor.clone();
                 let page = live.peer.list_resources(Some(params)).await?;
                 // Truncated immediately, so that pages do not accumulate in full size.
                 found.extend(page.resources.into_iter().map(|one| self.shown(one)));
                 cursor = page.next_cursor;
-                if cursor.is_none() || cursor == asked || found.len() >= MAX_RESOURCES {
+                if cursor.is_none() || cursor == requested || found.len() >= MAX_RESOURCES {
                     break;
                 }
             }
@@ -58,7 +58,7 @@ impl ServerShared {
     }
 
     fn shown(&self, one: Resource) -> Value {
-        let cut = |said: Option<String>| said.map(|said| text::escape_line(&said, MAX_TEXT));
+        let cut = |text: Option<String>| text.map(|text| text::escape_line(&text, MAX_TEXT));
         json!({
             "uri": text::escape_line(&one.uri, 4_000), "name": text::escape_line(&one.name, MAX_TEXT),
             "server": self.config.name, "media_type": cut(one.mime_type),
@@ -106,8 +106,11 @@ impl ServerShared {
                 } else {
                     "mcp_error"
                 };
-                let said = text::escape_lines(&error.message, MAX_TEXT);
-                Failure::new(code, format!("server `{server}` returned an error: {said}"))
+                let message = text::escape_lines(&error.message, MAX_TEXT);
+                Failure::new(
+                    code,
+                    format!("server `{server}` returned an error: {message}"),
+                )
             }
             other => unavailable(&format!(
                 "server `{server}`: {}",

@@ -29,11 +29,11 @@ pub fn outcome(server: &str, result: CallToolResult) -> Result<Outcome, CallErro
         ..Outcome::default()
     };
     if result.is_error == Some(true) {
-        let said = outcome.model_text();
-        let message = if said.trim().is_empty() || said == "(no output)" {
+        let text = outcome.model_text();
+        let message = if text.trim().is_empty() || text == "(no output)" {
             format!("the tool of the server `{server}` failed without a reason")
         } else {
-            text::escape_lines(&said, MAX_MESSAGE)
+            text::escape_lines(&text, MAX_MESSAGE)
         };
         outcome.error = Some(Failure::new("mcp_tool_error", message));
     }
@@ -161,9 +161,10 @@ impl Budget<'_> {
 }
 
 /// A media type such as `image/png`, restricted to characters that are safe to print.
-fn media_type(said: Option<&str>) -> String {
+fn media_type(declared: Option<&str>) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/+-._; =".contains(c);
-    said.filter(|kind| kind.contains('/') && kind.len() <= 100 && kind.chars().all(plain))
+    declared
+        .filter(|kind| kind.contains('/') && kind.len() <= 100 && kind.chars().all(plain))
         .unwrap_or("application/octet-stream")
         .to_owned()
 }

@@ -88,7 +88,7 @@ pub struct RunningCall {
     sink: Arc<dyn Sink>,
     ask: Option<Arc<AskUser>>,
     owner: SessionKey,
-    told: Mutex<ProgressState>,
+    reported: Mutex<ProgressState>,
     waiting: Mutex<UserWait>,
 }
 
@@ -230,13 +230,13 @@ impl RunningCalls {
     /// wait; the next is refused, because calls whose questions wait for each other would never complete.
     pub async fn only_running(&self) -> Result<QuestionOrigin, UnassignedQuestion> {
         let mut changed = self.changed.subscribe();
-        let came = self.lock().next;
+        let next = self.lock().next;
         let mut held = None;
         loop {
             {
                 let mut inner = self.lock();
-                let candidates = inner.open.range(..came).count();
-                match (candidates, inner.open.range(..came).next()) {
+                let candidates = inner.open.range(..next).count();
+                match (candidates, inner.open.range(..next).next()) {
                     (_, None) => return Err(UnassignedQuestion::NoCall),
                     (1, Some((_, open))) if inner.may_be_abandoned(&open.running.owner) => {
                         return Err(UnassignedQuestion::Abandoned);
@@ -308,32 +308,32 @@ impl RunningCall {
             sink,
             ask,
             owner: caller.session_key(),
-            told: Mutex::default(),
+            reported: Mutex::default(),
             waiting: Mutex::default(),
         }
     }
 
     fn progress(&self, progress: ProgressNotificationParam) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.count += 1;
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        reported.count += 1;
         // Progress must increase; anything else is ignored.
-        let grows = told
+        let grows = reported
             .furthest
             .is_none_or(|furthest| progress.progress > furthest);
-        if told.count > MAX_PROGRESS || !grows || !progress.progress.is_finite() {
+        if reported.count > MAX_PROGRESS || !grows || !progress.progress.is_finite() {
             return;
         }
-        told.furthest = Some(progress.progress);
+        reported.furthest = Some(progress.progress);
         let is_done = progress.total == Some(progress.progress);
         if !is_done
-            && told
+            && reported
                 .last
                 .is_some_and(|last| last.elapsed() < REPORT_INTERVAL)
         {
             return;
         }
-        told.last = Some(Instant::now());
-        drop(told);
+        reported.last = Some(Instant::now());
+        drop(reported);
         let message = progress.message;
         self.sink.event(CallEvent::Progress {
             message: message.map(|message| text::escape_line(&message, MAX_MESSAGE)),
@@ -342,7 +342,7 @@ impl RunningCall {
         });
     }
 
-    /// Asks the user on behalf of the call. The call's timeout is suspended meanwhile.
+    /// Asks the user on behalf of the call. The call's timeout is suspended until the answer.
     pub async fn ask(&self, queries: Vec<UserQuestion>) -> Result<Vec<UserAnswer>, Failure> {
         let no_user = || Failure::new("not_configured", "no user is available to answer");
         let _time = self.pause_clock();

@@ -82,11 +82,11 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn start(config: ServerConfig, dial: Box<dyn Dial>, around: ServerContext) -> Self {
+    pub fn start(config: ServerConfig, dial: Box<dyn Dial>, context: ServerContext) -> Self {
         let shared = Arc::new(ServerShared {
-            log: Arc::new(ServerLogger::with_secrets(config.secrets(), around.log)),
+            log: Arc::new(ServerLogger::with_secrets(config.secrets(), context.log)),
             config,
-            ask: around.ask,
+            ask: context.ask,
             permits: Semaphore::new(MAX_CONCURRENT_CALLS as usize),
             state: watch::Sender::new(ServerState::Starting),
             listing: Mutex::default(),
@@ -97,8 +97,8 @@ impl Server {
             shared: Arc::clone(&shared),
             is_legacy: AtomicBool::new(false),
             dial,
-            checks: around.checks,
-            on_event: around.on_event,
+            checks: context.checks,
+            on_event: context.on_event,
             stop: stopped,
         };
         let task = tokio::spawn(minder.run());
@@ -193,8 +193,8 @@ impl ServerShared {
     }
 
     fn store_listing(&self, listing: &Arc<Listing>) {
-        let mut kept = self.listing.lock().unwrap_or_else(PoisonError::into_inner);
-        *kept = Some(Arc::clone(listing));
+        let mut stored = self.listing.lock().unwrap_or_else(PoisonError::into_inner);
+        *stored = Some(Arc::clone(listing));
     }
 }
 
@@ -282,8 +282,8 @@ impl ServerSupervisor {
         }
     }
 
-    fn emit(&self, news: ServerEvent) {
-        (self.on_event)(&self.shared, news);
+    fn emit(&self, event: ServerEvent) {
+        (self.on_event)(&self.shared, event);
     }
 
     fn connect(&self) -> BoxFuture<'_, Result<(Connection, Arc<Listing>), ServerError>> {

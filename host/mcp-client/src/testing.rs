@@ -141,11 +141,11 @@ pub fn tool(name: &str) -> Value {
 pub type EventLog = Arc<Mutex<Vec<String>>>;
 
 pub fn server_context(approvals: &Arc<Approvals>) -> (ServerContext, EventLog) {
-    let told = EventLog::default();
+    let events = EventLog::default();
     let on_event = {
-        let told = Arc::clone(&told);
-        move |_: &Arc<ServerShared>, news: ServerEvent| {
-            let words = match news {
+        let events = Arc::clone(&events);
+        move |_: &Arc<ServerShared>, server_event: ServerEvent| {
+            let event = match server_event {
                 ServerEvent::Listed(listing) => {
                     let names = listing
                         .tools
@@ -162,10 +162,10 @@ pub fn server_context(approvals: &Arc<Approvals>) -> (ServerContext, EventLog) {
                 }
                 ServerEvent::GaveUp(error) => format!("gave up: {error}"),
             };
-            told.lock().unwrap().push(words);
+            events.lock().unwrap().push(event);
         }
     };
-    let around = ServerContext {
+    let context = ServerContext {
         checks: ListingChecks {
             accept: Arc::new(|_: &Descriptor| Ok(())),
             approvals: Arc::clone(approvals),
@@ -174,7 +174,7 @@ pub fn server_context(approvals: &Arc<Approvals>) -> (ServerContext, EventLog) {
         ask: None,
         on_event: Box::new(on_event),
     };
-    (around, told)
+    (context, events)
 }
 
 /// In memory, with this server approved.
@@ -187,8 +187,8 @@ pub fn approved(config: &ServerConfig) -> Arc<Approvals> {
 /// Starts a server with everything approved.
 pub fn start(dial: Box<dyn Dial>) -> (Server, EventLog) {
     let config = config("one");
-    let (around, told) = server_context(&approved(&config));
-    (Server::start(config, dial, around), told)
+    let (context, events) = server_context(&approved(&config));
+    (Server::start(config, dial, context), events)
 }
 
 pub async fn call(server: &Server, tool: &str, input: Value) -> Result<Outcome, CallError> {

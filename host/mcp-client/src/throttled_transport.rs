@@ -30,7 +30,7 @@ pub struct ThrottledTransport<T> {
     due: Instant,
     open: Arc<OpenRequests>,
     /// Our own requests without a response.
-    asked: HashSet<RequestId>,
+    requested: HashSet<RequestId>,
     /// A message that was read but not passed on yet.
     held: Option<RxJsonRpcMessage<RoleClient>>,
     log: Arc<ServerLogger>,
@@ -122,7 +122,7 @@ impl<T> ThrottledTransport<T> {
             inner,
             due: Instant::now(),
             open: Arc::default(),
-            asked: HashSet::new(),
+            requested: HashSet::new(),
             held: None,
             log,
         }
@@ -144,14 +144,15 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for ThrottledTransport<T> {
             JsonRpcMessage::Response(response) => Some(response.id.clone()),
             JsonRpcMessage::Error(error) => error.id.clone(),
             JsonRpcMessage::Request(request) => {
-                self.asked.insert(request.id.clone());
+                self.requested.insert(request.id.clone());
                 None
             }
-            JsonRpcMessage::Notification(said) => {
-                if let ClientNotification::CancelledNotification(cancelled) = &said.notification
+            JsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) =
+                    &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
-                    self.asked.remove(id);
+                    self.requested.remove(id);
                 }
                 None
             }
@@ -210,18 +211,20 @@ impl<T: Transport<RoleClient>> ThrottledTransport<T> {
                 }
                 false
             }
-            JsonRpcMessage::Notification(said) => {
-                if let ServerNotification::CancelledNotification(cancelled) = &said.notification
+            JsonRpcMessage::Notification(notification) => {
+                if let ServerNotification::CancelledNotification(cancelled) =
+                    &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
                     self.open.cancel(id);
                 }
                 false
             }
-            JsonRpcMessage::Response(response) => self.asked.remove(&response.id),
-            JsonRpcMessage::Error(error) => {
-                error.id.as_ref().is_some_and(|id| self.asked.remove(id))
-            }
+            JsonRpcMessage::Response(response) => self.requested.remove(&response.id),
+            JsonRpcMessage::Error(error) => error
+                .id
+                .as_ref()
+                .is_some_and(|id| self.requested.remove(id)),
         };
         if !expected {
             self.due = self.due.max(Instant::now()) + Duration::from_secs(1) / PER_SECOND;

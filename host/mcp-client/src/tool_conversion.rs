@@ -51,7 +51,7 @@ impl ExcludedTool {
     /// `approved` is the name to approve it by. The reason does not contain the change, because a server can make it
     /// arbitrarily long.
     pub fn changed(approved: &str, change: &ToolChange) -> Self {
-        let what = match change.earlier {
+        let reason = match change.earlier {
             ApprovedDefinition::Other(_) => "its definition differs from the approved one",
             ApprovedDefinition::Nothing => "the server added it after the approval",
             ApprovedDefinition::NoRoom => {
@@ -62,7 +62,7 @@ impl ExcludedTool {
             is_changed: true,
             ..Self::new(
                 &change.now.definition.tool,
-                format!("{what}; to review and approve it, run `host mcp approve {approved}`"),
+                format!("{reason}; to review and approve it, run `host mcp approve {approved}`"),
             )
         }
     }
@@ -80,8 +80,8 @@ pub fn convert_tools(
             continue;
         }
         match wanted.entry(tool.name.to_string()) {
-            Entry::Vacant(place) => {
-                place.insert(tool);
+            Entry::Vacant(entry) => {
+                entry.insert(tool);
             }
             Entry::Occupied(_) => {
                 left_out.push(ExcludedTool::new(&tool.name, "the server lists it twice"));
@@ -161,15 +161,15 @@ fn convert_tool(
 }
 
 fn descriptor(config: &ServerConfig, tool: &Tool, name: ToolName) -> Descriptor {
-    let said = tool.description.as_deref().unwrap_or_default();
-    let description = if said.trim().is_empty() {
+    let declared = tool.description.as_deref().unwrap_or_default();
+    let description = if declared.trim().is_empty() {
         format!(
             "The tool {} of the server {}.",
             text::escape_line(&tool.name, 100),
             config.name
         )
     } else {
-        truncate(said, MAX_DESCRIPTION)
+        truncate(declared, MAX_DESCRIPTION)
     };
     let mut descriptor = Descriptor::new(name, description);
     let title = tool.title.as_ref();

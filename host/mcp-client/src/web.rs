@@ -116,7 +116,7 @@ pub fn client(server: &str, address: &ServerAddress) -> Result<reqwest::Client, 
 fn same_origin_redirects(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     match check_redirect(attempt.previous(), attempt.url()) {
         Ok(()) => attempt.follow(),
-        Err(words) => attempt.error(words),
+        Err(reason) => attempt.error(reason),
     }
 }
 

@@ -86,7 +86,7 @@ mod tests {
         assert!(
             waiting
                 .iter_mut()
-                .all(|place| place.now_or_never().is_none())
+                .all(|permit| permit.now_or_never().is_none())
         );
         assert!(
             enter()

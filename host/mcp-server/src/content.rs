@@ -315,7 +315,7 @@ mod tests {
         failure.recommendations.push("read its output".to_owned());
         let meta =
             json!({ERROR_KEY: {"class": "failed", "code": "exit_status", "retryable": false}});
-        let said = text("the command ended with 1\n- read its output");
+        let message = text("the command ended with 1\n- read its output");
         let outcome = Outcome {
             error: Some(failure),
             ..Outcome::default()
@@ -323,7 +323,7 @@ mod tests {
         check(
             outcome.clone(),
             StructuredContentPolicy::IfEqualToText,
-            json!({"content": [said], "isError": true, "_meta": meta}),
+            json!({"content": [message], "isError": true, "_meta": meta}),
         );
         let outcome = Outcome {
             llm: vec![Part::Text("oops".to_owned())],

@@ -339,16 +339,16 @@ mod tests {
         sent
     }
 
-    fn check(said: &[CallEvent], expected: &[Value]) {
+    fn check(input: &[CallEvent], expected: &[Value]) {
         let events = events();
-        for event in said {
+        for event in input {
             events.event(event.clone());
         }
         let sent: Vec<_> = sent(&events, &mut ProgressLimiter::default())
             .iter()
             .map(|params| params.get("progress").unwrap_or(&params["data"]).clone())
             .collect();
-        assert_eq!(sent, expected, "{said:?}");
+        assert_eq!(sent, expected, "{input:?}");
     }
 
     #[test]

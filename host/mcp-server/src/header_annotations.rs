@@ -53,12 +53,12 @@ mod tests {
 
     use super::*;
 
-    fn check(property: &Value, kept: bool) {
+    fn check(property: &Value, expected: bool) {
         let own = json!({"properties": {"a": property}});
         let mut listed = json!({"properties": {"a": {}}});
         copy_annotations(&own, listed.as_object_mut().unwrap());
         let shown = &listed["properties"]["a"][KEYWORD];
-        assert_eq!(!shown.is_null(), kept, "{property}");
+        assert_eq!(!shown.is_null(), expected, "{property}");
     }
 
     #[test]

@@ -64,18 +64,18 @@ mod tests {
     fn every_tool_is_on_one_page() {
         for count in [0, 1, PAGE_SIZE, PAGE_SIZE + 1, 250] {
             let tools = tools(count);
-            let (mut seen, mut cursor) = (Vec::new(), None);
+            let (mut names, mut cursor) = (Vec::new(), None);
             loop {
                 let (page, next) = page(&tools, cursor.as_deref()).unwrap();
-                seen.extend(page.iter().map(|tool| tool.name.clone()));
+                names.extend(page.iter().map(|tool| tool.name.clone()));
                 cursor = next;
                 if cursor.is_none() {
                     break;
                 }
             }
-            assert_eq!(seen.len(), count);
-            seen.dedup();
-            assert_eq!(seen.len(), count);
+            assert_eq!(names.len(), count);
+            names.dedup();
+            assert_eq!(names.len(), count);
         }
     }
 

@@ -195,7 +195,7 @@ impl ElicitationPrompter {
             };
             match approval_form::parse_answer(question, answers.first()) {
                 Ok(answer) => return answer,
-                Err(odd) => remark = Some(odd),
+                Err(problem) => remark = Some(problem),
             }
         }
         // No valid answer is not a denial by the user.

@@ -142,9 +142,9 @@ mod tests {
     }
 
     /// Returns the URI of the link in a truncated result.
-    fn link(kept: &ResultStore, text: &str, owner: &UserId) -> Option<String> {
+    fn link(store: &ResultStore, text: &str, owner: &UserId) -> Option<String> {
         let mut result = result(text);
-        kept.truncate(&mut result, owner, None);
+        store.truncate(&mut result, owner, None);
         result.content.into_iter().find_map(|block| match block {
             ContentBlock::ResourceLink(link) => Some(link.uri),
             _ => None,
@@ -153,23 +153,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_long_text_is_truncated_and_readable_by_its_owner_until_it_expires() {
-        let kept = ResultStore::default();
-        assert_eq!(link(&kept, &"x".repeat(MAX_INLINE), &me()), None);
+        let store = ResultStore::default();
+        assert_eq!(link(&store, &"x".repeat(MAX_INLINE), &me()), None);
         let long = "ä".repeat(MAX_INLINE);
         let mut cut = result(&long);
-        kept.truncate(&mut cut, &me(), None);
+        store.truncate(&mut cut, &me(), None);
         assert!(json!(cut).to_string().len() < PREVIEW + 2_000);
-        let uri = link(&kept, &long, &me()).unwrap();
-        let ResourceContents::TextResourceContents { text, .. } = kept.read(&uri, &me()).unwrap()
+        let uri = link(&store, &long, &me()).unwrap();
+        let ResourceContents::TextResourceContents { text, .. } = store.read(&uri, &me()).unwrap()
         else {
             panic!("text")
         };
         assert_eq!(text, long);
-        assert!(kept.read(&uri, &UserId::token("you")).is_err());
-        assert!(kept.read("toolhost://result/", &me()).is_err());
-        assert!(kept.read("file:///etc/passwd", &me()).is_err());
+        assert!(store.read(&uri, &UserId::token("you")).is_err());
+        assert!(store.read("toolhost://result/", &me()).is_err());
+        assert!(store.read("file:///etc/passwd", &me()).is_err());
         tokio::time::advance(TTL).await;
-        assert!(kept.read(&uri, &me()).is_err());
+        assert!(store.read(&uri, &me()).is_err());
     }
 
     #[tokio::test(start_paused = true)]
@@ -181,11 +181,11 @@ mod tests {
             (Some(schema(json!({"pattern": "^x*$"}))), false),
             (None, true),
         ] {
-            let kept = ResultStore::default();
+            let store = ResultStore::default();
             let mut result = result(&long);
             let value = json!({"n": 1, "a": long, "b": long});
             result.structured_content = Some(value.clone());
-            kept.truncate(&mut result, &me(), schema.as_ref());
+            store.truncate(&mut result, &me(), schema.as_ref());
             let links = result.content.iter().filter_map(|block| match block {
                 ContentBlock::ResourceLink(link) => Some(link.uri.clone()),
                 _ => None,
@@ -196,29 +196,29 @@ mod tests {
             assert!(cut["a"].as_str().unwrap().ends_with(&links[0]));
             assert_eq!(cut["a"] == cut["b"], both);
             assert!(both || cut["b"] == value["b"]);
-            assert!(kept.read(&links[0], &me()).is_ok());
+            assert!(store.read(&links[0], &me()).is_ok());
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_quota_of_each_owner_is_enforced() {
-        let kept = ResultStore::default();
+        let store = ResultStore::default();
         let long = |at: usize| format!("{}{at}", "x".repeat(MAX_INLINE));
-        let first = link(&kept, &long(0), &me()).unwrap();
-        let other = link(&kept, &long(0), &UserId::token("you")).unwrap();
+        let first = link(&store, &long(0), &me()).unwrap();
+        let other = link(&store, &long(0), &UserId::token("you")).unwrap();
         for at in 0..QUOTA.per_owner.entries {
-            link(&kept, &long(1 + at), &me()).unwrap();
+            link(&store, &long(1 + at), &me()).unwrap();
         }
-        assert!(kept.read(&first, &me()).is_err());
-        assert!(kept.read(&other, &UserId::token("you")).is_ok());
+        assert!(store.read(&first, &me()).is_err());
+        assert!(store.read(&other, &UserId::token("you")).is_ok());
         let huge = "x".repeat(QUOTA.per_owner.bytes + 1);
-        assert_eq!(link(&kept, &huge, &me()), None);
+        assert_eq!(link(&store, &huge, &me()), None);
         // Two users who fill the cache evict each other's texts.
         let half = QUOTA.total.bytes / 2 - 1;
         for at in 0..4 {
             let owner = UserId::token(["ann", "bob"][at % 2]);
-            link(&kept, &"x".repeat(half - at), &owner).unwrap();
+            link(&store, &"x".repeat(half - at), &owner).unwrap();
         }
-        assert!(kept.read(&other, &UserId::token("you")).is_ok());
+        assert!(store.read(&other, &UserId::token("you")).is_ok());
     }
 }

@@ -106,28 +106,28 @@ impl Roots {
     pub(crate) async fn restriction(
         &self,
         peer: &Peer<RoleServer>,
-        ground: &RootsContext<'_>,
+        context: &RootsContext<'_>,
     ) -> Option<RootsRestriction> {
         let mut known = self.state.lock().await;
         let now = self.changes.load(Relaxed);
         if known.answered_change != Some(now) {
-            known.ask(peer, ground, now).await;
+            known.ask(peer, context, now).await;
         }
         match &known.answer {
             // Without an answer after a change, the previous roots apply.
             RootsAnswer::Restricted(held) => Some(held.clone()),
             RootsAnswer::NoRoots if known.answered_change == Some(now) => None,
             RootsAnswer::Unknown | RootsAnswer::NoRoots => {
-                Some(RootsRestriction::deny_all(NO_ANSWER_ADVICE, ground))
+                Some(RootsRestriction::deny_all(NO_ANSWER_ADVICE, context))
             }
         }
     }
 }
 
 impl RootsState {
-    async fn ask(&mut self, peer: &Peer<RoleServer>, ground: &RootsContext<'_>, now: u64) {
-        let is_old = |asked: &mut PendingRootsRequest| {
-            asked.at != now || asked.since.elapsed() >= RETRY_AFTER
+    async fn ask(&mut self, peer: &Peer<RoleServer>, context: &RootsContext<'_>, now: u64) {
+        let is_old = |pending: &mut PendingRootsRequest| {
+            pending.at != now || pending.since.elapsed() >= RETRY_AFTER
         };
         if let Some(old) = self.pending.take_if(is_old) {
             let why = "the answer is no longer needed".to_owned();
@@ -147,21 +147,21 @@ impl RootsState {
                 waited: false,
             });
         }
-        let Some(asked) = &mut self.pending else {
+        let Some(pending) = &mut self.pending else {
             return;
         };
-        let patience = if asked.waited {
+        let patience = if pending.waited {
             Duration::ZERO
         } else {
             ANSWER_TIMEOUT
         };
-        let Ok(answer) = timeout(patience, &mut asked.handle.rx).await else {
-            asked.waited = true;
+        let Ok(answer) = timeout(patience, &mut pending.handle.rx).await else {
+            pending.waited = true;
             return;
         };
         self.pending = None;
         self.answer = match answer {
-            Ok(Ok(ClientResult::ListRootsResult(roots))) => restriction_for(roots, ground).await,
+            Ok(Ok(ClientResult::ListRootsResult(roots))) => restriction_for(roots, context).await,
             Ok(Err(ServiceError::McpError(error))) if error.code == ErrorCode::METHOD_NOT_FOUND => {
                 RootsAnswer::NoRoots
             }
@@ -173,9 +173,9 @@ impl RootsState {
 }
 
 impl RootsRestriction {
-    fn deny_all(why: &'static str, ground: &RootsContext<'_>) -> Self {
-        let only = [&[UNMATCHABLE_PATH.to_owned()], ground.own_folders].concat();
-        let restriction = Restriction::to_directories(&only, &ground.policy);
+    fn deny_all(why: &'static str, context: &RootsContext<'_>) -> Self {
+        let only = [&[UNMATCHABLE_PATH.to_owned()], context.own_folders].concat();
+        let restriction = Restriction::to_directories(&only, &context.policy);
         Self {
             restriction: Arc::new(restriction.expect("the restriction of a valid policy is valid")),
             advice: why.into(),
@@ -192,7 +192,7 @@ impl RootsRestriction {
 }
 
 #[expect(deprecated, reason = "see the use above")]
-async fn restriction_for(roots: ListRootsResult, ground: &RootsContext<'_>) -> RootsAnswer {
+async fn restriction_for(roots: ListRootsResult, context: &RootsContext<'_>) -> RootsAnswer {
     if roots.roots.is_empty() {
         return RootsAnswer::NoRoots;
     }
@@ -204,29 +204,29 @@ async fn restriction_for(roots: ListRootsResult, ground: &RootsContext<'_>) -> R
         .collect();
     // Unusable roots must not count as no roots, which would allow everything.
     if folders.is_empty() {
-        return RootsAnswer::Restricted(RootsRestriction::deny_all(NO_LOCAL_ROOTS_ADVICE, ground));
+        return RootsAnswer::Restricted(RootsRestriction::deny_all(NO_LOCAL_ROOTS_ADVICE, context));
     }
     let advice = format!(
         "use files below the client's roots: {}; or open other folders in the client, or start the host without `roots = true` under [mcp]",
         text::escape_line(&folders.join(", "), 1_000)
     );
-    let within = Arc::clone(&ground.policy);
-    let own = ground.own_folders.to_vec();
-    let made = tokio::task::spawn_blocking(move || {
+    let policy = Arc::clone(&context.policy);
+    let own = context.own_folders.to_vec();
+    let task = tokio::task::spawn_blocking(move || {
         // Rules match resolved paths.
         let real = folders
             .iter()
             .filter_map(|folder| Path::new(folder).canonicalize().ok())
             .filter_map(|real| real.into_os_string().into_string().ok());
         let all: Vec<String> = real.chain(folders.iter().cloned()).chain(own).collect();
-        Restriction::to_directories(&all, &within)
+        Restriction::to_directories(&all, &policy)
     });
-    RootsAnswer::Restricted(match made.await {
+    RootsAnswer::Restricted(match task.await {
         Ok(Ok(restriction)) => RootsRestriction {
             restriction: Arc::new(restriction),
             advice: advice.into(),
         },
-        Ok(Err(_)) | Err(_) => RootsRestriction::deny_all(NO_LOCAL_ROOTS_ADVICE, ground),
+        Ok(Err(_)) | Err(_) => RootsRestriction::deny_all(NO_LOCAL_ROOTS_ADVICE, context),
     })
 }
 

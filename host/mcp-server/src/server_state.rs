@@ -98,8 +98,8 @@ impl ServerState {
 
     /// Ends suspended calls and tasks when no client can return for them.
     pub(crate) fn end_waiting(&self, run: &str) {
-        if let Some(desk) = &self.prompter {
-            desk.drop_run(run);
+        if let Some(prompter) = &self.prompter {
+            prompter.drop_run(run);
         }
         self.tasks.shutdown();
     }

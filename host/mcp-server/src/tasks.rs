@@ -65,13 +65,13 @@ struct TaskOwner {
 
 impl Default for TaskStore {
     fn default() -> Self {
-        let book = TaskRegistry {
+        let registry = TaskRegistry {
             owners: Mutex::default(),
             results: Mutex::new(TtlCache::new(RESULT_QUOTA)),
         };
         Self {
             manager: TaskManager::default(),
-            registry: Arc::new(book),
+            registry: Arc::new(registry),
         }
     }
 }
@@ -98,12 +98,12 @@ impl TaskStore {
             .with_poll_interval_ms(millis(POLL_INTERVAL));
         let going = going.into_spawned();
         let running = RunningGuard::begin(&answering.shared.running);
-        let book = Arc::clone(&self.registry);
+        let registry = Arc::clone(&self.registry);
         let task = self.manager.spawn(options, |context| {
             Box::pin(async move {
                 let ending = TaskCompletion {
                     id: context.task_id(),
-                    book: &book,
+                    registry: &registry,
                 };
                 let ended = drive(going, &context, running).await?;
                 let result = answering.build(ended).map_err(TaskExit::Error)?;
@@ -129,8 +129,8 @@ impl TaskStore {
         if let TaskPayload::Completed { result } = &mut task.payload {
             let mut results = self.registry.results();
             // The result may have been evicted.
-            let kept = results.get(id, owner).ok_or_else(|| unknown_task(id))?;
-            result.clone_from(kept);
+            let stored = results.get(id, owner).ok_or_else(|| unknown_task(id))?;
+            result.clone_from(stored);
         }
         Ok(task)
     }
@@ -190,7 +190,7 @@ impl TaskRegistry {
 /// Sets the expiry of a task's entry when the task ends, for whatever reason.
 struct TaskCompletion<'a> {
     id: &'a str,
-    book: &'a TaskRegistry,
+    registry: &'a TaskRegistry,
 }
 
 impl TaskCompletion<'_> {
@@ -199,7 +199,7 @@ impl TaskCompletion<'_> {
             Value::Object(result) => result,
             _ => JsonObject::new(),
         };
-        let mut results = self.book.results();
+        let mut results = self.registry.results();
         let whole = object(result);
         if results.insert(self.id.to_owned(), owner, estimated_size(&whole), whole) {
             return;
@@ -212,7 +212,7 @@ impl TaskCompletion<'_> {
 
 impl Drop for TaskCompletion<'_> {
     fn drop(&mut self) {
-        if let Some(owner) = self.book.owners().get_mut(self.id) {
+        if let Some(owner) = self.registry.owners().get_mut(self.id) {
             owner.expires_at = Instant::now() + TASK_TTL;
         }
     }
@@ -247,7 +247,7 @@ async fn drive(
     context: &TaskContext,
     mut running: RunningGuard,
 ) -> Result<CallEnd, TaskExit> {
-    let mut asked = 0;
+    let mut count = 0;
     loop {
         let wanted = tokio::select! {
             biased;
@@ -268,9 +268,9 @@ async fn drive(
         } = wanted;
         let mut answers: Vec<Value> = Vec::with_capacity(requests.len());
         for (name, request) in requests {
-            asked += 1;
+            count += 1;
             // Request names must be unique within a task.
-            let answer = context.request_input(format!("{name}_{asked}"), request);
+            let answer = context.request_input(format!("{name}_{count}"), request);
             tokio::select! {
                 biased;
                 answer = answer => answers.push(answer?),
@@ -287,17 +287,17 @@ async fn drive(
 mod tests {
     use super::*;
 
-    fn kept(book: &TaskRegistry, id: &str, text: &str) {
+    fn store_result(registry: &TaskRegistry, id: &str, text: &str) {
         let until = Instant::now() + 2 * TASK_TTL;
         let user = UserId::token("me");
-        book.owners().insert(
+        registry.owners().insert(
             id.to_owned(),
             TaskOwner {
                 user: user.clone(),
                 expires_at: until,
             },
         );
-        let ending = TaskCompletion { id, book };
+        let ending = TaskCompletion { id, registry };
         let result = CallToolResult::success(vec![ContentBlock::text(text)]);
         ending.store(&result, &user);
     }
@@ -305,22 +305,26 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn results_are_bounded_and_expire() {
         let tasks = TaskStore::default();
-        let book = &tasks.registry;
-        let has = |id: &str| book.results().get(id, &UserId::token("me")).is_some();
-        kept(book, "first", "x");
-        kept(book, "second", "x");
+        let registry = &tasks.registry;
+        let has = |id: &str| registry.results().get(id, &UserId::token("me")).is_some();
+        store_result(registry, "first", "x");
+        store_result(registry, "second", "x");
         let large = "x".repeat(RESULT_QUOTA.per_owner.bytes - 1_000);
-        kept(book, "large", &large);
+        store_result(registry, "large", &large);
         assert!(!has("first"), "the oldest was evicted");
         assert!(has("second") && has("large"));
-        kept(book, "huge", &"x".repeat(RESULT_QUOTA.per_owner.bytes + 1));
-        let said = json!(book.results().get("huge", &UserId::token("me"))).to_string();
-        assert!(said.contains("too large to store"), "{said}");
+        store_result(
+            registry,
+            "huge",
+            &"x".repeat(RESULT_QUOTA.per_owner.bytes + 1),
+        );
+        let stored = json!(registry.results().get("huge", &UserId::token("me"))).to_string();
+        assert!(stored.contains("too large to store"), "{stored}");
         // Entries expire relative to the end of the task, not its start.
-        assert_eq!(book.owners().len(), 4);
+        assert_eq!(registry.owners().len(), 4);
         tokio::time::advance(TASK_TTL).await;
         tasks.sweep();
-        assert_eq!(book.owners().len(), 0);
+        assert_eq!(registry.owners().len(), 0);
         assert!(!has("large"));
     }
 }

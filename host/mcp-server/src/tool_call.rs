@@ -81,12 +81,12 @@ impl Server {
             (state.is_some() || abilities.is_some()).then(|| CallBinding::new(&caller, &params));
         let mut known = Vec::new();
         if let (Some(state), Some(bound)) = (state, &bound) {
-            let desk = self
+            let prompter = self
                 .shared
                 .prompter
                 .as_ref()
                 .ok_or_else(prompts::unexpected_state)?;
-            match desk.resume(&state, answers, bound)? {
+            match prompter.resume(&state, answers, bound)? {
                 ResumeAction::Continue(going) => {
                     going
                         .events
@@ -96,7 +96,7 @@ impl Server {
                     return self.drive(*going, answering, Some(bound), &context).await;
                 }
                 ResumeAction::AskAgain(again) => return Ok(self.input_required(*again, &context)),
-                ResumeAction::Restart(said) => known = said,
+                ResumeAction::Restart(replayed) => known = replayed,
             }
         }
         let (mut going, answering) = self
@@ -108,10 +108,10 @@ impl Server {
 
     /// Returns the features of the client that may be used.
     fn client_features(&self, context: &RequestContext<RoleServer>) -> Option<ClientFeatures> {
-        let desk = self.shared.prompter.as_ref()?;
+        let prompter = self.shared.prompter.as_ref()?;
         let version = context.protocol_version();
         let titles = version.is_some_and(|version| version >= ProtocolVersion::V_2025_11_25);
-        desk.features_of(context.client_capabilities(), titles)
+        prompter.features_of(context.client_capabilities(), titles)
     }
 
     async fn start_call(
@@ -125,15 +125,15 @@ impl Server {
         let mut request = self.call_request(params, caller);
         let held = self.roots_restriction(context).await;
         request.context.restriction = held.as_ref().map(|held| Arc::clone(&held.restriction));
-        let desk = self.shared.prompter.as_ref();
-        let opened = desk.zip(abilities).map(|(desk, abilities)| {
+        let prompter = self.shared.prompter.as_ref();
+        let opened = prompter.zip(abilities).map(|(prompter, abilities)| {
             let client = context.client_info();
             let name = client.as_ref().map(|client| client.name.as_str());
-            desk.register(request.id.clone(), name, abilities)
+            prompter.register(request.id.clone(), name, abilities)
         });
-        let asked = (self.shared.profile != Profile::Native)
+        let canonical_call = (self.shared.profile != Profile::Native)
             .then(|| (request.tool.clone(), request.input.clone()));
-        let answering = self.result_builder(&request.caller, asked.clone(), modern);
+        let answering = self.result_builder(&request.caller, canonical_call.clone(), modern);
         let registry = self.shared.kernel.registry();
         let entry = registry.get(&request.tool);
         let events = Arc::new(EventRelay::new(
@@ -158,7 +158,7 @@ impl Server {
             future: CallFuture::Inline(Box::pin(call)),
             registration: opened,
             events,
-            canonical_call: asked,
+            canonical_call,
             answered: Vec::new(),
             replayed: Vec::new(),
         };
@@ -168,13 +168,13 @@ impl Server {
     fn result_builder(
         &self,
         caller: &Principal,
-        asked: Option<(String, Value)>,
+        canonical_call: Option<(String, Value)>,
         modern: bool,
     ) -> ResultBuilder {
         ResultBuilder {
             shared: Arc::clone(&self.shared),
             owner: caller.user.clone(),
-            canonical_call: asked,
+            canonical_call,
             modern,
         }
     }
@@ -186,11 +186,11 @@ impl Server {
         if !self.roots.are_declared() {
             return None;
         }
-        let ground = RootsContext {
+        let roots_context = RootsContext {
             policy: self.shared.kernel.policy(),
             own_folders: self.shared.own_folders(),
         };
-        self.roots.restriction(&context.peer, &ground).await
+        self.roots.restriction(&context.peer, &roots_context).await
     }
 
     /// Drives a call until it ends or needs input, either of which ends the request. A slow call becomes a task if the
@@ -238,11 +238,11 @@ impl Server {
             let Some(next_request) = going.answer_from_replay(next_request) else {
                 continue;
             };
-            let (Some(desk), Some(bound)) = (&self.shared.prompter, bound) else {
+            let (Some(prompter), Some(bound)) = (&self.shared.prompter, bound) else {
                 continue;
             };
             events.unsubscribe();
-            match desk.suspend(going, next_request, bound) {
+            match prompter.suspend(going, next_request, bound) {
                 Ok(question) => return Ok(self.input_required(question, context)),
                 Err(back) => going = *back,
             }

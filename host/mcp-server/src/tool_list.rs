@@ -37,17 +37,17 @@ pub(crate) struct ListedTools {
 
 impl ListedTools {
     pub(crate) fn get(&self, name: &str) -> Option<&Tool> {
-        self.indices.get(name).map(|place| &self.all[*place])
+        self.indices.get(name).map(|index| &self.all[*index])
     }
 }
 
 impl FromIterator<Tool> for ListedTools {
     fn from_iter<T: IntoIterator<Item = Tool>>(tools: T) -> Self {
         let all: Vec<Tool> = tools.into_iter().collect();
-        let places = all.iter().enumerate();
+        let indexed = all.iter().enumerate();
         Self {
-            indices: places
-                .map(|(place, tool)| (tool.name.to_string(), place))
+            indices: indexed
+                .map(|(index, tool)| (tool.name.to_string(), index))
                 .collect(),
             all,
         }

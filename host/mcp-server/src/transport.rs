@@ -143,9 +143,9 @@ where
             // Empty lines are ignored.
             Err(_) if line.is_empty() => None,
             Err(error) => {
-                let seen = scan(line);
-                let why = parse_error(&error, seen.max_depth);
-                self.reject(seen.messages, &why)
+                let scanned = scan(line);
+                let why = parse_error(&error, scanned.max_depth);
+                self.reject(scanned.messages, &why)
             }
         }
     }
@@ -259,11 +259,11 @@ fn serialize_line(message: &ServerJsonRpcMessage) -> Result<Vec<u8>, Error> {
 
 /// Writes queued lines up to this number.
 async fn write_until<W: AsyncWrite + Unpin>(
-    pen: &Mutex<LineWriter<W>>,
+    writer: &Mutex<LineWriter<W>>,
     outbox: &Outbox,
     until: u64,
 ) -> Result<(), Error> {
-    pen.lock().await.write_until(outbox, until).await
+    writer.lock().await.write_until(outbox, until).await
 }
 
 impl<R, W> Transport<RoleServer> for LineTransport<R, W>
@@ -287,12 +287,12 @@ where
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
         }
         // Serialized now, not when it is written, so that its size and position are fixed.
-        let said =
+        let ticket =
             (!self.ended).then(|| serialize_line(&message).map(|line| self.outbox.push(line)));
-        let (pen, outbox) = (Arc::clone(&self.line_writer), Arc::clone(&self.outbox));
+        let (writer, outbox) = (Arc::clone(&self.line_writer), Arc::clone(&self.outbox));
         async move {
-            match said {
-                Some(said) => write_until(&pen, &outbox, said?).await,
+            match ticket {
+                Some(ticket) => write_until(&writer, &outbox, ticket?).await,
                 None => Err(ErrorKind::BrokenPipe.into()),
             }
         }

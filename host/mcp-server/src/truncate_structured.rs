@@ -36,11 +36,11 @@ pub(crate) fn truncate_strings(
     long: usize,
     mut cut: impl FnMut(String) -> String,
 ) {
-    let mut places = Vec::new();
-    find_long_strings(value, long, &mut Vec::new(), &mut places);
-    for place in places {
-        if schema.is_none_or(|schema| check_unconstrained(schema, &place).is_some())
-            && let Some(Value::String(text)) = value_at(value, &place)
+    let mut paths = Vec::new();
+    find_long_strings(value, long, &mut Vec::new(), &mut paths);
+    for path in paths {
+        if schema.is_none_or(|schema| check_unconstrained(schema, &path).is_some())
+            && let Some(Value::String(text)) = value_at(value, &path)
         {
             *text = cut(std::mem::take(text));
         }
@@ -51,26 +51,26 @@ fn find_long_strings(
     value: &Value,
     long: usize,
     way: &mut Vec<PathSegment>,
-    places: &mut Vec<Vec<PathSegment>>,
+    paths: &mut Vec<Vec<PathSegment>>,
 ) {
-    let mut within = |step, value| {
+    let mut descend = |step, value| {
         way.push(step);
-        find_long_strings(value, long, way, places);
+        find_long_strings(value, long, way, paths);
         way.pop();
     };
     match value {
-        Value::String(text) if text.len() > long => places.push(way.clone()),
+        Value::String(text) if text.len() > long => paths.push(way.clone()),
         Value::Array(items) => {
             for (at, item) in items.iter().enumerate() {
                 if can_contain_text(item) {
-                    within(PathSegment::Element(at), item);
+                    descend(PathSegment::Element(at), item);
                 }
             }
         }
         Value::Object(members) => {
             for (name, member) in members {
                 if can_contain_text(member) {
-                    within(PathSegment::Member(name.clone()), member);
+                    descend(PathSegment::Member(name.clone()), member);
                 }
             }
         }
@@ -83,23 +83,23 @@ fn can_contain_text(value: &Value) -> bool {
     matches!(value, Value::String(_) | Value::Array(_) | Value::Object(_))
 }
 
-fn value_at<'a>(value: &'a mut Value, place: &[PathSegment]) -> Option<&'a mut Value> {
-    place.iter().try_fold(value, |value, step| match step {
+fn value_at<'a>(value: &'a mut Value, path: &[PathSegment]) -> Option<&'a mut Value> {
+    path.iter().try_fold(value, |value, step| match step {
         PathSegment::Member(name) => value.get_mut(name),
         PathSegment::Element(at) => value.get_mut(at),
     })
 }
 
 /// Returns `None` if a schema constrains this value or cannot be resolved.
-fn check_unconstrained(root: &Value, place: &[PathSegment]) -> Option<()> {
+fn check_unconstrained(root: &Value, path: &[PathSegment]) -> Option<()> {
     let mut here = Vec::new();
     collect_subschemas(root, root, 0, &mut here)?;
-    for step in place {
+    for step in path {
         check_has_none_of(&here, &VALUE_KEYWORDS)?;
         let mut next = Vec::new();
         for schema in here {
-            for within in child_schemas(schema, step) {
-                collect_subschemas(root, within, 0, &mut next)?;
+            for child in child_schemas(schema, step) {
+                collect_subschemas(root, child, 0, &mut next)?;
             }
         }
         here = next;
@@ -108,9 +108,10 @@ fn check_unconstrained(root: &Value, place: &[PathSegment]) -> Option<()> {
     check_has_none_of(&here, &STRING_KEYWORDS)
 }
 
-fn check_has_none_of(schemas: &[&Value], words: &[&str]) -> Option<()> {
-    let says = |schema: &&Value| words.iter().any(|word| schema.get(word).is_some());
-    (!schemas.iter().any(says)).then_some(())
+fn check_has_none_of(schemas: &[&Value], keywords: &[&str]) -> Option<()> {
+    let has_keyword =
+        |schema: &&Value| keywords.iter().any(|keyword| schema.get(keyword).is_some());
+    (!schemas.iter().any(has_keyword)).then_some(())
 }
 
 /// Collects the schema and its subschemas for the same value, whether they match or not. `None` if one cannot be
@@ -121,30 +122,30 @@ fn collect_subschemas<'a>(
     depth: usize,
     all: &mut Vec<&'a Value>,
 ) -> Option<()> {
-    let Value::Object(words) = schema else {
+    let Value::Object(members) = schema else {
         return Some(());
     };
     if depth > MAX_DEPTH
         || all.len() >= MAX_SCHEMAS
         || DYNAMIC_REFERENCES
             .iter()
-            .any(|word| words.contains_key(*word))
+            .any(|keyword| members.contains_key(*keyword))
     {
         return None;
     }
     all.push(schema);
-    if let Some(to) = words.get("$ref") {
-        let place = to.as_str()?.strip_prefix('#')?;
-        collect_subschemas(root, root.pointer(place)?, depth + 1, all)?;
+    if let Some(to) = members.get("$ref") {
+        let pointer = to.as_str()?.strip_prefix('#')?;
+        collect_subschemas(root, root.pointer(pointer)?, depth + 1, all)?;
     }
-    for word in ["if", "then", "else", "not"] {
-        if let Some(other) = words.get(word) {
+    for keyword in ["if", "then", "else", "not"] {
+        if let Some(other) = members.get(keyword) {
             collect_subschemas(root, other, depth + 1, all)?;
         }
     }
-    for word in ["allOf", "anyOf", "oneOf"] {
-        for other in words
-            .get(word)
+    for keyword in ["allOf", "anyOf", "oneOf"] {
+        for other in members
+            .get(keyword)
             .and_then(Value::as_array)
             .into_iter()
             .flatten()
@@ -152,7 +153,7 @@ fn collect_subschemas<'a>(
             collect_subschemas(root, other, depth + 1, all)?;
         }
     }
-    let depends = words.get("dependentSchemas").and_then(Value::as_object);
+    let depends = members.get("dependentSchemas").and_then(Value::as_object);
     for other in depends.into_iter().flat_map(|depends| depends.values()) {
         collect_subschemas(root, other, depth + 1, all)?;
     }
@@ -162,7 +163,8 @@ fn collect_subschemas<'a>(
 /// Returns the schemas that can apply to a member or element. May return more than apply, never fewer.
 fn child_schemas<'a>(schema: &'a Value, step: &PathSegment) -> Vec<&'a Value> {
     let mut all = Vec::new();
-    let mut add = |words: &[&str]| all.extend(words.iter().filter_map(|word| schema.get(word)));
+    let mut add =
+        |keywords: &[&str]| all.extend(keywords.iter().filter_map(|keyword| schema.get(keyword)));
     match step {
         PathSegment::Member(name) => {
             add(&["additionalProperties", "unevaluatedProperties"]);
@@ -173,10 +175,10 @@ fn child_schemas<'a>(schema: &'a Value, step: &PathSegment) -> Vec<&'a Value> {
         }
         PathSegment::Element(_) => {
             add(&["additionalItems", "unevaluatedItems", "contains", "items"]);
-            for word in ["items", "prefixItems"] {
+            for keyword in ["items", "prefixItems"] {
                 all.extend(
                     schema
-                        .get(word)
+                        .get(keyword)
                         .and_then(Value::as_array)
                         .into_iter()
                         .flatten(),
@@ -241,8 +243,8 @@ mod tests {
             check(of(held), long(), long());
         }
         check(Some(json!({"enum": [long()]})), long(), long());
-        for word in ["additionalProperties", "unevaluatedProperties"] {
-            check(Some(json!({word: {"maxLength": 9}})), long(), long());
+        for keyword in ["additionalProperties", "unevaluatedProperties"] {
+            check(Some(json!({keyword: {"maxLength": 9}})), long(), long());
         }
         let patterns = json!({"patternProperties": {"^a": {"maxLength": 9}}});
         check(Some(patterns), long(), long());

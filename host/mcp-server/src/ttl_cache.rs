@@ -50,15 +50,15 @@ impl CacheUsage {
 }
 
 impl<T> TtlCache<T> {
-    pub(crate) fn new(room: CacheQuota) -> Self {
+    pub(crate) fn new(quota: CacheQuota) -> Self {
         Self {
-            quota: room,
+            quota,
             entries: VecDeque::new(),
         }
     }
 
     /// Inserts an entry and evicts older ones if necessary. Returns false if it exceeds the owner's quota on its own.
-    pub(crate) fn insert(&mut self, id: String, owner: &UserId, bytes: usize, what: T) -> bool {
+    pub(crate) fn insert(&mut self, id: String, owner: &UserId, bytes: usize, value: T) -> bool {
         if !CacheUsage::default()
             .plus_entry(bytes)
             .fits(self.quota.per_owner)
@@ -66,8 +66,8 @@ impl<T> TtlCache<T> {
             return false;
         }
         self.remove_expired();
-        while let Some(who) = self.owner_to_evict(owner, bytes) {
-            let Some(oldest) = self.entries.iter().position(|thing| thing.owner == who) else {
+        while let Some(evicted) = self.owner_to_evict(owner, bytes) {
+            let Some(oldest) = self.entries.iter().position(|entry| entry.owner == evicted) else {
                 return false;
             };
             self.entries.remove(oldest);
@@ -77,7 +77,7 @@ impl<T> TtlCache<T> {
             owner: owner.clone(),
             bytes,
             expires_at: Instant::now() + self.quota.ttl,
-            value: what,
+            value,
         });
         true
     }
@@ -87,10 +87,10 @@ impl<T> TtlCache<T> {
     fn owner_to_evict(&self, owner: &UserId, bytes: usize) -> Option<UserId> {
         let mut loads: HashMap<&UserId, CacheUsage> = HashMap::new();
         let mut all = CacheUsage::default().plus_entry(bytes);
-        for thing in &self.entries {
-            all = all.plus_entry(thing.bytes);
-            let load = loads.entry(&thing.owner).or_default();
-            *load = load.plus_entry(thing.bytes);
+        for entry in &self.entries {
+            all = all.plus_entry(entry.bytes);
+            let load = loads.entry(&entry.owner).or_default();
+            *load = load.plus_entry(entry.bytes);
         }
         let own = loads.entry(owner).or_default();
         *own = own.plus_entry(bytes);
@@ -103,14 +103,14 @@ impl<T> TtlCache<T> {
         let by_bytes = all.bytes > self.quota.total.bytes;
         // Of several with equal usage, the one with the oldest entry.
         let mut most: Option<(&UserId, usize)> = None;
-        for thing in &self.entries {
-            let load = loads[&thing.owner];
+        for entry in &self.entries {
+            let load = loads[&entry.owner];
             let load = if by_bytes { load.bytes } else { load.entries };
             if most.is_none_or(|(_, other)| load > other) {
-                most = Some((&thing.owner, load));
+                most = Some((&entry.owner, load));
             }
         }
-        most.map(|(who, _)| who.clone())
+        most.map(|(owner, _)| owner.clone())
     }
 
     /// Returns the value of an entry of this owner.
@@ -118,8 +118,8 @@ impl<T> TtlCache<T> {
         self.remove_expired();
         self.entries
             .iter()
-            .find(|thing| thing.id == id && thing.owner == *owner)
-            .map(|thing| &thing.value)
+            .find(|entry| entry.id == id && entry.owner == *owner)
+            .map(|entry| &entry.value)
     }
 
     /// Finds an entry of this owner, restarts its lifetime and returns its id.
@@ -128,17 +128,17 @@ impl<T> TtlCache<T> {
         let found = self
             .entries
             .iter()
-            .position(|thing| thing.owner == *owner && is(&thing.value))?;
-        let mut thing = self.entries.remove(found)?;
-        thing.expires_at = Instant::now() + self.quota.ttl;
-        self.entries.push_back(thing);
-        self.entries.back().map(|thing| thing.id.as_str())
+            .position(|entry| entry.owner == *owner && is(&entry.value))?;
+        let mut entry = self.entries.remove(found)?;
+        entry.expires_at = Instant::now() + self.quota.ttl;
+        self.entries.push_back(entry);
+        self.entries.back().map(|entry| entry.id.as_str())
     }
 
     /// Removes expired entries.
     pub(crate) fn remove_expired(&mut self) {
         let now = Instant::now();
-        self.entries.retain(|thing| thing.expires_at > now);
+        self.entries.retain(|entry| entry.expires_at > now);
     }
 
     pub(crate) fn clear(&mut self) {
@@ -152,7 +152,7 @@ mod tests {
 
     /// Inserts the entries of `put`, written as `owner:bytes`, and checks which are left.
     fn check(put: &str, left: &str) {
-        let mut shelf = TtlCache::new(CacheQuota {
+        let mut cache = TtlCache::new(CacheQuota {
             ttl: Duration::from_secs(10),
             per_owner: CacheUsage {
                 entries: 4,
@@ -165,17 +165,17 @@ mod tests {
         });
         for one in put.split_whitespace() {
             let (owner, bytes) = one.split_once(':').unwrap();
-            shelf.insert(
+            cache.insert(
                 one.to_owned(),
                 &UserId::token(owner),
                 bytes.parse().unwrap(),
                 (),
             );
         }
-        let ids: Vec<_> = shelf
+        let ids: Vec<_> = cache
             .entries
             .iter()
-            .map(|thing| thing.id.as_str())
+            .map(|entry| entry.id.as_str())
             .collect();
         assert_eq!(ids.join(" "), left, "{put}");
     }
@@ -197,25 +197,25 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn entries_are_visible_to_their_owner_until_they_expire() {
         let (me, you) = (UserId::token("me"), UserId::token("you"));
-        let room = CacheUsage {
+        let usage = CacheUsage {
             entries: 2,
             bytes: 2,
         };
-        let mut shelf = TtlCache::new(CacheQuota {
+        let mut cache = TtlCache::new(CacheQuota {
             ttl: Duration::from_secs(10),
-            per_owner: room,
-            total: room,
+            per_owner: usage,
+            total: usage,
         });
-        assert!(shelf.insert("1".to_owned(), &me, 1, "x"));
-        assert_eq!(shelf.get("1", &me), Some(&"x"));
-        assert_eq!(shelf.get("1", &you), None);
+        assert!(cache.insert("1".to_owned(), &me, 1, "x"));
+        assert_eq!(cache.get("1", &me), Some(&"x"));
+        assert_eq!(cache.get("1", &you), None);
         tokio::time::advance(Duration::from_secs(6)).await;
-        assert_eq!(shelf.refresh(&you, |what| *what == "x"), None);
-        assert_eq!(shelf.refresh(&me, |what| *what == "x"), Some("1"));
+        assert_eq!(cache.refresh(&you, |value| *value == "x"), None);
+        assert_eq!(cache.refresh(&me, |value| *value == "x"), Some("1"));
         tokio::time::advance(Duration::from_secs(6)).await;
-        assert_eq!(shelf.get("1", &me), Some(&"x"));
+        assert_eq!(cache.get("1", &me), Some(&"x"));
         tokio::time::advance(Duration::from_secs(6)).await;
-        assert_eq!(shelf.get("1", &me), None);
-        assert!(shelf.entries.is_empty());
+        assert_eq!(cache.get("1", &me), None);
+        assert!(cache.entries.is_empty());
     }
 }

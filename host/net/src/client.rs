@@ -99,7 +99,7 @@ impl RequestQuota {
         match timeout_at(until, Arc::clone(&self.slots).acquire_owned()).await {
             Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_)) | Err(_) => Err(NetError::RateLimited {
-                what: format!("{} are in progress, which is the limit", self.concurrent),
+                reason: format!("{} are in progress, which is the limit", self.concurrent),
             }),
         }
     }

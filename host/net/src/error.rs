@@ -7,8 +7,8 @@ use std::time::Duration;
 /// Why a request was refused or failed. The text is written for the model: the problem, the reason and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NetError {
-    #[error("bad request: {what}")]
-    BadRequest { what: String },
+    #[error("bad request: {reason}")]
+    BadRequest { reason: String },
     #[error("host `{host}` is not allowed: no rule covers it; to allow: `--allow-host {host}`")]
     HostNotAllowed { host: String },
     #[error("host `{host}` is denied by the rule `{rule}`; only the operator can remove that rule")]
@@ -49,8 +49,8 @@ pub enum NetError {
         "response from `{host}` is larger than {limit} bytes; request less (a range, a page, a smaller file) or raise the limit"
     )]
     BodyTooLarge { host: String, limit: u64 },
-    #[error("too many requests: {what}; wait and try again")]
-    RateLimited { what: String },
+    #[error("too many requests: {reason}; wait and try again")]
+    RateLimited { reason: String },
     #[error("secret `{name}` cannot be used here: {why}")]
     SecretNotAllowed { name: String, why: String },
     #[error("invalid response from `{host}`: {why}")]
@@ -78,8 +78,8 @@ impl TimeoutPhase {
 }
 
 impl NetError {
-    pub(crate) fn bad_request(what: String) -> Self {
-        Self::BadRequest { what }
+    pub(crate) fn bad_request(reason: String) -> Self {
+        Self::BadRequest { reason }
     }
 
     /// The stable code of the error, for records and for programs that react to it.

@@ -271,7 +271,7 @@ async fn invalid_responses_have_distinct_errors() {
 // NET-23
 #[tokio::test(start_paused = true)]
 async fn dropping_the_body_closes_the_connection() {
-    let (seen, whole) = tokio::sync::oneshot::channel();
+    let (head_sender, received_head) = tokio::sync::oneshot::channel();
     let (ours, mut theirs) = duplex(4096);
     tokio::spawn(async move {
         let mut head = vec![theirs.read_u8().await.unwrap()];
@@ -282,7 +282,7 @@ async fn dropping_the_body_closes_the_connection() {
         .await;
         // Returns only when the other end is closed.
         theirs.read_to_end(&mut head).await.unwrap();
-        seen.send(head).unwrap();
+        head_sender.send(head).unwrap();
     });
     let failure = BodyFailure::default();
     let body = RequestBody::new(
@@ -304,7 +304,12 @@ async fn dropping_the_body_closes_the_connection() {
     .await
     .unwrap();
     drop(response);
-    assert!(whole.await.unwrap().starts_with(b"GET / HTTP/1.1\r\n"));
+    assert!(
+        received_head
+            .await
+            .unwrap()
+            .starts_with(b"GET / HTTP/1.1\r\n")
+    );
 }
 
 // NET-23
@@ -324,9 +329,12 @@ async fn dropping_the_request_closes_the_connection() {
     let limits = NetLimits::default();
     let waiting = exchange(ours, request, terms(&failure), 20 * SECOND, &limits);
     tokio::time::timeout(SECOND, waiting).await.unwrap_err();
-    let mut seen = String::new();
-    theirs.read_to_string(&mut seen).await.unwrap();
-    assert!(seen.starts_with("GET / HTTP/1.1\r\n"), "{seen}");
+    let mut request_head = String::new();
+    theirs.read_to_string(&mut request_head).await.unwrap();
+    assert!(
+        request_head.starts_with("GET / HTTP/1.1\r\n"),
+        "{request_head}"
+    );
 }
 
 /// Keeps the connection open without sending anything.

@@ -46,23 +46,23 @@ pub(crate) fn sanitize(
     limits: &NetLimits,
 ) -> Result<Option<u64>, NetError> {
     if headers.len() > limits.headers {
-        let what = format!(
+        let reason = format!(
             "{} headers, the limit is {}; send fewer",
             headers.len(),
             limits.headers
         );
-        return Err(NetError::bad_request(what));
+        return Err(NetError::bad_request(reason));
     }
     let bytes: usize = headers
         .iter()
         .map(|(name, value)| name.as_str().len() + value.len() + 4)
         .sum();
     if bytes > limits.header_bytes {
-        let what = format!(
+        let reason = format!(
             "headers of {bytes} bytes, the limit is {}; send large data in the body",
             limits.header_bytes
         );
-        return Err(NetError::bad_request(what));
+        return Err(NetError::bad_request(reason));
     }
     if let Some(name) = headers.keys().find(|name| is_refused(name)) {
         return Err(NetError::bad_request(format!(
@@ -113,8 +113,9 @@ fn matches_target(text: &str, target: &Target) -> bool {
 fn declared_length(headers: &mut HeaderMap) -> Result<Option<u64>, NetError> {
     let values: Vec<HeaderValue> = headers.get_all(CONTENT_LENGTH).iter().cloned().collect();
     headers.remove(CONTENT_LENGTH);
-    let wrong =
-        |what: &str| NetError::bad_request(format!("header `content-length` {what}; remove it"));
+    let wrong = |problem: &str| {
+        NetError::bad_request(format!("header `content-length` {problem}; remove it"))
+    };
     match values.as_slice() {
         [] => Ok(None),
         [value] => {

@@ -123,12 +123,12 @@ fn parse(text: &str) -> Result<HostRule, String> {
         }
         None => (None, text),
     };
-    let (place, port) = parse_host_and_port(rest)?;
+    let (matcher, port) = parse_host_and_port(rest)?;
     let port = port.or(scheme.map(Scheme::port));
     Ok(HostRule {
         text: text.to_owned(),
         scheme,
-        matcher: place,
+        matcher,
         port,
     })
 }

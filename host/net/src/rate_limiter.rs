@@ -53,19 +53,19 @@ impl RateLimiter {
         });
         let to_host = by_host.get(host).map_or(0, VecDeque::len);
         if to_host >= self.per_host {
-            let what = format!(
+            let reason = format!(
                 "{to_host} to `{host}` in the last minute, the limit is {}",
                 self.per_host
             );
-            return Err(NetError::RateLimited { what });
+            return Err(NetError::RateLimited { reason });
         }
         if all.len() >= self.per_minute {
-            let what = format!(
+            let reason = format!(
                 "{} in the last minute, the limit is {}",
                 all.len(),
                 self.per_minute
             );
-            return Err(NetError::RateLimited { what });
+            return Err(NetError::RateLimited { reason });
         }
         all.push_back(now);
         by_host.entry(host.to_owned()).or_default().push_back(now);
@@ -89,7 +89,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_host_has_a_sliding_window() {
         let rate = RateLimiter::new(5, 2);
-        let mut seen = Vec::new();
+        let mut results = Vec::new();
         for (seconds, host) in [
             (0, "a"),
             (10, "a"),
@@ -103,11 +103,11 @@ mod tests {
             (9, "a"),
         ] {
             tokio::time::advance(Duration::from_secs(seconds)).await;
-            seen.push(rate.acquire(host).is_ok());
+            results.push(rate.acquire(host).is_ok());
         }
         // The last one comes 70 seconds after the first: both early requests to `a` have left the window.
         assert_eq!(
-            seen,
+            results,
             [
                 true, true, false, true, true, true, false, true, false, true
             ]

@@ -96,8 +96,8 @@ where
                 }
                 Poll::Ready(Some(Ok(frame))) => {
                     let Ok(data) = frame.into_data() else {
-                        let what = "trailers are not supported; send them as headers".to_owned();
-                        return self.fail(NetError::bad_request(what));
+                        let reason = "trailers are not supported; send them as headers".to_owned();
+                        return self.fail(NetError::bad_request(reason));
                     };
                     if data.is_empty() {
                         continue;

@@ -149,7 +149,7 @@ fn is_name(text: &str) -> bool {
 /// Parses `secret:NAME`, optionally preceded by one word such as `Bearer`.
 fn parse_reference(text: &str) -> Option<(&str, &str)> {
     let (before, rest) = match text.split_once(' ') {
-        Some((word, rest)) => (&text[..=word.len()], rest),
+        Some((scheme, rest)) => (&text[..=scheme.len()], rest),
         None => ("", text),
     };
     rest.strip_prefix(MARK)

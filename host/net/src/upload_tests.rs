@@ -23,11 +23,11 @@ fn pieces(lengths: &[usize]) -> impl Body<Data = Bytes, Error = Infallible> + us
 async fn a_request_body_must_match_its_declared_length() {
     async fn serve(mut stream: DuplexStream) {
         let mut sink = vec![0; 4096];
-        let mut seen = String::new();
-        while !seen.ends_with("0\r\n\r\n") && !seen.ends_with("uuuuu") {
+        let mut request = String::new();
+        while !request.ends_with("0\r\n\r\n") && !request.ends_with("uuuuu") {
             match stream.read(&mut sink).await {
                 Ok(0) | Err(_) => return,
-                Ok(length) => seen += &String::from_utf8_lossy(&sink[..length]),
+                Ok(length) => request += &String::from_utf8_lossy(&sink[..length]),
             }
         }
         write(

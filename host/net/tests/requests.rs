@@ -30,7 +30,7 @@ async fn a_request_is_sent_unchanged() {
     );
     let host = format!("127.0.0.1:{}", server.port());
     assert_eq!(
-        server.seen().await,
+        server.requests().await,
         [format!(
             "POST /a//b?c=%20d&e HTTP/1.1\r\nx-a: 1\r\nhost: {host}\r\nconnection: close\r\ncontent-length: 5\r\n\r\nhello"
         )]
@@ -46,7 +46,7 @@ async fn a_host_without_a_rule_is_refused_before_dns() {
         get(&net, "http://evil.example/").await,
         "host_not_allowed: host `evil.example` is not allowed: no rule covers it; to allow: `--allow-host evil.example`"
     );
-    assert_eq!(fake.asked(), [""; 0]);
+    assert_eq!(fake.queries(), [""; 0]);
 }
 
 // NET-03: the second answer of the name server is never requested, and the first one is dialled.
@@ -64,9 +64,9 @@ async fn a_name_is_resolved_once_and_that_address_is_dialled() {
         get(&net, &format!("http://rebind.example:{port}/")).await,
         "200 ok"
     );
-    assert_eq!(fake.asked(), ["rebind.example"]);
-    assert_eq!(first.seen().await.len(), 1);
-    assert_eq!(detector.seen().await, [""; 0]);
+    assert_eq!(fake.queries(), ["rebind.example"]);
+    assert_eq!(first.requests().await.len(), 1);
+    assert_eq!(detector.requests().await, [""; 0]);
 }
 
 // NET-03
@@ -88,7 +88,7 @@ async fn a_name_that_resolves_to_a_private_address_is_refused() {
             "{text}"
         );
     }
-    assert_eq!(server.seen().await, [""; 0]);
+    assert_eq!(server.requests().await, [""; 0]);
 }
 
 // NET-02: the guest follows a redirect with a new request, which is checked again.
@@ -110,7 +110,7 @@ async fn redirects_are_returned_and_their_targets_checked() {
     assert_eq!(response.headers()["location"], location);
     let text = get(&net, &location).await;
     assert!(text.starts_with("private_address"), "{text}");
-    assert_eq!(detector.seen().await, [""; 0]);
+    assert_eq!(detector.requests().await, [""; 0]);
 }
 
 // NET-06
@@ -141,7 +141,7 @@ async fn the_host_s_own_listener_is_always_refused() {
             "{host}: {text}"
         );
     }
-    assert_eq!(dashboard.seen().await.len(), 1);
+    assert_eq!(dashboard.requests().await.len(), 1);
 }
 
 #[tokio::test]
@@ -161,10 +161,10 @@ async fn a_secret_is_sent_only_to_its_host() {
     };
     let text = answer(send(&net, request(&format!("{own}/?k=secret:KEY"))).await).await;
     assert_eq!(text, "200 key is ********!");
-    let seen = server.seen().await.concat();
+    let requests = server.requests().await.concat();
     assert!(
-        seen.starts_with("GET /?k=hunter22 HTTP/1.1\r\nauthorization: Bearer hunter22\r\n"),
-        "{seen}"
+        requests.starts_with("GET /?k=hunter22 HTTP/1.1\r\nauthorization: Bearer hunter22\r\n"),
+        "{requests}"
     );
     let text = answer(
         send(
@@ -178,7 +178,7 @@ async fn a_secret_is_sent_only_to_its_host() {
         text.starts_with("secret_not_allowed: secret `KEY`") && !text.contains("hunter22"),
         "{text}"
     );
-    assert_eq!(other.seen().await, [""; 0]);
+    assert_eq!(other.requests().await, [""; 0]);
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn each_request_has_a_separate_connection() {
             "200 ok"
         );
     }
-    assert_eq!(server.seen().await.len(), 3);
+    assert_eq!(server.requests().await.len(), 3);
 }
 
 // NET-16
@@ -294,7 +294,7 @@ async fn a_refused_request_head_is_not_sent() {
         let error = net.send(request, Timeouts::MAX).await.unwrap_err();
         assert_eq!(error.code(), "bad_request", "{name}: {value}: {error}");
     }
-    assert_eq!(server.seen().await, [""; 0]);
+    assert_eq!(server.requests().await, [""; 0]);
 }
 
 // NET-12

@@ -33,7 +33,7 @@ fn certificate(name: &str) -> CertificateParams {
 async fn start(
     params: &CertificateParams,
     authority: &CertifiedIssuer<'static, KeyPair>,
-    keep: Seen,
+    records: Records,
 ) -> u16 {
     let key = KeyPair::generate().unwrap();
     let certificate = params.signed_by(&key, authority).unwrap();
@@ -50,12 +50,12 @@ async fn start(
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            let (acceptor, keep) = (acceptor.clone(), Arc::clone(&keep));
+            let (acceptor, records) = (acceptor.clone(), Arc::clone(&records));
             tokio::spawn(async move {
                 if let Ok(stream) = acceptor.accept(stream).await {
                     let name = stream.get_ref().1.server_name().unwrap_or("-").to_owned();
-                    keep.lock().unwrap().push(format!("sni {name}"));
-                    serve(stream, OK, &keep).await;
+                    records.lock().unwrap().push(format!("sni {name}"));
+                    serve(stream, OK, &records).await;
                 }
             });
         }
@@ -63,7 +63,7 @@ async fn start(
     port
 }
 
-type Seen = Arc<Mutex<Vec<String>>>;
+type Records = Arc<Mutex<Vec<String>>>;
 
 fn net(roots: TrustedRoots, port: u16) -> NetClient {
     let fake = ScriptedResolver::new(&[("good.example", &["127.0.0.1"])]);
@@ -80,8 +80,8 @@ fn net(roots: TrustedRoots, port: u16) -> NetClient {
 /// `.
 async fn check(params: CertificateParams, host: &str, expected: &str) {
     let authority = authority("ours");
-    let seen = Seen::default();
-    let port = start(&params, &authority, Arc::clone(&seen)).await;
+    let records = Records::default();
+    let port = start(&params, &authority, Arc::clone(&records)).await;
     let roots = TrustedRoots::none()
         .with_pem(authority.pem().as_bytes())
         .unwrap();
@@ -95,7 +95,7 @@ async fn check(params: CertificateParams, host: &str, expected: &str) {
     );
     if expected.starts_with("no") {
         assert_eq!(
-            seen.lock().unwrap().len(),
+            records.lock().unwrap().len(),
             0,
             "nothing is sent to an untrusted server"
         );
@@ -135,7 +135,7 @@ async fn an_unknown_authority_is_not_trusted() {
     let port = start(
         &certificate("good.example"),
         &authority("theirs"),
-        Seen::default(),
+        Records::default(),
     )
     .await;
     let roots = TrustedRoots::none()
@@ -187,8 +187,13 @@ async fn a_server_without_tls_is_an_error_and_receives_no_request() {
 #[tokio::test]
 async fn sni_and_the_host_header_match_the_url() {
     let authority = authority("ours");
-    let seen = Seen::default();
-    let port = start(&certificate("good.example"), &authority, Arc::clone(&seen)).await;
+    let records = Records::default();
+    let port = start(
+        &certificate("good.example"),
+        &authority,
+        Arc::clone(&records),
+    )
+    .await;
     let roots = TrustedRoots::none()
         .with_pem(authority.pem().as_bytes())
         .unwrap();
@@ -201,7 +206,10 @@ async fn sni_and_the_host_header_match_the_url() {
         "200 ok"
     );
     let head = format!("GET /x HTTP/1.1\r\nhost: good.example:{port}\r\nconnection: close\r\n\r\n");
-    assert_eq!(*seen.lock().unwrap(), ["sni good.example".to_owned(), head]);
+    assert_eq!(
+        *records.lock().unwrap(),
+        ["sni good.example".to_owned(), head]
+    );
 }
 
 #[test]

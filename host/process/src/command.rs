@@ -33,7 +33,7 @@ pub struct Command {
 
 impl Command {
     /// Returns the program and its arguments.
-    pub(crate) fn words(&self) -> Vec<String> {
+    pub(crate) fn command_line(&self) -> Vec<String> {
         std::iter::once(&self.program)
             .chain(&self.arguments)
             .cloned()
@@ -58,22 +58,26 @@ impl Command {
     }
 
     pub(crate) fn validate(&self) -> Result<(), ProcessError> {
-        let what = "an argument";
+        let subject = "an argument";
         let mut total = 0;
         for text in std::iter::once(&self.program).chain(&self.arguments) {
             if text.contains('\0') {
                 let value = text.clone();
-                return Err(ProcessError::Malformed { what, value });
+                return Err(ProcessError::Malformed { subject, value });
             }
             if text.len() > MAX_STRING {
                 let (size, most) = (text.len(), MAX_STRING);
-                return Err(ProcessError::TooLarge { what, size, most });
+                return Err(ProcessError::TooLarge {
+                    subject,
+                    size,
+                    most,
+                });
             }
             total += text.len() + 1;
         }
         if total > MAX_ARGUMENTS {
             return Err(ProcessError::TooLarge {
-                what: "all arguments together",
+                subject: "all arguments together",
                 size: total,
                 most: MAX_ARGUMENTS,
             });

@@ -206,7 +206,7 @@ impl Environment {
             .sum();
         if size > MAX_TOTAL {
             return Err(ProcessError::TooLarge {
-                what: "the environment",
+                subject: "the environment",
                 size,
                 most: MAX_TOTAL,
             });
@@ -284,19 +284,19 @@ fn loads_code(name: &str) -> bool {
 fn validate(name: &str, value: &str) -> Result<(), ProcessError> {
     if name.is_empty() || name.contains(['=', '\0']) {
         return Err(ProcessError::Malformed {
-            what: "the name of a variable",
+            subject: "the name of a variable",
             value: name.to_owned(),
         });
     }
     if value.contains('\0') {
         return Err(ProcessError::Malformed {
-            what: "the value of a variable",
+            subject: "the value of a variable",
             value: value.to_owned(),
         });
     }
     if name.len() + value.len() > MAX_VALUE {
         return Err(ProcessError::TooLarge {
-            what: "a variable",
+            subject: "a variable",
             size: name.len() + value.len(),
             most: MAX_VALUE,
         });

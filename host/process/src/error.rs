@@ -21,14 +21,17 @@ pub enum ProcessError {
          programs on this machine"
     )]
     Unconfined { lacks: String },
-    #[error("{what} is {size} bytes; the limit is {most}")]
+    #[error("{subject} is {size} bytes; the limit is {most}")]
     TooLarge {
-        what: &'static str,
+        subject: &'static str,
         size: usize,
         most: usize,
     },
-    #[error("{what} contains a NUL byte or a misplaced `=`: {}", quoted(value))]
-    Malformed { what: &'static str, value: String },
+    #[error("{subject} contains a NUL byte or a misplaced `=`: {}", quoted(value))]
+    Malformed {
+        subject: &'static str,
+        value: String,
+    },
     #[error(
         "variable {} makes programs load code and cannot be set by a call; remove it",
         quoted(name)
@@ -71,9 +74,9 @@ pub enum ProcessError {
         #[source]
         source: io::Error,
     },
-    #[error("cannot create {what}: {source}")]
+    #[error("cannot create {subject}: {source}")]
     Io {
-        what: &'static str,
+        subject: &'static str,
         #[source]
         source: io::Error,
     },

@@ -109,15 +109,15 @@ mod tests {
         for part in parts {
             both.push(part.as_bytes());
         }
-        let kept = both.captured();
+        let captured = both.captured();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         assert_eq!(
-            (text(&kept.head).as_str(), text(&kept.tail).as_str()),
+            (text(&captured.head).as_str(), text(&captured.tail).as_str()),
             (head, tail),
             "{parts:?}"
         );
-        assert_eq!(kept.omitted(), omitted, "{parts:?}");
-        assert_eq!(kept.whole().is_some(), omitted == 0);
+        assert_eq!(captured.omitted(), omitted, "{parts:?}");
+        assert_eq!(captured.whole().is_some(), omitted == 0);
     }
 
     #[test]

@@ -100,7 +100,7 @@ mod tests {
             network,
             local_sockets: false,
         };
-        let kept = CapturedOutput {
+        let captured = CapturedOutput {
             head: text.as_bytes().to_vec(),
             tail: Vec::new(),
             total: text.len() as u64,
@@ -110,7 +110,7 @@ mod tests {
             write: vec![OpenPath::new("/ws".into(), root.descriptor())],
             ..SandboxPermissions::default()
         };
-        let hints = hints(Some(&sandbox_rules), &permissions, exit, &kept);
+        let hints = hints(Some(&sandbox_rules), &permissions, exit, &captured);
         assert_eq!(hints.len(), expected.len(), "{hints:?}");
         for (hint, part) in hints.iter().zip(expected) {
             assert!(hint.contains(part), "{hint}");

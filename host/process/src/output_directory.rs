@@ -1,4 +1,4 @@
-//! The host's directory for outputs and temporary files. Its lock file tells the next host whether the directory was
+//! The host's directory for outputs and temporary files. Its lock file shows the next host whether the directory was
 //! left behind by a crash.
 
 use std::fs::{self, DirBuilder, File};

@@ -54,7 +54,7 @@ impl Processes {
         let mut guard = KillOnDrop(Some(handle.clone()));
         let mut news = handle.process.progress.subscribe();
         let mut stop = pin!(stop);
-        let mut asked = false;
+        let mut stop_requested = false;
         let done = |news: &JobProgress| match news.state {
             JobState::Running => false,
             JobState::ProgramExited { .. } | JobState::Ended { .. } => true,
@@ -62,8 +62,8 @@ impl Processes {
         loop {
             tokio::select! {
                 Some((stream, bytes)) = listener.recv() => live(stream, &bytes),
-                stop = &mut stop, if !asked => {
-                    asked = true;
+                stop = &mut stop, if !stop_requested => {
+                    stop_requested = true;
                     match stop {
                         StopAction::End => handle.send(SupervisorCommand::End),
                         StopAction::Background => break,

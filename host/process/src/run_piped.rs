@@ -47,12 +47,12 @@ pub async fn run_piped(
         let _ = stdin.write_all(input).await;
         drop(stdin);
     };
-    let mut kept = (PipedStream::default(), PipedStream::default());
+    let mut output = (PipedStream::default(), PipedStream::default());
     let exit = {
         let reads = async {
             tokio::join!(
-                read_bounded(stdout, &mut kept.0, most),
-                read_bounded(stderr, &mut kept.1, most)
+                read_bounded(stdout, &mut output.0, most),
+                read_bounded(stderr, &mut output.1, most)
             )
         };
         let mut reads = std::pin::pin!(reads);
@@ -72,18 +72,18 @@ pub async fn run_piped(
     };
     drop(child);
     Ok(PipedResult {
-        stdout: kept.0,
-        stderr: kept.1,
+        stdout: output.0,
+        stderr: output.1,
         exit,
     })
 }
 
 /// Reads to the end, and keeps the first `most` bytes.
-async fn read_bounded(mut stream: impl AsyncRead + Unpin, kept: &mut PipedStream, most: usize) {
+async fn read_bounded(mut stream: impl AsyncRead + Unpin, output: &mut PipedStream, most: usize) {
     let mut buffer = vec![0; 16 << 10];
     while let Ok(count @ 1..) = stream.read(&mut buffer).await {
-        let room = most.saturating_sub(kept.bytes.len()).min(count);
-        kept.bytes.extend_from_slice(&buffer[..room]);
-        kept.is_truncated |= room < count;
+        let room = most.saturating_sub(output.bytes.len()).min(count);
+        output.bytes.extend_from_slice(&buffer[..room]);
+        output.is_truncated |= room < count;
     }
 }

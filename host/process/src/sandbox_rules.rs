@@ -76,16 +76,17 @@ pub fn build_rules(wanted: SandboxRequest) -> (SandboxRules, Vec<Arc<OwnedFd>>) 
         made.add_path(path, AccessRights::Device, &[]);
     }
     // A writable path is readable too, including the parts that are excluded from writing.
-    for place in read.iter().chain(&write) {
-        made.add_descriptor(place, AccessRights::Read, &hidden);
+    for granted in read.iter().chain(&write) {
+        made.add_descriptor(granted, AccessRights::Read, &hidden);
     }
-    for place in &write {
+    for granted in &write {
         let mut out = hidden.clone();
         out.extend_from_slice(&wanted.read_only);
         let inner = read.iter().map(OpenPath::path);
-        let inner = inner.filter(|path| path.starts_with(place.path()) && *path != place.path());
+        let inner =
+            inner.filter(|path| path.starts_with(granted.path()) && *path != granted.path());
         out.extend(inner.map(Path::to_owned));
-        made.add_descriptor(place, AccessRights::Write, &out);
+        made.add_descriptor(granted, AccessRights::Write, &out);
     }
     // The temporary directory is inside a hidden directory but belongs to the program.
     made.add_descriptor(&wanted.temporary, AccessRights::Write, &[]);
@@ -114,11 +115,11 @@ impl RuleBuilder {
         }
     }
 
-    fn add_descriptor(&mut self, place: &OpenPath, rights: AccessRights, out: &[PathBuf]) {
-        let Some(except) = relative_exclusions(place.path(), out) else {
+    fn add_descriptor(&mut self, granted: &OpenPath, rights: AccessRights, out: &[PathBuf]) {
+        let Some(except) = relative_exclusions(granted.path(), out) else {
             return;
         };
-        let fd = place.descriptor();
+        let fd = granted.descriptor();
         let mut known = self.descriptors.iter();
         let number = known.position(|one| Arc::ptr_eq(one, &fd));
         let number = number.unwrap_or_else(|| {
@@ -211,19 +212,23 @@ mod tests {
     #[test]
     fn the_inner_of_nested_grants_applies() {
         let root = OpenPath::open("/".as_ref()).unwrap();
-        let place =
+        let open_path =
             |path: &str| OpenPath::new(path.into(), root.as_fd().try_clone_to_owned().unwrap());
         let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
         let permissions = SandboxPermissions {
-            read: vec![place("/w/a")],
-            write: vec![place("/w"), place("/w/a/b"), place("/w/state/x")],
+            read: vec![open_path("/w/a")],
+            write: vec![
+                open_path("/w"),
+                open_path("/w/a/b"),
+                open_path("/w/state/x"),
+            ],
             ..SandboxPermissions::default()
         };
         let (sandbox_rules, descriptors) = build_rules(SandboxRequest {
             permissions,
             path: Vec::new(),
             program: "/w/tool".into(),
-            temporary: place("/w/state/tmp"),
+            temporary: open_path("/w/state/tmp"),
             tty: None,
             hidden: paths(&["/w/state"]),
             read_only: paths(&["/w/config"]),

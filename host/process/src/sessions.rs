@@ -23,7 +23,7 @@ pub struct ProcessRegistry {
     sessions: Mutex<Sessions>,
     next_folder: AtomicU64,
     closing: AtomicBool,
-    /// Number of sessions whose programs were told to end and may still be running.
+    /// Number of sessions whose programs were requested to end and may still be running.
     pub ending: watch::Sender<usize>,
     pub folder: OutputDirectory,
 }
@@ -70,7 +70,7 @@ impl ProcessRegistry {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes a session and tells its programs to end. A new session of the same owner starts empty.
+    /// Removes a session and requests its programs to end. A new session of the same owner starts empty.
     pub fn begin_end(
         self: &Arc<ProcessRegistry>,
         owner: &SessionOwner,
@@ -197,14 +197,14 @@ impl ProcessRegistry {
         let each = self.settings.keep_output;
         let most = self.settings.kept_output;
         loop {
-            let mut kept: HashMap<&OwnerKey, u64> = HashMap::from([(user, each)]);
+            let mut stored: HashMap<&OwnerKey, u64> = HashMap::from([(user, each)]);
             for (owner, session) in sessions.iter() {
-                *kept.entry(&owner.user).or_default() += session.output_size(each);
+                *stored.entry(&owner.user).or_default() += session.output_size(each);
             }
-            let heaviest = kept.iter().max_by_key(|(_, bytes)| **bytes);
-            let over = if kept[user] > most.user {
+            let heaviest = stored.iter().max_by_key(|(_, bytes)| **bytes);
+            let over = if stored[user] > most.user {
                 user.clone()
-            } else if kept.values().sum::<u64>() > most.all {
+            } else if stored.values().sum::<u64>() > most.all {
                 heaviest.map_or(user, |(user, _)| *user).clone()
             } else {
                 return Ok(());

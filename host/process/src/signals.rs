@@ -38,9 +38,9 @@ pub fn reset_inherited_signals() -> io::Result<()> {
         }
     }
     let mut blocked = SigSet::empty();
-    let kept = mask(&status, "SigBlk:")?;
+    let blocked_signals = mask(&status, "SigBlk:")?;
     for signal in [Signal::SIGTTIN, Signal::SIGTTOU] {
-        if signals(kept).any(|number| number == signal as i32) {
+        if signals(blocked_signals).any(|number| number == signal as i32) {
             blocked.add(signal);
         }
     }

@@ -47,7 +47,7 @@ impl ProgramStdio {
             ProgramStdio::pipes(&command.input)
         };
         made.map_err(|source| ProcessError::Io {
-            what: if command.tty { "a terminal" } else { "pipes" },
+            subject: if command.tty { "a terminal" } else { "pipes" },
             source,
         })
     }

@@ -77,7 +77,7 @@ pub async fn start(
     let process = Arc::new(Process {
         id: slot.id(),
         label: command.label.clone(),
-        command: command.words(),
+        command: command.command_line(),
         pid,
         started: started.0,
         started_at: started.1,
@@ -196,7 +196,7 @@ async fn build_sandbox(
     })?;
     if descriptors.len() > MAX_DESCRIPTORS {
         return Err(ProcessError::TooLarge {
-            what: "the list of granted paths (counted in entries)",
+            subject: "the list of granted paths (counted in entries)",
             size: descriptors.len(),
             most: MAX_DESCRIPTORS,
         });

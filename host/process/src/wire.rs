@@ -150,10 +150,10 @@ pub enum LaunchStage {
 
 impl LaunchStage {
     /// Returns a function for `map_err` that turns an error into a failure of this stage.
-    pub fn failure<E: std::fmt::Display>(self, what: &str) -> impl FnOnce(E) -> LaunchFailure {
+    pub fn failure<E: std::fmt::Display>(self, context: &str) -> impl FnOnce(E) -> LaunchFailure {
         move |error| LaunchFailure {
             stage: self,
-            reason: format!("{what}: {error}"),
+            reason: format!("{context}: {error}"),
         }
     }
 }

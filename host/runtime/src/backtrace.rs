@@ -19,7 +19,7 @@ const RECURSION_COUNT: usize = 3;
 
 /// The root cause and the running guest functions, innermost first.
 pub(crate) fn describe(error: &wasmtime::Error) -> String {
-    let mut told = format!("{:#}", error.root_cause());
+    let mut description = format!("{:#}", error.root_cause());
     let frames = error
         .downcast_ref::<WasmBacktrace>()
         .map_or(&[][..], WasmBacktrace::frames);
@@ -34,9 +34,9 @@ pub(crate) fn describe(error: &wasmtime::Error) -> String {
         shown = names.iter().collect();
     }
     for name in shown {
-        let _ = write!(told, "\n  in {name}");
+        let _ = write!(description, "\n  in {name}");
     }
-    told
+    description
 }
 
 /// The demangled name without its hash.

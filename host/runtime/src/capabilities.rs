@@ -77,7 +77,7 @@ impl Capabilities {
             return CallCapabilities::default();
         }
         let acts = effect > Effect::Reads;
-        let named = |need: Capability| tool.requires.iter().any(|word| word == need.as_str());
+        let named = |need: Capability| tool.requires.iter().any(|name| name == need.as_str());
         let destinations = tool.destinations(input).unwrap_or_default();
         let destinations = destinations.into_iter().filter(|text| is_address(text));
         let destinations: Vec<String> = destinations.collect();
@@ -132,7 +132,7 @@ impl Capabilities {
         if tool.effect() <= Effect::Reads {
             return false;
         }
-        let agents = self.agents && tool.requires.iter().any(|word| word == "agents");
+        let agents = self.agents && tool.requires.iter().any(|name| name == "agents");
         let programs = self.programs.is_some() && may_use(tool, Capability::Process);
         let net = self.net.is_some()
             && may_use(tool, Capability::Net)
@@ -148,7 +148,7 @@ impl Capabilities {
             return false;
         }
         let acts = tool.effect() > Effect::Reads;
-        let named = |need: Capability| tool.requires.iter().any(|word| word == need.as_str());
+        let named = |need: Capability| tool.requires.iter().any(|name| name == need.as_str());
         let net = self.net.is_some()
             && may_use(tool, Capability::Net)
             && tool.annotations.open_world != Some(false);
@@ -198,7 +198,7 @@ impl CallCapabilities {
 /// Whether the tool requires the capability. A tool that declares no requirements may use all capabilities of its
 /// plugin.
 pub fn may_use(tool: &Descriptor, need: Capability) -> bool {
-    tool.requires.is_empty() || tool.requires.iter().any(|word| word == need.as_str())
+    tool.requires.is_empty() || tool.requires.iter().any(|name| name == need.as_str())
 }
 
 /// Whether the tool uses the plugin's directories. A tool that requires only other capabilities sees none.
@@ -218,11 +218,11 @@ pub fn uses_files(tool: &Descriptor) -> bool {
 /// Whether a call of this tool can only call other tools and use session state.
 pub fn delegates(tool: &Descriptor) -> bool {
     let harmless = [Capability::Tools.as_str(), Capability::Session.as_str()];
-    tool.requires.iter().any(|word| word == harmless[0])
+    tool.requires.iter().any(|name| name == harmless[0])
         && tool
             .requires
             .iter()
-            .all(|word| harmless.contains(&word.as_str()))
+            .all(|name| harmless.contains(&name.as_str()))
 }
 
 #[cfg(test)]
@@ -251,7 +251,7 @@ mod tests {
             &JobOwner::default(),
             AuthorizedAction::Anything,
         );
-        let words = [
+        let names = [
             (allowed.session, "session"),
             (allowed.user, "user"),
             (allowed.resources, "resources"),
@@ -262,12 +262,12 @@ mod tests {
             (uses_files(&tool), "files"),
             (delegates(&tool), "delegates"),
         ];
-        let words: Vec<_> = words
+        let names: Vec<_> = names
             .iter()
             .filter(|(holds, _)| *holds)
-            .map(|(_, word)| *word)
+            .map(|(_, name)| *name)
             .collect();
-        assert_eq!(words.join(" "), expected, "{read_only} {requires:?}");
+        assert_eq!(names.join(" "), expected, "{read_only} {requires:?}");
     }
 
     #[test]

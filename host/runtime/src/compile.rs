@@ -207,22 +207,28 @@ mod tests {
     #[tokio::test]
     async fn a_compiler_inherits_no_variable() {
         assert!(std::env::var_os("PATH").is_some());
-        let told = complaint("/usr/bin/env >&2; exit 1").await;
-        assert!(told.contains("PWD=") && !told.contains("PATH="), "{told}");
+        let message = complaint("/usr/bin/env >&2; exit 1").await;
+        assert!(
+            message.contains("PWD=") && !message.contains("PATH="),
+            "{message}"
+        );
     }
 
     // The paused clock advances when the runtime is idle.
     #[tokio::test(start_paused = true)]
     async fn a_compiler_that_takes_too_long_is_ended() {
-        let told = complaint("exec sleep 100000").await;
-        assert!(told.contains("longer than 120 seconds"), "{told}");
+        let message = complaint("exec sleep 100000").await;
+        assert!(message.contains("longer than 120 seconds"), "{message}");
     }
 
     #[tokio::test]
     async fn x_02_a_compiler_that_complains_at_length_ends_at_once() {
         let script = "cat > /dev/null; head -c 300000 /dev/zero | tr '\\0' a >&2; exit 1";
-        let told = complaint(script).await;
-        assert!(told.starts_with("cannot compile x.wasm: aaa"), "{told}");
-        assert!(told.len() < 1_000, "{told}");
+        let message = complaint(script).await;
+        assert!(
+            message.starts_with("cannot compile x.wasm: aaa"),
+            "{message}"
+        );
+        assert!(message.len() < 1_000, "{message}");
     }
 }

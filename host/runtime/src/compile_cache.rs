@@ -36,8 +36,9 @@ impl CompileCache {
     pub fn open(path: &Path, engine: &Engine) -> Result<Self, String> {
         let shown = path.display().to_string();
         let shown = shown.as_str();
-        let failed =
-            |what: &'static str| move |error: io::Error| format!("cannot {what} {shown}: {error}");
+        let failed = |operation: &'static str| {
+            move |error: io::Error| format!("cannot {operation} {shown}: {error}")
+        };
         if path.is_symlink() {
             return Err(format!("{shown} is a symbolic link"));
         }

@@ -19,8 +19,8 @@ const MAX_DEPTH: usize = 128;
 /// The paths below `granted` that no program of the call may read.
 ///
 /// Landlock grants directories and not names, so names that match a pattern are searched now; files created later
-/// are not covered. The search uses the descriptors that the program gets, so a directory that is replaced
-/// meanwhile does not affect it.
+/// are not covered. The search uses the descriptors that the program gets, so replacing a directory
+/// during the search does not affect it.
 pub fn denied_below(
     guard: Option<&ReadGuard>,
     granted: &[&OpenPath],
@@ -34,8 +34,8 @@ pub fn denied_below(
         left: MAX_ENTRIES,
     };
     let mut searched: Vec<PathBuf> = Vec::new();
-    for place in guard.denied_paths() {
-        match place {
+    for denied in guard.denied_paths() {
+        match denied {
             DeniedPath::Tree(path) => {
                 // A rule of higher priority can allow the directory and deny entries in it.
                 if guard.denies_read(&path) {

@@ -134,7 +134,7 @@ impl NetAccess {
     /// `destinations` are addresses among the declared destinations of the call.
     pub fn new(
         net: NetClient,
-        asked: Option<NetClient>,
+        requested: Option<NetClient>,
         reads_only: bool,
         input: &Value,
         destinations: &[String],
@@ -149,7 +149,7 @@ impl NetAccess {
         });
         Self {
             net,
-            requested: asked,
+            requested,
             reads_only,
             input_hosts: only,
             redirect_hosts: Arc::default(),
@@ -158,8 +158,8 @@ impl NetAccess {
     }
 
     fn check_request(&self, request: &Request<WasiBody>) -> Result<(), RequestError> {
-        if let Some(asked) = &self.requested {
-            asked.check_url(request.uri()).map_err(|_| {
+        if let Some(requested) = &self.requested {
+            requested.check_url(request.uri()).map_err(|_| {
                 RequestError::new(
                     "host_not_allowed",
                     "the plugin's manifest does not request this host",
@@ -200,7 +200,7 @@ impl NetAccess {
         ))
     }
 
-    fn record_redirect(&self, asked: &Uri, answer: &Response<ResponseBody>) {
+    fn record_redirect(&self, uri: &Uri, answer: &Response<ResponseBody>) {
         if self.input_hosts.is_none() {
             return;
         }
@@ -214,7 +214,7 @@ impl NetAccess {
         // A relative redirect stays on the same host.
         let host = location
             .and_then(host_of)
-            .or_else(|| asked.host().map(str::to_ascii_lowercase));
+            .or_else(|| uri.host().map(str::to_ascii_lowercase));
         self.redirect_hosts
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -316,20 +316,20 @@ impl WasiHttpHooks for CallHttpHooks {
     ) -> Sent {
         // Responses are not part of any read set.
         self.sink.mark_untracked_dependency();
-        let way = match &self.access {
+        let access = match &self.access {
             None => Err(RequestError::new(
                 "not_granted",
                 "this call was not granted `net`: the plugin's manifest must request it, and the operator must allow a host \
                  with --allow-host",
             )),
-            Some(way) if way.allowance.is_used_up() => Err(ResponseAllowance::exceeded()),
-            Some(way) => way
+            Some(access) if access.allowance.is_used_up() => Err(ResponseAllowance::exceeded()),
+            Some(access) => access
                 .check_request(&request)
                 .and_then(|()| self.check_redirect_rules(request.uri()))
-                .map(|()| way.clone()),
+                .map(|()| access.clone()),
         };
         Box::new(async move {
-            let answer = way.map_err(Error::from)?.send(request, options).await?;
+            let answer = access.map_err(Error::from)?.send(request, options).await?;
             // The body owns its connection, so no other task has to be driven.
             let done: Box<dyn Future<Output = Result<()>> + Send> = Box::new(async { Ok(()) });
             Ok((answer, done))
@@ -362,7 +362,12 @@ mod tests {
 
     use super::*;
 
-    fn way(rules: &[&str], asked: Option<&[&str]>, reads_only: bool, input: &Value) -> NetAccess {
+    fn net_access(
+        rules: &[&str],
+        requested: Option<&[&str]>,
+        reads_only: bool,
+        input: &Value,
+    ) -> NetAccess {
         let allowed = |rules: &[&str]| AllowedHosts {
             rules: rules
                 .iter()
@@ -374,41 +379,41 @@ mod tests {
             allowed: allowed(rules),
             ..NetSettings::default()
         });
-        let asked = asked.map(|rules| net.with_rules(allowed(rules), Vec::new()));
-        NetAccess::new(net, asked, reads_only, input, &[])
+        let requested = requested.map(|rules| net.with_rules(allowed(rules), Vec::new()));
+        NetAccess::new(net, requested, reads_only, input, &[])
     }
 
     #[test]
     fn requests_go_to_the_declared_destinations() {
-        let net = way(&["*"], None, false, &json!({})).net;
+        let net = net_access(&["*"], None, false, &json!({})).net;
         let declared = ["https://one.example/hook".to_owned()];
-        let way = NetAccess::new(net, None, false, &json!({"to": "x"}), &declared);
-        check(&way, "POST", "https://one.example/other", "");
-        check(&way, "POST", "https://two.example/", "host_not_allowed");
+        let access = NetAccess::new(net, None, false, &json!({"to": "x"}), &declared);
+        check(&access, "POST", "https://one.example/other", "");
+        check(&access, "POST", "https://two.example/", "host_not_allowed");
     }
 
-    fn check(way: &NetAccess, method: &str, url: &str, expected: &str) {
+    fn check(access: &NetAccess, method: &str, url: &str, expected: &str) {
         let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
         let request = Request::builder()
             .method(method)
             .uri(url)
             .body(body)
             .unwrap();
-        let said = way
+        let code = access
             .check_request(&request)
             .err()
             .map_or("", |refused| refused.code);
-        assert_eq!(said, expected, "{method} {url}");
+        assert_eq!(code, expected, "{method} {url}");
     }
 
     #[test]
     fn requests_go_only_to_hosts_of_the_input() {
-        let some = way(&["*"], None, true, &json!({"url": "https://Example.org/a"}));
+        let some = net_access(&["*"], None, true, &json!({"url": "https://Example.org/a"}));
         check(&some, "GET", "https://example.org/b", "");
         check(&some, "GET", "http://example.org/b", "");
         check(&some, "GET", "https://evil.example/b", "host_not_allowed");
         check(&some, "POST", "https://example.org/b", "method_not_allowed");
-        let many = way(
+        let many = net_access(
             &["*"],
             None,
             false,
@@ -416,11 +421,16 @@ mod tests {
         );
         check(&many, "POST", "https://b.example/", "");
         check(&many, "POST", "https://c.example/", "host_not_allowed");
-        let none = way(&["*"], None, true, &json!({"query": "cats"}));
+        let none = net_access(&["*"], None, true, &json!({"query": "cats"}));
         check(&none, "GET", "https://any.example/", "");
-        let asked = way(&["*"], Some(&["api.example.org"]), true, &json!({}));
-        check(&asked, "GET", "https://api.example.org/", "");
-        check(&asked, "GET", "https://example.org/", "host_not_allowed");
+        let requested = net_access(&["*"], Some(&["api.example.org"]), true, &json!({}));
+        check(&requested, "GET", "https://api.example.org/", "");
+        check(
+            &requested,
+            "GET",
+            "https://example.org/",
+            "host_not_allowed",
+        );
     }
 
     /// Answers each connection with `bytes` bytes.
@@ -439,8 +449,8 @@ mod tests {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let head = head.clone();
                 tokio::spawn(async move {
-                    let mut asked = [0; 4096];
-                    let _ = stream.read(&mut asked).await;
+                    let mut request = [0; 4096];
+                    let _ = stream.read(&mut request).await;
                     let _ = stream.write_all(head.as_bytes()).await;
                     let _ = stream.write_all(&vec![b'x'; bytes]).await;
                 });
@@ -450,10 +460,10 @@ mod tests {
     }
 
     /// Number of received bytes, and how the response ended.
-    async fn read(way: NetAccess, url: String) -> (usize, String) {
+    async fn read(access: NetAccess, url: String) -> (usize, String) {
         let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
         let request = Request::builder().uri(url).body(body).unwrap();
-        let mut body = match way.send(request, None).await {
+        let mut body = match access.send(request, None).await {
             Ok(answer) => answer.into_body(),
             Err(error) => return (0, format!("{error:?}")),
         };
@@ -473,7 +483,7 @@ mod tests {
         let head =
             "HTTP/1.1 302 Found\r\nlocation: https://Other.example/a\r\ncontent-length: 0\r\n\r\n";
         let here = format!("http://{}", answering(head.to_owned(), 0).await);
-        let way = way(&[&here, "*"], None, false, &json!({ "url": here }));
+        let access = net_access(&[&here, "*"], None, false, &json!({ "url": here }));
         let methods = [
             ("GET", ""),
             ("HEAD", ""),
@@ -484,13 +494,18 @@ mod tests {
             ("DELETE", "host_not_allowed"),
         ];
         for (method, _) in methods {
-            check(&way, method, THERE, "host_not_allowed");
+            check(&access, method, THERE, "host_not_allowed");
         }
-        assert_eq!(read(way.clone(), here.clone()).await, (0, String::new()));
+        assert_eq!(read(access.clone(), here.clone()).await, (0, String::new()));
         for (method, expected) in methods {
-            check(&way, method, THERE, expected);
-            check(&way, method, &here, "");
-            check(&way, method, "https://third.example/", "host_not_allowed");
+            check(&access, method, THERE, expected);
+            check(&access, method, &here, "");
+            check(
+                &access,
+                method,
+                "https://third.example/",
+                "host_not_allowed",
+            );
         }
     }
 
@@ -498,8 +513,8 @@ mod tests {
     async fn a_13_concurrent_responses_share_the_limit() {
         let address = server(9 << 20).await;
         let host = format!("http://{address}");
-        let way = way(&[&host], None, true, &json!({}));
-        let reads = (0..8).map(|at| tokio::spawn(read(way.clone(), format!("{host}/{at}"))));
+        let access = net_access(&[&host], None, true, &json!({}));
+        let reads = (0..8).map(|at| tokio::spawn(read(access.clone(), format!("{host}/{at}"))));
         let mut all = 0;
         let mut refused = 0;
         for read in reads.collect::<Vec<_>>() {
@@ -512,7 +527,7 @@ mod tests {
         }
         assert!(all <= MAX_RESPONSE_BYTES, "{all}");
         assert!(refused >= 5, "{refused}");
-        let (came, ended) = read(way, format!("{host}/late")).await;
+        let (came, ended) = read(access, format!("{host}/late")).await;
         assert!(came == 0 && ended.contains("body_too_large"), "{ended}");
     }
 

@@ -14,7 +14,7 @@ use crate::files::Files;
 use crate::limiter::LimitExceeded;
 use crate::state::State;
 
-/// Records and names of a result beside its content, in bytes.
+/// Size of the records and names of a result in addition to its content, in bytes.
 const OUTPUT_OVERHEAD: u64 = 1 << 20;
 
 /// The environment of one call.

@@ -19,15 +19,15 @@ pub fn grants(
     tool: &Descriptor,
     input: &Value,
 ) -> Vec<String> {
-    let required = |need: Capability| tool.requires.iter().any(|word| word == need.as_str());
+    let required = |need: Capability| tool.requires.iter().any(|name| name == need.as_str());
     let acts = tool.effect() > Effect::Reads;
     let no_folders = !files.roots().iter().any(|root| !is_host_dir(root.guest()));
     let mut missing = Vec::new();
-    let mut unasked = Vec::new();
+    let mut undeclared = Vec::new();
     let needs_programs = required(Capability::Process) && acts;
     let needs_net = required(Capability::Net) && tool.annotations.open_world != Some(false);
     if needs_programs && !manifest.needs(Capability::Process) {
-        unasked.push(Capability::Process);
+        undeclared.push(Capability::Process);
     } else if needs_programs && capabilities.programs.is_none() {
         missing.push(format!(
             "a program to run ({})",
@@ -39,7 +39,7 @@ pub fn grants(
         ));
     }
     if needs_net && !manifest.needs(Capability::Net) {
-        unasked.push(Capability::Net);
+        undeclared.push(Capability::Net);
     } else if needs_net && capabilities.net.is_none() {
         let hosts = manifest.names(Capability::Net).filter(|name| *name != "*");
         missing.push(format!(
@@ -47,10 +47,10 @@ pub fn grants(
             flags("--allow-host", hosts, "HOST")
         ));
     }
-    let is_file = |word: &String| {
+    let is_file = |name: &String| {
         [Capability::FsRead, Capability::FsWrite]
             .iter()
-            .any(|need| word == need.as_str())
+            .any(|need| name == need.as_str())
     };
     let only_files = tool.requires.iter().all(is_file);
     let names_files = || !Subject::of(tool, input).paths.is_empty();
@@ -59,11 +59,11 @@ pub fn grants(
             || need == Capability::FsRead && manifest.needs(Capability::FsWrite);
         // A tool that also requires other capabilities may work without files.
         if required(need) && !covered && only_files && names_files() {
-            unasked.push(need);
+            undeclared.push(need);
         }
     }
     if tool.requires.is_empty() && manifest.needs.is_empty() && names_files() {
-        unasked.push(if acts {
+        undeclared.push(if acts {
             Capability::FsWrite
         } else {
             Capability::FsRead
@@ -74,14 +74,14 @@ pub fn grants(
     if !missing.is_empty() && works_in_files && no_folders {
         missing.push("a working directory (`--allow-path DIR`)".to_owned());
     }
-    if !unasked.is_empty() {
-        let words: Vec<String> = unasked
+    if !undeclared.is_empty() {
+        let names: Vec<String> = undeclared
             .iter()
             .map(|need| format!("`{}`", need.as_str()))
             .collect();
         missing.push(format!(
             "{} in the manifest of plugin `{}`",
-            words.join(", "),
+            names.join(", "),
             manifest.name
         ));
     }

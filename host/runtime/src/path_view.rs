@@ -126,8 +126,8 @@ mod tests {
                 .map(|list: &Vec<&str>| list.iter().map(full).collect())
                 .collect();
             let expected: Vec<PathBuf> = expected.iter().map(|dir| base.join(dir)).collect();
-            let within = DirRestriction::new(&lists);
-            assert_eq!(within.intersect(&root), expected, "{lists:?}");
+            let restriction = DirRestriction::new(&lists);
+            assert_eq!(restriction.intersect(&root), expected, "{lists:?}");
         }
     }
 }

@@ -215,14 +215,16 @@ impl Plugin {
         let files = own.for_tool(tool, &grant, stage, &self.no_files, &sink)?;
         use_guest_names(&mut call.input, files.scope());
         let authorized = AuthorizedAction::of(&grant, |path| use_guest_name(path, files.scope()));
-        let within = DirRestriction::new(grant.directory_limits());
-        let files = files.restricted_to(&within).await;
+        let restriction = DirRestriction::new(grant.directory_limits());
+        let files = files.restricted_to(&restriction).await;
         let allowed = self.capabilities_of(tool, &call, authorized, grant.is_staged());
         // Only the command itself was authorized: the plugin may not write files or use the network directly.
         let (allowed, files) = if allowed.is_bound() {
             let allowed = allowed.only_programs(files.path_views());
             let files = own.read_only.with_read_guard(grant.guard());
-            let files = record_reads(&files, &sink).restricted_to(&within).await;
+            let files = record_reads(&files, &sink)
+                .restricted_to(&restriction)
+                .await;
             (allowed, files)
         } else if allowed.programs.is_some() {
             let folders = files.path_views();

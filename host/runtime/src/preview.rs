@@ -1,5 +1,5 @@
-//! What a tool says about its calls: the functions of the interface `preview`, each call of which runs in a new instance
-//! without grants.
+//! Descriptions of calls by their tool: the functions of the interface `preview`, each call of which runs in a new
+//! instance without grants.
 
 use std::sync::Arc;
 use std::time::Duration;

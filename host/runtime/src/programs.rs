@@ -53,7 +53,7 @@ impl ProgramGrant {
             [shell, flag, command] if SHELLS.contains(&shell.as_str()) && flag.starts_with('-') => {
                 command.clone()
             }
-            words => words.join(" "),
+            arguments => arguments.join(" "),
         };
         Some(RunningJob {
             id: job_name(job.id),
@@ -397,10 +397,10 @@ fn is_in_place(window: &PathView) -> bool {
     matches!((there, held), (Ok(there), Ok(held)) if (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino))
 }
 
-fn command_differs(what: &str, why: &str) -> Failure {
+fn command_differs(subject: &str, why: &str) -> Failure {
     Failure::new(
         "command_differs",
-        format!("{what} differs from the input of the call: {why}"),
+        format!("{subject} differs from the input of the call: {why}"),
     )
 }
 

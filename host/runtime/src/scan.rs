@@ -152,7 +152,7 @@ pub fn check(path: &Path, bytes: &[u8]) -> Result<(), LoadError> {
             }
             _ => {}
         }
-        for (what, count, limit) in [
+        for (count_name, count, limit) in [
             ("functions", functions, MAX_FUNCTIONS),
             ("types", types, MAX_TYPES),
             ("imports", imports, MAX_IMPORTS),
@@ -163,7 +163,7 @@ pub fn check(path: &Path, bytes: &[u8]) -> Result<(), LoadError> {
         ] {
             if count > limit {
                 return Err(invalid(format!(
-                    "it has {count} {what}; the limit is {limit}"
+                    "it has {count} {count_name}; the limit is {limit}"
                 )));
             }
         }

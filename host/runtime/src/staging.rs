@@ -70,8 +70,8 @@ fn roots(changes: &[Change]) -> Result<Roots, CallError> {
     let moved = changes
         .iter()
         .filter_map(|change| change.moved_from.as_ref());
-    let places = changes.iter().map(|change| &change.at).chain(moved);
-    Roots::open(places.map(|at| at.root.clone())).map_err(commit_error)
+    let locations = changes.iter().map(|change| &change.at).chain(moved);
+    Roots::open(locations.map(|at| at.root.clone())).map_err(commit_error)
 }
 
 fn conflict_error(conflicts: &[Conflict]) -> CommitError {

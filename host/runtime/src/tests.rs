@@ -352,7 +352,7 @@ async fn truncations_and_bit_flips_are_errors() {
 
 #[tokio::test]
 async fn disabled_proposals_are_named_in_errors() {
-    for (module, word) in [
+    for (module, expected) in [
         ("(module (memory 1 10 shared))", "threads"),
         ("(module (memory i64 1))", "memory64"),
         ("(module (type (struct)))", "gc"),
@@ -365,8 +365,8 @@ async fn disabled_proposals_are_named_in_errors() {
         let component = wat::parse_str(format!("(component (core {}", &module[1..]) + ")").unwrap();
         let error = load_error("proposal.wasm", &component).await.to_string();
         assert!(
-            error.contains("cannot compile") && error.contains(word),
-            "{word}: {error}"
+            error.contains("cannot compile") && error.contains(expected),
+            "{expected}: {error}"
         );
     }
 }
@@ -375,7 +375,7 @@ async fn disabled_proposals_are_named_in_errors() {
 fn compilation_bombs_are_refused_by_the_scan() {
     let path = Path::new("bomb.wasm");
     let bomb = |core: &str| wat::parse_str(format!("(component (core module {core}))")).unwrap();
-    for (core, word) in [
+    for (core, expected) in [
         ("(func) ".repeat(50_001), "functions"),
         ("(type (func)) ".repeat(50_001), "types"),
         (
@@ -391,7 +391,7 @@ fn compilation_bombs_are_refused_by_the_scan() {
         ),
     ] {
         let error = scan::check(path, &bomb(&core)).unwrap_err().to_string();
-        assert!(error.contains(word), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 }
 

@@ -9,8 +9,8 @@ const INTERPRETERS: &[&str] = &["python", "python3", "perl", "ruby", "node", "ph
 
 /// Describes the worst danger of a command line, if any.
 pub fn describe_danger(script: &Script) -> Option<&'static str> {
-    if let Some(words) = script.writes.iter().find_map(dangerous_write) {
-        return Some(words);
+    if let Some(danger) = script.writes.iter().find_map(dangerous_write) {
+        return Some(danger);
     }
     let connects = |target: &RedirectTarget| target.path.literal().is_some_and(is_network);
     if script.reads.iter().any(connects) {
@@ -139,24 +139,26 @@ fn dangerous_command(command: &SimpleCommand) -> Option<&'static str> {
 }
 
 fn dangerous_git(command: &SimpleCommand) -> Option<&'static str> {
-    let words: Vec<&str> = command
+    let arguments: Vec<&str> = command
         .arguments()
         .iter()
         .filter_map(Word::literal)
         .collect();
-    let forced = words
+    let forced = arguments
         .iter()
         .any(|word| word.starts_with("--force") || word.starts_with('+') || *word == "--mirror");
-    if words.contains(&"push") && (forced || command.has_short_flag('f')) {
+    if arguments.contains(&"push") && (forced || command.has_short_flag('f')) {
         return Some("overwrites history on the server");
     }
-    if words.contains(&"reset") && words.contains(&"--hard") {
+    if arguments.contains(&"reset") && arguments.contains(&"--hard") {
         return Some("discards uncommitted changes");
     }
-    if words.contains(&"clean") && (command.has_short_flag('f') || words.contains(&"--force")) {
+    if arguments.contains(&"clean")
+        && (command.has_short_flag('f') || arguments.contains(&"--force"))
+    {
         return Some("deletes untracked files");
     }
-    words
+    arguments
         .contains(&"filter-branch")
         .then_some("rewrites the entire history")
 }

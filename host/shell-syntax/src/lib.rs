@@ -82,9 +82,9 @@ impl UnparsedCommand {
         }
     }
 
-    /// `what` followed by the offending text.
-    fn at(what: &str, shown: &str) -> Self {
-        Self::new(format!("{what} `{}`", text::escape_line(shown, 60)))
+    /// `problem` followed by the offending text.
+    fn at(problem: &str, shown: &str) -> Self {
+        Self::new(format!("{problem} `{}`", text::escape_line(shown, 60)))
     }
 }
 

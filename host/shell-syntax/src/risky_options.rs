@@ -106,10 +106,10 @@ impl RiskyRow {
         }
         let mut cells = line.split(" | ").map(str::trim);
         let programs = cells.next()?;
-        let place = match cells.next()? {
+        let position = match cells.next()? {
             "any" => OptionPosition::Any,
             "before" => OptionPosition::Before,
-            words => OptionPosition::After(words.split(' ').collect()),
+            names => OptionPosition::After(names.split(' ').collect()),
         };
         let marks = cells.next()?.split(' ').map(OptionPattern::parse).collect();
         let effect = match cells.next()? {
@@ -120,7 +120,7 @@ impl RiskyRow {
         };
         let source = cells.next().filter(|source| !source.is_empty())?;
         let row = Self {
-            position: place,
+            position,
             patterns: marks,
             effect,
             source,
@@ -255,9 +255,9 @@ fn find_in_invocation(invocation: &Invocation) -> Vec<RiskyOption> {
             source: "",
         }];
     };
-    let mut places: Vec<Option<usize>> = subcommands.into_iter().map(Some).collect();
-    if places.is_empty() {
-        places.push(None);
+    let mut positions: Vec<Option<usize>> = subcommands.into_iter().map(Some).collect();
+    if positions.is_empty() {
+        positions.push(None);
     }
     let exceptions: Vec<OptionPattern> = rows
         .iter()
@@ -271,11 +271,11 @@ fn find_in_invocation(invocation: &Invocation) -> Vec<RiskyOption> {
         .copied()
         .collect();
     for row in rows {
-        for place in &places {
-            let Some(words) = row.scope(&invocation.words, *place) else {
+        for position in &positions {
+            let Some(words) = row.scope(&invocation.words, *position) else {
                 continue;
             };
-            let named = match (place, &row.position) {
+            let named = match (position, &row.position) {
                 (Some(at), OptionPosition::After(_)) => invocation.words[*at].as_written(),
                 _ => &invocation.program,
             };

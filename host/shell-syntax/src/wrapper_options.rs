@@ -201,9 +201,9 @@ pub(super) fn skip_options(
             .strip_prefix('-')
             .filter(|cluster| options && !cluster.is_empty())
         {
-            for (place, flag) in cluster.char_indices() {
+            for (index, flag) in cluster.char_indices() {
                 if shape.values.contains(flag) {
-                    at += usize::from(place + flag.len_utf8() == cluster.len());
+                    at += usize::from(index + flag.len_utf8() == cluster.len());
                     break;
                 }
                 if !shape.flags.contains(flag) {

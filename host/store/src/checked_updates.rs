@@ -104,7 +104,7 @@ pub fn answer(
         }
         Some((.., asked_ms)) => asked_ms,
     };
-    if row.asked_ms.is_some_and(|seen| seen != asked_ms) {
+    if row.asked_ms.is_some_and(|expected| expected != asked_ms) {
         return Ok(Err(AnswerError::QuestionChanged {
             call: row.call.clone(),
         }));

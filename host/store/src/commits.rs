@@ -60,8 +60,8 @@ impl CommitState {
         }
     }
 
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == word)
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == name)
     }
 
     /// Whether the transition to state `next` is valid.
@@ -325,12 +325,12 @@ fn commit_of(row: &Row) -> rusqlite::Result<CommitRow> {
 }
 
 fn state(row: &Row, index: usize) -> rusqlite::Result<CommitState> {
-    let word = row.get_ref(index)?.as_str()?;
-    CommitState::parse(word).ok_or_else(|| {
+    let name = row.get_ref(index)?.as_str()?;
+    CommitState::parse(name).ok_or_else(|| {
         rusqlite::Error::FromSqlConversionFailure(
             index,
             Type::Text,
-            format!("no commit is `{word}`").into(),
+            format!("no commit is `{name}`").into(),
         )
     })
 }

@@ -76,9 +76,9 @@ pub enum StoreError {
         show(path)
     )]
     Io { path: PathBuf, detail: String },
-    #[error("a row of {size} bytes is too large for the store (at most {max}); shorten the {what}")]
+    #[error("a row of {size} bytes is too large for the store (at most {max}); shorten the {kind}")]
     TooLarge {
-        what: &'static str,
+        kind: &'static str,
         size: usize,
         max: usize,
     },
@@ -164,8 +164,8 @@ pub enum CommitError {
     Store(#[from] StoreError),
 }
 
-fn name(word: &str) -> String {
-    text::escape_line(word, 80)
+fn name(value: &str) -> String {
+    text::escape_line(value, 80)
 }
 
 fn show(path: &Path) -> String {

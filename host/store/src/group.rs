@@ -45,8 +45,8 @@ impl<'a> Group<'a> {
     pub fn write(&mut self, write: &'a Write) -> rusqlite::Result<()> {
         match write {
             Write::Call { row, transitions } => {
-                if let Some(&place) = self.indexes.get(row.id.as_str()) {
-                    let latest = &mut self.calls[place];
+                if let Some(&index) = self.indexes.get(row.id.as_str()) {
+                    let latest = &mut self.calls[index];
                     latest.row = row;
                     latest.steps.extend(transitions);
                 } else {
@@ -168,10 +168,10 @@ impl<'a> Group<'a> {
         subject: ChainSubject,
         key: &str,
         at_ms: i64,
-        word: &str,
+        state: &str,
     ) -> rusqlite::Result<()> {
         let head = self.head()?;
-        let head = subject::append_state_after(self.connection, head, subject, key, at_ms, word)?;
+        let head = subject::append_state_after(self.connection, head, subject, key, at_ms, state)?;
         self.head = Some(head);
         Ok(())
     }
@@ -212,11 +212,11 @@ impl<'a> Group<'a> {
                 detail,
                 self.owner
             ])?;
-        let (at_ms, word) = match row.ended_ms {
+        let (at_ms, state) = match row.ended_ms {
             Some(ended) => (ended, "ended"),
             None => (row.started_ms, "started"),
         };
-        self.state(ChainSubject::Session, &row.id, at_ms, word)
+        self.state(ChainSubject::Session, &row.id, at_ms, state)
     }
 
     fn batch(&mut self, row: &BatchRow) -> rusqlite::Result<()> {
@@ -236,11 +236,11 @@ impl<'a> Group<'a> {
                 row.calls,
                 row.strategy
             ])?;
-        let (at_ms, word) = match row.finished_ms {
+        let (at_ms, state) = match row.finished_ms {
             Some(finished) => (finished, "finished"),
             None => (row.created_ms, "created"),
         };
-        self.state(ChainSubject::Batch, &row.id, at_ms, word)
+        self.state(ChainSubject::Batch, &row.id, at_ms, state)
     }
 }
 

@@ -78,7 +78,11 @@ pub fn sweep(owners: &Path) -> Result<(), StoreError> {
     let entries = fs::read_dir(owners).map_err(|error| StoreError::io(owners, &error))?;
     for entry in entries.flatten() {
         let path = entry.path();
-        if path.extension().is_some_and(|word| word == "lock") && try_lock(&path) == Some(true) {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "lock")
+            && try_lock(&path) == Some(true)
+        {
             let _ = fs::remove_file(&path);
         }
     }

@@ -33,15 +33,15 @@ impl StorePaths {
         // SQLite would report that it cannot open the file, not that it cannot create one.
         rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK)
             .map_err(|error| StoreError::io(dir, &error.into()))?;
-        let place = Self {
+        let paths = Self {
             database: dir.join("store.db"),
             owners: dir.join("owners"),
             blobs: dir.join("blobs"),
             stage: dir.join("stage"),
         };
-        private_dir(&place.owners)?;
-        private_file(&place.database)?;
-        Ok(place)
+        private_dir(&paths.owners)?;
+        private_file(&paths.database)?;
+        Ok(paths)
     }
 }
 

@@ -110,12 +110,12 @@ pub fn drop_oldest(
     }
     let ends = expiring_rows(connection, &segment)?;
     crash::at("prune_checked");
-    let (mut kept, mut ended) = (Vec::new(), Vec::new());
+    let (mut retained, mut ended) = (Vec::new(), Vec::new());
     for end in ends {
         if is_needed(connection, owners, keep, &end)? {
             end.table.check(connection, &end.key)?;
             let steps = steps_of(connection, &end)?;
-            kept.push((end, steps));
+            retained.push((end, steps));
         } else {
             ended.push(end);
         }
@@ -129,7 +129,7 @@ pub fn drop_oldest(
     connection.execute("UPDATE chain SET base = ?1", [segment.last])?;
     connection.execute("DELETE FROM transitions WHERE seq <= ?1", [segment.last])?;
     crash::at("prune_deleted");
-    for (end, steps) in &kept {
+    for (end, steps) in &retained {
         restate(connection, end, steps)?;
     }
     record_drop(connection, base, &segment, keep.now_ms)?;
@@ -139,7 +139,7 @@ pub fn drop_oldest(
         segments: 1,
         steps: segment.last - base,
         rows: ended.len(),
-        kept: kept.len(),
+        kept: retained.len(),
     }))
 }
 

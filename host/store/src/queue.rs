@@ -230,18 +230,18 @@ impl Queue {
 
     /// Records that a group was not written. Jobs without a waiting caller are put back at the front for a retry.
     /// Jobs with a waiting caller are returned: they come after those, and must not wait until writing works again.
-    pub fn record_failure(&self, failure: StoreError, kept: Vec<Job>) -> Vec<Job> {
+    pub fn record_failure(&self, failure: StoreError, retained: Vec<Job>) -> Vec<Job> {
         let mut waiting = self.lock();
-        let jobs: Vec<Job> = kept.into_iter().chain(waiting.jobs.drain(..)).collect();
-        let (awaited, mut kept): (Vec<Job>, Vec<Job>) =
+        let jobs: Vec<Job> = retained.into_iter().chain(waiting.jobs.drain(..)).collect();
+        let (awaited, mut retained): (Vec<Job>, Vec<Job>) =
             jobs.into_iter().partition(|job| job.reply.is_some());
         if waiting.closed {
             // The program ends, so there is no retry.
-            kept.clear();
+            retained.clear();
         }
-        waiting.bytes = kept.iter().map(|job| job.weight).sum();
+        waiting.bytes = retained.iter().map(|job| job.weight).sum();
         waiting.awaited = 0;
-        waiting.jobs = kept.into();
+        waiting.jobs = retained.into();
         waiting.failure = Some(failure);
         drop(waiting);
         // Callers that wait for room get the error now, not after the next success.

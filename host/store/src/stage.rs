@@ -47,11 +47,11 @@ fn remove(stage: &Path, owner: &str, dir: &Path) {
         for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 let number = MOVED.fetch_add(1, Ordering::Relaxed);
-                let beside = stage.join(format!("{owner}-{}-{number}", std::process::id()));
+                let target = stage.join(format!("{owner}-{}-{number}", std::process::id()));
                 // Moving a directory requires write permission on it.
                 let _ = fs::set_permissions(entry.path(), Permissions::from_mode(0o700));
-                if fs::rename(entry.path(), &beside).is_ok() {
-                    left.push(beside);
+                if fs::rename(entry.path(), &target).is_ok() {
+                    left.push(target);
                 }
             } else {
                 let _ = fs::remove_file(entry.path());

@@ -111,7 +111,7 @@ fn encode_earlier(
     if steps.is_empty() {
         return Ok((None, None));
     }
-    let words: Vec<StepLabel> = steps
+    let labels: Vec<StepLabel> = steps
         .iter()
         .map(|link| StepLabel((*link.state).into(), (*link.kind).into()))
         .collect();
@@ -120,7 +120,7 @@ fn encode_earlier(
         .map(|link| at_ms.checked_sub(link.at_ms))
         .collect();
     if let Some(times) = times
-        && let Some(shape) = shapes::id(connection, &json(&words))?
+        && let Some(shape) = shapes::id(connection, &json(&labels))?
     {
         let notes = steps.iter().enumerate();
         let notes = notes.filter_map(|(at, link)| Some((at, Cow::from(link.note.as_deref()?))));
@@ -237,12 +237,12 @@ fn decode_earlier<'a>(
     let Some(shape) = shape else {
         return serde_json::from_str(earlier).ok();
     };
-    let words: Vec<StepLabel> = serde_json::from_str(shape).ok()?;
+    let labels: Vec<StepLabel> = serde_json::from_str(shape).ok()?;
     let EarlierValues(times, notes) = serde_json::from_str(earlier).ok()?;
-    if words.len() != times.len() {
+    if labels.len() != times.len() {
         return None;
     }
-    let steps = words.into_iter().zip(times);
+    let steps = labels.into_iter().zip(times);
     let mut steps: Vec<Earlier> = steps
         .map(|(StepLabel(state, kind), before)| {
             Some(Earlier(at_ms.checked_sub(before)?, state, kind, None))

@@ -36,7 +36,7 @@ const MAX_CACHED_QUESTIONS: usize = 1024;
 pub struct Store(Arc<Inner>);
 
 struct Inner {
-    place: StorePaths,
+    paths: StorePaths,
     busy: Duration,
     owner: Owner,
     queue: Arc<Queue>,
@@ -57,29 +57,29 @@ impl Store {
     }
 
     pub(crate) fn open_with(dir: &Path, busy: Duration) -> Result<Self, StoreError> {
-        let place = StorePaths::prepare(dir)?;
-        let mut writing = schema::connect(&place.database, busy)?;
-        schema::migrate(&mut writing, &place.database, busy)?;
-        let reading = schema::connect(&place.database, busy)?;
+        let paths = StorePaths::prepare(dir)?;
+        let mut writing = schema::connect(&paths.database, busy)?;
+        schema::migrate(&mut writing, &paths.database, busy)?;
+        let reading = schema::connect(&paths.database, busy)?;
         reading
             .pragma_update(None, "query_only", true)
-            .map_err(|error| StoreError::sql(&place.database, &error))?;
-        owner::sweep(&place.owners)?;
-        stage::sweep(&place.stage, &place.owners)?;
-        let owner = Owner::register(&place.owners)?;
+            .map_err(|error| StoreError::sql(&paths.database, &error))?;
+        owner::sweep(&paths.owners)?;
+        stage::sweep(&paths.stage, &paths.owners)?;
+        let owner = Owner::register(&paths.owners)?;
         let queue = Arc::new(Queue::default());
         let writer = Writer {
             connection: writing,
-            database: place.database.clone(),
+            database: paths.database.clone(),
             owner: owner.id().to_owned(),
             queue: Arc::clone(&queue),
         };
         let thread = thread::Builder::new()
             .name("store".to_owned())
             .spawn(move || writer.run())
-            .map_err(|error| StoreError::io(&place.database, &error))?;
+            .map_err(|error| StoreError::io(&paths.database, &error))?;
         Ok(Self(Arc::new(Inner {
-            place,
+            paths,
             busy,
             owner,
             queue,
@@ -186,7 +186,7 @@ impl Store {
     }
 
     fn failed(&self, error: &rusqlite::Error) -> StoreError {
-        StoreError::sql(&self.0.place.database, error)
+        StoreError::sql(&self.0.paths.database, error)
     }
 
     pub fn call(&self, id: &str) -> Result<Option<CallRow>, StoreError> {
@@ -231,12 +231,12 @@ impl Store {
 
     /// Unfinished calls whose process has ended, except deferred ones.
     pub fn orphans(&self) -> Result<Vec<CallRow>, StoreError> {
-        self.read(|connection| checked_updates::orphans(connection, &self.0.place.owners))
+        self.read(|connection| checked_updates::orphans(connection, &self.0.paths.owners))
     }
 
     /// Adopts the orphaned calls: they now belong to this process, and no other process gets them.
     pub async fn adopt_orphans(&self) -> Result<Vec<CallRow>, StoreError> {
-        let owners = self.0.place.owners.clone();
+        let owners = self.0.paths.owners.clone();
         let us = self.owner().to_owned();
         self.change(0, move |connection| {
             checked_updates::adopt(connection, &owners, &us)
@@ -266,7 +266,7 @@ impl Store {
         extent: verify::Extent,
         noted: Option<[u8; 32]>,
     ) -> Result<Verification, StoreError> {
-        let mut connection = schema::connect(&self.0.place.database, self.0.busy)?;
+        let mut connection = schema::connect(&self.0.paths.database, self.0.busy)?;
         verify::verify(&mut connection, extent, noted).map_err(|error| self.failed(&error))
     }
 
@@ -347,7 +347,7 @@ impl Store {
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Store")
-            .field(&self.0.place.database)
+            .field(&self.0.paths.database)
             .finish()
     }
 }
@@ -362,10 +362,10 @@ impl Drop for Inner {
     }
 }
 
-fn check_size(what: &'static str, size: usize) -> Result<usize, StoreError> {
+fn check_size(kind: &'static str, size: usize) -> Result<usize, StoreError> {
     if size > MAX_ROW {
         return Err(StoreError::TooLarge {
-            what,
+            kind,
             size,
             max: MAX_ROW,
         });

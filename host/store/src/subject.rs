@@ -192,8 +192,8 @@ impl Table {
             return Ok(());
         }
         let key = toolhost_contract::text::escape_line(key, 80);
-        let words = format!("`{key}` of {} does not match the audit chain", self.name);
-        Err(unreadable(0, words.into()))
+        let message = format!("`{key}` of {} does not match the audit chain", self.name);
+        Err(unreadable(0, message.into()))
     }
 }
 
@@ -206,13 +206,13 @@ pub fn check(connection: &Connection, subject: ChainSubject, key: &str) -> rusql
     }
 }
 
-/// Appends the current digest of a row. `word` is what happened to it.
+/// Appends the current digest of a row. `state` names the change.
 pub fn append_state(
     connection: &Connection,
     subject: ChainSubject,
     key: &str,
     at_ms: i64,
-    word: &str,
+    state: &str,
 ) -> rusqlite::Result<()> {
     let head = append_state_after(
         connection,
@@ -220,7 +220,7 @@ pub fn append_state(
         subject,
         key,
         at_ms,
-        word,
+        state,
     )?;
     chain::set_head(connection, head)
 }
@@ -232,7 +232,7 @@ pub fn append_state_after(
     subject: ChainSubject,
     key: &str,
     at_ms: i64,
-    word: &str,
+    state: &str,
 ) -> rusqlite::Result<Head> {
     let digest = match subject.table() {
         Some(table) => table.digest(connection, key)?,
@@ -243,7 +243,7 @@ pub fn append_state_after(
         call: key,
         session: "",
         at_ms,
-        state: word.into(),
+        state: state.into(),
         kind: subject.name().into(),
         note: None,
         detail: "null",

@@ -63,16 +63,16 @@ mod tests {
     #[test]
     fn the_oldest_entry_is_evicted() {
         let key = |name: &str| (toolhost_contract::SessionKey::local("s"), name.to_owned());
-        let mut kept = BoundedMap::new(2);
-        assert_eq!(kept.insert(key("a"), 1), None);
-        assert_eq!(kept.insert(key("b"), 2), None);
-        assert_eq!(kept.insert(key("b"), 3), Some(2));
-        assert_eq!(kept.insert(key("c"), 4), Some(1));
-        assert_eq!(kept.remove(&key("b")), Some(3));
-        assert_eq!(kept.insert(key("d"), 5), None);
-        assert_eq!((kept.get(&key("a")), kept.get(&key("c"))), (None, Some(&4)));
+        let mut map = BoundedMap::new(2);
+        assert_eq!(map.insert(key("a"), 1), None);
+        assert_eq!(map.insert(key("b"), 2), None);
+        assert_eq!(map.insert(key("b"), 3), Some(2));
+        assert_eq!(map.insert(key("c"), 4), Some(1));
+        assert_eq!(map.remove(&key("b")), Some(3));
+        assert_eq!(map.insert(key("d"), 5), None);
+        assert_eq!((map.get(&key("a")), map.get(&key("c"))), (None, Some(&4)));
         assert_eq!(
-            (kept.pop_oldest(), kept.pop_oldest(), kept.pop_oldest()),
+            (map.pop_oldest(), map.pop_oldest(), map.pop_oldest()),
             (Some(4), Some(5), None)
         );
     }

@@ -100,14 +100,14 @@ impl<'a> CallAttributes<'a> {
         let mut turns: Vec<StateChange> = Vec::new();
         let trail = self.0.get("auditTrail").and_then(Value::as_array);
         for line in trail.into_iter().flatten() {
-            let word = |name: &str| line.get(name).and_then(Value::as_str).unwrap_or_default();
-            let state = word("state");
+            let text = |name: &str| line.get(name).and_then(Value::as_str).unwrap_or_default();
+            let state = text("state");
             if turns.last().is_some_and(|last| last.state == state) {
                 continue;
             }
             turns.push(StateChange {
                 state: state.to_owned(),
-                step: word("kind").to_owned(),
+                step: text("kind").to_owned(),
                 at: system_time(line.get("timestamp").and_then(Value::as_i64).unwrap_or(0)),
             });
         }

@@ -82,21 +82,21 @@ impl CallMetrics {
         self.missed.add(events, &[]);
     }
 
-    pub(crate) fn call_ended(&self, seen: &CallAttributes) {
-        let tool = seen.tool().unwrap_or_else(|| OTHER.to_owned());
+    pub(crate) fn call_ended(&self, call: &CallAttributes) {
+        let tool = call.tool().unwrap_or_else(|| OTHER.to_owned());
         let tool = KeyValue::new("gen_ai.tool.name", tool);
         let mut attributes = vec![
             tool.clone(),
-            KeyValue::new("toolhost.state", seen.state().to_owned()),
+            KeyValue::new("toolhost.state", call.state().to_owned()),
         ];
-        let error = seen.error().map(|error| self.bounded_code(error));
+        let error = call.error().map(|error| self.bounded_code(error));
         attributes.extend(error.map(|error| KeyValue::new("error.type", error)));
         self.calls.add(1, &attributes);
-        if let Some(duration) = seen.duration() {
+        if let Some(duration) = call.duration() {
             self.duration.record(duration, &attributes);
         }
         for state in [CallState::AwaitingApproval, CallState::Scheduled] {
-            if let Some(waited) = seen.seconds_in(state) {
+            if let Some(waited) = call.seconds_in(state) {
                 let state = KeyValue::new("toolhost.state", state.as_str());
                 self.waiting.record(waited, &[tool.clone(), state]);
             }

@@ -143,41 +143,41 @@ impl CallSpans {
         if let (Some(_), Some(meters)) = (&open, &self.meters) {
             meters.call_untracked();
         }
-        let seen = CallAttributes::new(snapshot);
+        let attributes = CallAttributes::new(snapshot);
         if let Some(meters) = &self.meters {
-            meters.call_ended(&seen);
+            meters.call_ended(&attributes);
         }
         // If the start was missed, the snapshot contains everything needed.
         let span = match open {
             Some(open) => open.span,
-            None => self.start_span(&key.0, &seen),
+            None => self.start_span(&key.0, &attributes),
         };
         if let Some(span) = span {
             let context = span.span_context().clone();
-            end_span(span, &seen, self.include_contents);
+            end_span(span, &attributes, self.include_contents);
             drop(self.ended.insert(key, context));
         }
     }
 
-    fn start_span(&mut self, session: &SessionKey, seen: &CallAttributes) -> Option<Span> {
-        let parent = self.parent_context(session, seen);
-        let builder = SpanBuilder::from_name(seen.span_name())
+    fn start_span(&mut self, session: &SessionKey, attributes: &CallAttributes) -> Option<Span> {
+        let parent = self.parent_context(session, attributes);
+        let builder = SpanBuilder::from_name(attributes.span_name())
             .with_kind(SpanKind::Internal)
-            .with_start_time(seen.start())
-            .with_attributes(seen.start_attributes());
+            .with_start_time(attributes.start())
+            .with_attributes(attributes.start_attributes());
         let tracer = self.tracer.as_ref()?;
         Some(tracer.build_with_context(builder, &parent))
     }
 
     /// The parent span: the calling call, else the batch, else the process that started the host.
-    fn parent_context(&mut self, session: &SessionKey, seen: &CallAttributes) -> Context {
-        let cause = seen.parent().and_then(|id| {
+    fn parent_context(&mut self, session: &SessionKey, attributes: &CallAttributes) -> Context {
+        let cause = attributes.parent().and_then(|id| {
             let key = (session.clone(), id.to_owned());
             let open = self.open.get(&key).and_then(|open| open.span.as_ref());
             open.map(|span| span.span_context().clone())
                 .or_else(|| self.ended.get(&key).cloned())
         });
-        let cause = cause.or_else(|| self.batch_context(session, seen));
+        let cause = cause.or_else(|| self.batch_context(session, attributes));
         match cause {
             Some(context) => Context::new().with_remote_span_context(context),
             None => self.root.clone(),
@@ -187,14 +187,14 @@ impl CallSpans {
     fn batch_context(
         &mut self,
         session: &SessionKey,
-        seen: &CallAttributes,
+        attributes: &CallAttributes,
     ) -> Option<SpanContext> {
-        let batch = seen.batch()?;
+        let batch = attributes.batch()?;
         let key = (session.clone(), batch.to_owned());
         if self.batches.get(&key).is_none() {
             let builder = SpanBuilder::from_name("toolhost.batch")
                 .with_kind(SpanKind::Internal)
-                .with_start_time(seen.start())
+                .with_start_time(attributes.start())
                 .with_attributes([
                     KeyValue::new("toolhost.batch", text::escape_line(batch, 256)),
                     KeyValue::new(
@@ -243,17 +243,17 @@ fn call_key(event: &BusEvent) -> Option<SessionScopedKey> {
     Some((event.caller.session_key(), event.call.as_ref()?.0.clone()))
 }
 
-fn end_span(mut span: Span, seen: &CallAttributes, contents: bool) {
-    span.update_name(seen.span_name());
-    span.set_attributes(seen.end_attributes(contents));
-    for turn in seen.state_changes() {
+fn end_span(mut span: Span, attributes: &CallAttributes, contents: bool) {
+    span.update_name(attributes.span_name());
+    span.set_attributes(attributes.end_attributes(contents));
+    for turn in attributes.state_changes() {
         let step = vec![KeyValue::new("toolhost.step", turn.step)];
         span.add_event_with_timestamp(turn.state, turn.at, step);
     }
-    if let Some(error) = seen.error() {
+    if let Some(error) = attributes.error() {
         span.set_status(Status::error(error));
     }
-    span.end_with_timestamp(seen.end());
+    span.end_with_timestamp(attributes.end());
 }
 
 #[cfg(test)]

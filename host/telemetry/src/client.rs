@@ -17,7 +17,7 @@ const MAX_RESPONSE_BYTES: u64 = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct ExportClient {
     agent: Agent,
-    trouble: LastError,
+    last_error: LastError,
 }
 
 /// The error of the last request, cleared by a successful one.
@@ -32,13 +32,13 @@ impl LastError {
             .clone()
     }
 
-    fn set(&self, trouble: Option<String>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    fn set(&self, last_error: Option<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = last_error;
     }
 }
 
 impl ExportClient {
-    pub(crate) fn new(timeout: Duration, trouble: LastError) -> Self {
+    pub(crate) fn new(timeout: Duration, last_error: LastError) -> Self {
         let config = Agent::config_builder()
             .timeout_global(Some(timeout))
             // Data about calls must only be sent to the configured endpoint.
@@ -48,7 +48,7 @@ impl ExportClient {
             .build();
         Self {
             agent: Agent::new_with_config(config),
-            trouble,
+            last_error,
         }
     }
 
@@ -80,7 +80,7 @@ impl HttpClient for ExportClient {
             uri.path()
         );
         let sent = self.send(request);
-        self.trouble.set(match &sent {
+        self.last_error.set(match &sent {
             Ok(response) if response.status().is_success() => None,
             Ok(response) => Some(format!("{to} answered {}", response.status())),
             Err(error) => Some(text::escape_line(

@@ -58,7 +58,7 @@ pub struct Telemetry {
     calls: CallSpans,
     tracers: Option<SdkTracerProvider>,
     meters: Option<SdkMeterProvider>,
-    trouble: Vec<LastError>,
+    last_errors: Vec<LastError>,
 }
 
 impl Telemetry {
@@ -78,10 +78,10 @@ impl Telemetry {
             resource = resource.with_service_name("toolhost");
         }
         let resource = resource.build();
-        let mut trouble = Vec::new();
+        let mut last_errors = Vec::new();
         let mut client = |signal: &SignalSettings| {
             let shared = LastError::default();
-            trouble.push(shared.clone());
+            last_errors.push(shared.clone());
             ExportClient::new(signal.timeout, shared)
         };
         let tracers = match &settings.traces {
@@ -127,7 +127,7 @@ impl Telemetry {
             calls,
             tracers,
             meters,
-            trouble,
+            last_errors,
         })
     }
 
@@ -156,9 +156,9 @@ impl Telemetry {
 
     fn on_event(
         &mut self,
-        heard: Result<std::sync::Arc<toolhost_contract::bus::BusEvent>, MissedEvents>,
+        received: Result<std::sync::Arc<toolhost_contract::bus::BusEvent>, MissedEvents>,
     ) {
-        match heard {
+        match received {
             Ok(event) => self.calls.on_event(&event),
             Err(MissedEvents { from, to }) => self.calls.on_missed(to.saturating_sub(from) + 1),
         }
@@ -172,7 +172,7 @@ impl Telemetry {
             calls,
             tracers,
             meters,
-            trouble,
+            last_errors,
         } = self;
         drop(calls);
         std::thread::spawn(move || {
@@ -188,9 +188,9 @@ impl Telemetry {
             return Err(TelemetryError::Timeout);
         };
         // Errors of the client are more specific than those of the exporters.
-        let told: Vec<String> = trouble.iter().filter_map(LastError::last).collect();
-        if !told.is_empty() {
-            return Err(TelemetryError::Delivery(told.join("; ")));
+        let errors: Vec<String> = last_errors.iter().filter_map(LastError::last).collect();
+        if !errors.is_empty() {
+            return Err(TelemetryError::Delivery(errors.join("; ")));
         }
         for ended in [traces, metrics] {
             match ended {

@@ -63,8 +63,8 @@ impl TelemetrySettings {
             let value = var(name)?.trim().to_owned();
             (!value.is_empty()).then_some(value)
         };
-        let is = |name: &str, word: &str| {
-            var(name).is_some_and(|value| value.eq_ignore_ascii_case(word))
+        let is = |name: &str, expected: &str| {
+            var(name).is_some_and(|value| value.eq_ignore_ascii_case(expected))
         };
         if is("OTEL_SDK_DISABLED", "true") {
             return Ok(None);
@@ -108,9 +108,9 @@ fn read_signal(
         ]
         .into_iter()
         .enumerate()
-        .find_map(|(place, variable)| {
+        .find_map(|(position, variable)| {
             let value = var(&variable)?;
-            Some((place == 0, variable, value))
+            Some((position == 0, variable, value))
         })
     };
     let Some((own, variable, value)) = either("ENDPOINT") else {

@@ -125,8 +125,8 @@ async fn answer(mut stream: TcpStream, status: &str) -> Received {
     while bytes.len() < end + length {
         assert_ne!(stream.read_buf(&mut bytes).await.unwrap(), 0);
     }
-    let said = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    stream.write_all(said.as_bytes()).await.unwrap();
+    let response = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    stream.write_all(response.as_bytes()).await.unwrap();
     let body = bytes[end..].to_vec();
     Received { head, body }
 }
@@ -174,15 +174,15 @@ async fn a_collector_receives_spans_and_metrics_without_inputs() {
         );
         assert!(!received.text().contains("private input"));
     }
-    for word in ["execute_tool echo", "toolhost.batch", "gen_ai.tool.call.id"] {
-        assert!(traces.text().contains(word), "{}", traces.text());
+    for expected in ["execute_tool echo", "toolhost.batch", "gen_ai.tool.call.id"] {
+        assert!(traces.text().contains(expected), "{}", traces.text());
     }
-    for word in [
+    for expected in [
         "toolhost.calls",
         "toolhost.call.duration",
         "toolhost.call.waiting",
     ] {
-        assert!(metrics.text().contains(word), "{}", metrics.text());
+        assert!(metrics.text().contains(expected), "{}", metrics.text());
     }
 }
 
@@ -201,14 +201,14 @@ async fn spans_continue_the_trace_of_the_parent_process() {
     calls(&kernel).await;
     let (ended, [traces, _]) = tokio::join!(following.shutdown(), collector.receive());
     ended.unwrap();
-    let told: Value = serde_json::from_slice(&traces.body).unwrap();
-    let resource = &told["resourceSpans"][0]["resource"]["attributes"];
+    let export: Value = serde_json::from_slice(&traces.body).unwrap();
+    let resource = &export["resourceSpans"][0]["resource"]["attributes"];
     let service = json!({"key": "service.name", "value": {"stringValue": "toolhost"}});
     assert!(
         resource.as_array().unwrap().contains(&service),
         "{resource}"
     );
-    let spans = told["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    let spans = export["resourceSpans"][0]["scopeSpans"][0]["spans"]
         .as_array()
         .unwrap();
     let names: Vec<&str> = spans

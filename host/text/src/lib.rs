@@ -145,11 +145,11 @@ fn remove_invisible_from_members(members: &mut Map<String, Value>) -> usize {
     {
         return removed;
     }
-    let (changed, kept): (Vec<_>, Vec<_>) = std::mem::take(members)
+    let (changed, unchanged): (Vec<_>, Vec<_>) = std::mem::take(members)
         .into_iter()
         .partition(|(name, _)| remove_invisible_as(name, TextUse::Data).is_some());
     // Insert unchanged members first, so that none of them is replaced.
-    members.extend(kept);
+    members.extend(unchanged);
     for (name, member) in changed {
         let mut shown = name.clone();
         removed += remove_invisible_in_place(&mut shown, TextUse::Data);

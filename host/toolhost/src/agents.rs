@@ -96,11 +96,11 @@ impl CommandAgents {
         })?;
         let ended = ended.map_err(failed)?;
         if !ended.is_success {
-            let words = String::from_utf8_lossy(&ended.stderr);
-            let words = text::escape_lines(text::tail(words.trim(), 2_000), 2_000);
+            let stderr = String::from_utf8_lossy(&ended.stderr);
+            let stderr = text::escape_lines(text::tail(stderr.trim(), 2_000), 2_000);
             let status = ended.status;
             return Err(failed(format!(
-                "sub-agent `{name}` ended with {status}: {words}"
+                "sub-agent `{name}` ended with {status}: {stderr}"
             )));
         }
         let answer = String::from_utf8_lossy(&ended.stdout);

@@ -61,17 +61,17 @@ impl Builder {
     }
 
     /// Adds a directory of plugins or one `.wasm` file. Relative paths are relative to the current directory.
-    pub fn plugins(self, place: impl AsRef<Path>) -> Self {
-        self.settings(|settings| settings.plugins.push(absolute(place.as_ref())))
+    pub fn plugins(self, path: impl AsRef<Path>) -> Self {
+        self.settings(|settings| settings.plugins.push(absolute(path.as_ref())))
     }
 
     /// Grants a directory or a single file to every plugin that requests files.
     ///
     /// Guests see the first path as `/workspace` and further paths as `/extra/1`, `/extra/2`, …, or at their position
     /// in a directory that was granted before. Files that usually contain secrets are excluded.
-    pub fn allow_path(self, place: impl AsRef<Path>, access: Access) -> Self {
+    pub fn allow_path(self, path: impl AsRef<Path>, access: Access) -> Self {
         self.settings(|settings| {
-            let host = absolute(place.as_ref());
+            let host = absolute(path.as_ref());
             settings.paths.push(AllowedPath {
                 guest: guest_name(&settings.paths, &host),
                 host,
@@ -265,6 +265,6 @@ fn caller() -> Principal {
     Principal::in_session(&SessionKey::local(DEFAULT_SESSION))
 }
 
-fn absolute(place: &Path) -> PathBuf {
-    std::path::absolute(place).unwrap_or_else(|_| place.to_owned())
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -80,14 +80,14 @@ pub fn plan_grants(manifest: &Manifest, settings: &Settings, output: Option<&Pat
         own.limits.apply(&mut limits);
     }
     limits.timeout = settings.plugin_timeout(&manifest.name, manifest.limits.timeout);
-    let (capabilities, beyond) = capabilities(manifest, settings);
+    let (capabilities, capability_names) = capabilities(manifest, settings);
     GrantPlan {
         paths,
         provided: folders,
         files,
         env,
         limits,
-        capability_names: beyond,
+        capability_names,
         capabilities,
     }
 }
@@ -151,20 +151,20 @@ fn capabilities(manifest: &Manifest, settings: &Settings) -> (Capabilities, Vec<
         net: None,
         programs: None,
     };
-    let words = [
+    let names = [
         (capabilities.session, "session"),
         (capabilities.user, "user"),
         (capabilities.agents, "agents"),
         (capabilities.resources, "resources"),
         (!capabilities.tools.is_empty(), "tools"),
     ];
-    let mut words: Vec<String> = words
+    let mut names: Vec<String> = names
         .iter()
         .filter(|(granted, _)| *granted)
-        .map(|(_, word)| (*word).to_owned())
+        .map(|(_, name)| (*name).to_owned())
         .collect();
     if needs(Capability::Net) && !settings.external_access.hosts.is_empty() {
-        words.push("net".to_owned());
+        names.push("net".to_owned());
     }
     let programs = manifest.names(Capability::Process).filter(|name| {
         settings
@@ -173,11 +173,11 @@ fn capabilities(manifest: &Manifest, settings: &Settings) -> (Capabilities, Vec<
             .iter()
             .any(|one| one == name)
     });
-    words.extend(programs.map(|name| format!("program:{name}")));
+    names.extend(programs.map(|name| format!("program:{name}")));
     if !capabilities.tools.is_empty() && !capabilities.tools.iter().any(|name| name == "*") {
-        words.extend(capabilities.tools.iter().map(|name| format!("tool:{name}")));
+        names.extend(capabilities.tools.iter().map(|name| format!("tool:{name}")));
     }
-    (capabilities, words)
+    (capabilities, names)
 }
 
 /// Opens granted directories. Each list of paths is opened once and shared by plugins.
@@ -278,7 +278,7 @@ fn with_syntax_hint(error: &ScopeError) -> anyhow::Error {
 
 /// Paths that are never granted. A tool with write access to them could extend its own permissions.
 pub fn protected_paths(settings: &Settings) -> Vec<ProtectedPath> {
-    let places = &settings.host_paths;
+    let host_paths = &settings.host_paths;
     let keep = |path: &PathBuf, shield| ProtectedPath {
         path: path.clone(),
         protection: shield,
@@ -287,13 +287,13 @@ pub fn protected_paths(settings: &Settings) -> Vec<ProtectedPath> {
     let users = settings.external_access.memory.as_ref();
     let users = users.map(|memory| memory.join(provided_directories::USERS_DIR));
     // Write access to the store would control recovery and undo.
-    let hidden = [&places.cache, &places.state, &settings.store]
+    let hidden = [&host_paths.cache, &host_paths.state, &settings.store]
         .into_iter()
         .flatten()
         .chain(&settings.secrets)
         .chain(&users)
         .map(|path| keep(path, Protection::Hidden));
-    let readable = [&places.config, &settings.config_file]
+    let readable = [&host_paths.config, &settings.config_file]
         .into_iter()
         .flatten();
     let commands = settings.all_command_files();

@@ -34,7 +34,7 @@ pub fn create_hooks(
     let mut entries: Vec<HookEntry> = plugins.iter().filter_map(own_hooks).collect();
     let mut missing = Vec::new();
     for hook in hooks {
-        let (who, timeout): (Arc<dyn Hook>, _) = match &hook.kind {
+        let (implementation, timeout): (Arc<dyn Hook>, _) = match &hook.kind {
             HookKind::Command(command) => (Arc::new(command.clone()), hook.timeout),
             HookKind::ReadCache { ttl } => {
                 let cache = ReadCache::bounded(*ttl, MAX_CACHE_ENTRIES, MAX_CACHE_BYTES);
@@ -67,7 +67,7 @@ pub fn create_hooks(
         };
         entries.push(HookEntry {
             name: hook.name.clone(),
-            hook: who,
+            hook: implementation,
             matcher: hook.matcher.clone(),
             on_failure: hook.on_failure,
             timeout,

@@ -53,13 +53,13 @@ mod tests {
     use super::*;
 
     fn find(variables: &[(&str, &str)]) -> [Option<PathBuf>; 3] {
-        let places = HostPaths::from_env(|name| {
+        let host_paths = HostPaths::from_env(|name| {
             variables
                 .iter()
                 .find(|(known, _)| *known == name)
                 .map(|(_, value)| (*value).to_owned())
         });
-        [places.cache, places.state, places.config]
+        [host_paths.cache, host_paths.state, host_paths.config]
     }
 
     #[test]

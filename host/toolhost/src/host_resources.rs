@@ -43,10 +43,10 @@ impl HostResources {
         launcher: Option<&Launcher>,
         say: &MessageSink,
     ) -> anyhow::Result<Self> {
-        let beyond = &settings.external_access;
+        let external_access = &settings.external_access;
         Ok(Self {
-            net: (!beyond.hosts.is_empty())
-                .then(|| open_net(beyond, say))
+            net: (!external_access.hosts.is_empty())
+                .then(|| open_net(external_access, say))
                 .transpose()?,
             ..Self::programs_only(settings, launcher)?
         })
@@ -83,7 +83,7 @@ impl HostResources {
             return Ok(None);
         };
         let names: Vec<&str> = manifest.names(Capability::Net).collect();
-        let asked = if names.contains(&"*") {
+        let requested = if names.contains(&"*") {
             None
         } else {
             let rules = names
@@ -99,17 +99,17 @@ impl HostResources {
         };
         Ok(Some(NetGrant {
             net: net.clone(),
-            requested: asked,
+            requested,
         }))
     }
 
     pub fn programs_for(&self, manifest: &Manifest) -> Option<ProgramGrant> {
         let running = self.programs.as_ref()?;
-        let asked: Vec<&str> = manifest.names(Capability::Process).collect();
+        let requested: Vec<&str> = manifest.names(Capability::Process).collect();
         let both = running
             .allowed
             .iter()
-            .filter(|name| asked.contains(&name.as_str()));
+            .filter(|name| requested.contains(&name.as_str()));
         let programs: Arc<[String]> = both.cloned().collect();
         (!programs.is_empty()).then(|| ProgramGrant {
             processes: running.processes.clone(),
@@ -156,9 +156,12 @@ fn parse_host_rules(texts: &[String]) -> anyhow::Result<Vec<HostRule>> {
         .collect()
 }
 
-fn open_net(beyond: &ExternalAccessSettings, say: &MessageSink) -> anyhow::Result<NetClient> {
+fn open_net(
+    external_access: &ExternalAccessSettings,
+    say: &MessageSink,
+) -> anyhow::Result<NetClient> {
     let mut secrets = Vec::new();
-    for secret in &beyond.secrets {
+    for secret in &external_access.secrets {
         let value = match &secret.value {
             SecretValue::Text(value) => value.clone(),
             SecretValue::Variable(name) => {
@@ -178,8 +181,8 @@ fn open_net(beyond: &ExternalAccessSettings, say: &MessageSink) -> anyhow::Resul
     }
     Ok(NetClient::new(toolhost_net::NetSettings {
         allowed: AllowedHosts {
-            rules: parse_host_rules(&beyond.hosts)?,
-            denied: parse_host_rules(&beyond.denied_hosts)?,
+            rules: parse_host_rules(&external_access.hosts)?,
+            denied: parse_host_rules(&external_access.denied_hosts)?,
         },
         secrets,
         ..toolhost_net::NetSettings::default()
@@ -193,7 +196,7 @@ fn open_programs(
     let launcher = launcher
         .cloned()
         .context("programs are allowed but there is no launcher; set one with `launcher`")?;
-    let (beyond, quotas) = (&settings.external_access, Quotas::default());
+    let (external_access, quotas) = (&settings.external_access, Quotas::default());
     let output =
         ScratchDir::new("output").context("create a directory for the output of programs")?;
     let protected = grants::protected_paths(settings);
@@ -204,9 +207,9 @@ fn open_programs(
         paths.map(|protected| protected.path.clone()).collect()
     };
     let process = ProcessSettings {
-        programs: AllowedPrograms::Only(beyond.programs.clone()),
+        programs: AllowedPrograms::Only(external_access.programs.clone()),
         environment: Environment::from_process(settings.env.iter().cloned().collect()),
-        confinement: if beyond.unconfined {
+        confinement: if external_access.unconfined {
             Confinement::Off
         } else {
             Confinement::Required
@@ -220,9 +223,9 @@ fn open_programs(
     };
     Ok(ProgramAccess {
         processes: Processes::new(process)?,
-        allowed: beyond.programs.clone(),
+        allowed: external_access.programs.clone(),
         // An unconfined program has network access anyway.
-        network: beyond.program_network || beyond.unconfined,
+        network: external_access.program_network || external_access.unconfined,
         output,
     })
 }

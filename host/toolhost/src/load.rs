@@ -152,8 +152,8 @@ impl HostParts {
         let kernel = kernel.await?;
         // After recovery of interrupted commits.
         let keeper = store.zip(staging.clone()).map(|(store, staging)| {
-            let places = self.settings.host_paths.clone();
-            retention::start(store, staging, places, self.settings.retention)
+            let host_paths = self.settings.host_paths.clone();
+            retention::start(store, staging, host_paths, self.settings.retention)
         });
         Ok(PreparedHost {
             kernel: kernel.share(),

@@ -53,7 +53,7 @@ impl RetentionSettings {
 pub fn start(
     store: Store,
     staging: Staging,
-    places: HostPaths,
+    host_paths: HostPaths,
     settings: RetentionSettings,
 ) -> RetentionTask {
     RetentionTask(tokio::spawn(async move {
@@ -63,8 +63,9 @@ pub fn start(
             looks.tick().await;
             let _ = prune_records(&store, &settings, None).await;
             staging::sweep(&store, &staging, &settings);
-            let places = places.clone();
-            let _ = tokio::task::spawn_blocking(move || remove_old_files(&places, &settings)).await;
+            let host_paths = host_paths.clone();
+            let _ =
+                tokio::task::spawn_blocking(move || remove_old_files(&host_paths, &settings)).await;
         }
     }))
 }
@@ -93,9 +94,9 @@ fn has_suffix(name: &str, suffix: &str) -> bool {
 }
 
 /// Removes compiled code and logs, which are created again when needed.
-pub fn remove_old_files(places: &HostPaths, settings: &RetentionSettings) -> [RemovedFiles; 2] {
-    let cache = places.cache.as_deref();
-    let logs = places.state.as_ref().map(|state| state.join("logs"));
+pub fn remove_old_files(host_paths: &HostPaths, settings: &RetentionSettings) -> [RemovedFiles; 2] {
+    let cache = host_paths.cache.as_deref();
+    let logs = host_paths.state.as_ref().map(|state| state.join("logs"));
     let is_code = |name: &str| has_suffix(name, ".code");
     let is_log = |name: &str| has_suffix(name, ".log") || has_suffix(name, ".log.1");
     let (age, size) = (settings.cache_age, settings.cache_size);

@@ -94,19 +94,19 @@ pub async fn recover(store: &Store, staging: &Staging, say: &MessageSink) -> Res
         .await
         .store_error()?
     {
-        let what = format!(
+        let message = format!(
             "note: the changes of call {} were interrupted because its host exited",
             text::escape_line(&row.call, 100)
         );
         match recovered {
-            Ok(RecoveryOutcome::Committed) => say(&format!("{what}; they were completed")),
-            Ok(RecoveryOutcome::RolledBack) => say(&format!("{what}; they were rolled back")),
-            Ok(RecoveryOutcome::PartiallyRolledBack(places)) => say(&format!(
-                "{what}; they were rolled back except for files that have changed since: {}",
-                text::escape_lines(&places.join("; "), 4_000)
+            Ok(RecoveryOutcome::Committed) => say(&format!("{message}; they were completed")),
+            Ok(RecoveryOutcome::RolledBack) => say(&format!("{message}; they were rolled back")),
+            Ok(RecoveryOutcome::PartiallyRolledBack(paths)) => say(&format!(
+                "{message}; they were rolled back except for files that have changed since: {}",
+                text::escape_lines(&paths.join("; "), 4_000)
             )),
             Err(error) => say(&format!(
-                "warning: {what} and could not be rolled back: {}",
+                "warning: {message} and could not be rolled back: {}",
                 text::escape_lines(&error.message, 2_000)
             )),
         }

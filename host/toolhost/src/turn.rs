@@ -50,8 +50,8 @@ impl Host {
 
     /// Runs one model turn. Takes the API's response and returns the additions to the next request, or `None` if the
     /// model called no tool.
-    pub async fn turn(&self, format: Format, said: &Value) -> Result<Option<Value>, TurnError> {
-        let wanted = format.read_turn(said)?;
+    pub async fn turn(&self, format: Format, response: &Value) -> Result<Option<Value>, TurnError> {
+        let wanted = format.read_turn(response)?;
         if wanted.is_empty() {
             return Ok(None);
         }

@@ -56,9 +56,9 @@ impl BlobStore {
     /// Saves the content of a file. Durable on return.
     pub fn put(&self, file: &File) -> io::Result<(ContentHash, u64)> {
         let pending = self.write(file)?;
-        let kept = (pending.hash, pending.size);
+        let stored = (pending.hash, pending.size);
         self.publish(vec![pending])?;
-        Ok(kept)
+        Ok(stored)
     }
 
     pub(crate) fn write(&self, file: &File) -> io::Result<Pending> {

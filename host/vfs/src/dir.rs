@@ -64,7 +64,7 @@ impl Scope {
             }
         }
         let mut entries = Vec::new();
-        let (mut seen, mut looked, mut unnamed) = (0, 0, 0);
+        let (mut visible, mut scanned, mut unnamed) = (0, 0, 0);
         for entry in rustix::fs::Dir::new(own)? {
             let entry = entry?;
             let name = entry.file_name();
@@ -73,12 +73,12 @@ impl Scope {
                 continue;
             }
             // Excluded entries do not count toward `limit`, or a guest could count them; but the scan is bounded.
-            looked += 1;
+            scanned += 1;
             let kind = kind_of(dir, name, entry.file_type());
             let hides = |id| self.is_hidden(id, site.as_ref(), name, entry.ino(), kind);
             let hidden = id.is_some_and(hides);
-            seen += usize::from(!hidden);
-            if seen > limit || looked > MAX_SCANNED {
+            visible += usize::from(!hidden);
+            if visible > limit || scanned > MAX_SCANNED {
                 return Err(PathError::TooManyEntries);
             }
             let Ok(text) = name.to_str() else {
@@ -159,17 +159,17 @@ impl Scope {
     }
 }
 
-pub(crate) fn stat_of(place: &ResolvedPath<'_>) -> Result<Stat, PathError> {
-    let found = place.found.as_ref().ok_or(PathError::NotFound)?;
-    if place.dir_only && found.stat.kind != EntryKind::Directory {
+pub(crate) fn stat_of(resolved: &ResolvedPath<'_>) -> Result<Stat, PathError> {
+    let found = resolved.found.as_ref().ok_or(PathError::NotFound)?;
+    if resolved.dir_only && found.stat.kind != EntryKind::Directory {
         return Err(PathError::NotDirectory);
     }
     Ok(found.stat)
 }
 
-pub(crate) fn link_text(place: &ResolvedPath<'_>) -> Result<String, PathError> {
-    let found = place.found.as_ref().ok_or(PathError::NotFound)?;
-    if place.dir_only && found.stat.kind != EntryKind::Directory {
+pub(crate) fn link_text(resolved: &ResolvedPath<'_>) -> Result<String, PathError> {
+    let found = resolved.found.as_ref().ok_or(PathError::NotFound)?;
+    if resolved.dir_only && found.stat.kind != EntryKind::Directory {
         return Err(PathError::NotDirectory);
     }
     if found.stat.kind != EntryKind::Symlink {

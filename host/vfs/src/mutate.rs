@@ -26,11 +26,11 @@ impl Scope {
         access: Access,
         path: &str,
     ) -> Result<(), PathError> {
-        let place = self.walk(dir, access, path, FinalLink::Exact)?;
-        check_create(&place)?;
+        let resolved = self.walk(dir, access, path, FinalLink::Exact)?;
+        check_create(&resolved)?;
         Ok(rustix::fs::mkdirat(
-            place.parent(),
-            place.name.as_slice(),
+            resolved.parent(),
+            resolved.name.as_slice(),
             Mode::from_raw_mode(0o777),
         )?)
     }
@@ -41,11 +41,11 @@ impl Scope {
         access: Access,
         path: &str,
     ) -> Result<(), PathError> {
-        let place = self.walk(dir, access, path, FinalLink::Exact)?;
-        self.check_removable(&place)?;
+        let resolved = self.walk(dir, access, path, FinalLink::Exact)?;
+        self.check_removable(&resolved)?;
         Ok(rustix::fs::unlinkat(
-            place.parent(),
-            place.name.as_slice(),
+            resolved.parent(),
+            resolved.name.as_slice(),
             AtFlags::REMOVEDIR,
         )?)
     }
@@ -56,11 +56,11 @@ impl Scope {
         access: Access,
         path: &str,
     ) -> Result<(), PathError> {
-        let place = self.walk(dir, access, path, FinalLink::Exact)?;
-        self.check_unlink(&place)?;
+        let resolved = self.walk(dir, access, path, FinalLink::Exact)?;
+        self.check_unlink(&resolved)?;
         Ok(rustix::fs::unlinkat(
-            place.parent(),
-            place.name.as_slice(),
+            resolved.parent(),
+            resolved.name.as_slice(),
             AtFlags::empty(),
         )?)
     }
@@ -121,12 +121,12 @@ impl Scope {
         target: &str,
         path: &str,
     ) -> Result<(), PathError> {
-        let place = self.walk(dir, access, path, FinalLink::Exact)?;
-        check_symlink(&place, target)?;
+        let resolved = self.walk(dir, access, path, FinalLink::Exact)?;
+        check_symlink(&resolved, target)?;
         Ok(rustix::fs::symlinkat(
             target,
-            place.parent(),
-            place.name.as_slice(),
+            resolved.parent(),
+            resolved.name.as_slice(),
         )?)
     }
 
@@ -144,16 +144,16 @@ impl Scope {
         } else {
             FinalLink::FollowIfSlash
         };
-        let place = self.walk(dir, access, path, last)?;
-        check_set_times(&place)?;
+        let resolved = self.walk(dir, access, path, last)?;
+        check_set_times(&resolved)?;
         let times = Timestamps {
             last_access: timespec(accessed)?,
             last_modification: timespec(modified)?,
         };
         let flags = AtFlags::SYMLINK_NOFOLLOW;
         Ok(rustix::fs::utimensat(
-            place.parent(),
-            place.name.as_slice(),
+            resolved.parent(),
+            resolved.name.as_slice(),
             &times,
             flags,
         )?)
@@ -161,16 +161,16 @@ impl Scope {
 
     pub(crate) fn check_unlink<'p>(
         &self,
-        place: &'p ResolvedPath<'_>,
+        resolved: &'p ResolvedPath<'_>,
     ) -> Result<&'p ResolvedEntry, PathError> {
-        if place.access == Access::ReadWrite && place.is_dot() {
+        if resolved.access == Access::ReadWrite && resolved.is_dot() {
             return Err(PathError::IsDirectory);
         }
-        let found = self.check_removable(place)?;
+        let found = self.check_removable(resolved)?;
         if found.stat.kind == EntryKind::Directory {
             return Err(PathError::IsDirectory);
         }
-        reject_trailing_slash(place)?;
+        reject_trailing_slash(resolved)?;
         Ok(found)
     }
 
@@ -234,15 +234,15 @@ impl Scope {
     /// Returns the entry if it exists, is writable and is not pinned.
     pub(crate) fn check_removable<'p>(
         &self,
-        place: &'p ResolvedPath<'_>,
+        resolved: &'p ResolvedPath<'_>,
     ) -> Result<&'p ResolvedEntry, PathError> {
-        if place.access == Access::ReadOnly {
+        if resolved.access == Access::ReadOnly {
             return Err(PathError::NotPermitted);
         }
-        if place.is_dot() {
+        if resolved.is_dot() {
             return Err(PathError::Invalid);
         }
-        let found = place.found.as_ref().ok_or(PathError::NotFound)?;
+        let found = resolved.found.as_ref().ok_or(PathError::NotFound)?;
         // `found.access` is narrower than the parent's where a read-only grant or a protected path begins here.
         if found.access == Access::ReadOnly || self.rules.marks.is_pinned(found.stat.id) {
             return Err(PathError::NotPermitted);
@@ -251,52 +251,52 @@ impl Scope {
     }
 }
 
-fn check_writable(place: &ResolvedPath<'_>) -> Result<(), PathError> {
-    if place.access == Access::ReadOnly || place.is_protected {
+fn check_writable(resolved: &ResolvedPath<'_>) -> Result<(), PathError> {
+    if resolved.access == Access::ReadOnly || resolved.is_protected {
         Err(PathError::NotPermitted)
     } else {
         Ok(())
     }
 }
 
-/// Checks that a new entry can be created at the place.
-pub(crate) fn check_create(place: &ResolvedPath<'_>) -> Result<(), PathError> {
+/// Checks that a new entry can be created at the path.
+pub(crate) fn check_create(resolved: &ResolvedPath<'_>) -> Result<(), PathError> {
     // First, so that without write access the error does not depend on whether the name exists.
-    check_writable(place)?;
-    if place.file_only {
+    check_writable(resolved)?;
+    if resolved.file_only {
         return Err(PathError::NotPermitted);
     }
-    if place.is_dot() || place.found.is_some() {
+    if resolved.is_dot() || resolved.found.is_some() {
         return Err(PathError::Exists);
     }
     Ok(())
 }
 
-pub(crate) fn check_symlink(place: &ResolvedPath<'_>, target: &str) -> Result<(), PathError> {
-    check_create(place)?;
-    reject_trailing_slash(place)?;
-    check_target(target.as_bytes(), place.depth)
+pub(crate) fn check_symlink(resolved: &ResolvedPath<'_>, target: &str) -> Result<(), PathError> {
+    check_create(resolved)?;
+    reject_trailing_slash(resolved)?;
+    check_target(target.as_bytes(), resolved.depth)
 }
 
 pub(crate) fn check_set_times<'p>(
-    place: &'p ResolvedPath<'_>,
+    resolved: &'p ResolvedPath<'_>,
 ) -> Result<&'p ResolvedEntry, PathError> {
-    let Some(found) = &place.found else {
+    let Some(found) = &resolved.found else {
         return Err(PathError::NotFound);
     };
     if found.access == Access::ReadOnly {
         return Err(PathError::NotPermitted);
     }
     if found.stat.kind != EntryKind::Directory {
-        reject_trailing_slash(place)?;
+        reject_trailing_slash(resolved)?;
     }
     Ok(found)
 }
 
 /// Rejects `f.txt/` and `link/`, which name directories. Other sandboxes have been escaped by treating them as the
 /// file or link itself.
-fn reject_trailing_slash(place: &ResolvedPath<'_>) -> Result<(), PathError> {
-    match (place.dir_only, &place.found) {
+fn reject_trailing_slash(resolved: &ResolvedPath<'_>) -> Result<(), PathError> {
+    match (resolved.dir_only, &resolved.found) {
         (false, _) => Ok(()),
         (true, Some(_)) => Err(PathError::NotDirectory),
         (true, None) => Err(PathError::NotFound),

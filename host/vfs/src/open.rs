@@ -33,7 +33,7 @@ pub struct OpenHow {
 #[derive(Debug)]
 pub struct Opened {
     pub fd: OwnedFd,
-    /// The access at this place; pass it along with `fd` if `fd` is a directory. The capabilities of a file
+    /// The access at this path; pass it along with `fd` if `fd` is a directory. The capabilities of a file
     /// descriptor are those requested by [`OpenHow`].
     pub access: Access,
     /// [`Kind::File`] or [`Kind::Directory`] only.
@@ -98,13 +98,13 @@ impl OpenHow {
         }
     }
 
-    /// Checks that the walked place can be opened or created this way, and returns the access there.
-    pub(crate) fn check_open(self, place: &ResolvedPath<'_>) -> Result<Access, PathError> {
+    /// Checks that the resolved path can be opened or created this way, and returns its access.
+    pub(crate) fn check_open(self, resolved: &ResolvedPath<'_>) -> Result<Access, PathError> {
         // Like the kernel: a name with a trailing slash never names a new file.
-        if self.create && place.dir_only && !place.is_dot() {
+        if self.create && resolved.dir_only && !resolved.is_dot() {
             return Err(PathError::IsDirectory);
         }
-        let access = match &place.found {
+        let access = match &resolved.found {
             Some(found) => {
                 // In the kernel's order, so that both resolvers report the same error.
                 let is_plain = matches!(found.stat.kind, EntryKind::File | EntryKind::Directory);
@@ -113,7 +113,9 @@ impl OpenHow {
                         return Err(PathError::Exists);
                     }
                     EntryKind::Directory => {}
-                    _ if self.directory || place.dir_only => return Err(PathError::NotDirectory),
+                    _ if self.directory || resolved.dir_only => {
+                        return Err(PathError::NotDirectory);
+                    }
                     EntryKind::Symlink => return Err(PathError::Loop),
                     EntryKind::File => {}
                     // Not even opened: opening alone can wake a FIFO's writer or rewind a tape.
@@ -122,8 +124,8 @@ impl OpenHow {
                 found.access
             }
             None if !self.create => return Err(PathError::NotFound),
-            None if place.is_protected => return Err(PathError::NotPermitted),
-            None => place.access,
+            None if resolved.is_protected => return Err(PathError::NotPermitted),
+            None => resolved.access,
         };
         if self.needs_write() && access == Access::ReadOnly {
             return Err(PathError::NotPermitted);
@@ -187,11 +189,11 @@ impl Scope {
         path: &str,
         how: OpenHow,
     ) -> Result<Opened, PathError> {
-        let place = self.walk(dir, access, path, how.final_link())?;
-        let access = how.check_open(&place)?;
+        let resolved = self.walk(dir, access, path, how.final_link())?;
+        let access = how.check_open(&resolved)?;
         let fd = open_beneath(
-            place.parent(),
-            place.name.as_slice(),
+            resolved.parent(),
+            resolved.name.as_slice(),
             how.flags() | OFlags::NOFOLLOW,
             how.mode(),
             BENEATH | ResolveFlags::NO_SYMLINKS,
@@ -199,17 +201,17 @@ impl Scope {
         .map_err(open_error)?;
         let opened = self.check_opened(fd, access, how)?;
         if !how.truncate {
-            self.record_content_read(&place, opened.fd.as_fd())?;
+            self.record_content_read(&resolved, opened.fd.as_fd())?;
         }
         Ok(opened)
     }
 
     pub(crate) fn record_content_read(
         &self,
-        place: &ResolvedPath<'_>,
+        resolved: &ResolvedPath<'_>,
         fd: BorrowedFd<'_>,
     ) -> Result<(), PathError> {
-        if let (Some(reads), Some(path)) = (&self.reads, place.host_path(self)) {
+        if let (Some(reads), Some(path)) = (&self.reads, resolved.host_path(self)) {
             let stat = Stat::of(fd)?;
             if stat.kind == EntryKind::File {
                 reads.record_content(path, &stat);

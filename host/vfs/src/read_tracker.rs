@@ -47,8 +47,8 @@ struct ReadLog {
 impl ReadLog {
     /// Whether the directory's metadata was queried, and not only traversed.
     fn has_metadata(&self, dir: &Path) -> bool {
-        let seen = self.names.get(dir).and_then(|name| name.seen);
-        seen.is_some_and(|seen| seen.metadata.is_some())
+        let fingerprint = self.names.get(dir).and_then(|name| name.fingerprint);
+        fingerprint.is_some_and(|fingerprint| fingerprint.metadata.is_some())
     }
 
     /// Reserves space for one more path. Above the limit nothing is recorded, because a partial read set proves
@@ -68,7 +68,7 @@ impl ReadLog {
 
 #[derive(Debug)]
 struct NameRecord {
-    seen: Option<Fingerprint>,
+    fingerprint: Option<Fingerprint>,
     content: Option<Content>,
     /// When it was last read, by the clock of this machine.
     at: SystemTime,
@@ -125,9 +125,9 @@ impl ReadTracker {
         if log.is_incomplete {
             return;
         }
-        let seen = stat.map(|stat| Fingerprint::of(stat, on_the_way));
+        let fingerprint = stat.map(|stat| Fingerprint::of(stat, on_the_way));
         if let Some(name) = log.names.get_mut(&path) {
-            let same = match (&name.seen, &seen) {
+            let same = match (&name.fingerprint, &fingerprint) {
                 (None, None) => true,
                 (Some(one), Some(other)) => one.matches(other),
                 _ => false,
@@ -139,7 +139,7 @@ impl ReadTracker {
                     metadata: Some(rest),
                     ..
                 }),
-            ) = (&mut name.seen, seen)
+            ) = (&mut name.fingerprint, fingerprint)
             {
                 known.metadata = Some(rest);
             }
@@ -149,7 +149,14 @@ impl ReadTracker {
         if log.reserve(&path) {
             let content = None;
             let at = now;
-            log.names.insert(path, NameRecord { seen, content, at });
+            log.names.insert(
+                path,
+                NameRecord {
+                    fingerprint,
+                    content,
+                    at,
+                },
+            );
         }
     }
 
@@ -210,16 +217,19 @@ impl ReadTracker {
         let mut left = MAX_HASHED;
         let mut lost = false;
         for (path, name) in &mut log.names {
-            let (Some(Content::Opened), Some(seen)) = (&name.content, name.seen) else {
+            let (Some(Content::Opened), Some(fingerprint)) = (&name.content, name.fingerprint)
+            else {
                 continue;
             };
-            let size = seen.metadata.map_or(0, |rest| rest.size);
+            let size = fingerprint.metadata.map_or(0, |rest| rest.size);
             let Some(rest) = left.checked_sub(size) else {
                 continue;
             };
             left = rest;
             match hash_file(scope, path) {
-                Some((hash, now)) if now == seen => name.content = Some(Content::Hashed(hash)),
+                Some((hash, now)) if now == fingerprint => {
+                    name.content = Some(Content::Hashed(hash));
+                }
                 _ => lost = true,
             }
         }
@@ -254,13 +264,13 @@ impl ReadTracker {
 impl NameRecord {
     fn is_unchanged(&self, scope: &Scope, path: &Path) -> bool {
         let now = read_state(scope, path);
-        let (seen, now) = match (self.seen, now) {
+        let (fingerprint, now) = match (self.fingerprint, now) {
             (None, CurrentState::Absent) => return true,
-            (Some(seen), CurrentState::Found(now)) => (seen, now),
+            (Some(fingerprint), CurrentState::Found(now)) => (fingerprint, now),
             _ => return false,
         };
         // A write within the timestamp resolution would not be visible.
-        let settled = seen
+        let settled = fingerprint
             .metadata
             .and_then(|rest| rest.changed)
             .is_none_or(|changed| {
@@ -268,11 +278,11 @@ impl NameRecord {
                     .duration_since(changed)
                     .is_ok_and(|since| since > TIMESTAMP_RESOLUTION)
             });
-        let same = seen.matches(&now);
+        let same = fingerprint.matches(&now);
         match &self.content {
             Some(Content::Hashed(hash)) if !(same && settled) => {
                 let now = hash_file(scope, path);
-                seen.kind
+                fingerprint.kind
                     == now
                         .as_ref()
                         .map_or(EntryKind::Unknown, |(_, print)| print.kind)

@@ -340,28 +340,28 @@ impl Scope {
                     link: dir.join(name),
                 });
             }
-            let seen = opened.lineage.inode;
+            let inode = opened.lineage.inode;
             let meets = |root: &Root| {
                 let other = MountedInode {
                     id: root.id,
                     mount: root.mount,
                 };
-                opened.lineage.is_in(root.id) || seen.is_alias_of(other)
+                opened.lineage.is_in(root.id) || inode.is_alias_of(other)
             };
-            tangled |= marks.is_pinned(seen.id) || roots.iter().any(meets);
+            tangled |= marks.is_pinned(inode.id) || roots.iter().any(meets);
             opened
                 .lineage
                 .ancestors
                 .iter()
                 .for_each(|id| marks.pin(*id));
-            let access = marks.grant(seen.id, grant.access);
+            let access = marks.grant(inode.id, grant.access);
             excludes.push(Arc::default());
             roots.push(Root {
                 guest: grant.guest.clone(),
                 host: opened.path,
                 access,
-                id: seen.id,
-                mount: seen.mount,
+                id: inode.id,
+                mount: inode.mount,
                 is_local: roots::is_local(opened.dir.as_fd()),
                 dir: Arc::new(opened.dir),
                 is_visible: true,

@@ -113,16 +113,16 @@ pub(crate) struct Ancestry {
 impl Ancestry {
     pub(crate) fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
         const UP: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-        let seen = MountedInode::of(fd)?;
+        let inode = MountedInode::of(fd)?;
         let mut above = Vec::new();
         let mut here: OwnedFd = rustix::fs::openat(fd, "..", UP, Mode::empty())?;
-        let mut below = seen;
+        let mut below = inode;
         loop {
             let now = MountedInode::of(here.as_fd())?;
             // The root directory is its own parent.
             if now == below {
                 return Ok(Self {
-                    inode: seen,
+                    inode,
                     ancestors: above,
                 });
             }

@@ -83,7 +83,7 @@ impl ResolvedPath<'_> {
         self.parent_fd.as_ref().map_or(self.start, OwnedFd::as_fd)
     }
 
-    /// Host path of the place, for a scope whose reads are recorded.
+    /// Host path, for a scope whose reads are recorded.
     pub(crate) fn host_path(&self, scope: &Scope) -> Option<PathBuf> {
         Some(self.location.as_ref()?.host_path(scope, &self.name))
     }

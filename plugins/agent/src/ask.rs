@@ -109,7 +109,7 @@ pub fn ask_user(
 }
 
 fn check(questions: &[Question]) -> Result<()> {
-    let mut asked = HashSet::new();
+    let mut unique = HashSet::new();
     for (position, question) in questions.iter().enumerate() {
         let refuse = |reason: String| {
             let message = format!(
@@ -122,7 +122,7 @@ fn check(questions: &[Question]) -> Result<()> {
             return refuse("`question` and `header` must not be empty".to_owned());
         }
         // Answers are keyed by question text.
-        if !asked.insert(question.question.trim().to_lowercase()) {
+        if !unique.insert(question.question.trim().to_lowercase()) {
             return refuse("the same question is given twice; ask it once".to_owned());
         }
         let options = question.options.as_deref().unwrap_or_default();

@@ -7,9 +7,9 @@
 
 /// Appends formatted text to a `String`, which cannot fail.
 macro_rules! push {
-    ($text:expr, $($words:tt)*) => {{
+    ($text:expr, $($arguments:tt)*) => {{
         use std::fmt::Write as _;
-        let _ = write!($text, $($words)*);
+        let _ = write!($text, $($arguments)*);
     }};
 }
 

@@ -86,8 +86,8 @@ pub fn request_permissions(
     let hosts = network.unwrap_or_default().hosts;
     let (read, write, hosts) = (clean(read), clean(write), clean(hosts));
     check(&reason, [&read, &write, &hosts])?;
-    let wish = json!({"reason": reason.trim(), "read": read, "write": write, "hosts": hosts, "scope": scope});
-    let answer = match cx.request_permissions(&wish) {
+    let request = json!({"reason": reason.trim(), "read": read, "write": write, "hosts": hosts, "scope": scope});
+    let answer = match cx.request_permissions(&request) {
         Ok(answer) => answer,
         Err(error) if is_dismissed(&error) => json!({}),
         Err(error) => return Err(error),
@@ -107,9 +107,9 @@ pub fn request_permissions(
         ("reach", &hosts, &given_hosts),
     ]
     .into_iter()
-    .flat_map(|(deed, asked, given)| {
-        let missing = asked.iter().filter(|item| !given.contains(item));
-        missing.map(move |item| format!("{deed} {}", inline(item, 300)))
+    .flat_map(|(action, requested, given)| {
+        let missing = requested.iter().filter(|item| !given.contains(item));
+        missing.map(move |item| format!("{action} {}", inline(item, 300)))
     })
     .collect();
     let scope = if answer["scope"] == "session" {
@@ -130,10 +130,10 @@ pub fn request_permissions(
 
 impl GrantedPermissions {
     fn outcome(&self) -> Outcome {
-        let lines = |deed: &str, items: &[String]| {
+        let lines = |action: &str, items: &[String]| {
             items
                 .iter()
-                .map(|item| format!("{deed} {item}"))
+                .map(|item| format!("{action} {item}"))
                 .collect::<Vec<_>>()
         };
         let given = [
@@ -218,7 +218,7 @@ mod tests {
         Context::test().with_service("user.request-permissions", move |_| Ok(answer.clone()))
     }
 
-    fn wish() -> Value {
+    fn input() -> Value {
         json!({
             "reason": "docs", "file_system": {"read": ["/etc/hosts"], "write": ["docs", "src"]},
             "network": {"hosts": ["*.example.org"]}, "scope": "session",
@@ -227,19 +227,19 @@ mod tests {
 
     #[test]
     fn the_request_reaches_the_host() {
-        let cx = Context::test().with_service("user.request-permissions", |wish| {
+        let cx = Context::test().with_service("user.request-permissions", |input| {
             assert_eq!(
-                wish,
+                input,
                 json!({
                     "reason": "docs", "read": ["/etc/hosts"], "write": ["docs", "src"], "hosts": ["*.example.org"],
                     "scope": "session",
                 })
             );
-            Ok(wish)
+            Ok(input)
         });
         check::<request_permissions>(
             &cx,
-            wish(),
+            input(),
             expect![[r#"
                 granted until the end of this session: read /etc/hosts, write docs, write src, reach *.example.org
                 summary: 4 given, 0 not
@@ -253,7 +253,7 @@ mod tests {
             json!({"reason": "", "read": [], "write": ["docs"], "hosts": [], "scope": "turn"});
         check::<request_permissions>(
             &person(some),
-            wish(),
+            input(),
             expect![[r#"
                 granted until the end of this turn: write docs
                 not granted: read /etc/hosts, write src, reach *.example.org; work without them, or ask the user how to proceed
@@ -262,7 +262,7 @@ mod tests {
         );
         check::<request_permissions>(
             &person(json!({})),
-            wish(),
+            input(),
             expect![[r#"
             no permission was granted
             not granted: read /etc/hosts, write docs, write src, reach *.example.org; work without them, or ask the user how to proceed
@@ -273,8 +273,8 @@ mod tests {
             Err(Error::denied("no").code("user_denied"))
         });
         assert_eq!(
-            shown::<request_permissions>(&no, wish()),
-            shown::<request_permissions>(&person(json!({})), wish())
+            shown::<request_permissions>(&no, input()),
+            shown::<request_permissions>(&person(json!({})), input())
         );
     }
 

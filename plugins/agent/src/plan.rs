@@ -119,17 +119,17 @@ pub fn exit_plan_mode(
             ));
         }
     };
-    let place = plan_path
+    let source = plan_path
         .as_deref()
         .map_or_else(|| "`plan`".to_owned(), |path| inline(path, 200));
     if plan.trim().is_empty() {
         return Err(invalid(format!(
-            "{place} is empty; describe what you are going to do"
+            "{source} is empty; describe what you are going to do"
         )));
     }
     if plan.len() > MOST_BYTES {
         return Err(invalid(format!(
-            "{place} has {} bytes; at most {MOST_BYTES} can be shown",
+            "{source} has {} bytes; at most {MOST_BYTES} can be shown",
             plan.len()
         )));
     }
@@ -157,12 +157,12 @@ impl PlanDecision {
             let text = format!("the user approved the plan; the mode is now {mode}. Carry it out.");
             return Outcome::text(text).summary(format!("plan approved, mode {mode}"));
         }
-        let said = match &self.feedback {
+        let reason = match &self.feedback {
             Some(feedback) => format!("the plan was not approved: {}", feedback.trim()),
             None => "the plan was not approved".to_owned(),
         };
         let text =
-            format!("{said}\nStill in plan mode: revise the plan and call exit_plan_mode again.");
+            format!("{reason}\nStill in plan mode: revise the plan and call exit_plan_mode again.");
         Outcome::text(text).summary("plan not approved")
     }
 }

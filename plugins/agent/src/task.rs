@@ -288,8 +288,8 @@ mod tests {
                 {"agent":"general-purpose","text":"t\n\n(its structured answer of 38002 bytes is omitted)","structured":null}"#]],
         );
         let long = json!({"text": "t", "id": "x".repeat(MOST_ID_CHARS + 1)});
-        let said = shown::<task>(&cx(long), json!({"prompt": "x"}));
-        assert!(!said.contains("resume"), "{said}");
+        let shown_text = shown::<task>(&cx(long), json!({"prompt": "x"}));
+        assert!(!shown_text.contains("resume"), "{shown_text}");
     }
 
     #[test]

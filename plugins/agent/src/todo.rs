@@ -87,7 +87,7 @@ pub struct Todos {
     pub counts: Counts,
 }
 
-/// State kept in the session.
+/// State stored in the session.
 #[data]
 #[derive(Default)]
 struct StoredTodos {
@@ -211,7 +211,7 @@ impl Todos {
         ]
         .iter()
         .filter(|(number, _)| *number > 0)
-        .map(|(number, word)| format!("{number} {word}"))
+        .map(|(number, state)| format!("{number} {state}"))
         .collect();
         format!("{}: {}", count(total, "task"), parts.join(", "))
     }

@@ -64,7 +64,7 @@ pub fn base64_encode(
         }
         (None, None) => return Err(one_of_both("nothing to encode; pass `text` or `bytes`")),
     };
-    within(bytes.len(), MOST_BYTES)?;
+    check_size(bytes.len(), MOST_BYTES)?;
     let encoded = engine(url_safe, padding).encode(bytes);
     Ok(Outcome::text(&*encoded).structured(&Encoded { encoded }))
 }
@@ -83,7 +83,7 @@ pub fn base64_decode(
     /// Base64 text or a `data:` URL.
     encoded: String,
 ) -> Result<Outcome> {
-    within(encoded.len(), MOST_ENCODED_BYTES)?;
+    check_size(encoded.len(), MOST_ENCODED_BYTES)?;
     let compact: String = payload(&encoded)
         .chars()
         .filter(|c| !c.is_whitespace())
@@ -110,8 +110,8 @@ pub fn base64_decode(
         }
         Err(error) => {
             let plain = engine(false, true).encode(error.as_bytes());
-            let told = format!("not text ({size} B); in standard base64: {plain}");
-            Outcome::text(told).structured(&Decoded {
+            let message = format!("not text ({size} B); in standard base64: {plain}");
+            Outcome::text(message).structured(&Decoded {
                 text: None,
                 bytes_base64: Some(plain),
                 binary: true,
@@ -138,7 +138,7 @@ fn payload(encoded: &str) -> &str {
         .map_or(encoded, |(_, payload)| payload)
 }
 
-fn within(size: usize, most: usize) -> Result<()> {
+fn check_size(size: usize, most: usize) -> Result<()> {
     if size <= most {
         return Ok(());
     }

@@ -158,11 +158,11 @@ fn syntax_error(error: &serde_json::Error, text: &str, strict: bool) -> Error {
     let start = content.floor_char_boundary(at.saturating_sub(AROUND));
     let end = content.ceil_char_boundary((at + AROUND).min(content.len()));
     let mark = " ".repeat(content[start..at].chars().count());
-    let what = error.to_string();
-    let what = what.split(" at line ").next().unwrap_or_default();
-    let place = format!("line {line}, column {}", content[..at].chars().count() + 1);
+    let reason = error.to_string();
+    let reason = reason.split(" at line ").next().unwrap_or_default();
+    let location = format!("line {line}, column {}", content[..at].chars().count() + 1);
     let message = format!(
-        "the text is not JSON: {what} at {place}:\n{}\n{mark}^",
+        "the text is not JSON: {reason} at {location}:\n{}\n{mark}^",
         &content[start..end]
     );
     let error = Error::invalid_input(message).code("invalid_json");

@@ -274,9 +274,9 @@ impl ResultBuilder {
                 git + tool
             );
         }
-        let told = self.skipped.into_iter().take(MOST_FILES);
+        let listed = self.skipped.into_iter().take(MOST_FILES);
         self.files
-            .extend(told.map(|SkippedFile { path, reason }| FileRead {
+            .extend(listed.map(|SkippedFile { path, reason }| FileRead {
                 path,
                 bytes: 0,
                 truncated: false,

@@ -85,7 +85,7 @@ pub fn delete_file(
         gone.file(&target, &target.path, &metadata)?;
     }
     let shown = &target.shown;
-    let told = if metadata.is_dir() {
+    let summary = if metadata.is_dir() {
         match gone.entries - 1 {
             0 => format!("Deleted the empty directory {shown}"),
             held => format!(
@@ -99,12 +99,14 @@ pub fn delete_file(
     } else {
         format!("Deleted {shown} ({})", size(gone.bytes))
     };
-    Ok(Outcome::text(&*told).summary(&*told).structured(&Deletion {
-        path: target.path.display().to_string(),
-        deleted: true,
-        entries: gone.entries,
-        bytes: gone.bytes,
-    }))
+    Ok(Outcome::text(&*summary)
+        .summary(&*summary)
+        .structured(&Deletion {
+            path: target.path.display().to_string(),
+            deleted: true,
+            entries: gone.entries,
+            bytes: gone.bytes,
+        }))
 }
 
 /// Result for a missing path: an error unless `missing_ok` is set.

@@ -174,8 +174,8 @@ pub fn edit_file(
         sha256,
         warnings: pasted_output::output_member(&warnings),
     };
-    let told = headline(&draft, &edited);
-    let mut text = told.clone();
+    let summary = headline(&draft, &edited);
+    let mut text = summary.clone();
     pasted_output::append_warnings(&mut text, &warnings);
     if has_changed {
         text.push_str("\n(the file changed since it was read; the edit still applied, but read the file again before the next one)");
@@ -183,7 +183,7 @@ pub fn edit_file(
     notes(&mut text, &applied);
     let _ = write!(text, "\n{}", snippet::changed(&draft.text, &ranges));
     let outcome = Outcome::text(text.trim_end())
-        .summary(told)
+        .summary(summary)
         .structured(&edited);
     Ok(
         match diff::display(&draft.target.shown, old, &draft.text, &difference) {

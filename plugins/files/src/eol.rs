@@ -29,10 +29,10 @@ pub fn wants_crlf(target: &Target) -> bool {
             continue;
         };
         for line in text.lines() {
-            if let Some(said) = line_ending_attribute(line)
+            if let Some(is_crlf) = line_ending_attribute(line)
                 && matches(dir, line, &target.path)
             {
-                crlf = said;
+                crlf = is_crlf;
             }
         }
     }
@@ -45,10 +45,10 @@ fn line_ending_attribute(line: &str) -> Option<bool> {
         return None;
     }
     let attributes = line.split_whitespace().skip(1);
-    attributes.fold(None, |said, attribute| match attribute {
+    attributes.fold(None, |value, attribute| match attribute {
         "eol=crlf" => Some(true),
         "eol=lf" | "-text" | "binary" | "-eol" | "!eol" => Some(false),
-        _ => said,
+        _ => value,
     })
 }
 

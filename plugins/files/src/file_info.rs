@@ -122,8 +122,10 @@ pub fn get_file_info(
             info.lines = Some(decoded.text.split_inclusive('\n').count());
         }
     }
-    let told = describe(shown, &info);
-    Ok(Outcome::text(&*told).summary(&*told).structured(&info))
+    let description = describe(shown, &info);
+    Ok(Outcome::text(&*description)
+        .summary(&*description)
+        .structured(&info))
 }
 
 /// A one-line description.

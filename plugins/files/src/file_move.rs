@@ -56,15 +56,15 @@ pub fn move_file(
     make_parent(&to)?;
     let way = relocate(cx, &from, &to, |from, to| fs::rename(from, to))?;
 
-    let what = if metadata.is_dir() { "directory " } else { "" };
+    let kind = if metadata.is_dir() { "directory " } else { "" };
     let replaced = if overwritten {
         ", replacing the existing file"
     } else {
         ""
     };
-    let told = format!("Moved {what}{} to {}{replaced}", from.shown, to.shown);
-    Ok(Outcome::text(&*told)
-        .summary(&*told)
+    let summary = format!("Moved {kind}{} to {}{replaced}", from.shown, to.shown);
+    Ok(Outcome::text(&*summary)
+        .summary(&*summary)
         .structured(&MovedFile {
             success: true,
             from: from.path.display().to_string(),

@@ -195,7 +195,7 @@ impl Listing {
             push_line(&mut text, entry);
         }
         if self.files.is_empty() {
-            let what = match pattern {
+            let reason = match pattern {
                 Some(pattern) => format!("nothing in {shown} matches {pattern}"),
                 None if self.ignored.git + self.ignored.tool > 0 => {
                     format!("nothing to show in {shown}")
@@ -203,7 +203,7 @@ impl Listing {
                 None => format!("{shown} is empty"),
             };
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "({what})");
+            let _ = writeln!(text, "({reason})");
         }
         let Ignored { git, tool } = self.ignored;
         if git + tool > 0 {

@@ -115,7 +115,7 @@ fn by_bytes(head: &[u8]) -> Option<&'static str> {
     match (head.get(..4), head.get(4..8), head.get(8..12)) {
         (Some(b"RIFF"), _, Some(b"WEBP")) => Some("image/webp"),
         (Some(b"RIFF"), _, Some(b"WAVE")) => Some("audio/wav"),
-        // Images, audio and video share one container format; the brand tells them apart.
+        // Images, audio and video share one container format; the brand distinguishes them.
         (_, Some(b"ftyp"), brand) => Some(match brand {
             Some(b"avif" | b"avis") => "image/avif",
             Some(b"heic" | b"heix" | b"mif1") => "image/heic",
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn binary_is_told_by_nul_and_control_characters() {
+    fn binary_content_is_detected_by_nul_and_control_characters() {
         check("a.txt", b"a\0b", "application/octet-stream");
         check("a.txt", &[1, 2, 3, b'a'], "application/octet-stream");
         check("a.txt", b"\xff\xfea\0", "text/plain");

@@ -236,12 +236,12 @@ impl Batch {
     fn refuse(self, dry_run: bool) -> Outcome {
         let failed = self.tries.iter().filter(|one| one.result.is_err()).count();
         let edits = count(self.tries.len(), "edit");
-        let told = format!("{failed} of {edits} failed, so nothing was written");
-        let mut text = told.clone();
+        let summary = format!("{failed} of {edits} failed, so nothing was written");
+        let mut text = summary.clone();
         self.list(&mut text, Status::Skipped);
         let first = self.tries.iter().find_map(|one| one.result.as_ref().err());
         let mut error = first.cloned().unwrap_or_else(|| errors::invalid_edit(""));
-        error.message.clone_from(&told);
+        error.message.clone_from(&summary);
         let edited = MultiEdited {
             edits: self.results(Status::Skipped),
             files: Vec::new(),
@@ -249,7 +249,7 @@ impl Batch {
             warnings: None,
         };
         Outcome::text(text)
-            .summary(told)
+            .summary(summary)
             .structured(&edited)
             .logical_error(error)
     }
@@ -277,8 +277,8 @@ impl Batch {
         } else {
             format!("{made} of {edits}")
         };
-        let told = format!("{verb} {of} in {}{end}", count(self.drafts.len(), "file"));
-        let mut text = told.clone();
+        let summary = format!("{verb} {of} in {}{end}", count(self.drafts.len(), "file"));
+        let mut text = summary.clone();
         self.list(&mut text, Status::Ok);
         pasted_output::append_warnings(&mut text, &self.warnings);
         let applied: Vec<AppliedEdit> = self
@@ -303,7 +303,7 @@ impl Batch {
             dry_run,
             warnings: pasted_output::output_member(&self.warnings),
         };
-        let outcome = Outcome::text(text).summary(told).structured(&edited);
+        let outcome = Outcome::text(text).summary(summary).structured(&edited);
         match report.display {
             Some(display) => outcome.display(display),
             None => outcome,
@@ -313,7 +313,7 @@ impl Batch {
     /// One line per edit.
     fn list(&self, text: &mut String, good: Status) {
         for (index, (one, error)) in self.tries.iter().zip(self.errors()).enumerate() {
-            let what = match &one.result {
+            let result = match &one.result {
                 Ok(applied) => {
                     let replacements = count(applied.replacements, "replacement");
                     let note = match (good, one.has_changed) {
@@ -327,7 +327,7 @@ impl Batch {
                 }
                 Err(_) => format!("error: {}", error.unwrap_or_default()),
             };
-            let _ = write!(text, "\n{}. {}: {what}", index + 1, one.path);
+            let _ = write!(text, "\n{}. {}: {result}", index + 1, one.path);
         }
     }
 

@@ -140,14 +140,14 @@ fn decode_old(
 }
 
 fn format_for(encoding: Encoding, old: Option<&Decoded>) -> Format {
-    let said = match encoding {
+    let charset = match encoding {
         Encoding::Auto | Encoding::Base64 => None,
         Encoding::Utf8 => Some(Charset::Utf8),
         Encoding::Utf16le => Some(Charset::Utf16le),
         Encoding::Utf16be => Some(Charset::Utf16be),
         Encoding::Latin1 => Some(Charset::Latin1),
     };
-    match (said, old) {
+    match (charset, old) {
         (None, old) => old.map_or(Format::UTF8, |old| old.format),
         (Some(charset), Some(old)) if old.format.charset == charset => old.format,
         // UTF-16 without a byte order mark is generally taken for binary.

@@ -46,7 +46,7 @@ pub fn create_directory(
             true
         }
     };
-    let told = if created {
+    let summary = if created {
         format!("Created the directory {shown}")
     } else {
         format!("No change: the directory {shown} already exists. Continue with the next step.")
@@ -55,7 +55,9 @@ pub fn create_directory(
         path: target.path.display().to_string(),
         created,
     };
-    Ok(Outcome::text(&*told).summary(&*told).structured(&made))
+    Ok(Outcome::text(&*summary)
+        .summary(&*summary)
+        .structured(&made))
 }
 
 const FILE_OR_LINK: &str = "a file or a link that is dangling";

@@ -132,7 +132,7 @@ pub fn notebook_edit(
         return Err(Error::invalid_input(message).code("invalid_notebook"));
     }
     let notebook = Notebook::parse(&decoded.text, shown)?;
-    let place = position(&notebook, cell_id.as_deref(), cell_number, edit_mode, shown)?;
+    let target_cell = position(&notebook, cell_id.as_deref(), cell_number, edit_mode, shown)?;
     // A cell id identifies the cell even if the file changed; a cell number may refer to another cell by now.
     let is_named = cell_id.is_some_and(|id| {
         notebook
@@ -157,12 +157,12 @@ pub fn notebook_edit(
         }
     };
     let known = match edit_mode {
-        EditMode::Replace => notebook.cells[place.index].source(),
+        EditMode::Replace => notebook.cells[target_cell.index].source(),
         EditMode::Insert | EditMode::Delete => String::new(),
     };
     let suspects = pasted_output::suspects(&source, &known, &known);
     let warnings = pasted_output::reject_pasted(cx, &target, &suspects, "`new_source`")?;
-    let done = edit(&notebook, edit_mode, place, &source, cell_type)?;
+    let done = edit(&notebook, edit_mode, target_cell, &source, cell_type)?;
     cx.check()?;
     let bytes = text::encode(&done.text, decoded.format)?;
     let changed = bytes != old;
@@ -174,7 +174,7 @@ pub fn notebook_edit(
         path: target.path.display().to_string(),
         edit_mode,
         cell_id: done.id,
-        cell_number: place.index,
+        cell_number: target_cell.index,
         cell_type: done.kind,
         total_cells: done.total,
         changed,
@@ -316,7 +316,7 @@ fn report(target: &Target, mut edited: EditedCell, change: TextChange, source: &
     } = &edited;
     let cell = format!("cell {cell_number} ({cell_type}, cell_id {cell_id:?})");
     let (shown, total) = (&target.shown, count(edited.total_cells, "cell"));
-    let told = match edited.edit_mode {
+    let summary = match edited.edit_mode {
         _ if !edited.changed => {
             format!("No change: {cell} of {shown} has this source already. Go on to the next step.")
         }
@@ -325,7 +325,7 @@ fn report(target: &Target, mut edited: EditedCell, change: TextChange, source: &
         EditMode::Delete => format!("Deleted {cell} of {shown}, which has {total} now"),
     };
     edited.diff_stat = change.stat();
-    let mut llm = told.clone();
+    let mut llm = summary.clone();
     pasted_output::append_warnings(&mut llm, edited.warnings.as_deref().unwrap_or_default());
     if edited.changed && !source.is_empty() {
         let shown: Vec<&str> = source.lines().take(MOST_LINES).collect();
@@ -337,7 +337,7 @@ fn report(target: &Target, mut edited: EditedCell, change: TextChange, source: &
             let _ = write!(llm, "\n({} more)", count(left, "line"));
         }
     }
-    let outcome = Outcome::text(llm).summary(told).structured(&edited);
+    let outcome = Outcome::text(llm).summary(summary).structured(&edited);
     match change.into_diff() {
         Some(diff) if edited.changed => outcome.display(Display::diff(diff)),
         _ => outcome,

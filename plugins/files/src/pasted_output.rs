@@ -107,13 +107,13 @@ pub fn suspects(content: &str, known: &str, file: &str) -> SuspectLines {
     suspects
 }
 
-/// Refuses text that this session was shown, and returns a warning for text that only looks like it. `what` names the
-/// parameter.
+/// Refuses text that this session was shown, and returns a warning for text that only looks like it. `parameter` is its
+/// name in messages.
 pub fn reject_pasted(
     cx: &Context,
     target: &Target,
     suspects: &SuspectLines,
-    what: &str,
+    parameter: &str,
 ) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
     let shown = if suspects.notices.is_empty() {
@@ -122,7 +122,7 @@ pub fn reject_pasted(
         shown(cx)
     };
     for (line, text) in &suspects.notices {
-        let notice = format!("line {line} of {what} is a notice of read_file");
+        let notice = format!("line {line} of {parameter} is a notice of read_file");
         let quoted = shorten(text.trim());
         if shown.contains(&fingerprint(text)) {
             return Err(refused(format!(
@@ -130,12 +130,13 @@ pub fn reject_pasted(
             )));
         }
         warnings.push(format!(
-            "line {line} of {what} looks like a notice of read_file and was written unchanged: {quoted:?}"
+            "line {line} of {parameter} looks like a notice of read_file and was written unchanged: {quoted:?}"
         ));
     }
     if let Some((numbered, lines)) = suspects.numbered {
-        let many =
-            format!("{numbered} of {lines} lines of {what} begin with a line number and an arrow");
+        let many = format!(
+            "{numbered} of {lines} lines of {parameter} begin with a line number and an arrow"
+        );
         let is_seen = || {
             let path = target.path.display().to_string();
             cx.last_observation(&path).ok().flatten().is_some()
@@ -228,12 +229,12 @@ fn is_omission(line: &str) -> bool {
     if marked.is_none() && !leads {
         return false;
     }
-    let words = text.trim_matches(|c: char| {
+    let normalized = text.trim_matches(|c: char| {
         matches!(c, '.' | '…' | '(' | ')' | '[' | ']') || c.is_whitespace()
     });
-    let words = words.to_lowercase();
-    words.split_whitespace().count() <= MOST_WORDS
-        && PHRASES.iter().any(|phrase| words.starts_with(phrase))
+    let normalized = normalized.to_lowercase();
+    normalized.split_whitespace().count() <= MOST_WORDS
+        && PHRASES.iter().any(|phrase| normalized.starts_with(phrase))
 }
 
 /// Whether the line is a notice that `read_file` adds after a page or at a cut line.

@@ -134,12 +134,12 @@ fn tell(plan: &Plan, hashes: &[Option<String>], dry_run: bool) -> Outcome {
     let added: usize = report.stats.iter().map(|stat| stat.added).sum();
     let removed: usize = report.stats.iter().map(|stat| stat.removed).sum();
     let files = count(plan.files.len(), "file");
-    let told = if dry_run {
+    let summary = if dry_run {
         format!("Would patch {files}, +{added} -{removed} lines; nothing was written")
     } else {
         format!("Patched {files}, +{added} -{removed} lines")
     };
-    let mut text = told.clone();
+    let mut text = summary.clone();
     pasted_output::append_warnings(&mut text, &plan.warnings);
     let mut patched = Vec::new();
     for ((file, &diff_stat), sha256) in plan.files.iter().zip(&report.stats).zip(hashes) {
@@ -187,7 +187,7 @@ fn tell(plan: &Plan, hashes: &[Option<String>], dry_run: bool) -> Outcome {
     }
     let _ = write!(text, "\n{}", report.snippets);
     let outcome = Outcome::text(text.trim_end())
-        .summary(told)
+        .summary(summary)
         .structured(&Patched {
             files: patched,
             dry_run,

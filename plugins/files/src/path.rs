@@ -113,7 +113,7 @@ impl Target {
     }
 
     /// An unused name in the same directory, for a temporary file.
-    pub fn beside(&self, number: usize) -> Self {
+    pub fn unused_sibling(&self, number: usize) -> Self {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let free = (0..).map(|again| {
             self.path

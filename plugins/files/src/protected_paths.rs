@@ -6,12 +6,12 @@ use toolhost_sdk::prelude::*;
 
 use crate::path::Target;
 
-/// Refuses to remove `target` if it is or contains an allowed directory, or is a repository's `.git`. `deed` is the
-/// action, such as "deleted".
-pub fn check(cx: &Context, target: &Target, deed: &str) -> Result<()> {
+/// Refuses to remove `target` if it is or contains an allowed directory, or is a repository's `.git`. `operation` is a
+/// participle, such as "deleted".
+pub fn check(cx: &Context, target: &Target, operation: &str) -> Result<()> {
     let refuse = |why: &str| {
         Err(Error::denied(format!(
-            "Permission denied: {} cannot be {deed}: {why}",
+            "Permission denied: {} cannot be {operation}: {why}",
             target.shown
         ))
         .code("path_is_protected")

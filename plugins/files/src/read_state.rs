@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn r_305_an_edit_that_does_not_fit_any_more_is_told_that_the_file_changed() {
+    fn r_305_an_edit_that_no_longer_matches_reports_that_the_file_changed() {
         let read = || json!({"path": "a.txt"});
         let edit = || json!({"path": "a.txt", "old_string": "one", "new_string": "two"});
         check::<read_file, edit_file>(

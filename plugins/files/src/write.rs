@@ -172,7 +172,7 @@ fn report(
         .map(|DiffStat { added, removed }| format!(", +{added} -{removed} lines"));
     let lines = lines.unwrap_or_default();
     let sizes = text::size(size);
-    let told = match old {
+    let summary = match old {
         _ if !changed => {
             format!("No change: {shown} already has this content. Continue with the next step.")
         }
@@ -201,13 +201,13 @@ fn report(
     // Content that tools may not read must not appear in the result of a write.
     let may_show = changed && check_readable(target).is_ok();
     let snippet = new.change.as_ref().filter(|_| may_show);
-    let mut llm = told.clone();
+    let mut llm = summary.clone();
     pasted_output::append_warnings(&mut llm, &new.warnings);
     if let Some(snippet) = snippet.and_then(TextChange::snippet) {
         llm.push('\n');
         llm.push_str(snippet.trim_end_matches('\n'));
     }
-    let outcome = Outcome::text(llm).summary(told).structured(&written);
+    let outcome = Outcome::text(llm).summary(summary).structured(&written);
     match new
         .change
         .filter(|_| changed)

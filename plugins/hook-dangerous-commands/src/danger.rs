@@ -107,14 +107,14 @@ fn is_fork_bomb(line: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The reason must contain `word`, which is empty for harmless commands.
-    fn check(word: &str, lines: &[&str]) {
+    /// The reason must contain `expected`, which is empty for harmless commands.
+    fn check(expected: &str, lines: &[&str]) {
         for line in lines {
             let found = danger_reason(line);
-            match word {
+            match expected {
                 "" => assert_eq!(found, None, "{line}"),
-                word => assert!(
-                    found.is_some_and(|reason| reason.contains(word)),
+                expected => assert!(
+                    found.is_some_and(|reason| reason.contains(expected)),
                     "{line}: {found:?}"
                 ),
             }

@@ -23,9 +23,9 @@ fn before_call(_: &Context, call: &HookCall) -> Before {
 fn command_of(input: &Value) -> Option<String> {
     match input.get("command")? {
         Value::String(command) => Some(command.clone()),
-        Value::Array(words) => {
-            let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
-            Some(words.join(" "))
+        Value::Array(arguments) => {
+            let arguments: Vec<&str> = arguments.iter().filter_map(Value::as_str).collect();
+            Some(arguments.join(" "))
         }
         _ => None,
     }

@@ -16,15 +16,15 @@ const SHOWN: usize = 200;
 fn before_call(_: &Context, call: &HookCall) -> Before {
     let mut paths = Vec::new();
     collect_paths(&call.input, false, DEPTH, &mut paths);
-    let mut said = Before::proceed();
+    let mut response = Before::proceed();
     for path in paths {
         match kind(path) {
             PathKind::Secret => return refuse(path),
-            PathKind::System => said = ask(path),
+            PathKind::System => response = ask(path),
             PathKind::Ordinary => {}
         }
     }
-    said
+    response
 }
 
 fn refuse(path: &str) -> Before {
@@ -110,20 +110,20 @@ mod tests {
 
     #[expect(clippy::needless_pass_by_value, reason = "tests hand over temporaries")]
     fn check(input: Value, expected: Decision) {
-        let said = before_call(&Context::test(), &HookCall::new("read_file", input.clone()));
-        assert_eq!(said.decision, expected, "{input}");
+        let response = before_call(&Context::test(), &HookCall::new("read_file", input.clone()));
+        assert_eq!(response.decision, expected, "{input}");
     }
 
     #[test]
     fn r_214_a_sensitive_file_is_denied_with_its_own_outcome() {
         let call = HookCall::new("read_file", json!({"path": "/etc/passwd"}));
-        let said = before_call(&Context::test(), &call);
-        assert_eq!(said.decision, Decision::Deny);
+        let response = before_call(&Context::test(), &call);
+        assert_eq!(response.decision, Decision::Deny);
         assert_eq!(
-            said.reason.as_deref(),
+            response.reason.as_deref(),
             Some("/etc/passwd may contain secrets")
         );
-        let outcome = said.outcome.unwrap();
+        let outcome = response.outcome.unwrap();
         assert_eq!(
             outcome.llm[0].text.as_deref(),
             Some("Access to /etc/passwd is denied: it may contain secrets.")
@@ -134,13 +134,13 @@ mod tests {
 
     #[test]
     fn r_214_a_system_file_needs_approval() {
-        let said = before_call(
+        let response = before_call(
             &Context::test(),
             &HookCall::new("x", json!({"path": "/etc/hosts"})),
         );
         let reason = "/etc/hosts is part of the system configuration";
         assert_eq!(
-            said,
+            response,
             Before::ask(reason).meta(json!({"risk": "medium", "reason": reason}))
         );
     }

@@ -65,7 +65,7 @@ pub fn kind(path: &str) -> PathKind {
         || names.iter().any(|name| SECRET_DIRECTORIES.contains(name))
         || SECRET_NAMES.contains(&last)
         || SECRET_ENDS.iter().any(|end| last.ends_with(end))
-        || SECRET_PATHS.iter().any(|place| ends_in(&rooted, place))
+        || SECRET_PATHS.iter().any(|secret| ends_in(&rooted, secret))
         || is_environment(last);
     if is_secret {
         PathKind::Secret
@@ -98,13 +98,13 @@ fn is_environment(name: &str) -> bool {
         .is_some_and(|which| !SAMPLES.iter().any(|sample| which.ends_with(sample)))
 }
 
-fn is_in(path: &str, place: &str) -> bool {
-    path.strip_prefix(place)
+fn is_in(path: &str, parent: &str) -> bool {
+    path.strip_prefix(parent)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn ends_in(path: &str, place: &str) -> bool {
-    path.strip_suffix(place)
+fn ends_in(path: &str, suffix: &str) -> bool {
+    path.strip_suffix(suffix)
         .is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
 }
 

@@ -176,11 +176,11 @@ pub fn memory(
     };
     match (action, scope) {
         (Action::List | Action::Search, None) => {
-            let places: Vec<NoteStore> = Scope::ALL
+            let stores: Vec<NoteStore> = Scope::ALL
                 .into_iter()
                 .filter_map(|scope| NoteStore::find(cx, scope).ok())
                 .collect();
-            request.list_or_search(&places, None)
+            request.list_or_search(&stores, None)
         }
         (Action::List | Action::Search, Some(scope)) => {
             request.list_or_search(&[NoteStore::find(cx, scope)?], Some(scope))

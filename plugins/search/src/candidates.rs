@@ -133,8 +133,8 @@ impl Needle {
             return None;
         }
         let frequency = |byte: Byte| {
-            let place = FREQUENT.iter().position(|frequent| *frequent == byte.value);
-            place.map_or(0, |place| FREQUENT.len() - place)
+            let index = FREQUENT.iter().position(|frequent| *frequent == byte.value);
+            index.map_or(0, |index| FREQUENT.len() - index)
         };
         let mut offsets: Vec<usize> = (0..bytes.len()).collect();
         offsets.sort_by_key(|&offset| frequency(bytes[offset]));
@@ -196,7 +196,7 @@ mod tests {
             None => "left to the engine".to_owned(),
             Some(candidates) => {
                 // The positions must not depend on the alignment of the text to blocks.
-                let places = |shift: usize| {
+                let positions = |shift: usize| {
                     let shifted = format!("{}{text}", "\n".repeat(shift));
                     let next = |from: &mut usize| {
                         let at = candidates.find(shifted.as_bytes(), *from)?;
@@ -207,9 +207,9 @@ mod tests {
                     std::iter::from_fn(|| next(&mut from)).collect::<Vec<usize>>()
                 };
                 for shift in 1..150 {
-                    assert_eq!(places(shift), places(0), "shifted by {shift}");
+                    assert_eq!(positions(shift), positions(0), "shifted by {shift}");
                 }
-                format!("{:?}", places(0))
+                format!("{:?}", positions(0))
             }
         };
         expected.assert_eq(&answer);

@@ -136,12 +136,12 @@ impl Rules {
             return IgnoreState::History;
         }
         let innermost = || self.layers.iter().rev();
-        let said = |rules: &Gitignore| match rules.matched(path, is_directory) {
+        let ignored_by = |rules: &Gitignore| match rules.matched(path, is_directory) {
             Match::None => None,
             Match::Ignore(_) => Some(true),
             Match::Whitelist(_) => Some(false),
         };
-        if let Some(ignored) = innermost().find_map(|layer| said(layer.tool.as_ref()?)) {
+        if let Some(ignored) = innermost().find_map(|layer| ignored_by(layer.tool.as_ref()?)) {
             return if ignored {
                 IgnoreState::Tool
             } else {
@@ -152,7 +152,7 @@ impl Rules {
             return IgnoreState::Tool;
         }
         for layer in innermost() {
-            match layer.git.as_ref().and_then(said) {
+            match layer.git.as_ref().and_then(ignored_by) {
                 Some(true) => return IgnoreState::Git,
                 Some(false) => return IgnoreState::Keep,
                 None if layer.repository => return IgnoreState::Keep,

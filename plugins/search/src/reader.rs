@@ -229,11 +229,11 @@ impl Windows<'_> {
         // Fewer long lines are kept, to bound memory.
         let floor = end.saturating_sub(WINDOW / 2);
         let starts = memrchr_iter(b'\n', &self.buffer[floor..end - 1]).map(|at| floor + at + 1);
-        let kept: Vec<usize> = starts.take(before).collect();
-        let keep = if before > kept.len() && floor == 0 {
+        let retained: Vec<usize> = starts.take(before).collect();
+        let keep = if before > retained.len() && floor == 0 {
             0
         } else {
-            kept.last().copied().unwrap_or(end)
+            retained.last().copied().unwrap_or(end)
         };
         self.line += memchr_iter(b'\n', &self.buffer[..keep]).count() as u64;
         self.buffer.drain(..keep);

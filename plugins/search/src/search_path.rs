@@ -19,9 +19,9 @@ pub struct SearchPath {
 }
 
 impl SearchPath {
-    /// Resolves `asked`: absolute or relative to the first root, possibly quoted. It need not exist.
-    pub fn find(cx: &Context, asked: &str) -> Result<Self> {
-        let text = unquoted(asked);
+    /// Resolves `requested`: absolute or relative to the first root, possibly quoted. It need not exist.
+    pub fn find(cx: &Context, requested: &str) -> Result<Self> {
+        let text = unquoted(requested);
         if text.contains('\0') {
             let message = format!("the path {text:?} contains a NUL character; remove it");
             return Err(Error::invalid_input(message).code("invalid_path"));
@@ -44,24 +44,24 @@ impl SearchPath {
     }
 
     /// Resolves lexically.
-    pub fn locate(cx: &Context, asked: &str) -> Result<Self> {
+    pub fn locate(cx: &Context, requested: &str) -> Result<Self> {
         let roots = cx.roots();
         let Some(first) = roots.first() else {
             return Err(denied(
-                asked,
+                requested,
                 "none are granted; run host with --allow-path DIR",
             ));
         };
         let paths: Vec<&str> = roots.iter().map(|root| root.path.as_str()).collect();
         // A plugin has no home directory, so `~` is always outside.
-        if asked == "~" || asked.starts_with("~/") {
-            return Err(denied(asked, &paths.join(", ")));
+        if requested == "~" || requested.starts_with("~/") {
+            return Err(denied(requested, &paths.join(", ")));
         }
         let home = tidy(&first.path);
-        let path = if asked.starts_with('/') {
-            tidy(asked)
+        let path = if requested.starts_with('/') {
+            tidy(requested)
         } else {
-            tidy(&format!("{home}/{asked}"))
+            tidy(&format!("{home}/{requested}"))
         };
         let inside = roots
             .iter()
@@ -70,7 +70,7 @@ impl SearchPath {
         if let Some(root) = inside.map(|root| root.len()).max() {
             return Ok(Self { path, root, home });
         }
-        Err(denied(asked, &paths.join(", ")))
+        Err(denied(requested, &paths.join(", ")))
     }
 
     /// True for a dangling link as well.
@@ -87,7 +87,7 @@ impl SearchPath {
     }
 
     /// The metadata, or an error with suggestions.
-    pub fn metadata(&self, asked: &str) -> Result<Metadata> {
+    pub fn metadata(&self, requested: &str) -> Result<Metadata> {
         fs::metadata(&self.path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
                 let alike = self.alike();
@@ -96,7 +96,7 @@ impl SearchPath {
                 } else {
                     format!(". Did you mean: {}?", alike.join(", "))
                 };
-                Error::not_found(format!("File not found: {asked}{hint}"))
+                Error::not_found(format!("File not found: {requested}{hint}"))
                     .code("search_path_not_found")
             }
             _ => error.into(),
@@ -198,8 +198,8 @@ fn similarity(left: &str, right: &str) -> f64 {
 }
 
 /// Removes surrounding quotes and blanks. An empty path means the workspace.
-fn unquoted(asked: &str) -> &str {
-    let text = asked.trim();
+fn unquoted(requested: &str) -> &str {
+    let text = requested.trim();
     let text = ['"', '\'', '`']
         .into_iter()
         .find_map(|quote| text.strip_prefix(quote)?.strip_suffix(quote))
@@ -233,9 +233,10 @@ fn tidy(path: &str) -> String {
     names.iter().flat_map(|name| ["/", name]).collect()
 }
 
-fn denied(asked: &str, roots: &str) -> Error {
-    let text =
-        format!("Permission denied: Access denied: {asked} is outside the allowed paths ({roots})");
+fn denied(requested: &str, roots: &str) -> Error {
+    let text = format!(
+        "Permission denied: Access denied: {requested} is outside the allowed paths ({roots})"
+    );
     Error::denied(text).code("path_not_in_workspace")
 }
 
@@ -246,16 +247,16 @@ mod tests {
     use super::*;
 
     #[expect(clippy::needless_pass_by_value, reason = "tests hand over temporaries")]
-    fn check(roots: &[&str], asked: &str, expected: Expect) {
+    fn check(roots: &[&str], requested: &str, expected: Expect) {
         let cx = roots
             .iter()
             .fold(Context::test(), |cx, root| cx.with_root(root, "ro"));
-        let text = match SearchPath::find(&cx, asked) {
-            Ok(place) => format!(
+        let text = match SearchPath::find(&cx, requested) {
+            Ok(found) => format!(
                 "{} shown as {}, below {:?}",
-                place.path(),
-                place.shown(),
-                place.ancestors()
+                found.path(),
+                found.shown(),
+                found.ancestors()
             ),
             Err(error) => error.to_string(),
         };

@@ -116,7 +116,7 @@ pub fn answer(
     outcome
 }
 
-/// A killed process has no exit code, whatever the system reports.
+/// A killed process has no exit code.
 pub fn code(ending: &ExitStatus) -> Option<i32> {
     ending.code.filter(|_| ending.kind == "exited")
 }

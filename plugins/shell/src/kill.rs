@@ -71,15 +71,15 @@ pub fn shell_kill(
 ) -> Result<Outcome> {
     let signal = named(&signal)?;
     match find(cx, task_id.as_deref(), pid)? {
-        Task::Program(job) if !is_running(&job) => Ok(told(&job, "had already ended")),
+        Task::Program(job) if !is_running(&job) => Ok(signal_outcome(&job, "had already ended")),
         Task::Program(job) => {
             let job = cx.kill_job(&job.id, signal)?;
-            let what = if is_running(&job) {
+            let state = if is_running(&job) {
                 format!("was sent {signal} and is still running")
             } else {
                 format!("was sent {signal} and has ended")
             };
-            Ok(told(&job, &what))
+            Ok(signal_outcome(&job, &state))
         }
         Task::Call(id) => {
             let call = cx.stop_tool(&id).map_err(|error| advised(error, &id))?;
@@ -122,11 +122,11 @@ fn named(text: &str) -> Result<&'static str> {
     })
 }
 
-fn told(job: &Job, what: &str) -> Outcome {
+fn signal_outcome(job: &Job, state: &str) -> Outcome {
     let id = escape(&job.id, 80);
     let running = is_running(job);
     let how = job.exit_status.as_ref().filter(|_| !running);
-    let mut text = format!("Task {id} ({}): {what}", escape(&job.label, 100));
+    let mut text = format!("Task {id} ({}): {state}", escape(&job.label, 100));
     if let Some(how) = how {
         _ = write!(text, " ({})", ending(how));
     }
@@ -149,7 +149,7 @@ fn told(job: &Job, what: &str) -> Outcome {
     };
     Outcome::text(text)
         .structured(&killed)
-        .summary(format!("task {id}: {what}"))
+        .summary(format!("task {id}: {state}"))
 }
 
 #[cfg(test)]

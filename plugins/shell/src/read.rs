@@ -126,7 +126,7 @@ pub fn shell_output(
     };
     let view = window.look(&part.bytes, part.start);
     cursor::set(cx, &id, view.next)?;
-    Ok(told(&part.job, view, WindowEnd::Last, part.dropped))
+    Ok(read_outcome(&part.job, view, WindowEnd::Last, part.dropped))
 }
 
 /// Shows a part by offset, which does not advance the read position.
@@ -165,7 +165,12 @@ fn page(
         hold: more || is_running(&chunk.job),
     };
     let view = window.look(&chunk.bytes, start);
-    Ok(told(&chunk.job, view, WindowEnd::First, chunk.dropped))
+    Ok(read_outcome(
+        &chunk.job,
+        view,
+        WindowEnd::First,
+        chunk.dropped,
+    ))
 }
 
 fn pattern(text: &str) -> Result<regex::Regex> {
@@ -186,7 +191,7 @@ fn pattern(text: &str) -> Result<regex::Regex> {
     })
 }
 
-fn told(job: &Job, view: WindowView, side: WindowEnd, dropped: u64) -> Outcome {
+fn read_outcome(job: &Job, view: WindowView, side: WindowEnd, dropped: u64) -> Outcome {
     let id = escape(&job.id, 80);
     let running = is_running(job);
     let ended = job.exit_status.as_ref().filter(|_| !running);

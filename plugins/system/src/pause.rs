@@ -50,16 +50,16 @@ pub fn sleep(
             .recommend("wait in several shorter calls"));
     }
     let start = Instant::now();
-    let mut told = Duration::ZERO;
+    let mut reported = Duration::ZERO;
     while let Some(left) = wanted
         .checked_sub(start.elapsed())
         .filter(|left| !left.is_zero())
     {
         cx.check()?;
         let seconds = Duration::from_secs(start.elapsed().as_secs());
-        if seconds > told {
-            told = seconds;
-            cx.progress_of(told.as_secs_f64(), duration);
+        if seconds > reported {
+            reported = seconds;
+            cx.progress_of(reported.as_secs_f64(), duration);
         }
         thread::sleep(left.min(SLICE));
     }

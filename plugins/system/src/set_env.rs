@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use crate::environment::get_env;
 
-    fn told<T: Tool>(cx: &Context, input: Value) -> String {
+    fn result_line<T: Tool>(cx: &Context, input: Value) -> String {
         match testing::call::<T>(cx, input) {
             Ok(outcome) => format!(
                 "{} {}",
@@ -84,34 +84,34 @@ mod tests {
     }
 
     fn check(input: Value, expected: Expect) {
-        expected.assert_eq(&told::<set_env>(&Context::test(), input));
+        expected.assert_eq(&result_line::<set_env>(&Context::test(), input));
     }
 
     // R-362, R-363, C-28
     #[test]
     fn r_363_what_is_set_is_what_is_read() {
         let cx = Context::test();
-        let story = [
-            told::<set_env>(&cx, json!({"key": "CARGO_PKG_NAME", "value": "x"})),
-            told::<set_env>(&cx, json!({"key": "STORY_LEVEL", "value": "debug"})),
-            told::<get_env>(&cx, json!({"key": "STORY_LEVEL"})),
-            told::<set_env>(&cx, json!({"name": "STORY_LEVEL", "value": ""})),
-            told::<get_env>(&cx, json!({"key": "STORY_LEVEL"})),
-            told::<set_env>(&cx, json!({"key": "STORY_LEVEL"})),
-            told::<set_env>(&cx, json!({"key": "STORY_LEVEL"})),
-            told::<get_env>(&cx, json!({"key": "NOBODY_SETS_THIS"})),
+        let results = [
+            result_line::<set_env>(&cx, json!({"key": "CARGO_PKG_NAME", "value": "x"})),
+            result_line::<set_env>(&cx, json!({"key": "EXAMPLE_LEVEL", "value": "debug"})),
+            result_line::<get_env>(&cx, json!({"key": "EXAMPLE_LEVEL"})),
+            result_line::<set_env>(&cx, json!({"name": "EXAMPLE_LEVEL", "value": ""})),
+            result_line::<get_env>(&cx, json!({"key": "EXAMPLE_LEVEL"})),
+            result_line::<set_env>(&cx, json!({"key": "EXAMPLE_LEVEL"})),
+            result_line::<set_env>(&cx, json!({"key": "EXAMPLE_LEVEL"})),
+            result_line::<get_env>(&cx, json!({"key": "UNSET_VARIABLE"})),
         ];
         expect![[r#"
             Denied forbidden_variable: CARGO_PKG_NAME cannot be set: it determines which programs run, what they load or which servers they use
-            STORY_LEVEL is set for this session {"key":"STORY_LEVEL","previous":null}
-            debug {"key":"STORY_LEVEL","value":"debug"}
-            STORY_LEVEL is set for this session {"key":"STORY_LEVEL","previous":"debug"}
-             {"key":"STORY_LEVEL","value":""}
-            STORY_LEVEL is no longer set by this session {"key":"STORY_LEVEL","previous":""}
-            STORY_LEVEL is no longer set by this session {"key":"STORY_LEVEL","previous":null}
-            NOBODY_SETS_THIS: not set, or not exposed by the operator {"key":"NOBODY_SETS_THIS","value":null,"note":"not set, or not exposed by the operator"}"#]].assert_eq(&story.join("\n"));
+            EXAMPLE_LEVEL is set for this session {"key":"EXAMPLE_LEVEL","previous":null}
+            debug {"key":"EXAMPLE_LEVEL","value":"debug"}
+            EXAMPLE_LEVEL is set for this session {"key":"EXAMPLE_LEVEL","previous":"debug"}
+             {"key":"EXAMPLE_LEVEL","value":""}
+            EXAMPLE_LEVEL is no longer set by this session {"key":"EXAMPLE_LEVEL","previous":""}
+            EXAMPLE_LEVEL is no longer set by this session {"key":"EXAMPLE_LEVEL","previous":null}
+            UNSET_VARIABLE: not set, or not exposed by the operator {"key":"UNSET_VARIABLE","value":null,"note":"not set, or not exposed by the operator"}"#]].assert_eq(&results.join("\n"));
         assert!(
-            std::env::var("STORY_LEVEL").is_err(),
+            std::env::var("EXAMPLE_LEVEL").is_err(),
             "the process never sees it"
         );
     }
@@ -122,25 +122,25 @@ mod tests {
         // Cargo sets this one for every test; the name is one that may be set only here.
         cx.remember("shared/env", &json!({"CARGO_PKG_NAME": "mine"}))
             .unwrap();
-        assert!(told::<get_env>(&cx, json!({"key": "CARGO_PKG_NAME"})).starts_with("mine "));
+        assert!(result_line::<get_env>(&cx, json!({"key": "CARGO_PKG_NAME"})).starts_with("mine "));
     }
 
     #[test]
     fn a_secret_that_was_set_is_not_shown_again() {
         let cx = Context::test();
-        let story = [
-            told::<set_env>(&cx, json!({"key": "API_KEY", "value": "k"})),
-            told::<set_env>(&cx, json!({"key": "API_KEY", "value": "l"})),
-            told::<get_env>(&cx, json!({"key": "API_KEY"})),
-            told::<set_env>(&cx, json!({"key": "DB", "value": "pg://me:pw@h/d"})),
-            told::<set_env>(&cx, json!({"key": "DB", "value": "x"})),
+        let results = [
+            result_line::<set_env>(&cx, json!({"key": "API_KEY", "value": "k"})),
+            result_line::<set_env>(&cx, json!({"key": "API_KEY", "value": "l"})),
+            result_line::<get_env>(&cx, json!({"key": "API_KEY"})),
+            result_line::<set_env>(&cx, json!({"key": "DB", "value": "pg://me:pw@h/d"})),
+            result_line::<set_env>(&cx, json!({"key": "DB", "value": "x"})),
         ];
         expect![[r#"
             API_KEY is set for this session {"key":"API_KEY","previous":null}
             API_KEY is set for this session {"key":"API_KEY","previous":null}
             API_KEY: secrets are not shown {"key":"API_KEY","value":null,"note":"secrets are not shown"}
             DB is set for this session {"key":"DB","previous":null}
-            DB is set for this session {"key":"DB","previous":null}"#]].assert_eq(&story.join("\n"));
+            DB is set for this session {"key":"DB","previous":null}"#]].assert_eq(&results.join("\n"));
     }
 
     #[test]
@@ -248,13 +248,16 @@ mod tests {
             testing::call::<set_env>(&cx, json!({"key": format!("V{n}"), "value": "x"})).unwrap();
         }
         expect!["InvalidInput too_many_variables: 64 variables are already set; unset one first"]
-            .assert_eq(&told::<set_env>(&cx, json!({"key": "W", "value": "x"})));
+            .assert_eq(&result_line::<set_env>(
+                &cx,
+                json!({"key": "W", "value": "x"}),
+            ));
         let cx = Context::test();
         let large = |n: u8| json!({"key": format!("V{n}"), "value": "x".repeat(8190)});
         for n in 0..8 {
             testing::call::<set_env>(&cx, large(n)).unwrap();
         }
-        expect!["InvalidInput too_many_variables: the variables of a session are limited to 65536 bytes; this would make 73728"].assert_eq(&told::<set_env>(&cx, large(8)));
+        expect!["InvalidInput too_many_variables: the variables of a session are limited to 65536 bytes; this would make 73728"].assert_eq(&result_line::<set_env>(&cx, large(8)));
     }
 
     #[test]

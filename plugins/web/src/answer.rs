@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_statuses_are_told_in_words() {
+    fn sizes_and_statuses_are_described_in_text() {
         let sizes = [0, 1, 1023, 1024, 1536, 10 << 20].map(size);
         assert_eq!(
             sizes,

@@ -130,7 +130,7 @@ mod tests {
         assert!(cache.get("b").is_some() && cache.get("c").is_some());
         let cx = Context::test();
         cache.close(&cx);
-        let kept: Vec<Entry> = cx.recall(KEY).unwrap().unwrap();
-        assert_eq!(kept.len(), 2);
+        let stored: Vec<Entry> = cx.recall(KEY).unwrap().unwrap();
+        assert_eq!(stored.len(), 2);
     }
 }

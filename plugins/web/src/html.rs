@@ -163,7 +163,7 @@ fn has_long_tag(html: &str) -> bool {
             rest = tag;
             continue;
         }
-        let (mut words, mut inside, mut last) = (0, tag, None);
+        let (mut parts, mut inside, mut last) = (0, tag, None);
         let after = loop {
             let Some(at) = inside.find(|c: char| c.is_ascii_whitespace() || "\"'>".contains(c))
             else {
@@ -188,8 +188,8 @@ fn has_long_tag(html: &str) -> bool {
                 }
                 _ => inside = next,
             }
-            words += 1;
-            if words > ATTRIBUTES {
+            parts += 1;
+            if parts > ATTRIBUTES {
                 return true;
             }
         };

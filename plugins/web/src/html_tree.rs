@@ -79,7 +79,7 @@ pub struct Tree {
 pub fn prepare(root: &Rc<Node>, address: &Url) -> Tree {
     let title = find(root, "title")
         .first()
-        .map(|title| words(&all_text(title)))
+        .map(|title| collapse_whitespace(&all_text(title)))
         .filter(|title| !title.is_empty());
     let base = find(root, "base")
         .first()
@@ -326,7 +326,7 @@ pub fn plain(html: &str) -> String {
 
 /// Its text on one line.
 pub fn line(node: &Rc<Node>) -> String {
-    words(&all_text(node))
+    collapse_whitespace(&all_text(node))
 }
 
 fn main(root: &Rc<Node>) -> Option<Rc<Node>> {
@@ -346,7 +346,7 @@ fn all_text(node: &Rc<Node>) -> String {
         })
 }
 
-fn words(text: &str) -> String {
+fn collapse_whitespace(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

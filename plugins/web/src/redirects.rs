@@ -181,7 +181,7 @@ mod tests {
     /// `table` has one line `status location` per response. Shows every request and the result.
     fn check(method: &str, follow: RedirectPolicy, table: &str, expected: Expect) {
         let log = Rc::new(RefCell::new(String::new()));
-        let told = Rc::clone(&log);
+        let recorded = Rc::clone(&log);
         let mut answers: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
         answers.reverse();
         let cx = Context::test().with_http(move |request| {
@@ -192,7 +192,7 @@ mod tests {
                 .collect();
             let body = String::from_utf8_lossy(&request.body);
             let _ = writeln!(
-                told.borrow_mut(),
+                recorded.borrow_mut(),
                 "{} {} {headers:?} {body}",
                 request.method,
                 request.url
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn r_328_a_redirect_to_another_host_is_told_and_not_followed() {
+    fn r_328_a_redirect_to_another_host_is_reported_and_not_followed() {
         check(
             "GET",
             RedirectPolicy::SameHost,

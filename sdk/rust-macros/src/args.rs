@@ -30,9 +30,9 @@ pub struct Arg {
 }
 
 impl Arg {
-    /// Parses the attributes of `ident: ty`; `what` is "parameter" or "field".
+    /// Parses the attributes of `ident: ty`; `owner_kind` is "parameter" or "field".
     pub fn read(
-        what: &str,
+        owner_kind: &str,
         ident: &Ident,
         ty: &Type,
         attributes: &[Attribute],
@@ -45,17 +45,17 @@ impl Arg {
             optional: inner.is_some(),
             default: None,
             aliases: Vec::new(),
-            doc: docs::required(attributes, what, ident)?,
+            doc: docs::required(attributes, owner_kind, ident)?,
             limits: TokenStream::new(),
         };
         for attribute in attributes
             .iter()
             .filter(|attribute| attribute.path().is_ident("arg"))
         {
-            for word in
+            for option in
                 attribute.parse_args_with(Punctuated::<ArgOption, Token![,]>::parse_terminated)?
             {
-                arg.add(&word, inner.unwrap_or(ty))?;
+                arg.add(&option, inner.unwrap_or(ty))?;
             }
         }
         Ok(arg)
@@ -93,23 +93,23 @@ impl Arg {
         }
     }
 
-    fn add(&mut self, ArgOption { word, value }: &ArgOption, ty: &Type) -> Result<(), Error> {
+    fn add(&mut self, ArgOption { key, value }: &ArgOption, ty: &Type) -> Result<(), Error> {
         let shape = types::shape(ty);
         let only_for = |fits: bool, advice: &str| {
             if fits {
                 Ok(())
             } else {
-                Err(Error::new(word.span(), format!("`{word}` {advice}")))
+                Err(Error::new(key.span(), format!("`{key}` {advice}")))
             }
         };
-        match word.to_string().as_str() {
+        match key.to_string().as_str() {
             "default" => self.default = Some(typed(value, ty, shape)),
             "min" | "max" => {
                 only_for(
                     matches!(shape, Shape::Number | Shape::Other),
                     "is for numbers; for the length of a string or list use `min_len` or `max_len`",
                 )?;
-                let method = format_ident!("{word}");
+                let method = format_ident!("{key}");
                 self.limits.extend(quote!(.#method(#value)));
             }
             "min_len" | "max_len" => {
@@ -117,7 +117,7 @@ impl Arg {
                     matches!(shape, Shape::Text | Shape::List | Shape::Other),
                     "is for strings and lists; for a number use `min` or `max`",
                 )?;
-                let method = format_ident!("{word}");
+                let method = format_ident!("{key}");
                 self.limits.extend(quote!(.#method(#value)));
             }
             "pattern" => {
@@ -130,7 +130,7 @@ impl Arg {
             }
             "aliases" => self.aliases = texts(value)?.iter().map(LitStr::value).collect(),
             "rename" => self.name = text(value)?.value(),
-            _ => return Err(nearest::unknown(word, OPTIONS)),
+            _ => return Err(nearest::unknown(key, OPTIONS)),
         }
         Ok(())
     }
@@ -146,27 +146,27 @@ fn typed(value: &Expr, ty: &Type, shape: Shape) -> TokenStream {
     }
 }
 
-/// `word = value`
+/// `key = value`
 struct ArgOption {
-    word: Ident,
+    key: Ident,
     value: Expr,
 }
 
 impl Parse for ArgOption {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        let word: Ident = input.call(Ident::parse_any)?;
-        if !OPTIONS.contains(&word.to_string().as_str()) {
-            return Err(nearest::unknown(&word, OPTIONS));
+        let key: Ident = input.call(Ident::parse_any)?;
+        if !OPTIONS.contains(&key.to_string().as_str()) {
+            return Err(nearest::unknown(&key, OPTIONS));
         }
         if !input.peek(Token![=]) {
             return Err(Error::new(
-                word.span(),
-                format!("`{word}` needs a value: write `{word} = …`"),
+                key.span(),
+                format!("`{key}` needs a value: write `{key} = …`"),
             ));
         }
         input.parse::<Token![=]>()?;
         Ok(Self {
-            word,
+            key,
             value: input.parse()?,
         })
     }

@@ -9,10 +9,10 @@ use crate::args::Arg;
 use crate::docs;
 
 /// Expands the attribute.
-pub fn expand(words: &TokenStream, item: TokenStream) -> TokenStream {
+pub fn expand(options: &TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Vec::new();
-    if !words.is_empty() {
-        errors.push(Error::new_spanned(words, "`#[data]` takes no options"));
+    if !options.is_empty() {
+        errors.push(Error::new_spanned(options, "`#[data]` takes no options"));
     }
     let expansion = match syn::parse2::<Item>(item.clone()) {
         Ok(Item::Struct(item)) => expand_struct(item, &mut errors),
@@ -87,7 +87,7 @@ fn expand_enum(item: &ItemEnum, errors: &mut Vec<Error>) -> TokenStream {
     if !item.generics.params.is_empty() {
         return item.into_token_stream();
     }
-    let mut words = Vec::new();
+    let mut values = Vec::new();
     for variant in &item.variants {
         if !matches!(variant.fields, Fields::Unit) {
             let text =
@@ -97,10 +97,10 @@ fn expand_enum(item: &ItemEnum, errors: &mut Vec<Error>) -> TokenStream {
         check_serde(&variant.attrs, errors);
         let name = snake_case(&variant.ident.unraw().to_string());
         let meaning = docs::read(&variant.attrs).unwrap_or_default();
-        words.push(quote!((#name, #meaning)));
+        values.push(quote!((#name, #meaning)));
     }
     let description = docs::read(&item.attrs).unwrap_or_default();
-    let schema = quote!(::toolhost_sdk::schema::enum_schema(#description, &[#(#words),*]));
+    let schema = quote!(::toolhost_sdk::schema::enum_schema(#description, &[#(#values),*]));
     let derives = derives();
     let impls = impls(&item.ident, &schema);
     quote! {
@@ -217,10 +217,10 @@ fn check_serde(attributes: &[Attribute], errors: &mut Vec<Error>) {
     }
 }
 
-fn mentions(tokens: TokenStream, word: &Ident) -> bool {
+fn mentions(tokens: TokenStream, name: &Ident) -> bool {
     tokens.into_iter().any(|token| match token {
-        TokenTree::Ident(ident) => ident == *word,
-        TokenTree::Group(group) => mentions(group.stream(), word),
+        TokenTree::Ident(ident) => ident == *name,
+        TokenTree::Group(group) => mentions(group.stream(), name),
         TokenTree::Punct(_) | TokenTree::Literal(_) => false,
     })
 }

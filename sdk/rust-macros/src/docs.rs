@@ -3,11 +3,15 @@
 use proc_macro2::Ident;
 use syn::{Attribute, Error, Expr, ExprLit, Lit, Meta};
 
-/// The doc comment among `attributes`, or an error at `owner`, which is a `what`.
-pub fn required(attributes: &[Attribute], what: &str, owner: &Ident) -> Result<String, Error> {
+/// The doc comment among `attributes`, or an error at `owner`. `owner_kind` is what the error calls it, such as "tool".
+pub fn required(
+    attributes: &[Attribute],
+    owner_kind: &str,
+    owner: &Ident,
+) -> Result<String, Error> {
     read(attributes).ok_or_else(|| {
         let text = format!(
-            "{what} `{owner}` has no doc comment; it is the description for models, so write `/// …` above it"
+            "{owner_kind} `{owner}` has no doc comment; it is the description for models, so write `/// …` above it"
         );
         Error::new(owner.span(), text)
     })

@@ -18,12 +18,12 @@ use proc_macro::TokenStream;
 
 /// Makes a function a tool. Its name, doc comments and parameters form the descriptor.
 #[proc_macro_attribute]
-pub fn tool(words: TokenStream, item: TokenStream) -> TokenStream {
-    tool::expand(words.into(), &item.into()).into()
+pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
+    tool::expand(options.into(), &item.into()).into()
 }
 
 /// Makes a struct or enum usable in a tool's input or output: serde implementations, schema and outcome.
 #[proc_macro_attribute]
-pub fn data(words: TokenStream, item: TokenStream) -> TokenStream {
-    data::expand(&words.into(), item.into()).into()
+pub fn data(options: TokenStream, item: TokenStream) -> TokenStream {
+    data::expand(&options.into(), item.into()).into()
 }

@@ -4,8 +4,8 @@ use proc_macro2::Ident;
 use syn::Error;
 
 /// The error for an option that is not in `known`, with the most similar one or all of them.
-pub fn unknown(word: &Ident, known: &[&str]) -> Error {
-    let text = word.to_string();
+pub fn unknown(option: &Ident, known: &[&str]) -> Error {
+    let text = option.to_string();
     let nearest = known
         .iter()
         .map(|known| (distance(&text, known), known))
@@ -16,7 +16,7 @@ pub fn unknown(word: &Ident, known: &[&str]) -> Error {
         }
         _ => format!("known words: {}", known.join(", ")),
     };
-    Error::new(word.span(), format!("unknown word `{text}`; {hint}"))
+    Error::new(option.span(), format!("unknown word `{text}`; {hint}"))
 }
 
 /// The edit distance of two words.

@@ -7,9 +7,9 @@ use proc_macro2::TokenStream;
 
 use crate::{data, tool};
 
-/// Expands `#[tool(words)]` on `item`.
-fn check_tool(words: &str, item: &str, expected: &ExpectFile) {
-    expected.assert_eq(&pretty(tool::expand(tokens(words), &tokens(item))));
+/// Expands `#[tool(options)]` on `item`.
+fn check_tool(options: &str, item: &str, expected: &ExpectFile) {
+    expected.assert_eq(&pretty(tool::expand(tokens(options), &tokens(item))));
 }
 
 /// Expands `#[data]` on `item`.
@@ -149,7 +149,7 @@ fn no_item_makes_a_macro_panic() {
         "union U { a: u8 }",
         "const X: u8 = 1;",
     ];
-    let words = [
+    let options = [
         "",
         "pure",
         "pure, reads",
@@ -165,14 +165,14 @@ fn no_item_makes_a_macro_panic() {
         let Ok(item_tokens) = item.parse::<TokenStream>() else {
             continue;
         };
-        for words in words {
+        for options in options {
             let expand = || {
-                tool::expand(tokens(words), &item_tokens);
-                data::expand(&tokens(words), item_tokens.clone());
+                tool::expand(tokens(options), &item_tokens);
+                data::expand(&tokens(options), item_tokens.clone());
             };
             assert!(
                 catch_unwind(AssertUnwindSafe(expand)).is_ok(),
-                "#[tool({words})] on {item}"
+                "#[tool({options})] on {item}"
             );
         }
     }

@@ -12,7 +12,7 @@ use crate::tool_options::{self, ToolOptions};
 use crate::{docs, types};
 
 /// Expands the attribute. The function is kept even after an error, to avoid follow-up errors about a missing name.
-pub fn expand(words: TokenStream, item: &TokenStream) -> TokenStream {
+pub fn expand(options: TokenStream, item: &TokenStream) -> TokenStream {
     let mut function: ItemFn = match syn::parse2(item.clone()) {
         Ok(function) => function,
         Err(error) => {
@@ -22,23 +22,33 @@ pub fn expand(words: TokenStream, item: &TokenStream) -> TokenStream {
         }
     };
     let mut errors = Vec::new();
-    let words = ToolOptions::read(words, &mut errors);
+    let options = ToolOptions::read(options, &mut errors);
     check_signature(&function, &mut errors);
     let parameters = Parameters::read(&function, &mut errors);
     errors.extend(
-        words
+        options
             .examples
             .iter()
             .filter_map(|example| check_example(example, &parameters.args).err()),
     );
     let description = docs::required(&function.attrs, "tool", &function.sig.ident);
-    let name = name(&words, &function.sig.ident);
+    let name = name(&options, &function.sig.ident);
     strip_parameters(&mut function);
 
-    let body = match (description, name, words.effect.as_ref(), errors.is_empty()) {
-        (Ok(description), Ok(name), Some(caution), true) => {
-            body(&function, &name, &description, caution, &words, &parameters)
-        }
+    let body = match (
+        description,
+        name,
+        options.effect.as_ref(),
+        errors.is_empty(),
+    ) {
+        (Ok(description), Ok(name), Some(caution), true) => body(
+            &function,
+            &name,
+            &description,
+            caution,
+            &options,
+            &parameters,
+        ),
         (description, name, _, _) => {
             errors.extend(description.err());
             errors.extend(name.err());
@@ -77,17 +87,17 @@ fn body(
     name: &LitStr,
     description: &str,
     caution: &Ident,
-    words: &ToolOptions,
+    options: &ToolOptions,
     parameters: &Parameters,
 ) -> TokenStream {
     let ident = &function.sig.ident;
-    let calls = &words.calls;
+    let calls = &options.calls;
     let properties = parameters.args.iter().map(Arg::schema_call);
     let returned = match &function.sig.output {
         ReturnType::Type(_, ty) => quote!(#ty),
         ReturnType::Default => quote!(()),
     };
-    let output = words.output.as_ref().map_or_else(
+    let output = options.output.as_ref().map_or_else(
         || quote!(.returns::<#returned>()),
         |ty| quote!(.output::<#ty>()),
     );
@@ -115,7 +125,7 @@ fn body(
     } else {
         quote!(_)
     };
-    let previews = previews(words, &cx, &arguments, &quote!(#context #(#takes,)*));
+    let previews = previews(options, &cx, &arguments, &quote!(#context #(#takes,)*));
     quote! {
         impl ::toolhost_sdk::Tool for #ident {
             fn name() -> ::std::borrow::Cow<'static, str> {
@@ -146,12 +156,12 @@ fn body(
 
 /// The functions that describe calls. They take the parameters of the tool.
 fn previews(
-    words: &ToolOptions,
+    options: &ToolOptions,
     cx: &TokenStream,
     arguments: &TokenStream,
     takes: &TokenStream,
 ) -> Option<TokenStream> {
-    let members = words.previews.iter().map(|(member, function)| {
+    let members = options.previews.iter().map(|(member, function)| {
         let (outcome, value) = match member.to_string().as_str() {
             "validate" => (None, quote!(#function(#takes))),
             "describe_call" => (
@@ -171,8 +181,8 @@ fn previews(
             })
         }
     });
-    let others = (words.previews.len() < 6).then(|| quote!(..::toolhost_sdk::Previews::NONE));
-    (!words.previews.is_empty()).then(|| {
+    let others = (options.previews.len() < 6).then(|| quote!(..::toolhost_sdk::Previews::NONE));
+    (!options.previews.is_empty()).then(|| {
         quote! {
             fn previews() -> ::toolhost_sdk::Previews {
                 ::toolhost_sdk::Previews {
@@ -284,14 +294,14 @@ fn is_context(ty: &Type) -> bool {
 
 fn check_signature(function: &ItemFn, errors: &mut Vec<Error>) {
     let signature = &function.sig;
-    if let Some(word) = &signature.asyncness {
+    if let Some(keyword) = &signature.asyncness {
         errors.push(Error::new(
-            word.span(),
+            keyword.span(),
             "a tool cannot be `async`; the host runs calls concurrently",
         ));
     }
-    if let Some(word) = &signature.unsafety {
-        errors.push(Error::new(word.span(), "a tool cannot be `unsafe`"));
+    if let Some(keyword) = &signature.unsafety {
+        errors.push(Error::new(keyword.span(), "a tool cannot be `unsafe`"));
     }
     if !signature.generics.params.is_empty() {
         let text = "a tool cannot be generic: its schema needs the type of each parameter";
@@ -305,8 +315,8 @@ fn check_signature(function: &ItemFn, errors: &mut Vec<Error>) {
     }
 }
 
-fn name(words: &ToolOptions, ident: &Ident) -> Result<LitStr, Error> {
-    if let Some(name) = &words.name {
+fn name(options: &ToolOptions, ident: &Ident) -> Result<LitStr, Error> {
+    if let Some(name) = &options.name {
         return Ok(name.clone());
     }
     let name = LitStr::new(&ident.unraw().to_string(), ident.span());

@@ -67,52 +67,52 @@ pub struct ToolOptions {
 impl ToolOptions {
     /// Parses `tokens` and continues after errors, so that all of them are reported.
     pub fn read(tokens: TokenStream, errors: &mut Vec<Error>) -> Self {
-        let mut words = Self::default();
+        let mut options = Self::default();
         let unparsed = errors.len();
         match Punctuated::<ToolOption, Token![,]>::parse_terminated.parse2(tokens) {
-            Ok(list) => errors.extend(list.iter().filter_map(|word| words.add(word).err())),
+            Ok(list) => errors.extend(list.iter().filter_map(|option| options.add(option).err())),
             Err(error) => errors.push(error),
         }
-        if words.effect.is_none() && errors.len() == unparsed {
+        if options.effect.is_none() && errors.len() == unparsed {
             errors.push(Error::new(
                 Span::call_site(),
                 "declare the effect of the tool: `#[tool(pure)]`, `#[tool(reads)]`, `#[tool(writes)]` or \
                  `#[tool(destroys)]`",
             ));
         }
-        words
+        options
     }
 
-    fn add(&mut self, ToolOption { word, value }: &ToolOption) -> Result<(), Error> {
-        let text = word.to_string();
+    fn add(&mut self, ToolOption { key, value }: &ToolOption) -> Result<(), Error> {
+        let text = key.to_string();
         if text != "example" {
             if self.seen.contains(&text) {
                 return Err(Error::new(
-                    word.span(),
-                    format!("`{word}` is given twice; remove one"),
+                    key.span(),
+                    format!("`{key}` is given twice; remove one"),
                 ));
             }
             self.seen.push(text.clone());
         }
-        let value = || value.as_ref().ok_or_else(|| needs_value(word, "…"));
+        let value = || value.as_ref().ok_or_else(|| needs_value(key, "…"));
         let call = match text.as_str() {
             "pure" | "reads" | "writes" | "destroys" => {
                 if let Some(first) = &self.effect {
                     let text = format!(
-                        "`{first}` and `{word}` are mutually exclusive; keep the correct one"
+                        "`{first}` and `{key}` are mutually exclusive; keep the correct one"
                     );
-                    return Err(Error::new(word.span(), text));
+                    return Err(Error::new(key.span(), text));
                 }
-                self.effect = Some(word.clone());
+                self.effect = Some(key.clone());
                 return Ok(());
             }
-            _ if is_flag(&text) => quote!(.#word()),
+            _ if is_flag(&text) => quote!(.#key()),
             "display_name" | "icon" | "category" | "kind" | "version" => {
-                let text = args::text(value()?.expression(word)?)?;
-                quote!(.#word(#text))
+                let text = args::text(value()?.expression(key)?)?;
+                quote!(.#key(#text))
             }
             "concurrency" => {
-                let text = args::text(value()?.expression(word)?)?;
+                let text = args::text(value()?.expression(key)?)?;
                 if !["parallel", "serial", "exclusive"].contains(&text.value().as_str()) {
                     return Err(Error::new(
                         text.span(),
@@ -122,44 +122,44 @@ impl ToolOptions {
                 quote!(.concurrency(#text))
             }
             "tags" | "aliases" | "requires" | "depends_on" | "sinks" | "sources" => {
-                let texts = args::texts(value()?.expression(word)?)?;
+                let texts = args::texts(value()?.expression(key)?)?;
                 if text == "aliases" {
                     texts.iter().try_for_each(check_name)?;
                 }
-                quote!(.#word(&[#(#texts),*]))
+                quote!(.#key(&[#(#texts),*]))
             }
-            "hooks" => hooks(&args::texts(value()?.expression(word)?)?)?,
+            "hooks" => hooks(&args::texts(value()?.expression(key)?)?)?,
             _ if is_preview(&text) => {
-                let function = value()?.expression(word)?;
-                self.previews.push((word.clone(), function.clone()));
+                let function = value()?.expression(key)?;
+                self.previews.push((key.clone(), function.clone()));
                 return Ok(());
             }
             "timeout" | "inactivity_timeout" => {
-                let milliseconds = milliseconds(&args::text(value()?.expression(word)?)?)?;
-                let method = format_ident!("{word}_ms");
+                let milliseconds = milliseconds(&args::text(value()?.expression(key)?)?)?;
+                let method = format_ident!("{key}_ms");
                 quote!(.#method(#milliseconds))
             }
             "name" => {
-                let name = args::text(value()?.expression(word)?)?;
+                let name = args::text(value()?.expression(key)?)?;
                 check_name(&name)?;
                 self.name = Some(name);
                 return Ok(());
             }
             "output" => {
                 let OptionValue::Type(ty) = value()? else {
-                    return Err(needs_value(word, "Type"));
+                    return Err(needs_value(key, "Type"));
                 };
                 self.output = Some(ty.clone());
                 return Ok(());
             }
             "example" => {
                 let OptionValue::Example { description, input } = value()? else {
-                    return Err(example_shape(word.span()));
+                    return Err(example_shape(key.span()));
                 };
                 self.examples.push(input.clone());
                 quote!(.example(#description, #input))
             }
-            _ => return Err(nearest::unknown(word, OPTIONS)),
+            _ => return Err(nearest::unknown(key, OPTIONS)),
         };
         self.calls.extend(call);
         Ok(())
@@ -168,7 +168,7 @@ impl ToolOptions {
 
 /// One option and its value.
 struct ToolOption {
-    word: Ident,
+    key: Ident,
     value: Option<OptionValue>,
 }
 
@@ -179,30 +179,30 @@ enum OptionValue {
 }
 
 impl OptionValue {
-    fn expression(&self, word: &Ident) -> Result<&Expr, Error> {
+    fn expression(&self, key: &Ident) -> Result<&Expr, Error> {
         match self {
             Self::Expression(expression) => Ok(expression),
-            Self::Type(_) | Self::Example { .. } => Err(needs_value(word, "…")),
+            Self::Type(_) | Self::Example { .. } => Err(needs_value(key, "…")),
         }
     }
 }
 
 impl Parse for ToolOption {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        let word: Ident = input.call(Ident::parse_any)?;
-        let text = word.to_string();
+        let key: Ident = input.call(Ident::parse_any)?;
+        let text = key.to_string();
         // Checked here, because the tokens after an unknown option are arbitrary.
         if !OPTIONS.contains(&text.as_str()) {
-            return Err(nearest::unknown(&word, OPTIONS));
+            return Err(nearest::unknown(&key, OPTIONS));
         }
         let value = if text == "example" {
-            Some(parse_example(&word, input)?)
+            Some(parse_example(&key, input)?)
         } else if input.peek(Token![=]) {
             let equals: Token![=] = input.parse()?;
             if EFFECTS.contains(&text.as_str()) || is_flag(&text) {
                 return Err(Error::new(
                     equals.span(),
-                    format!("`{word}` takes no value; write `{word}` alone"),
+                    format!("`{key}` takes no value; write `{key}` alone"),
                 ));
             }
             Some(if text == "output" {
@@ -213,7 +213,7 @@ impl Parse for ToolOption {
         } else {
             None
         };
-        Ok(Self { word, value })
+        Ok(Self { key, value })
     }
 }
 
@@ -228,16 +228,16 @@ fn hooks(names: &[LitStr]) -> Result<TokenStream, Error> {
     }
 }
 
-fn is_flag(word: &str) -> bool {
+fn is_flag(key: &str) -> bool {
     matches!(
-        word,
+        key,
         "network" | "interactive" | "idempotent" | "lenient" | "streams" | "background"
     )
 }
 
-fn is_preview(word: &str) -> bool {
+fn is_preview(key: &str) -> bool {
     matches!(
-        word,
+        key,
         "validate"
             | "describe_call"
             | "locations"
@@ -248,9 +248,9 @@ fn is_preview(word: &str) -> bool {
 }
 
 /// `example(description = "…", input = r#"{…}"#)`
-fn parse_example(word: &Ident, input: ParseStream<'_>) -> syn::Result<OptionValue> {
+fn parse_example(key: &Ident, input: ParseStream<'_>) -> syn::Result<OptionValue> {
     if !input.peek(syn::token::Paren) {
-        return Err(example_shape(word.span()));
+        return Err(example_shape(key.span()));
     }
     let content;
     parenthesized!(content in input);
@@ -270,7 +270,7 @@ fn parse_example(word: &Ident, input: ParseStream<'_>) -> syn::Result<OptionValu
     }
     match (description, json) {
         (Some(description), Some(input)) => Ok(OptionValue::Example { description, input }),
-        _ => Err(example_shape(word.span())),
+        _ => Err(example_shape(key.span())),
     }
 }
 
@@ -281,10 +281,10 @@ fn example_shape(span: Span) -> Error {
     )
 }
 
-fn needs_value(word: &Ident, shape: &str) -> Error {
+fn needs_value(key: &Ident, shape: &str) -> Error {
     Error::new(
-        word.span(),
-        format!("`{word}` needs a value: write `{word} = {shape}`"),
+        key.span(),
+        format!("`{key}` needs a value: write `{key} = {shape}`"),
     )
 }
 

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_type_is_named_in_serdes_words() {
+    fn type_errors_contain_the_message_of_serde() {
         check(
             json!({"n": 700}),
             |arguments| arguments.take::<u8>("n"),

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn an_authors_own_io_error_keeps_its_text() {
+    fn io_errors_of_the_author_keep_their_text() {
         check(
             io::Error::new(io::ErrorKind::NotFound, "no section 7"),
             expect![[r#"NotFound Some("file_not_found") "no section 7" because None"#]],

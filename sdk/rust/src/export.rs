@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_input_is_said_in_serdes_words() {
+    fn input_errors_contain_the_message_of_serde() {
         check(
             "divide",
             r#"{"dividend": "seven"}"#,

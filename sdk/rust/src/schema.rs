@@ -210,10 +210,10 @@ const ENUM_VALUE_PREFIX: &str = "- `";
 
 /// The schema of an enum without fields: its values and their descriptions.
 #[doc(hidden)]
-pub fn enum_schema(description: &str, words: &[(&str, &str)]) -> Value {
-    let names: Vec<_> = words.iter().map(|(name, _)| name).collect();
+pub fn enum_schema(description: &str, values: &[(&str, &str)]) -> Value {
+    let names: Vec<_> = values.iter().map(|(name, _)| name).collect();
     let mut schema = json!({"type": "string", "enum": names});
-    let described = words.iter().filter(|(_, meaning)| !meaning.is_empty());
+    let described = values.iter().filter(|(_, meaning)| !meaning.is_empty());
     let meanings =
         described.map(|(name, meaning)| format!("{ENUM_VALUE_PREFIX}{name}`: {meaning}"));
     let lines: Vec<_> = [description.to_owned()]
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_is_what_it_holds() {
+    fn an_option_has_the_schema_of_its_content() {
         check::<Option<Vec<String>>>(expect![[r#"{"type":"array","items":{"type":"string"}}"#]]);
     }
 
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn an_enum_is_its_words() {
+    fn an_enum_schema_lists_its_values() {
         check::<Depth>(expect![[
             r#"{"type":"string","enum":["shallow","very_deep"],"description":"How to look.\n- `shallow`: Only the top."}"#
         ]]);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_struct_says_everything_about_its_fields() {
+    fn a_struct_schema_describes_its_fields() {
         let schema = serde_json::to_string_pretty(&Place::schema()).unwrap();
         expect![[r#"
             {

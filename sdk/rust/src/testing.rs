@@ -148,16 +148,16 @@ fn failure(error: &Error) -> String {
 /// Validates the subset of JSON Schema that this SDK generates, except `pattern`, which is left to the host.
 fn validate(schema: &Value, value: &mut Value, path: &str, strict: bool) -> Result<()> {
     let refuse = |reason: String| {
-        let place = if path.is_empty() { "the input" } else { path };
-        Err(Error::invalid_input(format!("{place}: {reason}")).code("invalid_input"))
+        let location = if path.is_empty() { "the input" } else { path };
+        Err(Error::invalid_input(format!("{location}: {reason}")).code("invalid_input"))
     };
     if let Some(kind) = schema["type"].as_str()
         && !is(value, kind)
     {
         return refuse(format!("{value} is not of type {kind}"));
     }
-    if let Some(words) = schema["enum"].as_array()
-        && !words.contains(value)
+    if let Some(values) = schema["enum"].as_array()
+        && !values.contains(value)
     {
         return refuse(format!("{value} is not one of {}", schema["enum"]));
     }
@@ -391,12 +391,12 @@ mod tests {
     }
 
     #[test]
-    fn a_lenient_tool_ignores_what_it_does_not_know() {
+    fn a_lenient_tool_ignores_unknown_members() {
         check::<easy_going>(json!({"number": 3, "colour": "red"}), expect!["3"]);
     }
 
     #[test]
-    fn what_the_schema_lets_through_and_the_type_does_not() {
+    fn values_that_the_schema_accepts_and_the_type_rejects() {
         check::<easy_going>(
             json!({"number": 300}),
             expect!["InvalidInput: `number`: invalid value: integer `300`, expected i8"],

@@ -71,7 +71,7 @@ pub fn clean(text: &str) -> String {
     let is_visible = |c: char| !c.is_ascii() && !is_removed(c);
     while let Some(c) = characters.next() {
         let after = characters.peek().copied().unwrap_or(' ');
-        let kept = match c {
+        let replacement = match c {
             '\r' if after == '\n' => continue,
             '\r' | '\u{2028}' | '\u{2029}' => '\n',
             '\n' | '\t' => c,
@@ -84,8 +84,8 @@ pub fn clean(text: &str) -> String {
             c if is_removed(c) => continue,
             c => c,
         };
-        clean.push(kept);
-        before = kept;
+        clean.push(replacement);
+        before = replacement;
     }
     clean
 }
@@ -156,7 +156,7 @@ pub fn plural<N: Display + PartialEq + From<u8>>(number: N, one: &str, many: &st
     format!("{number} {noun}")
 }
 
-/// The entry of `known` that is most similar to `word`, regardless of case. `None` if no entry is similar.
+/// The entry of `known` that is most similar to `input`, regardless of case. `None` if no entry is similar.
 ///
 /// ```
 /// use toolhost_sdk::text::nearest;
@@ -164,11 +164,11 @@ pub fn plural<N: Display + PartialEq + From<u8>>(number: N, one: &str, many: &st
 /// assert_eq!(nearest("comit", ["review", "commit"]), Some("commit"));
 /// assert_eq!(nearest("xyz", ["review", "commit"]), None);
 /// ```
-pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let word = word.to_lowercase();
+pub fn nearest<'a>(input: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let input = input.to_lowercase();
     known
         .into_iter()
-        .map(|name| (strsim::jaro_winkler(&word, &name.to_lowercase()), name))
+        .map(|name| (strsim::jaro_winkler(&input, &name.to_lowercase()), name))
         .filter(|(likeness, _)| *likeness >= 0.8)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, name)| name)
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_seen_is_taken_out() {
+    fn invisible_characters_are_removed() {
         assert_eq!(clean("a\r\nb\rc\td\u{0}\u{1b}[1m"), "a\nb\nc\td[1m");
         assert_eq!(clean("\u{feff}x\u{202e}y\u{e0041}z"), "xyz");
         assert_eq!(

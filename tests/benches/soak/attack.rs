@@ -65,8 +65,8 @@ fn attacks() -> Vec<Attack> {
     calls.into_iter().chain([sessions]).collect()
 }
 
-pub fn prepare(desk: &TestEnv) {
-    let many = desk.workspace().join("many");
+pub fn prepare(env: &TestEnv) {
+    let many = env.workspace().join("many");
     std::fs::create_dir(&many).expect("a folder");
     for number in 0..2_000 {
         let text = format!("abababab {number}\n").repeat(200);

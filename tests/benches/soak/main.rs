@@ -26,22 +26,22 @@ const BETWEEN_SAMPLES: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
     let minutes = minutes();
-    let desk = TestEnv::new(POLICY);
+    let env = TestEnv::new(POLICY);
     fs::write(
-        desk.path("tokens"),
+        env.path("tokens"),
         TOKENS
             .map(|(name, token)| format!("{name} {token}\n"))
             .concat(),
     )
     .expect("a file of tokens");
-    fs::set_permissions(desk.path("tokens"), fs::Permissions::from_mode(0o600))
+    fs::set_permissions(env.path("tokens"), fs::Permissions::from_mode(0o600))
         .expect("the mode is set");
-    with_inner_server(&desk);
-    let attack = std::env::args().any(|word| word == "--attack");
+    with_inner_server(&env);
+    let attack = std::env::args().any(|argument| argument == "--attack");
     if attack {
-        attack::prepare(&desk);
+        attack::prepare(&env);
     }
-    let server = serve(&desk);
+    let server = serve(&env);
     if attack {
         println!("{}", attack::table(&server));
         return ExitCode::SUCCESS;
@@ -55,14 +55,14 @@ fn main() -> ExitCode {
     std::thread::scope(|scope| {
         for (name, token) in TOKENS {
             for worker in 0..3 {
-                let (counts, stop, server, desk) = (&counts, &stop, &server, &desk);
-                scope.spawn(move || user(worker, name, token, server, desk, counts, stop));
+                let (counts, stop, server, env) = (&counts, &stop, &server, &env);
+                scope.spawn(move || user(worker, name, token, server, env, counts, stop));
             }
         }
-        scope.spawn(|| stdio(&desk, &counts, &stop));
+        scope.spawn(|| stdio(&env, &counts, &stop));
         while Instant::now() < until {
             std::thread::sleep(BETWEEN_SAMPLES);
-            samples.take(pid, &desk.path("state"));
+            samples.take(pid, &env.path("state"));
             eprintln!("{} {}", samples.last(), counts.line());
         }
         stop.store(true, Ordering::Relaxed);
@@ -81,34 +81,34 @@ fn main() -> ExitCode {
 }
 
 fn minutes() -> u64 {
-    let mut words = std::env::args().skip_while(|word| word != "--minutes");
-    words.nth(1).map_or(30, |number| {
+    let mut arguments = std::env::args().skip_while(|argument| argument != "--minutes");
+    arguments.nth(1).map_or(30, |number| {
         number.parse().expect("--minutes takes an integer")
     })
 }
 
 /// A second host as an MCP server of the first.
-fn with_inner_server(desk: &TestEnv) {
+fn with_inner_server(env: &TestEnv) {
     let text = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
     let (data, state) = (
         text(root().join("plugins/data.wasm")),
-        text(desk.path("inner")),
+        text(env.path("inner")),
     );
     let program = host(&[]).get_program().to_string_lossy().into_owned();
     let config = format!(
         "\n[mcp_servers.inner]\ncommand = {program:?}\nargs = [\"run\", \"--plugins\", {data:?}]\n\
          env = {{ TOOLHOST_STATE_DIR = {state:?} }}\n"
     );
-    let file = desk.path("host.toml");
+    let file = env.path("host.toml");
     let text = fs::read_to_string(&file).expect("the configuration");
     fs::write(&file, text + &config).expect("the configuration");
     let config = file.to_string_lossy().into_owned();
-    let approved = desk.run(&["mcp", "approve", "inner", "--yes", "--config", &config]);
+    let approved = env.run(&["mcp", "approve", "inner", "--yes", "--config", &config]);
     assert_eq!(approved.code, Some(0), "{approved:?}");
 }
 
-fn serve(desk: &TestEnv) -> Server {
-    let mut command = desk.command_with_plugins(&[
+fn serve(env: &TestEnv) -> Server {
+    let mut command = env.command_with_plugins(&[
         "run",
         "--http",
         "127.0.0.1:0",
@@ -119,7 +119,7 @@ fn serve(desk: &TestEnv) -> Server {
     ]);
     command
         .arg("--http-token-file")
-        .arg(desk.path("tokens"))
+        .arg(env.path("tokens"))
         .arg("--plugins")
         .arg(root().join("plugins/shell.wasm"))
         .arg("--plugins")

@@ -58,7 +58,7 @@ pub fn user(
     name: &str,
     token: &str,
     server: &Server,
-    desk: &TestEnv,
+    env: &TestEnv,
     counts: &Counts,
     stop: &AtomicBool,
 ) {
@@ -86,7 +86,7 @@ pub fn user(
                 status.to_string()
             });
         }
-        let _ = std::fs::remove_file(desk.workspace().join(format!("{mark}.txt")));
+        let _ = std::fs::remove_file(env.workspace().join(format!("{mark}.txt")));
     }
 }
 
@@ -148,9 +148,9 @@ fn cancels(server: &Server, token: &str, client: &mut Client, mark: &str, counts
 }
 
 /// A stdio client that restarts its server after some calls.
-pub fn stdio(desk: &TestEnv, counts: &Counts, stop: &AtomicBool) {
+pub fn stdio(env: &TestEnv, counts: &Counts, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
-        let mut child = desk
+        let mut child = env
             .command_with_plugins(&["run"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -28,7 +28,7 @@ const GIB: u64 = 1 << 30;
 
 /// A benchmark task: its name for the guest and in the table, its repetitions and its expected answer.
 struct Task {
-    what: &'static str,
+    kind: &'static str,
     path: &'static str,
     title: &'static str,
     rounds: usize,
@@ -37,21 +37,21 @@ struct Task {
 
 const TASKS: [Task; 3] = [
     Task {
-        what: "small",
+        kind: "small",
         path: "small",
         title: "10 000 × open, read, close of 1 KiB",
         rounds: 11,
         answer: 10_000 << 10,
     },
     Task {
-        what: "large",
+        kind: "large",
         path: "large",
         title: "1 GiB read in pieces of 64 KiB",
         rounds: 7,
         answer: GIB,
     },
     Task {
-        what: "list",
+        kind: "list",
         path: "full",
         title: "a directory of 10 000 entries",
         rounds: 21,
@@ -147,7 +147,7 @@ async fn beside_stock(
         StockWasi::new(plain, workspace, Blocking::BlockingThread).map_err(anyhow::Error::msg)?;
     let here =
         StockWasi::new(plain, workspace, Blocking::GuestThread).map_err(anyhow::Error::msg)?;
-    let input = json!({"what": task.what, "path": task.path});
+    let input = json!({"what": task.kind, "path": task.path});
     let text = input.to_string();
     let mut times: [Vec<Duration>; 5] = Default::default();
     // The first round fills the caches of the kernel.
@@ -162,7 +162,7 @@ async fn beside_stock(
                 _ => theirs(&here, &text).await?,
             };
             let time = start.elapsed();
-            anyhow::ensure!(answer == json!(task.answer), "{} read {answer}", task.what);
+            anyhow::ensure!(answer == json!(task.answer), "{} read {answer}", task.kind);
             if round > 0 {
                 times.push(time);
             }
@@ -175,8 +175,8 @@ async fn beside_stock(
         (&here, "stock, allowed to block the thread"),
         (&reads, "ours"),
     ] {
-        let what = format!("{title}: {who} (p50)");
-        row(rows, &what, median(times.clone()) / 1e3, "ms", "", None);
+        let label = format!("{title}: {who} (p50)");
+        row(rows, &label, median(times.clone()) / 1e3, "ms", "", None);
     }
     for (times, who) in [
         (&reads, "ours"),
@@ -184,10 +184,10 @@ async fn beside_stock(
         (&walks, "ours, something protected in the folder"),
     ] {
         let (stock, blocking) = (median_ratio(times, &elsewhere), median_ratio(times, &here));
-        let what = format!("{title}: {who}, beside stock");
-        row(rows, &what, stock, "×", "≤ 1.1 ×", Some(stock <= 1.1));
-        let what = format!("{title}: {who}, beside stock that may block");
-        row(rows, &what, blocking, "×", "", None);
+        let label = format!("{title}: {who}, beside stock");
+        row(rows, &label, stock, "×", "≤ 1.1 ×", Some(stock <= 1.1));
+        let label = format!("{title}: {who}, beside stock that may block");
+        row(rows, &label, blocking, "×", "", None);
     }
     Ok(())
 }
@@ -270,12 +270,12 @@ async fn one_gib(rows: &mut Vec<Row>, plugin: &Plugin, workspace: &Path) -> anyh
         "≤ 32 MiB",
         Some(grown <= 32.0),
     );
-    for (seconds, what) in seconds
+    for (seconds, label) in seconds
         .iter()
         .zip(["a new file", "an old one, which is kept"])
     {
-        let what = format!("1 GiB written by a staged call and committed: {what}");
-        row(rows, &what, *seconds, "s", "", None);
+        let label = format!("1 GiB written by a staged call and committed: {label}");
+        row(rows, &label, *seconds, "s", "", None);
     }
     Ok(())
 }

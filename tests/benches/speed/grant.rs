@@ -38,14 +38,14 @@ pub fn grant(
         is_tail_call: false,
         effects_known: false,
     };
-    let said = HookDecisions::default();
+    let hook_decisions = HookDecisions::default();
     match tool.effect() {
-        Effect::Pure | Effect::Reads => match policy.decide(request, &said, &[], 0) {
+        Effect::Pure | Effect::Reads => match policy.decide(request, &hook_decisions, &[], 0) {
             Verdict::Allow(grant) => Ok(grant),
             Verdict::Ask(_) | Verdict::Deny(_) => anyhow::bail!("a tool that reads is allowed"),
         },
         Effect::Writes | Effect::Destroys => {
-            match policy.authorize_staged(request, &said, &[], 0) {
+            match policy.authorize_staged(request, &hook_decisions, &[], 0) {
                 Ok(hold) => Ok(hold.grant),
                 Err(denial) => anyhow::bail!("{}", denial.reason),
             }

@@ -41,9 +41,9 @@ fn main() -> anyhow::Result<()> {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let some = groups
         .iter()
-        .any(|(name, _)| wanted.iter().any(|word| word == name));
+        .any(|(name, _)| wanted.iter().any(|argument| argument == name));
     for (name, group) in groups {
-        if !some || wanted.iter().any(|word| word == name) {
+        if !some || wanted.iter().any(|argument| argument == name) {
             group(&mut rows)?;
         }
     }
@@ -63,7 +63,7 @@ type Group = fn(&mut Vec<Row>) -> anyhow::Result<()>;
 
 /// A row of the table. The target is text, because targets differ in kind.
 struct Row {
-    what: String,
+    label: String,
     value: f64,
     unit: &'static str,
     target: String,
@@ -77,26 +77,26 @@ impl Row {
     }
 
     fn json(&self) -> Value {
-        json!({"what": self.what, "value": self.value, "unit": self.unit, "target": self.target, "met": self.met})
+        json!({"what": self.label, "value": self.value, "unit": self.unit, "target": self.target, "met": self.met})
     }
 }
 
 fn row(
     rows: &mut Vec<Row>,
-    what: &str,
+    label: &str,
     value: f64,
     unit: &'static str,
     target: &str,
     met: Option<bool>,
 ) {
     let row = Row {
-        what: what.to_owned(),
+        label: label.to_owned(),
         value,
         unit,
         target: target.to_owned(),
         met,
     };
-    eprintln!("{what}: {value:.*} {unit}", row.decimals());
+    eprintln!("{label}: {value:.*} {unit}", row.decimals());
     rows.push(row);
 }
 
@@ -110,7 +110,7 @@ fn print(rows: &[Row]) {
         };
         println!(
             "| {} | {:.*} {} | {} | {met} |",
-            row.what,
+            row.label,
             row.decimals(),
             row.value,
             row.unit,

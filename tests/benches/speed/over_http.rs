@@ -36,26 +36,26 @@ pub fn over_http(rows: &mut Vec<Row>) -> anyhow::Result<()> {
             calls.push(sequential(&ours, modern, "base64_encode", &text)?);
         }
         let (floor, call) = (median_value(floors), median_value(calls));
-        let what = format!("no-op rmcp server, tools/call over HTTP, {way} (p50)");
-        row(rows, &what, floor, "µs", "", None);
-        let what = format!("host, base64_encode over HTTP, {way} (p50)");
-        row(rows, &what, call, "µs", "", None);
+        let label = format!("no-op rmcp server, tools/call over HTTP, {way} (p50)");
+        row(rows, &label, floor, "µs", "", None);
+        let label = format!("host, base64_encode over HTTP, {way} (p50)");
+        row(rows, &label, call, "µs", "", None);
         let sandbox = rows
             .iter()
-            .find(|row| row.what.starts_with("bare wasmtime"))
+            .find(|row| row.label.starts_with("bare wasmtime"))
             .map_or(0.0, |row| row.value);
         let ratio = call / (floor + sandbox);
-        let what = format!("the same beside no-op rmcp + bare sandbox call, over HTTP, {way}");
-        row(rows, &what, ratio, "×", "≤ 1.25 ×", Some(ratio <= 1.25));
+        let label = format!("the same beside no-op rmcp + bare sandbox call, over HTTP, {way}");
+        row(rows, &label, ratio, "×", "≤ 1.25 ×", Some(ratio <= 1.25));
     }
     let floor = concurrent(&noop, "echo", &text)?;
-    let what = "no-op rmcp server over HTTP, 16 in flight on as many connections";
-    row(rows, what, floor, "calls/s", "", None);
+    let label = "no-op rmcp server over HTTP, 16 in flight on as many connections";
+    row(rows, label, floor, "calls/s", "", None);
     let rate = concurrent(&ours, "base64_encode", &text)?;
-    let what = "host, base64_encode over HTTP, 16 in flight on as many connections";
+    let label = "host, base64_encode over HTTP, 16 in flight on as many connections";
     row(
         rows,
-        what,
+        label,
         rate,
         "calls/s",
         "≥ 8000 calls/s",

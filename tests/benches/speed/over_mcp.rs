@@ -39,7 +39,7 @@ pub fn over_stdio(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let (floor, call) = (middle(floor), middle(call));
     let sandbox = rows
         .iter()
-        .find(|row| row.what.starts_with("bare wasmtime"))
+        .find(|row| row.label.starts_with("bare wasmtime"))
         .map_or(0.0, |row| row.value);
     row(
         rows,
@@ -66,7 +66,7 @@ pub fn over_stdio(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         "≤ 1.25 ×",
         Some(ratio <= 1.25),
     );
-    if let Some(pipeline) = rows.iter().find(|row| row.what == FULL_PIPELINE) {
+    if let Some(pipeline) = rows.iter().find(|row| row.label == FULL_PIPELINE) {
         let ratio = (call - pipeline.value) / floor;
         row(
             rows,
@@ -80,8 +80,8 @@ pub fn over_stdio(rows: &mut Vec<Row>) -> anyhow::Result<()> {
 
     let long = Duration::from_secs(5);
     let floor = noop.rate(16, long, "echo", &json!({"text": "hello"}))?;
-    let what = "no-op rmcp server over stdio, 16 in flight";
-    row(rows, what, floor, "calls/s", "", None);
+    let label = "no-op rmcp server over stdio, 16 in flight";
+    row(rows, label, floor, "calls/s", "", None);
     let rate = ours.rate(16, long, "base64_encode", &json!({"text": "hello"}))?;
     row(
         rows,

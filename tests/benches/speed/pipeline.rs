@@ -316,10 +316,10 @@ fn decision(rows: &mut Vec<Row>, plugin: &Plugin) {
         is_tail_call: false,
         effects_known: false,
     };
-    let said = HookDecisions::default();
+    let hook_decisions = HookDecisions::default();
     let start = Instant::now();
     for _ in 0..TIMES {
-        std::hint::black_box(policy.decide(request, &said, &[], 0));
+        std::hint::black_box(policy.decide(request, &hook_decisions, &[], 0));
     }
     let each = start.elapsed().as_secs_f64() * 1e6 / f64::from(TIMES);
     row(

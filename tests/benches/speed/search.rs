@@ -59,18 +59,18 @@ pub fn search(rows: &mut Vec<Row>) -> anyhow::Result<()> {
                 theirs.push(their);
             }
         }
-        let what = |who: &str| format!("{}: {who} (p50)", task.title);
+        let label = |who: &str| format!("{}: {who} (p50)", task.title);
         let (ours, theirs) = (median(ours) / 1e3, median(theirs) / 1e3);
-        row(rows, &what(task.tool), ours, "ms", "", None);
+        row(rows, &label(task.tool), ours, "ms", "", None);
         if !has_rg {
             continue;
         }
-        row(rows, &what("rg -j1"), theirs, "ms", "", None);
+        row(rows, &label("rg -j1"), theirs, "ms", "", None);
         let ratio = ours / theirs;
         let target = task.target.map(|most| format!("≤ {most} ×"));
         let met = task.target.map(|most| ratio <= most);
-        let what = format!("{}: beside rg -j1", task.title);
-        row(rows, &what, ratio, "×", &target.unwrap_or_default(), met);
+        let label = format!("{}: beside rg -j1", task.title);
+        row(rows, &label, ratio, "×", &target.unwrap_or_default(), met);
     }
     Ok(())
 }
@@ -78,7 +78,7 @@ pub fn search(rows: &mut Vec<Row>) -> anyhow::Result<()> {
 fn tasks() -> Vec<Task> {
     let grep = |pattern: &str| json!({"pattern": pattern, "output_mode": "count", "head_limit": 2000, "stream": false});
     let glob = |sort: &str| json!({"pattern": "**/*", "sort": sort});
-    let words = r"let [a-z_]+_buffer\w*\(";
+    let expression = r"let [a-z_]+_buffer\w*\(";
     vec![
         Task {
             title: "grep, a rare literal",
@@ -90,8 +90,8 @@ fn tasks() -> Vec<Task> {
         Task {
             title: "grep, a regular expression",
             tool: "grep",
-            input: grep(words),
-            rg: vec!["-c", "--", words],
+            input: grep(expression),
+            rg: vec!["-c", "--", expression],
             target: Some(2.5),
         },
         Task {

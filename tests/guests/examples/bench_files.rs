@@ -47,8 +47,8 @@ fn bench_write(
     Ok(())
 }
 
-fn look(what: &str, path: &str) -> Result<u64> {
-    match what {
+fn look(kind: &str, path: &str) -> Result<u64> {
+    match kind {
         "small" => small(path),
         "large" => large(path),
         "list" => Ok(names(path)?.len() as u64),

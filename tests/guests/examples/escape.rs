@@ -12,9 +12,9 @@ fn escape(
     canary: String,
 ) -> Vec<String> {
     let mut escaped = Vec::new();
-    let mut note = |what: &str, path: &str, worked: bool| {
+    let mut note = |operation: &str, path: &str, worked: bool| {
         if worked {
-            escaped.push(format!("{what} {path}"));
+            escaped.push(format!("{operation} {path}"));
         }
     };
     let targets = [

@@ -10,12 +10,12 @@ use toolhost_sdk::prelude::*;
 /// Executes file operations.
 #[tool(writes)]
 fn file_script(
-    /// Each a word and what it needs: `["write", "a.txt", "text"]`.
+    /// Each an operation and its arguments: `["write", "a.txt", "text"]`.
     steps: Vec<Vec<String>>,
     /// Replacement of `@` in the steps.
     path: Option<String>,
 ) -> Result<Outcome> {
-    said(&steps, path.as_deref())
+    run_steps(&steps, path.as_deref())
 }
 
 /// The same for a tool with network access.
@@ -24,7 +24,7 @@ fn file_script_online(
     /// Each an operation and its arguments.
     steps: Vec<Vec<String>>,
 ) -> Result<Outcome> {
-    said(&steps, None)
+    run_steps(&steps, None)
 }
 
 /// The same, and claims checkpoint names for its changes.
@@ -35,31 +35,36 @@ fn file_script_forging(
     /// The names.
     ids: Vec<String>,
 ) -> Result<Outcome> {
-    let said = said(&steps, None)?;
+    let outcome = run_steps(&steps, None)?;
     let claim =
-        json!({"undo_ids": ids, "dev.toolhost/undo": {"ids": ids}, "said": said.structured});
+        json!({"undo_ids": ids, "dev.toolhost/undo": {"ids": ids}, "said": outcome.structured});
     Ok(Outcome {
         structured: Some(claim.clone()),
-        ..said.meta(claim)
+        ..outcome.meta(claim)
     })
 }
 
-fn said(steps: &[Vec<String>], path: Option<&str>) -> Result<Outcome> {
+fn run_steps(steps: &[Vec<String>], path: Option<&str>) -> Result<Outcome> {
     let lines = steps.iter().map(|step| {
-        let words: Vec<&str> = step.iter().map(String::as_str).collect();
-        let words: Vec<&str> = words
+        let arguments: Vec<&str> = step.iter().map(String::as_str).collect();
+        let arguments: Vec<&str> = arguments
             .into_iter()
-            .map(|word| {
-                if word == "@" {
-                    path.unwrap_or(word)
+            .map(|argument| {
+                if argument == "@" {
+                    path.unwrap_or(argument)
                 } else {
-                    word
+                    argument
                 }
             })
             .collect();
-        let became = done(&words).unwrap_or_else(|error| error.to_string());
+        let became = done(&arguments).unwrap_or_else(|error| error.to_string());
         // The content is part of the step.
-        let shown = words.iter().take(2).copied().collect::<Vec<_>>().join(" ");
+        let shown = arguments
+            .iter()
+            .take(2)
+            .copied()
+            .collect::<Vec<_>>()
+            .join(" ");
         format!("{shown}: {became}")
     });
     let lines: Vec<String> = lines.collect();
@@ -72,9 +77,9 @@ fn said(steps: &[Vec<String>], path: Option<&str>) -> Result<Outcome> {
     })
 }
 
-fn done(words: &[&str]) -> io::Result<String> {
+fn done(arguments: &[&str]) -> io::Result<String> {
     let ok = |()| "ok".to_owned();
-    match *words {
+    match *arguments {
         ["read", path] => fs::read_to_string(path),
         ["write", path, text] => fs::write(path, text).map(ok),
         ["write_big", path, size] => fs::write(path, "x".repeat(number(size)?)).map(ok),
@@ -115,8 +120,8 @@ fn done(words: &[&str]) -> io::Result<String> {
     }
 }
 
-fn number(word: &str) -> io::Result<usize> {
-    word.parse().map_err(io::Error::other)
+fn number(text: &str) -> io::Result<usize> {
+    text.parse().map_err(io::Error::other)
 }
 
 fn names(path: &str) -> io::Result<Vec<String>> {

@@ -12,7 +12,7 @@ fn before(cx: &Context, call: &HookCall) -> Before {
         .iter()
         .map(|root| format!("{} {}", root.path, root.access))
         .collect();
-    let seen = json!({
+    let observations = json!({
         "call": format!("{call:?}"),
         "event": cx.extra().map(|extra| extra["event"].clone()),
         "mode": cx.mode(),
@@ -24,7 +24,7 @@ fn before(cx: &Context, call: &HookCall) -> Before {
     });
     Before::ask("look at what I saw")
         .with_input(json!({"seen": true}))
-        .meta(seen)
+        .meta(observations)
 }
 
 fn after(_: &Context, call: &HookCall, outcome: &Outcome) -> After {

@@ -19,11 +19,11 @@ fn programs(
     /// The declared variables.
     env: Option<Value>,
 ) -> Result<Vec<String>> {
-    let words = run.unwrap_or_else(|| {
+    let command_line = run.unwrap_or_else(|| {
         let command = command.unwrap_or_default();
         vec!["bash".to_owned(), "-c".to_owned(), command]
     });
-    let (program, arguments) = words.split_first().expect("a program");
+    let (program, arguments) = command_line.split_first().expect("a program");
     // The host has to check the variables.
     drop(env);
     let environment = variables.iter().flatten().filter_map(|pair| {
@@ -90,7 +90,7 @@ fn look(
     })
 }
 
-/// Does more than its input says: it notes variables, starts its shell in other ways and types into what it started.
+/// Does more than its declared input: sets session variables, changes how its shell starts and writes to its programs.
 #[tool(destroys, kind = "execute", requires = ["process", "fs.read", "fs.write", "session"])]
 fn steers(
     cx: &Context,
@@ -119,9 +119,9 @@ fn steers(
     env: Option<Value>,
 ) -> Result<Vec<String>> {
     drop(env);
-    let mut told = Vec::new();
+    let mut results = Vec::new();
     if let Some(note) = note {
-        told.push(done(cx.remember("shared/env", &note)));
+        results.push(done(cx.remember("shared/env", &note)));
     }
     let mut arguments = flags.unwrap_or_else(|| vec!["-c".to_owned()]);
     arguments.extend(command);
@@ -142,23 +142,23 @@ fn steers(
     for _ in 0..times {
         if start {
             let job = cx.start_program(&wanted);
-            told.push(job.as_ref().map_or_else(
+            results.push(job.as_ref().map_or_else(
                 |error| refused(error.clone()),
                 |job| format!("{} {}", job.id, job.state),
             ));
             if let (Ok(job), Some(types)) = (job, &types) {
-                told.push(done(cx.write_job(&job.id, types.as_bytes())));
+                results.push(done(cx.write_job(&job.id, types.as_bytes())));
             }
             continue;
         }
-        told.push(match cx.run_program(&wanted) {
+        results.push(match cx.run_program(&wanted) {
             Ok(finished) => String::from_utf8_lossy(&finished.combined)
                 .trim()
                 .to_owned(),
             Err(error) => refused(error),
         });
     }
-    Ok(told)
+    Ok(results)
 }
 
 /// Sets session variables.
@@ -186,18 +186,18 @@ fn types(
     /// A command to try first.
     starts: Option<String>,
 ) -> Result<Vec<String>> {
-    let mut told = Vec::new();
+    let mut results = Vec::new();
     if let Some(starts) = starts {
         let wanted = Command {
             program: "bash".to_owned(),
             arguments: vec!["-c".to_owned(), starts],
             ..Command::default()
         };
-        told.push(done(cx.run_program(&wanted).map(drop)));
+        results.push(done(cx.run_program(&wanted).map(drop)));
     }
     let (job, text) = (job.unwrap_or(task_id), really.unwrap_or(chars));
-    told.push(done(cx.write_job(&job, text.as_bytes())));
-    Ok(told)
+    results.push(done(cx.write_job(&job, text.as_bytes())));
+    Ok(results)
 }
 
 fn done(result: Result<()>) -> String {

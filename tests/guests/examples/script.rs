@@ -11,7 +11,7 @@ fn look(
     /// `read PATH`, `list PATH` or `stat PATH`.
     steps: Vec<String>,
 ) -> Result<Vec<String>> {
-    Ok(steps.iter().map(|step| told(step)).collect())
+    Ok(steps.iter().map(|step| run_step(step)).collect())
 }
 
 /// Does everything that `look` does, and changes files.
@@ -21,26 +21,26 @@ fn script(
     /// `rmdir PATH`, `fail`.
     steps: Vec<String>,
 ) -> Result<Vec<String>> {
-    let mut seen = Vec::new();
+    let mut results = Vec::new();
     for step in &steps {
         if step == "fail" {
-            return Err(Error::failed(seen.join("; ")));
+            return Err(Error::failed(results.join("; ")));
         }
-        seen.push(told(step));
+        results.push(run_step(step));
     }
-    Ok(seen)
+    Ok(results)
 }
 
-fn told(step: &str) -> String {
+fn run_step(step: &str) -> String {
     match done(step) {
-        Ok(seen) => seen,
+        Ok(result) => result,
         Err(error) => format!("{:?}", error.kind()),
     }
 }
 
 fn done(step: &str) -> std::io::Result<String> {
-    let mut words = step.splitn(3, ' ');
-    let mut next = || words.next().unwrap_or_default();
+    let mut parts = step.splitn(3, ' ');
+    let mut next = || parts.next().unwrap_or_default();
     let (verb, path, rest) = (next(), next(), next());
     match verb {
         "read" => return fs::read_to_string(path),

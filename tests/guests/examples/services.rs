@@ -55,17 +55,17 @@ fn nothing(
 }
 
 fn all(cx: &Context, steps: &[String]) -> Result<Vec<String>> {
-    let mut told = Vec::new();
+    let mut results = Vec::new();
     for step in steps {
         if step == "fail" {
-            return Err(Error::failed(told.join("; ")));
+            return Err(Error::failed(results.join("; ")));
         }
-        told.push(match done(cx, step) {
-            Ok(told) => told,
+        results.push(match done(cx, step) {
+            Ok(result) => result,
             Err(error) => format!("! {}", error.code.unwrap_or(error.message)),
         });
     }
-    Ok(told)
+    Ok(results)
 }
 
 fn done(cx: &Context, step: &str) -> Result<String> {

@@ -1,11 +1,11 @@
-//! A whole session of an agent, told once in our words and played in the words of each profile: what a scripted model
-//! asks for, what a person is asked meanwhile, what the model reads, and what is left on disk.
+//! A complete session of an agent: one scenario in native tool names, run with the names of each profile. Compares the
+//! transcript of calls, prompts and the text that the model reads, and the files in the workspace.
 
 mod page;
 mod play;
+mod scenario;
 mod session;
 mod spelling;
-mod story;
 mod transcript;
 mod workspace;
 
@@ -15,19 +15,19 @@ use expect_test::expect_file;
 use session::Session;
 use spelling::Profile;
 
-/// A story that got shorter than this is not the one that was promised.
+/// The minimum number of calls of the scenario.
 const CALLS: usize = 30;
 
 fn check(profile: &Profile) {
     let page = page::serve();
     let mut session = Session::start(profile, &page);
     let before = workspace::tree(&session.workspace());
-    let calls = story::play(&mut session, &page);
+    let calls = scenario::play(&mut session, &page);
     assert!(calls >= CALLS, "{calls} calls");
     let after = workspace::tree(&session.workspace());
     assert_eq!(
         workspace::difference(&before, &after),
-        story::LEFT,
+        scenario::LEFT,
         "{}",
         profile.name
     );
@@ -44,7 +44,7 @@ fn check(profile: &Profile) {
     let undone = workspace::tree(&session.workspace());
     assert_eq!(
         workspace::difference(&before, &undone),
-        story::NOT_OURS,
+        scenario::NOT_OURS,
         "{}",
         profile.name
     );
@@ -57,7 +57,7 @@ fn check(profile: &Profile) {
 }
 
 #[test]
-fn a_session_in_our_own_words() {
+fn a_session_with_native_names() {
     check(&spelling::NATIVE);
 }
 

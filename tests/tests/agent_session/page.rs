@@ -1,4 +1,4 @@
-//! A web page on this machine, for the one fetch of the story.
+//! A local web page for the fetch of the scenario.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -18,7 +18,7 @@ pub fn serve() -> String {
     let authority = listener.local_addr().unwrap().to_string();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // Whoever hung up has what it wanted.
+            // The client may close the connection early.
             let _ = answer(&stream);
         }
     });

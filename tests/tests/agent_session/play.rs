@@ -1,46 +1,49 @@
-//! One step of the story, and how it has to end.
+//! Steps of the scenario and their expected results.
 
 use serde_json::Value;
 
 use crate::session::Answer::Yes;
 use crate::session::{Answer, Call, Session};
-use crate::transcript::{code, read, said};
+use crate::transcript::{code, host_text, read};
 
-/// A story and who plays it.
+/// Runs the steps of the scenario in a session.
 pub struct Play<'s, 'a> {
     pub session: &'s mut Session<'a>,
 }
 
 impl Play<'_, '_> {
-    /// One call that ends so and says this.
+    /// Makes one call and checks its code and that the host's text contains `says`.
     pub fn one(
         &mut self,
-        what: &str,
+        title: &str,
         (tool, input): (&'static str, Value),
         answers: &[Answer],
         (end, says): (&str, &str),
     ) -> Value {
-        let mut results = self.session.turn(what, &[Call { tool, input }], answers);
+        let mut results = self.session.turn(title, &[Call { tool, input }], answers);
         let result = results.remove(0);
-        let told = format!("{}: {what}: {result:#}", self.session.profile());
-        assert_eq!(code(&result), end, "{told}");
-        assert!(said(&result).contains(says), "no `{says}` in {told}");
+        let context = format!("{}: {title}: {result:#}", self.session.profile());
+        assert_eq!(code(&result), end, "{context}");
+        assert!(
+            host_text(&result).contains(says),
+            "no `{says}` in {context}"
+        );
         result
     }
 
-    /// Whatever the profile makes of it: what was looked for is in what the model reads.
-    pub fn reads(&mut self, what: &str, tool: &'static str, input: Value, says: &str) -> Value {
-        let result = self.one(what, (tool, input), &[], ("ok", says));
-        let told = format!("{}: {what}: {result:#}", self.session.profile());
-        assert!(read(&result).contains(says), "no `{says}` in {told}");
+    /// Makes a call and checks that the model's text contains `says` in every profile.
+    pub fn reads(&mut self, title: &str, tool: &'static str, input: Value, says: &str) -> Value {
+        let result = self.one(title, (tool, input), &[], ("ok", says));
+        let context = format!("{}: {title}: {result:#}", self.session.profile());
+        assert!(read(&result).contains(says), "no `{says}` in {context}");
         result
     }
 
-    pub fn asks(&mut self, what: &str, tool: &'static str, input: Value, says: &str) -> Value {
-        self.one(what, (tool, input), &[Yes(0)], ("ok", says))
+    pub fn asks(&mut self, title: &str, tool: &'static str, input: Value, says: &str) -> Value {
+        self.one(title, (tool, input), &[Yes(0)], ("ok", says))
     }
 
-    /// No model would look so often, so this is not told.
+    /// Polls until a task has ended. Not part of the transcript.
     pub fn waits_for(&mut self, started: &Value) {
         self.session.until("shell_list", |list| {
             let mut tasks = list["tasks"].as_array().unwrap().iter();
@@ -49,14 +52,14 @@ impl Play<'_, '_> {
         });
     }
 
-    pub fn is_told(
+    pub fn fails_with(
         &mut self,
-        what: &str,
+        title: &str,
         tool: &'static str,
         input: Value,
         code: &str,
         says: &str,
     ) {
-        self.one(what, (tool, input), &[], (code, says));
+        self.one(title, (tool, input), &[], (code, says));
     }
 }

@@ -18,7 +18,7 @@ use crate::workspace;
 /// Longer than any turn takes, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What the person at the other end says.
+/// The answer of the user.
 #[derive(Debug, Clone, Copy)]
 pub enum Answer {
     /// The number of an offer; 0 is for this call alone.
@@ -28,7 +28,7 @@ pub enum Answer {
 }
 
 pub struct Call {
-    /// In our words.
+    /// The native name.
     pub tool: &'static str,
     pub input: Value,
 }
@@ -86,15 +86,15 @@ impl<'a> Session<'a> {
         self.dir.path().join("project")
     }
 
-    /// Something that happens in the project meanwhile, and not through the host.
-    pub fn meanwhile(&mut self, what: &str, act: impl FnOnce(&Path)) {
-        self.transcript.heading(what);
+    /// A change in the project by another program.
+    pub fn meanwhile(&mut self, title: &str, act: impl FnOnce(&Path)) {
+        self.transcript.heading(title);
         act(&self.workspace());
     }
 
-    /// One turn of the model. Each question has its answer, and each answer its question.
-    pub fn turn(&mut self, what: &str, calls: &[Call], answers: &[Answer]) -> Vec<Value> {
-        self.transcript.heading(what);
+    /// Sends one turn of the model. The number of answers must equal the number of questions.
+    pub fn turn(&mut self, title: &str, calls: &[Call], answers: &[Answer]) -> Vec<Value> {
+        self.transcript.heading(title);
         let spelled = calls.iter().map(|call| {
             self.calls += 1;
             let (name, input) = self.profile.spell(call.tool, &call.input);
@@ -110,12 +110,9 @@ impl<'a> Session<'a> {
                 break results.as_array().unwrap().clone();
             }
             let question = line.get("ask").or_else(|| line.get("interview"));
-            let question = question.unwrap_or_else(|| panic!("{what}: {line}"));
+            let question = question.unwrap_or_else(|| panic!("{title}: {line}"));
             let Some(answer) = answers.next() else {
-                panic!(
-                    "{}: {what}: nobody expected {question:#}",
-                    self.profile.name
-                );
+                panic!("{}: {title}: unexpected {question:#}", self.profile.name);
             };
             self.transcript.question(question, *answer);
             let id = &question["id"];
@@ -126,7 +123,7 @@ impl<'a> Session<'a> {
             }}));
         };
         let rest = answers.len();
-        assert_eq!(rest, 0, "{}: {what}: {results:#?}", self.profile.name);
+        assert_eq!(rest, 0, "{}: {title}: {results:#?}", self.profile.name);
         for result in &results {
             self.transcript.result(result);
             let ids = result["undo_ids"].as_array().into_iter().flatten();
@@ -136,7 +133,7 @@ impl<'a> Session<'a> {
         results
     }
 
-    /// Looks until it is so. How often is no part of the story.
+    /// Polls until `is_so`. The polls are not part of the transcript.
     pub fn until(&mut self, tool: &'static str, is_so: impl Fn(&Value) -> bool) {
         let (before, end) = (self.transcript.clone(), Instant::now() + PATIENCE);
         let look = [Call {
@@ -183,8 +180,8 @@ impl<'a> Session<'a> {
         self.undo.last().expect("something was changed")
     }
 
-    pub fn undo(&self, what: &[&str]) {
-        let ended = self.look(&[&["undo", "--yes"], what].concat());
+    pub fn undo(&self, selection: &[&str]) {
+        let ended = self.look(&[&["undo", "--yes"], selection].concat());
         assert_eq!(ended.code, Some(0), "{ended:?}");
     }
 

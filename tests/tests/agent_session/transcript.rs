@@ -1,4 +1,4 @@
-//! The session as text: what was called, asked, answered and read. What differs between two runs is a word.
+//! The session as text: calls, prompts, answers and results. Values that differ between runs are replaced.
 
 use std::fmt::Write as _;
 
@@ -29,13 +29,13 @@ const VARY: &[(&str, &str)] = &[
 ];
 
 impl Transcript {
-    pub fn hide(&mut self, what: &str, word: &str) {
-        self.hidden.push((what.to_owned(), word.to_owned()));
+    pub fn hide(&mut self, text: &str, placeholder: &str) {
+        self.hidden.push((text.to_owned(), placeholder.to_owned()));
     }
 
-    pub fn heading(&mut self, what: &str) {
+    pub fn heading(&mut self, title: &str) {
         self.steps += 1;
-        let _ = writeln!(self.text, "\n# {}. {what}", self.steps);
+        let _ = writeln!(self.text, "\n# {}. {title}", self.steps);
     }
 
     pub fn call(&mut self, name: &str, input: &Value) {
@@ -53,12 +53,12 @@ impl Transcript {
             let kind = change["kind"].as_str().unwrap();
             let _ = writeln!(self.text, "?   {kind} {}", change["path"].as_str().unwrap());
         }
-        let said = match answer {
+        let reply = match answer {
             Answer::Yes(offer) => format!("yes: {}", question["offers"][offer].as_str().unwrap()),
             Answer::No(note) => format!("no: {note}"),
             Answer::Chooses(label) => label.to_owned(),
         };
-        let _ = writeln!(self.text, "! {said}");
+        let _ = writeln!(self.text, "! {reply}");
     }
 
     pub fn result(&mut self, result: &Value) {
@@ -71,18 +71,18 @@ impl Transcript {
 
     pub fn text(&self) -> String {
         let mut text = self.text.trim_start().to_owned();
-        for (what, word) in &self.hidden {
-            text = text.replace(what, word);
+        for (hidden, placeholder) in &self.hidden {
+            text = text.replace(hidden, placeholder);
         }
-        for (pattern, word) in VARY {
+        for (pattern, placeholder) in VARY {
             let pattern = Regex::new(pattern).unwrap();
-            text = pattern.replace_all(&text, *word).into_owned();
+            text = pattern.replace_all(&text, *placeholder).into_owned();
         }
         text
     }
 }
 
-/// `ok`, or why not.
+/// `ok` or the error code.
 pub fn code(result: &Value) -> &str {
     if result["ok"] == true {
         return "ok";
@@ -94,16 +94,16 @@ pub fn code(result: &Value) -> &str {
         .unwrap_or_else(|| panic!("no code: {result:#}"))
 }
 
-/// What the model reads.
+/// The text that the model reads.
 pub fn read(result: &Value) -> String {
     match result.get("model") {
         Some(model) => text(model),
-        None => said(result),
+        None => host_text(result),
     }
 }
 
-/// What we say ourselves, whatever a profile makes of it.
-pub fn said(result: &Value) -> String {
+/// The host's text, before a profile formats it.
+pub fn host_text(result: &Value) -> String {
     let message = result["error"]["message"].as_str();
     message.map_or_else(|| text(&result["outcome"]), str::to_owned)
 }

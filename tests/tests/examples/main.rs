@@ -11,7 +11,7 @@ use e2e::{CommandResult, root, target};
 use model::Model;
 use serde_json::{Value, json};
 
-/// The first two of these are needed; what they print is no part of a test.
+/// The version that a program prints; `None` if it cannot be run.
 fn version(program: &OsStr, flag: &str) -> Option<String> {
     let output = Command::new(program).arg(flag).output().ok()?;
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -27,15 +27,15 @@ fn node() -> Option<OsString> {
     })
 }
 
-/// Runs one of the examples in the workspace of a desk.
+/// Runs one of the examples in the workspace of `env`.
 fn agent(
-    desk: &TestEnv,
+    env: &TestEnv,
     model: &Model,
     program: &OsStr,
     args: &[&str],
     base: &str,
 ) -> CommandResult {
-    let working = desk.command_with_plugins(&[]);
+    let working = env.command_with_plugins(&[]);
     let flags: Vec<OsString> = working.get_args().map(ToOwned::to_owned).collect();
     let mut command = Command::new(program);
     command
@@ -48,7 +48,7 @@ fn agent(
         .env("MODEL", "scripted")
         .env("NODE_NO_WARNINGS", "1")
         .stdin(Stdio::null())
-        .current_dir(desk.workspace());
+        .current_dir(env.workspace());
     for (name, value) in working.get_envs() {
         if let Some(value) = value {
             command.env(name, value);
@@ -58,7 +58,7 @@ fn agent(
 }
 
 fn skipped(example: &str, needs: &str) {
-    // Written past the test harness's capture, so that a run that skips says so.
+    // Bypasses the output capture of the test harness, so that a skipped test is visible.
     use std::io::Write as _;
     let _ = writeln!(
         std::io::stderr(),
@@ -101,26 +101,26 @@ fn the_python_agent_talks_in_anthropics_shape() {
             "end_turn",
         ),
     ]);
-    let desk = TestEnv::new("");
+    let env = TestEnv::new("");
     let script = root().join("examples/python-anthropic/agent.py");
     let script = script.to_string_lossy();
-    let ended = agent(&desk, &model, OsStr::new("python3"), &[&script], "");
+    let ended = agent(&env, &model, OsStr::new("python3"), &[&script], "");
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(ended.stdout, "I look.\n\nIt says old.\n");
-    // Nobody sat there to say yes.
+    // No user was available to approve.
     assert!(ended.stderr.contains("write_file: "), "{ended:?}");
-    assert!(!desk.workspace().join("new.txt").exists());
+    assert!(!env.workspace().join("new.txt").exists());
 
-    let asked = model.asked();
-    assert!(asked.iter().all(|one| one.path == "/v1/messages"));
+    let requests = model.requests();
+    assert!(requests.iter().all(|one| one.path == "/v1/messages"));
     assert!(
-        asked[0]
+        requests[0]
             .headers
             .contains(&"x-api-key: key-of-a-test".to_owned())
     );
-    let listed = names(&asked[0].body["tools"], "/name");
+    let listed = names(&requests[0].body["tools"], "/name");
     assert!(listed.contains(&"read_file".to_owned()), "{listed:?}");
-    let messages = asked[2].body["messages"].as_array().unwrap();
+    let messages = requests[2].body["messages"].as_array().unwrap();
     assert_eq!(messages.len(), 5);
     assert_eq!(
         messages[0],
@@ -128,7 +128,7 @@ fn the_python_agent_talks_in_anthropics_shape() {
     );
     assert_eq!(messages[1], json!({"role": "assistant", "content": first}));
     assert_eq!(messages[3], json!({"role": "assistant", "content": second}));
-    let told = |message: usize, block: usize| {
+    let tool_result = |message: usize, block: usize| {
         let result = &messages[message]["content"][block];
         assert_eq!(result["type"], "tool_result");
         let text = result["content"][0]["text"].as_str().unwrap();
@@ -144,9 +144,9 @@ fn the_python_agent_talks_in_anthropics_shape() {
         (4, 0, "toolu_3", true, "no user is available"),
         (4, 1, "toolu_4", true, "Did you mean: read_file"),
     ] {
-        let told = told(message, block);
-        assert_eq!((told.0, told.1), (id, is_error), "{messages:?}");
-        assert!(told.2.contains(says), "{}", told.2);
+        let result = tool_result(message, block);
+        assert_eq!((result.0, result.1), (id, is_error), "{messages:?}");
+        assert!(result.2.contains(says), "{}", result.2);
     }
 }
 
@@ -164,34 +164,38 @@ fn the_typescript_agent_talks_in_openais_shape() {
     ]});
     let last = json!({"role": "assistant", "content": "It says old."});
     let model = Model::new(vec![reply(&first, "tool_calls"), reply(&last, "stop")]);
-    let desk = TestEnv::new("");
+    let env = TestEnv::new("");
     let script = root().join("examples/typescript-openai/agent.ts");
     let script = script.to_string_lossy();
     let args = ["--experimental-strip-types", &script];
-    let ended = agent(&desk, &model, &node, &args, "/v1");
+    let ended = agent(&env, &model, &node, &args, "/v1");
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(ended.stdout, "It says old.\n");
 
-    let asked = model.asked();
-    assert!(asked.iter().all(|one| one.path == "/v1/chat/completions"));
+    let requests = model.requests();
     assert!(
-        asked[0]
+        requests
+            .iter()
+            .all(|one| one.path == "/v1/chat/completions")
+    );
+    assert!(
+        requests[0]
             .headers
             .contains(&"authorization: bearer key-of-a-test".to_owned())
     );
-    let listed = names(&asked[0].body["tools"], "/function/name");
+    let listed = names(&requests[0].body["tools"], "/function/name");
     assert!(listed.contains(&"read_file".to_owned()), "{listed:?}");
-    let messages = asked[1].body["messages"].as_array().unwrap();
+    let messages = requests[1].body["messages"].as_array().unwrap();
     assert_eq!(messages.len(), 4, "{messages:?}");
     assert_eq!(messages[1], first);
     assert_eq!(messages[2]["role"], "tool");
     assert_eq!(messages[2]["tool_call_id"], "call_1");
     assert!(messages[2]["content"].as_str().unwrap().contains("old"));
     assert_eq!(messages[3]["tool_call_id"], "call_2");
-    let said = messages[3]["content"].as_str().unwrap();
+    let error_text = messages[3]["content"].as_str().unwrap();
     assert!(
-        said.starts_with("Error: ") && said.contains("JSON"),
-        "{said}"
+        error_text.starts_with("Error: ") && error_text.contains("JSON"),
+        "{error_text}"
     );
 }
 
@@ -209,12 +213,12 @@ fn the_rust_agent_talks_in_geminis_shape() {
         reply(first.clone()),
         reply(json!([{"text": "It says old."}])),
     ]);
-    let desk = TestEnv::new("");
-    let working = desk.command_with_plugins(&[]);
+    let env = TestEnv::new("");
+    let working = env.command_with_plugins(&[]);
     let mut command = Command::new(Path::new(working.get_program()).with_file_name("agent-loop"));
     command
         .arg("What is in old.txt?")
-        .args([root().join("plugins"), desk.workspace()])
+        .args([root().join("plugins"), env.workspace()])
         .env("BASE_URL", model.url())
         .env("MODEL", "scripted")
         .env("API_KEY", "key-of-a-test")
@@ -224,28 +228,31 @@ fn the_rust_agent_talks_in_geminis_shape() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(ended.stdout, "It says old.\n");
 
-    let asked = model.asked();
+    let requests = model.requests();
     assert!(
-        asked
+        requests
             .iter()
             .all(|one| one.path == "/v1beta/models/scripted:generateContent")
     );
     let key = "x-goog-api-key: key-of-a-test".to_owned();
-    assert!(asked[0].headers.contains(&key));
-    let listed = names(&asked[0].body["tools"][0]["functionDeclarations"], "/name");
+    assert!(requests[0].headers.contains(&key));
+    let listed = names(
+        &requests[0].body["tools"][0]["functionDeclarations"],
+        "/name",
+    );
     assert!(listed.contains(&"read_file".to_owned()), "{listed:?}");
-    let contents = asked[1].body["contents"].as_array().unwrap();
+    let contents = requests[1].body["contents"].as_array().unwrap();
     assert_eq!(contents.len(), 3);
     assert_eq!(contents[1], json!({"role": "model", "parts": first}));
     let answers = contents[2]["parts"].as_array().unwrap();
-    let told = |at: usize| answers[at]["functionResponse"]["response"].to_string();
+    let response = |at: usize| answers[at]["functionResponse"]["response"].to_string();
     assert_eq!(answers.len(), 3);
     for (at, says) in [(0, "old"), (1, "gone.txt"), (2, "content")] {
         assert_eq!(
             answers[at]["functionResponse"]["name"],
             first[at]["functionCall"]["name"]
         );
-        assert!(told(at).contains(says), "{}", told(at));
+        assert!(response(at).contains(says), "{}", response(at));
     }
-    assert!(!desk.workspace().join("new.txt").exists());
+    assert!(!env.workspace().join("new.txt").exists());
 }

@@ -1,4 +1,4 @@
-//! A model that says what a script says, over HTTP, and remembers what it was asked.
+//! A scripted model with an HTTP API that records its requests.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -8,11 +8,11 @@ use serde_json::Value;
 
 pub struct Model {
     address: String,
-    serving: JoinHandle<Vec<Asked>>,
+    serving: JoinHandle<Vec<RecordedRequest>>,
 }
 
 /// One request.
-pub struct Asked {
+pub struct RecordedRequest {
     pub path: String,
     /// With names in lower case.
     pub headers: Vec<String>,
@@ -20,7 +20,7 @@ pub struct Asked {
 }
 
 impl Model {
-    /// Answers the first request with the first of `script`, and so on, and then no more.
+    /// Answers each request with the next response of `script`, then stops.
     pub fn new(script: Vec<Value>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -40,13 +40,13 @@ impl Model {
         format!("http://{}", self.address)
     }
 
-    /// All that it was asked; the whole script was played.
-    pub fn asked(self) -> Vec<Asked> {
+    /// Waits until all responses were sent, and returns the requests.
+    pub fn requests(self) -> Vec<RecordedRequest> {
         self.serving.join().unwrap()
     }
 }
 
-fn serve(mut stream: TcpStream, answer: &Value) -> Asked {
+fn serve(mut stream: TcpStream, answer: &Value) -> RecordedRequest {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut line = || {
         let mut line = String::new();
@@ -70,7 +70,7 @@ fn serve(mut stream: TcpStream, answer: &Value) -> Asked {
         answer.len()
     )
     .unwrap();
-    Asked {
+    RecordedRequest {
         path,
         headers,
         body: serde_json::from_slice(&body).unwrap(),

@@ -8,9 +8,9 @@ use super::{PNG, batch};
 
 #[test]
 fn the_transcripts_in_the_docs_are_what_happens() {
-    let desk = TestEnv::new("");
-    std::fs::write(desk.workspace().join("a.txt"), "old\n").unwrap();
-    std::fs::write(desk.workspace().join("dot.png"), PNG).unwrap();
+    let env = TestEnv::new("");
+    std::fs::write(env.workspace().join("a.txt"), "old\n").unwrap();
+    std::fs::write(env.workspace().join("dot.png"), PNG).unwrap();
     let page = std::fs::read_to_string(root().join("docs/formats.md")).unwrap();
     let (_, transcripts) = page.split_once("\n## Transcripts\n").unwrap();
     let (transcripts, _) = transcripts.split_once("\n## ").unwrap();
@@ -26,7 +26,7 @@ fn the_transcripts_in_the_docs_are_what_happens() {
             panic!("{format} has {} blocks", blocks.len())
         };
         let turn: Value = serde_json::from_str(turn).unwrap();
-        let (answer, ended) = batch(&desk, format, &turn, &[]);
+        let (answer, ended) = batch(&env, format, &turn, &[]);
         // One is too long for a page.
         if expected.contains('…') {
             assert_eq!(ended.code, Some(0));

@@ -16,9 +16,9 @@ const FORMATS: [&str; 5] = ["anthropic", "openai", "openai-responses", "gemini",
 /// Eight bytes that say that they are a picture, and no picture.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
-pub fn batch(desk: &TestEnv, format: &str, turn: &Value, flags: &[&str]) -> (Value, CommandResult) {
+pub fn batch(env: &TestEnv, format: &str, turn: &Value, flags: &[&str]) -> (Value, CommandResult) {
     let args = [&["batch", "--format", format][..], flags].concat();
-    let mut command = desk.command_with_plugins(&args);
+    let mut command = env.command_with_plugins(&args);
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -32,8 +32,8 @@ pub fn batch(desk: &TestEnv, format: &str, turn: &Value, flags: &[&str]) -> (Val
     (answer, ended)
 }
 
-fn tools(desk: &TestEnv, args: &[&str]) -> (Value, CommandResult) {
-    let ended = desk.run_with_plugins(&[&["tools", "--format"][..], args].concat());
+fn tools(env: &TestEnv, args: &[&str]) -> (Value, CommandResult) {
+    let ended = env.run_with_plugins(&[&["tools", "--format"][..], args].concat());
     (parse_json(&ended), ended)
 }
 
@@ -56,13 +56,13 @@ fn listed<'a>(tools: &'a Value, format: &str) -> Vec<(&'a str, &'a Value)> {
 
 #[test]
 fn each_format_lists_the_tools_of_the_profile() {
-    let desk = TestEnv::new("");
+    let env = TestEnv::new("");
     for format in FORMATS {
         for (profile, name, parameter) in [
             ("native", "read_file", "path"),
             ("claude", "Read", "file_path"),
         ] {
-            let (tools, ended) = tools(&desk, &[format, "--profile", profile]);
+            let (tools, ended) = tools(&env, &[format, "--profile", profile]);
             assert_eq!(ended.code, Some(0));
             let listed = listed(&tools, format);
             let (_, schema) = listed.iter().find(|(own, _)| *own == name).unwrap();
@@ -76,12 +76,12 @@ fn each_format_lists_the_tools_of_the_profile() {
 
 #[test]
 fn a_strict_list_says_which_tools_cannot_be_strict() {
-    let desk = TestEnv::new("");
+    let env = TestEnv::new("");
     for (format, strict) in [
         ("openai", "/function/strict"),
         ("openai-responses", "/strict"),
     ] {
-        let (tools, ended) = tools(&desk, &[format, "--strict"]);
+        let (tools, ended) = tools(&env, &[format, "--strict"]);
         let tools = tools.as_array().unwrap();
         let loose = tools
             .iter()
@@ -91,13 +91,13 @@ fn a_strict_list_says_which_tools_cannot_be_strict() {
         assert_eq!(loose, notes, "{}", ended.stderr);
         assert!(loose < tools.len() / 4, "{}", ended.stderr);
     }
-    let ended = desk.run_with_plugins(&["tools", "--format", "gemini", "--strict"]);
+    let ended = env.run_with_plugins(&["tools", "--format", "gemini", "--strict"]);
     assert_eq!(ended.code, Some(2));
     assert!(
         ended.stderr.contains("--strict requires the format openai"),
         "{ended:?}"
     );
-    let ended = desk.run_with_plugins(&["tools", "--format", "openia"]);
+    let ended = env.run_with_plugins(&["tools", "--format", "openia"]);
     assert_eq!(ended.code, Some(2));
     let hint = "a similar value exists: 'openai'";
     assert!(ended.stderr.contains(hint), "{ended:?}");
@@ -105,7 +105,7 @@ fn a_strict_list_says_which_tools_cannot_be_strict() {
 
 #[test]
 fn nothing_to_call_is_an_empty_answer_and_a_note() {
-    let desk = TestEnv::new("");
+    let env = TestEnv::new("");
     for (format, turn, answer) in [
         (
             "anthropic",
@@ -124,8 +124,8 @@ fn nothing_to_call_is_an_empty_answer_and_a_note() {
             json!({"role": "user", "parts": []}),
         ),
     ] {
-        let (said, ended) = batch(&desk, format, &turn, &[]);
-        assert_eq!((said, ended.code), (answer, Some(0)), "{format}");
+        let (output, ended) = batch(&env, format, &turn, &[]);
+        assert_eq!((output, ended.code), (answer, Some(0)), "{format}");
         assert!(
             ended.stderr.contains("the turn contains no tool calls"),
             "{ended:?}"
@@ -135,7 +135,7 @@ fn nothing_to_call_is_an_empty_answer_and_a_note() {
 
 #[test]
 fn what_is_no_turn_is_wrong_usage_with_the_reason() {
-    let desk = TestEnv::new("");
+    let env = TestEnv::new("");
     for (format, turn, reason) in [
         (
             "anthropic",
@@ -148,7 +148,7 @@ fn what_is_no_turn_is_wrong_usage_with_the_reason() {
             "the API returned an error instead of a turn: rate limit",
         ),
     ] {
-        let (_, ended) = batch(&desk, format, &turn, &[]);
+        let (_, ended) = batch(&env, format, &turn, &[]);
         assert_eq!(ended.code, Some(2));
         assert!(ended.stderr.contains(reason), "{ended:?}");
         assert_eq!(ended.stdout, "");

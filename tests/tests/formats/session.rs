@@ -6,18 +6,18 @@ use std::process::Stdio;
 use e2e::test_env::TestEnv;
 use serde_json::{Value, json};
 
-/// What comes out for these lines.
-fn lines(desk: &TestEnv, flags: &[&str], said: &[Value]) -> Vec<Value> {
-    let said: Vec<_> = said.iter().map(Value::to_string).collect();
-    answers(desk, flags, (said.join("\n") + "\n").as_bytes())
+/// The output lines for these input lines.
+fn lines(env: &TestEnv, flags: &[&str], turns: &[Value]) -> Vec<Value> {
+    let turns: Vec<_> = turns.iter().map(Value::to_string).collect();
+    answers(env, flags, (turns.join("\n") + "\n").as_bytes())
 }
 
-fn answers(desk: &TestEnv, flags: &[&str], said: &[u8]) -> Vec<Value> {
-    let mut command = desk.command_with_plugins(&[&["turns"][..], flags].concat());
+fn answers(env: &TestEnv, flags: &[&str], input: &[u8]) -> Vec<Value> {
+    let mut command = env.command_with_plugins(&[&["turns"][..], flags].concat());
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut running = command.spawn().unwrap();
     let mut stdin = running.stdin.take().unwrap();
-    stdin.write_all(said).unwrap();
+    stdin.write_all(input).unwrap();
     drop(stdin);
     let output = running.wait_with_output().unwrap();
     assert!(output.status.success());
@@ -33,9 +33,9 @@ fn read(id: &str, path: &str) -> Value {
 
 #[test]
 fn turns_are_answered_in_their_form_and_the_session_goes_on_after_a_wrong_one() {
-    let desk = TestEnv::new("");
-    let said = lines(
-        &desk,
+    let env = TestEnv::new("");
+    let output = lines(
+        &env,
         &["--format", "anthropic"],
         &[
             json!({"turn": {"role": "assistant", "content": [read("a", "old.txt"), read("b", "gone.txt")]}}),
@@ -45,29 +45,29 @@ fn turns_are_answered_in_their_form_and_the_session_goes_on_after_a_wrong_one() 
             json!({"calls": [{"id": "d", "name": "read_file", "input": {"path": "old.txt"}}]}),
         ],
     );
-    let blocks = |line: usize| said[line]["results"]["content"].as_array().unwrap();
+    let blocks = |line: usize| output[line]["results"]["content"].as_array().unwrap();
     let ids: Vec<_> = blocks(0)
         .iter()
         .map(|block| &block["tool_use_id"])
         .collect();
     assert_eq!(ids, ["a", "b"]);
     assert_eq!(blocks(0)[1]["is_error"], true);
-    let error = said[1]["error"].as_str().unwrap();
+    let error = output[1]["error"].as_str().unwrap();
     assert!(error.contains("its role is `user`"), "{error}");
     assert_eq!(blocks(2)[0]["tool_use_id"], "c");
     assert_eq!(blocks(3), &Vec::<Value>::new());
-    assert_eq!(said[4]["results"][0]["id"], "d");
+    assert_eq!(output[4]["results"][0]["id"], "d");
 }
 
 #[test]
 fn a_turn_without_a_format_and_a_line_with_both_are_errors() {
-    let desk = TestEnv::new("");
-    let said = lines(
-        &desk,
+    let env = TestEnv::new("");
+    let output = lines(
+        &env,
         &[],
         &[json!({"turn": []}), json!({"turn": [], "calls": []})],
     );
-    let errors: Vec<_> = said
+    let errors: Vec<_> = output
         .iter()
         .map(|line| line["error"].as_str().unwrap())
         .collect();
@@ -82,16 +82,16 @@ fn a_turn_without_a_format_and_a_line_with_both_are_errors() {
 
 #[test]
 fn what_an_editor_or_a_shell_puts_before_the_json_is_passed_over_or_named() {
-    let desk = TestEnv::new("");
+    let env = TestEnv::new("");
     let call = r#"{"calls":[{"id":"a","name":"read_file","input":{"path":"old.txt"}}]}"#;
-    let said = format!("\u{feff}{call}\r\n{call}\n");
-    let marked = answers(&desk, &[], said.as_bytes());
+    let input = format!("\u{feff}{call}\r\n{call}\n");
+    let marked = answers(&env, &[], input.as_bytes());
     assert!(
         marked.iter().all(|line| line["results"][0]["ok"] == true),
         "{marked:?}"
     );
     assert_eq!(marked.len(), 2);
-    let wide = answers(&desk, &[], b"\xff\xfe{\0\n\0");
+    let wide = answers(&env, &[], b"\xff\xfe{\0\n\0");
     assert_eq!(
         wide[0]["error"],
         "invalid turn: encoded as UTF-16; use UTF-8"

@@ -1,18 +1,18 @@
-//! One turn of each model family, with everything that goes well or wrong in it, and the whole answer.
+//! One turn of each model family with successful and failing calls, and the complete answer.
 
 use e2e::test_env::TestEnv;
 use serde_json::{Value, json};
 
 use super::{PNG, batch};
 
-/// A desk with a picture.
-fn desk() -> TestEnv {
-    let desk = TestEnv::new("deny = [\"write_file\"]");
-    std::fs::write(desk.workspace().join("dot.png"), PNG).unwrap();
-    desk
+/// A test environment with an image in its workspace.
+fn test_env() -> TestEnv {
+    let env = TestEnv::new("deny = [\"write_file\"]");
+    std::fs::write(env.workspace().join("dot.png"), PNG).unwrap();
+    env
 }
 
-/// The calls of every story: what goes well, a picture, what is refused, what does not exist, what makes no sense.
+/// The calls of every turn: a success, an image, a denied call, an unknown tool and invalid input.
 fn inputs() -> Vec<(&'static str, Value)> {
     vec![
         ("read_file", json!({"path": "old.txt"})),
@@ -49,7 +49,7 @@ fn text(value: &Value) -> String {
 //
 #[test]
 fn r_127_a_turn_of_claude() {
-    let desk = desk();
+    let env = test_env();
     let mut content = vec![json!({"type": "thinking", "thinking": "hm", "signature": "s"})];
     for (index, (name, input)) in inputs().into_iter().enumerate() {
         content.push(json!({"type": "text", "text": "And now:"}));
@@ -58,7 +58,7 @@ fn r_127_a_turn_of_claude() {
     let turn = json!({
         "id": "msg_1", "type": "message", "role": "assistant", "content": content, "stop_reason": "tool_use",
     });
-    let (answer, ended) = batch(&desk, "anthropic", &turn, &[]);
+    let (answer, ended) = batch(&env, "anthropic", &turn, &[]);
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert_eq!(answer["role"], "user");
     let blocks = answer["content"].as_array().unwrap();
@@ -89,7 +89,7 @@ fn r_127_a_turn_of_claude() {
 //
 #[test]
 fn r_130_a_turn_of_gpt_with_ids_twice_and_arguments_that_are_no_json() {
-    let desk = desk();
+    let env = test_env();
     let mut calls: Vec<Value> = inputs()
         .into_iter()
         .map(|(name, input)| {
@@ -100,7 +100,7 @@ fn r_130_a_turn_of_gpt_with_ids_twice_and_arguments_that_are_no_json() {
     let turn = json!({"choices": [{"index": 0, "finish_reason": "tool_calls", "message": {
         "role": "assistant", "content": "I look.", "tool_calls": calls,
     }}]});
-    let (answer, _) = batch(&desk, "openai", &turn, &[]);
+    let (answer, _) = batch(&env, "openai", &turn, &[]);
     let messages = answer.as_array().unwrap();
     let (tools, rest) = messages.split_at(5);
     let results: Vec<_> = tools
@@ -126,7 +126,7 @@ fn r_130_a_turn_of_gpt_with_ids_twice_and_arguments_that_are_no_json() {
 
 #[test]
 fn a_turn_of_gpt_in_the_responses_api() {
-    let desk = desk();
+    let env = test_env();
     let mut items = vec![json!({"type": "reasoning", "id": "rs", "summary": []})];
     for (index, (name, input)) in inputs().into_iter().enumerate() {
         items.push(json!({
@@ -135,7 +135,7 @@ fn a_turn_of_gpt_in_the_responses_api() {
         }));
     }
     let turn = json!({"id": "resp", "object": "response", "status": "completed", "output": items});
-    let (answer, _) = batch(&desk, "openai-responses", &turn, &[]);
+    let (answer, _) = batch(&env, "openai-responses", &turn, &[]);
     let results: Vec<_> = answer
         .as_array()
         .unwrap()
@@ -156,13 +156,13 @@ fn a_turn_of_gpt_in_the_responses_api() {
 //
 #[test]
 fn r_129_a_turn_of_gemini_without_ids() {
-    let desk = desk();
+    let env = test_env();
     let calls = inputs().into_iter();
     let parts: Vec<Value> = calls
         .map(|(name, args)| json!({"functionCall": {"name": name, "args": args}}))
         .collect();
     let turn = json!({"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]});
-    let (answer, _) = batch(&desk, "gemini", &turn, &["--profile", "native"]);
+    let (answer, _) = batch(&env, "gemini", &turn, &["--profile", "native"]);
     assert_eq!(answer["role"], "user");
     let parts = answer["parts"].as_array().unwrap();
     let results: Vec<_> = parts
@@ -170,9 +170,9 @@ fn r_129_a_turn_of_gemini_without_ids() {
         .filter_map(|part| part.get("functionResponse"))
         .map(|response| {
             assert!(response.get("id").is_none());
-            let said = &response["response"];
-            let failed = said.get("error");
-            (text(failed.unwrap_or(&said["output"])), failed.is_some())
+            let result = &response["response"];
+            let failed = result.get("error");
+            (text(failed.unwrap_or(&result["output"])), failed.is_some())
         })
         .collect();
     check(&results, "path");
@@ -184,18 +184,18 @@ fn r_129_a_turn_of_gemini_without_ids() {
         .iter()
         .filter_map(|part| part["functionResponse"]["name"].as_str())
         .collect();
-    let asked: Vec<_> = inputs().into_iter().map(|(name, _)| name).collect();
-    assert_eq!(names, asked);
+    let expected: Vec<_> = inputs().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, expected);
 }
 
 #[test]
-fn a_turn_in_the_words_of_a_profile_gets_its_answer_in_them() {
-    let desk = desk();
+fn a_turn_with_the_names_of_a_profile_is_answered_with_them() {
+    let env = test_env();
     let turn = json!([
         {"type": "tool_use", "id": "1", "name": "Read", "input": {"file_path": "old.txt"}},
         {"type": "tool_use", "id": "2", "name": "Raed", "input": {}},
     ]);
-    let (answer, _) = batch(&desk, "anthropic", &turn, &["--profile", "claude"]);
+    let (answer, _) = batch(&env, "anthropic", &turn, &["--profile", "claude"]);
     assert!(
         text(&answer["content"][0]["content"]).contains("old"),
         "{answer}"
@@ -208,10 +208,10 @@ fn a_turn_in_the_words_of_a_profile_gets_its_answer_in_them() {
 
 #[test]
 fn a_turn_that_was_cut_off_runs_all_but_its_last_call() {
-    let desk = desk();
+    let env = test_env();
     let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "read_file", "input": {"path": "old.txt"}});
     let turn = json!({"role": "assistant", "content": [call("1"), call("2")], "stop_reason": "max_tokens"});
-    let (answer, ended) = batch(&desk, "anthropic", &turn, &[]);
+    let (answer, ended) = batch(&env, "anthropic", &turn, &[]);
     assert_eq!(ended.code, Some(1));
     assert_eq!(answer["content"][0]["is_error"], false);
     assert_eq!(answer["content"][1]["is_error"], true);
@@ -220,7 +220,7 @@ fn a_turn_that_was_cut_off_runs_all_but_its_last_call() {
 
 #[test]
 fn requests_of_mcp_get_their_responses() {
-    let desk = desk();
+    let env = test_env();
     let calls = inputs().into_iter().enumerate();
     let turn: Vec<Value> = calls
         .map(|(id, (name, input))| {
@@ -228,7 +228,7 @@ fn requests_of_mcp_get_their_responses() {
             json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
         })
         .collect();
-    let (answer, _) = batch(&desk, "mcp", &json!(turn), &[]);
+    let (answer, _) = batch(&env, "mcp", &json!(turn), &[]);
     let results: Vec<_> = answer
         .as_array()
         .unwrap()

@@ -56,13 +56,13 @@ const NOTE: &str =
 /// A home with a server, a hook and an agent, each with a token.
 fn home() -> Home {
     let home = Home::new();
-    let place = home.at("").display().to_string();
+    let directory = home.at("").display().to_string();
     for (role, variable, rest) in [
         ("server", "TOKEN", SERVER),
         ("hook", "HOOK_TOKEN", "cat > /dev/null; echo {}"),
         ("agent", "AGENT_TOKEN", "echo done"),
     ] {
-        let note = NOTE.replace("HOME", &place).replace("TOKEN", variable);
+        let note = NOTE.replace("HOME", &directory).replace("TOKEN", variable);
         let script = format!("{}\n{rest}\n", note.replace("ROLE", role));
         fs::write(home.at(&format!("{role}.sh")), script).unwrap();
     }
@@ -76,7 +76,7 @@ fn home() -> Home {
     }
     fs::create_dir(home.at("workspace")).unwrap();
     let settings = SETTINGS.replace("STATE_KEY_FILE", &home.at("key").to_string_lossy());
-    home.write(&settings.replace("HOME", place.trim_end_matches('/')));
+    home.write(&settings.replace("HOME", directory.trim_end_matches('/')));
     home
 }
 
@@ -107,7 +107,7 @@ fn process_arguments_contain_no_token() {
     let read = |name: &str| fs::read_to_string(home.at(name)).unwrap_or_default();
     let command = "printenv PROGRAM_TOKEN > got; exec sleep 613";
     let program = json!({"command": command, "run_in_background": true});
-    let said = client.call(1, "shell", &program).text();
+    let started = client.call(1, "shell", &program).text();
     poll_until("the program and the server have their tokens", || {
         read("workspace/got").ends_with('\n') && read("got-server").ends_with('\n')
     });
@@ -125,7 +125,7 @@ fn process_arguments_contain_no_token() {
             .iter()
             .find(|(name, _)| *name == variable)
             .unwrap();
-        assert_eq!(read(file).trim_end(), *token, "{file} {said}");
+        assert_eq!(read(file).trim_end(), *token, "{file} {started}");
     }
     let arguments = |role: &str| read(&format!("arguments-{role}")).replace('\0', " ");
     let (hook, agent) = (arguments("hook"), arguments("agent"));

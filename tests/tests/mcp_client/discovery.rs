@@ -74,8 +74,8 @@ fn r_080_discovered_tools_are_approved_called_and_pinned() {
         failed.stderr
     );
     // Without a prompter, the call is denied.
-    let asked = home.run(&rome[..3]);
-    assert_eq!(asked.code, Some(5), "{}", asked.stderr);
+    let denied = home.run(&rome[..3]);
+    assert_eq!(denied.code, Some(5), "{}", denied.stderr);
 
     // The same command returns another description.
     script(

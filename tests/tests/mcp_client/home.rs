@@ -59,13 +59,13 @@ impl Home {
     /// The command of the host itself as an MCP server that supports the stateless protocol.
     pub fn own_host(plugins: &[&str]) -> Vec<String> {
         let program = e2e::host(&[]).get_program().to_string_lossy().into_owned();
-        let mut words = vec![program, "run".to_owned(), "--no-store".to_owned()];
+        let mut command = vec![program, "run".to_owned(), "--no-store".to_owned()];
         for plugin in plugins {
             let file = root().join(format!("plugins/{plugin}.wasm"));
-            words.extend(["--plugins".to_owned(), file.to_string_lossy().into_owned()]);
+            command.extend(["--plugins".to_owned(), file.to_string_lossy().into_owned()]);
         }
-        words.extend(["--mode".to_owned(), "yolo".to_owned()]);
-        words
+        command.extend(["--mode".to_owned(), "yolo".to_owned()]);
+        command
     }
 
     pub fn host(&self, args: &[&str]) -> Command {
@@ -95,10 +95,13 @@ pub fn is_alive(pid: i32) -> bool {
 }
 
 /// Polls a condition.
-pub fn poll_until(what: &str, holds: impl Fn() -> bool) {
+pub fn poll_until(condition: &str, holds: impl Fn() -> bool) {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < TIMEOUT, "waited too long until {what}");
+        assert!(
+            began.elapsed() < TIMEOUT,
+            "waited too long until {condition}"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }

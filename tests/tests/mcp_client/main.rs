@@ -59,8 +59,8 @@ fn r_423_a_server_is_approved_started_and_its_tools_are_called() {
     assert!(called.stdout.contains("aGk="), "{}", called.stdout);
 
     // Annotations of the server are not trusted: without a rule, the call is denied because there is no prompter.
-    let asked = home.run(&["call", "mcp__own__base64_encode", input]);
-    assert_eq!(asked.code, Some(5), "{} {}", asked.stdout, asked.stderr);
+    let denied = home.run(&["call", "mcp__own__base64_encode", input]);
+    assert_eq!(denied.code, Some(5), "{} {}", denied.stdout, denied.stderr);
 
     let tools = home.json(&["tools", "--json"]);
     let tool = tools
@@ -81,8 +81,8 @@ fn an_approval_is_bound_to_the_command_and_stored_for_the_user() {
     home.server("own", &Home::own_host(&["data"]));
     assert_eq!(home.run(&["mcp", "approve", "own", "--yes"]).code, Some(0));
     assert_eq!(home.run(&["mcp", "test", "own"]).code, Some(0));
-    let kept = home.state().join("mcp/approved/own.json");
-    assert!(kept.exists());
+    let approval = home.state().join("mcp/approved/own.json");
+    assert!(approval.exists());
 
     // A changed command needs a new approval.
     home.clear();
@@ -94,7 +94,7 @@ fn an_approval_is_bound_to_the_command_and_stored_for_the_user() {
     // Approval files in a project are ignored.
     let stranger = home.at("project");
     std::fs::create_dir_all(stranger.join("mcp/approved")).unwrap();
-    std::fs::copy(&kept, stranger.join("mcp/approved/own.json")).unwrap();
+    std::fs::copy(&approval, stranger.join("mcp/approved/own.json")).unwrap();
     let inside = home
         .host(&["mcp", "test", "own"])
         .current_dir(&stranger)
@@ -196,9 +196,9 @@ fn variable_values_in_urls_are_never_printed() {
     ] {
         let output = home.host(args).env("TOK", "sk-verysecret").output();
         let ended = CommandResult::of(&output.unwrap());
-        let said = format!("{} {}", ended.stdout, ended.stderr);
-        assert!(!said.contains("verysecret"), "{args:?}: {said}");
-        assert!(said.contains("web"), "{args:?}: {said}");
+        let text = format!("{} {}", ended.stdout, ended.stderr);
+        assert!(!text.contains("verysecret"), "{args:?}: {text}");
+        assert!(text.contains("web"), "{args:?}: {text}");
     }
 }
 
@@ -254,15 +254,15 @@ fn a_failing_server_does_not_affect_others() {
         "mcp__own",
     ]);
     assert_eq!(called.code, Some(0), "{}", called.stderr);
-    let said = &called.stderr;
-    assert!(said.contains("why not"), "{said}");
+    let stderr = &called.stderr;
+    assert!(stderr.contains("why not"), "{stderr}");
     assert!(
-        said.contains("program `no-such-program` was not found"),
-        "{said}"
+        stderr.contains("program `no-such-program` was not found"),
+        "{stderr}"
     );
     assert!(
-        said.contains("NOT_SET_ANYWHERE, which is not set"),
-        "{said}"
+        stderr.contains("NOT_SET_ANYWHERE, which is not set"),
+        "{stderr}"
     );
 }
 
@@ -270,12 +270,12 @@ fn a_failing_server_does_not_affect_others() {
 fn a_slow_server_does_not_delay_unrelated_calls() {
     let home = Home::new();
     let own = Home::own_host(&["data"]);
-    let words: Vec<String> = own.iter().map(|word| format!("'{word}'")).collect();
+    let quoted: Vec<String> = own.iter().map(|argument| format!("'{argument}'")).collect();
     let script = format!(
         "touch '{}'; while [ ! -e '{}' ]; do sleep 0.05; done; exec {}",
         home.at("started").display(),
         home.at("go").display(),
-        words.join(" ")
+        quoted.join(" ")
     );
     home.server("slow", &["sh".to_owned(), "-c".to_owned(), script]);
     std::fs::write(home.at("go"), "").unwrap();
@@ -340,14 +340,14 @@ fn a_slow_server_does_not_delay_unrelated_calls() {
 #[test]
 fn a_server_gets_only_configured_variables() {
     let home = Home::new();
-    let words = format!(
+    let script = format!(
         "env > {}; exec {}",
         home.at("env").display(),
         Home::own_host(&["data"]).join(" ")
     );
     home.server_with(
         "own",
-        &["sh".to_owned(), "-c".to_owned(), words],
+        &["sh".to_owned(), "-c".to_owned(), script],
         "env = { GIVEN = \"${SECRET_TOKEN}\" }",
     );
     let mut host = home.host(&["mcp", "approve", "own", "--yes"]);
@@ -357,25 +357,25 @@ fn a_server_gets_only_configured_variables() {
         .output()
         .unwrap();
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
-    let seen = std::fs::read_to_string(home.at("env")).unwrap();
-    assert!(seen.contains("GIVEN=s3cret"), "{seen}");
+    let variables = std::fs::read_to_string(home.at("env")).unwrap();
+    assert!(variables.contains("GIVEN=s3cret"), "{variables}");
     assert!(
-        !seen.contains("SECRET_TOKEN") && !seen.contains("OTHER="),
-        "{seen}"
+        !variables.contains("SECRET_TOKEN") && !variables.contains("OTHER="),
+        "{variables}"
     );
-    assert!(seen.contains("PATH="), "{seen}");
+    assert!(variables.contains("PATH="), "{variables}");
 }
 
 #[test]
 fn a_server_ends_with_the_host_even_if_killed() {
     let home = Home::new();
-    let words = format!(
+    let script = format!(
         "echo $$ > {}; sleep 1000 & echo $! > {}; exec {}",
         home.at("pid").display(),
         home.at("child").display(),
         Home::own_host(&["data"]).join(" ")
     );
-    home.server("own", &["sh".to_owned(), "-c".to_owned(), words]);
+    home.server("own", &["sh".to_owned(), "-c".to_owned(), script]);
     assert_eq!(home.run(&["mcp", "approve", "own", "--yes"]).code, Some(0));
     for kill in [false, true] {
         let mut host = home

@@ -255,9 +255,9 @@ pub fn mutant(source: &[u8], random: &mut Random) -> (Change, Vec<u8>) {
         }
         Change::Custom => {
             let binary = root.any(random);
-            let words = hostile(random);
+            let name = hostile(random);
             binary.without_custom("name");
-            binary.add_custom(&words, words.as_bytes());
+            binary.add_custom(&name, name.as_bytes());
             root.bytes()
         }
         Change::Names => {
@@ -350,9 +350,9 @@ fn lie_about_a_length(binary: &mut Binary, random: &mut Random) {
     section.length = Some(length);
 }
 
-/// Text that must not reach a person as it is.
+/// Text that must be escaped before it is shown to a user.
 fn hostile(random: &mut Random) -> String {
-    let words = [
+    let texts = [
         "\u{1b}[2J\u{1b}[H",
         "\u{202e}gnp.exe",
         "\u{2066}a\u{2069}\u{200b}",
@@ -363,10 +363,10 @@ fn hostile(random: &mut Random) -> String {
         "\u{85}\u{9b}31m",
         "../../etc/passwd",
     ];
-    let word = *random.pick(&words);
+    let text = *random.pick(&texts);
     match random.below(4) {
-        0 => word.repeat(1 + random.below(20_000)),
-        _ => word.to_owned(),
+        0 => text.repeat(1 + random.below(20_000)),
+        _ => text.to_owned(),
     }
 }
 
@@ -462,12 +462,12 @@ fn change_code(root: &mut Binary, random: &mut Random) -> Option<()> {
         .collect();
     let body = random.pick(bodies.get(..).filter(|bodies| !bodies.is_empty())?);
     let operators = body.get_operators_reader().ok()?;
-    let places: Vec<usize> = operators
+    let offsets: Vec<usize> = operators
         .into_iter_with_offsets()
         .filter_map(|operator| Some(operator.ok()?.1))
         .collect();
     // An instruction that was changed before may be the first that cannot be read.
-    let at = *places.get(random.below(places.len()))?;
+    let at = *offsets.get(random.below(offsets.len()))?;
     let among = |random: &mut Random, first: u8, last: u8| {
         first + u8::try_from(random.below(usize::from(last - first) + 1)).expect("a byte")
     };

@@ -1,5 +1,5 @@
-//! Mutants of real components, each dropped into a plugin folder beside a healthy plugin: loaded, and each of its tools
-//! called once. `TOOLHOST_MUTANTS` says how many there are, `TOOLHOST_MUTANT_SEED` from which seed they are made.
+//! Mutants of real components. Each is loaded from a directory with a valid plugin, and each of its tools is called
+//! once. `TOOLHOST_MUTANTS` sets their number, `TOOLHOST_MUTANT_SEED` the seed.
 
 mod component;
 
@@ -20,12 +20,12 @@ use toolhost_contract::text;
 use component::{Change, Random, mutant};
 
 const COUNT: u64 = 100;
-/// The guest beside each mutant.
+/// The valid plugin in the directory of each mutant.
 const HEALTHY: &str = "environment";
 const SEED: u64 = 20_261_123;
 /// Characters of the reason why a plugin was not loaded.
 const MAX_REASON: usize = 2_000;
-/// Characters of what a failed call says.
+/// Limit of the error text of a failed call, in characters.
 const MAX_ERROR: usize = 64 << 10;
 /// Far beyond all limits of the product together: 120 s to compile, 5 s to describe, and the calls.
 const HANG: Duration = Duration::from_mins(10);
@@ -53,7 +53,7 @@ fn number(name: &str, default: u64) -> u64 {
     text.map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// Small components: a shipped plugin, guests, and some that nobody here wrote.
+/// Small components: a shipped plugin, guests and third-party components.
 fn sources() -> Vec<(String, Vec<u8>)> {
     let mut sources = vec![root().join("plugins/system.wasm")];
     let guests = ["counter", "rewrite", "nested_json", "services"];
@@ -93,7 +93,7 @@ async fn load(plugins: &Path, cache: &Path) -> (Host, TempDir) {
     (builder.build().await.unwrap(), workspace)
 }
 
-/// Loads one mutant beside a healthy plugin, and calls what it offers.
+/// Loads one mutant together with a valid plugin, and calls its tools.
 async fn load_and_call(bytes: &[u8], healthy: &Path, cache: &Path) -> (Stage, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mutant.wasm");
@@ -123,7 +123,7 @@ fn stage_of(reason: &str) -> Stage {
         ("plugin.toml", Stage::Manifest),
         ("mutant.wasm: ", Stage::Contract),
     ];
-    let found = stages.iter().find(|(words, _)| reason.contains(words));
+    let found = stages.iter().find(|(part, _)| reason.contains(part));
     found.map_or(Stage::Register, |(_, stage)| *stage)
 }
 
@@ -175,7 +175,7 @@ fn sample(schema: &Value, levels: usize) -> Value {
 }
 
 impl Judged {
-    /// What is said of a plugin that is not loaded is one line, short, and shows every character.
+    /// The reason why a plugin was not loaded must be a short single line of printable characters.
     fn wrong(&self) -> Option<String> {
         let length = self.reason.chars().count();
         let is_loaded = self.stage >= Stage::CallFailed;

@@ -1,14 +1,14 @@
-//! Commands of guests that do more than their input says: what runs is what was authorized, and the record holds it.
+//! Guests whose commands differ from their declared input: only the authorized command runs, and it is recorded.
 
 use e2e::test_env::{TestEnv, parse_json, poll_until};
 use e2e::{CommandResult, Guest};
 use serde_json::{Value, json};
 
-use super::session::{Session, told};
+use super::session::{Session, result_value};
 
 const NEEDS: [&str; 4] = ["process:bash", "fs.read", "fs.write", "session"];
 
-/// The guest may run these commands in its workspace, and nothing is allowed beside them.
+/// Flags that allow the guest to run only these commands in its workspace.
 fn flags(workspace: &std::path::Path, rules: &[&str]) -> Vec<String> {
     let folder = format!("{}:rw", workspace.display());
     let mut flags: Vec<String> = ["--allow-program", "bash", "--allow-path", &folder]
@@ -77,9 +77,9 @@ fn a_01_a_command_runs_as_it_was_authorized() {
     ] {
         let mut input = input;
         input["command"] = json!("echo ran");
-        let (report, asked) = session.call("steers", &input, &[]);
-        assert_eq!(told(&report), expected, "{input}: {report}");
-        assert_eq!(asked, [] as [Value; 0], "{input}");
+        let (report, questions) = session.call("steers", &input, &[]);
+        assert_eq!(result_value(&report), expected, "{input}: {report}");
+        assert_eq!(questions, [] as [Value; 0], "{input}");
     }
     assert!(!guest.workspace().join("steered").exists());
     session.end();
@@ -92,39 +92,43 @@ fn a_05_variables_that_steer_programs_are_asked_about_and_named() {
     let command = json!({"command": "printenv MAKEFILES RUST_LOG"});
     let inert = json!({"note": {"RUST_LOG": "debug"}});
     let (report, _) = session.call("notes", &inert, &[]);
-    assert_eq!(told(&report), json!("done"), "{report}");
+    assert_eq!(result_value(&report), json!("done"), "{report}");
     let (report, _) = session.call("steers", &command, &[]);
-    assert_eq!(told(&report), json!(["debug"]), "{report}");
+    assert_eq!(result_value(&report), json!(["debug"]), "{report}");
 
     let steering = json!({"note": {"RUST_LOG": "debug", "MAKEFILES": "evil.mk"}});
-    let (report, asked) = session.call("notes", &steering, &[json!({"deny": "no"})]);
-    assert_eq!(told(&report), json!("user_denied"), "{report}");
-    let reason = asked[0]["reason"].as_str().unwrap();
+    let (report, questions) = session.call("notes", &steering, &[json!({"deny": "no"})]);
+    assert_eq!(result_value(&report), json!("user_denied"), "{report}");
+    let reason = questions[0]["reason"].as_str().unwrap();
     assert!(reason.contains("set the variable `MAKEFILES`"), "{reason}");
-    assert_eq!(asked[0]["variables"], json!({"MAKEFILES": "evil.mk"}));
+    assert_eq!(questions[0]["variables"], json!({"MAKEFILES": "evil.mk"}));
     // It was not set.
     let (report, _) = session.call("steers", &command, &[]);
-    assert_eq!(told(&report), json!(["debug"]), "{report}");
+    assert_eq!(result_value(&report), json!(["debug"]), "{report}");
 
     let (report, _) = session.call("notes", &steering, &[allow()]);
-    assert_eq!(told(&report), json!("done"), "{report}");
-    let (report, asked) = session.call("steers", &command, &[allow()]);
-    assert_eq!(told(&report), json!(["evil.mk\ndebug"]), "{report}");
-    let reason = asked[0]["reason"].as_str().unwrap();
+    assert_eq!(result_value(&report), json!("done"), "{report}");
+    let (report, questions) = session.call("steers", &command, &[allow()]);
+    assert_eq!(result_value(&report), json!(["evil.mk\ndebug"]), "{report}");
+    let reason = questions[0]["reason"].as_str().unwrap();
     assert!(
         reason.contains("`MAKEFILES` (set for the session)"),
         "{reason}"
     );
-    assert_eq!(asked[0]["variables"], json!({"MAKEFILES": "evil.mk"}));
-    assert_eq!(asked[0]["offers"].as_array().unwrap().len(), 1, "{asked:?}");
+    assert_eq!(questions[0]["variables"], json!({"MAKEFILES": "evil.mk"}));
+    assert_eq!(
+        questions[0]["offers"].as_array().unwrap().len(),
+        1,
+        "{questions:?}"
+    );
 
     let (report, _) = session.call("notes", &inert, &[]);
-    assert_eq!(told(&report), json!("done"), "{report}");
+    assert_eq!(result_value(&report), json!("done"), "{report}");
     let (report, _) = session.call("steers", &command, &[]);
-    assert_eq!(told(&report), json!(["debug"]), "{report}");
+    assert_eq!(result_value(&report), json!(["debug"]), "{report}");
     session.end();
 
-    // Where no person can be asked, the refusal says why.
+    // Without an available user, the error names the reason.
     let flags = flags(&guest.workspace(), &["Bash(make *)"]);
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let input = json!({"command": "make test", "env": {"MAKEFILES": "evil.mk"}});
@@ -134,10 +138,10 @@ fn a_05_variables_that_steer_programs_are_asked_about_and_named() {
 }
 
 /// The id of a job that runs.
-fn job(told: &Value) -> String {
-    let words = told[0].as_str().unwrap();
-    let id = words.strip_suffix(" running");
-    id.unwrap_or_else(|| panic!("{told}")).to_owned()
+fn job(value: &Value) -> String {
+    let text = value[0].as_str().unwrap();
+    let id = text.strip_suffix(" running");
+    id.unwrap_or_else(|| panic!("{value}")).to_owned()
 }
 
 #[test]
@@ -147,35 +151,39 @@ fn a_04_what_is_typed_is_authorized_by_itself() {
     let unauthorized = "! input_not_authorized";
     let waits = json!({"command": "sleep 600", "start": true, "types": "touch x\n"});
     let (report, _) = session.call("steers", &waits, &[]);
-    let closed = job(&told(&report));
-    assert_eq!(told(&report)[1], json!(unauthorized), "{report}");
-    // Its standard input is closed, whoever allows to type.
+    let closed = job(&result_value(&report));
+    assert_eq!(result_value(&report)[1], json!(unauthorized), "{report}");
+    // Its standard input is closed, so an approval to write to it has no effect.
     let into = |job: &str| json!({"task_id": job, "chars": "hello\n"});
-    let (report, asked) = session.call("types", &into(&closed), &[allow()]);
-    assert_eq!(told(&report), json!([unauthorized]), "{report}");
-    let reason = asked[0]["reason"].as_str().unwrap();
+    let (report, questions) = session.call("types", &into(&closed), &[allow()]);
+    assert_eq!(result_value(&report), json!([unauthorized]), "{report}");
+    let reason = questions[0]["reason"].as_str().unwrap();
     assert!(
         reason.contains(&format!("it types into `sleep 600` ({closed})")),
         "{reason}"
     );
-    assert_eq!(asked[0]["offers"].as_array().unwrap().len(), 1, "{asked:?}");
+    assert_eq!(
+        questions[0]["offers"].as_array().unwrap().len(),
+        1,
+        "{questions:?}"
+    );
 
     let open =
         json!({"command": "head -n 1 | tee typed", "tty": true, "start": true, "types": "x\n"});
     let (report, _) = session.call("steers", &open, &[allow()]);
-    let open = job(&told(&report));
-    assert_eq!(told(&report)[1], json!(unauthorized), "{report}");
+    let open = job(&result_value(&report));
+    assert_eq!(result_value(&report)[1], json!(unauthorized), "{report}");
     for (member, value) in [("really", "other\n"), ("job", closed.as_str())] {
         let mut input = into(&open);
         input[member] = json!(value);
         let (report, _) = session.call("types", &input, &[allow()]);
-        assert_eq!(told(&report), json!([unauthorized]), "{report}");
+        assert_eq!(result_value(&report), json!([unauthorized]), "{report}");
     }
     let mut input = into(&open);
     input["starts"] = json!("touch started");
     let (report, _) = session.call("types", &input, &[allow()]);
     assert_eq!(
-        told(&report),
+        result_value(&report),
         json!(["! command_differs", "done"]),
         "{report}"
     );
@@ -187,27 +195,31 @@ fn a_04_what_is_typed_is_authorized_by_itself() {
 
 #[test]
 fn a_01_the_record_holds_the_command_that_was_authorized() {
-    let desk = TestEnv::new("allow = [\"programs/steers\"]");
+    let env = TestEnv::new("allow = [\"programs/steers\"]");
     let guest = Guest::new("programs", &NEEDS, "");
     let plugin = guest.plugin();
-    let config = desk.path("host.toml");
+    let config = env.path("host.toml");
     let input = json!({
         "command": "printenv CC", "env": {"CC": "gcc", "API_TOKEN": "s3cret"},
     });
-    let ended = desk
+    let ended = env
         .command(&["call", "steers", &input.to_string(), "--json", "--plugins"])
         .arg(&plugin)
         .arg("--config")
         .arg(&config)
-        .args(flags(&desk.workspace(), &[]))
+        .args(flags(&env.workspace(), &[]))
         .output()
         .expect("host starts");
     let ended = CommandResult::of(&ended);
-    assert_eq!(told(&parse_json(&ended)), json!(["gcc"]), "{ended:?}");
-    let calls = desk.run_json(&["calls", "--json"]);
+    assert_eq!(
+        result_value(&parse_json(&ended)),
+        json!(["gcc"]),
+        "{ended:?}"
+    );
+    let calls = env.run_json(&["calls", "--json"]);
     let id = calls[0]["id"].as_str().unwrap();
     for command in ["audit", "calls"] {
-        let shown = desk.run(&[command, "show", id]).stdout;
+        let shown = env.run(&[command, "show", id]).stdout;
         for line in [
             "argv     [\"bash\",\"-c\",\"printenv CC\"]",
             "stdin    \"closed\"",
@@ -218,5 +230,5 @@ fn a_01_the_record_holds_the_command_that_was_authorized() {
         }
         assert!(!shown.contains("s3cret"), "{shown}");
     }
-    assert_eq!(desk.run(&["audit", "verify"]).code, Some(0));
+    assert_eq!(env.run(&["audit", "verify"]).code, Some(0));
 }

@@ -1,12 +1,12 @@
-//! Rules on reading hold for what is really opened, by guests, by the shipped tools and by programs; and what cannot
-//! run is refused before a person is asked.
+//! Read rules apply to the file that is actually opened, by guests, shipped tools and programs. Calls that cannot run
+//! are refused before the user is prompted.
 
 use std::os::unix::fs::symlink;
 
 use e2e::{CommandResult, Guest, root, run};
 use serde_json::{Value, json};
 
-use super::session::told;
+use super::session::result_value;
 
 const DENY: [&str; 2] = ["--deny-tool", "Read(./secrets/**)"];
 
@@ -55,10 +55,10 @@ fn a_07_a_denied_file_is_not_read_whatever_leads_to_it() {
     for tool in ["look", "script"] {
         let (report, ended) = guest.call_tool(tool, &json!({ "steps": steps }), &flags);
         assert_eq!(report["ok"], json!(true), "{report} {}", ended.stderr);
-        let told = told(&report);
-        assert_eq!(told[6], json!("a note"), "{told}");
-        assert!(!told.to_string().contains("canary"), "{tool}: {told}");
-        assert!(!told.to_string().contains("k.txt"), "{tool}: {told}");
+        let results = result_value(&report);
+        assert_eq!(results[6], json!("a note"), "{results}");
+        assert!(!results.to_string().contains("canary"), "{tool}: {results}");
+        assert!(!results.to_string().contains("k.txt"), "{tool}: {results}");
     }
     for (tool, input) in [
         ("read_file", json!({"path": "link/k.txt"})),
@@ -194,7 +194,7 @@ fn a_program_is_refused_where_a_pattern_needs_a_look_at_more_than_20_000_entries
     let call = || {
         let (report, ended) = guest.call_tool("programs", &input, &flags);
         assert_eq!(report["ok"], json!(true), "{report} {}", ended.stderr);
-        told(&report)
+        result_value(&report)
     };
     assert_eq!(call(), json!(["0", "ran"]));
     std::fs::File::create(folder.join("one more")).unwrap();
@@ -202,7 +202,7 @@ fn a_program_is_refused_where_a_pattern_needs_a_look_at_more_than_20_000_entries
 }
 
 #[test]
-fn c_09_a_call_that_lacks_a_grant_is_refused_before_anybody_is_asked() {
+fn c_09_a_call_that_lacks_a_grant_is_refused_before_a_prompt() {
     for (tool, input, flag) in [
         ("shell", json!({"command": "ls"}), "--allow-program"),
         (

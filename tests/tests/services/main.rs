@@ -1,5 +1,5 @@
-//! What a guest gets of its host's services, over the real program: with the need in its manifest, with the tool's own
-//! word, and with the operator's, or not at all.
+//! Host services of guests, end to end: a service requires the need in the manifest, the declaration of the tool and
+//! the permission of the operator.
 
 mod agents;
 mod commands;
@@ -12,7 +12,7 @@ mod session;
 use e2e::Guest;
 use serde_json::{Value, json};
 
-use self::session::{Session, told};
+use self::session::{Session, result_value};
 
 const ALL: [&str; 5] = ["session", "user", "resources", "agents", "tools:*"];
 
@@ -20,7 +20,7 @@ fn check(guest: &Guest, tool: &str, steps: &[&str], flags: &[&str], expected: &V
     let flags = [&["--mode", "yolo"], flags].concat();
     let (report, ended) = guest.call_tool(tool, &json!({ "steps": steps }), &flags);
     assert_eq!(
-        &told(&report),
+        &result_value(&report),
         expected,
         "{tool} {steps:?}: {report} {}",
         ended.stderr
@@ -112,7 +112,7 @@ fn a_tool_calls_those_that_its_manifest_names_and_no_others() {
     );
 }
 
-/// A tool that requires other tools and nothing else needs no yes, so it must not have files either.
+/// A tool that requires only other tools needs no approval, so it must have no access to files.
 #[test]
 fn a_tool_that_delegates_sees_no_files() {
     let guest = Guest::new(
@@ -125,11 +125,11 @@ fn a_tool_that_delegates_sees_no_files() {
     let flags = ["--allow-path", &folder];
     let read = ["read /workspace/a"];
     check(&guest, "services", &read, &flags, &json!(["secret"]));
-    // Whatever became of the write, no file shows it, and nobody was there to say yes.
+    // The write was not approved, so the file is unchanged.
     let input = json!({"steps": ["write /workspace/a other"]});
     guest.call_tool("relay", &input, &flags);
-    let kept = std::fs::read_to_string(guest.workspace().join("a")).unwrap();
-    assert_eq!(kept, "secret");
+    let content = std::fs::read_to_string(guest.workspace().join("a")).unwrap();
+    assert_eq!(content, "secret");
     for tool in ["relay", "narrow", "nothing"] {
         check(&guest, tool, &read, &flags, &json!(["! file_not_found"]));
     }
@@ -150,9 +150,9 @@ fn a_call_by_a_tool_is_judged_for_itself() {
         &["--deny-tool", "services"],
         &denied,
     );
-    // The tool itself needs nobody's yes.
+    // The tool itself needs no approval.
     let (report, _) = guest.call_tool("relay", &json!({ "steps": steps }), &[]);
-    assert_eq!(told(&report), json!(["[]", "[]"]), "{report}");
+    assert_eq!(result_value(&report), json!(["[]", "[]"]), "{report}");
     let nested = [r#"call relay {"steps": ["call nothing {}"]}"#];
     check(
         &guest,
@@ -201,18 +201,18 @@ fn a_session_remembers_what_its_calls_stored_and_forgets_it_at_its_end() {
 }
 
 #[test]
-fn a_person_is_asked_and_answers() {
+fn a_user_is_prompted_and_answers() {
     let guest = Guest::new("services", &ALL, "");
     let mut session = Session::start(&guest, &[]);
     let step = r#"ask [{"question": "Which?", "options": [{"label": "a"}, {"label": "b"}]}]"#;
     let input = json!({ "steps": [step] });
-    let (result, asked) = session.call("services", &input, &[json!({"replies": ["b"]})]);
-    assert_eq!(told(&result), json!([r#"["b"]"#]));
+    let (result, questions) = session.call("services", &input, &[json!({"replies": ["b"]})]);
+    assert_eq!(result_value(&result), json!([r#"["b"]"#]));
     assert_eq!(
         (
-            &asked[0]["plugin"],
-            &asked[0]["tool"],
-            &asked[0]["queries"][0]["question"]
+            &questions[0]["plugin"],
+            &questions[0]["tool"],
+            &questions[0]["queries"][0]["question"]
         ),
         (&json!("services"), &json!("services"), &json!("Which?"))
     );
@@ -252,7 +252,7 @@ fn an_answer_is_heard_after_the_next_turn() {
     session.say(&turn("2", "recall a"));
     session.say(&json!({"answer": {"id": question["interview"]["id"], "replies": [true]}}));
     let results = [session.receive(), session.receive()];
-    let results = results.map(|line| told(&line["results"][0]));
+    let results = results.map(|line| result_value(&line["results"][0]));
     assert_eq!(results, [json!(["[true]"]), json!(["-"])]);
     session.end();
 }
@@ -265,20 +265,20 @@ fn a_mode_is_narrowed_at_once_and_widened_by_a_person() {
         session.steps("services", &["mode plan"], &[]),
         json!(["plan"])
     );
-    let no = json!({"replies": ["stay"]});
+    let stay = json!({"replies": ["stay"]});
     assert_eq!(
-        session.steps("services", &["mode default"], &[no]),
+        session.steps("services", &["mode default"], &[stay]),
         json!(["! user_denied"])
     );
-    let yes = json!({"replies": ["default"]});
+    let accept = json!({"replies": ["default"]});
     assert_eq!(
-        session.steps("services", &["mode default"], &[yes]),
+        session.steps("services", &["mode default"], &[accept]),
         json!(["default"])
     );
     session.end();
 }
 
-/// Time that a person takes is not the tool's: it has its second when they are done.
+/// The time that a user takes to answer does not count towards the timeout of the tool.
 #[test]
 fn a_guest_has_its_own_time_and_no_more() {
     let guest = Guest::new("services", &ALL, "timeout = \"1s\"");
@@ -325,16 +325,16 @@ fn a_task_goes_to_the_command_of_an_agent() {
     ];
     let flags = ["--config", config.as_str(), "--mode", "yolo"];
     let (report, _) = guest.call_tool("hand_on", &json!({ "steps": steps }), &flags);
-    let told = told(&report);
-    assert_eq!(told[0], json!("broken echo"), "{report}");
-    let answer: Value = serde_json::from_str(told[1].as_str().unwrap()).unwrap();
+    let results = result_value(&report);
+    assert_eq!(results[0], json!("broken echo"), "{report}");
+    let answer: Value = serde_json::from_str(results[1].as_str().unwrap()).unwrap();
     assert_eq!(
         (&answer["text"], &answer["parent_agent"]),
         (&json!("hello"), &json!("main"))
     );
-    assert_eq!(told[2], json!("! agent_failed"));
-    assert_eq!(told[3], json!("! agent_not_found"));
-    assert_eq!(told[4], json!("! invalid_task"));
+    assert_eq!(results[2], json!("! agent_failed"));
+    assert_eq!(results[3], json!("! agent_not_found"));
+    assert_eq!(results[4], json!("! invalid_task"));
 }
 
 #[test]
@@ -350,9 +350,9 @@ fn a_tool_that_a_tool_called_hands_a_task_to_a_sub_agent_and_calls_no_tool() {
     ];
     let flags = ["--config", &config.to_string_lossy(), "--mode", "yolo"];
     let (report, _) = guest.call_tool("relay", &json!({ "steps": steps }), &flags);
-    let told = told(&report);
-    let nested: Value = serde_json::from_str(told[0].as_str().unwrap()).unwrap();
+    let results = result_value(&report);
+    let nested: Value = serde_json::from_str(results[0].as_str().unwrap()).unwrap();
     let answer: Value = serde_json::from_str(nested[0].as_str().unwrap()).unwrap();
     assert_eq!(answer["text"], json!("hello"), "{report}");
-    assert_eq!(told[1], json!(r#"["! nested_call"]"#), "{report}");
+    assert_eq!(results[1], json!(r#"["! nested_call"]"#), "{report}");
 }

@@ -8,20 +8,20 @@ use e2e::test_env::poll_until;
 use e2e::{Guest, host};
 use serde_json::{Value, json};
 
-use super::session::told;
+use super::session::result_value;
 
 /// Answers every request with 200.
 struct Server {
     port: u16,
-    heard: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let heard = Arc::<Mutex<Vec<String>>>::default();
-        let notes = Arc::clone(&heard);
+        let requests = Arc::<Mutex<Vec<String>>>::default();
+        let recorded = Arc::clone(&requests);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let Ok(mut stream) = stream else { return };
@@ -33,7 +33,7 @@ impl Server {
                 let key = headers.filter_map(|line| Some(line.strip_prefix("x-key: ")?.to_owned()));
                 let key = key.last().unwrap_or_default();
                 let request = first.trim_end_matches(" HTTP/1.1").to_owned();
-                notes
+                recorded
                     .lock()
                     .unwrap()
                     .push(format!("{request} {key}").trim().to_owned());
@@ -43,15 +43,15 @@ impl Server {
                 );
             }
         });
-        Self { port, heard }
+        Self { port, requests }
     }
 
     fn url(&self, host: &str, path: &str) -> String {
         format!("http://{host}:{}{path}", self.port)
     }
 
-    fn heard(&self) -> Vec<String> {
-        std::mem::take(&mut *self.heard.lock().unwrap())
+    fn take_requests(&self) -> Vec<String> {
+        std::mem::take(&mut *self.requests.lock().unwrap())
     }
 }
 
@@ -59,14 +59,14 @@ fn check(guest: &Guest, tool: &str, input: &Value, flags: &[&str], expected: &st
     let flags = [&["--mode", "yolo"], flags].concat();
     let (report, ended) = guest.call_tool(tool, input, &flags);
     assert_eq!(
-        told(&report),
+        result_value(&report),
         json!(expected),
         "{tool} {input}: {report} {}",
         ended.stderr
     );
 }
 
-/// A plugin that reaches the server could call tools there as somebody else.
+/// A plugin with access to the server could call tools as another user.
 #[test]
 fn no_rule_lets_a_plugin_reach_the_host_that_runs_it() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -137,7 +137,7 @@ fn a_request_needs_the_manifest_the_operator_and_the_tools_word() {
     check(&other, "net", &input, &allow, "! host_not_allowed");
     let none = Guest::new("net", &[], "");
     check(&none, "net", &input, &allow, "capability_missing");
-    assert_eq!(server.heard(), ["GET /a"]);
+    assert_eq!(server.take_requests(), ["GET /a"]);
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_request_goes_where_the_input_says_and_a_reading_tool_sends_nothing() {
     ] {
         check(&guest, tool, &input, &allow, expected);
     }
-    assert_eq!(server.heard(), ["POST /a", "GET /b"]);
+    assert_eq!(server.take_requests(), ["POST /a", "GET /b"]);
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_rule_holds_for_an_address_that_no_input_names() {
         "! host_not_allowed",
     );
     check(&guest, "net", &json!({ "to": here }), &flags, "200 hi");
-    assert_eq!(server.heard(), ["GET /a"]);
+    assert_eq!(server.take_requests(), ["GET /a"]);
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn a_secret_is_filled_in_for_its_own_host_only() {
             .unwrap();
         let stdout = String::from_utf8(output.stdout).unwrap();
         assert!(!stdout.contains("s3cret"), "{stdout}");
-        told(&serde_json::from_str(&stdout).unwrap())
+        result_value(&serde_json::from_str(&stdout).unwrap())
     };
     assert_eq!(call(&format!("{own}/a"), "secret:KEY"), json!("200 hi"));
     assert_eq!(
@@ -256,7 +256,7 @@ fn a_secret_is_filled_in_for_its_own_host_only() {
         call(&format!("{own}/c"), "secret:OTHER"),
         json!("! secret_not_allowed")
     );
-    assert_eq!(server.heard(), ["GET /a s3cret"]);
+    assert_eq!(server.take_requests(), ["GET /a s3cret"]);
 }
 
 #[test]

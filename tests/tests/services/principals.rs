@@ -1,4 +1,5 @@
-//! What one user of a server keeps is invisible to the others, ends with its session, and does not hold them up.
+//! Isolation of the users of a server: state is invisible to other users, is removed at the end of the session, and
+//! does not delay other users.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,28 +16,28 @@ const SECRET: &str = "the-secret-of-ann";
 /// Finds the secret and does not say it.
 const WORD: &str = "the-secret-of";
 
-/// A server with two users and all the shipped tools that keep something.
-struct House {
-    desk: TestEnv,
+/// A server with two users and all shipped tools that have state.
+struct SharedServer {
+    env: TestEnv,
     server: Server,
 }
 
-impl House {
+impl SharedServer {
     fn new() -> Self {
         Self::with(&[])
     }
 
-    /// The folder of the desk itself is granted, so that a grant is above everything that the server keeps there.
+    /// Grants the root of the test environment, which contains all state of the server.
     fn with(flags: &[&str]) -> Self {
-        let desk = TestEnv::new("");
-        let tokens = desk.path("tokens");
+        let env = TestEnv::new("");
+        let tokens = env.path("tokens");
         fs::write(&tokens, format!("ann {ANN}\nbob {BOB}\n")).unwrap();
         fs::set_permissions(&tokens, fs::Permissions::from_mode(0o600)).unwrap();
         for folder in ["tmp", "memory"] {
-            fs::create_dir(desk.path(folder)).unwrap();
+            fs::create_dir(env.path(folder)).unwrap();
         }
-        let mut command = desk.command(&["run", "--http", "127.0.0.1:0", "--mode", "yolo"]);
-        command.args(flags).env("TMPDIR", desk.path("tmp"));
+        let mut command = env.command(&["run", "--http", "127.0.0.1:0", "--mode", "yolo"]);
+        command.args(flags).env("TMPDIR", env.path("tmp"));
         for plugin in ["shell", "files", "search", "memory", "agent"] {
             let file = root().join(format!("plugins/{plugin}.wasm"));
             command.arg("--plugins").arg(file);
@@ -44,13 +45,13 @@ impl House {
         for program in ["bash", "sh"] {
             command.args(["--allow-program", program]);
         }
-        command.arg("--memory").arg(desk.path("memory"));
+        command.arg("--memory").arg(env.path("memory"));
         command.arg("--http-token-file").arg(tokens);
-        let workspace = format!("{}:rw", desk.workspace().display());
-        let all = format!("{}:ro", desk.path("").display());
+        let workspace = format!("{}:rw", env.workspace().display());
+        let all = format!("{}:ro", env.path("").display());
         command.args(["--allow-path", &workspace, "--allow-path", &all]);
         let server = Server::start(command);
-        Self { desk, server }
+        Self { env, server }
     }
 
     fn connect(&self, token: &str) -> Client {
@@ -63,8 +64,8 @@ impl House {
         client
     }
 
-    /// Folders of sessions that there are now.
-    fn kept(&self) -> Vec<PathBuf> {
+    /// The directories of the current sessions.
+    fn session_directories(&self) -> Vec<PathBuf> {
         let folders = |dir: &Path| -> Vec<PathBuf> {
             let entries = fs::read_dir(dir).into_iter().flatten().flatten();
             let dirs = entries
@@ -72,7 +73,7 @@ impl House {
                 .filter(|path| path.is_dir());
             dirs.collect()
         };
-        let hosts = folders(&self.desk.path("tmp")).into_iter();
+        let hosts = folders(&self.env.path("tmp")).into_iter();
         let hosts = hosts.flat_map(|scratch| folders(&scratch));
         hosts.flat_map(|host| folders(&host)).collect()
     }
@@ -83,12 +84,12 @@ impl House {
     }
 }
 
-/// Processes that run a command with this word in it.
-fn running(word: &str) -> usize {
+/// The number of processes whose command line contains `text`.
+fn running(text: &str) -> usize {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    let words = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
-    words.filter(|line| line.contains(word)).count()
+    let command_lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    command_lines.filter(|line| line.contains(text)).count()
 }
 
 fn ok(answer: &HttpResponse) -> String {
@@ -109,15 +110,15 @@ fn start(client: &mut Client, command: &str) -> HttpResponse {
 
 #[test]
 fn a_02_every_shared_place_is_empty_for_another_user_and_another_session() {
-    let house = House::new();
-    let mut ann = house.greeted(ANN);
-    let said = shell(
+    let shared = SharedServer::new();
+    let mut ann = shared.greeted(ANN);
+    let first_output = shell(
         &mut ann,
         &format!("echo {SECRET}; echo {SECRET} > $TMPDIR/t; echo at $TMPDIR"),
     );
-    let temporary = said.split("at /").nth(1).unwrap();
+    let temporary = first_output.split("at /").nth(1).unwrap();
     let temporary = format!("/{}", temporary.split(['\\', '"', ' ']).next().unwrap());
-    assert!(temporary.contains("/tmp"), "{said}");
+    assert!(temporary.contains("/tmp"), "{first_output}");
     ok(&start(&mut ann, &format!("echo {SECRET}; sleep 1000")));
     let note = json!({"action": "write", "scope": "user", "content": SECRET});
     ok(&ann.call(2, "memory", &note));
@@ -128,10 +129,10 @@ fn a_02_every_shared_place_is_empty_for_another_user_and_another_session() {
     let own = ok(&ann.call(5, "glob", &json!({"pattern": "**", "path": "/output"})));
     assert!(own.contains("/output/1.log"), "{own}");
 
-    let desk = house.desk.path("");
+    let env = shared.env.path("");
     let search = format!(
         "cat {temporary}/t; grep -rs {WORD} {} $TMPDIR/..",
-        desk.display()
+        env.display()
     );
     let looks = |client: &mut Client, who: &str| {
         for (tool, input) in [
@@ -149,7 +150,7 @@ fn a_02_every_shared_place_is_empty_for_another_user_and_another_session() {
             ("memory", json!({"action": "search", "query": WORD})),
         ] {
             let answer = client.call(9, tool, &input).json().to_string();
-            for kept in [
+            for secret in [
                 SECRET,
                 "1.log",
                 "sleep 1000",
@@ -159,8 +160,8 @@ fn a_02_every_shared_place_is_empty_for_another_user_and_another_session() {
                 "MEMORY.md",
             ] {
                 assert!(
-                    !answer.contains(kept),
-                    "{who}: {tool} {input} shows {kept}: {answer}"
+                    !answer.contains(secret),
+                    "{who}: {tool} {input} shows {secret}: {answer}"
                 );
             }
         }
@@ -173,9 +174,9 @@ fn a_02_every_shared_place_is_empty_for_another_user_and_another_session() {
             assert!(!answer.contains(SECRET), "{who}: {tool} {input}: {answer}");
         }
     };
-    looks(&mut house.greeted(BOB), "another user");
+    looks(&mut shared.greeted(BOB), "another user");
     // Another session of the same user shares the memory and nothing else.
-    let mut second = house.greeted(ANN);
+    let mut second = shared.greeted(ANN);
     let memory = ok(&second.call(2, "memory", &json!({"action": "read", "scope": "user"})));
     assert!(memory.contains(SECRET), "{memory}");
     let output = ok(&second.call(3, "glob", &json!({"pattern": "**", "path": "/output"})));
@@ -187,55 +188,55 @@ fn a_02_every_shared_place_is_empty_for_another_user_and_another_session() {
     // Not after the end of the session either.
     ann.send("DELETE", "", "");
     assert_eq!(ann.receive().status, 204);
-    looks(&mut house.greeted(BOB), "another user, later");
+    looks(&mut shared.greeted(BOB), "another user, later");
 }
 
 #[test]
 fn a_03_the_end_of_a_session_leaves_no_process_no_folder_and_no_descriptor() {
     const ROUNDS: usize = 12;
-    let house = House::new();
-    let word = format!("sleep 10{}", std::process::id());
+    let shared = SharedServer::new();
+    let command = format!("sleep 10{}", std::process::id());
     let round = || {
-        let mut ann = house.greeted(ANN);
+        let mut ann = shared.greeted(ANN);
         for _ in 0..4 {
-            ok(&start(&mut ann, &word));
+            ok(&start(&mut ann, &command));
         }
-        poll_until(|| (running(&word) >= 4).then_some(()));
+        poll_until(|| (running(&command) >= 4).then_some(()));
         ann.send("DELETE", "", "");
         assert_eq!(ann.receive().status, 204);
     };
     let quiet = || {
-        poll_until(|| (running(&word) == 0).then_some(()));
-        poll_until(|| house.kept().is_empty().then_some(()));
+        poll_until(|| (running(&command) == 0).then_some(()));
+        poll_until(|| shared.session_directories().is_empty().then_some(()));
     };
     round();
     quiet();
-    let before = house.descriptors();
+    let before = shared.descriptors();
     (0..ROUNDS).for_each(|_| round());
     quiet();
     // Connections may still be closing.
-    poll_until(|| (house.descriptors() <= before + 4).then_some(()));
+    poll_until(|| (shared.descriptors() <= before + 4).then_some(()));
 }
 
 #[test]
 fn a_03_the_end_of_an_idle_session_ends_its_programs() {
-    let house = House::with(&["--http-idle", "5s"]);
-    let word = format!("sleep 20{}", std::process::id());
-    let mut ann = house.greeted(ANN);
-    ok(&start(&mut ann, &word));
-    poll_until(|| house.kept().is_empty().then_some(()));
-    poll_until(|| (running(&word) == 0).then_some(()));
+    let shared = SharedServer::with(&["--http-idle", "5s"]);
+    let command = format!("sleep 20{}", std::process::id());
+    let mut ann = shared.greeted(ANN);
+    ok(&start(&mut ann, &command));
+    poll_until(|| shared.session_directories().is_empty().then_some(()));
+    poll_until(|| (running(&command) == 0).then_some(()));
     assert_eq!(ann.call(9, "shell_list", &json!({})).status, 404);
 }
 
 #[test]
 fn a_03_a_new_session_brings_no_room_for_more_programs() {
-    let house = House::new();
-    let mut bob = house.greeted(BOB);
+    let shared = SharedServer::new();
+    let mut bob = shared.greeted(BOB);
     let mut sessions = Vec::new();
     let mut started = 0;
     let refused = 'all: loop {
-        let mut ann = house.greeted(ANN);
+        let mut ann = shared.greeted(ANN);
         for _ in 0..12 {
             let answer = start(&mut ann, "sleep 1000").json();
             if answer["result"]["isError"] == json!(true) {
@@ -256,47 +257,47 @@ fn a_03_a_new_session_brings_no_room_for_more_programs() {
 
 #[test]
 fn c_02_a_long_call_of_one_session_does_not_hold_up_another() {
-    let house = House::new();
+    let shared = SharedServer::new();
     let wait = json!({"command": "until [ -e go ]; do sleep 0.05; done; echo went on"});
-    let mut ann = house.greeted(ANN);
+    let mut ann = shared.greeted(ANN);
     let waiting = std::thread::spawn(move || ann.call(1, "shell", &wait));
     poll_until(|| (running("until [ -e go ]") > 0).then_some(()));
     for token in [BOB, ANN] {
-        assert!(shell(&mut house.greeted(token), "echo hi").contains("hi"));
+        assert!(shell(&mut shared.greeted(token), "echo hi").contains("hi"));
     }
-    let answer = house
+    let answer = shared
         .connect(BOB)
         .call_modern(1, "shell", &json!({"command": "echo hi"}));
     assert!(ok(&answer).contains("hi"));
     assert!(!waiting.is_finished(), "it waits for the file");
-    fs::write(house.desk.workspace().join("go"), "").unwrap();
+    fs::write(shared.env.workspace().join("go"), "").unwrap();
     let answer: Value = waiting.join().unwrap().json();
     assert!(answer.to_string().contains("went on"), "{answer}");
 }
 
 #[test]
 fn a_02_a_mode_holds_only_for_the_user_who_set_it() {
-    let house = House::new();
+    let shared = SharedServer::new();
     let write = |name: &str| json!({"path": name, "content": "x"});
     let says = |answer: &HttpResponse| answer.json()["result"].to_string();
-    let (mut ann, mut bob) = (house.greeted(ANN), house.greeted(BOB));
+    let (mut ann, mut bob) = (shared.greeted(ANN), shared.greeted(BOB));
     ok(&ann.call(1, "enter_plan_mode", &json!({})));
     let refused = says(&ann.call(2, "write_file", &write("ann")));
     assert!(refused.contains("in mode plan"), "{refused}");
     ok(&bob.call(1, "write_file", &write("bob")));
     // Requests without a session share one mode of their user.
-    let (mut ann, mut bob) = (house.connect(ANN), house.connect(BOB));
+    let (mut ann, mut bob) = (shared.connect(ANN), shared.connect(BOB));
     ok(&ann.call_modern(1, "write_file", &write("ann-2")));
     ok(&ann.call_modern(2, "enter_plan_mode", &json!({})));
     let refused = says(
-        &house
+        &shared
             .connect(ANN)
             .call_modern(3, "write_file", &write("ann-3")),
     );
     assert!(refused.contains("in mode plan"), "{refused}");
     ok(&bob.call_modern(1, "write_file", &write("bob-2")));
-    ok(&house.greeted(BOB).call(1, "write_file", &write("bob-3")));
-    let written = |name: &str| house.desk.workspace().join(name).exists();
+    ok(&shared.greeted(BOB).call(1, "write_file", &write("bob-3")));
+    let written = |name: &str| shared.env.workspace().join(name).exists();
     for (name, exists) in [
         ("ann", false),
         ("bob", true),

@@ -10,7 +10,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
 
-use super::session::{Session, told};
+use super::session::{Session, result_value};
 
 const NEEDS: [&str; 3] = ["process:bash", "fs.read", "fs.write"];
 
@@ -32,14 +32,14 @@ fn allowed(guest: &Guest) -> Vec<String> {
 /// The code of a call that is refused before it runs.
 fn refused(guest: &Guest, input: &Value, flags: &[String]) -> Value {
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    told(&guest.call_tool("programs", input, &flags).0)
+    result_value(&guest.call_tool("programs", input, &flags).0)
 }
 
 fn call(guest: &Guest, tool: &str, input: &Value, flags: &[String]) -> Value {
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let (report, ended) = guest.call_tool(tool, input, &flags);
     assert_eq!(report["ok"], json!(true), "{report} {}", ended.stderr);
-    told(&report)
+    result_value(&report)
 }
 
 #[test]
@@ -117,13 +117,13 @@ fn a_program_writes_where_the_call_may_and_nowhere_else() {
     let outside = guest.workspace().parent().unwrap().join("outside");
     std::fs::write(&outside, "as it was").unwrap();
     let flags = allowed(&guest);
-    // Complaints go to a file: in what order two pipes are read is no matter of this test.
+    // stderr is redirected to a file, because the order in which two pipes are read is undefined.
     let command = format!(
         "exec 2> complaints; echo in > inside; echo out > {0}; cat {0}; echo up > ../up; echo ended",
         outside.display()
     );
-    let told = call(&guest, "programs", &json!({ "command": command }), &flags);
-    assert_eq!(told, json!(["0", "ended"]));
+    let results = call(&guest, "programs", &json!({ "command": command }), &flags);
+    assert_eq!(results, json!(["0", "ended"]));
     assert_eq!(
         std::fs::read_to_string(guest.workspace().join("inside")).unwrap(),
         "in\n"
@@ -142,8 +142,8 @@ fn a_program_writes_where_the_call_may_and_nowhere_else() {
     ];
     let reading = reading.map(str::to_owned);
     let input = json!({"command": "cat inside && echo more > inside"});
-    let told = call(&guest, "programs", &input, &reading);
-    assert_ne!(told[0], json!("0"), "{told}");
+    let results = call(&guest, "programs", &input, &reading);
+    assert_ne!(results[0], json!("0"), "{results}");
     assert_eq!(
         std::fs::read_to_string(guest.workspace().join("inside")).unwrap(),
         "in\n"
@@ -180,10 +180,10 @@ fn the_fence_is_switched_off_by_its_flag_and_its_key_only() {
         let ended = e2e::CommandResult::of(&command.output().unwrap());
         let report: Value = serde_json::from_str(&ended.stdout)
             .unwrap_or_else(|error| panic!("{error}: {ended:?}"));
-        let told = told(&report);
-        let shown = format!("{flags:?} {toml}: {told} {}", ended.stderr);
-        assert_eq!(told[0], json!(if fenced { "1" } else { "0" }), "{shown}");
-        let is_read = told.to_string().contains("of the user");
+        let results = result_value(&report);
+        let shown = format!("{flags:?} {toml}: {results} {}", ended.stderr);
+        assert_eq!(results[0], json!(if fenced { "1" } else { "0" }), "{shown}");
+        let is_read = results.to_string().contains("of the user");
         assert_eq!(is_read, !fenced, "{shown}");
     }
 }
@@ -213,8 +213,8 @@ fn with_a_mount(guest: &Guest, tool: &str, input: &Value, flags: &[String]) -> O
     let ended = e2e::CommandResult::of(&command.output().unwrap());
     if ended.code == Some(77) || ended.stderr.contains("unshare: ") {
         // The test harness would keep what `eprintln!` writes to itself.
-        let what = "skipped: a mount below a granted folder needs the right to mount";
-        let _ = writeln!(std::io::stderr(), "{what}: {}", ended.stderr);
+        let reason = "skipped: a mount below a granted folder needs the right to mount";
+        let _ = writeln!(std::io::stderr(), "{reason}: {}", ended.stderr);
         return None;
     }
     let report = serde_json::from_str(&ended.stdout);
@@ -234,18 +234,26 @@ fn a_mount_below_a_granted_folder_is_reached_by_programs_and_not_by_tools() {
     for (flags, expected) in [
         (&flags, "inside\nnew\nended"),
         (&reading, "inside\nended"),
-        // Nothing new can be made right beside what a rule denies.
+        // No entry can be created in a directory that contains a denied path.
         (&[&flags[..], &rules].concat(), "ended"),
     ] {
         let Some(report) = with_a_mount(&guest, "programs", &json!({ "command": command }), flags)
         else {
             return;
         };
-        assert_eq!(told(&report), json!(["0", expected]), "{flags:?}: {report}");
+        assert_eq!(
+            result_value(&report),
+            json!(["0", expected]),
+            "{flags:?}: {report}"
+        );
     }
     let input = json!({"path": "mounted/file"});
     let report = with_a_mount(&guest, "read_file", &input, &flags).unwrap();
-    assert_eq!(told(&report), json!("permission_denied"), "{report}");
+    assert_eq!(
+        result_value(&report),
+        json!("permission_denied"),
+        "{report}"
+    );
 }
 
 #[test]
@@ -295,7 +303,7 @@ fn a_12_a_granted_folder_exchanged_for_a_link_leads_no_program_outside() {
     // Once before, so that the folders are granted as they are.
     let first = json!({"command": "echo x > sub/new"});
     assert_eq!(
-        told(&session.call("programs", &first, &[]).0),
+        result_value(&session.call("programs", &first, &[]).0),
         json!(["0", ""])
     );
 
@@ -313,13 +321,13 @@ fn a_12_a_granted_folder_exchanged_for_a_link_leads_no_program_outside() {
                 "exec 2> /dev/null; echo x > {}/new; echo x > sub/new; echo x > link/new; echo {number}",
                 outside.display()
             );
-            let told = told(
+            let results = result_value(
                 &session
                     .call("programs", &json!({ "command": command }), &[])
                     .0,
             );
             // What was exchanged at that moment is refused.
-            started += usize::from(told == json!(["0", number.to_string()]));
+            started += usize::from(results == json!(["0", number.to_string()]));
         }
     });
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
@@ -349,39 +357,39 @@ fn a_20_signals_that_the_host_was_started_with_reach_no_command() {
     );
     std::fs::write(&config, hook).unwrap();
     let (plugin, input) = (guest.plugin(), json!({ "command": masks }).to_string());
-    let mut words = vec!["call", "programs", &input, "--json"];
+    let mut arguments = vec!["call", "programs", &input, "--json"];
     let (plugin, config) = (plugin.to_string_lossy(), config.to_string_lossy());
-    words.extend(["--plugins", &*plugin, "--config", &*config]);
+    arguments.extend(["--plugins", &*plugin, "--config", &*config]);
     let flags = allowed(&guest);
-    words.extend(flags.iter().map(String::as_str));
-    let ended = run_with_signals_ignored(&e2e::host(&words));
+    arguments.extend(flags.iter().map(String::as_str));
+    let ended = run_with_signals_ignored(&e2e::host(&arguments));
     let report: Value = serde_json::from_str(&ended.stdout)
         .unwrap_or_else(|error| panic!("{error}: {} {}", ended.stdout, ended.stderr));
-    let said = told(&report);
-    let said = said[1]
+    let result = result_value(&report);
+    let result = result[1]
         .as_str()
-        .unwrap_or_else(|| panic!("{said} {}", ended.stderr));
+        .unwrap_or_else(|| panic!("{result} {}", ended.stderr));
     for name in ["SigIgn:", "SigBlk:"] {
-        assert_eq!(signals(said, name), [0; 0], "{said}");
+        assert_eq!(signals(result, name), [0; 0], "{result}");
     }
     // A command of the operator's: without what the host cannot handle itself (ILL, FPE, SEGV) or must not (TTIN, TTOU).
-    let said = std::fs::read_to_string(received).unwrap();
+    let status = std::fs::read_to_string(received).unwrap();
     for name in ["SigIgn:", "SigBlk:"] {
-        let mut inherited = signals(&said, name);
+        let mut inherited = signals(&status, name);
         inherited.retain(|signal| ![4, 8, 11, 21, 22].contains(signal));
-        assert_eq!(inherited, [0; 0], "{said}");
+        assert_eq!(inherited, [0; 0], "{status}");
     }
 }
 
 #[test]
 fn a_20_signals_that_the_host_was_started_with_reach_no_mcp_server() {
-    let desk = TestEnv::new("");
-    let received = desk.path("signals");
+    let env = TestEnv::new("");
+    let received = env.path("signals");
     let server = format!(
         "grep -E '^Sig(Ign|Blk):' /proc/self/status > {}",
         received.display()
     );
-    let added = desk.run(&[
+    let added = env.run(&[
         "mcp",
         "add",
         "s",
@@ -395,10 +403,10 @@ fn a_20_signals_that_the_host_was_started_with_reach_no_mcp_server() {
     ]);
     assert_eq!(added.code, Some(0), "{added:?}");
     let ended =
-        run_with_signals_ignored(&desk.command(&["mcp", "test", "s", "--config", "host.toml"]));
-    let seen = std::fs::read_to_string(received).unwrap_or_else(|_| panic!("{ended:?}"));
+        run_with_signals_ignored(&env.command(&["mcp", "test", "s", "--config", "host.toml"]));
+    let status = std::fs::read_to_string(received).unwrap_or_else(|_| panic!("{ended:?}"));
     for name in ["SigIgn:", "SigBlk:"] {
-        assert_eq!(signals(&seen, name), [0; 0], "{seen}");
+        assert_eq!(signals(&status, name), [0; 0], "{status}");
     }
 }
 
@@ -422,8 +430,8 @@ fn a_program_has_no_network_unless_it_is_granted() {
     let guest = Guest::new("programs", &NEEDS, "");
     let input = json!({"command": format!("echo hi > /dev/tcp/127.0.0.1/{port} && echo sent")});
     let flags = allowed(&guest);
-    let told = call(&guest, "programs", &input, &flags);
-    assert_ne!(told[0], json!("0"), "{told}");
+    let results = call(&guest, "programs", &input, &flags);
+    assert_ne!(results[0], json!("0"), "{results}");
     let flags = [flags, vec!["--allow-program-network".to_owned()]].concat();
     assert_eq!(
         call(&guest, "programs", &input, &flags),
@@ -438,15 +446,15 @@ fn a_job_is_listed_until_it_is_gone_with_the_host() {
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let mut session = Session::start(&guest, &flags);
     let started = json!({"command": "sleep 600 & sleep 600", "start": true});
-    let job = told(&session.call("programs", &started, &[]).0);
+    let job = result_value(&session.call("programs", &started, &[]).0);
     assert_eq!(job[1], json!("running"));
     let id = job[0].as_str().unwrap();
     let pid = Pid::from_raw(job[2].as_str().unwrap().parse().unwrap()).unwrap();
     test_kill_process(pid).expect("it runs");
-    let listed = told(&session.call("look", &json!({}), &[]).0);
+    let listed = result_value(&session.call("look", &json!({}), &[]).0);
     assert_eq!(listed, json!([format!("{id} a test running")]));
     // To look is not to touch.
-    let killed = told(&session.call("look", &json!({ "kill": id }), &[]).0);
+    let killed = result_value(&session.call("look", &json!({ "kill": id }), &[]).0);
     assert_eq!(killed, json!(["! service_not_granted"]));
     assert_eq!(session.end().code, Some(0));
     poll_until(|| test_kill_process(pid).is_err().then_some(()));
@@ -466,7 +474,7 @@ fn what_is_explained_is_what_happens() {
         ("Bash(ls *)", false),
         ("read_file", false),
     ] {
-        let with = |words: &[&'static str]| {
+        let with = |arguments: &[&'static str]| {
             let flags = [
                 "--plugins",
                 &plugins,
@@ -477,7 +485,7 @@ fn what_is_explained_is_what_happens() {
                 "--allow-tool",
                 rule,
             ];
-            e2e::run(&[words, &flags].concat())
+            e2e::run(&[arguments, &flags].concat())
         };
         let explained = with(&["policy", "explain", "shell", "command=echo hi"]);
         let called = with(&["call", "shell", "command=echo hi"]);

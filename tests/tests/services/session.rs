@@ -41,13 +41,12 @@ impl Session {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
     }
 
-    /// One call, and what it came to. `answers` to the questions meanwhile come from the list, in that order; each
-    /// question is told as the line that it was.
+    /// Sends one call and returns its result and the questions. `answers` are used for the questions in order.
     pub fn call(&mut self, tool: &str, input: &Value, answers: &[Value]) -> (Value, Vec<Value>) {
         self.turns += 1;
         let id = format!("c{}", self.turns);
         self.say(&json!({"calls": [{"id": id, "name": tool, "input": input}]}));
-        let (mut answers, mut asked) = (answers.iter(), Vec::new());
+        let (mut answers, mut questions) = (answers.iter(), Vec::new());
         loop {
             let line = self.receive();
             if let Some(results) = line.get("results") {
@@ -55,7 +54,7 @@ impl Session {
                     answers.next().is_none(),
                     "asked less than expected: {results}"
                 );
-                return (results[0].clone(), asked);
+                return (results[0].clone(), questions);
             }
             let question = line.get("ask").or_else(|| line.get("interview"));
             let question = question.unwrap_or_else(|| panic!("{line}")).clone();
@@ -64,15 +63,15 @@ impl Session {
                 .unwrap_or_else(|| panic!("asked: {line}"))
                 .clone();
             answer["id"] = question["id"].clone();
-            asked.push(question);
+            questions.push(question);
             self.say(&json!({ "answer": answer }));
         }
     }
 
-    /// What the steps of a guest came to.
+    /// The results of the steps of a guest.
     pub fn steps(&mut self, tool: &str, steps: &[&str], answers: &[Value]) -> Value {
         let (result, _) = self.call(tool, &json!({ "steps": steps }), answers);
-        told(&result)
+        result_value(&result)
     }
 
     /// The end of the input is the end of the session.
@@ -89,11 +88,11 @@ impl Session {
 }
 
 /// The value or text of a result, or the code of its error.
-pub fn told(report: &Value) -> Value {
+pub fn result_value(report: &Value) -> Value {
     if report["ok"] == json!(true) {
         let outcome = &report["outcome"];
         let structured = outcome["structured"].clone();
-        // One that is a text alone has none.
+        // An outcome with only text has no structured content.
         return if structured.is_null() {
             outcome["content"][0]["text"].clone()
         } else {

@@ -1,4 +1,4 @@
-//! A disk that is full, and permissions that are missing: all of a call becomes real, or nothing of it.
+//! Full disks and missing permissions: either all changes of a call are applied or none.
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -20,8 +20,8 @@ fn set(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// Runs `inner` as the words of `outer`.
-fn within(outer: &mut Command, inner: &Command) {
+/// Appends the command line and the environment of `inner` to `outer`.
+fn append_command(outer: &mut Command, inner: &Command) {
     outer.arg(inner.get_program()).args(inner.get_args());
     if let Some(dir) = inner.get_current_dir() {
         outer.current_dir(dir);
@@ -30,8 +30,13 @@ fn within(outer: &mut Command, inner: &Command) {
     outer.envs(inner.get_envs().filter_map::<(&OsStr, &OsStr), _>(set));
 }
 
-/// Has `place` on a small disk with little room on it, in a mount namespace of its own.
-fn check_small_disk(size: &str, place: fn(&Scene) -> PathBuf, end: &[&str], expected: &Expect) {
+/// Runs a call with the directory on a small, almost full file system, in a separate mount namespace.
+fn check_small_disk(
+    size: &str,
+    directory_of: fn(&Scene) -> PathBuf,
+    end: &[&str],
+    expected: &Expect,
+) {
     const MOUNT: &str = r#"
         mount -t tmpfs -o size=$SIZE,mode=700 none "$PLACE" || exit 77
         cp -a "$SEED/." "$PLACE" || exit 78
@@ -53,10 +58,13 @@ fn check_small_disk(size: &str, place: fn(&Scene) -> PathBuf, end: &[&str], expe
         end.to_vec(),
     ];
     let before = scene.tree();
-    let place = place(&scene);
-    let (seed, left) = (place.with_extension("seed"), place.with_extension("left"));
-    fs::rename(&place, &seed).unwrap();
-    for dir in [&place, &left] {
+    let directory = directory_of(&scene);
+    let (seed, left) = (
+        directory.with_extension("seed"),
+        directory.with_extension("left"),
+    );
+    fs::rename(&directory, &seed).unwrap();
+    for dir in [&directory, &left] {
         fs::create_dir(dir).unwrap();
     }
     let filler = seed.join("filler");
@@ -68,17 +76,17 @@ fn check_small_disk(size: &str, place: fn(&Scene) -> PathBuf, end: &[&str], expe
         &json!({"steps": steps}),
         &["--allow-tool", "*"],
     );
-    within(&mut command, &call);
+    append_command(&mut command, &call);
     command
         .env("SIZE", size)
-        .env("PLACE", &place)
+        .env("PLACE", &directory)
         .env("SEED", &seed)
         .env("LEFT", &left);
     let (report, ended) = made(command);
-    // What is on the small disk is gone with it; this is how it was left.
-    fs::remove_dir(&place).unwrap();
+    // The small file system no longer exists; its content was copied to `left`.
+    fs::remove_dir(&directory).unwrap();
     fs::remove_dir_all(&seed).unwrap();
-    fs::rename(&left, &place).unwrap();
+    fs::rename(&left, &directory).unwrap();
     if ended.code == Some(77) || ended.stderr.contains("unshare: ") {
         println!(
             "not run: a small disk, which needs the right to mount: {}",
@@ -86,10 +94,10 @@ fn check_small_disk(size: &str, place: fn(&Scene) -> PathBuf, end: &[&str], expe
         );
         return;
     }
-    fs::remove_file(place.join("filler")).unwrap();
-    let told = scene.told(&report, &ended);
+    fs::remove_file(directory.join("filler")).unwrap();
+    let text = scene.report_text(&report, &ended);
     let differs = difference(&before, &scene.tree());
-    expected.assert_eq(&format!("{told}{differs}journal: {}\n", scene.journal()));
+    expected.assert_eq(&format!("{text}{differs}journal: {}\n", scene.journal()));
     scene.finish();
 }
 
@@ -135,7 +143,7 @@ fn a_disk_that_is_full_while_the_call_writes() {
     );
 }
 
-/// Where nobody may mount, a limit on the size of a file stands for the full disk.
+/// Uses a file size limit instead of a full disk, which works without the right to mount.
 #[test]
 fn what_cannot_be_kept_is_not_replaced() {
     const LIMIT: &str = r#"trap "" XFSZ; ulimit -f 1000; exec "$@""#;
@@ -150,19 +158,19 @@ fn what_cannot_be_kept_is_not_replaced() {
         &json!({"steps": steps}),
         &["--allow-tool", "*"],
     );
-    within(&mut command, &call);
+    append_command(&mut command, &call);
     let (report, ended) = made(command);
-    let told = scene.told(&report, &ended);
+    let text = scene.report_text(&report, &ended);
     let differs = difference(&before, &scene.tree());
     expect![[r#"
         exit 1: failed [commit_failed] cannot apply the changes: cannot save the earlier content of `big.txt`: File too large (os error 27)
         the tree is as it was
         journal: 1 done
-    "#]].assert_eq(&format!("{told}{differs}journal: {}\n", scene.journal()));
+    "#]].assert_eq(&format!("{text}{differs}journal: {}\n", scene.journal()));
     scene.finish();
 }
 
-/// Of somebody who owns everything, and has taken some rights from themselves.
+/// Runs as an unprivileged owner of all files, some of which have restricted permissions.
 fn check_bits(make: fn(&Path), unmake: fn(&Path), steps: &[&[&str]], expected: &Expect) {
     let Some(scene) = Scene::new(&[]).without_privileges() else {
         return;
@@ -333,15 +341,15 @@ fn a_right_that_is_taken_away_while_a_call_waits() {
     let waiting = scene.hold("file_script", steps);
     set(&scene.path("d"), 0o555);
     let before = scene.tree();
-    let (asked, report, ended) = scene.approve(waiting);
-    let told = scene.told(&report, &ended);
+    let (prompts, report, ended) = scene.approve(waiting);
+    let text = scene.report_text(&report, &ended);
     let differs = difference(&before, &scene.tree());
     expect![[r#"
         asked: 1
         exit 1: failed [commit_failed] cannot apply the changes: cannot write `d/new.txt`: Permission denied (os error 13)
         the tree is as it was
         journal: 1 done, 1 reverted
-    "#]].assert_eq(&format!("asked: {asked}\n{told}{differs}journal: {}\n", scene.journal()));
+    "#]].assert_eq(&format!("asked: {prompts}\n{text}{differs}journal: {}\n", scene.journal()));
     set(&scene.path("d"), 0o755);
     scene.finish();
 }

@@ -1,5 +1,5 @@
-//! Bad input for staged writes, end to end: whatever is found on a disk, is refused in our words or done, and nothing
-//! is lost.
+//! Bad input for staged writes, end to end: unusual files are either refused with a specific error or handled, and no
+//! data is lost.
 
 mod disk;
 mod many;

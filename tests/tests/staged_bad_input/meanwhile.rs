@@ -25,11 +25,11 @@ fn check(disturb: Act, restore: Act, expected: &Expect) {
     let waiting = scene.hold("file_script", steps);
     disturb(scene.around());
     let before = scene.tree();
-    let (asked, report, ended) = scene.approve(waiting);
-    let told = scene.told(&report, &ended);
+    let (prompts, report, ended) = scene.approve(waiting);
+    let text = scene.report_text(&report, &ended);
     let differs = difference(&before, &scene.tree());
     expected.assert_eq(&format!(
-        "asked: {asked}\n{told}{differs}journal: {}\n",
+        "asked: {prompts}\n{text}{differs}journal: {}\n",
         scene.journal()
     ));
     restore(scene.around());
@@ -147,8 +147,8 @@ fn a_root_that_is_gone_takes_nothing_with_it() {
     );
 }
 
-/// The granted folder is no longer where it was. What is in its place now is nobody's business, and what it holds is
-/// as it was or has all of the changes.
+/// The granted directory was moved. Whatever replaced it is unchanged, and the directory has either none or all of the
+/// changes.
 fn check_moved(instead: Act) {
     let scene = Scene::new(&[("a.txt", "old"), ("d/b.txt", "old b")]);
     let steps: &[&[&str]] = &[
@@ -225,7 +225,7 @@ fn a_root_that_is_gone_before_a_call_starts_is_not_another_folder() {
             &["write", "a.txt", "new"],
             &["write", "b.txt", "new"],
         ];
-        let said = server.call("file_script", &json!({"steps": steps}));
+        let text = server.call("file_script", &json!({"steps": steps}));
         let differs = difference(&before, &scene.tree());
         expect![[r#"
             list .: 
@@ -234,7 +234,7 @@ fn a_root_that_is_gone_before_a_call_starts_is_not_another_folder() {
             write b.txt: No such file or directory (os error 44)
             the tree is as it was
         "#]]
-        .assert_eq(&format!("{said}\n{differs}"));
+        .assert_eq(&format!("{text}\n{differs}"));
     }
 }
 
@@ -275,8 +275,8 @@ impl Server {
 
     fn call(&mut self, tool: &str, input: &Value) -> String {
         let answer = self.request("tools/call", &json!({"name": tool, "arguments": input}));
-        let said = &answer["result"]["content"][0]["text"];
-        said.as_str()
+        let text = &answer["result"]["content"][0]["text"];
+        text.as_str()
             .map_or_else(|| answer.to_string(), ToOwned::to_owned)
     }
 }

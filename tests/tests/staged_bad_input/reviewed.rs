@@ -1,4 +1,4 @@
-//! What a review has found and what was mended since, as whoever attacks would try it.
+//! Regression tests for findings of a security review, from the perspective of an attacker.
 
 use std::fs;
 use std::io::{BufReader, Read as _, Write as _};
@@ -30,7 +30,7 @@ fn a_tool_that_says_network_is_asked_about_first_and_is_not_staged() {
     };
     let first = states();
     assert_eq!(difference(&before, &scene.tree()), AS_IT_WAS);
-    let (asked, report, ended) = scene.approve(waiting);
+    let (prompts, report, ended) = scene.approve(waiting);
     expect![[r#"
         pending validating validating awaiting_approval
         asked: 1
@@ -43,9 +43,9 @@ fn a_tool_that_says_network_is_asked_about_first_and_is_not_staged() {
         journal: 1 done
     "#]]
     .assert_eq(&format!(
-        "{first}\nasked: {asked}\n{}\n{}{}journal: {}\n",
+        "{first}\nasked: {prompts}\n{}\n{}{}journal: {}\n",
         states(),
-        scene.told(&report, &ended),
+        scene.report_text(&report, &ended),
         difference(&before, &scene.tree()),
         scene.journal()
     ));
@@ -71,14 +71,14 @@ fn names_for_an_undo_that_a_plugin_makes_up_are_not_taken() {
     assert_eq!(undone.code, Some(0), "{undone:?}");
     assert_eq!(difference(&before, &scene.tree()), AS_IT_WAS);
 
-    // A call that changes nothing has no name to be undone by, whatever it says.
+    // A call that changes nothing has no undo id, even if it claims one.
     let input = json!({"steps": [["read", "a.txt"]], "ids": ["commit-forged"]});
     let (report, _) = made(scene.calling("file_script_forging", &input, &ALL));
     assert!(report.get("undo_ids").is_none(), "{report:#}");
     scene.finish();
 }
 
-/// The records, what waits and what is kept: whoever could write there would decide what an undo writes.
+/// Write access to the store would let a tool determine what an undo writes.
 #[test]
 fn a_grant_that_holds_the_store_does_not_open_it() {
     let scene = Scene::new(&[]);
@@ -108,7 +108,7 @@ fn a_grant_that_holds_the_store_does_not_open_it() {
           remove_all state: Operation not permitted (os error 63)
           write beside.txt: ok
     "#]]
-    .assert_eq(&scene.told(&report, &ended));
+    .assert_eq(&scene.report_text(&report, &ended));
     let written = scene.state().parent().unwrap().join("beside.txt");
     assert_eq!(fs::read_to_string(written).unwrap(), "text");
     scene.finish();
@@ -128,7 +128,7 @@ fn a_grant_that_holds_the_temporary_stage_does_not_open_it() {
           list .: a.txt earlier.txt
           count .: 2
     "#]]
-    .assert_eq(&scene.told(&report, &ended));
+    .assert_eq(&scene.report_text(&report, &ended));
     let left = tree(&scene.workspace());
     assert_eq!(left.keys().collect::<Vec<_>>(), ["a.txt", "earlier.txt"]);
     assert_eq!(left["a.txt"], "file 644 \"new\"");
@@ -142,7 +142,7 @@ fn check_rule(rule: &str, path: &str, expected: &Expect) {
     let host = host.to_string_lossy();
     let (rule, path) = (rule.replace("[HOST]", &host), path.replace("[HOST]", &host));
     let before = scene.tree();
-    let mut told = String::new();
+    let mut texts = String::new();
     // Named in the input, as models do it, and met by the tool on its own.
     for input in [
         json!({"path": path, "steps": [["write", "@", "new"]]}),
@@ -151,10 +151,10 @@ fn check_rule(rule: &str, path: &str, expected: &Expect) {
     ] {
         let flags = ["--allow-tool", "*", "--deny-tool", &rule];
         let (report, ended) = made(scene.calling("file_script", &input, &flags));
-        told += &scene.told(&report, &ended).replace(&*host, "[HOST]");
-        assert_eq!(difference(&before, &scene.tree()), AS_IT_WAS, "{told}");
+        texts += &scene.report_text(&report, &ended).replace(&*host, "[HOST]");
+        assert_eq!(difference(&before, &scene.tree()), AS_IT_WAS, "{texts}");
     }
-    expected.assert_eq(&told);
+    expected.assert_eq(&texts);
     scene.finish();
 }
 
@@ -171,7 +171,7 @@ fn a_rule_on_a_folder_of_the_host_holds_for_the_name_that_guests_have_for_it() {
     );
 }
 
-/// A rule without a root speaks of the first granted folder, by whatever name the input calls it.
+/// A rule without a root applies to the first granted directory under all of its names.
 #[test]
 fn a_rule_on_the_granted_folder_holds_for_the_name_that_the_host_has_for_it() {
     check_rule(

@@ -1,4 +1,4 @@
-//! A folder with a tool that does to files what it is told, and a look at all that could have been lost.
+//! A workspace with a tool that executes scripted file operations, and checks of everything that could be lost.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -30,7 +30,7 @@ pub struct Scene {
     around: TempDir,
     state: TempDir,
     earlier: String,
-    /// Runs as nobody in particular: to root the bits of files mean nothing.
+    /// Runs as an unprivileged user, because root bypasses file permissions.
     unprivileged: bool,
 }
 
@@ -97,7 +97,7 @@ impl Scene {
         self.state.path().join("state")
     }
 
-    /// From here on everything is done by somebody to whom permissions mean something. None: root cannot be left.
+    /// Runs all further commands as an unprivileged user. Returns `None` if root privileges cannot be dropped.
     pub fn without_privileges(mut self) -> Option<Self> {
         self.unprivileged = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
         self.give();
@@ -110,18 +110,18 @@ impl Scene {
         }
     }
 
-    /// To whoever runs the host.
+    /// Changes the owner of all files to the user that runs the host.
     pub fn give(&self) {
         if self.unprivileged {
             let plugin = self.guest.plugin();
-            for place in [self.around(), self.state.path(), plugin.parent().unwrap()] {
-                give(place);
+            for path in [self.around(), self.state.path(), plugin.parent().unwrap()] {
+                give(path);
             }
         }
     }
 
-    pub fn command(&self, words: &[&str]) -> Command {
-        let mut command = host(words);
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = host(arguments);
         command
             .env("TOOLHOST_STATE_DIR", self.state())
             .current_dir(self.state.path());
@@ -133,8 +133,8 @@ impl Scene {
         command
     }
 
-    pub fn run(&self, words: &[&str]) -> CommandResult {
-        CommandResult::of(&self.command(words).output().unwrap())
+    pub fn run(&self, arguments: &[&str]) -> CommandResult {
+        CommandResult::of(&self.command(arguments).output().unwrap())
     }
 
     /// One call of a tool of the guest, as it is typed.
@@ -143,8 +143,8 @@ impl Scene {
     }
 
     /// With the plugin, and the folder granted unless the flags name another.
-    pub fn with_grants(&self, words: &[&str], flags: &[&str]) -> Command {
-        let mut command = self.command(words);
+    pub fn with_grants(&self, arguments: &[&str], flags: &[&str]) -> Command {
+        let mut command = self.command(arguments);
         command
             .arg("--plugins")
             .arg(self.guest.plugin())
@@ -187,45 +187,45 @@ impl Scene {
             .map(ToOwned::to_owned)
     }
 
-    /// Says yes as often as it is asked, and tells how often that was.
+    /// Approves every prompt and returns the number of prompts.
     pub fn approve(&self, mut waiting: Waiting) -> (usize, Value, CommandResult) {
-        let mut asked = 0;
+        let mut prompts = 0;
         poll_until(|| {
             let over = waiting.child.try_wait().unwrap().is_some();
             let asks = !over && self.waits_besides(&[]).is_some();
-            // Who has ended meanwhile takes no answer.
+            // A call that has ended accepts no answer.
             if asks && self.run(&["approve", &waiting.id]).code == Some(0) {
-                asked += 1;
+                prompts += 1;
             }
             over.then_some(())
         });
         let ended = wait_output(waiting.child);
         let report = serde_json::from_str(&ended.stdout).unwrap_or(Value::Null);
-        (asked, report, ended)
+        (prompts, report, ended)
     }
 
-    /// What a caller was told, without what differs from run to run.
-    pub fn told(&self, report: &Value, ended: &CommandResult) -> String {
+    /// The report as text, without values that differ between runs.
+    pub fn report_text(&self, report: &Value, ended: &CommandResult) -> String {
         let code = ended.code.unwrap_or(-1);
         let failure = if report["error"].is_object() {
             &report["error"]
         } else {
             &report["outcome"]["error"]
         };
-        let mut told = match (report, failure.as_object()) {
+        let mut text = match (report, failure.as_object()) {
             (Value::Null, _) => format!("exit {code}\n{}", ended.stderr),
             (_, None) => format!("exit {code}: ok\n"),
             (_, Some(error)) => {
-                let word = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or("-");
-                let (class, code_of) = (word("class"), word("code"));
-                format!("exit {code}: {class} [{code_of}] {}\n", word("message"))
+                let member = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or("-");
+                let (class, code_of) = (member("class"), member("code"));
+                format!("exit {code}: {class} [{code_of}] {}\n", member("message"))
             }
         };
         let lines = report["outcome"]["structured"].as_array();
         for line in lines.into_iter().flatten() {
-            let _ = writeln!(told, "  {}", line.as_str().unwrap_or_default());
+            let _ = writeln!(text, "  {}", line.as_str().unwrap_or_default());
         }
-        self.plain(&told)
+        self.plain(&text)
     }
 
     pub fn plain(&self, text: &str) -> String {
@@ -249,15 +249,15 @@ impl Scene {
                 Ok(format!("{count} {state}"))
             })
             .unwrap();
-        let mut told: Vec<String> = states.map(Result::unwrap).collect();
+        let mut entries: Vec<String> = states.map(Result::unwrap).collect();
         for part in tree(&store).into_keys() {
             let half =
                 part.contains("/temp-") || part.contains("in-place-") || part.contains("/call-");
             if half {
-                told.push(part);
+                entries.push(part);
             }
         }
-        told.join(", ")
+        entries.join(", ")
     }
 
     /// An earlier call is undone as if nothing had happened since.
@@ -291,9 +291,9 @@ pub fn check_in(scene: &Scene, make: impl Fn(&Path), steps: &[&[&str]], expected
     let before = scene.tree();
     let (report, ended) = scene.call(steps, &["--allow-tool", "*"]);
     let differs = difference(&before, &scene.tree());
-    let told = scene.told(&report, &ended);
+    let text = scene.report_text(&report, &ended);
     expected.assert_eq(&ascii(&format!(
-        "{told}{differs}journal: {}\n",
+        "{text}{differs}journal: {}\n",
         scene.journal()
     )));
     if report["undo_ids"].is_array() {
@@ -332,7 +332,7 @@ pub fn tree(root: &Path) -> Tree {
             let path = entry.path();
             let data = entry.metadata().unwrap();
             let mode = data.permissions().mode() & 0o777;
-            let seen = if data.is_dir() {
+            let description = if data.is_dir() {
                 left.push(path.clone());
                 format!("folder {mode:o}")
             } else if data.is_symlink() {
@@ -344,7 +344,7 @@ pub fn tree(root: &Path) -> Tree {
                 format!("file {mode:o} {:?}", String::from_utf8_lossy(&content))
             };
             let name = path.strip_prefix(root).unwrap().as_os_str().as_bytes();
-            tree.insert(name.escape_ascii().to_string(), seen);
+            tree.insert(name.escape_ascii().to_string(), description);
         }
     }
     tree

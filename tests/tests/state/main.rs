@@ -33,48 +33,48 @@ fn bounded(command: &mut Command) -> CommandResult {
     CommandResult::of(&child.wait_with_output().expect("host ends"))
 }
 
-fn said(ended: &CommandResult, words: &str) {
+fn assert_output(ended: &CommandResult, expected: &str) {
     assert!(
-        ended.stdout.contains(words) || ended.stderr.contains(words),
-        "{words}: {ended:?}"
+        ended.stdout.contains(expected) || ended.stderr.contains(expected),
+        "{expected}: {ended:?}"
     );
 }
 
 #[test]
 fn a_16_a_named_pipe_among_the_plugins_is_named_and_not_waited_for() {
-    let desk = TestEnv::new("");
-    let folder = desk.path("plugins");
+    let env = TestEnv::new("");
+    let folder = env.path("plugins");
     fs::create_dir(&folder).unwrap();
     let pipe = folder.join("x.wasm");
     mkfifoat(CWD, &pipe, 0o600.into()).unwrap();
     symlink("/dev/zero", folder.join("device.wasm")).unwrap();
-    let listed = bounded(desk.command(&["plugins", "--plugins"]).arg(&folder));
-    said(&listed, "a named pipe, not a regular file");
-    said(&listed, "symlink to /dev/zero outside the directory");
-    let inspected = bounded(desk.command(&["inspect"]).arg(&pipe));
-    said(&inspected, "a named pipe, not a regular file");
+    let listed = bounded(env.command(&["plugins", "--plugins"]).arg(&folder));
+    assert_output(&listed, "a named pipe, not a regular file");
+    assert_output(&listed, "symlink to /dev/zero outside the directory");
+    let inspected = bounded(env.command(&["inspect"]).arg(&pipe));
+    assert_output(&inspected, "a named pipe, not a regular file");
     assert_ne!(inspected.code, Some(0));
-    let packed = bounded(desk.command(&["pack", "--manifest"]).args([&pipe, &pipe]));
-    said(&packed, "a named pipe, not a regular file");
+    let packed = bounded(env.command(&["pack", "--manifest"]).args([&pipe, &pipe]));
+    assert_output(&packed, "a named pipe, not a regular file");
     assert_ne!(packed.code, Some(0));
 
-    let config = desk.path("pipe.toml");
+    let config = env.path("pipe.toml");
     mkfifoat(CWD, &config, 0o600.into()).unwrap();
-    let checked = bounded(desk.command(&["config", "check"]).arg(&config));
-    said(&checked, "a named pipe, not a regular file");
-    let rules = desk.path("rules.toml");
+    let checked = bounded(env.command(&["config", "check"]).arg(&config));
+    assert_output(&checked, "a named pipe, not a regular file");
+    let rules = env.path("rules.toml");
     mkfifoat(CWD, &rules, 0o600.into()).unwrap();
     fs::write(
-        desk.path("host.toml"),
+        env.path("host.toml"),
         "[policy]\nrules = [\"rules.toml\"]\n",
     )
     .unwrap();
-    let called = bounded(&mut desk.command_with_plugins(&["call", "current_time"]));
-    said(&called, "a named pipe, not a regular file");
+    let called = bounded(&mut env.command_with_plugins(&["call", "current_time"]));
+    assert_output(&called, "a named pipe, not a regular file");
     let served = bounded(
-        desk.command_with_plugins(&["run", "--http", "127.0.0.1:0", "--http-token-file"])
+        env.command_with_plugins(&["run", "--http", "127.0.0.1:0", "--http-token-file"])
             .arg(&pipe)
-            .env("HOME", desk.path("home")),
+            .env("HOME", env.path("home")),
     );
     assert_ne!(served.code, Some(0), "{served:?}");
 }
@@ -82,14 +82,14 @@ fn a_16_a_named_pipe_among_the_plugins_is_named_and_not_waited_for() {
 /// The key with which questions to MCP clients are sealed, and what was approved of another server.
 #[test]
 fn a_16_the_key_and_the_approvals_of_mcp_are_regular_files_and_not_waited_for() {
-    let desk = TestEnv::new(
+    let env = TestEnv::new(
         "[mcp]\nask = true\nstate_key = \"key\"\n[mcp_servers.other]\ncommand = \"cat\"\n",
     );
-    let (key, approval) = (desk.path("key"), desk.path("state/mcp/approved/other.json"));
+    let (key, approval) = (env.path("key"), env.path("state/mcp/approved/other.json"));
     fs::create_dir_all(approval.parent().unwrap()).unwrap();
-    let listed = |words: &[&str]| {
-        let mut command = desk.command(words);
-        bounded(command.arg("--config").arg(desk.path("host.toml")))
+    let listed = |arguments: &[&str]| {
+        let mut command = env.command(arguments);
+        bounded(command.arg("--config").arg(env.path("host.toml")))
     };
     for (is_pipe, of_key, of_approval) in [
         (true, "a named pipe", "a named pipe"),
@@ -103,15 +103,15 @@ fn a_16_the_key_and_the_approvals_of_mcp_are_regular_files_and_not_waited_for() 
                 symlink("/dev/zero", file).unwrap();
             }
         }
-        let served = bounded(&mut desk.command_with_plugins(&["run"]));
-        said(&served, &format!("cannot be read: {of_key}"));
+        let served = bounded(&mut env.command_with_plugins(&["run"]));
+        assert_output(&served, &format!("cannot be read: {of_key}"));
         assert_ne!(served.code, Some(0), "{served:?}");
-        said(&listed(&["mcp", "list"]), of_approval);
+        assert_output(&listed(&["mcp", "list"]), of_approval);
         let approved = listed(&["mcp", "approve", "other", "--yes"]);
-        said(&approved, of_approval);
+        assert_output(&approved, of_approval);
         assert_ne!(approved.code, Some(0), "{approved:?}");
-        said(
-            &bounded(&mut desk.command_with_plugins(&["tools"])),
+        assert_output(
+            &bounded(&mut env.command_with_plugins(&["tools"])),
             of_approval,
         );
     }
@@ -119,8 +119,8 @@ fn a_16_the_key_and_the_approvals_of_mcp_are_regular_files_and_not_waited_for() 
 
 #[test]
 fn a_16_calls_are_still_read_from_a_pipe() {
-    let desk = TestEnv::new("");
-    let mut child = desk
+    let env = TestEnv::new("");
+    let mut child = env
         .command_with_plugins(&["batch", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -139,19 +139,19 @@ fn a_16_calls_are_still_read_from_a_pipe() {
 #[test]
 fn a_19_of_two_grants_of_one_folder_the_narrower_holds() {
     for (first, second) in [("ro", "rw"), ("rw", "ro")] {
-        let desk = TestEnv::new("allow = [\"write_file\"]");
-        let folder = |access: &str| format!("{}:{access}", desk.workspace().display());
-        let mut command = desk.command(&["call", "write_file", "path=new.txt", "content=x"]);
+        let env = TestEnv::new("allow = [\"write_file\"]");
+        let folder = |access: &str| format!("{}:{access}", env.workspace().display());
+        let mut command = env.command(&["call", "write_file", "path=new.txt", "content=x"]);
         command
             .arg("--plugins")
             .arg(root().join("plugins/files.wasm"))
             .args(["--allow-path", &folder(first), "--allow-path"])
             .arg(folder(second))
             .arg("--config")
-            .arg(desk.path("host.toml"));
+            .arg(env.path("host.toml"));
         let ended = CommandResult::of(&command.output().unwrap());
         assert_ne!(ended.code, Some(0), "{first} {second}: {ended:?}");
-        assert!(!desk.workspace().join("new.txt").exists());
+        assert!(!env.workspace().join("new.txt").exists());
     }
 }
 
@@ -168,21 +168,21 @@ fn modes(dir: &Path, found: &mut Vec<(String, u32)>) {
 
 #[test]
 fn a_19_what_the_host_keeps_is_private_whatever_the_umask() {
-    let desk = TestEnv::new("allow = [\"write_file\"]");
-    let host = desk.command_with_plugins(&["call", "write_file", "path=new.txt", "content=x"]);
+    let env = TestEnv::new("allow = [\"write_file\"]");
+    let host = env.command_with_plugins(&["call", "write_file", "path=new.txt", "content=x"]);
     let mut command = Command::new("sh");
     command
         .args(["-c", "umask 0; exec \"$@\"", "sh"])
         .arg(host.get_program())
         .args(host.get_args())
-        .env("TOOLHOST_CACHE_DIR", desk.path("cache/toolhost"))
+        .env("TOOLHOST_CACHE_DIR", env.path("cache/toolhost"))
         .env("XDG_CONFIG_HOME", "/nonexistent")
-        .env("XDG_STATE_HOME", desk.path("new/state"))
+        .env("XDG_STATE_HOME", env.path("new/state"))
         .env_remove("TOOLHOST_STATE_DIR")
-        .current_dir(desk.workspace());
+        .current_dir(env.workspace());
     let ended = CommandResult::of(&command.output().unwrap());
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let state = desk.path("new/state/toolhost");
+    let state = env.path("new/state/toolhost");
     let mut found = Vec::new();
     modes(&state, &mut found);
     assert!(found.len() > 3, "{found:?}");
@@ -194,14 +194,14 @@ fn a_19_what_the_host_keeps_is_private_whatever_the_umask() {
     fs::set_permissions(&state, Permissions::from_mode(0o777)).unwrap();
     let refused = CommandResult::of(&command.output().unwrap());
     assert_ne!(refused.code, Some(0), "{refused:?}");
-    said(&refused, "run `chmod 700` on it");
+    assert_output(&refused, "run `chmod 700` on it");
 }
 
 const LONG: &str = "123456789012345678901234567890";
 
 #[test]
 fn a_19_an_integer_that_would_lose_digits_is_refused_at_every_entry() {
-    let desk = TestEnv::new("");
+    let env = TestEnv::new("");
     let object = format!(r#"{{"path": "old.txt", "limit": {LONG}}}"#);
     let pair = format!("limit={LONG}");
     let json = format!("limit:={LONG}");
@@ -210,9 +210,9 @@ fn a_19_an_integer_that_would_lose_digits_is_refused_at_every_entry() {
         vec!["call", "read_file", "path=old.txt", &pair],
         vec!["call", "read_file", "path=old.txt", &json],
     ] {
-        let ended = desk.run_with_plugins(&args);
+        let ended = env.run_with_plugins(&args);
         assert_eq!(ended.code, Some(2), "{args:?}: {ended:?}");
-        said(&ended, "does not fit into 64 bits");
+        assert_output(&ended, "does not fit into 64 bits");
     }
     let turn = format!(r#"{{"calls": [{{"id": "1", "name": "read_file", "input": {object}}}]}}"#);
     let request = format!(
@@ -226,7 +226,7 @@ fn a_19_an_integer_that_would_lose_digits_is_refused_at_every_entry() {
         (vec!["turns"], turn),
         (vec!["run"], request),
     ] {
-        let mut child = desk
+        let mut child = env
             .command_with_plugins(&args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -237,34 +237,34 @@ fn a_19_an_integer_that_would_lose_digits_is_refused_at_every_entry() {
         writeln!(input, "{line}").unwrap();
         drop(input);
         let ended = CommandResult::of(&child.wait_with_output().unwrap());
-        said(&ended, "does not fit into 64 bits");
+        assert_output(&ended, "does not fit into 64 bits");
     }
 }
 
 #[test]
 fn a_19_names_that_are_not_utf8_are_counted_where_they_are_left_out() {
-    let desk = TestEnv::new("");
+    let env = TestEnv::new("");
     let odd = OsStr::from_bytes(b"odd-\xff.txt");
-    fs::write(desk.workspace().join(odd), "old\n").unwrap();
-    fs::create_dir(desk.workspace().join("sub")).unwrap();
-    fs::write(desk.workspace().join("sub").join(odd), "old\n").unwrap();
-    let call = |words: &[&str]| {
-        let mut command = desk.command_with_plugins(words);
+    fs::write(env.workspace().join(odd), "old\n").unwrap();
+    fs::create_dir(env.workspace().join("sub")).unwrap();
+    fs::write(env.workspace().join("sub").join(odd), "old\n").unwrap();
+    let call = |arguments: &[&str]| {
+        let mut command = env.command_with_plugins(arguments);
         command
             .arg("--plugins")
             .arg(root().join("plugins/search.wasm"));
         CommandResult::of(&command.output().unwrap())
     };
-    for (words, count) in [
+    for (arguments, count) in [
         (&["call", "list_directory", "path=."][..], "1 name in"),
         (&["call", "directory_tree", "path=."], "2 names in"),
         (&["call", "glob", "pattern=**/*.txt"], "2 names in"),
         (&["call", "grep", "pattern=old"], "2 names in"),
     ] {
-        let ended = call(words);
-        assert_eq!(ended.code, Some(0), "{words:?}: {ended:?}");
-        said(&ended, count);
-        said(&ended, "not UTF-8 and left out");
+        let ended = call(arguments);
+        assert_eq!(ended.code, Some(0), "{arguments:?}: {ended:?}");
+        assert_output(&ended, count);
+        assert_output(&ended, "not UTF-8 and left out");
     }
     let quiet = call(&["call", "read_file", "path=old.txt"]);
     assert!(!quiet.stdout.contains("not UTF-8"), "{quiet:?}");
@@ -273,8 +273,8 @@ fn a_19_names_that_are_not_utf8_are_counted_where_they_are_left_out() {
 /// A cloned repository that holds settings under every name that could be looked for.
 #[test]
 fn the_current_directory_does_not_configure_the_host() {
-    let desk = TestEnv::new("");
-    let here = desk.workspace();
+    let env = TestEnv::new("");
+    let here = env.workspace();
     let settings = "allowed_paths = [\".:rw\"]\n[policy]\nallow = [\"write_file\"]\n";
     for name in [
         "toolhost.toml",
@@ -291,10 +291,10 @@ fn the_current_directory_does_not_configure_the_host() {
     // A relative path in the variable is none: https://specifications.freedesktop.org/basedir-spec/latest/
     for home in [None, Some("."), Some(".config"), Some("")] {
         let plugin = root().join("plugins/files.wasm");
-        let mut command = desk.command(&["call", "write_file", "path=new.txt", "content=new"]);
+        let mut command = env.command(&["call", "write_file", "path=new.txt", "content=new"]);
         command.arg("--plugins").arg(plugin).current_dir(&here);
         command
-            .env("HOME", desk.path("home"))
+            .env("HOME", env.path("home"))
             .env_remove("XDG_CONFIG_HOME");
         command.envs(home.map(|home| ("XDG_CONFIG_HOME", home)));
         let ended = CommandResult::of(&command.output().unwrap());
@@ -303,7 +303,7 @@ fn the_current_directory_does_not_configure_the_host() {
     }
     // The same file counts when the user names it.
     let plugin = root().join("plugins/files.wasm");
-    let mut command = desk.command(&["call", "write_file", "path=new.txt", "content=new"]);
+    let mut command = env.command(&["call", "write_file", "path=new.txt", "content=new"]);
     command.args(["--config", "toolhost.toml", "--plugins"]);
     let ended = CommandResult::of(&command.arg(plugin).current_dir(&here).output().unwrap());
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -311,23 +311,23 @@ fn the_current_directory_does_not_configure_the_host() {
 
 #[test]
 fn settings_that_others_may_write_or_own_are_refused() {
-    let desk = TestEnv::new("");
+    let env = TestEnv::new("");
     let (file, config) = (
-        desk.path("other.toml"),
-        desk.path("other.toml").display().to_string(),
+        env.path("other.toml"),
+        env.path("other.toml").display().to_string(),
     );
     fs::write(&file, "").unwrap();
-    let check = || desk.run(&["config", "check", &config]);
+    let check = || env.run(&["config", "check", &config]);
     assert_eq!(check().code, Some(0), "{:?}", check());
     fs::set_permissions(&file, Permissions::from_mode(0o646)).unwrap();
-    said(&check(), "run `chmod o-w` on it");
+    assert_output(&check(), "run `chmod o-w` on it");
     assert_ne!(check().code, Some(0));
     fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     if std::os::unix::fs::chown(&file, Some(4_242), None).is_err() {
         eprintln!("skipped: only root gives a file to another user");
         return;
     }
-    said(&check(), "owned by another user (uid 4242)");
+    assert_output(&check(), "owned by another user (uid 4242)");
     assert_ne!(check().code, Some(0));
 }
 
@@ -335,42 +335,42 @@ fn settings_that_others_may_write_or_own_are_refused() {
 /// link for the folder that the operator granted.
 #[test]
 fn fs_01_a_grant_through_a_link_in_a_writable_grant_is_refused() {
-    let desk = TestEnv::new("allow = [\"write_file\"]");
-    let outside = desk.path("outside");
+    let env = TestEnv::new("allow = [\"write_file\"]");
+    let outside = env.path("outside");
     fs::create_dir(&outside).unwrap();
-    symlink(&outside, desk.workspace().join("out")).unwrap();
-    let mut command = desk.command_with_plugins(&["call", "write_file", "path=out/x", "content=x"]);
+    symlink(&outside, env.workspace().join("out")).unwrap();
+    let mut command = env.command_with_plugins(&["call", "write_file", "path=out/x", "content=x"]);
     command
         .arg("--allow-path")
-        .arg(format!("{}/out:rw", desk.workspace().display()));
+        .arg(format!("{}/out:rw", env.workspace().display()));
     let ended = CommandResult::of(&command.output().unwrap());
     assert_ne!(ended.code, Some(0), "{ended:?}");
-    said(&ended, "which tools can change");
+    assert_output(&ended, "which tools can change");
     assert!(!outside.join("x").exists());
 
     // Also where one plugin has the folder and another one the link in it.
-    let link = desk.workspace().join("out");
+    let link = env.workspace().join("out");
     let own = format!(
         "[plugin.files]\nallowed_paths = [\"{}:rw\"]\n",
         link.display()
     );
-    fs::write(desk.path("host.toml"), own).unwrap();
-    let ended = desk.run_with_plugins(&["call", "write_file", "path=x", "content=x"]);
+    fs::write(env.path("host.toml"), own).unwrap();
+    let ended = env.run_with_plugins(&["call", "write_file", "path=x", "content=x"]);
     assert_ne!(ended.code, Some(0), "{ended:?}");
-    said(&ended, "which tools can change");
+    assert_output(&ended, "which tools can change");
     assert!(!outside.join("x").exists());
 }
 
 #[test]
 fn fs_02_memory_is_not_kept_behind_a_link() {
-    let desk = TestEnv::new("");
-    let (memory, outside) = (desk.workspace().join("memory"), desk.path("outside"));
+    let env = TestEnv::new("");
+    let (memory, outside) = (env.workspace().join("memory"), env.path("outside"));
     fs::create_dir_all(memory.join("projects")).unwrap();
     fs::create_dir(&outside).unwrap();
     symlink(&outside, memory.join("user")).unwrap();
     let fact = r#"{"action": "write", "scope": "user", "file": "x.md", "content": "kept", "summary": "a fact"}"#;
     let call = || {
-        let mut command = desk.command_with_plugins(&["call", "memory", fact, "--mode", "yolo"]);
+        let mut command = env.command_with_plugins(&["call", "memory", fact, "--mode", "yolo"]);
         command
             .arg("--memory")
             .arg(&memory)
@@ -380,75 +380,75 @@ fn fs_02_memory_is_not_kept_behind_a_link() {
     };
     let refused = call();
     assert_ne!(refused.code, Some(0), "{refused:?}");
-    said(&refused, "is a symbolic link");
+    assert_output(&refused, "is a symbolic link");
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
     fs::remove_file(memory.join("user")).unwrap();
-    let kept = call();
-    assert_eq!(kept.code, Some(0), "{kept:?}");
+    let allowed = call();
+    assert_eq!(allowed.code, Some(0), "{allowed:?}");
     assert_eq!(fs::metadata(memory.join("user")).unwrap().mode() & 0o077, 0);
 }
 
 #[test]
 fn fs_03_events_are_not_appended_behind_a_link() {
-    let desk = TestEnv::new("");
-    let target = desk.path("profile");
+    let env = TestEnv::new("");
+    let target = env.path("profile");
     fs::write(&target, "mine\n").unwrap();
-    let events = desk.workspace().join("events.jsonl");
+    let events = env.workspace().join("events.jsonl");
     symlink(&target, &events).unwrap();
-    let mut command = desk.command_with_plugins(&["call", "current_time", "--events"]);
+    let mut command = env.command_with_plugins(&["call", "current_time", "--events"]);
     let ended = CommandResult::of(&command.arg(&events).output().unwrap());
     assert_ne!(ended.code, Some(0), "{ended:?}");
     assert_eq!(fs::read_to_string(&target).unwrap(), "mine\n");
     // Nobody reads from the pipe.
-    let pipe = desk.path("pipe");
+    let pipe = env.path("pipe");
     mkfifoat(CWD, &pipe, 0o600.into()).unwrap();
-    let mut command = desk.command_with_plugins(&["call", "current_time"]);
+    let mut command = env.command_with_plugins(&["call", "current_time"]);
     let ended = bounded(command.arg("--events").arg(&pipe));
     assert_ne!(ended.code, Some(0), "{ended:?}");
-    said(&ended, "the pipe has no reader");
+    assert_output(&ended, "the pipe has no reader");
     let mut command =
-        desk.command_with_plugins(&["call", "current_time", "--events", "/dev/stderr"]);
+        env.command_with_plugins(&["call", "current_time", "--events", "/dev/stderr"]);
     let ended = CommandResult::of(&command.output().unwrap());
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
 #[test]
 fn the_file_of_events_is_hidden_from_tools() {
-    let desk = TestEnv::new("");
-    let events = desk.workspace().join("events.jsonl");
-    let mut command = desk.command_with_plugins(&["call", "read_file", "path=events.jsonl"]);
+    let env = TestEnv::new("");
+    let events = env.workspace().join("events.jsonl");
+    let mut command = env.command_with_plugins(&["call", "read_file", "path=events.jsonl"]);
     let ended = CommandResult::of(&command.arg("--events").arg(&events).output().unwrap());
-    said(&ended, "is protected");
+    assert_output(&ended, "is protected");
     assert!(fs::metadata(&events).unwrap().len() > 0);
 }
 
-/// Files beside the configuration that decide what tools may do, in a folder that is granted for writing.
+/// Policy and program files that the configuration names, in a directory with write access.
 #[test]
 fn rules_and_named_programs_are_not_written_by_tools() {
-    let desk = TestEnv::new(
+    let env = TestEnv::new(
         "rules = [\"workspace/rules.toml\"]\nallow = [\"write_file\"]\n\
          [agents.helper]\ndescription = \"x\"\ncommand = \"workspace/helper.sh\"\n\
          [mcp_servers.other]\ncommand = \"workspace/server.sh\"\n",
     );
     for name in ["rules.toml", "helper.sh", "server.sh", "other.txt"] {
-        fs::write(desk.workspace().join(name), "").unwrap();
+        fs::write(env.workspace().join(name), "").unwrap();
         let path = format!("path={name}");
-        let ended = desk.run_with_plugins(&["call", "write_file", &path, "content=changed"]);
+        let ended = env.run_with_plugins(&["call", "write_file", &path, "content=changed"]);
         let is_free = name == "other.txt";
         assert_eq!(ended.code == Some(0), is_free, "{name}: {ended:?}");
-        let text = fs::read_to_string(desk.workspace().join(name)).unwrap();
+        let text = fs::read_to_string(env.workspace().join(name)).unwrap();
         assert_eq!(text == "changed", is_free, "{name}: {ended:?}");
     }
 }
 
-/// A tool that changed one of these would have rules of its own or run what it likes.
+/// A tool that reads the state key could forge signed state.
 #[test]
 fn the_state_key_is_hidden_from_tools() {
-    let desk = TestEnv::new("allow = [\"*\"]\n[mcp]\nask = true\nstate_key = \"workspace/key\"\n");
-    let (file, key) = (desk.workspace().join("key"), "k".repeat(32));
+    let env = TestEnv::new("allow = [\"*\"]\n[mcp]\nask = true\nstate_key = \"workspace/key\"\n");
+    let (file, key) = (env.workspace().join("key"), "k".repeat(32));
     fs::write(&file, &key).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-    for words in [
+    for arguments in [
         &["read_file", "path=key"][..],
         &[
             "write_file",
@@ -459,16 +459,16 @@ fn the_state_key_is_hidden_from_tools() {
         &["move_file", "source=key", "destination=moved"],
         &["delete_file", "path=key"],
     ] {
-        let ended = desk.run_with_plugins(&[&["call"], words].concat());
-        said(&ended, "is protected");
-        assert!(!ended.stdout.contains(&key), "{words:?}: {ended:?}");
-        assert_eq!(fs::read_to_string(&file).unwrap(), key, "{words:?}");
+        let ended = env.run_with_plugins(&[&["call"], arguments].concat());
+        assert_output(&ended, "is protected");
+        assert!(!ended.stdout.contains(&key), "{arguments:?}: {ended:?}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), key, "{arguments:?}");
     }
 }
 
 #[test]
 fn imported_settings_and_discovery_commands_can_be_read_and_not_changed_by_tools() {
-    let desk = TestEnv::new(
+    let env = TestEnv::new(
         "allow = [\"write_file\", \"move_file\", \"delete_file\"]\n\
          import = [{ kind = \"claude\", file = \"workspace/settings.json\" }, \
                    { kind = \"gemini\", file = \"workspace/gemini.toml\" }]\n\
@@ -490,28 +490,28 @@ fn imported_settings_and_discovery_commands_can_be_read_and_not_changed_by_tools
         ("other.txt", "other"),
     ];
     for (name, text) in texts {
-        fs::write(desk.workspace().join(name), text).unwrap();
+        fs::write(env.workspace().join(name), text).unwrap();
     }
     for (name, text) in texts {
         let (path, from) = (format!("path={name}"), format!("source={name}"));
-        let read = desk.run_with_plugins(&["call", "read_file", &path]);
+        let read = env.run_with_plugins(&["call", "read_file", &path]);
         assert_eq!(read.code, Some(0), "{name}: {read:?}");
-        for words in [
+        for arguments in [
             &["write_file", &path, "content=changed", "mode=overwrite"][..],
             &["move_file", &from, "destination=moved"],
             &["delete_file", &path],
         ] {
             let is_free = name == "other.txt";
             if is_free {
-                fs::write(desk.workspace().join(name), text).unwrap();
+                fs::write(env.workspace().join(name), text).unwrap();
             }
-            let ended = desk.run_with_plugins(&[&["call"], words].concat());
-            assert_eq!(ended.code == Some(0), is_free, "{words:?}: {ended:?}");
-            let now = fs::read_to_string(desk.workspace().join(name)).ok();
+            let ended = env.run_with_plugins(&[&["call"], arguments].concat());
+            assert_eq!(ended.code == Some(0), is_free, "{arguments:?}: {ended:?}");
+            let now = fs::read_to_string(env.workspace().join(name)).ok();
             assert_eq!(
                 now.as_deref() != Some(text),
                 is_free,
-                "{words:?}: {ended:?}"
+                "{arguments:?}: {ended:?}"
             );
         }
     }
@@ -520,11 +520,11 @@ fn imported_settings_and_discovery_commands_can_be_read_and_not_changed_by_tools
 /// The folder that is granted holds everything that the host keeps, and the program that runs there has a rule.
 #[test]
 fn fs_04_a_confined_program_reaches_nothing_that_the_host_keeps() {
-    let desk = TestEnv::new("");
-    fs::create_dir(desk.path("cache")).unwrap();
-    fs::write(desk.path("cache/key"), "key").unwrap();
-    assert_eq!(desk.run(&["calls"]).code, Some(0), "makes the store");
-    let whole = desk.path("");
+    let env = TestEnv::new("");
+    fs::create_dir(env.path("cache")).unwrap();
+    fs::write(env.path("cache/key"), "key").unwrap();
+    assert_eq!(env.run(&["calls"]).code, Some(0), "makes the store");
+    let whole = env.path("");
     let script = "for f in state/store/store.db cache/key host.toml; do \
         cat $f >/dev/null 2>&1 && echo read $f; \
         (echo x >> $f) 2>/dev/null && echo wrote $f; \
@@ -533,7 +533,7 @@ fn fs_04_a_confined_program_reaches_nothing_that_the_host_keeps() {
         rm -f link; \
         done; mv state old 2>/dev/null && echo moved state; \
         : > state/store/x 2>/dev/null && echo made; echo ended";
-    let mut command = desk.command(&["call", "shell", "--mode", "yolo", "--allow-program", "bash"]);
+    let mut command = env.command(&["call", "shell", "--mode", "yolo", "--allow-program", "bash"]);
     command
         .arg(format!("command={script}"))
         .arg("--plugins")
@@ -541,10 +541,10 @@ fn fs_04_a_confined_program_reaches_nothing_that_the_host_keeps() {
         .arg("--allow-path")
         .arg(format!("{}:rw", whole.display()))
         .arg("--config")
-        .arg(desk.path("host.toml"))
-        .env("TOOLHOST_CACHE_DIR", desk.path("cache"));
+        .arg(env.path("host.toml"))
+        .env("TOOLHOST_CACHE_DIR", env.path("cache"));
     let ended = CommandResult::of(&command.output().unwrap());
-    said(&ended, "ended");
+    assert_output(&ended, "ended");
     for word in [
         "wrote",
         "moved",
@@ -555,25 +555,25 @@ fn fs_04_a_confined_program_reaches_nothing_that_the_host_keeps() {
     ] {
         assert!(!ended.stdout.contains(word), "{word}: {ended:?}");
     }
-    assert!(desk.database().exists());
-    assert_eq!(desk.run(&["audit", "verify"]).code, Some(0));
+    assert!(env.database().exists());
+    assert_eq!(env.run(&["audit", "verify"]).code, Some(0));
 }
 
 #[test]
 fn fs_05_state_behind_another_users_link_is_refused() {
-    let desk = TestEnv::new("");
-    fs::create_dir(desk.path("real")).unwrap();
-    fs::set_permissions(desk.path("real"), Permissions::from_mode(0o700)).unwrap();
-    symlink(desk.path("real"), desk.path("state")).unwrap();
+    let env = TestEnv::new("");
+    fs::create_dir(env.path("real")).unwrap();
+    fs::set_permissions(env.path("real"), Permissions::from_mode(0o700)).unwrap();
+    symlink(env.path("real"), env.path("state")).unwrap();
     assert_eq!(
-        desk.run_with_plugins(&["call", "current_time"]).code,
+        env.run_with_plugins(&["call", "current_time"]).code,
         Some(0)
     );
-    if std::os::unix::fs::lchown(desk.path("state"), Some(12_345), None).is_err() {
+    if std::os::unix::fs::lchown(env.path("state"), Some(12_345), None).is_err() {
         eprintln!("only root can give a link away; the rest is not tested");
         return;
     }
-    let ended = desk.run_with_plugins(&["call", "current_time"]);
+    let ended = env.run_with_plugins(&["call", "current_time"]);
     assert_ne!(ended.code, Some(0), "{ended:?}");
-    said(&ended, "belongs to user 12345");
+    assert_output(&ended, "belongs to user 12345");
 }

@@ -1,7 +1,7 @@
-//! What the host does otherwise than the documentation says, and what a stage does otherwise than real files. The tests
-//! find out when any of it goes away.
+//! Known deviations of the host from the documentation, and of staged from real files. The tests fail if one of them no
+//! longer occurs.
 
-/// Where something is known to go otherwise.
+/// The conditions under which a deviation occurs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Where {
     /// Wherever the scenario is played.
@@ -18,7 +18,7 @@ pub enum Where {
 
 pub struct Known {
     pub scenario: &'static str,
-    pub place: Where,
+    pub condition: Where,
     pub why: &'static str,
     pub lines: &'static [&'static str],
 }
@@ -27,7 +27,7 @@ pub struct Known {
 pub const KNOWN_WRONG: &[Known] = &[
     Known {
         scenario: "flags_and_types",
-        place: Where::Everywhere,
+        condition: Where::Everywhere,
         why: "mutate-directory: \"When this flag is unset on a descriptor, operations using the descriptor which would \
               create, rename, delete, modify the data or metadata of filesystem objects, or obtain another handle \
               which would permit any of those, shall fail with `error-code::read-only`\". Every directory of a grant \
@@ -41,7 +41,7 @@ pub const KNOWN_WRONG: &[Known] = &[
     },
     Known {
         scenario: "read_only_grant",
-        place: Where::Everywhere,
+        condition: Where::Everywhere,
         why: "the same sentence, and open-at: \"If `flags` contains `write` or `mutate-directory`, or `open-flags` \
               contains `truncate` or `create`, and the base descriptor doesn't have \
               `descriptor-flags::mutate-directory` set, `open-at` fails with `error-code::read-only`\". The answer is \
@@ -65,14 +65,14 @@ pub const KNOWN_WRONG: &[Known] = &[
     },
     Known {
         scenario: "read_at_offsets",
-        place: Where::Everywhere,
+        condition: Where::Everywhere,
         why: "read: \"a bool which, when true, indicates that the end of the file was reached\", said of reading \
               nothing at the start of a file",
         lines: &["wrong: nothing at the start:  (end), not "],
     },
     Known {
         scenario: "metadata_hash",
-        place: Where::Everywhere,
+        condition: Where::Everywhere,
         why: "metadata-hash: \"This returns a hash of the last-modification timestamp and file size\", \"If the object is \
               modified or replaced, the computed hash value should usually change.\" It is of the identity alone, \
               which is what C libraries show as the inode's number.",
@@ -84,19 +84,19 @@ pub const KNOWN_WRONG: &[Known] = &[
 pub const KNOWN_DIFFERENCES: &[Known] = &[
     Known {
         scenario: "seen_by_others",
-        place: Where::StagedOld,
+        condition: Where::StagedOld,
         why: "a file that was open for reading before the same call wrote it anew goes on showing what it showed",
         lines: &["wrong: opened before it: 0123456789, not new3456789"],
     },
     Known {
         scenario: "is_same_object",
-        place: Where::StagedOld,
+        condition: Where::StagedOld,
         why: "the same: what is written is a copy",
         lines: &["wrong: a writer and an earlier reader: false, not true"],
     },
     Known {
         scenario: "rights_of_a_descriptor",
-        place: Where::StagedOld,
+        condition: Where::StagedOld,
         why: "what was opened for reading may be the person's own file, so the answer comes before the kernel's",
         lines: &[
             "wrong: write to a reader: not-permitted, not bad-descriptor",
@@ -105,7 +105,7 @@ pub const KNOWN_DIFFERENCES: &[Known] = &[
     },
     Known {
         scenario: "streams_without_rights",
-        place: Where::StagedOld,
+        condition: Where::StagedOld,
         why: "what was opened for reading may be the person's own file, so the answer comes before the kernel's",
         lines: &[
             "wrong: write what is to be read: not-permitted, not bad-descriptor",
@@ -114,7 +114,7 @@ pub const KNOWN_DIFFERENCES: &[Known] = &[
     },
     Known {
         scenario: "set_times",
-        place: Where::Staged,
+        condition: Where::Staged,
         why: "what was opened for reading may be the person's own file, and a folder's times cannot be set",
         lines: &[
             "wrong: by a reader: not-permitted, not ok",
@@ -130,7 +130,7 @@ pub const KNOWN_DIFFERENCES: &[Known] = &[
     },
     Known {
         scenario: "set_times_at",
-        place: Where::Staged,
+        condition: Where::Staged,
         why: "a folder's times cannot be set, and a link has the time of the commit",
         lines: &[
             "wrong: a directory, seen: now now, not 40.123456789 41.123456789",
@@ -141,7 +141,7 @@ pub const KNOWN_DIFFERENCES: &[Known] = &[
     },
     Known {
         scenario: "set_times_at",
-        place: Where::StagedOld,
+        condition: Where::StagedOld,
         why: "times alone are no change",
         lines: &[
             "left: workspace/file: \"0123456789\", time 1000000021.123456789, staged \"0123456789\"",
@@ -149,7 +149,7 @@ pub const KNOWN_DIFFERENCES: &[Known] = &[
     },
     Known {
         scenario: "link",
-        place: Where::StagedOld,
+        condition: Where::StagedOld,
         why: "a name made by `link_at` for a file that was there is committed as a file of its own",
         lines: &[
             "left: second/other: \"other\", 2 names, staged \"other\"",

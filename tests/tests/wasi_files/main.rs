@@ -13,9 +13,10 @@ const STAGED: &str = "wasi_files";
 const PLAIN: &str = "wasi_files_now";
 const PLAINLY: [Where; 2] = [Where::Everywhere, Where::Plain];
 
-fn expect(scenario: &str, places: &[Where], mut found: Vec<String>, run: &str) {
+fn expect(scenario: &str, conditions: &[Where], mut found: Vec<String>, run: &str) {
     let tables = KNOWN_WRONG.iter().chain(KNOWN_DIFFERENCES);
-    let known = tables.filter(|one| one.scenario == scenario && places.contains(&one.place));
+    let known =
+        tables.filter(|one| one.scenario == scenario && conditions.contains(&one.condition));
     let (mut lines, mut why) = (Vec::new(), Vec::new());
     for one in known {
         lines.extend(one.lines.iter().map(|line| (*line).to_owned()));
@@ -35,15 +36,15 @@ fn check(scenarios: &[&str]) {
         for made in [true, false] {
             let (plain, staged) = (play(PLAIN, made, false), play(STAGED, made, false));
             expect(scenario, &PLAINLY, plain.wrong(), "plain");
-            let (place, run) = if made {
+            let (condition, run) = if made {
                 (Where::StagedOld, "staged, old")
             } else {
                 (Where::StagedNew, "staged, new")
             };
-            let places = [Where::Everywhere, Where::Staged, place];
+            let conditions = [Where::Everywhere, Where::Staged, condition];
             let mut found = staged.wrong();
             found.extend(staged.differences(&plain));
-            expect(scenario, &places, found, run);
+            expect(scenario, &conditions, found, run);
         }
         let nested = play(PLAIN, true, true);
         expect(scenario, &PLAINLY, nested.wrong(), "nested");

@@ -1,4 +1,4 @@
-//! One scenario, played by the guest on files of its own, and what it left behind.
+//! Runs one scenario of the guest on fresh files, and collects the resulting files.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -36,10 +36,10 @@ impl Played {
         paths.sort();
         paths.dedup();
         for path in paths {
-            let said = |tree: &BTreeMap<String, String>| {
+            let entry = |tree: &BTreeMap<String, String>| {
                 tree.get(path).cloned().unwrap_or_else(|| "nothing".into())
             };
-            let (one, other) = (said(&plain.tree), said(&self.tree));
+            let (one, other) = (entry(&plain.tree), entry(&self.tree));
             if one != other {
                 found.push(format!("left: {path}: {one}, staged {other}"));
             }
@@ -54,29 +54,29 @@ fn is_wrong(line: &str) -> bool {
 
 pub fn play(guest: &Guest, tool: &str, scenario: &str, made: bool, nested: bool) -> Played {
     let dir = tempfile::tempdir().unwrap();
-    let place = |name: &str| dir.path().join(name);
-    fs::create_dir_all(place("workspace")).unwrap();
-    fs::create_dir_all(place("second/folder")).unwrap();
-    fs::create_dir_all(place("third/folder")).unwrap();
-    fs::write(place("second/there"), "there").unwrap();
-    fs::write(place("third/kept"), "kept").unwrap();
+    let path_of = |name: &str| dir.path().join(name);
+    fs::create_dir_all(path_of("workspace")).unwrap();
+    fs::create_dir_all(path_of("second/folder")).unwrap();
+    fs::create_dir_all(path_of("third/folder")).unwrap();
+    fs::write(path_of("second/there"), "there").unwrap();
+    fs::write(path_of("third/kept"), "kept").unwrap();
     if made {
-        furnish(&place("workspace"));
+        furnish(&path_of("workspace"));
     }
     let mut command = host(&["call", tool, "--json", "--allow-tool", tool]);
     command.arg(json!({"scenario": scenario, "made": made}).to_string());
-    command.env("TOOLHOST_STATE_DIR", place("state"));
+    command.env("TOOLHOST_STATE_DIR", path_of("state"));
     command.arg("--plugins").arg(guest.plugin());
     let mut grant = |name: &str, access: &str| {
-        let path = format!("{}:{access}", place(name).display());
+        let path = format!("{}:{access}", path_of(name).display());
         command.arg("--allow-path").arg(path);
     };
     grant("workspace", "rw");
     grant("second", "rw");
     grant("third", "ro");
     if nested {
-        fs::create_dir(place("workspace/granted")).unwrap();
-        fs::write(place("workspace/granted/kept"), "kept").unwrap();
+        fs::create_dir(path_of("workspace/granted")).unwrap();
+        fs::write(path_of("workspace/granted/kept"), "kept").unwrap();
         grant("workspace/granted", "ro");
     }
     let ended = CommandResult::of(&command.output().unwrap());
@@ -85,7 +85,7 @@ pub fn play(guest: &Guest, tool: &str, scenario: &str, made: bool, nested: bool)
     let lines = lines.unwrap_or_else(|| panic!("{scenario}: {report:#} {}", ended.stderr));
     let mut tree = BTreeMap::new();
     for name in ["workspace", "second", "third"] {
-        look_through(dir.path(), &place(name), &mut tree);
+        look_through(dir.path(), &path_of(name), &mut tree);
     }
     Played {
         lines: lines
@@ -128,7 +128,7 @@ fn look_through(root: &Path, dir: &Path, tree: &mut BTreeMap<String, String>) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         let metadata = fs::symlink_metadata(&path).unwrap();
-        let mut said = if metadata.is_dir() {
+        let mut description = if metadata.is_dir() {
             look_through(root, &path, tree);
             "directory".to_owned()
         } else if metadata.is_symlink() {
@@ -137,12 +137,12 @@ fn look_through(root: &Path, dir: &Path, tree: &mut BTreeMap<String, String>) {
             content(&path, &metadata)
         };
         if let Some(mode) = mode(root, &metadata) {
-            write!(said, ", mode {mode:o}").unwrap();
+            write!(description, ", mode {mode:o}").unwrap();
         }
         // A scenario's own times are of 2001. All others are the moment's.
         if metadata.mtime() < 1_200_000_000 {
             write!(
-                said,
+                description,
                 ", time {}.{}",
                 metadata.mtime(),
                 metadata.mtime_nsec()
@@ -150,25 +150,25 @@ fn look_through(root: &Path, dir: &Path, tree: &mut BTreeMap<String, String>) {
             .unwrap();
         }
         let name = path.strip_prefix(root).unwrap().display().to_string();
-        tree.insert(name, said);
+        tree.insert(name, description);
     }
 }
 
 fn content(path: &Path, metadata: &Metadata) -> String {
     let bytes = fs::read(path).unwrap();
-    let said = if bytes.len() < 100 {
+    let description = if bytes.len() < 100 {
         format!("{:?}", String::from_utf8_lossy(&bytes))
     } else {
         // What is long was read back by the scenario.
         format!("{} bytes", bytes.len())
     };
     match metadata.nlink() {
-        1 => said,
-        names => format!("{said}, {names} names"),
+        1 => description,
+        names => format!("{description}, {names} names"),
     }
 }
 
-/// The permissions, unless they are what the person's umask leaves.
+/// The permissions, unless they are the default of the user's umask.
 fn mode(root: &Path, metadata: &Metadata) -> Option<u32> {
     let usual = if metadata.is_dir() {
         "third"

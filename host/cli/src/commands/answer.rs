@@ -96,11 +96,11 @@ pub async fn approve(args: ApproveArgs) -> Result<Exit, CliError> {
         }
         let id = approve_deferred(&store, &row.id, ANSWERED_BY, args.note.as_deref(), now()).await;
         let id = id.map_err(deferred_error)?;
-        let words = format!(
+        let message = format!(
             "approved: the next call of {} with exactly this input runs once without a prompt ({id})",
             text::escape_line(&tool_name(&row), 80)
         );
-        print(&words).or_exit(Exit::Internal)?;
+        print(&message).or_exit(Exit::Internal)?;
         return Ok(Exit::Ok);
     }
     let decision = format!("allow_{}", args.scope.as_str());
@@ -114,12 +114,12 @@ pub async fn deny(args: DenyArgs) -> Result<Exit, CliError> {
     if row.deferred && !row.finished {
         let denied = deny_deferred(&store, &row.id, ANSWERED_BY, args.note.as_deref(), now()).await;
         denied.map_err(deferred_error)?;
-        let words = format!(
+        let message = format!(
             "denied: call {} of {} has ended",
             text::escape_line(&row.id, 300),
             text::escape_line(&tool_name(&row), 80)
         );
-        print(&words).or_exit(Exit::Internal)?;
+        print(&message).or_exit(Exit::Internal)?;
         return Ok(Exit::Ok);
     }
     let after = deliver_answer(&store, &row, "deny".to_owned(), args.note).await?;
@@ -136,11 +136,11 @@ async fn deliver_answer(
 ) -> Result<Option<CallRow>, CliError> {
     let orphans = store.orphans().or_exit(Exit::Store)?;
     if orphans.iter().any(|orphan| orphan.id == row.id) {
-        let words = format!(
+        let message = format!(
             "the host that asked about `{}` is no longer running, so it cannot be answered; the next host to start closes it",
             text::escape_line(&row.id, 80)
         );
-        return Err(CliError::new(Exit::Usage, words));
+        return Err(CliError::new(Exit::Usage, message));
     }
     let given = AnswerRow {
         // Answers only the question that was read above, not one that has replaced it since.
@@ -183,22 +183,22 @@ fn print_effect(after: Option<&CallRow>, wanted: Option<Scope>) -> Result<Exit, 
         .record
         .pointer("/approval/scope")
         .and_then(Value::as_str);
-    let words = match wanted {
+    let message = match wanted {
         Some(wanted) => {
-            let mut words = format!("approved: {call} is {}", after.state);
+            let mut message = format!("approved: {call} is {}", after.state);
             if let Some(given) = given.filter(|given| *given != wanted.as_str()) {
                 let _ = write!(
-                    words,
+                    message,
                     "; the approval counts {}, because {} was not offered",
                     text::escape_line(given, 40),
                     wanted.as_str()
                 );
             }
-            words
+            message
         }
         None => format!("denied: {call} is {}", after.state),
     };
-    print(&words).or_exit(Exit::Internal)?;
+    print(&message).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
 }
 

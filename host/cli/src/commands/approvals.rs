@@ -184,9 +184,9 @@ impl StoredApproval {
 
 /// What the approval covers, in the terms of the question. Secrets in an input are masked.
 fn describe_narrowing(narrowing: &Narrowing) -> String {
-    let mut words: Vec<String> = Vec::new();
+    let mut clauses: Vec<String> = Vec::new();
     for command in &narrowing.commands {
-        words.push(format!(
+        clauses.push(format!(
             "`{} …`",
             text::escape_line(&command.join(" "), 120)
         ));
@@ -194,25 +194,25 @@ fn describe_narrowing(narrowing: &Narrowing) -> String {
     for path in &narrowing.paths {
         let verb = if path.write { "write" } else { "read" };
         let shown = text::escape_line(&path.path, 300);
-        words.push(if path.tree {
+        clauses.push(if path.tree {
             format!("{verb} below `{shown}/`")
         } else {
             format!("{verb} `{shown}`")
         });
     }
     for domain in &narrowing.domains {
-        words.push(format!("reach `{}`", text::escape_line(domain, 120)));
+        clauses.push(format!("reach `{}`", text::escape_line(domain, 120)));
     }
     if narrowing.tool {
-        words.push("every call".to_owned());
+        clauses.push("every call".to_owned());
     }
-    let mut words = words.join(" and ");
+    let mut coverage = clauses.join(" and ");
     if let Some(input) = &narrowing.input {
         let input = text::escape_line(&mask_value(input).to_string(), 200);
-        let with = if words.is_empty() { "" } else { ", " };
-        words = format!("{words}{with}with exactly this input: {input}");
+        let with = if coverage.is_empty() { "" } else { ", " };
+        coverage = format!("{coverage}{with}with exactly this input: {input}");
     }
-    words
+    coverage
 }
 
 fn load_all(store: &Store) -> Result<Vec<StoredApproval>, CliError> {
@@ -222,43 +222,45 @@ fn load_all(store: &Store) -> Result<Vec<StoredApproval>, CliError> {
         .iter()
         .filter_map(|session| Some((session.id.as_str(), session.ended_ms?)))
         .collect();
-    let kept = rows.into_iter().map(|row| {
+    let approvals = rows.into_iter().map(|row| {
         let session = row.session.as_deref().filter(|_| row.scope == "session");
         let ended_ms = session.and_then(|session| ended.get(session).copied());
         StoredApproval::from_row(row, ended_ms)
     });
-    Ok(kept.collect())
+    Ok(approvals.collect())
 }
 
 fn find(store: &Store, id: &str) -> Result<StoredApproval, CliError> {
-    let found = load_all(store)?.into_iter().find(|kept| kept.row.id == id);
+    let found = load_all(store)?
+        .into_iter()
+        .find(|stored| stored.row.id == id);
     found.ok_or_else(|| {
-        let words = format!(
+        let message = format!(
             "no approval `{}`; list approvals with `host approvals list --all`",
             text::escape_line(id, 80)
         );
-        CliError::new(Exit::Usage, words)
+        CliError::new(Exit::Usage, message)
     })
 }
 
 fn list(args: &ListArgs) -> Result<Exit, CliError> {
     let store = args.store.open_verified()?;
-    let mut kept = load_all(&store)?;
-    kept.retain(|kept| args.all || kept.describe_state(None).0);
+    let mut approvals = load_all(&store)?;
+    approvals.retain(|stored| args.all || stored.describe_state(None).0);
     let shown = if args.json {
-        let rows: Vec<Value> = kept.iter().map(StoredApproval::to_json).collect();
+        let rows: Vec<Value> = approvals.iter().map(StoredApproval::to_json).collect();
         json::pretty(&rows).or_exit(Exit::Internal)?
     } else {
         table(
             &["APPROVAL", "TOOL", "SCOPE", "USED", "STATE", "COVERS"],
-            kept.iter().map(|kept| {
+            approvals.iter().map(|stored| {
                 vec![
-                    text::escape_line(&kept.row.id, 80),
-                    text::escape_line(&kept.row.tool, 80),
-                    text::escape_line(&kept.row.scope, 40),
-                    kept.describe_uses(),
-                    text::escape_line(&kept.describe_state(None).1, 80),
-                    kept.describe_coverage(),
+                    text::escape_line(&stored.row.id, 80),
+                    text::escape_line(&stored.row.tool, 80),
+                    text::escape_line(&stored.row.scope, 40),
+                    stored.describe_uses(),
+                    text::escape_line(&stored.describe_state(None).1, 80),
+                    stored.describe_coverage(),
                 ]
             }),
         )
@@ -270,8 +272,8 @@ fn list(args: &ListArgs) -> Result<Exit, CliError> {
 async fn revoke(args: RevokeArgs) -> Result<Exit, CliError> {
     let store = args.store.open()?;
     let ids = if args.ids.is_empty() {
-        let kept = load_all(&store)?.into_iter().map(|kept| kept.row);
-        kept.filter(|row| row.revoked_ms.is_none())
+        let rows = load_all(&store)?.into_iter().map(|stored| stored.row);
+        rows.filter(|row| row.revoked_ms.is_none())
             .filter(|row| args.tool.as_ref().is_none_or(|tool| *tool == row.tool))
             .map(|row| row.id)
             .collect()
@@ -297,19 +299,19 @@ async fn revoke(args: RevokeArgs) -> Result<Exit, CliError> {
 
 async fn explain(args: &ExplainArgs) -> Result<Exit, CliError> {
     let settings = CliSettings::load(&args.host)?;
-    let kept = find(&records::open(&settings)?, &args.id)?;
+    let stored = find(&records::open(&settings)?, &args.id)?;
     let registry = if settings.core.plugins.is_empty() {
         None
     } else {
         Some(load_for_listing(&args.host).await?.kernel.registry())
     };
-    let shown = describe(&kept, registry.as_deref());
+    let shown = describe(&stored, registry.as_deref());
     print(&shown).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
 }
 
-fn describe(kept: &StoredApproval, registry: Option<&RegistrySnapshot>) -> String {
-    let row = &kept.row;
+fn describe(stored: &StoredApproval, registry: Option<&RegistrySnapshot>) -> String {
+    let row = &stored.row;
     let mut lines = Vec::new();
     let mut say = |label: &str, value: String| lines.push(format!("{label:<9} {value}"));
     say("approval", text::escape_line(&row.id, 80));
@@ -324,10 +326,10 @@ fn describe(kept: &StoredApproval, registry: Option<&RegistrySnapshot>) -> Strin
     if !row.identity.is_empty() {
         say("digest", text::escape_line(&row.identity, 100));
     }
-    say("covers", kept.describe_coverage());
+    say("covers", stored.describe_coverage());
     let mut is = None;
-    if let Ok(approval) = &kept.approval {
-        say("scope", describe_scope(kept, approval));
+    if let Ok(approval) = &stored.approval {
+        say("scope", describe_scope(stored, approval));
         say(
             "granted",
             format!(
@@ -341,8 +343,8 @@ fn describe(kept: &StoredApproval, registry: Option<&RegistrySnapshot>) -> Strin
     if let Some(at) = row.expires_ms {
         say("expires", format_time(at));
     }
-    say("used", kept.describe_uses());
-    say("state", kept.describe_state(is.as_ref()).1);
+    say("used", stored.describe_uses());
+    say("state", stored.describe_state(is.as_ref()).1);
     if registry.is_some() && is.is_none() {
         say(
             "plugin",
@@ -352,12 +354,12 @@ fn describe(kept: &StoredApproval, registry: Option<&RegistrySnapshot>) -> Strin
     lines.join("\n")
 }
 
-fn describe_scope(kept: &StoredApproval, approval: &Approval) -> String {
+fn describe_scope(stored: &StoredApproval, approval: &Approval) -> String {
     let user = match approval.user.name() {
         Some(name) => format!("for user {}, ", text::escape_line(name, 80)),
         None => String::new(),
     };
-    let place = match approval.scope {
+    let scope = match approval.scope {
         ApprovalScope::Once => "for one call".to_owned(),
         ApprovalScope::Session => format!(
             "in session {}",
@@ -365,12 +367,12 @@ fn describe_scope(kept: &StoredApproval, approval: &Approval) -> String {
         ),
         ApprovalScope::Project => format!(
             "in project {}",
-            text::escape_line(kept.project().unwrap_or("?"), 300)
+            text::escape_line(stored.project().unwrap_or("?"), 300)
         ),
         ApprovalScope::User => "in every project".to_owned(),
     };
     format!(
-        "{user}{place}, in mode {} and more permissive modes",
+        "{user}{scope}, in mode {} and more permissive modes",
         approval.mode_min
     )
 }
@@ -390,9 +392,9 @@ fn current_identity(registry: &RegistrySnapshot, was: &ToolIdentity) -> Option<T
 
 async fn narrow(args: &NarrowArgs) -> Result<Exit, CliError> {
     let store = args.store.open()?;
-    let kept = find(&store, &args.id)?;
+    let stored = find(&store, &args.id)?;
     let at = now().0;
-    if let (false, state) = kept.describe_state(None) {
+    if let (false, state) = stored.describe_state(None) {
         return Err(not_in_effect(&args.id, &state));
     }
     // Revoked first, so that it cannot be used in the meantime. Then read again, because it may have been used just
@@ -401,11 +403,11 @@ async fn narrow(args: &NarrowArgs) -> Result<Exit, CliError> {
         .revoke_approval(&args.id, at)
         .await
         .map_err(approval_error)?;
-    let kept = find(&store, &args.id)?;
-    if kept.row.revoked_ms != Some(at) {
-        return Err(not_in_effect(&args.id, &kept.describe_state(None).1));
+    let stored = find(&store, &args.id)?;
+    if stored.row.revoked_ms != Some(at) {
+        return Err(not_in_effect(&args.id, &stored.describe_state(None).1));
     }
-    let old = match &kept.approval {
+    let old = match &stored.approval {
         Ok(approval) => approval,
         Err(error) => return Err(not_in_effect(&args.id, error)),
     };
@@ -415,10 +417,10 @@ async fn narrow(args: &NarrowArgs) -> Result<Exit, CliError> {
         format!("a-{}", toolhost_kernel::id::random()),
         at,
     );
-    let row = toolhost_kernel::approval_row(&new, kept.project());
+    let row = toolhost_kernel::approval_row(&new, stored.project());
     store.put_approval(row).await.map_err(approval_error)?;
-    let words = format!("{} replaces {}", new.id, text::escape_line(&args.id, 80));
-    print(&words).or_exit(Exit::Internal)?;
+    let message = format!("{} replaces {}", new.id, text::escape_line(&args.id, 80));
+    print(&message).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
 }
 
@@ -438,11 +440,11 @@ fn narrowed(old: &Approval, args: &NarrowArgs, id: String, at: i64) -> Approval 
 }
 
 fn not_in_effect(id: &str, state: &str) -> CliError {
-    let words = format!(
+    let message = format!(
         "approval `{}` is no longer in effect ({state}) and cannot be narrowed",
         text::escape_line(id, 80)
     );
-    CliError::new(Exit::Usage, words)
+    CliError::new(Exit::Usage, message)
 }
 
 fn approval_error(error: ApprovalError) -> CliError {

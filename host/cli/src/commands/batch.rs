@@ -98,7 +98,7 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, CliError> {
     let events_file = args
         .events
         .open("the results", &mut settings.core.secrets)?;
-    let said = match args.format {
+    let input = match args.format {
         None => BatchInput::Calls(batch_input::read_entries(&args.file)?),
         Some(format) => {
             let turn = batch_input::read_turn(&args.file, format)?;
@@ -126,7 +126,7 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, CliError> {
     kernel.open_session(&session, "host batch");
     let events = EventPrinter::start(verbose);
     let view = (host.settings.profile, host.settings.others);
-    let entries = match &said {
+    let entries = match &input {
         BatchInput::Calls(entries) => entries.clone(),
         BatchInput::Turn(format, wanted) => entries_of_turn(kernel, view, *format, wanted),
     };
@@ -138,7 +138,7 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, CliError> {
     let reports = reports?;
 
     let mut ok = reports.iter().all(is_ok);
-    let shown = match &said {
+    let shown = match &input {
         BatchInput::Turn(format, wanted) => {
             ok &= wanted.iter().all(|call| call.error.is_none());
             let answer = turn::format_answer(kernel, view, *format, wanted, &calls, &reports);

@@ -85,12 +85,12 @@ pub struct ShowArgs {
     pub store: StoreArgs,
 }
 
-fn parse_state(word: &str) -> Result<CallState, String> {
-    CallState::parse(word).ok_or_else(|| {
+fn parse_state(name: &str) -> Result<CallState, String> {
+    CallState::parse(name).ok_or_else(|| {
         let states: Vec<&str> = CallState::ALL.iter().map(|state| state.as_str()).collect();
         format!(
             "`{}` is not a state; use one of {}",
-            text::escape_line(word, 40),
+            text::escape_line(name, 40),
             states.join(", ")
         )
     })
@@ -192,11 +192,11 @@ fn record_to_json(row: &CallRow, trail: Option<Vec<Value>>) -> Value {
 /// Finds the call with this id, or returns a usage error.
 pub fn find(store: &Store, id: &str) -> Result<CallRow, CliError> {
     store.call(id).or_exit(Exit::Store)?.ok_or_else(|| {
-        let words = format!(
+        let message = format!(
             "no call `{}`; list calls with `host calls`",
             text::escape_line(id, 80)
         );
-        CliError::new(Exit::Usage, words)
+        CliError::new(Exit::Usage, message)
     })
 }
 
@@ -238,7 +238,7 @@ fn format_call(row: &CallRow, life: &[StoredTransition]) -> String {
     };
     let at = |pointer: &str| match row.record.pointer(pointer) {
         None | Some(Value::Null) => None,
-        Some(Value::String(word)) => Some(word.clone()),
+        Some(Value::String(string)) => Some(string.clone()),
         Some(value) => Some(value.to_string()),
     };
     field("call", Some(row.id.clone()));

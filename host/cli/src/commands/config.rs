@@ -30,26 +30,27 @@ pub fn check(file: Option<PathBuf>) -> Result<Exit, CliError> {
         ..HostArgs::default()
     })?;
     let Some(file) = &settings.core.config_file else {
-        let place = settings
+        let location = settings
             .core
             .host_paths
             .config_file()
             .map(|file| format!(" at {}", file.display()))
             .unwrap_or_default();
-        let mut words = format!("no configuration file{place}; all settings have their defaults");
+        let mut message =
+            format!("no configuration file{location}; all settings have their defaults");
         if let Some(store) = &settings.core.store {
-            let _ = write!(words, "\nrecords: {}", store.display());
+            let _ = write!(message, "\nrecords: {}", store.display());
         }
-        print(&words).or_exit(Exit::Internal)?;
+        print(&message).or_exit(Exit::Internal)?;
         return Ok(Exit::Ok);
     };
     if let Some(missing) = settings.core.plugins.iter().find(|path| !path.exists()) {
-        let words = format!(
+        let message = format!(
             "{}: plugin directory `{}` does not exist",
             file.display(),
             missing.display()
         );
-        return Err(CliError::new(Exit::Config, words));
+        return Err(CliError::new(Exit::Config, message));
     }
     // A grant can only be checked by opening its directory.
     ScopeOpener::new(&settings.core)

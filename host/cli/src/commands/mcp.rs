@@ -349,8 +349,12 @@ fn require_approval(keep: &ServerStorage, config: &ServerConfig) -> Result<(), C
 }
 
 /// Asks for approval. Returns `None` if there is no terminal to prompt at.
-fn confirm_unless(question: &str, yes: bool) -> Option<bool> {
-    if yes { Some(true) } else { confirm(question) }
+fn confirm_unless(question: &str, confirmed: bool) -> Option<bool> {
+    if confirmed {
+        Some(true)
+    } else {
+        confirm(question)
+    }
 }
 
 /// Whether `name` is the discovery command and not a server.

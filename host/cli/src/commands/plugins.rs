@@ -72,7 +72,7 @@ fn short_digest(digest: Digest) -> String {
 }
 
 fn format_grants(served: &ServedPlugin) -> String {
-    let mut words: Vec<String> = served
+    let mut grants: Vec<String> = served
         .directories
         .iter()
         .map(|folder| {
@@ -84,19 +84,19 @@ fn format_grants(served: &ServedPlugin) -> String {
             )
         })
         .collect();
-    words.extend(served.env.iter().map(|name| format!("${name}")));
-    words.extend(
+    grants.extend(served.env.iter().map(|name| format!("${name}")));
+    grants.extend(
         served
             .capability_names
             .iter()
-            .map(|word| text::escape_line(word, 80)),
+            .map(|name| text::escape_line(name, 80)),
     );
-    if words.is_empty() {
-        words.push("nothing".to_owned());
+    if grants.is_empty() {
+        grants.push("nothing".to_owned());
     }
-    words.push(format_size(served.limits.memory));
-    words.extend(served.limits.timeout.map(format_duration));
-    words.join(", ")
+    grants.push(format_size(served.limits.memory));
+    grants.extend(served.limits.timeout.map(format_duration));
+    grants.join(", ")
 }
 
 fn to_json(host: &RunningHost) -> Value {

@@ -115,9 +115,9 @@ async fn explain(args: ExplainArgs) -> Result<Exit, CliError> {
 
 /// `Settings::load` returns errors with the exit code of a configuration error.
 async fn check(args: CheckArgs) -> Result<Exit, CliError> {
-    let mut words = args.host;
-    words.config = args.file.or(words.config);
-    let settings = CliSettings::load(&words)?;
+    let mut host_args = args.host;
+    host_args.config = args.file.or(host_args.config);
+    let settings = CliSettings::load(&host_args)?;
     let policy = Arc::clone(&settings.core.policy);
     let (rules, mode) = (policy.rules().len(), policy.mode());
     // Without plugins, rules cannot be checked against tools, but their own errors are still found.

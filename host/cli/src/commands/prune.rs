@@ -80,9 +80,12 @@ pub async fn prune(args: PruneArgs) -> Result<Exit, CliError> {
         },
     );
     let [code, logs] = retention::remove_old_files(&core.host_paths, &core.retention);
-    for (what, removed) in [("compiled code", code), ("logs", logs)] {
+    for (category, removed) in [("compiled code", code), ("logs", logs)] {
         let size = format_size(removed.bytes);
-        lines.push(format!("{what}: {} files removed, {size}", removed.files));
+        lines.push(format!(
+            "{category}: {} files removed, {size}",
+            removed.files
+        ));
     }
     print(&lines.join("\n")).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
@@ -99,7 +102,7 @@ fn format_segments(count: usize) -> String {
 
 fn print_plan(store: &Store, due: &[Segment]) -> Result<Exit, CliError> {
     let used = format_size(store.used_bytes().or_exit(Exit::Store)?);
-    let words = match due.last() {
+    let message = match due.last() {
         None => format!("records: nothing to delete; {used} in use"),
         Some(last) => format!(
             "records: would delete {}, all steps up to {} of {}; {used} in use",
@@ -108,7 +111,7 @@ fn print_plan(store: &Store, due: &[Segment]) -> Result<Exit, CliError> {
             format_time(last.at_ms)
         ),
     };
-    print(&words).or_exit(Exit::Internal)?;
+    print(&message).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
 }
 

@@ -68,12 +68,12 @@ pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, CliError> {
     // Over MCP, standard input belongs to the client, so prompts at this terminal are not possible.
     let prompter: Arc<dyn Prompter> = if interactive {
         Arc::new(TerminalPrompter::default())
-    } else if let Some(desk) = settings.mcp.open_prompter()? {
+    } else if let Some(elicitation_prompter) = settings.mcp.open_prompter()? {
         // A terminal has one user. Each MCP client has its own, and one that does not answer must not block prompts to
         // the others.
-        let asked = &mut settings.core.pools.interactive;
-        *asked = MAX_CLIENT_PROMPTS.max(*asked);
-        desk
+        let limit = &mut settings.core.pools.interactive;
+        *limit = MAX_CLIENT_PROMPTS.max(*limit);
+        elicitation_prompter
     } else {
         Arc::new(ClientPromptsDisabled)
     };

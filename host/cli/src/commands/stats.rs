@@ -81,15 +81,15 @@ pub fn stats(args: StatsArgs) -> Result<Exit, CliError> {
 fn count(rows: &[CallRow]) -> BTreeMap<ToolVersion, Tally> {
     let mut tallies: BTreeMap<ToolVersion, Tally> = BTreeMap::new();
     for row in rows {
-        let word = |name: &str| {
-            let word = row.record.get(name).and_then(Value::as_str);
-            word.unwrap_or("?").to_owned()
+        let field = |name: &str| {
+            let value = row.record.get(name).and_then(Value::as_str);
+            value.unwrap_or("?").to_owned()
         };
         let supplied = row.record.get("suppliedBy").is_some();
         if row.record.get("startedAt").is_none() || !row.finished || supplied {
             continue;
         }
-        let which = (tool_name(row), word("plugin"), word("toolVersion"));
+        let which = (tool_name(row), field("plugin"), field("toolVersion"));
         let tally = tallies.entry(which).or_default();
         tally.calls += 1;
         let is_error = row.record.get("isError") == Some(&Value::Bool(true));

@@ -47,11 +47,11 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, CliError> {
     if let Some(format) = format.filter(|format| strict && !format.supports_strict()) {
         let strict = Format::ALL.into_iter().filter(|one| one.supports_strict());
         let names: Vec<_> = strict.map(Format::as_str).collect();
-        let words = format!(
+        let message = format!(
             "--strict requires the format {}; `{format}` does not support it",
             names.join(" or ")
         );
-        return Err(CliError::new(Exit::Usage, words));
+        return Err(CliError::new(Exit::Usage, message));
     }
     let host = load_for_listing(&args.host).await?;
     host.require_plugins()?;
@@ -224,12 +224,12 @@ impl ToolVersionRow<'_> {
             is_selected: served,
             ..
         } = self;
-        let mut words = Vec::new();
+        let mut notes = Vec::new();
         if !entry.enabled {
-            words.push("disabled".to_owned());
+            notes.push("disabled".to_owned());
         }
-        words.extend(served.then(|| "selected by name".to_owned()));
-        words.extend(
+        notes.extend(served.then(|| "selected by name".to_owned()));
+        notes.extend(
             self.weight
                 .map(|weight| format!("A/B test, weight {weight}")),
         );
@@ -237,7 +237,7 @@ impl ToolVersionRow<'_> {
             format!("  @{}", entry.version),
             entry.tool.effect().as_str().to_owned(),
             entry.plugin.name.to_string(),
-            words.join(", "),
+            notes.join(", "),
         ]
     }
 

@@ -352,16 +352,16 @@ impl JsonLinesPrompter {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn answer(&self, said: AnswerLine) -> Result<(), String> {
+    fn answer(&self, line: AnswerLine) -> Result<(), String> {
         let mut waiting = self.lock();
         // An answer that is not received belongs to a call that was just cancelled.
         let not_pending = |id: &str| format!("no pending question `{}`", text::escape_line(id, 80));
-        if let Some(interview) = waiting.interviews.remove(&said.id) {
+        if let Some(interview) = waiting.interviews.remove(&line.id) {
             return interview
-                .send(said.replies)
-                .map_err(|_| not_pending(&said.id));
+                .send(line.replies)
+                .map_err(|_| not_pending(&line.id));
         }
-        let answer = match said {
+        let answer = match line {
             AnswerLine { cancel: true, .. } => Answer::Cancel,
             AnswerLine {
                 allow: Some(offer), ..
@@ -375,9 +375,9 @@ impl JsonLinesPrompter {
                 return Err("an answer needs `allow`, `deny`, `cancel` or `replies`".to_owned());
             }
         };
-        let ask = waiting.asks.remove(&said.id);
+        let ask = waiting.asks.remove(&line.id);
         ask.and_then(|ask| ask.send(answer).ok())
-            .ok_or_else(|| not_pending(&said.id))
+            .ok_or_else(|| not_pending(&line.id))
     }
 
     fn close(&self) {
@@ -514,7 +514,7 @@ mod tests {
     #[test]
     fn h_12_an_answer_to_a_closed_question_is_an_error() {
         let lines = JsonLinesPrompter::default();
-        let said = |id: &str| AnswerLine {
+        let answer_line = |id: &str| AnswerLine {
             id: id.to_owned(),
             allow: Some(0),
             deny: None,
@@ -527,13 +527,13 @@ mod tests {
             drop(answer);
         }
         assert_eq!(
-            lines.answer(said("q-1")).unwrap_err(),
+            lines.answer(answer_line("q-1")).unwrap_err(),
             "no pending question `q-1`"
         );
         // Cancelled questions are dropped.
         JsonLinesPrompter::next_id(&mut lines.lock());
         assert!(lines.lock().asks.is_empty());
-        let long = lines.answer(said(&"q".repeat(1 << 20))).unwrap_err();
+        let long = lines.answer(answer_line(&"q".repeat(1 << 20))).unwrap_err();
         assert!(long.len() < 200, "{long}");
     }
 }

@@ -178,12 +178,12 @@ fn describe(row: &CommitRow, verb: &str, out: &mut String) -> Result<(), CliErro
 }
 
 fn describe_reversal(change: &Change) -> String {
-    let place = |at: &toolhost_vfs::Location| {
+    let shown_path = |at: &toolhost_vfs::Location| {
         text::escape_line(&at.root.join(&at.path).to_string_lossy(), 1_000)
     };
-    let path = place(&change.at);
+    let path = shown_path(&change.at);
     if let Some(from) = &change.moved_from {
-        return format!("move     {path} back to {}", place(from));
+        return format!("move     {path} back to {}", shown_path(from));
     }
     match (&change.before, &change.after) {
         (PathState::Absent, _) => format!("remove   {path}"),
@@ -204,13 +204,13 @@ fn confirmed(verb: &str) -> Result<bool, CliError> {
 fn undo_error(row: &CommitRow, error: UndoError) -> CliError {
     let id = text::escape_line(&row.id, 80);
     match error {
-        UndoError::Conflict(places) => CliError::new(
+        UndoError::Conflict(paths) => CliError::new(
             Exit::ToolFailed,
             format!(
                 "{id} was not undone because its files have changed since:\n  {}\nrevert those changes first, or keep them",
-                places
+                paths
                     .iter()
-                    .map(|place| text::escape_line(place, 1_000))
+                    .map(|path| text::escape_line(path, 1_000))
                     .collect::<Vec<_>>()
                     .join("\n  ")
             ),

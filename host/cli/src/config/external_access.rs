@@ -35,16 +35,16 @@ impl<'de> Deserialize<'de> for CommandLine {
             Text(String),
             List(Vec<String>),
         }
-        let mut words = match Either::deserialize(deserializer)? {
+        let mut command = match Either::deserialize(deserializer)? {
             Either::Text(text) => crate::shell_words::split_command(&text)
                 .map_err(|why| D::Error::custom(format!("the command: {why}")))?,
-            Either::List(words) => words,
+            Either::List(command) => command,
         }
         .into_iter();
-        match words.next().filter(|program| !program.is_empty()) {
+        match command.next().filter(|program| !program.is_empty()) {
             Some(program) => Ok(Self {
                 program,
-                args: words.collect(),
+                args: command.collect(),
             }),
             None => Err(D::Error::custom("the command has no program")),
         }
@@ -72,15 +72,15 @@ impl fmt::Display for EntryName {
 
 impl<'de> Deserialize<'de> for EntryName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let word = String::deserialize(deserializer)?;
+        let name = String::deserialize(deserializer)?;
         let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
-        if word.is_empty() || word.len() > 64 || !word.chars().all(plain) {
-            let shown = text::escape_line(&word, 40);
+        if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
+            let shown = text::escape_line(&name, 40);
             return Err(D::Error::custom(format!(
                 "`{shown}` is not a valid name; use letters, digits, `_` and `-`"
             )));
         }
-        Ok(Self(word))
+        Ok(Self(name))
     }
 }
 

@@ -17,7 +17,7 @@ pub struct HookTable {
     pub name: String,
     pub matcher: Option<MatcherText>,
     pub on: Vec<HookEvent>,
-    pub who: HookTarget,
+    pub target: HookTarget,
     pub on_failure: Option<OnFailure>,
     pub timeout: Option<Duration>,
 }
@@ -63,18 +63,18 @@ impl TryFrom<HookFields> for HookTable {
     type Error = String;
 
     fn try_from(written: HookFields) -> Result<Self, String> {
-        let who = written.target()?;
-        if written.ttl.is_some() && !matches!(who, HookTarget::ReadCache { .. }) {
+        let target = written.target()?;
+        if written.ttl.is_some() && !matches!(target, HookTarget::ReadCache { .. }) {
             return Err("`ttl` requires `builtin = \"read-cache\"`".to_owned());
         }
-        if !written.env.is_empty() && !matches!(who, HookTarget::Command { .. }) {
+        if !written.env.is_empty() && !matches!(target, HookTarget::Command { .. }) {
             return Err("`env` requires a hook with a `command`".to_owned());
         }
         let on: Option<Vec<HookEvent>> = written
             .on
             .map(|on| on.into_iter().map(|moment| moment.0).collect());
         let both = vec![HookEvent::BeforeTool, HookEvent::AfterTool];
-        let on = match (&who, on) {
+        let on = match (&target, on) {
             (_, Some(on)) if on.is_empty() => {
                 return Err("`on` is empty, so the hook would never run".to_owned());
             }
@@ -90,7 +90,7 @@ impl TryFrom<HookFields> for HookTable {
             (HookTarget::Command { .. }, None) => vec![HookEvent::BeforeTool],
             (HookTarget::Plugin(_) | HookTarget::ReadCache { .. }, None) => both,
         };
-        let name = match (written.name, &who) {
+        let name = match (written.name, &target) {
             (Some(name), _) => name,
             (None, HookTarget::Command { program, .. }) => {
                 program.rsplit('/').next().unwrap_or(program).to_owned()
@@ -108,7 +108,7 @@ impl TryFrom<HookFields> for HookTable {
             name,
             matcher: written.matcher,
             on,
-            who,
+            target,
             on_failure: written.on_failure,
             timeout: written.timeout,
         })
@@ -155,17 +155,17 @@ struct HookEventName(HookEvent);
 impl std::str::FromStr for HookEventName {
     type Err = String;
 
-    fn from_str(word: &str) -> Result<Self, String> {
-        let event = match word {
+    fn from_str(name: &str) -> Result<Self, String> {
+        let event = match name {
             "before" => HookEvent::BeforeTool,
             "after" => HookEvent::AfterTool,
             "messages" => HookEvent::MessagesChanged,
-            word => HookEvent::parse(word).map_err(|_| {
-                let near = nearest(word, ["before", "after", "messages"], 1);
+            name => HookEvent::parse(name).map_err(|_| {
+                let near = nearest(name, ["before", "after", "messages"], 1);
                 let near = near.first().copied().unwrap_or("before, after or messages");
                 format!(
                     "`{}` is not a hook event; use {near}",
-                    text::escape_line(word, 80)
+                    text::escape_line(name, 80)
                 )
             })?,
         };

@@ -57,8 +57,8 @@ pub fn add_positions(
             set_positions(&mut policy.allow, &placed.policy.allow, text);
             set_positions(&mut policy.ask, &placed.policy.ask, text);
             set_positions(&mut policy.deny, &placed.policy.deny, text);
-            for (test, place) in config.ab_test.iter_mut().zip(&placed.ab_test) {
-                test.line = Some(line_of(text, place.span().start));
+            for (test, position) in config.ab_test.iter_mut().zip(&placed.ab_test) {
+                test.line = Some(line_of(text, position.span().start));
             }
             RuleTable::all(placed.rule, &name, text, Tier::User).map_err(join_diagnostics)?
         }
@@ -73,9 +73,9 @@ pub fn add_positions(
     Ok(())
 }
 
-fn set_positions(forms: &mut [RuleText], places: &[Spanned<String>], text: &str) {
-    for (form, place) in forms.iter_mut().zip(places) {
-        let source = RuleSource::at_offset("", text, place.span().start);
+fn set_positions(forms: &mut [RuleText], positions: &[Spanned<String>], text: &str) {
+    for (form, position) in forms.iter_mut().zip(positions) {
+        let source = RuleSource::at_offset("", text, position.span().start);
         form.position = Some((source.line, source.column));
     }
 }

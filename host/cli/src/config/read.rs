@@ -142,10 +142,10 @@ fn deserialize<T: DeserializeOwned>(
             Ok(config) => return Ok(config),
             Err(error) => {
                 let message = error.to_string();
-                let place = format!(" at line {} column {}", error.line(), error.column());
+                let suffix = format!(" at line {} column {}", error.line(), error.column());
                 (
                     Some(error.line()),
-                    message.strip_suffix(&place).unwrap_or(&message).to_owned(),
+                    message.strip_suffix(&suffix).unwrap_or(&message).to_owned(),
                 )
             }
         },

@@ -40,12 +40,12 @@ impl FromStr for RuleText {
     /// Rejects a form that the policy cannot parse: it would match nothing, so a deny rule would have no effect.
     /// Validity does not depend on the home directory.
     fn from_str(text: &str) -> Result<Self, String> {
-        let places = PathContext {
+        let path_context = PathContext {
             home: Some("/".to_owned()),
             ..PathContext::default()
         };
         RuleSpec::new(Decision::Deny, text)
-            .compile(1, &places)
+            .compile(1, &path_context)
             .map_err(|diagnostic| diagnostic.message)?;
         Ok(Self {
             text: text.trim().to_owned(),

@@ -258,7 +258,7 @@ fn an_unknown_key_is_an_error_with_its_line_and_the_nearest_name() {
 
 #[test]
 fn a_type_mismatch_is_reported_in_terms_of_the_file() {
-    for (format, text, told) in [
+    for (format, text, expected) in [
         (
             FileFormat::Toml,
             "allowed_paths = \"src\"\n",
@@ -290,7 +290,7 @@ fn a_type_mismatch_is_reported_in_terms_of_the_file() {
             "toolhost.toml:2:8: error: expected a string or a list of strings",
         ),
     ] {
-        assert_eq!(parse_error(format, text).lines().next(), Some(told));
+        assert_eq!(parse_error(format, text).lines().next(), Some(expected));
     }
 }
 

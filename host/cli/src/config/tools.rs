@@ -54,8 +54,8 @@ enum ToolsKey {
 impl ToolsKey {
     /// A table named `web_search` or `mcp_servers` configures a tool; as settings these two are only recognized in
     /// `camelCase`. The other settings are not tables, so a table with such a name is rejected.
-    fn parse(word: &str) -> Result<Self, String> {
-        Ok(match word {
+    fn parse(name: &str) -> Result<Self, String> {
+        Ok(match name {
             "timeout" | "timeoutMs" | "timeout_ms" => ToolsKey::Timeout,
             "maxConcurrent" | "max_concurrent" => ToolsKey::MaxConcurrent,
             "allowedPaths" | "allowed_paths" => ToolsKey::AllowedPaths,
@@ -64,7 +64,7 @@ impl ToolsKey {
             "mcpServers" => ToolsKey::McpServers,
             "discoveryCommand" | "discovery_command" => ToolsKey::DiscoveryCommand,
             "callCommand" | "call_command" => ToolsKey::CallCommand,
-            word => ToolsKey::Tool(ToolName::parse(word).map_err(|error| error.to_string())?),
+            name => ToolsKey::Tool(ToolName::parse(name).map_err(|error| error.to_string())?),
         })
     }
 
@@ -97,17 +97,17 @@ impl<'de> Deserialize<'de> for ToolsTable {
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<ToolsTable, M::Error> {
                 let mut table = ToolsTable::default();
                 let mut seen: Vec<(u8, String)> = Vec::new();
-                while let Some((key, word)) = map.next_key_seed(KeySeed { seen: &seen })? {
+                while let Some((key, written)) = map.next_key_seed(KeySeed { seen: &seen })? {
                     match &key {
                         ToolsKey::Timeout => {
-                            let time: Milliseconds = setting(&mut map, &word)?;
+                            let time: Milliseconds = setting(&mut map, &written)?;
                             table.timeout = Some(time.0);
                         }
                         ToolsKey::MaxConcurrent => {
-                            table.max_concurrent = Some(setting(&mut map, &word)?);
+                            table.max_concurrent = Some(setting(&mut map, &written)?);
                         }
                         ToolsKey::AllowedPaths => {
-                            table.allowed_paths = Some(setting(&mut map, &word)?);
+                            table.allowed_paths = Some(setting(&mut map, &written)?);
                         }
                         // May be a table, whose members are booleans, unlike those of a tool.
                         ToolsKey::UseTools => table.use_tools = Some(map.next_value()?),
@@ -117,16 +117,16 @@ impl<'de> Deserialize<'de> for ToolsTable {
                         }
                         ToolsKey::McpServers => table.mcp_servers = Some(map.next_value()?),
                         ToolsKey::DiscoveryCommand => {
-                            table.discovery_command = Some(setting(&mut map, &word)?);
+                            table.discovery_command = Some(setting(&mut map, &written)?);
                         }
                         ToolsKey::CallCommand => {
-                            table.call_command = Some(setting(&mut map, &word)?);
+                            table.call_command = Some(setting(&mut map, &written)?);
                         }
                         ToolsKey::Tool(name) => {
                             table.by_name.insert(name.clone(), map.next_value()?);
                         }
                     }
-                    seen.push((key.id(), word));
+                    seen.push((key.id(), written));
                 }
                 Ok(table)
             }
@@ -143,14 +143,16 @@ impl<'de> DeserializeSeed<'de> for KeySeed<'_> {
     type Value = (ToolsKey, String);
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        let word = String::deserialize(deserializer)?;
-        let key = ToolsKey::parse(&word).map_err(D::Error::custom)?;
+        let written = String::deserialize(deserializer)?;
+        let key = ToolsKey::parse(&written).map_err(D::Error::custom)?;
         let tool = matches!(key, ToolsKey::Tool(_));
-        let same = |(id, other): &&(u8, String)| *id == key.id() && (!tool || *other == word);
+        let same = |(id, other): &&(u8, String)| *id == key.id() && (!tool || *other == written);
         if let Some((_, first)) = self.seen.iter().find(same) {
-            return Err(D::Error::custom(key_case::duplicate_message(first, &word)));
+            return Err(D::Error::custom(key_case::duplicate_message(
+                first, &written,
+            )));
         }
-        Ok((key, word))
+        Ok((key, written))
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 
-fn parse_words(words: &[&str], stdin: &str) -> String {
+fn parse_words(arguments: &[&str], stdin: &str) -> String {
     let schema = json!({
         "type": "object",
         "additionalProperties": false,
@@ -25,15 +25,18 @@ fn parse_words(words: &[&str], stdin: &str) -> String {
             "level": {"enum": [1, 2]},
         },
     });
-    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    match parse(&words, Some(&schema), stdin.as_bytes(), 64) {
+    let arguments: Vec<String> = arguments
+        .iter()
+        .map(|argument| (*argument).to_owned())
+        .collect();
+    match parse(&arguments, Some(&schema), stdin.as_bytes(), 64) {
         Ok(value) => value.to_string(),
         Err(error) => format!("error: {error}"),
     }
 }
 
-fn check(words: &[&str], expect: &Expect) {
-    expect.assert_eq(&parse_words(words, r#"{"from": "stdin"}"#));
+fn check(arguments: &[&str], expect: &Expect) {
+    expect.assert_eq(&parse_words(arguments, r#"{"from": "stdin"}"#));
 }
 
 #[test]

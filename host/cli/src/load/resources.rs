@@ -74,7 +74,7 @@ impl Resources for ServerResources {
     ) -> BoxFuture<'_, Result<Vec<Part>, Failure>> {
         Box::pin(async move {
             let chosen = self.select(server.as_deref())?;
-            let mut said = Failure::new(
+            let mut not_found = Failure::new(
                 "mcp_resource_not_found",
                 format!(
                     "resource `{}` not found on any server",
@@ -85,10 +85,10 @@ impl Resources for ServerResources {
                 match one.read(&uri).await {
                     Ok(parts) => return Ok(parts),
                     Err(failure) if server.is_some() => return Err(failure),
-                    Err(failure) => said.cause = Some(failure.message),
+                    Err(failure) => not_found.cause = Some(failure.message),
                 }
             }
-            Err(said)
+            Err(not_found)
         })
     }
 }

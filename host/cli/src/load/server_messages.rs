@@ -20,31 +20,31 @@ const MAX_MESSAGES: usize = 20;
 pub struct MessageLimiter(Mutex<HashMap<String, (String, usize)>>);
 
 impl MessageLimiter {
-    /// Returns `words` unless they repeat the last message or the limit is reached.
-    pub fn filter(&self, server: &str, words: String) -> Option<String> {
-        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (last, times) = said.entry(server.to_owned()).or_default();
-        if *last == words || *times >= MAX_MESSAGES {
+    /// Returns `message` unless it repeats the last message or the limit is reached.
+    pub fn filter(&self, server: &str, message: String) -> Option<String> {
+        let mut messages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (last, times) = messages.entry(server.to_owned()).or_default();
+        if *last == message || *times >= MAX_MESSAGES {
             return None;
         }
-        last.clone_from(&words);
-        if words.is_empty() {
+        last.clone_from(&message);
+        if message.is_empty() {
             return None;
         }
         *times += 1;
         Some(if *times == MAX_MESSAGES {
             format!(
-                "{words}\nwarning: server `{server}`: its tools change too often; no further messages about them"
+                "{message}\nwarning: server `{server}`: its tools change too often; no further messages about them"
             )
         } else {
-            words
+            message
         })
     }
 }
 
 /// The message about tools that are left out. `approved` is the name to pass to `host mcp approve`.
 pub fn left_out_message(
-    whose: &str,
+    source: &str,
     approved: &str,
     left_out: &[ExcludedTool],
     verbose: bool,
@@ -63,7 +63,7 @@ pub fn left_out_message(
             more => format!(" and {more} more"),
         };
         lines.push(format!(
-            "warning: {whose}: not served until approved, because new or changed: {}{more}; review with `host mcp approve \
+            "warning: {source}: not served until approved, because new or changed: {}{more}; review with `host mcp approve \
              {approved}`",
             names.join(", ")
         ));
@@ -71,17 +71,17 @@ pub fn left_out_message(
     lines.extend(others.iter().take(few).map(|one| {
         let reason = text::escape_line(&one.reason, 500);
         format!(
-            "warning: {whose}: tool {} is not served: {reason}",
+            "warning: {source}: tool {} is not served: {reason}",
             one.tool
         )
     }));
     match others.len().saturating_sub(few) {
         0 => {}
         more if verbose => lines.push(format!(
-            "warning: {whose}: {more} more tools are not served"
+            "warning: {source}: {more} more tools are not served"
         )),
         more => lines.push(format!(
-            "warning: {whose}: {more} more tools are not served; --verbose lists them"
+            "warning: {source}: {more} more tools are not served; --verbose lists them"
         )),
     }
     lines.join("\n")
@@ -110,16 +110,16 @@ mod tests {
             .assert_eq(&left_out_message("s", "n", &left_out(50, 0), false));
         assert_eq!(left_out_message("s", "n", &[], true), "");
         for (verbose, lines) in [(false, 1 + 3 + 1), (true, 1 + 100 + 1)] {
-            let words = left_out_message("s", "n", &left_out(2_000, 2_000), verbose);
-            assert_eq!(words.lines().count(), lines);
-            assert!(words.len() < 700 * lines + 1_000, "{}", words.len());
+            let message = left_out_message("s", "n", &left_out(2_000, 2_000), verbose);
+            assert_eq!(message.lines().count(), lines);
+            assert!(message.len() < 700 * lines + 1_000, "{}", message.len());
         }
     }
 
     #[test]
     fn repeated_messages_are_suppressed_and_limited() {
-        let said = MessageLimiter::default();
-        let anew = |server: &str, words: &str| said.filter(server, words.to_owned());
+        let limiter = MessageLimiter::default();
+        let anew = |server: &str, message: &str| limiter.filter(server, message.to_owned());
         assert_eq!(anew("a", ""), None);
         assert_eq!(anew("a", "x").as_deref(), Some("x"));
         assert_eq!(anew("a", "x"), None);
@@ -127,10 +127,10 @@ mod tests {
         // No problem in between.
         assert_eq!(anew("a", ""), None);
         assert_eq!(anew("a", "x").as_deref(), Some("x"));
-        let told: Vec<_> = (0..1_000)
+        let messages: Vec<_> = (0..1_000)
             .filter_map(|at| anew("a", &at.to_string()))
             .collect();
-        assert_eq!(told.len(), MAX_MESSAGES - 2);
-        assert!(told.last().unwrap().contains("no further messages"));
+        assert_eq!(messages.len(), MAX_MESSAGES - 2);
+        assert!(messages.last().unwrap().contains("no further messages"));
     }
 }

@@ -204,7 +204,7 @@ pub fn start(
     };
     let log = ServerLog::open(keep.logs.as_deref(), &name);
     let verbose = settings.verbose;
-    let around = ServerContext {
+    let context = ServerContext {
         checks: ListingChecks {
             accept: Arc::new(|tool: &Descriptor| {
                 check_schemas(tool).map_err(|error| error.to_string())
@@ -218,9 +218,9 @@ pub fn start(
             }
         }),
         ask: None,
-        on_event: Box::new(move |shared, news| on_event(shared, news)),
+        on_event: Box::new(move |shared, event| on_event(shared, event)),
     };
-    Server::start(config, dial, around)
+    Server::start(config, dial, context)
 }
 
 fn launcher() -> Launcher {
@@ -243,9 +243,9 @@ pub struct Registrar {
 }
 
 impl Registrar {
-    pub fn on_event(&self, shared: &Arc<ServerShared>, news: ServerEvent) {
+    pub fn on_event(&self, shared: &Arc<ServerShared>, event: ServerEvent) {
         let name = &shared.config.name;
-        match news {
+        match event {
             ServerEvent::Listed(listing) => self.register(shared, &listing),
             ServerEvent::Lost { reason, wait } => note(&format!(
                 "warning: server `{name}`: {}; retrying in {} s",
@@ -280,20 +280,20 @@ impl Registrar {
         };
         let tools = ServerTools::new(shared, listing);
         kernel.unregister(&plugin);
-        let whose = format!("server `{name}`");
-        let mut words = left_out_message(&whose, name, &listing.excluded, self.verbose);
+        let source = format!("server `{name}`");
+        let mut message = left_out_message(&source, name, &listing.excluded, self.verbose);
         match kernel.register(info, Arc::new(tools)) {
             Ok(names) => {
                 if self.verbose {
                     let era = &listing.version;
-                    words = format!("server {name}: {} tools, MCP {era}\n{words}", names.len());
+                    message = format!("server {name}: {} tools, MCP {era}\n{message}", names.len());
                 }
                 keep_only(&kernel, &self.only_tools, &names);
             }
-            Err(error) => words = format!("error: {whose}: {error}\n{words}"),
+            Err(error) => message = format!("error: {source}: {error}\n{message}"),
         }
-        if let Some(words) = self.limiter.filter(name, words.trim_end().to_owned()) {
-            note(&words);
+        if let Some(message) = self.limiter.filter(name, message.trim_end().to_owned()) {
+            note(&message);
         }
     }
 }
@@ -324,7 +324,7 @@ pub async fn discover(
         return;
     };
     let name = DiscoverySettings::NAME;
-    let ground = discovery_context();
+    let context = discovery_context();
     match keep.approvals.is_approved(name, wanted.digest()) {
         Ok(true) => {}
         Ok(false) => {
@@ -337,7 +337,7 @@ pub async fn discover(
         }
         Err(error) => return note(&format!("error: {error}")),
     }
-    let mut found = match wanted.discovery.discover(&ground).await {
+    let mut found = match wanted.discovery.discover(&context).await {
         Ok(found) => found,
         Err(reason) => return note(&format!("error: {}", text::escape_lines(&reason, 2_000))),
     };
@@ -350,11 +350,11 @@ pub async fn discover(
         digest: Some(found.digest),
         timeout: None,
     };
-    let words = left_out_message("the discovery command", name, &found.left_out, verbose);
-    if !words.is_empty() {
-        note(&words);
+    let message = left_out_message("the discovery command", name, &found.left_out, verbose);
+    if !message.is_empty() {
+        note(&message);
     }
-    let tools = DiscoveredTools::new(wanted.discovery.clone(), ground, &found);
+    let tools = DiscoveredTools::new(wanted.discovery.clone(), context, &found);
     if let Err(error) = kernel.register(info, Arc::new(tools)) {
         note(&format!("error: the discovery command: {error}"));
     }

@@ -4,11 +4,18 @@ use crate::shell_words;
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum PromptLine {
-    Call { tool: String, words: Vec<String> },
-    Help { tool: Option<String> },
+    Call {
+        tool: String,
+        arguments: Vec<String>,
+    },
+    Help {
+        tool: Option<String>,
+    },
     Tools,
     Plugins,
-    Inspect { tool: String },
+    Inspect {
+        tool: String,
+    },
     Quit,
 }
 
@@ -39,14 +46,14 @@ pub fn parse(line: &str) -> Result<PromptLine, String> {
 
 fn call(tool: &str, rest: &str) -> Result<PromptLine, String> {
     // JSON quoting differs from shell quoting.
-    let words = if rest.starts_with('{') {
+    let arguments = if rest.starts_with('{') {
         vec![rest.to_owned()]
     } else {
         shell_words::split_prompt_line(rest)?
     };
     Ok(PromptLine::Call {
         tool: tool.to_owned(),
-        words,
+        arguments,
     })
 }
 
@@ -56,9 +63,12 @@ mod tests {
 
     #[test]
     fn a_line_is_a_command_or_a_call() {
-        let call = |tool: &str, words: &[&str]| PromptLine::Call {
+        let call = |tool: &str, arguments: &[&str]| PromptLine::Call {
             tool: tool.to_owned(),
-            words: words.iter().map(|word| (*word).to_owned()).collect(),
+            arguments: arguments
+                .iter()
+                .map(|argument| (*argument).to_owned())
+                .collect(),
         };
         for (line, expected) in [
             (

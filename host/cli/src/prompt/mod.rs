@@ -74,8 +74,8 @@ pub fn run(runtime: &Runtime, host: &RunningHost) -> Result<Exit, CliError> {
 
 /// Prints what is loaded and how to get help.
 fn print_greeting(host: &RunningHost) {
-    let count = |number: usize, what: &str| {
-        format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+    let count = |number: usize, noun: &str| {
+        format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
     };
     let tools = count(host.kernel.registry().list().count(), "tool");
     let plugins = count(host.loaded.plugins.len(), "plugin");
@@ -141,7 +141,7 @@ impl PromptSession<'_> {
     fn execute(&mut self, line: PromptLine) -> Result<(), CliError> {
         let shown = match line {
             PromptLine::Quit => return Ok(()),
-            PromptLine::Call { tool, words } => return self.call(tool, &words),
+            PromptLine::Call { tool, arguments } => return self.call(tool, &arguments),
             PromptLine::Help { tool: None } => Some(HELP.to_owned()),
             PromptLine::Help { tool: Some(tool) } => self.show_tool(&tool, |entry| {
                 Ok(tool_description::describe_tool(
@@ -184,11 +184,11 @@ impl PromptSession<'_> {
         Ok(None)
     }
 
-    fn call(&mut self, tool: String, words: &[String]) -> Result<(), CliError> {
+    fn call(&mut self, tool: String, arguments: &[String]) -> Result<(), CliError> {
         let registry = self.host.kernel.registry();
         let schema = registry.get(&tool).map(|entry| &entry.tool.input_schema);
         let limit = self.host.kernel.settings().max_input_bytes;
-        let input = match input::parse(words, schema, std::io::empty(), limit) {
+        let input = match input::parse(arguments, schema, std::io::empty(), limit) {
             Ok(input) => input,
             Err(error) => {
                 note(&format!("error: {error}"));

@@ -201,7 +201,11 @@ impl HttpArgs {
 
 /// Waits until `count` stop signals have arrived.
 pub async fn wait_for_signals(count: u32, mut signals: watch::Receiver<u32>) {
-    if signals.wait_for(|seen| *seen >= count).await.is_err() {
+    if signals
+        .wait_for(|received| *received >= count)
+        .await
+        .is_err()
+    {
         std::future::pending::<()>().await;
     }
 }
@@ -210,7 +214,7 @@ pub async fn wait_for_signals(count: u32, mut signals: watch::Receiver<u32>) {
 pub fn count_signals() -> std::io::Result<watch::Receiver<u32>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let (count, seen) = watch::channel(0);
+    let (count, receiver) = watch::channel(0);
     tokio::spawn(async move {
         loop {
             tokio::select! {
@@ -220,7 +224,7 @@ pub fn count_signals() -> std::io::Result<watch::Receiver<u32>> {
             count.send_modify(|count| *count += 1);
         }
     });
-    Ok(seen)
+    Ok(receiver)
 }
 
 #[cfg(test)]

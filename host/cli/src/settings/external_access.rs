@@ -13,7 +13,7 @@ use crate::host_args::ExternalAccessArgs;
 
 /// Applies `webSearch`: the plugin gets the provider in environment variables, and the key becomes a secret.
 pub fn apply_web_search(
-    beyond: &mut ExternalAccessSettings,
+    settings: &mut ExternalAccessSettings,
     search: &WebSearch,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(), String> {
@@ -33,9 +33,9 @@ pub fn apply_web_search(
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = format!("{scheme}://{authority}");
     HostRule::parse(&host).map_err(|_| wrong())?;
-    beyond.hosts.push(host.clone());
+    settings.hosts.push(host.clone());
     if let Some(key) = key {
-        beyond.secrets.push(SecretSettings {
+        settings.secrets.push(SecretSettings {
             name: "web_search".to_owned(),
             value: SecretValue::Text(key),
             hosts: vec![host],
@@ -51,7 +51,7 @@ pub fn apply_web_search(
     let named = |(name, value): (&str, Option<String>)| {
         Some((format!("TOOLHOST_WEB_SEARCH_{name}"), value?))
     };
-    beyond
+    settings
         .variables
         .extend(variables.into_iter().filter_map(named));
     Ok(())

@@ -8,10 +8,10 @@ use toolhost_runtime::Capabilities;
 
 use crate::testing::settings;
 
-fn check(needs: &str, words: &[&str], toml: &str, expect: &Expect) {
+fn check(needs: &str, arguments: &[&str], toml: &str, expect: &Expect) {
     let manifest = format!("name = \"p\"\nversion = \"1.0.0\"\ndescription = \"\"\n{needs}");
     let manifest = Manifest::parse("plugin.toml", &manifest).unwrap();
-    let plan = plan_grants(&manifest, &settings(words, toml).unwrap().core, None);
+    let plan = plan_grants(&manifest, &settings(arguments, toml).unwrap().core, None);
     let paths: Vec<String> = plan
         .paths
         .iter()
@@ -39,7 +39,7 @@ const ENV: &str = "[[needs]]\ncapability = \"env\"\nnames = [\"TZ\", \"LANG\"]\n
 
 #[test]
 fn grants_are_the_intersection_of_requests_and_settings() {
-    let words = [
+    let arguments = [
         "--allow-path",
         "src",
         "--allow-path",
@@ -51,13 +51,13 @@ fn grants_are_the_intersection_of_requests_and_settings() {
     ];
     check(
         "",
-        &words,
+        &arguments,
         "",
         &expect!["files none: [], env [], memory 64.0 MiB"],
     );
     check(
         READ,
-        &words,
+        &arguments,
         "",
         &expect![
             "files ro: [/cwd/src as /workspace ro, /cwd/out as /extra/1 rw], env [], memory 64.0 MiB"
@@ -65,7 +65,7 @@ fn grants_are_the_intersection_of_requests_and_settings() {
     );
     check(
         WRITE,
-        &words,
+        &arguments,
         "",
         &expect![
             "files rw: [/cwd/src as /workspace ro, /cwd/out as /extra/1 rw], env [], memory 64.0 MiB"
@@ -73,7 +73,7 @@ fn grants_are_the_intersection_of_requests_and_settings() {
     );
     check(
         ENV,
-        &words,
+        &arguments,
         "",
         &expect![[r#"files none: [], env ["TZ"], memory 64.0 MiB"#]],
     );
@@ -87,41 +87,41 @@ fn grants_are_the_intersection_of_requests_and_settings() {
 
 #[test]
 fn settings_of_a_plugin_override_global_ones() {
-    let words = ["--allow-path", "src", "--allow-env", "TZ"];
+    let arguments = ["--allow-path", "src", "--allow-env", "TZ"];
     check(
         READ,
-        &words,
+        &arguments,
         "[plugin.p]\nallowed_paths = [\"only\"]",
         &expect!["files ro: [/etc/only as /workspace ro], env [], memory 64.0 MiB"],
     );
     check(
         READ,
-        &words,
+        &arguments,
         "[plugin.p]\nallowed_paths = []",
         &expect!["files ro: [], env [], memory 64.0 MiB"],
     );
     check(
         ENV,
-        &words,
+        &arguments,
         "[plugin.p]\nenv = [\"LANG\"]",
         &expect![[r#"files none: [], env ["LANG"], memory 64.0 MiB"#]],
     );
     check(
         READ,
-        &words,
+        &arguments,
         "[plugin.other]\nallowed_paths = []",
         &expect!["files ro: [/cwd/src as /workspace ro], env [], memory 64.0 MiB"],
     );
     let limits = "[limits]\nmemory = \"128MiB\"\n";
     check(
         limits,
-        &words,
+        &arguments,
         "",
         &expect!["files none: [], env [], memory 128.0 MiB"],
     );
     check(
         limits,
-        &words,
+        &arguments,
         "[plugin.p]\nlimits = { memory = \"16MiB\" }",
         &expect!["files none: [], env [], memory 16.0 MiB"],
     );

@@ -19,12 +19,12 @@ pub(super) fn resolve(
 ) -> Result<Vec<HookSettings>, String> {
     let mut found = Vec::with_capacity(tables.len());
     for table in tables {
-        let is_cache = matches!(table.who, HookTarget::ReadCache { .. });
+        let is_cache = matches!(table.target, HookTarget::ReadCache { .. });
         let matcher = match &table.matcher {
             Some(text) => Matcher::parse(&text.0).map_err(|error| error.to_string())?,
             None => Matcher::everything(),
         };
-        let kind = match table.who {
+        let kind = match table.target {
             HookTarget::Plugin(plugin) => HookKind::Plugin(plugin),
             HookTarget::ReadCache { ttl } => HookKind::ReadCache {
                 ttl: ttl.unwrap_or(DEFAULT_CACHE_TTL),

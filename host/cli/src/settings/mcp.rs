@@ -54,9 +54,9 @@ impl McpSettings {
             questions: self.prompts,
             sampling: self.sampling,
         };
-        let desk = Arc::new(ElicitationPrompter::new(asks, key).or_exit(Exit::Config)?);
-        self.prompter = Some(Arc::clone(&desk));
-        Ok(Some(desk))
+        let prompter = Arc::new(ElicitationPrompter::new(asks, key).or_exit(Exit::Config)?);
+        self.prompter = Some(Arc::clone(&prompter));
+        Ok(Some(prompter))
     }
 }
 

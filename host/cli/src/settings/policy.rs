@@ -50,32 +50,32 @@ pub(super) struct ResolvedPolicy {
     pub warnings: Vec<String>,
 }
 
-pub(super) fn resolve(words: &PolicyInputs<'_>) -> Result<ResolvedPolicy, String> {
+pub(super) fn resolve(inputs: &PolicyInputs<'_>) -> Result<ResolvedPolicy, String> {
     let PolicyInputs {
         args,
         config,
         world,
         ..
-    } = words;
-    let file = words
+    } = inputs;
+    let file = inputs
         .file
         .map_or_else(String::new, |file| file.display().to_string());
     let mut rules = listed_rules(args, config, &file);
     let listed = rules.len();
-    rules.extend(words.rules.iter().cloned());
+    rules.extend(inputs.rules.iter().cloned());
     let mut files = Vec::new();
     for name in &config.rules {
-        let path = (words.of_file)(name)?;
-        rules.extend(rule_file(words, &path)?);
+        let path = (inputs.of_file)(name)?;
+        rules.extend(rule_file(inputs, &path)?);
         files.push(path);
     }
 
     let mut modes = ConfiguredModes::default();
-    if let Some(mode) = config.mode.or(words.permission.mode) {
+    if let Some(mode) = config.mode.or(inputs.permission.mode) {
         modes.own = Some(mode);
     }
     let kode = import::kode(
-        &words.permission.to_value(),
+        &inputs.permission.to_value(),
         Tier::User,
         &RuleSource::file(&file),
     )
@@ -87,8 +87,8 @@ pub(super) fn resolve(words: &PolicyInputs<'_>) -> Result<ResolvedPolicy, String
         ..Imports::default()
     };
     for one in &config.import {
-        let path = (words.of_file)(&one.file)?;
-        let (name, imported) = read_import(words, one.kind, &path)?;
+        let path = (inputs.of_file)(&one.file)?;
+        let (name, imported) = read_import(inputs, one.kind, &path)?;
         files.push(path);
         modes.add_import(&name, imported.mode)?;
         imports.add(&name, imported, &mut rules);
@@ -104,18 +104,18 @@ pub(super) fn resolve(words: &PolicyInputs<'_>) -> Result<ResolvedPolicy, String
         deny: texts(&args.deny_tool, &config.deny),
         other_count: rules.len() - listed,
     };
-    let plan_dir = config.plan_dir.as_deref().map(words.of_file).transpose()?;
+    let plan_dir = config.plan_dir.as_deref().map(inputs.of_file).transpose()?;
     let spec = PolicySpec {
         mode: args.mode.or(modes.chosen()).unwrap_or_default(),
         rules,
-        path_context: path_context(words),
+        path_context: path_context(inputs),
         plan_dir: plan_dir.map(|dir| dir.display().to_string()),
         protected: config.protected.clone(),
         on_headless_ask: config.on_headless_ask.unwrap_or_default(),
         interactive: world.interactive,
         disable_yolo: imports.disable_yolo,
         disable_always_allow: imports.disable_always_allow,
-        has_callback: words.has_callback,
+        has_callback: inputs.has_callback,
         ..PolicySpec::default()
     };
     let policy = Policy::new(spec).map_err(|found| format_diagnostics(&file, &found))?;
@@ -202,18 +202,18 @@ fn rule(decision: Decision, form: &RuleText, source: RuleSource) -> RuleSpec {
     RuleSpec::new(decision, form.as_str()).at(source)
 }
 
-fn rule_file(words: &PolicyInputs<'_>, path: &Path) -> Result<Vec<RuleSpec>, String> {
-    let text = (words.world.read)(path)?;
+fn rule_file(inputs: &PolicyInputs<'_>, path: &Path) -> Result<Vec<RuleSpec>, String> {
+    let text = (inputs.world.read)(path)?;
     let name = path.display().to_string();
     RuleFile::parse(&name, &text, Tier::User).map_err(|found| format_diagnostics(&name, &found))
 }
 
 fn read_import(
-    words: &PolicyInputs<'_>,
+    inputs: &PolicyInputs<'_>,
     kind: ImportKind,
     path: &Path,
 ) -> Result<(String, import::Imported), String> {
-    let text = (words.world.read)(path)?;
+    let text = (inputs.world.read)(path)?;
     let name = path.display().to_string();
     let source = RuleSource::file(&name);
     let value = || config::parse_value(path, &text).map_err(|error| error.to_string());
@@ -257,8 +257,8 @@ impl ConfiguredModes {
     }
 }
 
-fn path_context(words: &PolicyInputs<'_>) -> PathContext {
-    let mounts = words.paths.iter().map(|path| Mount {
+fn path_context(inputs: &PolicyInputs<'_>) -> PathContext {
+    let mounts = inputs.paths.iter().map(|path| Mount {
         guest: path.guest.clone(),
         // Changes are reported with canonical paths.
         host: path
@@ -269,8 +269,8 @@ fn path_context(words: &PolicyInputs<'_>) -> PathContext {
             .to_string(),
     });
     PathContext {
-        home: (words.world.variable)("HOME").filter(|home| home.starts_with('/')),
-        root: Some(words.base.display().to_string()),
+        home: (inputs.world.variable)("HOME").filter(|home| home.starts_with('/')),
+        root: Some(inputs.base.display().to_string()),
         mounts: mounts.collect(),
         ..PathContext::default()
     }

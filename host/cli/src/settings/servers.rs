@@ -67,7 +67,7 @@ pub fn servers(
 /// rule was written for.
 fn reject_name_collisions(servers: &mut [ServerSettings]) {
     // Names derived from a server name; files and rules are not case-sensitive.
-    let made = |name: &str| {
+    let derived_names = |name: &str| {
         [
             plugin_name(name).to_string(),
             tool_name(name, "x").to_string(),
@@ -76,12 +76,18 @@ fn reject_name_collisions(servers: &mut [ServerSettings]) {
     };
     let all: Vec<_> = servers
         .iter()
-        .map(|server| (server.name.clone(), server.enabled, made(&server.name)))
+        .map(|server| {
+            (
+                server.name.clone(),
+                server.enabled,
+                derived_names(&server.name),
+            )
+        })
         .collect();
     for (at, server) in servers.iter_mut().enumerate() {
-        let alike = all.iter().enumerate().find(|(other, (_, enabled, words))| {
+        let alike = all.iter().enumerate().find(|(other, (_, enabled, names))| {
             let own = &all[at].2;
-            *other != at && *enabled && own.iter().zip(words).any(|(own, other)| own == other)
+            *other != at && *enabled && own.iter().zip(names).any(|(own, other)| own == other)
         });
         if let Some((_, (other, _, _))) = alike.filter(|_| server.enabled && server.config.is_ok())
         {
@@ -99,10 +105,10 @@ fn server_config(
     secrets: &[SecretSettings],
     world: &SettingsEnv<'_>,
 ) -> Result<ServerConfig, String> {
-    let kept = [DiscoverySettings::NAME, DiscoverySettings::PLUGIN];
-    if kept
+    let reserved = [DiscoverySettings::NAME, DiscoverySettings::PLUGIN];
+    if reserved
         .iter()
-        .any(|kept| plugin_name(kept) == plugin_name(name))
+        .any(|reserved| plugin_name(reserved) == plugin_name(name))
     {
         return Err("this name is reserved for the discovery command; choose another".to_owned());
     }
@@ -264,7 +270,7 @@ pub fn discovery(
     call: Option<&str>,
     base: &Path,
 ) -> Result<Option<DiscoverySettings>, String> {
-    let words = |key: &str, command: &str| {
+    let split = |key: &str, command: &str| {
         shell_words::split_command(command)
             .map_err(|reason| format!("{key}: `{}`: {reason}", text::escape_line(command, 200)))
     };
@@ -274,9 +280,9 @@ pub fn discovery(
             None => Ok(None),
         };
     };
-    let discover = words("tools.discovery_command", discover)?;
+    let discover = split("tools.discovery_command", discover)?;
     let call = call
-        .map(|call| words("tools.call_command", call))
+        .map(|call| split("tools.call_command", call))
         .transpose()?;
     Ok(Some(DiscoverySettings {
         discovery: Discovery {

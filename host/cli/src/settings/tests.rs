@@ -27,18 +27,22 @@ fn only_the_unconfined_flag_and_key_disable_confinement() {
     use clap::{ArgAction, CommandFactory as _};
     let wide = "allowed_programs = [\"bash\"]\nprogram_network = true\ndefault_excludes = false\nallowed_hosts = [\"*\"]\n\
                 allowed_paths = [{path = \"/\", dangerous = true, access = \"rw\"}]\n[policy]\nmode = \"yolo\"\nallow = [\"*\"]\n";
-    let unconfined = |words: &[&str], toml: &str| {
-        let settings = settings(words, toml);
+    let unconfined = |arguments: &[&str], toml: &str| {
+        let settings = settings(arguments, toml);
         settings.map(|settings| settings.core.external_access.unconfined)
     };
-    for (words, toml, expected) in [
+    for (arguments, toml, expected) in [
         (&["--unconfined"][..], "", true),
         (&[], "unconfined = true", true),
         (&["--unconfined"], "unconfined = false", true),
         (&[], "unconfined = false", false),
         (&[], wide, false),
     ] {
-        assert_eq!(unconfined(words, toml), Ok(expected), "{words:?} {toml}");
+        assert_eq!(
+            unconfined(arguments, toml),
+            Ok(expected),
+            "{arguments:?} {toml}"
+        );
     }
     let command = crate::args::Cli::command();
     let run = command.find_subcommand("run").unwrap();
@@ -344,13 +348,13 @@ fn no_imported_rule_and_no_rule_file_overrides_a_deny_of_the_operator() {
     let rule = "[[rule]]\ntool = \"a\"\ndecision = \"allow\"\npriority = 999\n";
     let files = [("/etc/g.toml", allow), ("/etc/r.toml", rule)];
     let others = "rules = [\"r.toml\"]\nimport = [{ kind = \"gemini\", file = \"g.toml\" }]\n";
-    for (words, deny) in [(&["--deny-tool", "a"][..], ""), (&[], "deny = [\"a\"]\n")] {
+    for (arguments, deny) in [(&["--deny-tool", "a"][..], ""), (&[], "deny = [\"a\"]\n")] {
         let toml = format!("[policy]\n{deny}{others}");
-        let settings = settings_with_files(words, &toml, &files).unwrap();
+        let settings = settings_with_files(arguments, &toml, &files).unwrap();
         let rules = settings.core.policy.rules();
         let strongest = rules.iter().map(|rule| (rule.priority(), rule.decision()));
         let denies = (999, toolhost_contract::policy::Decision::Deny);
-        assert_eq!(strongest.max(), Some(denies), "{words:?}");
+        assert_eq!(strongest.max(), Some(denies), "{arguments:?}");
     }
 }
 
@@ -475,9 +479,9 @@ env = ["HOME", "NOWHERE"]
 command = ["python3", "x.py"]
 "#;
     let hooks = settings(&[], toml).unwrap().core.hooks;
-    let words: Vec<String> = hooks.iter().map(HookSettings::describe).collect();
+    let descriptions: Vec<String> = hooks.iter().map(HookSettings::describe).collect();
     assert_eq!(
-        words,
+        descriptions,
         [
             "guard.sh (command /etc/guard.sh)",
             "python3 (command python3)",

@@ -69,16 +69,16 @@ impl<K: TerminalIo> Prompter for TerminalPrompter<K> {
             }
             // A cancelled call drops this future and its queue entry. The thread that waits for a line sees that and
             // does not consume the next line, which is not meant for it.
-            let mut place = self.queue.push(question.clone(), call.clone());
+            let mut queued = self.queue.push(question.clone(), call.clone());
             let mut keys = tokio::select! {
                 biased;
-                Ok(answer) = &mut place.group_answer => return answer,
+                Ok(answer) = &mut queued.group_answer => return answer,
                 keys = Arc::clone(&self.terminal).lock_owned() => keys,
             };
             // The thread holds the lock until it is done, even if this future is dropped.
-            let desk = Arc::clone(&self.queue);
-            let ask = Arc::clone(&place.ask);
-            tokio::task::spawn_blocking(move || run_dialog(&mut *keys, &desk, &ask))
+            let queue = Arc::clone(&self.queue);
+            let ask = Arc::clone(&queued.ask);
+            tokio::task::spawn_blocking(move || run_dialog(&mut *keys, &queue, &ask))
                 .await
                 .unwrap_or(Answer::Deny { note: None })
         })
@@ -95,15 +95,15 @@ impl<K: TerminalIo> Prompter for TerminalPrompter<K> {
             let ticket = InterviewGuard(Arc::default());
             let mut keys = Arc::clone(&self.terminal).lock_owned().await;
             let (interview, waits) = (interview.clone(), Arc::clone(&ticket.0));
-            let talk = move || interview::interview(&mut *keys, &interview, &waits);
-            Some(tokio::task::spawn_blocking(talk).await.unwrap_or(None))
+            let dialog = move || interview::interview(&mut *keys, &interview, &waits);
+            Some(tokio::task::spawn_blocking(dialog).await.unwrap_or(None))
         })
     }
 
     fn answered_elsewhere(&self, call: &CallId, by: &str) {
         // Written before the tool starts, not when the waiting thread polls next.
-        if let Some(told) = self.queue.answered_elsewhere(call, by) {
-            (self.writer)(&told);
+        if let Some(message) = self.queue.answered_elsewhere(call, by) {
+            (self.writer)(&message);
         }
     }
 }
@@ -121,8 +121,8 @@ fn confirm_with(keys: &mut impl TerminalIo, question: &str) -> bool {
     if keys.discard_input(READING_TIME).is_none() {
         return false;
     }
-    let place = |_| format!("{question} [y/N] ");
-    match read_answer(keys, &AlwaysPending, place) {
+    let prompt = |_| format!("{question} [y/N] ");
+    match read_answer(keys, &AlwaysPending, prompt) {
         Some(LineEvent::Line(line)) => is_yes(&line),
         Some(LineEvent::Disturbed) | None => false,
     }

@@ -72,7 +72,7 @@ pub fn mask_text(text: &str) -> String {
 fn preview(value: &Value, depth: usize) -> Value {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
-        Value::String(words) => Value::String(truncate(words)),
+        Value::String(text) => Value::String(truncate(text)),
         Value::Array(_) | Value::Object(_) if depth == 0 => Value::String("…".to_owned()),
         Value::Array(items) => {
             let mut shown: Vec<Value> = items
@@ -108,14 +108,14 @@ fn preview(value: &Value, depth: usize) -> Value {
     }
 }
 
-fn truncate(words: &str) -> String {
+fn truncate(value: &str) -> String {
     // Mask before truncating, because otherwise part of a secret could remain. Only the head is masked, to bound the
     // cost.
-    let head = mask_text(text::head(words, MAX_TEXT_CHARS * 8));
+    let head = mask_text(text::head(value, MAX_TEXT_CHARS * 8));
     let end = head.char_indices().nth(MAX_TEXT_CHARS).map(|(end, _)| end);
     match end {
         Some(end) => format!("{}…", &head[..end]),
-        None if head.len() < words.len() && words.len() > MAX_TEXT_CHARS * 8 => format!("{head}…"),
+        None if head.len() < value.len() && value.len() > MAX_TEXT_CHARS * 8 => format!("{head}…"),
         None => head,
     }
 }
@@ -198,12 +198,12 @@ mod tests {
 
     #[test]
     fn masking_is_idempotent() {
-        for words in [
+        for text in [
             "password=abc token: x1y2z3",
             "Bearer abcdef",
             "https://a:bcd@c/",
         ] {
-            let once = mask_text(words);
+            let once = mask_text(text);
             assert_eq!(mask_text(&once), once);
         }
     }

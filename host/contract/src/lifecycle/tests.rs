@@ -9,7 +9,7 @@ use super::*;
 use crate::CallId;
 
 fn steps() -> Vec<Transition> {
-    let words = || "x".to_owned();
+    let text = || "x".to_owned();
     let duration = Duration::ZERO;
     let input = || CallInput::from(json!({}));
     let completed = |supplied_by| Transition::Completed {
@@ -22,50 +22,50 @@ fn steps() -> Vec<Transition> {
         Transition::ToolResolved(Arc::new(found("reads"))),
         Transition::InputChanged {
             input: input(),
-            by: words(),
+            by: text(),
         },
         Transition::ApprovalRequested {
-            reason: words(),
+            reason: text(),
             rule: None,
             meta: None,
         },
         Transition::InputModified {
             input: input(),
-            by: words(),
+            by: text(),
         },
         Transition::Approved {
-            by: words(),
-            scope: words(),
+            by: text(),
+            scope: text(),
             note: None,
         },
         Transition::Scheduled {
-            by: words(),
+            by: text(),
             wave: None,
             command: None,
         },
         Transition::Started,
         Transition::CommitAuthorized {
-            by: words(),
+            by: text(),
             commit: None,
         },
         Transition::PostProcessing,
-        Transition::OutcomeChanged { by: words() },
-        Transition::Backgrounded { task: words() },
+        Transition::OutcomeChanged { by: text() },
+        Transition::Backgrounded { task: text() },
         completed(None),
-        completed(Some(words())),
+        completed(Some(text())),
         Transition::Failed {
-            code: words(),
-            message: words(),
+            code: text(),
+            message: text(),
             duration,
         },
         Transition::Denied {
-            code: words(),
-            reason: words(),
+            code: text(),
+            reason: text(),
             by: None,
             note: None,
         },
         Transition::Cancelled {
-            reason: words(),
+            reason: text(),
             duration,
         },
         Transition::Sealed,
@@ -175,7 +175,7 @@ fn every_state_can_be_sealed_or_cancelled() {
 #[test]
 fn a_snapshot_contains_the_complete_lifecycle() {
     let mut record = record();
-    let story = [
+    let steps = [
         (Transition::ValidationStarted, 1_001),
         (Transition::ToolResolved(Arc::new(found("writes"))), 1_002),
         (
@@ -213,7 +213,7 @@ fn a_snapshot_contains_the_complete_lifecycle() {
             60_011,
         ),
     ];
-    for (step, at) in story {
+    for (step, at) in steps {
         record.apply(step, Timestamp(at)).unwrap();
     }
     let shown = serde_json::to_string_pretty(Snapshot::new(Arc::new(record)).json()).unwrap();

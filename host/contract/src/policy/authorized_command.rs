@@ -45,16 +45,16 @@ impl AuthorizedCommand {
 
     /// JSON for the record, with secrets masked and long texts truncated.
     pub fn to_record(&self) -> Value {
-        let words = |word: &String| {
+        let redact = |argument: &String| {
             // Mask first: a truncated secret may not be recognized.
-            let masked = mask_text(text::head(word, 2 * MAX_RECORDED));
+            let masked = mask_text(text::head(argument, 2 * MAX_RECORDED));
             let shown = text::head(&masked, MAX_RECORDED);
-            let is_cut = shown.len() < masked.len() || word.len() > 2 * MAX_RECORDED;
+            let is_cut = shown.len() < masked.len() || argument.len() > 2 * MAX_RECORDED;
             format!("{shown}{}", if is_cut { "…" } else { "" })
         };
         let mut recorded = json!({
-            "argv": self.argv.iter().map(words).collect::<Vec<_>>(),
-            "cwd": self.cwd.as_ref().map(words),
+            "argv": self.argv.iter().map(redact).collect::<Vec<_>>(),
+            "cwd": self.cwd.as_ref().map(redact),
             "stdin": if self.tty { "terminal" } else { "closed" },
         });
         // One by one, because `masked` drops members beyond its own limit.
@@ -140,9 +140,9 @@ impl CommandModifiers {
         let mut causes = Vec::new();
         let session: Vec<&String> = self.session.keys().collect();
         let own: Vec<&String> = self.call.iter().collect();
-        for (names, place) in [(session, "set for the session"), (own, "in its input")] {
+        for (names, origin) in [(session, "set for the session"), (own, "in its input")] {
             if !names.is_empty() {
-                causes.push(format!("{} ({place})", list_variables(&names)));
+                causes.push(format!("{} ({origin})", list_variables(&names)));
             }
         }
         let variables = causes.join(" and ");
@@ -185,7 +185,7 @@ fn list_variables(names: &[&String]) -> String {
         .take(MAX_NAMED_VARIABLES)
         .map(|name| format!("`{}`", text::escape_line(name, 80)))
         .collect();
-    let word = if names.len() == 1 {
+    let noun = if names.len() == 1 {
         "variable"
     } else {
         "variables"
@@ -194,7 +194,7 @@ fn list_variables(names: &[&String]) -> String {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    format!("the {word} {}{more}", shown.join(", "))
+    format!("the {noun} {}{more}", shown.join(", "))
 }
 
 /// The variables that the input of a call sets for its command.

@@ -109,7 +109,7 @@ pub(super) struct CallAnalysis<'a> {
 impl<'a> CallAnalysis<'a> {
     pub(super) fn analyze(
         request: PolicyRequest<'a>,
-        places: &PathContext,
+        path_context: &PathContext,
         protected: &ProtectedPaths,
     ) -> Self {
         let (tool, subject) = (request.tool, request.subject);
@@ -136,12 +136,12 @@ impl<'a> CallAnalysis<'a> {
             sorted: OnceCell::new(),
         };
         match &subject.command {
-            Some(command) if runs_command => analysis.add_command(command, places, protected),
+            Some(command) if runs_command => analysis.add_command(command, path_context, protected),
             // For example a tool that stops a running command.
             None if runner => analysis.push(AccessKind::Call, AccessClass::Exec),
             Some(_) | None => {}
         }
-        analysis.add_paths(places, protected);
+        analysis.add_paths(path_context, protected);
         analysis.add_addresses();
         for (name, value) in &subject.variables {
             let named =
@@ -170,19 +170,19 @@ impl<'a> CallAnalysis<'a> {
     }
 
     /// Adds an access for each path that the call names or changes.
-    fn add_paths(&mut self, places: &PathContext, protected: &ProtectedPaths) {
+    fn add_paths(&mut self, path_context: &PathContext, protected: &ProtectedPaths) {
         // Paths next to a command state where it runs; what it writes follows from the command.
         let is_runner = self.request.tool.kind == "execute";
-        let beside = is_runner && self.host_runs_command;
+        let is_command = is_runner && self.host_runs_command;
         let (subject, delegates) = (self.request.subject, self.request.delegates);
         let mut changed: Vec<(PathRef, bool)> = subject
             .paths
             .iter()
             .filter(|one| one.on_host)
-            .map(|one| (PathRef::from_host(&one.path, places), one.executable))
+            .map(|one| (PathRef::from_host(&one.path, path_context), one.executable))
             .collect();
         for one in subject.paths.iter().filter(|one| !one.on_host) {
-            let path_ref = PathRef::parse(&one.path, places);
+            let path_ref = PathRef::parse(&one.path, path_context);
             // A path that was both named and changed is one access, shown by the name in the input.
             let same = |changed: &PathRef| {
                 path_ref.exact().is_some() && changed.exact() == path_ref.exact()
@@ -190,7 +190,7 @@ impl<'a> CallAnalysis<'a> {
             let before = changed.len();
             let executable = changed.iter().any(|(one, runs)| *runs && same(one));
             changed.retain(|(changed, _)| !same(changed));
-            let write = (one.write || changed.len() < before) && !beside && !delegates;
+            let write = (one.write || changed.len() < before) && !is_command && !delegates;
             self.add_path(path_ref, &one.path, write, protected);
             self.mark_executable(executable && write);
         }
@@ -201,7 +201,7 @@ impl<'a> CallAnalysis<'a> {
         }
         // Inputs of delegated calls are analyzed when those calls are made.
         if subject.has_unknown_paths && !delegates {
-            let write = self.request.tool.effect() > Effect::Reads && !beside;
+            let write = self.request.tool.effect() > Effect::Reads && !is_command;
             self.add_path(
                 PathRef::unknown(),
                 "paths that were not examined",
@@ -215,7 +215,7 @@ impl<'a> CallAnalysis<'a> {
     fn add_addresses(&mut self) {
         let (tool, subject) = (self.request.tool, self.request.subject);
         let reaches_out = match tool.annotations.open_world {
-            Some(said) => said,
+            Some(open_world) => open_world,
             None => !subject.urls.is_empty() && tool.effect() > Effect::Pure,
         };
         // A command or a foreign tool requires approval anyway, at least as strictly as network access does in every
@@ -282,7 +282,12 @@ impl<'a> CallAnalysis<'a> {
                 };
     }
 
-    fn add_command(&mut self, command: &str, places: &PathContext, protected: &ProtectedPaths) {
+    fn add_command(
+        &mut self,
+        command: &str,
+        path_context: &PathContext,
+        protected: &ProtectedPaths,
+    ) {
         let script = match shell::parse(command) {
             Ok(script) => script,
             Err(unparsed) => {
@@ -305,7 +310,7 @@ impl<'a> CallAnalysis<'a> {
             commands.retain(|command| !command.sets_only_shell_variables());
         }
         for command in commands {
-            let mentions = mentioned_paths(&command, places);
+            let mentions = mentioned_paths(&command, path_context);
             self.push(AccessKind::Command(command), AccessClass::Exec);
             if let Some(part) = self.accesses.last_mut() {
                 part.mentioned_paths = mentions;
@@ -318,7 +323,7 @@ impl<'a> CallAnalysis<'a> {
         {
             match &target.path {
                 Word::Literal(path) if !moves || path.starts_with('/') => {
-                    self.add_path(PathRef::parse(path, places), path, write, protected);
+                    self.add_path(PathRef::parse(path, path_context), path, write, protected);
                 }
                 // An unknown path requires approval; the user may know it.
                 Word::Literal(shown) | Word::Dynamic(shown) => {
@@ -386,10 +391,10 @@ impl<'a> CallAnalysis<'a> {
         }
     }
 
-    fn push(&mut self, what: AccessKind, column: AccessClass) {
+    fn push(&mut self, kind: AccessKind, class: AccessClass) {
         self.accesses.push(AccessRequest {
-            kind: what,
-            classes: vec![column],
+            kind,
+            classes: vec![class],
             mentioned_paths: Vec::new(),
             is_redirection: false,
             protection: None,
@@ -433,8 +438,8 @@ fn has_member_text(input: &Value, text: &str) -> bool {
 }
 
 /// Every word that may be a path, up to its first wildcard, including the value after `=` in an option.
-fn mentioned_paths(command: &shell::SimpleCommand, places: &PathContext) -> Vec<PathRef> {
-    let words = command.words.iter().filter_map(|word| {
+fn mentioned_paths(command: &shell::SimpleCommand, path_context: &PathContext) -> Vec<PathRef> {
+    let candidates = command.words.iter().filter_map(|word| {
         let (text, known) = match word {
             Word::Literal(text) => (text.as_str(), text.len()),
             Word::Dynamic(text) => (text.as_str(), text.find(['*', '?', '[', '{', '$', '`'])?),
@@ -450,9 +455,9 @@ fn mentioned_paths(command: &shell::SimpleCommand, places: &PathContext) -> Vec<
             None => Some(known),
         }
     });
-    words
-        .filter(|word| !word.is_empty())
-        .map(|word| PathRef::parse(word, places))
+    candidates
+        .filter(|path| !path.is_empty())
+        .map(|path| PathRef::parse(path, path_context))
         .collect()
 }
 

@@ -125,7 +125,7 @@ impl Policy {
         approvals: &[Approval],
         now_ms: i64,
     ) -> Verdict {
-        let said = PriorDecisions {
+        let prior = PriorDecisions {
             hooks,
             approvals,
             now_ms,
@@ -134,7 +134,7 @@ impl Policy {
             return Verdict::Deny(denial);
         }
         let guard = || ReadGuard::of(self.layers(request), request);
-        match verdict_of(&self.evaluate_layers(request, said), hooks) {
+        match verdict_of(&self.evaluate_layers(request, prior), hooks) {
             Verdict::Allow(grant) => Verdict::Allow(grant.with_guard(guard())),
             Verdict::Ask(question) => Verdict::Ask(Box::new(question.with_guard(guard()))),
             denied @ Verdict::Deny(_) => denied,
@@ -146,12 +146,14 @@ impl Policy {
         if request.tool.sinks.is_empty() {
             return None;
         }
-        let places = &self.inner.path_context;
+        let path_context = &self.inner.path_context;
         let declared = request.subject.destinations.iter();
-        let declared: Vec<PathRef> = declared.map(|path| PathRef::parse(path, places)).collect();
+        let declared: Vec<PathRef> = declared
+            .map(|path| PathRef::parse(path, path_context))
+            .collect();
         let mut changed = request.subject.paths.iter();
         let other = changed.find(|path| {
-            let changed = PathRef::from_host(&path.path, places);
+            let changed = PathRef::from_host(&path.path, path_context);
             let is_declared = |one: &PathRef| one.exact().is_some_and(|dir| changed.is_below(dir));
             path.on_host && path.write && !declared.iter().any(is_declared)
         })?;
@@ -171,12 +173,12 @@ impl Policy {
         approvals: &[Approval],
         now_ms: i64,
     ) -> Explanation {
-        let said = PriorDecisions {
+        let prior = PriorDecisions {
             hooks,
             approvals,
             now_ms,
         };
-        let layers = self.evaluate_layers(request, said);
+        let layers = self.evaluate_layers(request, prior);
         let verdict = verdict_of(&layers, hooks);
         Explanation::of(&layers, hooks, &verdict)
     }
@@ -193,19 +195,19 @@ impl Policy {
     fn evaluate_layers<'a>(
         &'a self,
         request: PolicyRequest<'a>,
-        said: PriorDecisions<'_>,
+        prior: PriorDecisions<'_>,
     ) -> Vec<LayerEvaluation<'a>> {
         // A hook's allow applies to the session only; it never lifts a sub-agent's limits.
         let held = HookDecisions {
-            ask: said.hooks.ask.clone(),
+            ask: prior.hooks.ask.clone(),
             allow: None,
         };
         self.layers(request)
             .enumerate()
             .map(|(at, policy)| {
                 let analysis = policy.analyze(request);
-                let hooks = if at == 0 { said.hooks } else { &held };
-                let traces = policy.evaluate_accesses(&analysis, PriorDecisions { hooks, ..said });
+                let hooks = if at == 0 { prior.hooks } else { &held };
+                let traces = policy.evaluate_accesses(&analysis, PriorDecisions { hooks, ..prior });
                 LayerEvaluation {
                     policy,
                     analysis,

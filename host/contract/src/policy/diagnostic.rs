@@ -80,10 +80,10 @@ impl Diagnostic {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = match self.severity {
+        let label = match self.severity {
             Severity::Warning => "warning",
             Severity::Error => "error",
         };
-        write!(f, "{}: {word}: {}", self.position, self.message)
+        write!(f, "{}: {label}: {}", self.position, self.message)
     }
 }

@@ -148,7 +148,7 @@ impl Policy {
     pub(super) fn evaluate_accesses(
         &self,
         analysis: &CallAnalysis,
-        said: PriorDecisions<'_>,
+        prior: PriorDecisions<'_>,
     ) -> Vec<AccessDecision> {
         let modes = self.modes(analysis.request.mode);
         let live = self.applicable_rules(analysis, &modes);
@@ -160,7 +160,7 @@ impl Policy {
                 let mut trace = self.match_rules(part, analysis, &live);
                 // A hook sees the input but not the variables of the session.
                 if analysis.modifiers.session().is_empty() {
-                    self.apply_hook_allow(&mut trace, said.hooks);
+                    self.apply_hook_allow(&mut trace, prior.hooks);
                 }
                 if trace.matched.is_empty() && !matches!(trace.reason, Reason::HookAllow(_)) {
                     (trace.decision, trace.reason) = self.apply_modes(part, analysis, &modes);
@@ -172,8 +172,8 @@ impl Policy {
                 self.ask_if_unknown(&mut trace, part, analysis, &live, &modes);
                 self.ask_if_writes_unnamed(&mut trace, analysis, &live);
                 ask_if_tail_call(&mut trace, analysis);
-                apply_hook_ask(&mut trace, said.hooks);
-                apply_approvals(&mut trace, part, analysis, &modes, &identity, said);
+                apply_hook_ask(&mut trace, prior.hooks);
+                apply_approvals(&mut trace, part, analysis, &modes, &identity, prior);
                 trace
             })
             .collect()
@@ -479,7 +479,7 @@ fn apply_approvals(
     analysis: &CallAnalysis,
     modes: &[Mode],
     identity: &ToolIdentity,
-    said: PriorDecisions<'_>,
+    prior: PriorDecisions<'_>,
 ) {
     // An approval is bound to the input, which contains neither session variables nor the program that is typed into.
     trace.can_save_approval &= analysis.danger.is_none()
@@ -488,12 +488,12 @@ fn apply_approvals(
     if trace.decision != Decision::Ask || !trace.can_save_approval {
         return;
     }
-    for approval in said
+    for approval in prior
         .approvals
         .iter()
         .filter(|approval| approval.identity.is_same_tool(identity))
     {
-        let outcome = match approval.why_inapplicable(analysis, modes, identity, said.now_ms) {
+        let outcome = match approval.why_inapplicable(analysis, modes, identity, prior.now_ms) {
             Some(obstacle) => obstacle,
             None if approval.narrowing.covers(part, analysis) => {
                 trace.approved_by = Some(approval.id.clone());

@@ -33,7 +33,7 @@ impl Explanation {
         hooks: &HookDecisions,
         verdict: &Verdict,
     ) -> Self {
-        let (decision, words, remedy) = match verdict {
+        let (decision, reason, remedy) = match verdict {
             Verdict::Allow(grant) => (Decision::Allow, format!("by {}", grant.authorizer()), None),
             Verdict::Ask(question) => (
                 Decision::Ask,
@@ -49,7 +49,7 @@ impl Explanation {
         let value = json!({
             "tool": tool,
             "decision": decision.as_str(),
-            "reason": words,
+            "reason": reason,
             "remedy": remedy,
             "hooks": {
                 "allow": hooks.allow,
@@ -60,7 +60,7 @@ impl Explanation {
         Self {
             tool,
             decision,
-            reason: words,
+            reason,
             remedy,
             value,
         }

@@ -51,7 +51,7 @@ const PATHS: &[&str] = &[
 /// Fuzzes a pattern and a path, separated by a line break.
 #[test]
 fn fuzz_path() {
-    let places = PathContext {
+    let path_context = PathContext {
         cwd: "/workspace".to_owned(),
         home: Some("/home/me".to_owned()),
         root: Some("/workspace/project".to_owned()),
@@ -63,7 +63,7 @@ fn fuzz_path() {
     bolero::check!().for_each(|bytes: &[u8]| {
         let text = assembled(bytes, PATHS);
         let (pattern, path) = text.split_once('\n').unwrap_or(("**", &text));
-        let path_ref = PathRef::parse(path, &places);
+        let path_ref = PathRef::parse(path, &path_context);
         for reading in path_ref.interpretations() {
             let mut names = reading.strip_prefix('/').expect(reading).split('/');
             let is_plain = |name| reading == "/" || !matches!(name, "" | "." | "..");
@@ -73,10 +73,14 @@ fn fuzz_path() {
         for (one, other) in [("/", "//"), ("/", "/./")] {
             let written = path.replace(one, other);
             if written.len() < 4_096 && !path.starts_with('~') {
-                assert_eq!(PathRef::parse(&written, &places), path_ref, "{written}");
+                assert_eq!(
+                    PathRef::parse(&written, &path_context),
+                    path_ref,
+                    "{written}"
+                );
             }
         }
-        match PathPattern::parse(pattern, &places) {
+        match PathPattern::parse(pattern, &path_context) {
             Err(error) => check_message(&error),
             // A path that an allow rule matches is also matched by a deny rule.
             Ok(pattern) if pattern.matches_all(&path_ref) => {

@@ -65,8 +65,8 @@ impl<'a> MemberReader<'a> {
         })
     }
 
-    fn error(&self, key: &str, what: &str) -> Diagnostic {
-        Diagnostic::error(self.source, format!("`{}{key}` {what}", self.prefix))
+    fn error(&self, key: &str, problem: &str) -> Diagnostic {
+        Diagnostic::error(self.source, format!("`{}{key}` {problem}", self.prefix))
     }
 
     fn reject_unknown(&self, known: &[&str]) -> Result<(), Diagnostic> {
@@ -116,18 +116,18 @@ impl<'a> MemberReader<'a> {
         }
     }
 
-    fn word(&self, key: &str) -> Result<Option<&'a str>, Diagnostic> {
+    fn string(&self, key: &str) -> Result<Option<&'a str>, Diagnostic> {
         match self.members.get(key) {
             None | Some(Value::Null) => Ok(None),
-            Some(Value::String(word)) => Ok(Some(word)),
+            Some(Value::String(text)) => Ok(Some(text)),
             Some(_) => Err(self.error(key, "is not a string")),
         }
     }
 
     fn mode(&self, key: &str) -> Result<Option<Mode>, Diagnostic> {
-        let word = self.word(key)?;
-        word.map(|word| {
-            word.parse()
+        let name = self.string(key)?;
+        name.map(|name| {
+            name.parse()
                 .map_err(|error: super::UnknownMode| self.error(key, &format!("is wrong: {error}")))
         })
         .transpose()

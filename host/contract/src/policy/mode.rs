@@ -33,14 +33,14 @@ impl fmt::Display for Decision {
 impl FromStr for Decision {
     type Err = String;
 
-    fn from_str(word: &str) -> Result<Self, String> {
-        match word {
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
             "allow" => Ok(Decision::Allow),
             "ask" | "ask_user" => Ok(Decision::Ask),
             "deny" => Ok(Decision::Deny),
             _ => Err(format!(
                 "`{}` is not a decision; write allow, ask or deny",
-                text::escape_line(word, 40)
+                text::escape_line(name, 40)
             )),
         }
     }
@@ -190,11 +190,11 @@ impl fmt::Display for Mode {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{word}` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom"
+    "`{name}` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom"
 )]
 pub struct UnknownMode {
     /// Escaped and truncated.
-    word: String,
+    name: String,
 }
 
 impl FromStr for Mode {
@@ -202,8 +202,8 @@ impl FromStr for Mode {
 
     /// Accepts the mode names of all supported systems. An unknown name is an error, so that a typing mistake cannot
     /// select a more permissive mode.
-    fn from_str(word: &str) -> Result<Self, UnknownMode> {
-        let plain: String = word
+    fn from_str(name: &str) -> Result<Self, UnknownMode> {
+        let plain: String = name
             .chars()
             .filter(|c| !matches!(c, '-' | '_'))
             .map(|c| c.to_ascii_lowercase())
@@ -219,7 +219,7 @@ impl FromStr for Mode {
             "custom" => Mode::Custom,
             _ => {
                 return Err(UnknownMode {
-                    word: text::escape_line(word, 40),
+                    name: text::escape_line(name, 40),
                 });
             }
         })

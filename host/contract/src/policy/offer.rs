@@ -37,7 +37,7 @@ pub(super) fn suggest_rule<'a>(
     let mut forms: Vec<String> = Vec::new();
     for part in parts {
         let form = match rule_argument(part) {
-            Some(what) => format!("{name}({what})"),
+            Some(specifier) => format!("{name}({specifier})"),
             None => name.clone(),
         };
         if !forms.contains(&form) {
@@ -108,7 +108,7 @@ pub(super) fn build_offers(
     asking: &[&AccessRequest],
     analysis: &CallAnalysis,
     may_remember: bool,
-    places: &PathContext,
+    path_context: &PathContext,
 ) -> Vec<Offer> {
     let name = &analysis.request.name;
     let mut offers = vec![Offer {
@@ -122,21 +122,21 @@ pub(super) fn build_offers(
     if !may_remember {
         return offers;
     }
-    let Some(narrowest) = narrow(asking, analysis, false, places) else {
+    let Some(narrowest) = narrow(asking, analysis, false, path_context) else {
         return offers;
     };
-    let wider = narrow(asking, analysis, true, places).filter(|wider| wider.0 != narrowest.0);
+    let wider = narrow(asking, analysis, true, path_context).filter(|wider| wider.0 != narrowest.0);
     let narrowings = [Some(narrowest), wider].into_iter().flatten();
     let mut scopes = vec![ApprovalScope::Session];
     if ToolIdentity::of(&analysis.request).has_digest() {
         scopes.extend([ApprovalScope::Project, ApprovalScope::User]);
     }
-    for (narrowing, what) in narrowings {
+    for (narrowing, description) in narrowings {
         for &scope in &scopes {
             offers.push(Offer {
                 scope,
                 narrowing: narrowing.clone(),
-                text: format!("Allow {what} {}", scope.label()),
+                text: format!("Allow {description} {}", scope.label()),
             });
         }
     }
@@ -147,9 +147,9 @@ pub(super) fn build_offers(
 pub(super) fn exact_narrowing(
     asking: &[&AccessRequest],
     analysis: &CallAnalysis,
-    places: &PathContext,
+    path_context: &PathContext,
 ) -> Option<Narrowing> {
-    let (narrowing, _) = narrow(asking, analysis, false, places)?;
+    let (narrowing, _) = narrow(asking, analysis, false, path_context)?;
     Some(Narrowing {
         input: Some(analysis.request.input.clone()),
         ..narrowing
@@ -162,11 +162,11 @@ fn narrow(
     asking: &[&AccessRequest],
     analysis: &CallAnalysis,
     wide: bool,
-    places: &PathContext,
+    path_context: &PathContext,
 ) -> Option<(Narrowing, String)> {
     let name = &analysis.request.name;
     let mut narrowing = Narrowing::default();
-    let mut words: Vec<String> = Vec::new();
+    let mut descriptions: Vec<String> = Vec::new();
     let exact = asking.iter().any(|part| analysis.is_understated(part));
     let wide = wide && !exact;
     if exact {
@@ -177,16 +177,16 @@ fn narrow(
             AccessKind::Command(_) if !analysis.host_runs_command => {}
             AccessKind::Command(command) => {
                 let prefix = shell::approval_prefix(command)?;
-                words.push(format!("`{} …`", text::escape_line(&prefix.join(" "), 120)));
+                descriptions.push(format!("`{} …`", text::escape_line(&prefix.join(" "), 120)));
                 narrowing.commands.push(prefix);
             }
             AccessKind::Path {
                 path_ref, write, ..
             } => {
                 let file = path_ref.exact()?;
-                let dir = offerable_directory(file, places)
+                let dir = offerable_directory(file, path_context)
                     .filter(|_| wide && !part.classes.contains(&AccessClass::Protected));
-                words.push(match dir {
+                descriptions.push(match dir {
                     Some(dir) => format!("`{name}` below `{}/`", text::escape_line(dir, 200)),
                     None => format!("`{name}` on `{}`", text::escape_line(file, 200)),
                 });
@@ -199,14 +199,14 @@ fn narrow(
             AccessKind::Address {
                 host: Some(host), ..
             } => {
-                words.push(format!("`{name}` to reach `{host}`"));
+                descriptions.push(format!("`{name}` to reach `{host}`"));
                 narrowing.domains.push(host.clone());
             }
             AccessKind::Address { named: true, .. }
             | AccessKind::Unknown(_)
             | AccessKind::Variable { named: false, .. } => return None,
             AccessKind::Address { .. } | AccessKind::Call if wide => {
-                words.push(format!("every call of `{name}`"));
+                descriptions.push(format!("every call of `{name}`"));
                 narrowing.tool = true;
             }
             AccessKind::Variable { named: true, .. }
@@ -218,30 +218,31 @@ fn narrow(
     }
     if narrowing.input.is_some() {
         // The whole input is approved, and nothing beyond it.
-        words = vec![format!("`{name}` with exactly this input")];
+        descriptions = vec![format!("`{name}` with exactly this input")];
     }
     narrowing.commands.sort();
     narrowing.commands.dedup();
     narrowing.paths.sort();
     narrowing.paths.dedup();
     let mut shown: Vec<String> = Vec::new();
-    for word in words {
-        if !shown.contains(&word) {
-            shown.push(word);
+    for description in descriptions {
+        if !shown.contains(&description) {
+            shown.push(description);
         }
     }
     // The user can only approve what is shown; two truncated texts can look the same.
-    let things = narrowing.commands.len() + narrowing.paths.len() + narrowing.domains.len();
-    (things <= MAX_OFFERED_ACCESSES || narrowing.input.is_some())
+    let accesses = narrowing.commands.len() + narrowing.paths.len() + narrowing.domains.len();
+    (accesses <= MAX_OFFERED_ACCESSES || narrowing.input.is_some())
         .then(|| (narrowing, shown.join(" and ")))
 }
 
 /// The directory of a file, unless it contains the working directory or the home directory, which is too wide.
-fn offerable_directory<'a>(file: &'a str, places: &PathContext) -> Option<&'a str> {
+fn offerable_directory<'a>(file: &'a str, path_context: &PathContext) -> Option<&'a str> {
     let (dir, _) = file.rsplit_once('/')?;
-    let holds = |place: &str| strip_dir(place, dir).is_some_and(|rest| !rest.is_empty());
-    let home = places.home.as_deref();
-    let too_wide =
-        dir.is_empty() || holds(&places.cwd) || home.is_some_and(|home| home == dir || holds(home));
+    let holds = |path: &str| strip_dir(path, dir).is_some_and(|rest| !rest.is_empty());
+    let home = path_context.home.as_deref();
+    let too_wide = dir.is_empty()
+        || holds(&path_context.cwd)
+        || home.is_some_and(|home| home == dir || holds(home));
     (!too_wide).then_some(dir)
 }

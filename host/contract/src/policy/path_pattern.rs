@@ -30,11 +30,11 @@ pub struct Mount {
 impl PathContext {
     /// Translates base directories that were given as guest paths, because patterns are compared with host paths.
     pub(super) fn with_host_names(mut self) -> Self {
-        let seen = |path: &String| self.resolve(path);
+        let resolve = |path: &String| self.resolve(path);
         let (cwd, home, root) = (
-            seen(&self.cwd),
-            self.home.as_ref().map(seen),
-            self.root.as_ref().map(seen),
+            resolve(&self.cwd),
+            self.home.as_ref().map(resolve),
+            self.root.as_ref().map(resolve),
         );
         (self.cwd, self.home, self.root) = (cwd, home, root);
         self
@@ -85,13 +85,13 @@ pub(super) struct PathRef {
 }
 
 impl PathRef {
-    pub(super) fn parse(path: &str, places: &PathContext) -> Self {
-        let mut path_ref = Self::from_host(path, places);
+    pub(super) fn parse(path: &str, path_context: &PathContext) -> Self {
+        let mut path_ref = Self::from_host(path, path_context);
         let Some(text) = path_ref.certain.first().cloned() else {
             return path_ref;
         };
         if let Some(rest) = path.strip_prefix('~') {
-            match (&places.home, rest.strip_prefix('/')) {
+            match (&path_context.home, rest.strip_prefix('/')) {
                 (Some(home), Some(rest)) => path_ref.certain.push(normalize(home, rest).0),
                 (Some(home), None) if rest.is_empty() => {
                     path_ref.certain.push(normalize("/", home).0);
@@ -99,7 +99,7 @@ impl PathRef {
                 _ => {}
             }
         }
-        if let Some(host) = places.mounted_path(&text)
+        if let Some(host) = path_context.mounted_path(&text)
             && host != text
         {
             path_ref.possible = std::mem::replace(&mut path_ref.certain, vec![host]);
@@ -108,11 +108,11 @@ impl PathRef {
     }
 
     /// A path that the host resolved itself, so it is unambiguous.
-    pub(super) fn from_host(path: &str, places: &PathContext) -> Self {
+    pub(super) fn from_host(path: &str, path_context: &PathContext) -> Self {
         if path.len() > MAX_PATH || path.contains('\0') {
             return Self::unknown();
         }
-        let (text, climbed) = normalize(&places.cwd, path);
+        let (text, climbed) = normalize(&path_context.cwd, path);
         Self {
             certain: vec![text],
             possible: Vec::new(),
@@ -224,18 +224,21 @@ enum PatternMatcher {
 
 /// Returns the directory that a pattern is relative to, the rest of the pattern, and whether it matches only at that
 /// directory. Returns `None` if the pattern needs an unknown home directory.
-fn base_of_pattern<'a>(text: &'a str, places: &PathContext) -> Option<(String, &'a str, bool)> {
-    let root = places.root.as_deref().unwrap_or(&places.cwd);
+fn base_of_pattern<'a>(
+    text: &'a str,
+    path_context: &PathContext,
+) -> Option<(String, &'a str, bool)> {
+    let root = path_context.root.as_deref().unwrap_or(&path_context.cwd);
     let (base, rest, anchored) = if let Some(rest) = text.strip_prefix("//") {
         ("/", rest, true)
     } else if let Some(rest) = text.strip_prefix("~/") {
-        let home = places.home.as_deref()?;
+        let home = path_context.home.as_deref()?;
         (home, rest, true)
     } else if let Some(rest) = text.strip_prefix('/') {
         (root, rest, true)
     } else {
         (
-            places.cwd.as_str(),
+            path_context.cwd.as_str(),
             text,
             text.trim_end_matches('/').contains('/') || matches!(text, "." | "./" | ".." | "../"),
         )
@@ -255,7 +258,7 @@ fn base_of_pattern<'a>(text: &'a str, places: &PathContext) -> Option<(String, &
 }
 
 impl PathPattern {
-    pub(super) fn parse(text: &str, places: &PathContext) -> Result<Self, String> {
+    pub(super) fn parse(text: &str, path_context: &PathContext) -> Result<Self, String> {
         let shown = crate::text::escape_line(text, 120);
         if text.len() > MAX_PATH {
             return Err(format!("pattern `{shown}` is longer than {MAX_PATH} bytes"));
@@ -265,7 +268,7 @@ impl PathPattern {
                 "pattern `{shown}` starts with `!`; write a separate rule with the opposite decision"
             ));
         }
-        let (base, rest, anchored) = base_of_pattern(text, places).ok_or_else(|| {
+        let (base, rest, anchored) = base_of_pattern(text, path_context).ok_or_else(|| {
             format!("pattern `{shown}` starts with `~/`, but the home directory is unknown")
         })?;
         if rest.split('/').any(|part| matches!(part, "." | "..")) {

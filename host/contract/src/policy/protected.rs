@@ -67,7 +67,7 @@ impl ProtectedPaths {
     /// Loads the table and the paths protected by the configuration.
     pub(super) fn new<'a>(
         texts: impl IntoIterator<Item = &'a str>,
-        places: &PathContext,
+        path_context: &PathContext,
     ) -> Result<Self, String> {
         let mut protected = Self {
             anywhere: ProtectedNames::default(),
@@ -100,7 +100,9 @@ impl ProtectedPaths {
                 || name.contains("**")
                 || name.contains(['?', '[', '{', '\\'])
             {
-                protected.patterns.push(PathPattern::parse(text, places)?);
+                protected
+                    .patterns
+                    .push(PathPattern::parse(text, path_context)?);
             } else {
                 protected.anywhere.add(&name, CONFIGURED);
             }
@@ -153,10 +155,10 @@ mod tests {
         for line in TABLE.lines().filter(|line| !line.is_empty()) {
             match line.split_once(' ') {
                 Some(("=", text)) => why = text,
-                Some((word @ ("anywhere" | "files"), names)) => {
+                Some((kind @ ("anywhere" | "files"), names)) => {
                     assert!(!why.is_empty(), "{line}");
                     for name in names.split(' ') {
-                        assert!(!name.is_empty() && seen.insert((word, name)), "{line}");
+                        assert!(!name.is_empty() && seen.insert((kind, name)), "{line}");
                     }
                 }
                 _ => assert!(line.starts_with('#'), "{line}"),

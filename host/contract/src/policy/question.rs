@@ -60,7 +60,7 @@ pub struct Question {
     pub changes: Option<Arc<ChangeSet>>,
     /// Variables, with values, that the input does not show or that the call sets for later programs.
     pub variables: Vec<(String, String)>,
-    /// What the tool says about the call, in one line.
+    /// The tool's own description of the call, in one line.
     pub description: Option<String>,
     /// What the tool shows in addition.
     pub rendering: Vec<Display>,
@@ -333,7 +333,7 @@ impl Question {
             && layers
                 .iter()
                 .all(|layer| !layer.policy.inner.disable_always_allow);
-        let places = &strictest.policy.inner.path_context;
+        let path_context = &strictest.policy.inner.path_context;
         let modes = layers
             .iter()
             .map(|layer| layer.policy.modes(request.mode)[0]);
@@ -368,8 +368,9 @@ impl Question {
                 .map(|_| request.caller.agent.clone()),
             changes: None,
             variables: variables(analysis),
-            offers: build_offers(&asking, analysis, may_remember, places),
-            exact_narrowing: exact_narrowing(&asking, analysis, places).filter(|_| may_look_up),
+            offers: build_offers(&asking, analysis, may_remember, path_context),
+            exact_narrowing: exact_narrowing(&asking, analysis, path_context)
+                .filter(|_| may_look_up),
             description: None,
             rendering: Vec::new(),
             remedy,

@@ -36,29 +36,29 @@ pub enum QuestionBlock<'a> {
     Text { label: &'static str, text: String },
     /// The changes of a call that ran; they are not applied yet.
     Changes(&'a ChangeSet),
-    /// The input of a call that says what it will change in a file. The file was not read.
+    /// The input of a call that states what it will change in a file. The file was not read.
     ClaimedEdit(&'a Value),
     /// The whole input.
     Input(&'a Value),
 }
 
 impl Question {
-    /// Returns why a user cannot review this question, or `None`. `place` is where it would be shown.
-    pub fn review_problem(&self, input: &Value, place: &str) -> Option<String> {
+    /// Returns why a user cannot review this question, or `None`. `location` is where it would be shown.
+    pub fn review_problem(&self, input: &Value, location: &str) -> Option<String> {
         let tool = &self.tool;
         let changes = self.changes.as_ref().map_or(0, |set| set.changes.len());
         if changes > MAX_CHANGES {
             return Some(format!(
-                "{changes} changes are too many to review {place}; start with --allow-tool {tool} to allow them without \
-                 review"
+                "{changes} changes are too many to review {location}; start with --allow-tool {tool} to allow them \
+                 without review"
             ));
         }
         let size = input.to_string().len() + self.variable_bytes();
         (size > MAX_INPUT).then(|| {
             let size = format_size(size as u64);
             format!(
-                "the input is {size}, too long to review {place}; start with --allow-tool {tool} to allow it without \
-                 review"
+                "the input is {size}, too long to review {location}; start with --allow-tool {tool} to allow it \
+                 without review"
             )
         })
     }
@@ -196,7 +196,7 @@ fn risk(meta: &Value) -> QuestionBlock<'static> {
     });
     let value = match (text("risk"), text("reason")) {
         (Some(risk), Some(reason)) if is_known => format!("{risk}: {reason}"),
-        (Some(words), None) | (None, Some(words)) if is_known => words.to_owned(),
+        (Some(only), None) | (None, Some(only)) if is_known => only.to_owned(),
         _ => text::escape_line(&meta.to_string(), 500),
     };
     let risk = text("risk");

@@ -147,11 +147,12 @@ impl GuardLayer {
 
     fn denied_paths(&self) -> Vec<DeniedPath> {
         let rules = &self.policy.rules;
-        let kept = self.forms.iter().filter(|(at, _)| {
+        let denying = self.forms.iter().filter(|(at, _)| {
             let rule = &rules[*at];
             rule.decision != Decision::Allow && rule.programs && !self.answered.contains(at)
         });
-        kept.flat_map(|(at, form)| rules[*at].form_paths(*form))
+        denying
+            .flat_map(|(at, form)| rules[*at].form_paths(*form))
             .flatten()
             .map(PathPattern::denied_path)
             .collect()

@@ -129,7 +129,7 @@ impl Rule {
             })
             // An unspecified annotation may have either value, which is enough to deny but not to allow.
             && self.annotations.iter().all(|(name, wanted)| {
-                annotation_value(hints, name).flatten().map_or(!allows, |said| said == *wanted)
+                annotation_value(hints, name).flatten().map_or(!allows, |value| value == *wanted)
             })
             && self.matches_input(analysis)
     }

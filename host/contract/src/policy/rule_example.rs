@@ -62,30 +62,32 @@ impl FromStr for RuleExample {
 
     fn from_str(form: &str) -> Result<Self, String> {
         let shown = text::escape_line(form, 200);
-        let (tool, what) = match form.split_once('(') {
+        let (tool, specifier) = match form.split_once('(') {
             None => (form, None),
             Some((tool, rest)) => {
-                let what = rest
+                let specifier = rest
                     .strip_suffix(')')
                     .ok_or_else(|| format!("example `{shown}` is missing its closing `)`"))?;
-                (tool, Some(what))
+                (tool, Some(specifier))
             }
         };
-        let inputs = match (NamePattern::parse(tool)?.family(), what) {
+        let inputs = match (NamePattern::parse(tool)?.family(), specifier) {
             (_, None) => vec![json!({})],
-            (Some(ToolFamily::Bash), Some(what)) => vec![json!({"command": what})],
-            (Some(ToolFamily::Read | ToolFamily::Edit), Some(what)) => vec![json!({"path": what})],
-            (_, Some(what)) if what.contains("://") => vec![json!({"url": what})],
-            (_, Some(what)) if what.starts_with("domain:") => {
-                vec![json!({"url": format!("https://{}/", &what["domain:".len()..])})]
+            (Some(ToolFamily::Bash), Some(specifier)) => vec![json!({"command": specifier})],
+            (Some(ToolFamily::Read | ToolFamily::Edit), Some(specifier)) => {
+                vec![json!({"path": specifier})]
             }
-            (_, Some(what)) => {
+            (_, Some(specifier)) if specifier.contains("://") => vec![json!({"url": specifier})],
+            (_, Some(specifier)) if specifier.starts_with("domain:") => {
+                vec![json!({"url": format!("https://{}/", &specifier["domain:".len()..])})]
+            }
+            (_, Some(specifier)) => {
                 let mut inputs = vec![
-                    json!({"path": what}),
-                    json!({"command": what}),
-                    json!({"name": what}),
+                    json!({"path": specifier}),
+                    json!({"command": specifier}),
+                    json!({"name": specifier}),
                 ];
-                if let Some((name, value)) = what.split_once(':') {
+                if let Some((name, value)) = specifier.split_once(':') {
                     inputs.push(json!({name: value}));
                 }
                 inputs
@@ -103,18 +105,18 @@ pub(super) fn check_examples(
     rule: &Rule,
     matches: &[RuleExample],
     not_matches: &[RuleExample],
-    places: &PathContext,
+    path_context: &PathContext,
 ) -> Result<(), String> {
     for (examples, expected) in [(matches, true), (not_matches, false)] {
         for example in examples {
-            if matches_example(rule, example, places)? != expected {
-                let word = if expected {
+            if matches_example(rule, example, path_context)? != expected {
+                let verb = if expected {
                     "does not match"
                 } else {
                     "matches"
                 };
                 return Err(format!(
-                    "the rule {} `{}` {word} its example `{}`",
+                    "the rule {} `{}` {verb} its example `{}`",
                     rule.decision(),
                     rule.tools(),
                     example.shown
@@ -129,10 +131,10 @@ pub(super) fn check_examples(
 fn matches_example(
     rule: &Rule,
     example: &RuleExample,
-    places: &PathContext,
+    path_context: &PathContext,
 ) -> Result<bool, String> {
     let (plugin, tool) = example_tool(&example.tool)?;
-    let protected = ProtectedPaths::new([], places)?;
+    let protected = ProtectedPaths::new([], path_context)?;
     for input in &example.inputs {
         let subject = Subject::of(&tool, input);
         let caller = Principal::default();
@@ -158,7 +160,7 @@ fn matches_example(
             is_tail_call: false,
             effects_known: false,
         };
-        let analysis = CallAnalysis::analyze(request, places, &protected);
+        let analysis = CallAnalysis::analyze(request, path_context, &protected);
         let mut parts = analysis.accesses.iter();
         let covers = match rule.decision() {
             Decision::Allow => parts.all(|part| rule.covers(part, &analysis)),

@@ -184,9 +184,9 @@ impl RuleTable {
             .map_or(Ok(RuleSpec::PRIORITY), |number| {
                 priority(*number.get_ref()).map_err(|message| wrong(number.span(), message))
             })?;
-        let mode = |word: &Spanned<String>| {
-            let mode = word.get_ref().parse();
-            mode.map_err(|error: super::UnknownMode| wrong(word.span(), error.to_string()))
+        let mode = |name: &Spanned<String>| {
+            let mode = name.get_ref().parse();
+            mode.map_err(|error: super::UnknownMode| wrong(name.span(), error.to_string()))
         };
         let modes = self.modes.iter().map(mode).collect::<Result<_, _>>()?;
         let example = |one: Spanned<ExampleText>| match one.get_ref().clone() {

@@ -1,4 +1,4 @@
-//! The string form of a rule: `Tool`, `Tool(what)`, `Bash(git *)`, `Read(~/.ssh/**)`, `WebFetch(domain:…)`.
+//! The string form of a rule: `Tool`, `Tool(specifier)`, `Bash(git *)`, `Read(~/.ssh/**)`, `WebFetch(domain:…)`.
 
 use regex::Regex;
 use serde_json::Value;
@@ -41,7 +41,7 @@ pub(super) struct RuleTarget {
 }
 
 impl RuleForm {
-    pub(super) fn parse(form: &str, places: &PathContext) -> Result<Self, String> {
+    pub(super) fn parse(form: &str, path_context: &PathContext) -> Result<Self, String> {
         let form = form.trim();
         if form.len() > 8_192 {
             return Err("the rule is longer than 8192 bytes".to_owned());
@@ -54,23 +54,23 @@ impl RuleForm {
             });
         };
         let name = NamePattern::parse(name)?;
-        let Some(what) = rest.strip_suffix(')') else {
+        let Some(specifier) = rest.strip_suffix(')') else {
             return Err(format!(
                 "`{}` is missing its closing `)`",
                 text::escape_line(form, 120)
             ));
         };
-        let what = what.trim();
-        if what.is_empty() {
+        let specifier = specifier.trim();
+        if specifier.is_empty() {
             return Err(format!(
                 "`{}` has empty parentheses; omit them to match every call",
                 text::escape_line(form, 120)
             ));
         }
-        let target = if what == "*" {
+        let target = if specifier == "*" {
             None
         } else {
-            Some(RuleTarget::parse(name.family(), what, places)?)
+            Some(RuleTarget::parse(name.family(), specifier, path_context)?)
         };
         Ok(Self {
             shown: text::escape_line(form, 200),
@@ -81,17 +81,21 @@ impl RuleForm {
 }
 
 impl RuleTarget {
-    fn parse(family: Option<ToolFamily>, what: &str, places: &PathContext) -> Result<Self, String> {
+    fn parse(
+        family: Option<ToolFamily>,
+        specifier: &str,
+        path_context: &PathContext,
+    ) -> Result<Self, String> {
         let mut target = Self::default();
-        if let Some(domain) = what.strip_prefix("domain:") {
+        if let Some(domain) = specifier.strip_prefix("domain:") {
             target.domains.push(DomainPattern::parse(domain)?);
             return Ok(target);
         }
-        if let Some(destination) = what.strip_prefix("destination:") {
+        if let Some(destination) = specifier.strip_prefix("destination:") {
             target.destination = Some(destination.trim().to_owned());
             return Ok(target);
         }
-        let argument = what.split_once(':').filter(|(name, value)| {
+        let argument = specifier.split_once(':').filter(|(name, value)| {
             let ident =
                 !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
             // `git:*` is a command pattern: every command that starts with `git`.
@@ -106,36 +110,43 @@ impl RuleTarget {
             return Ok(target);
         }
         match family {
-            Some(ToolFamily::Bash) => target.commands.push(shell::CommandPattern::parse(what)?),
+            Some(ToolFamily::Bash) => target
+                .commands
+                .push(shell::CommandPattern::parse(specifier)?),
             Some(ToolFamily::Read | ToolFamily::Edit) => {
-                target.paths.push(PathPattern::parse(what, places)?);
+                target
+                    .paths
+                    .push(PathPattern::parse(specifier, path_context)?);
             }
             Some(ToolFamily::Fetch) => {
                 return Err(format!(
                     "`{}` is not a target; write `domain:example.com`",
-                    text::escape_line(what, 80)
+                    text::escape_line(specifier, 80)
                 ));
             }
             // Which inputs the tool takes is known only when it is called.
             None => {
-                let path = PathPattern::parse(what, places);
-                let command = shell::CommandPattern::parse(what);
+                let path = PathPattern::parse(specifier, path_context);
+                let command = shell::CommandPattern::parse(specifier);
                 if let (Err(error), Err(_)) = (&path, &command) {
                     return Err(error.clone());
                 }
                 target.paths.extend(path.ok());
                 target.commands.extend(command.ok());
-                target.titles.push(what.to_owned());
+                target.titles.push(specifier.to_owned());
             }
         }
         Ok(target)
     }
 
     /// Target from the keys `path`, `command_prefix`, `command_regex` and `domain`; `None` if all are empty.
-    pub(super) fn of_keys(spec: &RuleSpec, places: &PathContext) -> Result<Option<Self>, String> {
+    pub(super) fn of_keys(
+        spec: &RuleSpec,
+        path_context: &PathContext,
+    ) -> Result<Option<Self>, String> {
         let mut target = Self::default();
         for path in &spec.path {
-            target.paths.push(PathPattern::parse(path, places)?);
+            target.paths.push(PathPattern::parse(path, path_context)?);
         }
         for prefix in &spec.command_prefix {
             let prefix = prefix.trim();

@@ -54,14 +54,14 @@ impl fmt::Display for Tier {
 impl FromStr for Tier {
     type Err = String;
 
-    fn from_str(word: &str) -> Result<Self, String> {
+    fn from_str(name: &str) -> Result<Self, String> {
         Tier::ALL
             .into_iter()
-            .find(|tier| tier.as_str() == word)
+            .find(|tier| tier.as_str() == name)
             .ok_or_else(|| {
                 format!(
                     "`{}` is not a tier; write default, extension, workspace, user or admin",
-                    text::escape_line(word, 40)
+                    text::escape_line(name, 40)
                 )
             })
     }
@@ -167,18 +167,18 @@ impl RuleSpec {
     }
 
     /// Compiles the rule. `number` is its position in its tier, from 1.
-    pub fn compile(self, number: usize, places: &PathContext) -> Result<Rule, Diagnostic> {
+    pub fn compile(self, number: usize, path_context: &PathContext) -> Result<Rule, Diagnostic> {
         let source = self.source.clone();
         let (matches, not_matches) = (self.matches.clone(), self.not_matches.clone());
-        self.build(number, places)
+        self.build(number, path_context)
             .and_then(|rule| {
-                super::rule_example::check_examples(&rule, &matches, &not_matches, places)?;
+                super::rule_example::check_examples(&rule, &matches, &not_matches, path_context)?;
                 Ok(rule)
             })
             .map_err(|message| Diagnostic::error(&source, message))
     }
 
-    fn build(self, number: usize, places: &PathContext) -> Result<Rule, String> {
+    fn build(self, number: usize, path_context: &PathContext) -> Result<Rule, String> {
         if self.priority > Self::MAX_PRIORITY {
             return Err(format!(
                 "priority {} is above {}",
@@ -194,9 +194,9 @@ impl RuleSpec {
         let (tools, version) = self.versioned()?;
         let forms = tools
             .iter()
-            .map(|tool| RuleForm::parse(tool, places))
+            .map(|tool| RuleForm::parse(tool, path_context))
             .collect::<Result<Vec<_>, _>>()?;
-        let target = RuleTarget::of_keys(&self, places)?;
+        let target = RuleTarget::of_keys(&self, path_context)?;
         for name in self.annotations.keys() {
             if annotation_value(crate::Annotations::default(), name).is_none() {
                 return Err(format!(
@@ -253,7 +253,7 @@ impl RuleSpec {
         let mut version = self.version.as_deref().map(VersionReq::parse).transpose()?;
         let mut tools = Vec::with_capacity(self.tools.len());
         for form in &self.tools {
-            let (name, what) = form.split_at(form.find('(').unwrap_or(form.len()));
+            let (name, specifier) = form.split_at(form.find('(').unwrap_or(form.len()));
             let (name, wanted) = split_version(name);
             if let Some(wanted) = wanted {
                 if version.is_some() || self.tools.len() > 1 {
@@ -264,7 +264,7 @@ impl RuleSpec {
                 }
                 version = Some(VersionReq::parse(wanted)?);
             }
-            tools.push(format!("{name}{what}"));
+            tools.push(format!("{name}{specifier}"));
         }
         Ok((tools, version))
     }

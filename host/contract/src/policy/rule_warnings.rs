@@ -157,9 +157,12 @@ fn check_form(rule: &Rule, form: &RuleForm, known: &[LoadedTool], found: &mut Ve
             .as_ref()
             .is_some_and(|target| !target.paths.is_empty())
     {
-        let what = form.shown.split_once('(').map_or("", |(_, what)| what);
+        let specifier = form
+            .shown
+            .split_once('(')
+            .map_or("", |(_, specifier)| specifier);
         warn(format!(
-            "`{}` applies to one tool; write `Edit({what}` to cover every tool that changes files",
+            "`{}` applies to one tool; write `Edit({specifier}` to cover every tool that changes files",
             form.shown
         ));
     }

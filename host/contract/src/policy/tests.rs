@@ -171,17 +171,17 @@ impl Fixture {
         let (mut variables, mut sets, mut job) = (Variables::new(), Vec::new(), None);
         for word in &words[1..] {
             let hints = &mut tool.annotations;
-            let said = |read_only, pure, destructive| Annotations {
+            let annotations = |read_only, pure, destructive| Annotations {
                 read_only: Some(read_only),
                 pure: Some(pure),
                 destructive: Some(destructive),
                 ..*hints
             };
             match word.as_str() {
-                "pure" => *hints = said(true, true, false),
-                "reads" => *hints = said(true, false, false),
-                "writes" => *hints = said(false, false, false),
-                "destroys" => *hints = said(false, false, true),
+                "pure" => *hints = annotations(true, true, false),
+                "reads" => *hints = annotations(true, false, false),
+                "writes" => *hints = annotations(false, false, false),
+                "destroys" => *hints = annotations(false, false, true),
                 "network" => hints.open_world = Some(true),
                 "interactive" => hints.interactive = Some(true),
                 "claims" => claims = true,
@@ -339,9 +339,9 @@ pub(super) fn check(rules: &str, call: &str, expect: Expect) {
     let world = Fixture::of(call);
     let verdict = world.decide(&policy, &[]);
     // The explanation must agree with the verdict.
-    let told = policy.explain(world.request(), &world.hooks, &[], NOW);
+    let explanation = policy.explain(world.request(), &world.hooks, &[], NOW);
     assert_eq!(
-        told.decision().as_str(),
+        explanation.decision().as_str(),
         show(&verdict).split([' ', ':']).next().unwrap()
     );
     expect.assert_eq(&show(&verdict));

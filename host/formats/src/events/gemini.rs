@@ -43,7 +43,7 @@ impl EventFormat for GeminiEvents {
         match (&event.kind, &event.call) {
             (EventKind::BatchCompleted { calls, .. }, _) => vec![self.complete(calls)],
             (EventKind::BatchSubmitted { calls }, _) => self.submit(calls),
-            (EventKind::Call(said), Some(id)) => self.output(id, said),
+            (EventKind::Call(call_event), Some(id)) => self.output(id, call_event),
             (_, Some(id)) => match SnapshotView::of(event) {
                 Some(call) => self.change(event, id, call),
                 None => Vec::new(),
@@ -60,18 +60,18 @@ impl GeminiEvents {
             return Vec::new();
         }
         let index = self.index(id);
-        let kept = &mut self.calls[index];
+        let tracked = &mut self.calls[index];
         match &event.kind {
             EventKind::PermissionRequest {
                 title,
                 summary,
                 content,
             } => {
-                kept.confirmation = Some(confirmation::details(call, title, summary, content));
+                tracked.confirmation = Some(confirmation::details(call, title, summary, content));
             }
             // A prompt is obsolete once its input has changed.
             _ if call.state() != CallState::AwaitingApproval || call.last_step() == "modified" => {
-                kept.confirmation = None;
+                tracked.confirmation = None;
             }
             _ => {}
         }
@@ -81,28 +81,28 @@ impl GeminiEvents {
                 summary,
                 result,
             } => Some((Some(title), summary.as_deref(), result.as_ref())),
-            happening if happening.is_terminal() => Some((None, None, None)),
+            kind if kind.is_terminal() => Some((None, None, None)),
             _ => None,
         };
         let response = ended
             .map(|(title, summary, result)| response(call, title, summary, result.map(mask_value)));
-        let shown = status(call).map(|status| render(call, status, kept, response));
-        if shown == kept.shown {
+        let shown = status(call).map(|status| render(call, status, tracked, response));
+        if shown == tracked.shown {
             return Vec::new();
         }
-        kept.shown = shown;
-        let mut said = vec![self.update()];
+        tracked.shown = shown;
+        let mut events = vec![self.update()];
         // A call without a batch is a batch of one call; no other event completes or submits it.
         if ended.is_some() && call.get("batchId").is_null() {
-            said.push(self.complete(std::slice::from_ref(id)));
+            events.push(self.complete(std::slice::from_ref(id)));
             self.calls.remove(index);
         }
-        said
+        events
     }
 
     /// The list contains the same output from its next update on.
-    fn output(&mut self, id: &CallId, said: &CallEvent) -> Vec<Value> {
-        let output = match said {
+    fn output(&mut self, id: &CallId, event: &CallEvent) -> Vec<Value> {
+        let output = match event {
             CallEvent::Output { bytes, .. } => {
                 let index = self.index(id);
                 let live = &mut self.calls[index].live;
@@ -155,12 +155,12 @@ impl GeminiEvents {
             }
         }
         let names: Vec<&str> = ids.iter().map(|id| id.0.as_str()).collect();
-        let said = vec![
+        let events = vec![
             json!({"type": "markToolsAsSubmitted", "callIds": names}),
             self.update(),
         ];
         self.calls.retain(|call| !call.submitted);
-        said
+        events
     }
 
     fn index(&mut self, id: &CallId) -> usize {
@@ -207,13 +207,13 @@ fn status(call: SnapshotView<'_>) -> Option<&'static str> {
 fn render(
     call: SnapshotView<'_>,
     status: &str,
-    kept: &TrackedCall,
+    tracked: &TrackedCall,
     response: Option<Value>,
 ) -> Value {
     let waits = call.state() == CallState::AwaitingApproval;
-    let confirmation = kept.confirmation.clone().filter(|_| waits);
-    let live = (!kept.live.is_empty() && call.state() == CallState::Executing)
-        .then(|| String::from_utf8_lossy(&kept.live).into_owned());
+    let confirmation = tracked.confirmation.clone().filter(|_| waits);
+    let live = (!tracked.live.is_empty() && call.state() == CallState::Executing)
+        .then(|| String::from_utf8_lossy(&tracked.live).into_owned());
     object_without_nulls([
         ("status", json!(status)),
         (
@@ -237,7 +237,7 @@ fn render(
                 .unwrap_or_default(),
         ),
         ("response", response.unwrap_or_default()),
-        ("responseSubmittedToGemini", json!(kept.submitted)),
+        ("responseSubmittedToGemini", json!(tracked.submitted)),
     ])
 }
 

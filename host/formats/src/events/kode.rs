@@ -72,7 +72,7 @@ fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Vec<Value> {
             ]);
             vec![decided]
         }
-        EventKind::Call(said) => match said {
+        EventKind::Call(call_event) => match call_event {
             CallEvent::Custom { event: kind, data } => vec![custom(call, kind, data.clone())],
             CallEvent::Progress { .. } => vec![custom(call, "progress", event.kind.data())],
             CallEvent::Output { .. } => vec![custom(call, "output", event.kind.data())],
@@ -80,9 +80,9 @@ fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Vec<Value> {
         },
         EventKind::CallCompleted { result, .. } => {
             let shown = snapshot(call, result.as_ref());
-            let mut said = vec![with_call(Channel::Progress, "tool:end", &shown, none())];
-            said.extend(executed(call, &shown));
-            said
+            let mut events = vec![with_call(Channel::Progress, "tool:end", &shown, none())];
+            events.extend(executed(call, &shown));
+            events
         }
         EventKind::CallFailed
         | EventKind::CallDenied
@@ -90,12 +90,12 @@ fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Vec<Value> {
         | EventKind::CallSealed => {
             let shown = snapshot(call, None);
             let error = ("error", shown["error"].clone());
-            let mut said = vec![
+            let mut events = vec![
                 with_call(Channel::Progress, "tool:error", &shown, error),
                 with_call(Channel::Progress, "tool:end", &shown, none()),
             ];
-            said.extend(executed(call, &shown));
-            said
+            events.extend(executed(call, &shown));
+            events
         }
         EventKind::CallState(_)
         | EventKind::BatchCompleted { .. }
@@ -122,11 +122,11 @@ fn custom(call: SnapshotView<'_>, kind: &str, data: Value) -> Value {
     })
 }
 
-/// The name of a state. `asked` is whether the user was prompted, `decision` the user's decision.
-fn state(state: CallState, asked: bool, decision: Option<&str>) -> &'static str {
+/// The name of a state. `prompted` is whether the user was prompted, `decision` the user's decision.
+fn state(state: CallState, prompted: bool, decision: Option<&str>) -> &'static str {
     match state {
         CallState::Pending | CallState::Validating | CallState::Scheduled => {
-            match (asked, decision) {
+            match (prompted, decision) {
                 (true, Some("allow")) => "APPROVED",
                 // Input that the user changed is validated again, and the decision is still pending.
                 (true, _) => "APPROVAL_REQUIRED",
@@ -196,16 +196,16 @@ fn error(call: SnapshotView<'_>) -> String {
 
 /// The trail entries with a new state or a note.
 fn trail(call: SnapshotView<'_>) -> Value {
-    let (mut asked, mut decision, mut last) = (false, None, "");
+    let (mut prompted, mut decision, mut last) = (false, None, "");
     let mut shown = Vec::new();
     for line in call.get("auditTrail").as_array().into_iter().flatten() {
         match line["kind"].as_str() {
-            Some("approval_requested") => (asked, decision) = (true, None),
+            Some("approval_requested") => (prompted, decision) = (true, None),
             Some("approved") => decision = Some("allow"),
             _ => {}
         }
         let ours = line["state"].as_str().and_then(CallState::parse);
-        let now = state(ours.unwrap_or(CallState::Pending), asked, decision);
+        let now = state(ours.unwrap_or(CallState::Pending), prompted, decision);
         let note = &line["note"];
         if now == last && note.is_null() {
             continue;

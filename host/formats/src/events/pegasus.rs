@@ -45,8 +45,8 @@ fn convert(event: &BusEvent, call: SnapshotView<'_>) -> Option<Value> {
             summary, result, ..
         } => {
             let result = result.as_ref().map(mask_value);
-            let said = failure_message(result.as_ref(), summary.as_deref());
-            ("TOOL_CALL_FAILED", failed(call, said, "failed"))
+            let message = failure_message(result.as_ref(), summary.as_deref());
+            ("TOOL_CALL_FAILED", failed(call, message, "failed"))
         }
         EventKind::CallFailed
         | EventKind::CallDenied

@@ -109,7 +109,7 @@ pub(super) fn object_without_nulls<'a>(
 pub(super) fn escape_value(content: &Value) -> Value {
     match content {
         Value::Null | Value::Bool(_) | Value::Number(_) => content.clone(),
-        Value::String(words) => Value::String(escape_text(words)),
+        Value::String(text) => Value::String(escape_text(text)),
         Value::Array(items) => items.iter().map(escape_value).collect(),
         Value::Object(members) => members
             .iter()
@@ -118,19 +118,20 @@ pub(super) fn escape_value(content: &Value) -> Value {
     }
 }
 
-pub(super) fn escape_text(words: &str) -> String {
-    text::escape_lines(words, MAX_PROMPT_TEXT_CHARS)
+pub(super) fn escape_text(text: &str) -> String {
+    text::escape_lines(text, MAX_PROMPT_TEXT_CHARS)
 }
 
 /// Returns the message of a logical failure, from its result: `error` in Kode, `message` in MCP and in native results.
 pub(super) fn failure_message<'a>(result: Option<&'a Value>, summary: Option<&'a str>) -> &'a str {
-    let said = result.and_then(|result| match result {
+    let message = result.and_then(|result| match result {
         Value::String(text) => Some(text.as_str()),
         other => other["error"]
             .as_str()
             .or_else(|| other["error"]["message"].as_str())
             .or_else(|| other["message"].as_str()),
     });
-    said.or(summary)
+    message
+        .or(summary)
         .unwrap_or("the tool reported a failure without a reason")
 }

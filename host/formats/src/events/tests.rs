@@ -14,19 +14,19 @@ use scenarios::{RecordedScenario, Scenario};
 
 /// Converts every scenario; one line per event of the other system.
 fn check(view: &str, expected: ExpectFile) {
-    let mut told = String::new();
-    for story in scenarios::all() {
-        let _ = writeln!(told, "== {}", story.name);
-        for event in events_of(view, story, Some("b1")) {
-            let _ = writeln!(told, "{event}");
+    let mut output = String::new();
+    for scenario in scenarios::all() {
+        let _ = writeln!(output, "== {}", scenario.name);
+        for event in events_of(view, scenario, Some("b1")) {
+            let _ = writeln!(output, "{event}");
         }
     }
-    expected.assert_eq(&told);
+    expected.assert_eq(&output);
 }
 
-fn events_of(view: &str, story: Scenario, batch: Option<&str>) -> Vec<Value> {
+fn events_of(view: &str, scenario: Scenario, batch: Option<&str>) -> Vec<Value> {
     let mut view = by_name(view).unwrap();
-    let events = RecordedScenario::run(story, batch).events;
+    let events = RecordedScenario::run(scenario, batch).events;
     events
         .iter()
         .flat_map(|event| view.convert(event))
@@ -64,10 +64,10 @@ fn events_of_pegasus() {
 
 #[test]
 fn every_call_ends_once_in_every_format() {
-    for story in 0..scenarios::all().len() {
+    for index in 0..scenarios::all().len() {
         for batch in [None, Some("b1")] {
-            let tell = |view| events_of(view, scenarios::all().swap_remove(story), batch);
-            let gemini = tell("gemini");
+            let events_of_view = |view| events_of(view, scenarios::all().swap_remove(index), batch);
+            let gemini = events_of_view("gemini");
             assert_eq!(count(&gemini, "onAllToolCallsComplete"), 1);
             let ended = |event: &&Value| {
                 event["type"] == "onToolCallsUpdate"
@@ -81,14 +81,14 @@ fn every_call_ends_once_in_every_format() {
                 .find(|event| event["type"] == "onAllToolCallsComplete");
             let status = &complete.unwrap()["calls"][0]["status"];
             assert!(["success", "error", "cancelled"].contains(&status.as_str().unwrap()));
-            let kode = tell("kode");
+            let kode = events_of_view("kode");
             assert_eq!(count(&kode, "tool:start"), 1);
             assert_eq!(count(&kode, "tool:end"), 1);
-            let sema = tell("sema");
+            let sema = events_of_view("sema");
             let ends =
                 count(&sema, "tool:execution:complete") + count(&sema, "tool:execution:error");
             assert_eq!(ends, 1);
-            let pegasus = tell("pegasus");
+            let pegasus = events_of_view("pegasus");
             let ends = count(&pegasus, "TOOL_CALL_COMPLETED") + count(&pegasus, "TOOL_CALL_FAILED");
             assert_eq!((count(&pegasus, "TOOL_CALL_REQUESTED"), ends), (1, 1));
         }
@@ -98,10 +98,10 @@ fn every_call_ends_once_in_every_format() {
 #[test]
 fn r_147_secrets_are_masked_in_every_format() {
     for view in NAMES {
-        for story in scenarios::all() {
-            let told = json!(events_of(view, story, None)).to_string();
-            assert!(!told.contains("hunter2"), "{view}: {told}");
-            assert!(!told.contains(r#""api_key":"k""#), "{view}: {told}");
+        for scenario in scenarios::all() {
+            let output = json!(events_of(view, scenario, None)).to_string();
+            assert!(!output.contains("hunter2"), "{view}: {output}");
+            assert!(!output.contains(r#""api_key":"k""#), "{view}: {output}");
         }
     }
 }
@@ -110,8 +110,8 @@ fn r_147_secrets_are_masked_in_every_format() {
 #[test]
 fn r_143_state_sequences_match_kode() {
     let mut edges: Vec<String> = Vec::new();
-    for story in scenarios::all() {
-        let events = events_of("kode", story, None);
+    for scenario in scenarios::all() {
+        let events = events_of("kode", scenario, None);
         let trail = events.last().unwrap()["call"]["auditTrail"].clone();
         let states: Vec<&str> = trail
             .as_array()
@@ -148,11 +148,11 @@ fn r_143_state_sequences_match_kode() {
 // R-246
 #[test]
 fn r_246_cards_are_created_at_start_and_updated_at_end() {
-    let mut told = String::new();
+    let mut cards = String::new();
     for index in [0, 11] {
         for event in events_of("kode", scenarios::all().swap_remove(index), None) {
             if let Some(card) = kode::card(&event) {
-                let _ = writeln!(told, "{card}");
+                let _ = writeln!(cards, "{card}");
             }
         }
     }
@@ -161,20 +161,20 @@ fn r_246_cards_are_created_at_start_and_updated_at_end() {
         {"id":"c1","result":{"content":"hi","size":2},"isError":false,"state":"COMPLETED","status":"success","duration":8,"completedAt":11}
         {"id":"c1","name":"fetch","input":{},"state":"PENDING","status":"executing"}
         {"id":"c1","error":"the tool crashed: unreachable","isError":true,"state":"FAILED","status":"failed","duration":3,"completedAt":5}
-    "#]].assert_eq(&told);
+    "#]].assert_eq(&cards);
 }
 
 #[test]
 fn gemini_prompts_end_when_the_input_changes() {
-    let story = scenarios::all()
+    let scenario = scenarios::all()
         .into_iter()
-        .find(|story| story.name == "modify");
-    for event in events_of("gemini", story.unwrap(), Some("b1")) {
+        .find(|scenario| scenario.name == "modify");
+    for event in events_of("gemini", scenario.unwrap(), Some("b1")) {
         let call = &event["calls"][0];
         let (args, dialog) = (&call["request"]["args"], &call["confirmationDetails"]);
         if !dialog.is_null() {
-            let asked = dialog["newContent"].as_str().unwrap().trim_end();
-            assert_eq!(args["new"], asked);
+            let prompted = dialog["newContent"].as_str().unwrap().trim_end();
+            assert_eq!(args["new"], prompted);
         }
     }
 }
@@ -246,12 +246,12 @@ fn r_243_calls_of_a_batch_share_one_gemini_list() {
     for index in 0..longest - 2 {
         for life in &lives {
             let events = &life.events[..life.events.len() - 2];
-            for said in events
+            for update in events
                 .get(index)
                 .iter()
                 .flat_map(|event| view.convert(event))
             {
-                let calls = said["calls"].as_array().unwrap().iter();
+                let calls = update["calls"].as_array().unwrap().iter();
                 let states: Vec<String> = calls
                     .map(|call| format!("{}: {}", call["request"]["callId"], call["status"]))
                     .collect();
@@ -275,8 +275,8 @@ fn the_gemini_list_is_bounded() {
     let mut view = by_name("gemini").unwrap();
     let mut last = Value::Null;
     for index in 0..300 {
-        let story = scenarios::all().swap_remove(3);
-        let life = RecordedScenario::run(story, Some("b1")).with_id(&format!("c{index}"));
+        let scenario = scenarios::all().swap_remove(3);
+        let life = RecordedScenario::run(scenario, Some("b1")).with_id(&format!("c{index}"));
         let end = life.events.iter().find(|event| event.kind.is_terminal());
         last = view.convert(end.unwrap()).remove(0);
     }

@@ -108,10 +108,10 @@ fn message(answered: &[AnsweredCall]) -> Value {
         let mut content: Vec<Value> = one.result.parts.iter().filter_map(block).collect();
         if one.result.is_error {
             // Error results may contain only text; other content follows the results.
-            let (words, media) = content
+            let (texts, media) = content
                 .into_iter()
                 .partition(|block: &Value| block["type"] == "text");
-            content = words;
+            content = texts;
             after.extend::<Vec<Value>>(media);
         }
         if content.is_empty() {
@@ -135,8 +135,8 @@ fn text(text: &str) -> Value {
 /// Returns `None` for an empty text, which the API refuses.
 fn block(part: &Part) -> Option<Value> {
     Some(match part_content(part) {
-        PartContent::Text(words) if words.trim().is_empty() => return None,
-        PartContent::Text(words) => text(&words),
+        PartContent::Text(content) if content.trim().is_empty() => return None,
+        PartContent::Text(content) => text(&content),
         PartContent::Media {
             data, media_type, ..
         } if is_supported_image(media_type) => json!({

@@ -103,8 +103,8 @@ fn locate_calls(turn: &Value) -> Result<TurnParts<'_>, FormatError> {
                 return candidate(first);
             }
             let feedback = member(body, ["promptFeedback", "prompt_feedback"]);
-            let word = member(feedback, ["blockReason", "block_reason"]);
-            Ok(TurnParts::default().with_stop_reason(word, "", &[]))
+            let reason = member(feedback, ["blockReason", "block_reason"]);
+            Ok(TurnParts::default().with_stop_reason(reason, "", &[]))
         }
         Value::Object(members) => {
             if members.contains_key("content") {
@@ -163,7 +163,7 @@ fn read_call(part: &Value) -> Result<Option<ModelCall>, FormatError> {
             "will_continue",
         ]
         .iter()
-        .any(|word| call.get(word).is_some_and(|value| *value != json!(false)))
+        .any(|key| call.get(key).is_some_and(|value| *value != json!(false)))
         {
             let reason = "this is a partial call, which is not supported; disable `streamFunctionCallArguments`";
             return Err(invalid_turn(format, part, reason));
@@ -200,7 +200,7 @@ fn parts(one: &AnsweredCall) -> Vec<Value> {
         .filter(|part| matches!(part_content(part), PartContent::Media { text: None, .. }))
         .collect();
     let alone = media.len() == one.result.parts.len();
-    let said = match media.first().map(|part| part_content(part)) {
+    let text = match media.first().map(|part| part_content(part)) {
         Some(PartContent::Media { media_type, .. }) if alone => placeholder(media_type),
         _ => {
             // A profile may already have added a placeholder for the media.
@@ -219,7 +219,7 @@ fn parts(one: &AnsweredCall) -> Vec<Value> {
         response.insert("id".to_owned(), id.clone());
     }
     response.insert("name".to_owned(), json!(one.call.name));
-    response.insert("response".to_owned(), json!({key: said}));
+    response.insert("response".to_owned(), json!({key: text}));
     let mut parts = vec![json!({"functionResponse": response})];
     for part in media {
         if let PartContent::Media {

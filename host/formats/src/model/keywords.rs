@@ -41,8 +41,8 @@ fn is_private(keyword: &str) -> bool {
     keyword.starts_with("x-") || matches!(keyword, "$schema" | "$id" | "$comment")
 }
 
-/// Returns whether a keyword tells a model more than its absence does. The host enforces all keywords of the schema,
-/// whether they are listed or not, and explains what an input violates.
+/// Returns whether a keyword gives a model more information than its absence does. The host enforces all keywords of
+/// the schema, whether they are listed or not, and explains what an input violates.
 fn informs_model(keyword: &str, value: &Value) -> bool {
     match keyword {
         "additionalProperties" => value != &Value::Bool(false),
@@ -73,7 +73,7 @@ pub(super) fn without_private_keywords(schema: &Value) -> Value {
     retain_keywords(schema, 0, |keyword, _| !is_private(keyword))
 }
 
-/// Returns the schema without keywords that cost a model more than they tell it.
+/// Returns the schema without keywords that give a model no information.
 pub(super) fn for_model(schema: Map<String, Value>) -> Map<String, Value> {
     match retain_keywords(&Value::Object(schema), 0, informs_model) {
         Value::Object(schema) => schema,

@@ -187,11 +187,11 @@ fn block(index: usize, part: &Part) -> Value {
             link
         }
         Part::Text(_) | Part::Json(_) | Part::Other { .. } => {
-            let words = match part_content(part) {
-                PartContent::Text(words) => words,
+            let text = match part_content(part) {
+                PartContent::Text(text) => text,
                 PartContent::Media { .. } => String::new(),
             };
-            json!({"type": "text", "text": words})
+            json!({"type": "text", "text": text})
         }
     }
 }

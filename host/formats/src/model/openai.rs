@@ -245,11 +245,11 @@ fn audio_part(data: &[u8], format: &str) -> Value {
 
 /// Marks errors in the text, because these APIs have no error flag. JSON is left unchanged.
 pub(super) fn result_text(result: &RenderedResult) -> String {
-    let words = joined_text(&result.parts);
-    let is_value = words.starts_with('{') && words.ends_with('}');
+    let text = joined_text(&result.parts);
+    let is_value = text.starts_with('{') && text.ends_with('}');
     if result.is_error && !is_value {
-        format!("Error: {words}")
+        format!("Error: {text}")
     } else {
-        words
+        text
     }
 }

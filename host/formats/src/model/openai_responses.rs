@@ -90,8 +90,9 @@ fn read_call(item: &Value) -> Result<Option<ModelCall>, FormatError> {
     let kind = item["type"].as_str();
     let is_answered = kind.is_some_and(|kind| CONVERSATION_ITEMS.contains(&kind));
     // Model output has a role and a type.
-    let is_said = non_null(item, "role").is_none_or(|role| role == "assistant" && kind.is_some());
-    if is_answered || !is_said {
+    let is_model_output =
+        non_null(item, "role").is_none_or(|role| role == "assistant" && kind.is_some());
+    if is_answered || !is_model_output {
         // Calls in a conversation were already answered and must not run again.
         let reason = "this is a conversation; pass only the `output` of the last response";
         return Err(invalid_turn(format, item, reason));
@@ -135,8 +136,8 @@ fn items(answered: &[AnsweredCall]) -> Value {
         {
             let part = |part: &Part| {
                 item_media(part).or_else(|| {
-                    let words = joined_text(std::slice::from_ref(part));
-                    Some(json!({"type": "input_text", "text": words}))
+                    let text = joined_text(std::slice::from_ref(part));
+                    Some(json!({"type": "input_text", "text": text}))
                 })
             };
             let mut parts: Vec<Value> = one.result.parts.iter().filter_map(part).collect();

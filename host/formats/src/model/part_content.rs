@@ -43,14 +43,14 @@ pub(super) fn part_content(part: &Part) -> PartContent<'_> {
             name,
             media_type,
         } => {
-            let mut words = uri.clone();
+            let mut link = uri.clone();
             if let Some(name) = name {
-                words = format!("{name}: {words}");
+                link = format!("{name}: {link}");
             }
             if let Some(media_type) = media_type {
-                words = format!("{words} ({media_type})");
+                link = format!("{link} ({media_type})");
             }
-            PartContent::Text(words)
+            PartContent::Text(link)
         }
         Part::Other { kind, text } => PartContent::Text(
             text.clone()
@@ -89,10 +89,10 @@ pub(super) fn is_supported_image(media_type: &str) -> bool {
 
 /// Returns the text of all parts in order, with placeholders for media.
 pub(super) fn joined_text(parts: &[Part]) -> String {
-    let words: Vec<String> = parts
+    let texts: Vec<String> = parts
         .iter()
         .map(|part| match part_content(part) {
-            PartContent::Text(words) => words,
+            PartContent::Text(text) => text,
             PartContent::Media {
                 text: Some(text), ..
             } => text.to_owned(),
@@ -104,9 +104,9 @@ pub(super) fn joined_text(parts: &[Part]) -> String {
             },
         })
         .collect();
-    let mut words = words.join("\n");
-    if words.is_empty() {
-        "(no output)".clone_into(&mut words);
+    let mut text = texts.join("\n");
+    if text.is_empty() {
+        "(no output)".clone_into(&mut text);
     }
-    words
+    text
 }

@@ -168,11 +168,11 @@ fn can_match(property: &Value, value: &Value) -> bool {
         (None, Some(one)) => std::slice::from_ref(one),
         _ => return kinds,
     };
-    let said = value.as_str().unwrap_or_default();
+    let text = value.as_str().unwrap_or_default();
     kinds
         && values
             .iter()
-            .any(|one| one == value || is_json_text(one, said))
+            .any(|one| one == value || is_json_text(one, text))
 }
 
 /// Returns whether `text` is the JSON of a value that is not a string.

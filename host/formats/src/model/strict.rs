@@ -139,17 +139,17 @@ struct SchemaPosition<'a> {
 }
 
 impl SchemaPosition<'_> {
-    fn refuse<T>(self, what: &str) -> Result<T, String> {
+    fn refuse<T>(self, problem: &str) -> Result<T, String> {
         Err(match self.path {
-            "" => format!("its schema {what}"),
-            path => format!("`{}` {what}", text::escape_line(path, 120)),
+            "" => format!("its schema {problem}"),
+            path => format!("`{}` {problem}", text::escape_line(path, 120)),
         })
     }
 }
 
 impl StrictConverter<'_> {
     fn check_limits(&self) -> Result<(), String> {
-        for (count, limit, what) in [
+        for (count, limit, items) in [
             (self.properties, MAX_PROPERTIES, "properties"),
             (self.enum_values, MAX_ENUM_VALUES, "values of enumerations"),
             (
@@ -160,7 +160,7 @@ impl StrictConverter<'_> {
         ] {
             if count > limit {
                 return Err(format!(
-                    "its schema has {count} {what}; the limit is {limit}"
+                    "its schema has {count} {items}; the limit is {limit}"
                 ));
             }
         }

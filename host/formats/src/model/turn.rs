@@ -103,12 +103,12 @@ fn assign_labels(wanted: &mut [ModelCall]) {
     }
     let given: HashSet<String> = wanted.iter().map(|call| call.label.clone()).collect();
     let mut last = 0;
-    for (place, call) in wanted.iter_mut().enumerate() {
+    for (index, call) in wanted.iter_mut().enumerate() {
         if call.id.is_some() {
             continue;
         }
         // Numbers only increase, so the loop is linear and identifiers are unique.
-        last = (place + 1).max(last + 1);
+        last = (index + 1).max(last + 1);
         while given.contains(&format!("call_{last}")) {
             last += 1;
         }

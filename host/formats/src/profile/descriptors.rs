@@ -10,21 +10,21 @@ use toolhost_contract::{Descriptor, Example};
 
 impl ProfiledRegistry<'_> {
     pub(super) fn descriptor(&self, tool: &Descriptor, row: &ToolMapping) -> Descriptor {
-        let words = self.replacer(row);
+        let replacer = self.replacer(row);
         let mut shown = tool.clone();
         shown.description = match row.description {
             Some(description) => description.to_owned(),
-            None => words.apply(&tool.description),
+            None => replacer.apply(&tool.description),
         };
         let schema = &tool.input_schema;
         shown.input_schema = object_schema(schema, schema, row.params, row.defaults);
-        words.apply_to_descriptions(&mut shown.input_schema);
+        replacer.apply_to_descriptions(&mut shown.input_schema);
         shown.examples = tool
             .examples
             .iter()
             .filter_map(|example| {
                 Some(Example {
-                    description: words.apply(&example.description),
+                    description: replacer.apply(&example.description),
                     input: example_input(schema, row, &example.input)?,
                 })
             })

@@ -165,8 +165,8 @@ impl ParamMapping {
         self
     }
 
-    pub(super) const fn flag(mut self, word: &'static str) -> Self {
-        self.conversion = ValueConversion::Flag(word);
+    pub(super) const fn flag(mut self, value: &'static str) -> Self {
+        self.conversion = ValueConversion::Flag(value);
         self
     }
 

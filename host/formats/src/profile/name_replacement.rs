@@ -19,20 +19,20 @@ pub(super) struct NameReplacer<'a> {
 impl<'a> ProfiledRegistry<'a> {
     /// Returns the replacements for texts about one tool: all tool names, and the parameters of this tool.
     pub(super) fn replacer(&self, row: &ToolMapping) -> NameReplacer<'a> {
-        let mut words = self.tool_name_replacer();
-        words.params = row.params;
-        words.schema = self.tool(row.canonical).map(|tool| &tool.input_schema);
-        if let Some(schema) = words.schema {
+        let mut replacer = self.tool_name_replacer();
+        replacer.params = row.params;
+        replacer.schema = self.tool(row.canonical).map(|tool| &tool.input_schema);
+        if let Some(schema) = replacer.schema {
             for param in row.params {
                 if let Some((ours, _)) = property(schema, param.canonical)
                     && ours != param.agent_name
-                    && !words.pairs.iter().any(|(word, _)| *word == ours)
+                    && !replacer.pairs.iter().any(|(name, _)| *name == ours)
                 {
-                    words.pairs.push((ours, param.agent_name));
+                    replacer.pairs.push((ours, param.agent_name));
                 }
             }
         }
-        words
+        replacer
     }
 
     pub(super) fn tool_name_replacer(&self) -> NameReplacer<'a> {

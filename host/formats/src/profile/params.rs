@@ -107,8 +107,8 @@ fn value_to_canonical(
             Some(truth) => Value::Bool(!truth),
             None => value,
         }),
-        ValueConversion::Flag(word) => match parse_bool(&value) {
-            Some(true) => Some(word.into()),
+        ValueConversion::Flag(flag) => match parse_bool(&value) {
+            Some(true) => Some(flag.into()),
             Some(false) => None,
             None if value.is_null() => None,
             None => Some(value),
@@ -182,7 +182,7 @@ fn maps_to(schema: &Value, param: &ParamMapping, name: &str) -> bool {
 
 fn can_express(param: &ParamMapping, value: &Value) -> bool {
     match param.conversion {
-        ValueConversion::Flag(word) => value == word,
+        ValueConversion::Flag(flag) => value == flag,
         ValueConversion::Same
         | ValueConversion::Negate
         | ValueConversion::Items(_)
@@ -202,7 +202,7 @@ fn value_to_agent(
             value.clone()
         }
         ValueConversion::Negate => Value::Bool(!value.as_bool()?),
-        ValueConversion::Flag(word) => Value::Bool(value == word),
+        ValueConversion::Flag(flag) => Value::Bool(value == flag),
         ValueConversion::Items(members) => {
             let (_, property) = property(schema, param.canonical)?;
             let schema = items(root, property)?;
@@ -220,8 +220,8 @@ fn value_to_agent(
 /// agent defaults to.
 pub(super) fn allows(property: &Value, value: &Value) -> bool {
     let listed = property.get("enum").and_then(Value::as_array);
-    let named = ["oneOf", "anyOf"].iter().find_map(|word| {
-        let choices = property.get(word)?.as_array()?;
+    let named = ["oneOf", "anyOf"].iter().find_map(|keyword| {
+        let choices = property.get(keyword)?.as_array()?;
         Some(choices.iter().filter_map(|choice| choice.get("const")))
     });
     match (listed, named) {

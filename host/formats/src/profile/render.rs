@@ -103,21 +103,21 @@ impl ProfiledRegistry<'_> {
         if let Ok(Outcome { error: None, .. }) = result {
             return Cow::Borrowed(result);
         }
-        let words = row.map_or_else(|| self.tool_name_replacer(), |row| self.replacer(row));
-        let said = |text: &String| words.apply_to_problems(text);
+        let replacer = row.map_or_else(|| self.tool_name_replacer(), |row| self.replacer(row));
+        let replaced = |text: &String| replacer.apply_to_problems(text);
         Cow::Owned(match result {
             Ok(outcome) => {
                 let mut outcome = outcome.clone();
                 if let Some(error) = &mut outcome.error {
-                    error.message = said(&error.message);
-                    error.recommendations = error.recommendations.iter().map(said).collect();
+                    error.message = replaced(&error.message);
+                    error.recommendations = error.recommendations.iter().map(replaced).collect();
                 }
                 Ok(outcome)
             }
             Err(error) => {
                 let mut error = error.clone();
-                error.message = said(&error.message);
-                error.recommendations = error.recommendations.iter().map(said).collect();
+                error.message = replaced(&error.message);
+                error.recommendations = error.recommendations.iter().map(replaced).collect();
                 Err(error)
             }
         })
@@ -176,7 +176,7 @@ impl ProfiledRegistry<'_> {
                 .into(),
         });
         // In Kode, a result can itself represent a failure.
-        let said_no = self.profile == Profile::Kode && value["ok"] == false;
+        let is_refused = self.profile == Profile::Kode && value["ok"] == false;
         let mut parts = vec![Part::Text(match &value {
             Value::String(text) => text.clone(),
             other => other.to_string(),
@@ -187,7 +187,7 @@ impl ProfiledRegistry<'_> {
         RenderedResult {
             parts,
             structured: Some(value).filter(Value::is_object),
-            is_error: is_error || said_no,
+            is_error: is_error || is_refused,
         }
     }
 }
@@ -225,7 +225,7 @@ fn is_media(part: &Part) -> bool {
 
 /// Returns the text of a result without placeholders for media, which follow as parts.
 fn result_text(outcome: &Outcome) -> String {
-    let words: Vec<&str> = outcome
+    let texts: Vec<&str> = outcome
         .llm
         .iter()
         .filter_map(|part| match part {
@@ -233,9 +233,9 @@ fn result_text(outcome: &Outcome) -> String {
             _ => None,
         })
         .collect();
-    if words.is_empty() {
+    if texts.is_empty() {
         outcome.model_text()
     } else {
-        words.join("\n")
+        texts.join("\n")
     }
 }

@@ -63,15 +63,15 @@ fn schemas(a: &Value, b: &Value, at: &str) -> Option<String> {
                 }
                 // Data, which is compared exactly.
                 ("const" | "default", Some(a), Some(b)) if a == b => None,
-                ("const" | "default", _, _) => Some(told(a, b, at)),
+                ("const" | "default", _, _) => Some(describe(a, b, at)),
                 _ => both(a, b, at),
             }
         }),
         (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
             let mut pairs = a.iter().zip(b).enumerate();
-            pairs.find_map(|(place, (a, b))| schemas(a, b, &format!("{at}/{place}")))
+            pairs.find_map(|(index, (a, b))| schemas(a, b, &format!("{at}/{index}")))
         }
-        (a, b) => (a != b).then(|| told(Some(a), Some(b), at)),
+        (a, b) => (a != b).then(|| describe(Some(a), Some(b), at)),
     }
 }
 
@@ -89,11 +89,11 @@ fn members(
 fn both(a: Option<&Value>, b: Option<&Value>, at: &str) -> Option<String> {
     match (a, b) {
         (Some(a), Some(b)) => schemas(a, b, at),
-        (a, b) => Some(told(a, b, at)),
+        (a, b) => Some(describe(a, b, at)),
     }
 }
 
-fn told(a: Option<&Value>, b: Option<&Value>, at: &str) -> String {
+fn describe(a: Option<&Value>, b: Option<&Value>, at: &str) -> String {
     let shown = |value: Option<&Value>| match value {
         None | Some(Value::Null) => "nothing".to_owned(),
         Some(value) => text::escape_line(&value.to_string(), 120),

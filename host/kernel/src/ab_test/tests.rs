@@ -111,14 +111,14 @@ async fn call(
 async fn shares(kernel: &Kernel, change: [bool; 2]) -> BTreeMap<String, u32> {
     let mut shares = BTreeMap::new();
     for n in 0..200 {
-        let word = |changes: bool| {
+        let key = |changes: bool| {
             if changes {
                 format!("k{n}")
             } else {
                 "k".to_owned()
             }
         };
-        let (session, task) = (word(change[0]), word(change[1]));
+        let (session, task) = (key(change[0]), key(change[1]));
         let version = call(kernel, "grep", &session, &task, &format!("c{n}"), false).await;
         *shares.entry(version).or_default() += 1;
     }

@@ -73,11 +73,11 @@ impl Hook for ReadCache {
                 return Ok(PreHookResponse::default());
             }
             let key = key(call);
-            let kept = self.cache().get(&key, Instant::now());
-            let Some((kept, age)) = kept else {
+            let cached = self.cache().get(&key, Instant::now());
+            let Some((cached, age)) = cached else {
                 return Ok(PreHookResponse::default());
             };
-            if !kept.reads.is_unchanged().await {
+            if !cached.reads.is_unchanged().await {
                 self.cache().remove(&key);
                 return Ok(PreHookResponse::default());
             }
@@ -86,7 +86,7 @@ impl Hook for ReadCache {
                 meta: Some(json!({"cached": true, "age_ms": age})),
                 ..OutcomePatch::default()
             }));
-            let outcome = mark.apply(kept.outcome.clone());
+            let outcome = mark.apply(cached.outcome.clone());
             Ok(PreHookResponse {
                 decision: PreHookDecision::Result(Box::new(outcome)),
                 updated_input: None,
@@ -107,11 +107,11 @@ impl Hook for ReadCache {
             // `None`: the tool did not run or its reads are unknown.
             if let Some(reads) = &call.reads {
                 reads.record_state().await;
-                let kept = CachedOutcome {
+                let cached = CachedOutcome {
                     outcome: outcome.clone(),
                     reads: Arc::clone(reads),
                 };
-                self.cache().put(key(call), kept, Instant::now());
+                self.cache().put(key(call), cached, Instant::now());
             }
             Ok(PostHookResponse::Keep)
         })

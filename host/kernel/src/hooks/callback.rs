@@ -222,9 +222,9 @@ mod tests {
         assert_eq!(outcome, Outcome::text("x"));
         assert!(silent.messages_changed("s", &json!([])).await.is_empty());
 
-        let said = hooks(CallbackHook::before(ouch)).before(&call()).await;
+        let decision = hooks(CallbackHook::before(ouch)).before(&call()).await;
         assert!(
-            matches!(said, Together::Denied { reason: Some(reason), .. } if reason.contains("panicked"))
+            matches!(decision, Together::Denied { reason: Some(reason), .. } if reason.contains("panicked"))
         );
     }
 }

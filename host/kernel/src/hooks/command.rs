@@ -37,9 +37,9 @@ pub enum HookEvent {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{word}` is not a hook event; {fix}")]
+#[error("`{name}` is not a hook event; {fix}")]
 pub struct HookEventError {
-    word: String,
+    name: String,
     fix: String,
 }
 
@@ -54,8 +54,8 @@ impl HookEvent {
     }
 
     /// Parses any known name of an event.
-    pub fn parse(word: &str) -> Result<Self, HookEventError> {
-        match word {
+    pub fn parse(name: &str) -> Result<Self, HookEventError> {
+        match name {
             "PreToolUse" | "BeforeTool" => Ok(HookEvent::BeforeTool),
             "PostToolUse" | "AfterTool" => Ok(HookEvent::AfterTool),
             "MessagesChanged" => Ok(HookEvent::MessagesChanged),
@@ -67,12 +67,12 @@ impl HookEvent {
                     "AfterTool",
                     "MessagesChanged",
                 ];
-                let fix = match nearest(word, known, 1).first() {
+                let fix = match nearest(name, known, 1).first() {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => "use PreToolUse, PostToolUse or MessagesChanged".to_owned(),
                 };
                 Err(HookEventError {
-                    word: text::escape_line(word, 80),
+                    name: text::escape_line(name, 80),
                     fix,
                 })
             }
@@ -141,14 +141,14 @@ impl CommandHook {
         self.events.contains(&event)
     }
 
-    async fn run(&self, told: &Value) -> Result<CommandAnswer, CommandError> {
+    async fn run(&self, event: &Value) -> Result<CommandAnswer, CommandError> {
         let ProcessOutput {
             status,
             stdout,
             stderr,
         } = process::run(
             self.command(),
-            told.to_string().as_bytes(),
+            event.to_string().as_bytes(),
             process::MAX_STDOUT,
         )
         .await
@@ -160,8 +160,8 @@ impl CommandHook {
             Some(0) => Ok(CommandAnswer::Output(stdout)),
             Some(BLOCKING_EXIT_CODE) => Ok(CommandAnswer::Block(reason(&stderr))),
             code => {
-                let words = String::from_utf8_lossy(&stderr);
-                let last = text::tail(words.trim(), MAX_STDERR_SHOWN);
+                let stderr_text = String::from_utf8_lossy(&stderr);
+                let last = text::tail(stderr_text.trim(), MAX_STDERR_SHOWN);
                 Err(CommandError::Ended {
                     program: self.shown(),
                     how: code.map_or_else(
@@ -196,12 +196,12 @@ impl CommandHook {
         text::escape_line(&self.program.to_string_lossy(), 120)
     }
 
-    fn read<T>(&self, said: Result<T, answer::ProtocolError>) -> Result<T, HookError> {
+    fn read<T>(&self, parsed: Result<T, answer::ProtocolError>) -> Result<T, HookError> {
         let wrap = |error| CommandError::Answer {
             program: self.shown(),
             error,
         };
-        Ok(said.map_err(wrap)?)
+        Ok(parsed.map_err(wrap)?)
     }
 }
 
@@ -214,8 +214,8 @@ impl Hook for CommandHook {
             if !self.handles(HookEvent::BeforeTool) {
                 return Ok(PreHookResponse::default());
             }
-            let told = call_event(HookEvent::BeforeTool, call, None, &self.dir);
-            match self.run(&told).await? {
+            let event = call_event(HookEvent::BeforeTool, call, None, &self.dir);
+            match self.run(&event).await? {
                 CommandAnswer::Output(stdout) => self.read(before(&stdout)),
                 CommandAnswer::Block(reason) => Ok(PreHookResponse {
                     decision: PreHookDecision::Deny {
@@ -237,8 +237,8 @@ impl Hook for CommandHook {
             if !self.handles(HookEvent::AfterTool) {
                 return Ok(PostHookResponse::Keep);
             }
-            let told = call_event(HookEvent::AfterTool, call, Some(outcome), &self.dir);
-            match self.run(&told).await? {
+            let event = call_event(HookEvent::AfterTool, call, Some(outcome), &self.dir);
+            match self.run(&event).await? {
                 CommandAnswer::Output(stdout) => self.read(after(&stdout, outcome)),
                 CommandAnswer::Block(reason) => Ok(withheld_outcome(reason.as_deref())),
             }

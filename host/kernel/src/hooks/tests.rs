@@ -13,8 +13,8 @@ struct FixedAnswers(Mutex<Vec<Result<PreHookResponse, HookError>>>);
 
 impl Hook for FixedAnswers {
     fn before<'a>(&'a self, _: &'a HookCall) -> BoxFuture<'a, Result<PreHookResponse, HookError>> {
-        let said = self.0.lock().unwrap().remove(0);
-        Box::pin(std::future::ready(said))
+        let response = self.0.lock().unwrap().remove(0);
+        Box::pin(std::future::ready(response))
     }
 
     fn after<'a>(
@@ -23,11 +23,11 @@ impl Hook for FixedAnswers {
         outcome: &'a Outcome,
     ) -> BoxFuture<'a, Result<PostHookResponse, HookError>> {
         let text = format!("{}+", outcome.model_text());
-        let said = match outcome.model_text().as_str() {
+        let response = match outcome.model_text().as_str() {
             "fail" => Err(HookError("no\u{1b}".to_owned())),
             _ => Ok(PostHookResponse::Replace(Box::new(Outcome::text(text)))),
         };
-        Box::pin(std::future::ready(said))
+        Box::pin(std::future::ready(response))
     }
 }
 
@@ -106,15 +106,15 @@ async fn the_first_deny_or_answer_ends_the_round_and_asks_are_collected() {
         entry("two", ask("second"), closed),
         entry("three", allow(), closed),
     ]);
-    let HookDecision::Proceed(weights) = hooks.before(&call()).await else {
+    let HookDecision::Proceed(hints) = hooks.before(&call()).await else {
         panic!("stopped")
     };
-    let ask_of = weights.ask.unwrap();
+    let ask_of = hints.ask.unwrap();
     assert_eq!(
         (ask_of.by.as_str(), ask_of.reason.as_deref()),
         ("one", Some("first"))
     );
-    assert_eq!(weights.allow.as_deref(), Some("three"));
+    assert_eq!(hints.allow.as_deref(), Some("three"));
 
     let hooks = Hooks::new(vec![
         entry("a", allow(), closed),
@@ -160,18 +160,18 @@ async fn a_failing_hook_denies_or_is_ignored_as_configured() {
             "broken\u{1b}[2J".to_owned(),
         ))]))
     };
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     for on_failure in [OnFailure::Closed, OnFailure::Open] {
         for entry in [
             entry("fails", fails(), on_failure),
             entry("hangs", Hangs, on_failure),
             entry("panics", Panics, on_failure),
         ] {
-            let said = Hooks::new(vec![entry]).before(&call()).await;
-            told.push(match said {
+            let decision = Hooks::new(vec![entry]).before(&call()).await;
+            lines.push(match decision {
                 HookDecision::Denied { reason, .. } => format!("denied: {}", reason.unwrap()),
-                HookDecision::Proceed(weights) => {
-                    format!("goes on: {}", weights.failures.join(", "))
+                HookDecision::Proceed(hints) => {
+                    format!("goes on: {}", hints.failures.join(", "))
                 }
                 other => panic!("{other:?}"),
             });
@@ -184,7 +184,7 @@ async fn a_failing_hook_denies_or_is_ignored_as_configured() {
         goes on: hook `fails` failed: broken\u{1b}[2J
         goes on: hook `hangs` failed: no answer within 60000 ms
         goes on: hook `panics` failed: panicked"]]
-    .assert_eq(&told.join("\n"));
+    .assert_eq(&lines.join("\n"));
 }
 
 // R-211
@@ -263,8 +263,8 @@ async fn h_07_slow_hooks_do_not_delay_the_calls_of_other_users() {
     let flood = futures::future::join_all((0..=MAX_HOOKED_CALLS).map(|_| hooks.before(&slow)));
     let mut flood = std::pin::pin!(flood);
     assert!(flood.as_mut().now_or_never().is_none());
-    let said = hooks.before(&of("quick")).now_or_never();
-    assert_eq!(said, Some(HookDecision::Proceed(HookHints::default())));
+    let decision = hooks.before(&of("quick")).now_or_never();
+    assert_eq!(decision, Some(HookDecision::Proceed(HookHints::default())));
     // Of users without a call in a hook, only the last one is kept.
     for user in ["third", "fourth"] {
         drop(hooks.slots.of(&UserId::token(user)));

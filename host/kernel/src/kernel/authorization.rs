@@ -100,7 +100,7 @@ impl Kernel {
         run.attempt.variables = run.session.store().variables();
         let subject = run.subject(entry);
         run.attempt.job = find_job(entry, &run.caller, &subject);
-        let weights = if self.hooks().is_empty() {
+        let hints = if self.hooks().is_empty() {
             HookHints::default()
         } else {
             // Hooks do not see calls that a rule forbids.
@@ -111,22 +111,25 @@ impl Kernel {
                 return Err(run.deny(denial).into());
             }
             match Box::pin(self.run_pre_hooks(entry, run)).await? {
-                HookOutcome::Hints(weights) => weights,
+                HookOutcome::Hints(hints) => hints,
                 HookOutcome::Decided(resolved) => return Ok(resolved),
             }
         };
-        let said = HookDecisions {
-            ask: run.required_approval(entry, &weights),
-            allow: weights.allow,
+        let hook_decisions = HookDecisions {
+            ask: run.required_approval(entry, &hints),
+            allow: hints.allow,
         };
         if entry.stages_changes() {
             // Only forbidding rules apply now. The others apply once the changes are known.
             let (approvals, now) = (self.approvals.all(), self.journal.clock.now().0);
             let request = call_policy_request(entry, run, &subject);
-            let held = self
-                .policy_for(&run.session)
-                .authorize_staged(request, &said, &approvals, now);
-            run.attempt.hook_decision = said;
+            let held = self.policy_for(&run.session).authorize_staged(
+                request,
+                &hook_decisions,
+                &approvals,
+                now,
+            );
+            run.attempt.hook_decision = hook_decisions;
             return match held {
                 Ok(hold) => {
                     check_capabilities(entry, run)?;
@@ -136,7 +139,7 @@ impl Kernel {
                 Err(denial) => Err(run.deny(denial).into()),
             };
         }
-        let verdict = self.verdict(entry, run, &subject, &said).await;
+        let verdict = self.verdict(entry, run, &subject, &hook_decisions).await;
         let question = match verdict {
             Verdict::Allow(grant) => {
                 check_capabilities(entry, run)?;
@@ -158,7 +161,7 @@ impl Kernel {
         entry: &ToolEntry,
         run: &RunningCall<'_>,
         subject: &Subject,
-        said: &HookDecisions,
+        hook_decisions: &HookDecisions,
     ) -> Verdict {
         // Approvals that could not be used. They are not tried again, so that an unwritable store or a clock that was
         // set back leads to a question instead of an endless loop.
@@ -171,7 +174,7 @@ impl Kernel {
                 Arc::make_mut(&mut approvals).retain(|approval| !spent.contains(&approval.id));
             }
             let policy = self.policy_for(&run.session);
-            let verdict = policy.decide(request, said, &approvals, now);
+            let verdict = policy.decide(request, hook_decisions, &approvals, now);
             match &verdict {
                 Verdict::Allow(grant) => {
                     if self.approvals.take_use(grant.approvals(), now).await {
@@ -212,7 +215,7 @@ impl Kernel {
         look: impl FnOnce(&Policy, PolicyRequest<'_>, &[Approval], i64) -> T,
     ) -> T {
         let subject = Subject::of(&entry.tool, input);
-        let within = CallContext::default();
+        let context = CallContext::default();
         // Explaining a call does not create a session.
         let session = self.sessions.find(&caller.session_key());
         let variables = session.map(|session| session.store().variables());
@@ -221,7 +224,7 @@ impl Kernel {
         let request = PolicyRequest {
             variables: &variables,
             background_job: job.as_ref(),
-            ..policy_request(entry, input, caller, &subject, &within)
+            ..policy_request(entry, input, caller, &subject, &context)
         };
         let now = self.journal.clock.now().0;
         look(
@@ -243,11 +246,11 @@ impl Kernel {
             ..self.hook_call(entry, run)
         };
         match self.hooks().before(&call).await {
-            HookDecision::Proceed(weights) => {
-                for failure in &weights.failures {
+            HookDecision::Proceed(hints) => {
+                for failure in &hints.failures {
                     run.warn(failure);
                 }
-                Ok(HookOutcome::Hints(weights))
+                Ok(HookOutcome::Hints(hints))
             }
             HookDecision::Changed { input, by } => {
                 let step = Transition::InputChanged {
@@ -330,7 +333,7 @@ pub(super) fn policy_request<'a>(
     input: &'a Value,
     caller: &'a Principal,
     subject: &'a Subject,
-    within: &'a CallContext,
+    context: &'a CallContext,
 ) -> PolicyRequest<'a> {
     PolicyRequest {
         plugin: &entry.plugin.name,
@@ -348,9 +351,9 @@ pub(super) fn policy_request<'a>(
         subject,
         timeout: entry.timeout,
         caller,
-        mode: within.mode,
-        restriction: within.restriction.as_deref(),
-        is_tail_call: within.origin == CallOrigin::Tail,
+        mode: context.mode,
+        restriction: context.restriction.as_deref(),
+        is_tail_call: context.origin == CallOrigin::Tail,
         effects_known: false,
     }
 }

@@ -188,15 +188,15 @@ fn path_locks(entry: &ToolEntry, input: &Value) -> Vec<PathLock> {
         .into_iter()
         .map(|path| {
             // Relative paths are relative to the first folder, which guests see as `/workspace`.
-            let place = if path.path.starts_with('/') {
+            let absolute = if path.path.starts_with('/') {
                 path.path
             } else {
                 format!("/workspace/{}", path.path)
             };
             if path.write {
-                PathLock::write(&place)
+                PathLock::write(&absolute)
             } else {
-                PathLock::read(&place)
+                PathLock::read(&absolute)
             }
         })
         .collect()
@@ -207,7 +207,7 @@ pub(super) fn pool_of(entry: &ToolEntry) -> Pool {
     let tool = &entry.tool;
     if ["tools", "agents"]
         .iter()
-        .any(|need| tool.requires.iter().any(|word| word == need))
+        .any(|need| tool.requires.iter().any(|required| required == need))
     {
         // It works through other calls, which take permits themselves.
         Pool::Agents
@@ -237,22 +237,22 @@ impl Kernel {
         }
         // Readers of a path run concurrently; a writer waits for its readers. An ordered call takes no path locks: it
         // runs on the current files and runs again if an earlier call changed what it read.
-        let places = match &run.order {
+        let path_locks = match &run.order {
             Some(_) => Vec::new(),
             None => path_locks(entry, &run.input),
         };
         let pool = pool_of(entry);
         // With a single interactive slot, interactive tools run alone or alone in their lane, because one user answers
         // at one terminal. With several slots, that would make all calls wait for one user.
-        let one_person = pool != Pool::Interactive || self.settings.pools.interactive == 1;
+        let single_user = pool != Pool::Interactive || self.settings.pools.interactive == 1;
         let session = run.caller.session_key();
         let needs = AdmissionRequest {
             session: &session,
             pool,
-            lane: (one_person && entry.tool.concurrency == Concurrency::Serial)
+            lane: (single_user && entry.tool.concurrency == Concurrency::Serial)
                 .then_some(&*entry.lane),
-            path_locks: &places,
-            exclusive: one_person && entry.tool.concurrency == Concurrency::Exclusive,
+            path_locks: &path_locks,
+            exclusive: single_user && entry.tool.concurrency == Concurrency::Exclusive,
         };
         Ok(Some(self.pools.admit(needs).await))
     }

@@ -41,14 +41,16 @@ pub async fn approve_deferred(
     at: Timestamp,
 ) -> Result<String, DeferredError> {
     let row = load_deferred(store, call)?;
-    let no_yes = |reason: String| DeferredError::NotApprovable {
+    let not_approvable = |reason: String| DeferredError::NotApprovable {
         call: shown(call),
         reason,
     };
-    let kept = row.record.get(IN_ADVANCE);
-    let kept = kept.ok_or_else(|| no_yes("its record contains no approval".to_owned()))?;
-    let approval = kept.get("approval").unwrap_or(&Value::Null);
-    let approval = Approval::from_value(approval).map_err(|error| no_yes(error.to_string()))?;
+    let saved = row.record.get(IN_ADVANCE);
+    let saved =
+        saved.ok_or_else(|| not_approvable("its record contains no approval".to_owned()))?;
+    let approval = saved.get("approval").unwrap_or(&Value::Null);
+    let approval =
+        Approval::from_value(approval).map_err(|error| not_approvable(error.to_string()))?;
     let approval = Approval {
         id: format!("a-{}", crate::id::random()),
         by: by.to_owned(),
@@ -58,13 +60,13 @@ pub async fn approve_deferred(
     };
     // The first answer closes the question; later ones fail here.
     claim(store, call, "allow_once", by, note, at).await?;
-    let project = kept.get("project").and_then(Value::as_str);
+    let project = saved.get("project").and_then(Value::as_str);
     store
         .put_approval(approvals::row(&approval, project))
         .await
         .map_err(|error| match error {
             ApprovalError::Store(error) => DeferredError::Store(error),
-            error => no_yes(error.to_string()),
+            error => not_approvable(error.to_string()),
         })?;
     let steps = [
         Transition::Approved {
@@ -155,7 +157,7 @@ async fn close(
         let to = step
             .next_state(state)
             .expect("both transitions are in the table of steps");
-        let (words, ended) = trail_line(step, state);
+        let (line, ended) = trail_line(step, state);
         if let Some((code, message)) = ended {
             set(
                 &mut row.record,
@@ -169,7 +171,7 @@ async fn close(
             at_ms: at.0,
             state: to.as_str().to_owned(),
             kind: step.kind().to_owned(),
-            note: Some(toolhost_contract::lifecycle::mask_text(&words)),
+            note: Some(toolhost_contract::lifecycle::mask_text(&line)),
             detail: Value::Null,
         });
         state = to;
@@ -193,18 +195,18 @@ async fn close(
         record.remove("input");
         record.remove(IN_ADVANCE);
     }
-    let happening = EventKind::PermissionDecided {
+    let event_kind = EventKind::PermissionDecided {
         decision,
         by: by.to_owned(),
         note: note.map(ToOwned::to_owned),
     };
     let event = EventRow {
-        channel: happening.channel().as_str().to_owned(),
+        channel: event_kind.channel().as_str().to_owned(),
         session: row.session.clone(),
         call: Some(row.id.clone()),
         at_ms: at.0,
-        kind: happening.name().to_owned(),
-        body: happening.data(),
+        kind: event_kind.name().to_owned(),
+        body: event_kind.data(),
     };
     let call = Write::Call {
         row: Box::new(row),

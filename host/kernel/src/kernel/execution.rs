@@ -209,12 +209,12 @@ impl Kernel {
         run.journal.step(Transition::PostProcessing).await?;
         let call = self.hook_call(entry, run);
         let before = outcome.clone();
-        let heard = self.hooks().after(&call, outcome).map(Ok);
+        let revision = self.hooks().after(&call, outcome).map(Ok);
         let RevisedOutcome {
             outcome,
             by,
             failures,
-        } = run.cancel.unless_cancelled_after_run(heard).await?;
+        } = run.cancel.unless_cancelled_after_run(revision).await?;
         for failure in &failures {
             run.warn(failure);
         }

@@ -1,4 +1,4 @@
-//! What a tool says about its own calls: before authorization, in prompts, and about results.
+//! Information that a tool supplies about its own calls: before authorization, in prompts, and about results.
 
 use toolhost_contract::policy::{HookAsk, Subject};
 use toolhost_contract::{CallError, CallEvent, Outcome, Question, Rendering, Sink as _, ToolHook};
@@ -35,7 +35,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Adds what the tool says about the call to a question.
+    /// Adds the tool's own description of the call to a question.
     pub(super) async fn describe_question(
         &self,
         entry: &ToolEntry,
@@ -73,7 +73,7 @@ impl Kernel {
 }
 
 impl RunningCall<'_> {
-    /// What the call is about, by its input and by what the tool says.
+    /// Returns the subject of the call, from its input and from the tool's preview.
     pub(super) fn subject(&self, entry: &ToolEntry) -> Subject {
         let subject = Subject::of(&entry.tool, &self.input);
         match &self.attempt.preview {

@@ -41,13 +41,13 @@ impl Kernel {
                 })
                 .collect()
         });
-        let mut told = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reported = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         for warning in warnings {
-            if !told.contains(&warning) {
-                told.push(warning);
+            if !reported.contains(&warning) {
+                reported.push(warning);
             }
         }
-        drop(told);
+        drop(reported);
         results
     }
 

@@ -61,7 +61,7 @@ pub(super) struct RunningCall<'a> {
 /// What is known about the current run of a call. A call that runs again starts with an empty one.
 #[derive(Default)]
 pub(super) struct Attempt {
-    /// What the tool says about the call with its current input.
+    /// The tool's preview of the call with its current input.
     pub(super) preview: Option<Box<Preview>>,
     /// The input of the previous round and the hook that changed it.
     pub(super) rewritten: Option<(String, Value)>,
@@ -304,11 +304,11 @@ pub(super) fn is_failure(result: &Result<Outcome, Refusal>) -> bool {
 }
 
 fn panicked(entry: &ToolEntry, panic: &(dyn Any + Send)) -> CallError {
-    let words = panic.downcast_ref::<&str>().copied();
-    let words = words
+    let message = panic.downcast_ref::<&str>().copied();
+    let message = message
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message");
-    CallError::internal(format_args!("the backend of `{}` panicked", entry.name)).cause(words)
+    CallError::internal(format_args!("the backend of `{}` panicked", entry.name)).cause(message)
 }
 
 pub(super) fn denied(denial: Denial) -> CallError {

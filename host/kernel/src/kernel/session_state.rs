@@ -209,14 +209,18 @@ impl Kernel {
 }
 
 impl Journal {
-    /// Returns the answer that another process gave to the question asked at `asked`.
+    /// Returns the answer that another process gave to the question asked at `asked_at`.
     pub(super) fn external_answer(
         &self,
         call: &CallId,
-        asked: Timestamp,
+        asked_at: Timestamp,
         question: &Question,
     ) -> Option<AttributedAnswer> {
-        let row = self.store.as_ref()?.answer_for(&call.0, asked.0).ok()??;
+        let row = self
+            .store
+            .as_ref()?
+            .answer_for(&call.0, asked_at.0)
+            .ok()??;
         let by = row.by.clone();
         parse_answer(row, question).map(|answer| AttributedAnswer { answer, by })
     }

@@ -127,13 +127,13 @@ impl Sessions {
         }
         let all = count(&users) as u64;
         let theirs = users.entry(key.user.clone()).or_default();
-        let what = QuotaKind::Sessions;
+        let kind = QuotaKind::Sessions;
         let refused = if theirs.len() as u64 >= self.quota.user {
             let most = self.quota.user;
-            Some(QuotaError::User { what, most })
+            Some(QuotaError::User { kind, most })
         } else if all >= self.quota.all {
             let most = self.quota.all;
-            Some(QuotaError::All { what, most })
+            Some(QuotaError::All { kind, most })
         } else {
             None
         };

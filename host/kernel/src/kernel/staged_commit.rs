@@ -55,8 +55,8 @@ impl Rerun {
         let why = if self.conflicts.is_empty() {
             "its input was changed".to_owned()
         } else {
-            let places = text::escape_lines(&self.conflicts.join("; "), 1_000);
-            format!("the same files are being changed concurrently: {places}")
+            let paths = text::escape_lines(&self.conflicts.join("; "), 1_000);
+            format!("the same files are being changed concurrently: {paths}")
         };
         let error = CallError::new(
             ErrorClass::Failed,
@@ -83,7 +83,7 @@ impl Kernel {
             Ok(StagedResult { outcome, effects }) => match effects {
                 StagedEffects::None => (Ok(outcome), None),
                 StagedEffects::Staged(staged) => (Ok(outcome), Some(staged)),
-                StagedEffects::Conflict(places) => return rerun(run, places).await,
+                StagedEffects::Conflict(paths) => return rerun(run, paths).await,
             },
             Err(error) if run.cancel.is_cancelled() => return Err(error),
             Err(error) => (Err(error), None),
@@ -117,7 +117,7 @@ impl Kernel {
             match edited.effects {
                 StagedEffects::None => {}
                 StagedEffects::Staged(held) => staged = Some(held),
-                StagedEffects::Conflict(places) => return rerun(run, places).await,
+                StagedEffects::Conflict(paths) => return rerun(run, paths).await,
             }
         }
         run.sink.release();
@@ -134,7 +134,7 @@ impl Kernel {
                 run.report.commits.push(id);
                 Ok(CommitOutcome::Committed(outcome.into()))
             }
-            Err(CommitError::Conflict(places)) => rerun(run, places).await,
+            Err(CommitError::Conflict(paths)) => rerun(run, paths).await,
             Err(CommitError::Failed(error)) => Err(error),
         }
     }

@@ -305,11 +305,11 @@ async fn a_report_names_who_allowed_the_call_and_counts_only_execution_time() {
         )
         .await;
     expect![[r#"erase (it may destroy data) for {"sleep":2}"#]]
-        .assert_eq(&house.script.asked.lock().unwrap().join("\n"));
+        .assert_eq(&house.script.questions.lock().unwrap().join("\n"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_tool_gets_the_repaired_input_and_the_caller_is_told() {
+async fn the_tool_gets_the_repaired_input_and_the_caller_gets_the_repairs() {
     let house = test_kernel(KernelSettings::default(), []);
     let report = house
         .call("typed", json!({"n": "2", "description": "x"}))
@@ -470,5 +470,5 @@ async fn the_user_is_not_asked_about_an_invalid_call() {
     let report = house.call("typed", json!({"n": "one"})).await;
     let class = report.result.map_err(|error| error.class);
     assert_eq!(class, Err(ErrorClass::InvalidInput));
-    assert!(house.script.asked.lock().unwrap().is_empty());
+    assert!(house.script.questions.lock().unwrap().is_empty());
 }

@@ -60,7 +60,7 @@ struct StartedBatch<'a> {
     canceller: Canceller,
     /// Present until the batch runs.
     batch: Mutex<Option<Batch<'a, Report>>>,
-    _place: BatchGuard<'a>,
+    _guard: BatchGuard<'a>,
 }
 
 /// One entry per call, until it runs. `Err`: no record was created because its id is in use.
@@ -113,7 +113,7 @@ impl<'a> Turn<'a> {
             caller,
             calls: mut wishes,
             strategy,
-            context: within,
+            context,
         } = request;
         let kernel = self.kernel;
         let row = BatchRow {
@@ -153,7 +153,7 @@ impl<'a> Turn<'a> {
             let request = CallRequest {
                 context: CallContext {
                     batch: Some(id.clone()),
-                    ..within.clone()
+                    ..context.clone()
                 },
                 ..CallRequest::new(call.id, call.tool, call.input, caller.clone())
             };
@@ -171,7 +171,7 @@ impl<'a> Turn<'a> {
         let _ = self.begun.set(StartedBatch {
             row,
             calls,
-            _place: kernel.track_batch(&id, canceller.clone()),
+            _guard: kernel.track_batch(&id, canceller.clone()),
             canceller,
             batch: Mutex::new(Some(batch)),
         });
@@ -243,11 +243,11 @@ impl<'a> Turn<'a> {
         let journal = &self.kernel.journal;
         row.finished_ms = Some(journal.clock.now().0);
         journal.queue(|| Write::Batch(row));
-        let happening = EventKind::BatchCompleted {
+        let event_kind = EventKind::BatchCompleted {
             batch: self.id.clone(),
             calls: self.ids.to_vec(),
         };
-        journal.publish(&self.caller, happening);
+        journal.publish(&self.caller, event_kind);
         reports
     }
 

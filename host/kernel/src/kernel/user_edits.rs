@@ -1,4 +1,4 @@
-//! Edits that the user made to proposed changes: the edited contents are committed, and the model is told about them.
+//! Edits that the user made to proposed changes: the edited contents are committed, and the model is informed.
 
 use std::fmt::Write as _;
 

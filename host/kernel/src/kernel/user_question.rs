@@ -132,7 +132,7 @@ impl Kernel {
         call: &Call,
         mut asking: QuestionGuard<'_>,
     ) -> Option<AttributedAnswer> {
-        let asked = run.journal.record().updated_at;
+        let asked_at = run.journal.record().updated_at;
         let mut look = interval(POLL_INTERVAL);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // A prompter that panics counts as one without a user.
@@ -178,7 +178,7 @@ impl Kernel {
                     return Some(AttributedAnswer { answer, by });
                 }
                 _ = look.tick() => {
-                    if let Some(answered) = self.journal.external_answer(&run.id, asked, question) {
+                    if let Some(answered) = self.journal.external_answer(&run.id, asked_at, question) {
                         self.prompter.answered_elsewhere(&run.id, &answered.by);
                         return Some(answered);
                     }
@@ -202,10 +202,10 @@ impl Kernel {
         run: &mut RunningCall<'_>,
         question: &Question,
     ) -> Result<Refusal, Refusal> {
-        let yes = self
+        let approval = self
             .advance_approval(question)
             .map(|new| deferred::advance_approval(new, self.settings.project.as_deref()));
-        run.journal.defer(yes).await?;
+        run.journal.defer(approval).await?;
         let id = &run.id;
         let error = CallError::new(
             ErrorClass::Denied,

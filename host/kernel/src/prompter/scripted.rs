@@ -15,7 +15,7 @@ pub struct ScriptedPrompter(Mutex<Script>);
 #[derive(Default)]
 struct Script {
     answers: VecDeque<Answer>,
-    asked: Vec<PendingQuestion>,
+    questions: Vec<PendingQuestion>,
     elsewhere: Vec<(CallId, String)>,
 }
 
@@ -30,7 +30,7 @@ impl ScriptedPrompter {
 
     /// Returns the questions so far.
     pub fn asked(&self) -> Vec<PendingQuestion> {
-        self.script().asked.clone()
+        self.script().questions.clone()
     }
 
     /// Returns the calls that were answered elsewhere, with the author of the answer.
@@ -55,7 +55,7 @@ impl Prompter for ScriptedPrompter {
 
     fn ask<'a>(&'a self, question: &'a Question, call: &'a Call) -> BoxFuture<'a, Answer> {
         let mut script = self.script();
-        script.asked.push(PendingQuestion {
+        script.questions.push(PendingQuestion {
             call: call.id.clone(),
             question: question.clone(),
         });

@@ -76,11 +76,17 @@ async fn a_scripted_prompter_answers_in_order_and_records_the_questions() {
     assert_eq!(script.remaining(), 1);
     let (denied, _) = call(&kernel, "3").await;
     assert!(denied.contains("not now"), "{denied}");
-    let (nobody, _) = call(&kernel, "4").await;
-    assert!(nobody.contains("no terminal is available"), "{nobody}");
-    let asked = script.asked();
-    let asked: Vec<&str> = asked.iter().map(|asked| asked.call.0.as_str()).collect();
-    assert_eq!(asked, ["1", "2", "2", "3", "4"]);
+    let (unanswered, _) = call(&kernel, "4").await;
+    assert!(
+        unanswered.contains("no terminal is available"),
+        "{unanswered}"
+    );
+    let questions = script.asked();
+    let questions: Vec<&str> = questions
+        .iter()
+        .map(|question| question.call.0.as_str())
+        .collect();
+    assert_eq!(questions, ["1", "2", "2", "3", "4"]);
 }
 
 // an answer needs no callback object

@@ -68,11 +68,11 @@ fn wanted(
     for (at, group) in groups.iter().enumerate() {
         for (position, entry) in group.entries.iter().enumerate() {
             if entry.enabled && !entry.tool.depends_on.is_empty() {
-                let each = entry.tool.depends_on.iter().map(|word| {
-                    let name = word.trim().to_lowercase();
+                let each = entry.tool.depends_on.iter().map(|dependency| {
+                    let name = dependency.trim().to_lowercase();
                     let (name, version) = split_version(&name);
                     Dependency {
-                        shown: text::escape_line(word.trim(), 80),
+                        shown: text::escape_line(dependency.trim(), 80),
                         group: index.get(name).copied(),
                         version: version.map(VersionReq::parse).transpose(),
                     }
@@ -91,8 +91,8 @@ impl DependencyGraph<'_> {
         loop {
             let before = open.len();
             let (now, later): (Vec<EntryIndex>, Vec<EntryIndex>) =
-                open.into_iter().partition(|place| {
-                    let wanted = self.wanted.get(place);
+                open.into_iter().partition(|index| {
+                    let wanted = self.wanted.get(index);
                     wanted.is_none_or(|all| all.iter().all(|one| self.is_met(one)))
                 });
             for (group, entry) in now {
@@ -132,34 +132,34 @@ impl DependencyGraph<'_> {
 
     /// Describes the chain of dependencies from a tool to the missing one.
     fn reason(&self, start: EntryIndex) -> String {
-        let mut way = vec![(start, self.entry(start).name.to_string())];
+        let mut chain = vec![(start, self.entry(start).name.to_string())];
         loop {
-            let here = way.last().map_or(start, |(place, _)| *place);
-            let mut lacks = self.wanted.get(&here).into_iter().flatten();
-            let Some(lack) = lacks.find(|one| !self.is_met(one)) else {
+            let here = chain.last().map_or(start, |(index, _)| *index);
+            let mut dependencies = self.wanted.get(&here).into_iter().flatten();
+            let Some(unmet) = dependencies.find(|one| !self.is_met(one)) else {
                 return "a dependency is missing".to_owned();
             };
             let mut next = self
-                .candidates(lack)
-                .filter(|place| self.entry(*place).enabled);
+                .candidates(unmet)
+                .filter(|index| self.entry(*index).enabled);
             let Some(next) = next.next() else {
-                let missing = self.missing(lack);
-                return format!("{}: {missing}", shown(&way, &lack.shown));
+                let missing = self.missing(unmet);
+                return format!("{}: {missing}", shown(&chain, &unmet.shown));
             };
-            if let Some(begin) = way.iter().position(|(place, _)| *place == next) {
-                let circle = shown(&way, &way[begin].1);
-                return format!("{circle} is a cycle; remove one of these dependencies");
+            if let Some(begin) = chain.iter().position(|(index, _)| *index == next) {
+                let cycle = shown(&chain, &chain[begin].1);
+                return format!("{cycle} is a cycle; remove one of these dependencies");
             }
-            way.push((next, lack.shown.clone()));
+            chain.push((next, unmet.shown.clone()));
         }
     }
 
-    fn missing(&self, lack: &Dependency) -> String {
-        let shown = &lack.shown;
-        match (&lack.version, lack.group) {
+    fn missing(&self, unmet: &Dependency) -> String {
+        let shown = &unmet.shown;
+        match (&unmet.version, unmet.group) {
             (Err(reason), _) => reason.clone(),
             (Ok(_), None) => format!("no loaded plugin provides `{shown}`; load one that does"),
-            (Ok(_), Some(_)) if self.candidates(lack).next().is_some() => {
+            (Ok(_), Some(_)) if self.candidates(unmet).next().is_some() => {
                 format!("`{shown}` is disabled; enable it")
             }
             (Ok(_), Some(group)) => format!(
@@ -171,14 +171,14 @@ impl DependencyGraph<'_> {
 }
 
 /// Formats a chain as `a → b → c`.
-fn shown(way: &[(EntryIndex, String)], end: &str) -> String {
-    let mut words: Vec<&str> = way.iter().map(|(_, name)| name.as_str()).collect();
-    words.push(end);
-    if words.len() > MAX_SHOWN {
-        let rest = words.split_off(words.len() - MAX_SHOWN / 2);
-        words.truncate(MAX_SHOWN / 2);
-        words.push("…");
-        words.extend(rest);
+fn shown(chain: &[(EntryIndex, String)], end: &str) -> String {
+    let mut names: Vec<&str> = chain.iter().map(|(_, name)| name.as_str()).collect();
+    names.push(end);
+    if names.len() > MAX_SHOWN {
+        let rest = names.split_off(names.len() - MAX_SHOWN / 2);
+        names.truncate(MAX_SHOWN / 2);
+        names.push("…");
+        names.extend(rest);
     }
-    words.join(" → ")
+    names.join(" → ")
 }

@@ -96,7 +96,7 @@ fn owner<'a>(slot: &'a [Arc<ToolEntry>], test: Option<&AbTest>) -> Option<&'a Pl
         |entry: &Arc<ToolEntry>| test.and_then(|test| test.variant_index(&entry.plugin.name));
     let first = slot
         .iter()
-        .min_by_key(|entry| named(entry).map_or(0, |place| place + 1))?;
+        .min_by_key(|entry| named(entry).map_or(0, |index| index + 1))?;
     Some(&first.plugin.name)
 }
 
@@ -143,21 +143,21 @@ fn remove_unavailable(
     reasons: HashMap<usize, String>,
 ) -> Vec<UnavailableTool> {
     let loaded = group.list();
-    let told = |entry: &ToolEntry, reason: String| UnavailableTool {
+    let unavailable = |entry: &ToolEntry, reason: String| UnavailableTool {
         tool: entry.name.clone(),
         plugin: entry.plugin.name.clone(),
         version: entry.version.clone(),
         reason,
     };
     let mut left_out = Vec::new();
-    let mut kept = Vec::with_capacity(group.entries.len());
+    let mut available = Vec::with_capacity(group.entries.len());
     for (position, entry) in group.entries.drain(..).enumerate() {
         match reasons.get(&position) {
-            Some(reason) => left_out.push(told(&entry, reason.clone())),
-            None => kept.push(entry),
+            Some(reason) => left_out.push(unavailable(&entry, reason.clone())),
+            None => available.push(entry),
         }
     }
-    group.entries = kept;
+    group.entries = available;
     let served = group.entries.iter().find(|entry| group.fits(entry));
     group.served = served.cloned();
     // If the pinned version is missing, no other version is served in its place.
@@ -168,7 +168,7 @@ fn remove_unavailable(
             "`[tools.{}] version` is `{pin}`, but only these versions are loaded: {loaded}; load that version or change the key",
             entry.name
         );
-        left_out.push(told(entry, reason));
+        left_out.push(unavailable(entry, reason));
     }
     left_out
 }

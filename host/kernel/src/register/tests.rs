@@ -329,7 +329,7 @@ fn a_tool_is_found_by_every_name_it_has() {
         "a-b: read=ReadFile\nb: read",
     );
     let registry = kernel.registry();
-    for (word, name) in [
+    for (query, name) in [
         ("read", Some("read")),
         ("READ", Some("read")),
         ("ReadFile", Some("read")),
@@ -343,11 +343,11 @@ fn a_tool_is_found_by_every_name_it_has() {
         ("", None),
     ] {
         assert_eq!(
-            registry.get(word).map(|entry| entry.name.as_str()),
+            registry.get(query).map(|entry| entry.name.as_str()),
             name,
-            "{word}"
+            "{query}"
         );
-        assert_eq!(registry.has(word), name.is_some());
+        assert_eq!(registry.has(query), name.is_some());
     }
 }
 
@@ -357,7 +357,7 @@ fn similar_names_are_suggested_once_each() {
         KernelSettings::default(),
         "a: read_file=ReadFile write_file read_dir list grep",
     );
-    let nearest = |word| kernel.registry().nearest(word).join(" ");
+    let nearest = |name| kernel.registry().nearest(name).join(" ");
     expect![[r#"read_file read_dir write_file"#]].assert_eq(&nearest("readfile"));
     expect![[r#"read_file read_dir"#]].assert_eq(&nearest("read"));
     expect![""].assert_eq(&nearest("zzz"));

@@ -72,7 +72,7 @@ pub struct Batch<'a, R> {
 
 enum State<'a, R> {
     Waiting {
-        places: PathLocks,
+        path_locks: PathLocks,
         run: CallFn<'a, R>,
     },
     Running,
@@ -87,7 +87,7 @@ impl<'a, R: Send + 'a> Batch<'a, R> {
             .map(|planned| (planned.shape, planned.run))
             .unzip();
         let state = |(shape, run): (&CallShape, _)| State::Waiting {
-            places: PathLocks::of(&shape.path_locks),
+            path_locks: PathLocks::of(&shape.path_locks),
             run,
         };
         Self {
@@ -187,8 +187,8 @@ impl<'w, 'a, R: Send + 'a> Wave<'w, 'a, R> {
             && self.line.len() < MAX_IN_PROGRESS
             && let Some(index) = self.coming.next()
         {
-            if let State::Waiting { places, .. } = &mut self.calls[index] {
-                let (ticket, free) = self.line.enter(std::mem::take(places));
+            if let State::Waiting { path_locks, .. } = &mut self.calls[index] {
+                let (ticket, free) = self.line.enter(std::mem::take(path_locks));
                 self.indices.insert(ticket, index);
                 if free {
                     self.start(ticket, index);

@@ -56,8 +56,8 @@ impl PathLock {
 
 impl fmt::Display for PathLock {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let deed = if self.write { "write" } else { "read" };
-        write!(f, "{deed} {}", self.path())
+        let access = if self.write { "write" } else { "read" };
+        write!(f, "{access} {}", self.path())
     }
 }
 
@@ -95,11 +95,11 @@ fn covers(above: &str, below: &str) -> bool {
 pub(super) struct PathLocks(Vec<PathLock>);
 
 impl PathLocks {
-    pub(super) fn of(places: &[PathLock]) -> Self {
-        if places.len() <= MAX_PATHS {
-            return Self(places.to_vec());
+    pub(super) fn of(locks: &[PathLock]) -> Self {
+        if locks.len() <= MAX_PATHS {
+            return Self(locks.to_vec());
         }
-        let write = places.iter().any(PathLock::is_write);
+        let write = locks.iter().any(PathLock::is_write);
         Self(vec![PathLock::new("/", write)])
     }
 }
@@ -108,7 +108,7 @@ impl ConflictsWith for PathLocks {
     fn conflicts_with(&self, other: &Self) -> bool {
         self.0
             .iter()
-            .any(|place| other.0.iter().any(|theirs| place.conflicts_with(theirs)))
+            .any(|lock| other.0.iter().any(|theirs| lock.conflicts_with(theirs)))
     }
 }
 
@@ -157,8 +157,8 @@ mod tests {
     #[test]
     fn a_path_that_is_too_long_is_covered_by_an_ancestor() {
         let deep = format!("/top/{}", "directory/".repeat(1000));
-        let place = PathLock::write(&deep);
-        assert!(place.path().len() <= MAX_PATH && covers(place.path(), deep.trim_end_matches('/')));
+        let lock = PathLock::write(&deep);
+        assert!(lock.path().len() <= MAX_PATH && covers(lock.path(), deep.trim_end_matches('/')));
         assert_eq!(PathLock::write(&"x".repeat(MAX_PATH)).path(), "/");
 
         let many: Vec<_> = (0..=MAX_PATHS)

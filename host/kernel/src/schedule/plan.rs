@@ -48,7 +48,7 @@ pub struct UnknownStrategy(pub String);
 impl FromStr for Strategy {
     type Err = UnknownStrategy;
 
-    fn from_str(word: &str) -> Result<Self, UnknownStrategy> {
+    fn from_str(name: &str) -> Result<Self, UnknownStrategy> {
         let all = [
             Self::Waves,
             Self::Sema,
@@ -57,9 +57,9 @@ impl FromStr for Strategy {
             Self::Optimistic,
         ];
         all.into_iter()
-            .find(|strategy| strategy.to_string() == word)
+            .find(|strategy| strategy.to_string() == name)
             // Limits the stored text; the message shows only the start of it.
-            .ok_or_else(|| UnknownStrategy(word.chars().take(60).collect()))
+            .ok_or_else(|| UnknownStrategy(name.chars().take(60).collect()))
     }
 }
 

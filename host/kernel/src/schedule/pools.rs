@@ -216,13 +216,11 @@ impl Claim {
                 exclusive: true, ..
             } => Self::Everything,
             AdmissionRequest {
-                pool,
-                path_locks: places,
-                ..
+                pool, path_locks, ..
             } => Self::Share {
                 pool,
                 lane,
-                places: PathLocks::of(places),
+                path_locks: PathLocks::of(path_locks),
             },
         }
     }

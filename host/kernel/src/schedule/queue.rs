@@ -22,8 +22,8 @@ pub enum QueueError {
     // Programs match this text.
     #[error("Cannot schedule while tools are running")]
     Busy,
-    #[error("{asked} more calls exceed the queue limit of {max}; wait until some have ended")]
-    Full { asked: usize, max: usize },
+    #[error("{requested} more calls exceed the queue limit of {max}; wait until some have ended")]
+    Full { requested: usize, max: usize },
 }
 
 impl Default for BatchQueue {
@@ -79,7 +79,7 @@ impl BatchQueue {
         self.calls
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
             .map_err(|_| QueueError::Full {
-                asked: calls,
+                requested: calls,
                 max: self.max_calls,
             })?;
         let queue = self;

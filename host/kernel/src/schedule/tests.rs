@@ -72,8 +72,8 @@ async fn one_turn(world: &Invariants, queue: &BatchQueue, turn: &Turn) {
     };
     assert_eq!(results.len(), turn.calls.len());
     let cancelled = canceller.cause().is_some();
-    for (place, (call, (index, why))) in turn.calls.iter().zip(results).enumerate() {
-        assert_eq!(index, place, "a result out of order");
+    for (position, (call, (index, why))) in turn.calls.iter().zip(results).enumerate() {
+        assert_eq!(index, position, "a result out of order");
         match why {
             None => {}
             Some(MissingResult::Panicked) => assert_eq!(call.ending, Ending::Panic),

@@ -70,8 +70,8 @@ pub(super) fn explain(
 }
 
 /// Creates one error from all problems.
-pub(super) fn failed(class: ErrorClass, what: &str, problems: Vec<Problem>) -> CallError {
-    let mut message = format!("{what}: ");
+pub(super) fn failed(class: ErrorClass, summary: &str, problems: Vec<Problem>) -> CallError {
+    let mut message = format!("{summary}: ");
     let more = problems.len().saturating_sub(MAX_PROBLEMS);
     let mut recommendations = Vec::new();
     for (
@@ -206,10 +206,10 @@ pub(super) fn show(value: &Value) -> String {
 }
 
 /// Joins up to ten names with commas.
-pub(super) fn list<'a>(words: impl Iterator<Item = &'a str>) -> String {
-    let mut words = words.map(|word| text::escape_line(word, 60));
-    let mut text = words.by_ref().take(10).collect::<Vec<_>>().join(", ");
-    let more = words.count();
+pub(super) fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut names = names.map(|name| text::escape_line(name, 60));
+    let mut text = names.by_ref().take(10).collect::<Vec<_>>().join(", ");
+    let more = names.count();
     if more > 0 {
         let _ = write!(text, " and {more} more");
     }

@@ -86,8 +86,8 @@ impl TypeSet {
         }
     }
 
-    fn named(word: &Value) -> TypeSet {
-        match word.as_str() {
+    fn named(name: &Value) -> TypeSet {
+        match name.as_str() {
             Some("null") => TypeSet::NULL,
             Some("boolean") => TypeSet::BOOL,
             Some("integer") => TypeSet::INTEGER,
@@ -206,17 +206,17 @@ impl<'a> Builder<'a> {
             let schema = inner
                 .get("properties")
                 .and_then(|all| all.get(&property.name));
-            let words = schema
+            let listed = schema
                 .and_then(|schema| schema.get("x-aliases"))
                 .and_then(Value::as_array);
             // The name of a property takes precedence over an alias, and an earlier alias over a later one.
-            for word in words
+            for alias in listed
                 .into_iter()
                 .flatten()
                 .filter_map(Value::as_str)
-                .filter(|word| !names.contains_key(*word))
+                .filter(|alias| !names.contains_key(*alias))
             {
-                aliases.entry(word.to_owned()).or_insert(position);
+                aliases.entry(alias.to_owned()).or_insert(position);
             }
         }
         let others = self.others(inner, std::ptr::eq(schema, self.root));
@@ -348,8 +348,8 @@ impl<'a> Builder<'a> {
             |kinds: &mut dyn Iterator<Item = TypeSet>| kinds.fold(TypeSet::NONE, TypeSet::or);
         let mut kinds = match object.get("type") {
             None => TypeSet::ANY,
-            Some(Value::Array(words)) => union(&mut words.iter().map(TypeSet::named)),
-            Some(word) => TypeSet::named(word),
+            Some(Value::Array(names)) => union(&mut names.iter().map(TypeSet::named)),
+            Some(name) => TypeSet::named(name),
         };
         if let Some(Value::Array(values)) = object.get("enum") {
             kinds = kinds.and(union(&mut values.iter().map(TypeSet::of)));

@@ -207,9 +207,9 @@ fn a_15_a_file_with_tools_counts_as_listed() {
     approvals.approve("a", ONE).unwrap();
     judged(&approvals, ONE, &[("t", "good")]);
     let path = dir.path().join("a.json");
-    let mut kept: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-    kept.as_object_mut().unwrap().remove("listed").unwrap();
-    fs::write(&path, kept.to_string()).unwrap();
+    let mut stored: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    stored.as_object_mut().unwrap().remove("listed").unwrap();
+    fs::write(&path, stored.to_string()).unwrap();
     let more = [("t", "good"), ("new", "EVIL")];
     assert_eq!(judged(&approvals, ONE, &more), "t !new");
 }

@@ -116,9 +116,9 @@ fn values_are_not_displayed_but_part_of_the_digest() {
     assert!(!debug.contains("s3"), "{debug}");
     config.transport = TransportConfig::Http(address);
     assert_eq!(config.description(), "https://example.org/mcp?key=${KEY}");
-    let said = "no answer from https://example.org/mcp?key=s3%20cret";
+    let message = "no answer from https://example.org/mcp?key=s3%20cret";
     assert_eq!(
-        config.mask(said),
+        config.mask(message),
         "no answer from https://example.org/mcp?…"
     );
 }

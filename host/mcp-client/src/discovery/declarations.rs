@@ -16,14 +16,14 @@ const MAX_DESCRIPTION: usize = 8_000;
 
 /// A list of declarations, or of groups of them. `parameters` can omit `"type": "object"`.
 pub fn declarations(
-    said: &str,
+    output: &str,
     accept: &ToolCheck,
 ) -> Result<(Vec<AdoptedTool>, Vec<ExcludedTool>), String> {
-    let list: Value = serde_json::from_str(said.trim()).map_err(|error| {
+    let list: Value = serde_json::from_str(output.trim()).map_err(|error| {
         format!(
             "the discovery command did not print a list of tools as JSON: {}; the output begins with: {}",
             text::escape_line(&error.to_string(), 200),
-            text::escape_line(said.trim(), 100)
+            text::escape_line(output.trim(), 100)
         )
     })?;
     let Value::Array(list) = list else {
@@ -99,11 +99,11 @@ fn convert_declaration(
             definition::MAX_BYTES
         ));
     }
-    let said = definition.json["description"].as_str().unwrap_or_default();
-    let description = if said.trim().is_empty() {
+    let declared = definition.json["description"].as_str().unwrap_or_default();
+    let description = if declared.trim().is_empty() {
         format!("The tool {} of this project.", text::escape_line(own, 100))
     } else {
-        said.chars().take(MAX_DESCRIPTION).collect()
+        declared.chars().take(MAX_DESCRIPTION).collect()
     };
     let mut tool = Descriptor::new(discovered_name(own), description);
     "discovered".clone_into(&mut tool.category);

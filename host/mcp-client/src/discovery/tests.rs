@@ -5,12 +5,12 @@ use toolhost_process::PipedStream;
 
 use super::*;
 
-fn check(said: &str, expected: Expect) {
+fn check(output: &str, expected: Expect) {
     let accept = |tool: &Descriptor| match tool.input_schema["type"].as_str() {
         Some("object") => Ok(()),
         other => Err(format!("{other:?} is not an object")),
     };
-    let shown = match declarations(said, &accept) {
+    let shown = match declarations(output, &accept) {
         Err(reason) => reason,
         Ok((tools, left_out)) => {
             let mut shown = String::new();
@@ -63,14 +63,14 @@ fn r_082_declarations_alone_and_in_groups() {
 //
 #[test]
 fn r_081_failures_have_a_full_report() {
-    let kept = |text: &str| PipedStream {
+    let stream = |text: &str| PipedStream {
         bytes: text.as_bytes().to_vec(),
         is_truncated: false,
     };
     let of = |stdout, stderr, exit| {
         outcome(&PipedResult {
-            stdout: kept(stdout),
-            stderr: kept(stderr),
+            stdout: stream(stdout),
+            stderr: stream(stderr),
             exit,
         })
     };

@@ -60,9 +60,10 @@ pub fn check_issuer(
     ))
 }
 
-fn check_endpoint(address: &ServerAddress, what: &str, said: &str) -> Result<Url, String> {
-    let refuse = |reason: &str| format!("its {what} `{}` {reason}", text::escape_line(said, 200));
-    let url = Url::parse(said).map_err(|_| refuse("is not a URL"))?;
+fn check_endpoint(address: &ServerAddress, name: &str, endpoint: &str) -> Result<Url, String> {
+    let refuse =
+        |reason: &str| format!("its {name} `{}` {reason}", text::escape_line(endpoint, 200));
+    let url = Url::parse(endpoint).map_err(|_| refuse("is not a URL"))?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err(refuse("contains a password"));
     }
@@ -122,11 +123,11 @@ mod tests {
     use super::*;
 
     fn metadata(issuer: &str, page: &str, token: &str) -> AuthorizationMetadata {
-        let mut said = json!({"authorization_endpoint": page, "token_endpoint": token});
+        let mut document = json!({"authorization_endpoint": page, "token_endpoint": token});
         if !issuer.is_empty() {
-            said["issuer"] = json!(issuer);
+            document["issuer"] = json!(issuer);
         }
-        serde_json::from_value(said).unwrap()
+        serde_json::from_value(document).unwrap()
     }
 
     #[test]
@@ -287,18 +288,18 @@ mod tests {
         let mut address =
             ServerAddress::parse("one", "https://mcp.example.org/mcp", BTreeMap::new(), false)
                 .unwrap();
-        let said = metadata(
+        let metadata_document = metadata(
             "https://a.example",
             "https://login.example.net/a",
             "https://a.example/t",
         );
-        let refused = check_metadata(&address, &said).unwrap_err();
+        let refused = check_metadata(&address, &metadata_document).unwrap_err();
         assert!(
             refused.contains(r#"`hosts = ["login.example.net"]`"#),
             "{refused}"
         );
         address.oauth.hosts = vec!["Login.example.net".to_owned()];
-        assert_eq!(check_metadata(&address, &said), Ok(()));
+        assert_eq!(check_metadata(&address, &metadata_document), Ok(()));
     }
 
     #[test]
@@ -307,19 +308,19 @@ mod tests {
             StoredCredentials::new("me".to_owned(), None, Vec::new(), None)
                 .with_issuer(issuer.map(str::to_owned))
         };
-        let said = metadata(
+        let metadata_document = metadata(
             "https://a.example",
             "https://a.example/a",
             "https://a.example/t",
         );
-        assert_eq!(check_issuer(None, &said), Ok(()));
-        assert_eq!(check_issuer(Some(&known(None)), &said), Ok(()));
+        assert_eq!(check_issuer(None, &metadata_document), Ok(()));
+        assert_eq!(check_issuer(Some(&known(None)), &metadata_document), Ok(()));
         assert_eq!(
-            check_issuer(Some(&known(Some("https://a.example"))), &said),
+            check_issuer(Some(&known(Some("https://a.example"))), &metadata_document),
             Ok(())
         );
         for before in ["https://b.example", "https://a.example/"] {
-            assert!(check_issuer(Some(&known(Some(before))), &said).is_err());
+            assert!(check_issuer(Some(&known(Some(before))), &metadata_document).is_err());
         }
         let silent = metadata("", "https://a.example/a", "https://a.example/t");
         assert!(check_issuer(Some(&known(Some("https://a.example"))), &silent).is_err());

@@ -77,17 +77,20 @@ fn check_endpoints(server: &Url, metadata: &AuthorizationMetadata) {
         let host = url.host_str().unwrap_or_default();
         matches!(host, "127.0.0.1" | "[::1]" | "localhost") || host.ends_with(".localhost")
     };
-    let read = |said: &str| {
-        let url = Url::parse(said).expect(said);
+    let read = |endpoint: &str| {
+        let url = Url::parse(endpoint).expect(endpoint);
         assert!(
             url.username().is_empty() && url.password().is_none(),
-            "{said}"
+            "{endpoint}"
         );
         let is_local = server.scheme() == "http" && is_ours(server);
         let in_clear = is_local && url.scheme() == "http";
         let on_machine =
             is_ours(&url) || url.host_str().is_some_and(|host| host.starts_with("127."));
-        assert!(url.scheme() == "https" || in_clear && on_machine, "{said}");
+        assert!(
+            url.scheme() == "https" || in_clear && on_machine,
+            "{endpoint}"
+        );
         url
     };
     let page = read(&metadata.authorization_endpoint);
@@ -95,7 +98,7 @@ fn check_endpoints(server: &Url, metadata: &AuthorizationMetadata) {
     metadata
         .registration_endpoint
         .iter()
-        .for_each(|said| drop(read(said)));
+        .for_each(|endpoint| drop(read(endpoint)));
     let issuer = metadata
         .issuer
         .as_deref()

@@ -76,7 +76,7 @@ async fn handle_connection(mut stream: TcpStream, state: &str) -> io::Result<Opt
     let query = read_query(&mut stream)
         .await?
         .filter(|query| has_state(query, state));
-    let (status, words) = match &query {
+    let (status, body) = match &query {
         Some(_) => (
             "200 OK",
             "You can close this page and return to the terminal.",
@@ -86,7 +86,7 @@ async fn handle_connection(mut stream: TcpStream, state: &str) -> io::Result<Opt
     // The result does not wait for a browser that reads slowly.
     let _ = timeout(
         Duration::from_secs(1),
-        write_response(&mut stream, status, words),
+        write_response(&mut stream, status, body),
     )
     .await;
     Ok(query)
@@ -112,17 +112,17 @@ pub(super) async fn read_query(
         head.extend_from_slice(&buffer[..count]);
     }
     let head = String::from_utf8_lossy(&head);
-    let mut words = head.lines().next().unwrap_or_default().split(' ');
-    let (method, target) = (words.next(), words.next().unwrap_or_default());
+    let mut parts = head.lines().next().unwrap_or_default().split(' ');
+    let (method, target) = (parts.next(), parts.next().unwrap_or_default());
     let query = target.strip_prefix("/callback?");
     Ok(query.filter(|_| method == Some("GET")).map(str::to_owned))
 }
 
-async fn write_response(stream: &mut TcpStream, status: &str, words: &str) -> io::Result<()> {
-    let length = words.len();
+async fn write_response(stream: &mut TcpStream, status: &str, body: &str) -> io::Result<()> {
+    let length = body.len();
     let reply = format!(
         "HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {length}\r\ncache-control: no-store\r\n\
-         referrer-policy: no-referrer\r\nx-content-type-options: nosniff\r\nconnection: close\r\n\r\n{words}"
+         referrer-policy: no-referrer\r\nx-content-type-options: nosniff\r\nconnection: close\r\n\r\n{body}"
     );
     stream.write_all(reply.as_bytes()).await?;
     stream.shutdown().await
@@ -132,7 +132,7 @@ async fn write_response(stream: &mut TcpStream, status: &str, words: &str) -> io
 mod tests {
     use super::*;
 
-    async fn said(at: &str, line: &str) -> String {
+    async fn status_line(at: &str, line: &str) -> String {
         let mut stream = TcpStream::connect(at).await.unwrap();
         stream
             .write_all(format!("{line}\r\n\r\n").as_bytes())
@@ -163,10 +163,14 @@ mod tests {
                 "GET /callback?error=access_denied&state=guess HTTP/1.1",
                 "nonsense",
             ] {
-                assert_eq!(said(&at, line).await, "HTTP/1.1 404 Not Found", "{line}");
+                assert_eq!(
+                    status_line(&at, line).await,
+                    "HTTP/1.1 404 Not Found",
+                    "{line}"
+                );
             }
             assert_eq!(
-                said(&at, "GET /callback?code=a&state=b HTTP/1.1").await,
+                status_line(&at, "GET /callback?code=a&state=b HTTP/1.1").await,
                 "HTTP/1.1 200 OK"
             );
             drop(silent);

@@ -62,7 +62,7 @@ async fn early_progress_is_delivered_and_progress_must_increase() {
     }
     drop(entered);
     calls.progress(progress(1, 4.0));
-    let seen: Vec<f64> = received
+    let values: Vec<f64> = received
         .events()
         .into_iter()
         .map(|event| match event {
@@ -70,7 +70,7 @@ async fn early_progress_is_delivered_and_progress_must_increase() {
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(seen, [1.0, 2.0, 3.0]);
+    assert_eq!(values, [1.0, 2.0, 3.0]);
     assert!(calls.lock().early.len() <= MAX_EARLY_PROGRESS);
 }
 

@@ -20,8 +20,8 @@ use crate::testing::{
     server_context, start, tool,
 };
 
-fn events(told: &EventLog) -> Vec<String> {
-    told.lock().unwrap().clone()
+fn events(log: &EventLog) -> Vec<String> {
+    log.lock().unwrap().clone()
 }
 
 /// Waits for a condition without an event; the clock is the test's.
@@ -77,12 +77,13 @@ async fn r_423_a_server_is_listed_and_its_tools_are_called() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hanging_call_is_cancelled_and_affects_no_other() {
-    let seen = Arc::new(Mutex::new(Vec::new()));
+    let cancelled = Arc::new(Mutex::new(Vec::new()));
     let dial = {
-        let seen = Arc::clone(&seen);
+        let cancelled = Arc::clone(&cancelled);
         ScriptedServer::script(move |message| {
             if message["method"] == "notifications/cancelled" {
-                seen.lock()
+                cancelled
+                    .lock()
                     .unwrap()
                     .push(message["params"]["requestId"].clone());
             }
@@ -107,7 +108,7 @@ async fn a_hanging_call_is_cancelled_and_affects_no_other() {
     let (hangs, works) = tokio::join!(hangs, works);
     assert_eq!(hangs.unwrap_err().code, "timeout");
     assert!(works.is_ok());
-    until(|| seen.lock().unwrap().len() == 1).await;
+    until(|| cancelled.lock().unwrap().len() == 1).await;
     assert!(call(&server, "mcp__one__works", json!({})).await.is_ok());
 }
 
@@ -187,7 +188,7 @@ async fn a_crashing_server_is_restarted_up_to_five_times() {
     let received = events(&received);
     let lost: Vec<_> = received
         .iter()
-        .filter(|word| word.starts_with("lost"))
+        .filter(|event| event.starts_with("lost"))
         .collect();
     assert_eq!(
         lost,
@@ -228,7 +229,7 @@ async fn a_stable_server_resets_its_failures() {
     assert!(
         events(&received)
             .iter()
-            .all(|word| !word.starts_with("gave up"))
+            .all(|event| !event.starts_with("gave up"))
     );
     server.stop().await;
 }
@@ -260,7 +261,7 @@ async fn invalid_responses_affect_only_their_call() {
     });
     let (server, received) = start(dial);
     server.shared().first_listing().await.unwrap();
-    for (name, code, words) in [
+    for (name, code, expected) in [
         ("wrong_id", "timeout", ""),
         ("not_json", "timeout", ""),
         ("huge", "timeout", ""),
@@ -275,7 +276,7 @@ async fn invalid_responses_affect_only_their_call() {
             .await
             .unwrap_err();
         assert_eq!(error.code, code, "{name}: {error}");
-        assert!(error.message.contains(words), "{name}: {error}");
+        assert!(error.message.contains(expected), "{name}: {error}");
         let works = call(&server, "mcp__one__works", json!({})).await;
         assert!(works.is_ok(), "after {name}: {works:?}");
     }
@@ -300,9 +301,9 @@ impl Dial for SilentServer {
         let (ours, theirs) = tokio::io::duplex(1 << 10);
         let (read, write) = tokio::io::split(ours);
         let stderr = tokio::spawn(async move {
-            let said =
+            let output =
                 "npm error self-signed certificate\u{1b}[2J in certificate chain, token=abcdef\n";
-            log.follow(said.as_bytes()).await;
+            log.follow(output.as_bytes()).await;
             let mut theirs = theirs;
             let _ = tokio::io::copy(&mut theirs, &mut tokio::io::sink()).await;
         });
@@ -365,8 +366,8 @@ async fn changed_tools_are_listed_again_but_not_served() {
     };
     let config = config("one");
     let approvals = approved(&config);
-    let (around, received) = server_context(&approvals);
-    let server = Server::start(config, dial, around);
+    let (context, received) = server_context(&approvals);
+    let server = Server::start(config, dial, context);
     server.shared().first_listing().await.unwrap();
     call(&server, "mcp__one__turn", json!({})).await.unwrap();
     until(|| events(&received).len() == 2).await;

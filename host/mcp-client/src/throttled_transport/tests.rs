@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::*;
 
 struct ScriptedTransport {
-    says: VecDeque<Value>,
+    messages: VecDeque<Value>,
     listens: bool,
 }
 
@@ -31,8 +31,8 @@ impl Transport<RoleClient> for ScriptedTransport {
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        let said = self.says.pop_front()?;
-        Some(serde_json::from_value(said).unwrap())
+        let message = self.messages.pop_front()?;
+        Some(serde_json::from_value(message).unwrap())
     }
 
     async fn close(&mut self) -> io::Result<()> {
@@ -41,12 +41,12 @@ impl Transport<RoleClient> for ScriptedTransport {
 }
 
 fn guard(
-    says: impl IntoIterator<Item = Value>,
+    messages: impl IntoIterator<Item = Value>,
     listens: bool,
 ) -> (ThrottledTransport<ScriptedTransport>, Arc<ServerLogger>) {
     let log = Arc::new(ServerLogger::new(Arc::new(|_: &str| ())));
-    let says = says.into_iter().collect();
-    let guard = ThrottledTransport::new(ScriptedTransport { says, listens }, Arc::clone(&log));
+    let messages = messages.into_iter().collect();
+    let guard = ThrottledTransport::new(ScriptedTransport { messages, listens }, Arc::clone(&log));
     (guard, log)
 }
 
@@ -92,8 +92,8 @@ async fn reading_stops_at_the_limit_of_open_requests() {
     let (mut deaf, _) = guard((0..1_000).map(ping), false);
     let second = Duration::from_secs(1);
     assert_eq!(read(&mut deaf, true, second).await, MAX_OPEN_REQUESTS);
-    let (mut fair, _) = guard((0..200).map(ping), true);
-    assert_eq!(read(&mut fair, true, second).await, 200);
+    let (mut transport, _) = guard((0..200).map(ping), true);
+    assert_eq!(read(&mut transport, true, second).await, 200);
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,8 +101,11 @@ async fn reused_ids_do_not_bypass_the_limit() {
     // Not answered yet, so reusing the ID violates the protocol.
     let (mut same, log) = guard((0..1_000).map(|_| ping(1)), false);
     assert_eq!(read(&mut same, false, Duration::from_secs(1)).await, 1);
-    let said = log.tail().unwrap();
-    assert!(said.contains("two open requests with the id 1"), "{said}");
+    let logged = log.tail().unwrap();
+    assert!(
+        logged.contains("two open requests with the id 1"),
+        "{logged}"
+    );
     // Answered, but the response was not read.
     let (mut same, _) = guard((0..1_000).map(|_| ping(1)), false);
     assert_eq!(read(&mut same, true, Duration::from_secs(1)).await, 1);
@@ -113,8 +116,8 @@ async fn reused_ids_do_not_bypass_the_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_requests_count_for_a_while() {
-    let says = (0..1_000).flat_map(|id| [ping(id), take_back(id)]);
-    let (mut guard, _) = guard(says, false);
+    let messages = (0..1_000).flat_map(|id| [ping(id), take_back(id)]);
+    let (mut guard, _) = guard(messages, false);
     assert_eq!(
         read(&mut guard, false, CANCELLED_PERIOD / 2).await,
         MAX_OPEN_REQUESTS
@@ -140,16 +143,16 @@ async fn unsolicited_responses_are_throttled() {
     );
 
     let begun = Instant::now();
-    let (mut fair, _) = guard((0..count).map(reply), true);
+    let (mut transport, _) = guard((0..count).map(reply), true);
     for id in 0..count {
         let ping = ClientRequest::PingRequest(PingRequest::default());
-        let sent = fair.send(JsonRpcMessage::request(ping, RequestId::Number(id)));
+        let sent = transport.send(JsonRpcMessage::request(ping, RequestId::Number(id)));
         timeout(Duration::from_secs(1), sent)
             .await
             .unwrap()
             .unwrap();
-        assert!(fair.receive().await.is_some());
+        assert!(transport.receive().await.is_some());
     }
     assert_eq!(begun.elapsed(), Duration::ZERO);
-    assert!(fair.asked.is_empty());
+    assert!(transport.requested.is_empty());
 }

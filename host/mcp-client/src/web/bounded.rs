@@ -162,8 +162,10 @@ impl BoundedClient {
         let session = response.headers().get(SESSION);
         let session = session.and_then(|session| session.to_str().ok().map(str::to_owned));
         if session.as_ref().is_some_and(|id| id.len() > MAX_ID) {
-            let words = format!("its session id is longer than {MAX_ID} bytes");
-            return Err(StreamableHttpError::UnexpectedServerResponse(words.into()));
+            let message = format!("its session id is longer than {MAX_ID} bytes");
+            return Err(StreamableHttpError::UnexpectedServerResponse(
+                message.into(),
+            ));
         }
         let kind = content_type(&response);
         if kind.starts_with(EVENTS) {
@@ -230,43 +232,43 @@ async fn read_error(
         // The body can explain the status code.
         let body = read_body(response, MAX_FAILURE).await.unwrap_or_default();
         return error_of(&body)
-            .map(|said| StreamableHttpPostResponse::Json(said, None))
+            .map(|answer| StreamableHttpPostResponse::Json(answer, None))
             .ok_or(error);
     }
     let body = read_body(response, MAX_FAILURE).await?;
-    let said = error_of(&body);
+    let answer = error_of(&body);
     let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
     // A server of the legacy protocol, or a proxy in front of it, does not know the first request or its ID.
     if let JsonRpcMessage::Request(request) = message
         && matches!(request.request, ClientRequest::DiscoverRequest(_))
         && !(in_session || refused)
     {
-        let error = match said {
-            Some(JsonRpcMessage::Error(said)) => said.error,
+        let error = match answer {
+            Some(JsonRpcMessage::Error(answer)) => answer.error,
             _ => ErrorData::invalid_request(format!("HTTP {status}"), None),
         };
         let answer = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
         return Ok(StreamableHttpPostResponse::Json(answer, None));
     }
-    if let Some(said) = said.filter(|_| is_json && !refused) {
-        return Ok(StreamableHttpPostResponse::Json(said, None));
+    if let Some(answer) = answer.filter(|_| is_json && !refused) {
+        return Ok(StreamableHttpPostResponse::Json(answer, None));
     }
     let body = text::escape_line(&String::from_utf8_lossy(&body), MAX_SHOWN);
-    let words = format!("HTTP {status}: {body}");
-    Err(StreamableHttpError::UnexpectedServerResponse(words.into()))
+    let reason = format!("HTTP {status}: {body}");
+    Err(StreamableHttpError::UnexpectedServerResponse(reason.into()))
 }
 
 fn wants_login(status: StatusCode, response: &Response) -> Option<Error> {
-    let said = response.headers().get(header::WWW_AUTHENTICATE)?;
-    let said = String::from_utf8_lossy(said.as_bytes()).into_owned();
+    let challenge = response.headers().get(header::WWW_AUTHENTICATE)?;
+    let challenge = String::from_utf8_lossy(challenge.as_bytes()).into_owned();
     match status {
         StatusCode::UNAUTHORIZED => {
-            let error = AuthRequiredError::new(said);
+            let error = AuthRequiredError::new(challenge);
             Some(StreamableHttpError::AuthRequired(error))
         }
         StatusCode::FORBIDDEN => {
-            let scope = WWWAuthenticateParams::parse(&said, response.url()).scope;
-            let error = InsufficientScopeError::new(said, scope);
+            let scope = WWWAuthenticateParams::parse(&challenge, response.url()).scope;
+            let error = InsufficientScopeError::new(challenge, scope);
             Some(StreamableHttpError::InsufficientScope(error))
         }
         _ => None,
@@ -305,8 +307,8 @@ fn parse(body: &[u8]) -> Result<ServerJsonRpcMessage, String> {
 }
 
 fn error_of(body: &[u8]) -> Option<ServerJsonRpcMessage> {
-    let said = parse(body).ok()?;
-    matches!(said, JsonRpcMessage::Error(_)).then_some(said)
+    let message = parse(body).ok()?;
+    matches!(message, JsonRpcMessage::Error(_)).then_some(message)
 }
 
 fn too_many() -> String {

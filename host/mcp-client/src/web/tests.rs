@@ -98,21 +98,21 @@ fn start(url: &str, headers: &[(&str, &str)]) -> Server {
         address,
         logins: None,
     });
-    let (around, _) = server_context(&approved(&config));
-    Server::start(config, dial, around)
+    let (context, _) = server_context(&approved(&config));
+    Server::start(config, dial, context)
 }
 
 // R-426
 #[tokio::test]
 async fn a_legacy_server_receives_the_operator_s_headers() {
-    let seen = Arc::new(Mutex::new(Vec::new()));
+    let keys = Arc::new(Mutex::new(Vec::new()));
     let url = {
-        let seen = Arc::clone(&seen);
+        let keys = Arc::clone(&keys);
         serve(Arc::new(move |request: &Request| {
             if !request.line.starts_with("POST") {
                 return (405, Vec::new(), String::new());
             }
-            seen.lock()
+            keys.lock()
                 .unwrap()
                 .push(request.headers.get("x-key").cloned());
             if request.message["method"] == "tools/call" {
@@ -129,11 +129,11 @@ async fn a_legacy_server_receives_the_operator_s_headers() {
     let outcome = call(&server, "mcp__one__greet", json!({})).await.unwrap();
     assert_eq!(outcome.model_text(), "hi");
     server.stop().await;
-    let seen = seen.lock().unwrap();
-    assert!(seen.len() >= 4, "{seen:?}");
+    let keys = keys.lock().unwrap();
+    assert!(keys.len() >= 4, "{keys:?}");
     assert!(
-        seen.iter().all(|key| key.as_deref() == Some("s3cret")),
-        "{seen:?}"
+        keys.iter().all(|key| key.as_deref() == Some("s3cret")),
+        "{keys:?}"
     );
 }
 
@@ -228,22 +228,22 @@ async fn renewal(client: &str, issuer: &str) -> Option<String> {
             serve(Arc::new(move |request: &Request| {
                 let host = at.lock().unwrap().clone();
                 if request.line.contains("/.well-known/oauth-protected-resource") {
-                    let said = json!({"resource": format!("{host}/mcp"), "authorization_servers": [host]});
-                    return json_answer(vec![said.to_string()]);
+                    let document = json!({"resource": format!("{host}/mcp"), "authorization_servers": [host]});
+                    return json_answer(vec![document.to_string()]);
                 }
                 if request.line.contains("/.well-known/oauth-authorization-server") {
-                    let said = json!({
+                    let document = json!({
                         "issuer": host, "authorization_endpoint": format!("{host}/authorize"),
                         "token_endpoint": format!("{host}/token"), "response_types_supported": ["code"],
                         "code_challenge_methods_supported": ["S256"],
                         "token_endpoint_auth_methods_supported": ["client_secret_post"],
                     });
-                    return json_answer(vec![said.to_string()]);
+                    return json_answer(vec![document.to_string()]);
                 }
                 if request.line.contains("/token") {
                     *received.lock().unwrap() = Some(request.body.clone());
-                    let said = json!({"access_token": "new", "token_type": "bearer", "expires_in": 3600});
-                    return json_answer(vec![said.to_string()]);
+                    let document = json!({"access_token": "new", "token_type": "bearer", "expires_in": 3600});
+                    return json_answer(vec![document.to_string()]);
                 }
                 if !request.line.starts_with("POST") {
                     return (405, Vec::new(), String::new());
@@ -268,11 +268,11 @@ async fn renewal(client: &str, issuer: &str) -> Option<String> {
     } else {
         issuer
     };
-    let kept = json!({"url": url, "credentials": {
+    let stored = json!({"url": url, "credentials": {
         "client_id": client, "granted_scopes": [], "token_received_at": 1, "issuer": issuer,
         "token_response": {"access_token": "old", "token_type": "bearer", "expires_in": 1, "refresh_token": "r"},
     }});
-    std::fs::write(dir.path().join("one.json"), kept.to_string()).unwrap();
+    std::fs::write(dir.path().join("one.json"), stored.to_string()).unwrap();
     let mut address = ServerAddress::parse("one", url.as_str(), BTreeMap::new(), false).unwrap();
     address.oauth.client_id = Some("me".to_owned());
     address.oauth.client_secret = Some(HiddenValue("s3cret".to_owned()));
@@ -283,8 +283,8 @@ async fn renewal(client: &str, issuer: &str) -> Option<String> {
         address,
         logins: Some(Arc::new(LoginStore::in_folder(dir.path().to_owned()))),
     });
-    let (around, _) = server_context(&approved(&config));
-    let server = Server::start(config, dial, around);
+    let (context, _) = server_context(&approved(&config));
+    let server = Server::start(config, dial, context);
     let _ = server.shared().first_listing().await;
     received.lock().unwrap().clone()
 }
@@ -364,7 +364,7 @@ async fn w_10_reconnect_intervals_are_limited() {
         client: reqwest::Client::new(),
         log: Arc::new(ServerLogger::new(Arc::new(|_: &str| ()))),
     };
-    let said = |id: &str, retry| {
+    let sse = |id: &str, retry| {
         Ok(sse_stream::Sse {
             id: Some(id.to_owned()),
             retry: Some(retry),
@@ -372,7 +372,7 @@ async fn w_10_reconnect_intervals_are_limited() {
         })
     };
     let long = "x".repeat(2_000);
-    let events = futures::stream::iter([said("a", 0), said(&long, u64::MAX), said("b", 5_000)]);
+    let events = futures::stream::iter([sse("a", 0), sse(&long, u64::MAX), sse("b", 5_000)]);
     let sifted: Vec<_> = futures::StreamExt::collect(client.limit_events(events)).await;
     let shown: Vec<_> = sifted
         .into_iter()

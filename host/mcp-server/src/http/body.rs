@@ -150,13 +150,13 @@ async fn discard<B>(mut body: B, most: usize) -> bool
 where
     B: HttpBody<Data = Bytes> + Unpin,
 {
-    let mut seen = 0;
+    let mut received = 0;
     while let Some(frame) = body.frame().await {
         let Ok(frame) = frame else {
             return false;
         };
-        seen += frame.data_ref().map_or(0, Bytes::len);
-        if seen > most {
+        received += frame.data_ref().map_or(0, Bytes::len);
+        if received > most {
             return false;
         }
     }

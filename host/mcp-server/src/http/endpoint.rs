@@ -178,11 +178,11 @@ impl Endpoint {
         let declared = content_length(&parts.headers);
         let most = self.limits.body;
         let size = declared.and_then(|size| usize::try_from(size).ok());
-        let room = match principal
+        let permits = match principal
             .reserve_body(size.map_or(most, |size| size.min(most)))
             .await
         {
-            Ok(room) => room,
+            Ok(permits) => permits,
             Err(busy) => return respond_without_body(over_limit_response(busy), body).await,
         };
         let body = match body::read(body, declared, most).await {
@@ -191,7 +191,7 @@ impl Endpoint {
         };
         let is_json = is_json(&parts.headers);
         let MessageInfo { kind, values } = match inspect(&body) {
-            Ok(seen) => seen,
+            Ok(info) => info,
             Err(malformed) if is_json || malformed == MalformedMessage::TooManyValues => {
                 return malformed_response(malformed);
             }
@@ -207,12 +207,12 @@ impl Endpoint {
                 principal.check_rate()
             }
         };
-        let room = match paced {
-            Ok(()) => principal.reserve_values(room, values).await,
+        let permits = match paced {
+            Ok(()) => principal.reserve_values(permits, values).await,
             Err(busy) => Err(busy),
         };
-        let room = match room {
-            Ok(room) => room,
+        let permits = match permits {
+            Ok(permits) => permits,
             Err(busy) => return over_limit_response(busy),
         };
         match kind {
@@ -225,16 +225,16 @@ impl Endpoint {
             },
             MessageKind::Initialize | MessageKind::Request => {
                 let running = RunningGuard::begin(&self.shared.running);
-                let place = match principal.acquire_request(room, running).await {
-                    Ok(place) => Arc::new(place),
+                let permit = match principal.acquire_request(permits, running).await {
+                    Ok(permit) => Arc::new(permit),
                     Err(busy) => return over_limit_response(busy),
                 };
                 self.prepare_request(principal, kind, &parts.headers).await;
                 // In older protocols a call continues after its client disconnects, and keeps its permit.
                 if kind == MessageKind::Request {
-                    parts.extensions.insert(Arc::clone(&place));
+                    parts.extensions.insert(Arc::clone(&permit));
                 }
-                guarded(self.message(principal, parts, body, is_json).await, place)
+                guarded(self.message(principal, parts, body, is_json).await, permit)
             }
         }
     }
@@ -376,8 +376,8 @@ fn malformed_response(malformed: MalformedMessage) -> Response<Body> {
     answer
 }
 
-fn unauthorized(stranger: AuthError) -> Response<Body> {
-    let (challenge, why) = match stranger {
+fn unauthorized(error: AuthError) -> Response<Body> {
+    let (challenge, why) = match error {
         AuthError::MissingToken => (
             "Bearer realm=\"toolhost\"",
             "a token is required: `Authorization: Bearer TOKEN`",

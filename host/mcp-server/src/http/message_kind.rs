@@ -190,7 +190,7 @@ mod tests {
                 Err(MalformedMessage::NotOneMessage),
             ),
         ] {
-            let kind = inspect(body.as_bytes()).map(|seen| seen.kind);
+            let kind = inspect(body.as_bytes()).map(|info| info.kind);
             assert_eq!(kind, expected, "{body}");
         }
         assert_eq!(inspect(b"\xff\xfe{}"), Err(MalformedMessage::NotJson));
@@ -200,7 +200,7 @@ mod tests {
     fn a_message_with_too_many_values_is_rejected_before_parsing() {
         let of = |head: &str, values: usize| {
             let body = format!("{head}\"params\":[{}]}}", vec!["[0]"; values].join(","));
-            inspect(body.as_bytes()).map(|seen| seen.kind)
+            inspect(body.as_bytes()).map(|info| info.kind)
         };
         let request = r#"{"method":"m","id":1,"#;
         assert_eq!(of(request, MAX_VALUES / 3), Ok(MessageKind::Request));

@@ -27,13 +27,13 @@ const MAX_FILE: u64 = 1 << 20;
 pub enum TokenError {
     #[error("token file {path}: {source}")]
     Unreadable { path: String, source: io::Error },
-    #[error("token file {path}: {what}")]
-    Untrusted { path: String, what: &'static str },
-    #[error("token file {path}, line {line}: {what}")]
+    #[error("token file {path}: {problem}")]
+    Untrusted { path: String, problem: &'static str },
+    #[error("token file {path}, line {line}: {problem}")]
     Line {
         path: String,
         line: usize,
-        what: &'static str,
+        problem: &'static str,
     },
     #[error("token file {path}: no token found; write one `NAME TOKEN` or `TOKEN` per line")]
     Empty { path: String },
@@ -96,13 +96,13 @@ impl Tokens {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let wrong = |what| TokenError::Line {
+            let wrong = |problem| TokenError::Line {
                 path: shown.to_owned(),
                 line: number + 1,
-                what,
+                problem,
             };
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let (name, token) = match words[..] {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let (name, token) = match fields[..] {
                 [token] => (DEFAULT_USER, token),
                 [name, token] => (name, token),
                 _ => return Err(wrong("a line is `NAME TOKEN` or `TOKEN`")),
@@ -181,9 +181,9 @@ fn read_checked(file: File, shown: &str, closed: u32) -> Result<String, TokenErr
         path: shown.to_owned(),
         source,
     };
-    let untrusted = |what| TokenError::Untrusted {
+    let untrusted = |problem| TokenError::Untrusted {
         path: shown.to_owned(),
-        what,
+        problem,
     };
     let metadata = file.metadata().map_err(unreadable)?;
     let us = rustix::process::geteuid().as_raw();
@@ -280,24 +280,24 @@ mod tests {
             fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
             path
         };
-        let says = |error: Option<TokenError>, what: &str| {
+        let check = |error: Option<TokenError>, expected: &str| {
             let error = error.expect("a refusal").to_string();
-            assert!(error.contains(what), "{error}");
+            assert!(error.contains(expected), "{error}");
         };
-        says(
+        check(
             Tokens::read_or_create(&own("group", 0o640)).err(),
             "readable or writable",
         );
-        says(
+        check(
             Tokens::read(&own("world", 0o644)).err(),
             "readable or writable",
         );
-        says(
+        check(
             Tokens::read(&own("write", 0o620)).err(),
             "readable or writable",
         );
-        says(Tokens::read(dir.path()).err(), "not a regular file");
-        says(Tokens::read(&dir.path().join("none")).err(), "No such file");
+        check(Tokens::read(dir.path()).err(), "not a regular file");
+        check(Tokens::read(&dir.path().join("none")).err(), "No such file");
         Tokens::read(&own("mounted", 0o440)).unwrap();
 
         let (link, dangling) = (dir.path().join("link"), dir.path().join("dangling"));

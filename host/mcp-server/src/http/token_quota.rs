@@ -129,26 +129,28 @@ impl TokenQuota {
     /// prevents deadlocks.
     pub(crate) async fn reserve_values(
         &self,
-        mut room: MemoryPermits,
+        mut permits: MemoryPermits,
         values: usize,
     ) -> Result<MemoryPermits, OverLimit> {
         if values <= MAX_UNRESERVED_VALUES {
-            return Ok(room);
+            return Ok(permits);
         }
-        room.0.push(self.acquire_many(&self.values, values).await?);
-        Ok(room)
+        permits
+            .0
+            .push(self.acquire_many(&self.values, values).await?);
+        Ok(permits)
     }
 
     /// Waits for a permit to run a request.
     pub(crate) async fn acquire_request(
         &self,
-        room: MemoryPermits,
+        permits: MemoryPermits,
         running: RunningGuard,
     ) -> Result<RequestPermit, OverLimit> {
         let permit = self.acquire_many(&self.in_flight, 1).await?;
         Ok(RequestPermit {
             _permit: permit,
-            _room: room,
+            _room: permits,
             _running: running,
         })
     }

@@ -54,7 +54,7 @@ pub(super) fn select_schema(
     if titles {
         let options = choices
             .iter()
-            .map(|(value, words)| json!({"const": value, "title": words}));
+            .map(|(value, title)| json!({"const": value, "title": title}));
         schema["oneOf"] = options.collect();
     } else {
         let (values, names): (Vec<_>, Vec<_>) = choices.iter().cloned().unzip();
@@ -88,12 +88,12 @@ pub(super) fn form_request(message: String, schema: Value) -> ElicitRequestParam
 fn choices_of(question: &Question) -> Vec<(String, usize, &Offer)> {
     let mut values: Vec<(String, usize, &Offer)> = Vec::new();
     let offers = question.offers.iter().enumerate();
-    for (place, offer) in offers.filter(|(_, offer)| offer.scope <= ApprovalScope::Session) {
+    for (index, offer) in offers.filter(|(_, offer)| offer.scope <= ApprovalScope::Session) {
         let mut value = offer.scope.as_str().to_owned();
         while values.iter().any(|(other, ..)| *other == value) {
             value.push_str("_wider");
         }
-        values.push((value, place, offer));
+        values.push((value, index, offer));
     }
     values
 }
@@ -133,20 +133,20 @@ pub(super) fn parse_answer(question: &Question, result: Option<&Value>) -> Resul
         Some("accept") => {}
         _ => return Err("The client sent an invalid answer.".to_owned()),
     }
-    let Some(said) = content("answer") else {
+    let Some(answer) = content("answer") else {
         return Err("The answer is missing.".to_owned());
     };
-    match said {
+    match answer {
         DENY => Ok(Answer::Deny { note }),
         STOP => Ok(Answer::Cancel),
-        said => match choices_of(question)
+        answer => match choices_of(question)
             .iter()
-            .find(|(value, ..)| value == said)
+            .find(|(value, ..)| value == answer)
         {
             Some(&(_, offer, _)) => Ok(Answer::Allow { offer, note }),
             None => Err(format!(
                 "`{}` is not one of the choices.",
-                text::escape_line(said, 80)
+                text::escape_line(answer, 80)
             )),
         },
     }

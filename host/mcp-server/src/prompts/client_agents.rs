@@ -33,9 +33,9 @@ pub struct ClientAgents {
 }
 
 impl ClientAgents {
-    pub fn new(desk: Arc<ElicitationPrompter>, own: Arc<dyn Agents>) -> Self {
+    pub fn new(prompter: Arc<ElicitationPrompter>, own: Arc<dyn Agents>) -> Self {
         Self {
-            prompter: desk,
+            prompter,
             inner: own,
         }
     }
@@ -95,13 +95,13 @@ impl Agents for ClientAgents {
 #[expect(deprecated, reason = "see the use above")]
 fn sampling_request(task: &Value) -> InputRequest {
     let text = |name: &str| task[name].as_str().filter(|text| !text.trim().is_empty());
-    let mut words = String::new();
+    let mut message_text = String::new();
     if let Some(context) = text("context") {
-        words.push_str(context);
-        words.push_str("\n\n");
+        message_text.push_str(context);
+        message_text.push_str("\n\n");
     }
-    words.push_str(text("prompt").unwrap_or_default());
-    let message = SamplingMessage::user_text(words);
+    message_text.push_str(text("prompt").unwrap_or_default());
+    let message = SamplingMessage::user_text(message_text);
     let mut params = CreateMessageRequestParams::new(vec![message], MAX_TOKENS)
         .with_system_prompt(SYSTEM_PROMPT)
         // A tool must not see the rest of the client's conversation.
@@ -116,13 +116,13 @@ fn sampling_request(task: &Value) -> InputRequest {
 
 #[expect(deprecated, reason = "see the use above")]
 fn parse_sampling_result(answer: Value) -> Result<Value, Failure> {
-    let odd = |_| {
+    let invalid = |_| {
         Failure::new(
             "agent_failed",
             "the MCP client's answer is not a valid sampling result",
         )
     };
-    let answer: CreateMessageResult = serde_json::from_value(answer).map_err(odd)?;
+    let answer: CreateMessageResult = serde_json::from_value(answer).map_err(invalid)?;
     let parts = answer.message.content.iter();
     let parts: Vec<&str> = parts
         .filter_map(|part| match part {
@@ -130,9 +130,9 @@ fn parse_sampling_result(answer: Value) -> Result<Value, Failure> {
             _ => None,
         })
         .collect();
-    let words = parts.join("\n");
+    let answer_text = parts.join("\n");
     Ok(json!({
-        "text": text::head(&words, MAX_ANSWER),
+        "text": text::head(&answer_text, MAX_ANSWER),
         "model": text::escape_line(&answer.model, 200),
         "stop_reason": answer.stop_reason,
     }))

@@ -54,7 +54,7 @@ fn schema(query: &UserQuestion, titles: bool) -> Value {
         (UserQuestionKind::Choice, true) if titles => {
             let options: Vec<Value> = labels
                 .iter()
-                .map(|(value, words)| json!({"const": value, "title": words}))
+                .map(|(value, title)| json!({"const": value, "title": title}))
                 .collect();
             let answer =
                 json!({"type": "array", "title": "Your answers", "items": {"anyOf": options}});
@@ -62,10 +62,10 @@ fn schema(query: &UserQuestion, titles: bool) -> Value {
             properties.insert("other".to_owned(), other());
         }
         (UserQuestionKind::Choice, true) => {
-            for (at, (_, words)) in labels.iter().enumerate() {
+            for (at, (_, title)) in labels.iter().enumerate() {
                 properties.insert(
                     checkbox_name(at),
-                    json!({"type": "boolean", "title": words}),
+                    json!({"type": "boolean", "title": title}),
                 );
             }
             properties.insert("other".to_owned(), other());
@@ -116,9 +116,9 @@ fn parse_reply(query: &UserQuestion, answer: &Value, titles: bool) -> Option<Use
         .get("other")
         .and_then(Value::as_str)
         .map(str::trim)
-        .filter(|words| !words.is_empty());
-    if let Some(words) = other.filter(|_| query.kind == UserQuestionKind::Choice) {
-        return Some(free_text(words));
+        .filter(|answer| !answer.is_empty());
+    if let Some(custom) = other.filter(|_| query.kind == UserQuestionKind::Choice) {
+        return Some(free_text(custom));
     }
     let labels = labels(query);
     let label = |value: &Value| -> Option<String> {
@@ -145,8 +145,8 @@ fn parse_reply(query: &UserQuestion, answer: &Value, titles: bool) -> Option<Use
     }
 }
 
-fn free_text(words: &str) -> UserAnswer {
-    UserAnswer::Text(text::head(words, MAX_FREE_TEXT * 4).to_owned())
+fn free_text(answer: &str) -> UserAnswer {
+    UserAnswer::Text(text::head(answer, MAX_FREE_TEXT * 4).to_owned())
 }
 
 #[cfg(test)]
@@ -182,8 +182,8 @@ mod tests {
         UserAnswer::Labels(labels.iter().map(|label| (*label).to_owned()).collect())
     }
 
-    fn words(words: &str) -> UserAnswer {
-        UserAnswer::Text(words.to_owned())
+    fn text_answer(answer: &str) -> UserAnswer {
+        UserAnswer::Text(answer.to_owned())
     }
 
     #[test]
@@ -199,32 +199,37 @@ mod tests {
                 Some(UserAnswer::YesNo(false)),
             );
             check(sure, titles, &json!({"answer": "yes"}), None);
-            check(why, titles, &json!({"answer": "so"}), Some(words("so")));
+            check(
+                why,
+                titles,
+                &json!({"answer": "so"}),
+                Some(text_answer("so")),
+            );
             check(why, titles, &json!({}), None);
             check(
                 COLOURS,
                 titles,
                 &json!({"answer": "blue"}),
-                Some(words("blue")),
+                Some(text_answer("blue")),
             );
             check(
                 COLOURS,
                 titles,
                 &json!({"answer": r"red\u{1b}"}),
-                Some(words("red\u{1b}")),
+                Some(text_answer("red\u{1b}")),
             );
             check(COLOURS, titles, &json!({"answer": "green"}), None);
             check(
                 COLOURS,
                 titles,
                 &json!({"other": " green "}),
-                Some(words("green")),
+                Some(text_answer("green")),
             );
             check(
                 &several,
                 titles,
                 &json!({"other": "green"}),
-                Some(words("green")),
+                Some(text_answer("green")),
             );
         }
         check(

@@ -79,12 +79,12 @@ pub(super) fn query_text(interview: &QuestionForm, at: usize, query: &UserQuesti
     out
 }
 
-fn write_field(out: &mut String, label: &str, words: &str) {
-    let _ = writeln!(out, "{label}: {}", text::escape_line(words, MAX_FIELD));
+fn write_field(out: &mut String, label: &str, value: &str) {
+    let _ = writeln!(out, "{label}: {}", text::escape_line(value, MAX_FIELD));
 }
 
-fn write_quoted(out: &mut String, words: &str, lines: usize) {
-    let mut all = words.lines();
+fn write_quoted(out: &mut String, value: &str, lines: usize) {
+    let mut all = value.lines();
     for line in all.by_ref().take(lines) {
         let _ = writeln!(out, "  │ {}", text::escape_line(line, MAX_LINE));
     }

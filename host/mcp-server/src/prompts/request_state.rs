@@ -214,9 +214,9 @@ mod tests {
 
     #[test]
     fn a_state_is_valid_only_for_its_call() {
-        let made = seals();
+        let sealer = seals();
         let arguments = json!({"path": "a", "n": 1});
-        let sealed = made
+        let sealed = sealer
             .seal(
                 &state(),
                 &fingerprint(&UserId::token("me"), "write", arguments.as_object()),
@@ -246,19 +246,19 @@ mod tests {
         );
         let own = fingerprint(&UserId::token("me"), "write", arguments.as_object());
         assert!(StateSealer::new(None).unwrap().open(&sealed, &own).is_err());
-        assert!(made.open(&format!("{sealed}A"), &own).is_err());
-        assert!(made.open("", &own).is_err());
+        assert!(sealer.open(&format!("{sealed}A"), &own).is_err());
+        assert!(sealer.open("", &own).is_err());
     }
 
     #[test]
     fn a_state_expires() {
-        let made = StateSealer {
+        let sealer = StateSealer {
             ttl: Duration::ZERO,
             ..seals()
         };
-        let sealed = made.seal(&state(), "x").unwrap();
+        let sealed = sealer.seal(&state(), "x").unwrap();
         // Until the clock has moved by a millisecond.
-        let error = (0..10_000_000).find_map(|_| made.open(&sealed, "x").err());
+        let error = (0..10_000_000).find_map(|_| sealer.open(&sealed, "x").err());
         let error = error.expect("the state expires");
         assert_eq!(
             error.message,
@@ -290,12 +290,12 @@ mod tests {
 
     #[test]
     fn earlier_answers_in_a_state_are_bounded() {
-        let said = AnsweredInput {
+        let answered = AnsweredInput {
             digest: "d".to_owned(),
             answers: BTreeMap::from([("a".to_owned(), json!("x".repeat(MAX_CARRIED / 2)))]),
         };
         let state = RequestState {
-            said: vec![said; 4],
+            said: vec![answered; 4],
             ..state()
         };
         let seals = seals();

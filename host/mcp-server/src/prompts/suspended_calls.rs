@@ -131,12 +131,14 @@ impl ElicitationPrompter {
             };
             parked.insert(handle.clone(), one);
         }
-        let desk = Arc::downgrade(self);
+        let prompter = Arc::downgrade(self);
         tokio::spawn(async move {
             tokio::time::sleep(request_state::TTL).await;
-            let Some(desk) = desk.upgrade() else { return };
-            let forgotten = desk.lock_suspended().remove(&handle);
-            drop(desk);
+            let Some(prompter) = prompter.upgrade() else {
+                return;
+            };
+            let forgotten = prompter.lock_suspended().remove(&handle);
+            drop(prompter);
             if let Some(SuspendedCall {
                 ongoing: mut going,
                 requests: request,
@@ -197,8 +199,8 @@ impl ElicitationPrompter {
 
     /// Drops the suspended calls of all sessions whose name starts with `run`.
     pub(crate) fn drop_run(&self, run: &str) {
-        let kept = |one: &SuspendedCall| !one.key.session.as_str().starts_with(run);
-        self.lock_suspended().retain(|_, one| kept(one));
+        let is_retained = |one: &SuspendedCall| !one.key.session.as_str().starts_with(run);
+        self.lock_suspended().retain(|_, one| is_retained(one));
     }
 
     fn lock_suspended(&self) -> MutexGuard<'_, HashMap<String, SuspendedCall>> {
@@ -266,17 +268,22 @@ fn retain_requested(
     request: &InputRequestBatch,
     mut answers: BTreeMap<String, Value>,
 ) -> BTreeMap<String, Value> {
-    answers.retain(|name, _| request.requests.iter().any(|(asked, _)| asked == name));
+    answers.retain(|name, _| {
+        request
+            .requests
+            .iter()
+            .any(|(requested, _)| requested == name)
+    });
     answers
 }
 
 fn answers_from_state(state: RequestState, answers: BTreeMap<String, Value>) -> Vec<AnsweredInput> {
-    let mut said = state.said;
-    said.extend(
+    let mut answered = state.said;
+    answered.extend(
         state
             .asked
             .filter(|_| !answers.is_empty())
             .map(|digest| AnsweredInput { digest, answers }),
     );
-    said
+    answered
 }

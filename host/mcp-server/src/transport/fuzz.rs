@@ -9,10 +9,10 @@ use crate::fuzz::message;
 fn fuzz_line() {
     bolero::check!().for_each(|bytes: &[u8]| {
         let line = message(bytes);
-        let seen = scan(line.as_bytes());
+        let scanned = scan(line.as_bytes());
         if let Ok(Value::Object(_)) = serde_json::from_str(&line) {
-            assert_eq!(seen.messages.len(), 1, "{line}");
-            assert!(seen.messages[0].is_complete, "{line}");
+            assert_eq!(scanned.messages.len(), 1, "{line}");
+            assert!(scanned.messages[0].is_complete, "{line}");
         }
     });
 }

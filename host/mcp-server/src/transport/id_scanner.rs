@@ -176,24 +176,24 @@ mod tests {
             .messages
             .into_iter()
             .map(|found| {
-                let words = [
+                let flags = [
                     (found.has_method, "method"),
                     (found.is_response, "outcome"),
                     (found.is_complete, "whole"),
                 ];
-                let words: Vec<_> = words.iter().filter(|word| word.0).map(|w| w.1).collect();
-                (found.id, words.join(" "))
+                let flags: Vec<_> = flags.iter().filter(|flag| flag.0).map(|w| w.1).collect();
+                (found.id, flags.join(" "))
             })
             .collect();
         let expected: Vec<_> = expected
             .iter()
-            .map(|(id, words)| {
+            .map(|(id, flags)| {
                 let id = match id {
                     ScannedId::Missing => ScannedId::Missing,
                     ScannedId::Unreadable => ScannedId::Unreadable,
                     ScannedId::Known(id) => ScannedId::Known(id.clone()),
                 };
-                (id, (*words).to_owned())
+                (id, (*flags).to_owned())
             })
             .collect();
         assert_eq!(found, expected, "{}", String::from_utf8_lossy(line));

@@ -155,36 +155,37 @@ mod tests {
     #[tokio::test]
     async fn lines_are_written_in_queue_order_by_any_caller() {
         let (ours, mut theirs) = tokio::io::duplex(3);
-        let (outbox, mut pen) = (Outbox::default(), LineWriter::new(ours));
+        let (outbox, mut writer) = (Outbox::default(), LineWriter::new(ours));
         outbox.push(b"first\n".to_vec());
         let second = outbox.push(b"second\n".to_vec());
         let mut received = [0; 13];
         for byte in &mut received {
             // Each call is dropped in the middle of a line.
-            let _ = pen.write_until(&outbox, second).now_or_never();
+            let _ = writer.write_until(&outbox, second).now_or_never();
             *byte = theirs.read_u8().await.unwrap();
         }
         assert_eq!(received, *b"first\nsecond\n");
-        pen.write_until(&outbox, second).await.unwrap();
+        writer.write_until(&outbox, second).await.unwrap();
         assert_eq!(outbox.lock().bytes, 0);
     }
 
     #[tokio::test]
     async fn room_returns_when_output_is_read_or_the_client_is_gone() {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
-        let (outbox, mut pen) = (Outbox::default(), LineWriter::new(ours));
+        let (outbox, mut writer) = (Outbox::default(), LineWriter::new(ours));
         let first = outbox.push(vec![b'x'; 1 << 20]);
         outbox.wait_for_room().await;
         let last = outbox.push(vec![b'x'; MAX_UNREAD]);
-        let mut room = Box::pin(outbox.wait_for_room());
-        assert!(room.as_mut().now_or_never().is_none());
-        pen.write_until(&outbox, first).await.unwrap();
-        assert!(room.as_mut().now_or_never().is_none(), "still too much");
+        let mut wait = Box::pin(outbox.wait_for_room());
+        assert!(wait.as_mut().now_or_never().is_none());
+        writer.write_until(&outbox, first).await.unwrap();
+        assert!(wait.as_mut().now_or_never().is_none(), "still too much");
         drop(theirs);
         assert!(!outbox.is_closed());
-        pen.write_until(&outbox, last).await.unwrap_err();
-        assert!(room.now_or_never().is_some() && outbox.is_closed());
-        pen.write_until(&outbox, outbox.push(b"x".to_vec()))
+        writer.write_until(&outbox, last).await.unwrap_err();
+        assert!(wait.now_or_never().is_some() && outbox.is_closed());
+        writer
+            .write_until(&outbox, outbox.push(b"x".to_vec()))
             .await
             .unwrap_err();
     }

@@ -60,9 +60,9 @@ fn send(lines: &mut Ours, message: ServerJsonRpcMessage) -> BoxFuture<'static, R
 }
 
 fn list_changed() -> ServerJsonRpcMessage {
-    let told =
+    let notification =
         ServerNotification::ToolListChangedNotification(ToolListChangedNotification::default());
-    ServerJsonRpcMessage::notification(told)
+    ServerJsonRpcMessage::notification(notification)
 }
 
 fn id(message: Option<ClientJsonRpcMessage>) -> i64 {
@@ -78,7 +78,7 @@ fn id(message: Option<ClientJsonRpcMessage>) -> i64 {
 /// Checks the errors that a line causes, as ids and codes, before the session continues.
 async fn check(line: &[u8], expected: &[(Value, i64)]) {
     let (mut client, mut lines) = Client::new();
-    let talk = async {
+    let exchange = async {
         client.send(&request(0, "tools/call")).await;
         client.send(line).await;
         client.send(&request(99, "ping")).await;
@@ -96,7 +96,7 @@ async fn check(line: &[u8], expected: &[(Value, i64)]) {
         assert_eq!(id(lines.receive().await), 0);
         assert_eq!(id(lines.receive().await), 99);
     };
-    let (received, ()) = tokio::join!(talk, serve);
+    let (received, ()) = tokio::join!(exchange, serve);
     let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
     assert_eq!(received, expected, "{shown}");
     // No other output.
@@ -269,11 +269,11 @@ async fn the_size_of_open_requests_is_limited() {
         let ((), message) = tokio::join!(client.send(call.as_bytes()), lines.receive());
         assert_eq!(id(message), number);
     }
-    let talk = async {
+    let exchange = async {
         client.send(call(4).as_bytes()).await;
         client.send(&request(5, "tools/call")).await;
     };
-    let ((), message) = tokio::join!(talk, lines.receive());
+    let ((), message) = tokio::join!(exchange, lines.receive());
     assert_eq!(id(message), 5);
     assert_eq!(client.receive().await["id"], json!(4));
 }

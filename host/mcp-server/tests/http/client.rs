@@ -220,8 +220,8 @@ impl Client {
         let answer = self.initialize().await;
         if answer.status == 200 {
             self.session = answer.headers.get("mcp-session-id").cloned();
-            let said = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-            assert_eq!(self.post(&[], said).await.status, 202);
+            let notification = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+            assert_eq!(self.post(&[], notification).await.status, 202);
         }
         answer
     }

@@ -176,22 +176,22 @@ async fn unauthenticated_connections_do_not_block_clients_with_tokens() {
         })
         .await;
         let mut known = site.client().await.with_token(ANN);
-        let said = known.call_modern(1, "echo", json!({"text": "in"})).await;
-        assert_eq!(said.text(), "in");
+        let reply = known.call_modern(1, "echo", json!({"text": "in"})).await;
+        assert_eq!(reply.text(), "in");
         let mut held = Vec::new();
         for at in 0..silent {
-            let mut stranger = site.client().await;
+            let mut unauthenticated = site.client().await;
             if at % 2 == 0 {
-                let answer = stranger.call_modern(1, "echo", json!({})).await;
+                let answer = unauthenticated.call_modern(1, "echo", json!({})).await;
                 assert_eq!(answer.status, 401);
             }
-            held.push(stranger);
+            held.push(unauthenticated);
         }
         let mut bob = site.client().await.with_token(BOB);
-        let said = bob.call_modern(2, "echo", json!({"text": "in"})).await;
-        assert_eq!(said.text(), "in");
+        let reply = bob.call_modern(2, "echo", json!({"text": "in"})).await;
+        assert_eq!(reply.text(), "in");
         assert!(held[0].is_closed().await);
-        let said = known.call_modern(3, "echo", json!({"text": "on"})).await;
-        assert_eq!(said.text(), "on");
+        let reply = known.call_modern(3, "echo", json!({"text": "on"})).await;
+        assert_eq!(reply.text(), "on");
     }
 }

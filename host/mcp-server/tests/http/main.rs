@@ -223,11 +223,11 @@ async fn tasks_get_the_grace_period() {
         };
         let mut site = TestServer::start_tasking(options).await;
         let mut client = site.client().await;
-        let mut asked = modern(client::call(1, "wait", json!({})));
+        let mut message = modern(client::call(1, "wait", json!({})));
         let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
-        asked["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
+        message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
         let headers = headers("tools/call", "wait");
-        let answer = client.post(&headers, &asked.to_string()).await.json();
+        let answer = client.post(&headers, &message.to_string()).await.json();
         assert_eq!(answer["result"]["resultType"], json!("task"), "{answer}");
         site.tools.begun.notified().await;
         site.stop();

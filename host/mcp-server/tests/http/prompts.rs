@@ -9,20 +9,20 @@ fn forms() -> Value {
     json!({"elicitation": {}})
 }
 
-fn yes() -> Value {
+fn approval() -> Value {
     json!({"action": "accept", "content": {"answer": "once"}})
 }
 
 /// A stateless call by a client that supports forms.
 async fn call_wipe(client: &mut Client, state: Option<&Value>) -> Value {
-    let mut asked = modern(call(1, "wipe", json!({})));
-    asked["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = forms();
+    let mut message = modern(call(1, "wipe", json!({})));
+    message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = forms();
     if let Some(state) = state {
-        asked["params"]["requestState"] = state.clone();
-        asked["params"]["inputResponses"] = json!({"permission": yes()});
+        message["params"]["requestState"] = state.clone();
+        message["params"]["inputResponses"] = json!({"permission": approval()});
     }
     let headers = headers("tools/call", "wipe");
-    client.post(&headers, &asked.to_string()).await.json()
+    client.post(&headers, &message.to_string()).await.json()
 }
 
 #[tokio::test]
@@ -58,8 +58,8 @@ async fn prompts_are_sent_on_the_stream_of_the_call() {
     let site = TestServer::start_asking(without_tokens()).await;
     let mut client = client_with_session(&site, forms()).await;
     let session = client.session().to_owned();
-    let asked = call(1, "wipe", json!({})).to_string();
-    client.send("POST /mcp", &[], &asked).await;
+    let message = call(1, "wipe", json!({})).to_string();
+    client.send("POST /mcp", &[], &message).await;
     assert_eq!(client.read_head().await.status, 200);
     let question = next_message(&mut client).await;
     assert_eq!(
@@ -69,7 +69,7 @@ async fn prompts_are_sent_on_the_stream_of_the_call() {
     );
     let mut other = site.client().await;
     other.use_session(&session);
-    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": yes()});
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": approval()});
     assert_eq!(other.post(&[], &answer.to_string()).await.status, 202);
     let result = next_message(&mut client).await;
     assert_eq!(
@@ -83,8 +83,8 @@ async fn prompts_are_sent_on_the_stream_of_the_call() {
 async fn roots_are_requested_on_the_stream_of_the_call() {
     let site = TestServer::start_with_roots(without_tokens()).await;
     let mut client = client_with_session(&site, json!({"roots": {}})).await;
-    let asked = call(1, "echo", json!({"text": "hi"})).to_string();
-    client.send("POST /mcp", &[], &asked).await;
+    let message = call(1, "echo", json!({"text": "hi"})).to_string();
+    client.send("POST /mcp", &[], &message).await;
     assert_eq!(client.read_head().await.status, 200);
     let question = next_message(&mut client).await;
     assert_eq!(question["method"], json!("roots/list"), "{question}");
@@ -112,8 +112,8 @@ async fn an_approval_for_the_session_ends_with_the_session() {
     let question = next_message(&mut first).await;
     let mut other = site.client().await;
     other.use_session(first.session());
-    let yes = json!({"action": "accept", "content": {"answer": "session"}});
-    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": yes});
+    let session_approval = json!({"action": "accept", "content": {"answer": "session"}});
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": session_approval});
     assert_eq!(other.post(&[], &answer.to_string()).await.status, 202);
     let result = next_message(&mut first).await;
     assert_eq!(result["result"]["content"][0]["text"], json!("wiped"));
@@ -150,8 +150,8 @@ async fn client_with_session(site: &TestServer, capabilities: Value) -> Client {
         .await;
     let session = greeted.headers["mcp-session-id"].clone();
     client.use_session(&session);
-    let said = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-    assert_eq!(client.post(&[], said).await.status, 202);
+    let notification = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    assert_eq!(client.post(&[], notification).await.status, 202);
     client
 }
 

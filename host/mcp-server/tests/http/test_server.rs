@@ -77,10 +77,10 @@ impl TestServer {
             questions: true,
             sampling: false,
         };
-        let desk = ElicitationPrompter::new(asks, None).unwrap();
+        let elicitation_prompter = ElicitationPrompter::new(asks, None).unwrap();
         Self::start_with(
             options,
-            Some(Arc::new(desk)),
+            Some(Arc::new(elicitation_prompter)),
             Duration::from_secs(10),
             false,
         )
@@ -94,13 +94,13 @@ impl TestServer {
 
     async fn start_with(
         options: HttpOptions,
-        desk: Option<Arc<ElicitationPrompter>>,
+        elicitation_prompter: Option<Arc<ElicitationPrompter>>,
         tasks_after: Duration,
         roots: bool,
     ) -> Self {
-        let tools = Arc::new(Tools::new(desk.is_some()));
-        let prompter: Arc<dyn Prompter> = match &desk {
-            Some(desk) => Arc::clone(desk) as _,
+        let tools = Arc::new(Tools::new(elicitation_prompter.is_some()));
+        let prompter: Arc<dyn Prompter> = match &elicitation_prompter {
+            Some(elicitation_prompter) => Arc::clone(elicitation_prompter) as _,
             None => Arc::new(NoPrompter),
         };
         let kernel = Kernel::new(KernelSettings::default(), prompter).unwrap();
@@ -117,7 +117,7 @@ impl TestServer {
             instructions: None,
             profile: Profile::Native,
             others: UnmappedTools::default(),
-            prompter: desk,
+            prompter: elicitation_prompter,
             roots,
             structured: false,
             own_folders: Arc::default(),
@@ -209,8 +209,8 @@ impl Tools {
     }
 
     async fn run(&self, call: Call) -> Outcome {
-        let seen = (call.id.to_string(), call.caller.clone());
-        self.calls.lock().unwrap().push(seen);
+        let recorded = (call.id.to_string(), call.caller.clone());
+        self.calls.lock().unwrap().push(recorded);
         match call.tool.as_str() {
             "echo" => Outcome::text(call.input["text"].as_str().unwrap_or_default()),
             "wipe" => Outcome::text("wiped"),

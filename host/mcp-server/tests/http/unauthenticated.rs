@@ -166,12 +166,12 @@ async fn invalid_requests_get_the_specified_errors() {
     .await;
     let bare = call(1, "echo", json!({})).to_string();
     check(&site, post, &with(&[]), &bare, (400, -32602)).await;
-    let nobody = modern(call(1, "nobody", json!({}))).to_string();
+    let unknown_tool = modern(call(1, "nobody", json!({}))).to_string();
     check(
         &site,
         post,
         &headers("tools/call", "nobody"),
-        &nobody,
+        &unknown_tool,
         (200, -32602),
     )
     .await;
@@ -317,24 +317,28 @@ async fn a_02_links_and_tasks_belong_to_the_user_who_called() {
     let whole = again.post(&[], &read).await.json();
     assert_eq!(whole["result"]["contents"][0]["text"], json!(long));
 
-    let mut asked = modern(call(3, "wait", json!({})));
+    let mut message = modern(call(3, "wait", json!({})));
     let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
-    asked["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = tasks.clone();
+    message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = tasks.clone();
     let mut ann = site.client().await.with_token(ANN);
-    let said = headers("tools/call", "wait");
-    let answer = ann.post(&said, &asked.to_string()).await.json();
+    let call_headers = headers("tools/call", "wait");
+    let answer = ann.post(&call_headers, &message.to_string()).await.json();
     let id = answer["result"]["taskId"].as_str().unwrap();
-    for (token, knows) in [(BOB, false), (ANN, true)] {
+    for (token, is_owner) in [(BOB, false), (ANN, true)] {
         let mut client = site.client().await.with_token(token);
         for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
             let params = json!({"taskId": id, "inputResponses": {}});
-            let mut asked = modern(request(4, method, params));
-            asked["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = tasks.clone();
-            let said = headers(method, id);
-            let answer = client.post(&said, &asked.to_string()).await.json();
+            let mut message = modern(request(4, method, params));
+            message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
+                tasks.clone();
+            let call_headers = headers(method, id);
+            let answer = client
+                .post(&call_headers, &message.to_string())
+                .await
+                .json();
             assert_eq!(
                 answer["result"].is_object(),
-                knows,
+                is_owner,
                 "{token} {method}: {answer}"
             );
         }

@@ -12,8 +12,8 @@ pub fn forms() -> Value {
 }
 
 /// Returns the first question of a stateless call.
-pub async fn input_required(client: &mut Client, asked: Value) -> Value {
-    let answer = client.request(&with_capabilities(asked, forms())).await;
+pub async fn input_required(client: &mut Client, message: Value) -> Value {
+    let answer = client.request(&with_capabilities(message, forms())).await;
     assert_eq!(
         answer["result"]["resultType"],
         json!("input_required"),
@@ -23,10 +23,10 @@ pub async fn input_required(client: &mut Client, asked: Value) -> Value {
 }
 
 /// Repeats the call with an answer.
-pub fn again(mut asked: Value, question: &Value, answer: &Value) -> Value {
-    asked["params"]["requestState"] = question["requestState"].clone();
-    asked["params"]["inputResponses"] = json!({"permission": answer});
-    with_capabilities(asked, forms())
+pub fn again(mut message: Value, question: &Value, answer: &Value) -> Value {
+    message["params"]["requestState"] = question["requestState"].clone();
+    message["params"]["inputResponses"] = json!({"permission": answer});
+    with_capabilities(message, forms())
 }
 
 pub fn accept(content: &Value) -> Value {
@@ -78,10 +78,10 @@ async fn a_session_client_is_prompted_during_its_call() {
                 .start_session(version, forms())
                 .await;
             client.send(&call(1, "wipe", json!({"path": "/a"}))).await;
-            let asked = client.receive().await;
-            assert_eq!(asked["method"], json!("elicitation/create"), "{asked}");
+            let prompt = client.receive().await;
+            assert_eq!(prompt["method"], json!("elicitation/create"), "{prompt}");
             client
-                .send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": answer}))
+                .send(&json!({"jsonrpc": "2.0", "id": prompt["id"], "result": answer}))
                 .await;
             let result = client.receive().await["result"].take();
             assert_eq!(ended(&result), becomes, "{answer}");
@@ -94,8 +94,8 @@ async fn a_session_client_is_prompted_during_its_call() {
 async fn a_stateless_client_returns_with_the_answer() {
     for (answer, becomes) in answers() {
         let mut client = Client::with_prompts(None);
-        let asked = call(1, "wipe", json!({"path": "/a", "n": 1}));
-        let question = input_required(&mut client, asked.clone()).await;
+        let wipe = call(1, "wipe", json!({"path": "/a", "n": 1}));
+        let question = input_required(&mut client, wipe.clone()).await;
         let asks = &question["inputRequests"]["permission"];
         assert_eq!(asks["method"], json!("elicitation/create"));
         let retry = again(
@@ -148,9 +148,9 @@ async fn a_form_shows_the_complete_call_without_control_characters() {
         .start_session("2025-06-18", forms())
         .await;
     older.send(&call(1, "wipe", json!({}))).await;
-    let asked = older.receive().await;
-    let answer = &asked["params"]["requestedSchema"]["properties"]["answer"];
-    assert_eq!(answer["enum"][0], json!("once"), "{asked}");
+    let prompt = older.receive().await;
+    let answer = &prompt["params"]["requestedSchema"]["properties"]["answer"];
+    assert_eq!(answer["enum"][0], json!("once"), "{prompt}");
     assert_eq!(answer["enumNames"][0], json!("Allow `wipe` this once"));
 }
 
@@ -161,19 +161,21 @@ async fn a_question_that_is_too_long_is_denied_with_a_hint() {
     let answer = client
         .request(&with_capabilities(call(1, "wipe", long), forms()))
         .await;
-    let said = ended(&answer["result"]);
-    assert!(said.contains("too long to review in a form"), "{said}");
-    assert!(said.contains("--allow-tool wipe"), "{said}");
+    let error = ended(&answer["result"]);
+    assert!(error.contains("too long to review in a form"), "{error}");
+    assert!(error.contains("--allow-tool wipe"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_approval_for_the_session_skips_the_next_prompt() {
     let mut client = Client::with_prompts(None);
-    let asked = call(1, "wipe", json!({"path": "/a"}));
-    let question = input_required(&mut client, asked.clone()).await;
-    let yes = accept(&json!({"answer": "session"}));
-    client.request(&again(asked.clone(), &question, &yes)).await;
-    let result = client.request(&with_capabilities(asked, forms())).await["result"].take();
+    let wipe = call(1, "wipe", json!({"path": "/a"}));
+    let question = input_required(&mut client, wipe.clone()).await;
+    let session_approval = accept(&json!({"answer": "session"}));
+    client
+        .request(&again(wipe.clone(), &question, &session_approval))
+        .await;
+    let result = client.request(&with_capabilities(wipe, forms())).await["result"].take();
     assert_eq!(ended(&result), "wiped");
 }
 
@@ -195,19 +197,19 @@ async fn a_client_can_only_approve_for_its_session() {
         let values: Vec<_> = values.map(|one| one["const"].as_str().unwrap()).collect();
         assert_eq!(values, ["once", "session", "session_wider", "deny", "stop"]);
     };
-    let yes = |answer: &str| accept(&json!({"answer": answer}));
+    let approve = |answer: &str| accept(&json!({"answer": answer}));
 
     let mut newest = Client::with_prompts(None);
     let mut received = newest.kernel.subscribe(None, None);
-    let asked = call(1, "wipe", json!({"n": 1}));
-    let mut question = input_required(&mut newest, asked.clone()).await;
+    let wipe = call(1, "wipe", json!({"n": 1}));
+    let mut question = input_required(&mut newest, wipe.clone()).await;
     // Other prompters offer more.
     let offers = newest.kernel.pending().remove(0).question.offers;
     assert_eq!(offers.len(), 7, "{offers:?}");
-    for beyond in ["project", "user", "user_wider"] {
+    for wider in ["project", "user", "user_wider"] {
         let form = &question["inputRequests"]["permission"]["params"];
         check(&form["requestedSchema"]["properties"]["answer"]);
-        let retry = again(asked.clone(), &question, &yes(beyond));
+        let retry = again(wipe.clone(), &question, &approve(wider));
         question = newest.request(&retry).await["result"].take();
     }
     assert!(
@@ -215,8 +217,8 @@ async fn a_client_can_only_approve_for_its_session() {
         "{question}"
     );
     // `session_wider` selects the wider offer, wherever it stands among the offers.
-    let question = input_required(&mut newest, asked.clone()).await;
-    let retry = again(asked, &question, &yes("session_wider"));
+    let question = input_required(&mut newest, wipe.clone()).await;
+    let retry = again(wipe, &question, &approve("session_wider"));
     assert_eq!(ended(&newest.request(&retry).await["result"]), "wiped");
     let other = with_capabilities(call(2, "wipe", json!({"n": 2})), forms());
     assert_eq!(ended(&newest.request(&other).await["result"]), "wiped");
@@ -231,15 +233,15 @@ async fn a_client_can_only_approve_for_its_session() {
         .send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
         .await;
     older.send(&call(1, "wipe", json!({"n": 1}))).await;
-    let mut asked = older.receive().await;
-    check(&asked["params"]["requestedSchema"]["properties"]["answer"]);
+    let mut prompt = older.receive().await;
+    check(&prompt["params"]["requestedSchema"]["properties"]["answer"]);
     for answer in ["user_wider", "once"] {
         older
-            .send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": yes(answer)}))
+            .send(&json!({"jsonrpc": "2.0", "id": prompt["id"], "result": approve(answer)}))
             .await;
-        asked = older.receive().await;
+        prompt = older.receive().await;
     }
-    assert_eq!(ended(&asked["result"]), "wiped");
+    assert_eq!(ended(&prompt["result"]), "wiped");
     let by = deciders(&mut received).remove(0);
     assert!(by.starts_with(r"mcp client c\u{1b}c"), "{by}");
     assert!(by.ends_with("… (+140 characters)"), "{by}");
@@ -247,7 +249,7 @@ async fn a_client_can_only_approve_for_its_session() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_without_forms_gets_a_denial_with_a_hint() {
-    let says = |result: &Value| {
+    let check_denial = |result: &Value| {
         let text = result["content"][0]["text"].as_str().unwrap();
         assert_eq!(result["isError"], json!(true));
         assert!(text.contains("--allow-tool wipe"), "{text}");
@@ -260,48 +262,48 @@ async fn a_client_without_forms_gets_a_denial_with_a_hint() {
                 capabilities.clone(),
             ))
             .await;
-        says(&answer["result"]);
+        check_denial(&answer["result"]);
         let mut client = Client::with_prompts(None)
             .start_session("2025-11-25", capabilities)
             .await;
-        says(&client.call("wipe", json!({})).await);
+        check_denial(&client.call("wipe", json!({})).await);
     }
     // A client with forms, but the host does not use them.
     let mut client = Client::new();
     let answer = client
         .request(&with_capabilities(call(1, "wipe", json!({})), forms()))
         .await;
-    says(&answer["result"]);
+    check_denial(&answer["result"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_empty_elicitation_capability_means_forms() {
     let mut client = Client::with_prompts(None);
-    let asked = with_capabilities(call(1, "wipe", json!({})), json!({"elicitation": {}}));
-    let answer = client.request(&asked).await;
+    let wipe = with_capabilities(call(1, "wipe", json!({})), json!({"elicitation": {}}));
+    let answer = client.request(&wipe).await;
     assert_eq!(answer["result"]["resultType"], json!("input_required"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_state_is_valid_once_for_its_call() {
     let mut client = Client::with_prompts(None);
-    let asked = call(1, "wipe", json!({"path": "/a"}));
-    let yes = accept(&json!({"answer": "once"}));
-    let question = input_required(&mut client, asked.clone()).await;
+    let wipe = call(1, "wipe", json!({"path": "/a"}));
+    let approval = accept(&json!({"answer": "once"}));
+    let question = input_required(&mut client, wipe.clone()).await;
     let mut forged = question.clone();
     let state = forged["requestState"].as_str().unwrap().to_owned();
     forged["requestState"] = json!(format!("{}AA", &state[..state.len() - 2]));
     for (retry, why) in [
         (
-            again(call(2, "wipe", json!({"path": "/b"})), &question, &yes),
+            again(call(2, "wipe", json!({"path": "/b"})), &question, &approval),
             "was not made for this call",
         ),
         (
-            again(call(3, "echo", json!({"path": "/a"})), &question, &yes),
+            again(call(3, "echo", json!({"path": "/a"})), &question, &approval),
             "was not made for this call",
         ),
         (
-            again(asked.clone(), &forged, &yes),
+            again(wipe.clone(), &forged, &approval),
             "was not made for this call",
         ),
     ] {
@@ -310,7 +312,7 @@ async fn a_request_state_is_valid_once_for_its_call() {
         let message = answer["error"]["message"].as_str().unwrap();
         assert!(message.contains(why), "{message}");
     }
-    let good = again(asked.clone(), &question, &yes);
+    let good = again(wipe.clone(), &question, &approval);
     assert_eq!(ended(&client.request(&good).await["result"]), "wiped");
     let answer = client.request(&good).await;
     assert!(
@@ -326,13 +328,13 @@ async fn a_request_state_is_valid_once_for_its_call() {
 #[tokio::test(start_paused = true)]
 async fn a_late_answer_is_rejected_and_the_call_has_ended() {
     let mut client = Client::with_prompts(None);
-    let asked = call(1, "wipe", json!({}));
-    let question = input_required(&mut client, asked.clone()).await;
+    let wipe = call(1, "wipe", json!({}));
+    let question = input_required(&mut client, wipe.clone()).await;
     assert_eq!(client.kernel.pending().len(), 1);
     tokio::time::sleep(std::time::Duration::from_secs(301)).await;
     assert_eq!(client.kernel.pending().len(), 0);
-    let yes = accept(&json!({"answer": "once"}));
-    let answer = client.request(&again(asked, &question, &yes)).await;
+    let approval = accept(&json!({"answer": "once"}));
+    let answer = client.request(&again(wipe, &question, &approval)).await;
     assert_eq!(answer["error"]["code"], json!(-32602), "{answer}");
     assert_eq!(client.tools.ids.lock().unwrap().len(), 0);
 }
@@ -340,22 +342,25 @@ async fn a_late_answer_is_rejected_and_the_call_has_ended() {
 #[tokio::test(start_paused = true)]
 async fn a_missing_or_invalid_answer_repeats_the_question() {
     let mut client = Client::with_prompts(None);
-    let asked = call(1, "wipe", json!({}));
-    let mut question = input_required(&mut client, asked.clone()).await;
-    let mut retry = again(asked.clone(), &question, &json!(null));
+    let wipe = call(1, "wipe", json!({}));
+    let mut question = input_required(&mut client, wipe.clone()).await;
+    let mut retry = again(wipe.clone(), &question, &json!(null));
     retry["params"]["inputResponses"] = json!({"something else": 7});
     let answer = client.request(&retry).await["result"].take();
     assert_eq!(answer["resultType"], json!("input_required"));
     assert_ne!(answer["requestState"], question["requestState"]);
     question = answer;
-    for odd in [json!(7), accept(&json!({"answer": "always"}))] {
-        let answer = client.request(&again(asked.clone(), &question, &odd)).await["result"].take();
-        assert_eq!(answer["resultType"], json!("input_required"), "{odd}");
+    for invalid in [json!(7), accept(&json!({"answer": "always"}))] {
+        let answer = client
+            .request(&again(wipe.clone(), &question, &invalid))
+            .await["result"]
+            .take();
+        assert_eq!(answer["resultType"], json!("input_required"), "{invalid}");
         question = answer;
     }
     // Repeated invalid answers are neither an approval nor a denial.
-    let odd = accept(&json!({}));
-    let answer = client.request(&again(asked, &question, &odd)).await["result"].take();
+    let invalid = accept(&json!({}));
+    let answer = client.request(&again(wipe, &question, &invalid)).await["result"].take();
     assert!(ended(&answer).starts_with("policy_violation"), "{answer}");
 }
 
@@ -365,9 +370,9 @@ async fn another_host_with_the_same_key_accepts_an_answer_once() {
         Client::with_prompts(Some(KEY)),
         Client::with_prompts(Some(KEY)),
     );
-    let asked = call(1, "wipe", json!({"path": "/a"}));
-    let question = input_required(&mut first, asked.clone()).await;
-    let retry = again(asked, &question, &accept(&json!({"answer": "once"})));
+    let wipe = call(1, "wipe", json!({"path": "/a"}));
+    let question = input_required(&mut first, wipe.clone()).await;
+    let retry = again(wipe, &question, &accept(&json!({"answer": "once"})));
     let answer = second.request(&retry).await;
     assert_eq!(ended(&answer["result"]), "wiped", "{answer}");
     let answer = second.request(&retry).await;
@@ -388,8 +393,8 @@ async fn suspended_calls_per_client_are_limited() {
             forms(),
         ))
         .await;
-    let said = ended(&answer["result"]);
-    assert!(said.contains("was not answered in time"), "{said}");
+    let error = ended(&answer["result"]);
+    assert!(error.contains("was not answered in time"), "{error}");
     assert_eq!(client.close().await, [] as [Value; 0]);
 }
 
@@ -399,11 +404,11 @@ async fn a_prompt_is_cancelled_with_its_call() {
         .start_session("2025-11-25", forms())
         .await;
     client.send(&call(7, "wipe", json!({}))).await;
-    let asked = client.receive().await;
+    let prompt = client.receive().await;
     client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})).await;
     let received = client.receive().await;
     assert_eq!(received["method"], json!("notifications/cancelled"));
-    assert_eq!(received["params"]["requestId"], asked["id"]);
+    assert_eq!(received["params"]["requestId"], prompt["id"]);
     client.request(&request(8, "ping", json!({}))).await;
     assert_eq!(client.kernel.pending().len(), 0);
     assert_eq!(client.close().await, [] as [Value; 0]);
@@ -432,11 +437,11 @@ async fn a_prompt_is_cancelled_when_answered_elsewhere() {
 
     // A stateless client gets the result with its next request.
     let mut client = Client::with_prompts(None);
-    let asked = call(1, "wipe", json!({}));
-    let question = input_required(&mut client, asked.clone()).await;
+    let wipe = call(1, "wipe", json!({}));
+    let question = input_required(&mut client, wipe.clone()).await;
     let pending = client.kernel.pending().remove(0);
     client.kernel.answer(&pending.call, answered()).unwrap();
     let no = json!({"action": "decline"});
-    let answer = client.request(&again(asked, &question, &no)).await;
+    let answer = client.request(&again(wipe, &question, &no)).await;
     assert_eq!(ended(&answer["result"]), "wiped");
 }

@@ -169,9 +169,9 @@ async fn each_era_has_only_its_own_methods() {
 #[tokio::test(start_paused = true)]
 async fn an_unknown_version_is_answered_with_the_supported_ones() {
     let mut client = Client::new();
-    let mut asked = modern(request(1, "tools/list", json!({})));
-    asked["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2030-01-01");
-    let answer = client.request(&asked).await;
+    let mut message = modern(request(1, "tools/list", json!({})));
+    message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2030-01-01");
+    let answer = client.request(&message).await;
     assert_eq!(answer["error"]["code"], json!(-32022), "{answer}");
     assert_eq!(answer["error"]["data"]["requested"], json!("2030-01-01"));
     let supported = answer["error"]["data"]["supported"].as_array().unwrap();
@@ -227,7 +227,7 @@ async fn late_and_repeated_cancellations_are_ignored() {
         } else {
             Client::initialized().await
         };
-        let form = |asked: Value| if newest { modern(asked) } else { asked };
+        let form = |message: Value| if newest { modern(message) } else { message };
         client
             .request(&form(call(1, "echo", json!({"text": "hi"}))))
             .await;

@@ -43,8 +43,8 @@ impl Client {
             questions: true,
             sampling: true,
         };
-        let desk = ElicitationPrompter::new(asks, key.map(<[u8]>::to_vec)).unwrap();
-        Self::of(Some(Arc::new(desk)))
+        let prompter = ElicitationPrompter::new(asks, key.map(<[u8]>::to_vec)).unwrap();
+        Self::of(Some(Arc::new(prompter)))
     }
 
     /// A client of a host that restricts calls to the client's roots.
@@ -57,8 +57,8 @@ impl Client {
         Self::changed(None, |info| info.readiness = Some(readiness))
     }
 
-    fn of(desk: Option<Arc<ElicitationPrompter>>) -> Self {
-        Self::changed(desk, |_| {})
+    fn of(prompter: Option<Arc<ElicitationPrompter>>) -> Self {
+        Self::changed(prompter, |_| {})
     }
 
     pub fn register(&self) {
@@ -66,17 +66,17 @@ impl Client {
     }
 
     fn changed(
-        desk: Option<Arc<ElicitationPrompter>>,
+        prompter: Option<Arc<ElicitationPrompter>>,
         change: impl FnOnce(&mut ServeOptions),
     ) -> Self {
         let (ours, theirs) = tokio::io::duplex(1 << 16);
         let tools = Arc::new(Tools::new());
         let builder = Kernel::builder(KernelSettings::default());
-        let builder = match &desk {
-            Some(desk) => {
-                let agents = ClientAgents::new(Arc::clone(desk), Arc::new(NoServices));
+        let builder = match &prompter {
+            Some(prompter) => {
+                let agents = ClientAgents::new(Arc::clone(prompter), Arc::new(NoServices));
                 builder
-                    .prompter(Arc::clone(desk) as _)
+                    .prompter(Arc::clone(prompter) as _)
                     .agents(Arc::new(agents))
             }
             None => builder,
@@ -85,7 +85,7 @@ impl Client {
         let mut info = ServeOptions {
             profile: toolhost_formats::profile::Profile::Native,
             others: toolhost_formats::profile::UnmappedTools::default(),
-            prompter: desk,
+            prompter,
             roots: false,
             structured: false,
             own_folders: Arc::default(),
@@ -349,14 +349,14 @@ impl Tools {
                 tokio::time::sleep(Duration::from_secs(after)).await;
                 let queries = UserQuestion::parse(call.input["queries"].as_str().unwrap()).unwrap();
                 let services = sink.services().expect("a shared kernel lends its services");
-                let said = |progress| CallEvent::Progress {
+                let progress_event = |progress| CallEvent::Progress {
                     message: None,
                     progress: Some(progress),
                     total: None,
                 };
-                sink.event(said(1.0));
+                sink.event(progress_event(1.0));
                 let replies = services.ask_user(queries).await;
-                sink.event(said(2.0));
+                sink.event(progress_event(2.0));
                 Ok(match replies {
                     Ok(replies) => Outcome::text(json!(replies).to_string()),
                     Err(failure) => Outcome {

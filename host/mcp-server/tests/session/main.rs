@@ -141,7 +141,7 @@ async fn annotations_match_the_sandbox() {
 #[tokio::test(start_paused = true)]
 async fn failed_calls_are_tool_errors() {
     let mut client = Client::initialized().await;
-    for (tool, arguments, says, class, code) in [
+    for (tool, arguments, expected, class, code) in [
         (
             "echo",
             json!({}),
@@ -184,7 +184,7 @@ async fn failed_calls_are_tool_errors() {
             result["content"][0]["text"]
                 .as_str()
                 .unwrap()
-                .contains(says),
+                .contains(expected),
             "{tool}: {result}"
         );
         let details = json!({"class": class, "code": code, "retryable": false});
@@ -198,7 +198,7 @@ async fn failed_calls_are_tool_errors() {
 #[tokio::test(start_paused = true)]
 async fn invalid_requests_are_protocol_errors() {
     let mut client = Client::initialized().await;
-    for (request, code, says) in [
+    for (request, code, expected) in [
         (call(1, "ecko", json!({})), -32602, "Did you mean: echo?"),
         (call(2, "\u{1b}[2J", json!({})), -32602, r"\u{1b}[2J"),
         (
@@ -254,7 +254,10 @@ async fn invalid_requests_are_protocol_errors() {
         let answer = client.request(&request).await;
         assert_eq!(answer["error"]["code"], json!(code), "{answer}");
         assert!(
-            answer["error"]["message"].as_str().unwrap().contains(says),
+            answer["error"]["message"]
+                .as_str()
+                .unwrap()
+                .contains(expected),
             "{answer}"
         );
     }
@@ -266,9 +269,9 @@ async fn progress_is_sent_only_with_a_token() {
     client
         .request(&request(1, "logging/setLevel", json!({"level": "error"})))
         .await;
-    let mut asked = call(2, "talk", json!({}));
-    asked["params"]["_meta"]["progressToken"] = json!("p");
-    client.send(&asked).await;
+    let mut request_message = call(2, "talk", json!({}));
+    request_message["params"]["_meta"]["progressToken"] = json!("p");
+    client.send(&request_message).await;
     for step in [1.0, 2.0, 3.0] {
         let message = client.receive().await;
         assert_eq!(message["method"], json!("notifications/progress"));
@@ -300,9 +303,9 @@ async fn logs_are_sent_at_the_requested_level() {
 
     let mut newest = Client::new();
     newest.request(&modern(call(1, "talk", json!({})))).await;
-    let mut asked = modern(call(2, "talk", json!({})));
-    asked["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("debug");
-    newest.send(&asked).await;
+    let mut message = modern(call(2, "talk", json!({})));
+    message["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("debug");
+    newest.send(&message).await;
     assert_eq!(newest.receive().await["params"]["data"], json!("Debug"));
     assert_eq!(newest.receive().await["params"], warning);
     assert_eq!(newest.receive().await["id"], json!(2));

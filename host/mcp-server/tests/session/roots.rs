@@ -13,11 +13,15 @@ async fn rooted() -> Client {
 
 /// Answers a `roots/list` request.
 async fn answer_roots(client: &mut Client, uris: &[&str]) {
-    let asked = client.receive().await;
-    assert_eq!(asked["method"], json!("roots/list"), "{asked}");
+    let roots_request = client.receive().await;
+    assert_eq!(
+        roots_request["method"],
+        json!("roots/list"),
+        "{roots_request}"
+    );
     let roots: Vec<Value> = uris.iter().map(|uri| json!({"uri": uri})).collect();
     client
-        .send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": roots}}))
+        .send(&json!({"jsonrpc": "2.0", "id": roots_request["id"], "result": {"roots": roots}}))
         .await;
 }
 
@@ -67,11 +71,15 @@ async fn roots_restrict_the_paths_of_calls() {
 }
 
 /// Makes a call and returns the id of the resulting `roots/list` request.
-async fn asked(client: &mut Client) -> Value {
+async fn receive_roots_request(client: &mut Client) -> Value {
     client.send(&look_call(Some("/workspace/a"))).await;
-    let asked = client.receive().await;
-    assert_eq!(asked["method"], json!("roots/list"), "{asked}");
-    asked["id"].clone()
+    let roots_request = client.receive().await;
+    assert_eq!(
+        roots_request["method"],
+        json!("roots/list"),
+        "{roots_request}"
+    );
+    roots_request["id"].clone()
 }
 
 /// Returns the result of the call and skips other messages.
@@ -92,7 +100,7 @@ async fn a_client_without_roots_is_not_restricted() {
     assert_eq!(client.receive().await["result"]["isError"], json!(false));
     // A client that does not implement `roots/list` has no roots.
     let mut client = rooted().await;
-    let id = asked(&mut client).await;
+    let id = receive_roots_request(&mut client).await;
     let error = json!({"code": -32601, "message": "what?"});
     client
         .send(&json!({"jsonrpc": "2.0", "id": id, "error": error}))
@@ -148,7 +156,7 @@ async fn only_the_first_64_roots_are_used() {
 #[tokio::test(start_paused = true)]
 async fn a_late_roots_answer_is_used_and_access_is_denied_before() {
     let mut client = rooted().await;
-    let id = asked(&mut client).await;
+    let id = receive_roots_request(&mut client).await;
     let refused = ended(&mut client).await;
     assert_eq!(refused["isError"], json!(true), "{refused}");
     assert!(refused.to_string().contains("roots/list"), "{refused}");
@@ -169,7 +177,7 @@ async fn an_unanswered_roots_request_is_repeated() {
     // After an error, the next call asks again; without an answer, a call after 30 s does.
     for says_no in [true, false] {
         let mut client = rooted().await;
-        let id = asked(&mut client).await;
+        let id = receive_roots_request(&mut client).await;
         if says_no {
             let error = json!({"code": -1, "message": "not now"});
             client

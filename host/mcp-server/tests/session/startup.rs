@@ -60,8 +60,11 @@ async fn c_04_an_incomplete_list_is_followed_by_a_change() {
     assert_eq!(names(&early), Vec::<&str>::new());
     client.register();
     readiness.send_replace(Readiness::Settled);
-    let told = client.receive().await;
-    assert_eq!(told["method"], "notifications/tools/list_changed", "{told}");
+    let notification = client.receive().await;
+    assert_eq!(
+        notification["method"], "notifications/tools/list_changed",
+        "{notification}"
+    );
     let list = client.request(&request(2, "tools/list", json!({}))).await;
     assert!(names(&list).contains(&"echo"), "{list}");
 }

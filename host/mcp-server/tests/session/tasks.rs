@@ -10,23 +10,23 @@ fn task_capabilities() -> Value {
     json!({"extensions": {"io.modelcontextprotocol/tasks": {}}, "elicitation": {}})
 }
 
-async fn ask(client: &mut Client, asked: Value) -> Value {
+async fn ask(client: &mut Client, message: Value) -> Value {
     client
-        .request(&with_capabilities(asked, task_capabilities()))
+        .request(&with_capabilities(message, task_capabilities()))
         .await
 }
 
 /// Makes a call that becomes a task and returns the task id.
-async fn task(client: &mut Client, asked: Value) -> String {
-    let answer = ask(client, asked).await;
+async fn task(client: &mut Client, message: Value) -> String {
+    let answer = ask(client, message).await;
     assert_eq!(answer["result"]["resultType"], json!("task"), "{answer}");
     assert_eq!(answer["result"]["status"], json!("working"), "{answer}");
     answer["result"]["taskId"].as_str().unwrap().to_owned()
 }
 
 async fn get_task(client: &mut Client, id: &str) -> Value {
-    let asked = request(9, "tasks/get", json!({"taskId": id}));
-    ask(client, asked).await["result"].take()
+    let message = request(9, "tasks/get", json!({"taskId": id}));
+    ask(client, message).await["result"].take()
 }
 
 /// Waits until the task has this status.
@@ -86,8 +86,8 @@ async fn the_end_of_a_session_ends_its_tasks() {
 #[tokio::test(start_paused = true)]
 async fn prompts_are_sent_through_the_task() {
     let mut client = Client::with_prompts(None);
-    let asked = call(1, "survey", json!({"queries": QUERIES, "after": 15}));
-    let id = task(&mut client, asked).await;
+    let survey = call(1, "survey", json!({"queries": QUERIES, "after": 15}));
+    let id = task(&mut client, survey).await;
     for (name, answer) in [
         ("question_1_1", json!({"answer": "red"})),
         ("question_2_2", json!({"answer": false})),
@@ -128,9 +128,9 @@ async fn tasks_per_user_are_limited() {
     let mut client = Client::new();
     let mut answers = Vec::new();
     for id in 0..32 {
-        let asked = call(id, "survey", json!({"queries": QUERIES, "after": id + 25}));
+        let survey = call(id, "survey", json!({"queries": QUERIES, "after": id + 25}));
         client
-            .send(&with_capabilities(asked, task_capabilities()))
+            .send(&with_capabilities(survey, task_capabilities()))
             .await;
     }
     for _ in 0..32 {
@@ -140,8 +140,8 @@ async fn tasks_per_user_are_limited() {
         assert_eq!(answer["result"]["resultType"], json!("task"), "{answer}");
     }
     // A call beyond the limit does not become a task.
-    let asked = call(99, "survey", json!({"queries": QUERIES, "after": 20}));
-    let answer = ask(&mut client, asked).await;
+    let survey = call(99, "survey", json!({"queries": QUERIES, "after": 20}));
+    let answer = ask(&mut client, survey).await;
     assert_eq!(
         answer["result"]["resultType"],
         json!("complete"),
@@ -153,14 +153,14 @@ async fn tasks_per_user_are_limited() {
 async fn a_long_text_is_truncated_and_readable_by_its_link() {
     let long = "x".repeat(400 << 10);
     for newest in [false, true] {
-        let form = |asked: Value| if newest { modern(asked) } else { asked };
+        let form = |message: Value| if newest { modern(message) } else { message };
         let mut client = if newest {
             Client::new()
         } else {
             Client::initialized().await
         };
-        let asked = form(call(1, "echo", json!({"text": long})));
-        let result = client.request(&asked).await["result"].take();
+        let echo = form(call(1, "echo", json!({"text": long})));
+        let result = client.request(&echo).await["result"].take();
         let shown = result["content"][0]["text"].as_str().unwrap();
         assert!(shown.len() < 100 << 10);
         let link = &result["content"][1];

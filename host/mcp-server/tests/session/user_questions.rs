@@ -21,11 +21,11 @@ async fn a_tool_question_is_one_form_each() {
         .await;
     older.send(&survey).await;
     for answer in &filled {
-        let asked = older.receive().await;
-        let message = asked["params"]["message"].as_str().unwrap();
+        let prompt = older.receive().await;
+        let message = prompt["params"]["message"].as_str().unwrap();
         assert!(message.starts_with("A tool asks you ("), "{message}");
         older
-            .send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": answer}))
+            .send(&json!({"jsonrpc": "2.0", "id": prompt["id"], "result": answer}))
             .await;
     }
     let result = older.receive().await["result"].take();
@@ -54,16 +54,16 @@ async fn a_declined_question_skips_the_rest() {
     older
         .send(&call(1, "survey", json!({"queries": QUERIES})))
         .await;
-    let asked = older.receive().await;
+    let prompt = older.receive().await;
     let no = json!({"action": "decline"});
     older
-        .send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": no}))
+        .send(&json!({"jsonrpc": "2.0", "id": prompt["id"], "result": no}))
         .await;
     let result = older.receive().await["result"].take();
     assert!(ended(&result).starts_with("dismissed"), "{result}");
 
-    let mut nobody = Client::with_prompts(None);
-    let answer = nobody
+    let mut client = Client::with_prompts(None);
+    let answer = client
         .request(&with_capabilities(
             call(1, "survey", json!({"queries": QUERIES})),
             json!({}),
@@ -85,10 +85,14 @@ async fn a_client_with_sampling_is_a_sub_agent() {
         "hand_on",
         json!({"agent": "client", "prompt": "add 40 and 2", "context": "all of it"}),
     );
-    let check = |asked: &Value, params: &Value| {
-        assert_eq!(asked["method"], json!("sampling/createMessage"), "{asked}");
+    let check = |sampling: &Value, params: &Value| {
+        assert_eq!(
+            sampling["method"],
+            json!("sampling/createMessage"),
+            "{sampling}"
+        );
         let text = json!("all of it\n\nadd 40 and 2");
-        assert_eq!(params["messages"][0]["content"]["text"], text, "{asked}");
+        assert_eq!(params["messages"][0]["content"]["text"], text, "{sampling}");
         assert_eq!(params["includeContext"], json!("none"));
     };
     let answer = r#"{"text":"42","model":"m-1","stop_reason":"endTurn"}"#;
@@ -97,10 +101,10 @@ async fn a_client_with_sampling_is_a_sub_agent() {
         .start_session("2025-11-25", samples.clone())
         .await;
     older.send(&task).await;
-    let asked = older.receive().await;
-    check(&asked, &asked["params"]);
+    let sampling = older.receive().await;
+    check(&sampling, &sampling["params"]);
     older
-        .send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": model()}))
+        .send(&json!({"jsonrpc": "2.0", "id": sampling["id"], "result": model()}))
         .await;
     assert_eq!(ended(&older.receive().await["result"]), answer);
 
@@ -109,8 +113,8 @@ async fn a_client_with_sampling_is_a_sub_agent() {
         .request(&with_capabilities(task.clone(), samples.clone()))
         .await["result"]
         .take();
-    let asked = &question["inputRequests"]["task"];
-    check(asked, &asked["params"]);
+    let sampling = &question["inputRequests"]["task"];
+    check(sampling, &sampling["params"]);
     let mut retry = with_capabilities(task.clone(), samples.clone());
     retry["params"]["requestState"] = question["requestState"].clone();
     retry["params"]["inputResponses"] = json!({"task": model()});
@@ -119,15 +123,15 @@ async fn a_client_with_sampling_is_a_sub_agent() {
     let question = newest.request(&retry).await["result"].take();
     retry["params"]["requestState"] = question["requestState"].clone();
     retry["params"]["inputResponses"] = json!({"task": 7});
-    let said = ended(&newest.request(&retry).await["result"]);
+    let error = ended(&newest.request(&retry).await["result"]);
     assert!(
-        said.contains("the MCP client's answer is not a valid sampling result"),
-        "{said}"
+        error.contains("the MCP client's answer is not a valid sampling result"),
+        "{error}"
     );
 
     // A client without the capability is not asked.
-    let said = ended(&newest.request(&with_capabilities(task, forms())).await["result"]);
-    assert!(said.contains("does not support sampling"), "{said}");
+    let error = ended(&newest.request(&with_capabilities(task, forms())).await["result"]);
+    assert!(error.contains("does not support sampling"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,8 +152,8 @@ async fn progress_is_sent_to_the_current_request() {
     survey["id"] = json!(2);
     survey["params"]["_meta"]["progressToken"] = json!("second");
     let mut retry = again(survey, &question, &json!(null));
-    let yes = accept(&json!({"answer": true}));
-    retry["params"]["inputResponses"] = json!({"question_1": yes});
+    let accepted = accept(&json!({"answer": true}));
+    retry["params"]["inputResponses"] = json!({"question_1": accepted});
     client.send(&retry).await;
     let received = client.receive().await;
     assert_eq!(received["params"], progress("second", 2.0), "{received}");

@@ -23,7 +23,7 @@ type Answer = (String, Vec<IpAddr>);
 #[derive(Clone, Default)]
 pub struct ScriptedResolver {
     answers: Arc<Mutex<VecDeque<Answer>>>,
-    asked: Arc<Mutex<Vec<String>>>,
+    queries: Arc<Mutex<Vec<String>>>,
     silent: bool,
 }
 
@@ -47,15 +47,15 @@ impl ScriptedResolver {
         }
     }
 
-    pub fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+    pub fn queries(&self) -> Vec<String> {
+        self.queries.lock().unwrap().clone()
     }
 }
 
 #[async_trait]
 impl Resolve for ScriptedResolver {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        self.asked.lock().unwrap().push(name.to_owned());
+        self.queries.lock().unwrap().push(name.to_owned());
         if self.silent {
             std::future::pending::<()>().await;
         }
@@ -114,7 +114,7 @@ pub async fn answer(result: Result<Response<ResponseBody>, NetError>) -> String 
 /// Gives the same response to each client and records every byte that it receives.
 pub struct Server {
     address: SocketAddr,
-    seen: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
     task: JoinHandle<()>,
 }
 
@@ -127,18 +127,18 @@ impl Server {
         let answer = answer.to_owned();
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let seen = Arc::<Mutex<Vec<String>>>::default();
-        let keep = Arc::clone(&seen);
+        let requests = Arc::<Mutex<Vec<String>>>::default();
+        let records = Arc::clone(&requests);
         let task = tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let (answer, keep) = (answer.clone(), Arc::clone(&keep));
-                tokio::spawn(async move { serve(stream, &answer, &keep).await });
+                let (answer, records) = (answer.clone(), Arc::clone(&records));
+                tokio::spawn(async move { serve(stream, &answer, &records).await });
             }
         });
         Self {
             address,
-            seen,
+            requests,
             task,
         }
     }
@@ -148,9 +148,9 @@ impl Server {
     }
 
     /// The requests so far. A connection without data does not count.
-    pub async fn seen(&self) -> Vec<String> {
+    pub async fn requests(&self) -> Vec<String> {
         tokio::task::yield_now().await;
-        self.seen.lock().unwrap().clone()
+        self.requests.lock().unwrap().clone()
     }
 
     /// Stops listening; the port is then free and refuses connections.

@@ -39,20 +39,20 @@ fn enforce(
     let mut left = MAX_ENTRIES;
     for rule in &sandbox_rules.rules {
         let opened;
-        let place = match &rule.place {
+        let target = match &rule.place {
             RulePath::Path(path) => {
                 opened = open(path);
                 opened.as_ref()
             }
             RulePath::Held(number) => held.get(*number),
         };
-        let Some(place) = place else { continue };
+        let Some(target) = target else { continue };
         let except: Vec<&Path> = rule.except.iter().map(PathBuf::as_path).collect();
         let mut grant = |fd: BorrowedFd<'_>, part: GrantScope| match part {
             GrantScope::Whole => allow(&mut rules, fd, rights(rule.rights) & all),
             GrantScope::NamesOnly => allow(&mut rules, fd, AccessFs::ReadDir.into()),
         };
-        subtract_paths(place.as_fd(), &except, &mut left, &mut grant)?;
+        subtract_paths(target.as_fd(), &except, &mut left, &mut grant)?;
     }
     for path in processes {
         if let Some(fd) = open(path) {

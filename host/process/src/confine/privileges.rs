@@ -42,20 +42,20 @@ fn lower_limit(resource: Resource, value: u64) -> io::Result<()> {
 /// `no_new_privs` set, executing a file does not restore any.
 pub fn drop_capabilities() -> io::Result<()> {
     set_no_new_privs(true)?;
-    let kept = CapabilitySet::CHOWN
+    let retained = CapabilitySet::CHOWN
         | CapabilitySet::DAC_OVERRIDE
         | CapabilitySet::FOWNER
         | CapabilitySet::FSETID;
     let now = capabilities(None)?;
-    if now.permitted.difference(kept).is_empty() {
+    if now.permitted.difference(retained).is_empty() {
         return Ok(());
     }
     clear_ambient_capability_set()?;
     set_capabilities(
         None,
         CapabilitySets {
-            effective: now.effective & kept,
-            permitted: now.permitted & kept,
+            effective: now.effective & retained,
+            permitted: now.permitted & retained,
             inheritable: CapabilitySet::empty(),
         },
     )

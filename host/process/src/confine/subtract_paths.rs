@@ -23,24 +23,24 @@ pub enum GrantScope {
 
 pub type GrantFn<'a, E> = dyn FnMut(BorrowedFd<'_>, GrantScope) -> Result<(), E> + 'a;
 
-/// Grants `place` without the paths `except`, which are relative to it. At most `left` entries are granted one by one;
+/// Grants `root` without the paths `except`, which are relative to it. At most `left` entries are granted one by one;
 /// further entries are not granted.
 ///
 /// Walks by descriptors and does not follow symbolic links. An entry that is replaced during the walk is still inside
-/// `place`.
+/// `root`.
 pub fn subtract_paths<E>(
-    place: BorrowedFd<'_>,
+    root: BorrowedFd<'_>,
     except: &[&Path],
     left: &mut usize,
     grant: &mut GrantFn<'_, E>,
 ) -> Result<(), E> {
     if except.is_empty() {
-        return grant(place, GrantScope::Whole);
+        return grant(root, GrantScope::Whole);
     }
-    grant(place, GrantScope::NamesOnly)?;
+    grant(root, GrantScope::NamesOnly)?;
     // Opened again, because a shared descriptor has a shared position, and an `O_PATH` descriptor cannot be read.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let Ok(entries) = openat(place, c".", flags, Mode::empty()).and_then(Dir::new) else {
+    let Ok(entries) = openat(root, c".", flags, Mode::empty()).and_then(Dir::new) else {
         return Ok(());
     };
     for entry in entries.flatten() {
@@ -56,7 +56,7 @@ pub fn subtract_paths<E>(
         }
         *left -= 1;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let Ok(fd) = openat(place, name, flags, Mode::empty()) else {
+        let Ok(fd) = openat(root, name, flags, Mode::empty()) else {
             continue;
         };
         // The target of a symbolic link is granted, or not, at its own path.
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     /// Checks the granted relative names in a tree of `a/b/{c,d}`, `a/e`, `f`, with `link` to `a/b/c`.
-    fn check(place: &str, except: &[&str], left: usize, expected: &[(&str, GrantScope)]) {
+    fn check(path: &str, except: &[&str], left: usize, expected: &[(&str, GrantScope)]) {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         fs::create_dir_all(root.join("a/b")).unwrap();
@@ -89,7 +89,7 @@ mod tests {
             fs::write(root.join(file), "").unwrap();
         }
         std::os::unix::fs::symlink("a/b/c", root.join("link")).unwrap();
-        let held = crate::OpenPath::open(&root.join(place)).unwrap();
+        let held = crate::OpenPath::open(&root.join(path)).unwrap();
         let except: Vec<&Path> = except.iter().map(Path::new).collect();
         let mut found = Vec::new();
         let mut grant = |fd: BorrowedFd<'_>, part: GrantScope| {
@@ -102,7 +102,7 @@ mod tests {
         found.sort_by(|one, other| one.0.cmp(&other.0));
         let found: Vec<(&str, GrantScope)> =
             found.iter().map(|(name, part)| (&**name, *part)).collect();
-        assert_eq!(found, expected, "{place} but {except:?}");
+        assert_eq!(found, expected, "{path} but {except:?}");
     }
 
     #[test]

@@ -262,12 +262,12 @@ fn refused_rules() -> Result<Rules, seccompiler::BackendError> {
     rules.insert(libc::SYS_ioctl, requests.collect::<Result<_, _>>()?);
     // Otherwise a program that root runs could make any file of the system run as root for all users.
     let set_user_id = u64::from(libc::S_ISUID);
-    for &(number, place) in MODES {
-        let with = argument(place, SeccompCmpOp::MaskedEq(set_user_id), set_user_id)?;
+    for &(number, index) in MODES {
+        let with = argument(index, SeccompCmpOp::MaskedEq(set_user_id), set_user_id)?;
         rules.insert(number, vec![with]);
     }
-    for &(number, flags, place) in CREATING {
-        let with = || condition(place, SeccompCmpOp::MaskedEq(set_user_id), set_user_id);
+    for &(number, flags, index) in CREATING {
+        let with = || condition(index, SeccompCmpOp::MaskedEq(set_user_id), set_user_id);
         let creating = match flags {
             None => vec![SeccompRule::new(vec![with()?])?],
             Some(flags) => CREATE_FLAGS
@@ -286,14 +286,14 @@ fn refused_rules() -> Result<Rules, seccompiler::BackendError> {
 
 /// Refuses calls that give a file to another user or group.
 fn other_owner_rules([user, group]: [u32; 2]) -> Result<Rules, seccompiler::BackendError> {
-    let differs = |place: u8, own: u32| {
-        let is_not = |value: u32| condition(place, SeccompCmpOp::Ne, value.into());
+    let differs = |index: u8, own: u32| {
+        let is_not = |value: u32| condition(index, SeccompCmpOp::Ne, value.into());
         SeccompRule::new(vec![is_not(own)?, is_not(UNCHANGED)?])
     };
-    let rules = OWNERS.iter().map(|&(number, place)| {
+    let rules = OWNERS.iter().map(|&(number, index)| {
         Ok((
             number,
-            vec![differs(place, user)?, differs(place + 1, group)?],
+            vec![differs(index, user)?, differs(index + 1, group)?],
         ))
     });
     rules.collect()
@@ -302,13 +302,13 @@ fn other_owner_rules([user, group]: [u32; 2]) -> Result<Rules, seccompiler::Back
 /// Calls that give a file to the program's own user and group. They return success and do nothing: archivers and `cp
 /// -a` make them for files that they have just created, which the program owns already.
 fn own_owner_rules([user, group]: [u32; 2]) -> Result<Rules, seccompiler::BackendError> {
-    let rules = OWNERS.iter().map(|&(number, place)| {
+    let rules = OWNERS.iter().map(|&(number, index)| {
         let mut rules = Vec::new();
         for user in [user, UNCHANGED] {
             for group in [group, UNCHANGED] {
                 rules.push(SeccompRule::new(vec![
-                    condition(place, SeccompCmpOp::Eq, user.into())?,
-                    condition(place + 1, SeccompCmpOp::Eq, group.into())?,
+                    condition(index, SeccompCmpOp::Eq, user.into())?,
+                    condition(index + 1, SeccompCmpOp::Eq, group.into())?,
                 ])?);
             }
         }

@@ -39,7 +39,7 @@ fn become_program(request: &LaunchRequest, descriptors: Descriptors) -> LaunchFa
 
 fn prepare(request: &LaunchRequest, descriptors: Descriptors) -> Result<(), LaunchFailure> {
     let Descriptors { stdin, cwd, held } = descriptors;
-    let launch = |what: &'static str| LaunchStage::Launch.failure::<rustix::io::Errno>(what);
+    let launch = |context: &'static str| LaunchStage::Launch.failure::<rustix::io::Errno>(context);
     rustix::stdio::dup2_stdin(&stdin).map_err(launch("cannot set standard input"))?;
     drop(stdin);
     // A new session has no terminal: its processes can neither read nor type into the user's terminal.

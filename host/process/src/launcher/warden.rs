@@ -62,10 +62,10 @@ fn launch(request: &LaunchRequest, descriptors: &Descriptors) -> Result<i32, Lau
     let pid = start_launcher(&request.launcher, &theirs)
         .map_err(LaunchStage::Launch.failure("cannot start the launcher"))?;
     drop(theirs);
-    let told = wire::send_descriptors(&ours, &descriptors.borrowed())
+    let sent = wire::send_descriptors(&ours, &descriptors.borrowed())
         .and_then(|()| wire::write_frame(&ours, request));
     // The launcher's end closes on exec; until then the launcher can report why it failed.
-    let failure = match told.and_then(|()| wire::read_frame(&ours)) {
+    let failure = match sent.and_then(|()| wire::read_frame(&ours)) {
         Ok(None) => return Ok(pid),
         Ok(Some(failure)) => failure,
         Err(error) => LaunchStage::Launch.failure("lost the launcher")(error),
@@ -78,7 +78,7 @@ fn launch(request: &LaunchRequest, descriptors: &Descriptors) -> Result<i32, Lau
 
 /// Starts this executable as a launcher, with `stdin` as its standard input, default signal dispositions and no blocked
 /// signals, so that the program does not inherit the host's. The standard library resets only SIGPIPE.
-fn start_launcher(words: &[String], stdin: &UnixStream) -> io::Result<i32> {
+fn start_launcher(arguments: &[String], stdin: &UnixStream) -> io::Result<i32> {
     const PROGRAM: &str = "/proc/self/exe";
     let mut attributes = PosixSpawnAttr::init()?;
     attributes.set_flags(
@@ -88,13 +88,13 @@ fn start_launcher(words: &[String], stdin: &UnixStream) -> io::Result<i32> {
     attributes.set_sigmask(&SigSet::empty())?;
     let mut actions = PosixSpawnFileActions::init()?;
     actions.add_dup2(stdin.as_raw_fd(), 0)?;
-    let words = std::iter::once(PROGRAM)
-        .chain(words.iter().map(String::as_str))
+    let arguments = std::iter::once(PROGRAM)
+        .chain(arguments.iter().map(String::as_str))
         .chain([ENTER])
         .map(CString::new)
         .collect::<Result<Vec<_>, _>>()?;
     let variables: &[CString] = &[];
-    let pid = posix_spawn(PROGRAM, &actions, &attributes, &words, variables)?;
+    let pid = posix_spawn(PROGRAM, &actions, &attributes, &arguments, variables)?;
     Ok(pid.as_raw())
 }
 

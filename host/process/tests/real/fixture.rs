@@ -120,10 +120,10 @@ pub fn is_alive(pid: i32) -> bool {
 }
 
 /// Waits for a condition without an event.
-pub async fn until(what: &str, holds: impl Fn() -> bool) {
+pub async fn until(condition: &str, holds: impl Fn() -> bool) {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < LONG, "waited too long until {what}");
+        assert!(began.elapsed() < LONG, "waited too long until {condition}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -138,32 +138,32 @@ pub async fn until_gone(pids: &[i32]) {
 
 /// Collects live output until `holds`, then signals it once.
 pub struct Marker {
-    seen: Vec<u8>,
+    output: Vec<u8>,
     holds: fn(&str) -> bool,
-    tell: Option<tokio::sync::oneshot::Sender<String>>,
+    sender: Option<tokio::sync::oneshot::Sender<String>>,
 }
 
 impl Marker {
     pub fn new(holds: fn(&str) -> bool) -> (Marker, tokio::sync::oneshot::Receiver<String>) {
-        let (tell, told) = tokio::sync::oneshot::channel();
-        let seen = Vec::new();
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let output = Vec::new();
         (
             Marker {
-                seen,
+                output,
                 holds,
-                tell: Some(tell),
+                sender: Some(sender),
             },
-            told,
+            receiver,
         )
     }
 
     pub fn push(&mut self, _: Stream, bytes: &[u8]) {
-        self.seen.extend_from_slice(bytes);
-        let text = String::from_utf8_lossy(&self.seen);
+        self.output.extend_from_slice(bytes);
+        let text = String::from_utf8_lossy(&self.output);
         if (self.holds)(&text)
-            && let Some(tell) = self.tell.take()
+            && let Some(sender) = self.sender.take()
         {
-            let _ = tell.send(text.into_owned());
+            let _ = sender.send(text.into_owned());
         }
     }
 }

@@ -89,9 +89,9 @@ async fn inactivity_ends_a_program() {
 #[tokio::test]
 async fn a_stop_ends_all_processes() {
     let host = Host::with(|settings| settings.kill_grace = Duration::from_millis(300));
-    let (mut marker, told) = Marker::new(all_processes_run);
+    let (mut marker, marked) = Marker::new(all_processes_run);
     let stop = async {
-        told.await.unwrap();
+        marked.await.unwrap();
         StopAction::End
     };
     let finished = host
@@ -110,9 +110,9 @@ async fn a_stop_ends_all_processes() {
 #[tokio::test]
 async fn sigterm_comes_before_sigkill() {
     let host = Host::with(|settings| settings.kill_grace = Duration::from_secs(60));
-    let (mut marker, told) = Marker::new(|text| text.contains("ready"));
+    let (mut marker, marked) = Marker::new(|text| text.contains("ready"));
     let stop = async {
-        told.await.unwrap();
+        marked.await.unwrap();
         StopAction::End
     };
     let command =
@@ -138,11 +138,11 @@ async fn sigterm_comes_before_sigkill() {
 #[tokio::test]
 async fn a_dropped_run_leaves_no_process() {
     let host = Host::new();
-    let (mut marker, told) = Marker::new(all_processes_run);
+    let (mut marker, marked) = Marker::new(all_processes_run);
     let mut on_output = |stream, bytes: &[u8]| marker.push(stream, bytes);
     let pids = tokio::select! {
         _ = host.processes.run(host.sh(PROCESS_TREE), &mut on_output, std::future::pending()) => panic!("it does not end"),
-        seen = told => pids(&seen.unwrap()),
+        output = marked => pids(&output.unwrap()),
     };
     until_gone(&pids).await;
 }
@@ -193,9 +193,9 @@ async fn leftover_processes_can_continue_as_a_job() {
 #[tokio::test]
 async fn a_running_program_can_be_sent_to_the_background() {
     let host = Host::new();
-    let (mut marker, told) = Marker::new(|text| text.contains("ready"));
+    let (mut marker, marked) = Marker::new(|text| text.contains("ready"));
     let stop = async {
-        told.await.unwrap();
+        marked.await.unwrap();
         StopAction::Background
     };
     let command = host.sh("echo ready; until [ -e go ]; do sleep 0.02; done; echo done; exit 3");

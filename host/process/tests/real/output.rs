@@ -34,12 +34,12 @@ async fn streams_are_captured_separately_and_combined() {
 #[tokio::test]
 async fn output_is_delivered_live() {
     let host = Host::new();
-    let mut seen = Vec::new();
+    let mut chunks = Vec::new();
     // The second line waits for the file that the listener writes when it receives the first.
     let go = host.ws().join("go");
     let command = host.sh("echo one; while [ ! -e go ]; do sleep 0.05; done; echo two >&2");
     let mut on_output = |stream, bytes: &[u8]| {
-        seen.push((stream, String::from_utf8_lossy(bytes).into_owned()));
+        chunks.push((stream, String::from_utf8_lossy(bytes).into_owned()));
         std::fs::write(&go, "").unwrap();
     };
     host.processes
@@ -47,7 +47,7 @@ async fn output_is_delivered_live() {
         .await
         .unwrap();
     assert_eq!(
-        seen,
+        chunks,
         [
             (Stream::Stdout, "one\n".to_owned()),
             (Stream::Stderr, "two\n".to_owned())

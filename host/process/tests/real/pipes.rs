@@ -39,9 +39,9 @@ async fn a_program_ends_when_its_input_closes() {
     } = pipes;
     stdin.write_all(b"hello\nmore").await.unwrap();
     drop(stdin);
-    let mut said = String::new();
-    stdout.read_to_string(&mut said).await.unwrap();
-    assert_eq!(said, "hello yes .\nmore");
+    let mut output = String::new();
+    stdout.read_to_string(&mut output).await.unwrap();
+    assert_eq!(output, "hello yes .\nmore");
     assert_eq!(child.end(LONG).await, ExitReason::Code(3));
 }
 
@@ -49,11 +49,11 @@ async fn a_program_ends_when_its_input_closes() {
 async fn a_hanging_program_is_terminated_with_its_children() {
     let script = "trap '' TERM; sleep 1000 & echo $!; echo $$; while :; do sleep 1; done";
     let (child, mut pipes) = start(script).await;
-    let mut said = Vec::new();
-    while said.split(|&byte| byte == b'\n').count() < 3 {
-        pipes.stdout.read_buf(&mut said).await.unwrap();
+    let mut output = Vec::new();
+    while output.split(|&byte| byte == b'\n').count() < 3 {
+        pipes.stdout.read_buf(&mut output).await.unwrap();
     }
-    let all = pids(&String::from_utf8(said).unwrap());
+    let all = pids(&String::from_utf8(output).unwrap());
     assert!(all.iter().all(|&pid| is_alive(pid)));
     drop(pipes);
     let exit = child.end(Duration::from_millis(50)).await;
@@ -72,7 +72,7 @@ async fn dropping_kills_the_program() {
 
 #[tokio::test]
 async fn start_failures_state_the_reason() {
-    for (program, words) in [
+    for (program, message) in [
         ("no-such-program", "was not found in /usr/bin:/bin"),
         ("./sh", "use a plain name or an absolute path"),
     ] {
@@ -81,7 +81,7 @@ async fn start_failures_state_the_reason() {
         let Err(error) = PipedProcess::start(&launcher(), &command).await else {
             panic!("{program} was started");
         };
-        assert!(error.to_string().contains(words), "{error}");
+        assert!(error.to_string().contains(message), "{error}");
     }
     let mut command = sh("");
     command.cwd = PathBuf::from("/nonexistent");

@@ -209,9 +209,9 @@ async fn a_07_a_directory_that_looks_like_a_bare_repository_does_not_configure_g
     let config = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ..\n\tfsmonitor = \"touch ran; false\"\n";
     std::fs::write(planted.join("config"), config).unwrap();
     let finished = host.run(host.sh("cd planted && git status 2>&1")).await;
-    let told = text(&finished);
-    assert!(told.contains("safe.bareRepository"), "{told}");
-    assert!(!host.ws().join("ran").exists(), "{told}");
+    let output = text(&finished);
+    assert!(output.contains("safe.bareRepository"), "{output}");
+    assert!(!host.ws().join("ran").exists(), "{output}");
     let own = "git init -q --bare b.git && git clone -q b.git c 2>&1 && git -C c status --short && echo done";
     assert_eq!(
         text(&host.run(host.sh(own)).await).lines().last(),
@@ -401,9 +401,9 @@ struct Exchange {
 impl Exchange {
     fn of(one: &Path, other: &Path) -> Exchange {
         let done = Arc::new(AtomicBool::new(false));
-        let (told, one, other) = (Arc::clone(&done), one.to_owned(), other.to_owned());
+        let (stop, one, other) = (Arc::clone(&done), one.to_owned(), other.to_owned());
         let turns = std::thread::spawn(move || {
-            while !told.load(Ordering::Relaxed) {
+            while !stop.load(Ordering::Relaxed) {
                 renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).unwrap();
             }
         });
@@ -533,10 +533,10 @@ fn a_09_command_lines_are_not_read_without_a_private_proc() {
         .env(VARIABLE, "1")
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&ended.stdout);
+    let stdout = String::from_utf8_lossy(&ended.stdout);
     assert!(
-        ended.status.success() && said.contains("1 passed"),
-        "{said}"
+        ended.status.success() && stdout.contains("1 passed"),
+        "{stdout}"
     );
 }
 

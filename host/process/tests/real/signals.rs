@@ -58,10 +58,10 @@ async fn status_of_an_unconfined_program() -> String {
         path: vec![PathBuf::from("/usr/bin"), PathBuf::from("/bin")],
     };
     let (child, mut pipes) = PipedProcess::start(&launcher, &command).await.unwrap();
-    let mut said = String::new();
-    pipes.stdout.read_to_string(&mut said).await.unwrap();
+    let mut status = String::new();
+    pipes.stdout.read_to_string(&mut status).await.unwrap();
     assert_eq!(child.end(LONG).await, ExitReason::Code(0));
-    said
+    status
 }
 
 fn mask(status: &str, name: &str) -> u64 {
@@ -84,8 +84,8 @@ fn a_20_a_program_inherits_no_ignored_or_blocked_signals() {
         .env(VARIABLE, "1")
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&ended.stdout);
-    let complained = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success(), "{said}{complained}");
-    assert!(said.contains("1 passed"), "{said}");
+    let stdout = String::from_utf8_lossy(&ended.stdout);
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{stdout}{stderr}");
+    assert!(stdout.contains("1 passed"), "{stdout}");
 }

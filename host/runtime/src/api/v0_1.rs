@@ -115,8 +115,8 @@ pub fn descriptors(
     Ok(tools)
 }
 
-fn concurrency(word: Option<&str>, annotations: Annotations) -> Result<Concurrency, String> {
-    match word {
+fn concurrency(mode: Option<&str>, annotations: Annotations) -> Result<Concurrency, String> {
+    match mode {
         Some("parallel") => Ok(Concurrency::Parallel),
         Some("serial") => Ok(Concurrency::Serial),
         Some("exclusive") => Ok(Concurrency::Exclusive),
@@ -133,7 +133,7 @@ fn concurrency(word: Option<&str>, annotations: Annotations) -> Result<Concurren
 
 fn descriptor(raw: types::Descriptor, plugin_version: &str) -> Result<Descriptor, String> {
     let name = ToolName::parse(&raw.name).map_err(|error| error.to_string())?;
-    for (what, text) in [
+    for (label, text) in [
         ("description", &raw.description),
         (
             "display name",
@@ -142,7 +142,7 @@ fn descriptor(raw: types::Descriptor, plugin_version: &str) -> Result<Descriptor
     ] {
         if text.len() > MAX_TEXT {
             return Err(format!(
-                "{what} of {} bytes; the limit is {MAX_TEXT}",
+                "{label} of {} bytes; the limit is {MAX_TEXT}",
                 text.len()
             ));
         }
@@ -241,12 +241,12 @@ fn sinks(pointers: Vec<String>, input_schema: &str) -> Result<Vec<String>, Strin
     Ok(pointers)
 }
 
-fn sources(words: &[String]) -> Result<Vec<Source>, String> {
-    let sources = words.iter().map(|word| {
-        Source::parse(word).ok_or_else(|| {
+fn sources(names: &[String]) -> Result<Vec<Source>, String> {
+    let sources = names.iter().map(|name| {
+        Source::parse(name).ok_or_else(|| {
             format!(
                 "`{}` is not a source; use {}",
-                text::escape_line(word, 40),
+                text::escape_line(name, 40),
                 Source::ALL.map(Source::as_str).join(", ")
             )
         })
@@ -265,22 +265,22 @@ fn check_lists(raw: &types::Descriptor) -> Result<(), String> {
         ("sinks", &raw.sinks),
         ("sources", &raw.sources),
     ];
-    for (what, list) in lists {
-        if list.len() > MAX_LIST || list.iter().any(|word| word.len() > MAX_ENTRY) {
+    for (label, list) in lists {
+        if list.len() > MAX_LIST || list.iter().any(|entry| entry.len() > MAX_ENTRY) {
             return Err(format!(
-                "{what} may have at most {MAX_LIST} entries of {MAX_ENTRY} bytes"
+                "{label} may have at most {MAX_LIST} entries of {MAX_ENTRY} bytes"
             ));
         }
     }
-    let words = [
+    let fields = [
         ("icon", &raw.icon),
         ("category", &raw.category),
         ("kind", &raw.kind),
         ("version", &raw.version),
     ];
-    for (what, word) in words {
-        if word.as_ref().is_some_and(|word| word.len() > MAX_ENTRY) {
-            return Err(format!("{what} is longer than {MAX_ENTRY} bytes"));
+    for (label, field) in fields {
+        if field.as_ref().is_some_and(|field| field.len() > MAX_ENTRY) {
+            return Err(format!("{label} is longer than {MAX_ENTRY} bytes"));
         }
     }
     let long = raw
@@ -295,12 +295,12 @@ fn check_lists(raw: &types::Descriptor) -> Result<(), String> {
     Ok(())
 }
 
-fn schema(what: &str, json: &str) -> Result<Value, String> {
-    let mut schema = object(what, json)?;
+fn schema(label: &str, json: &str) -> Result<Value, String> {
+    let mut schema = object(label, json)?;
     // Agents written for the older format omit the type, but all model APIs require it.
     let object = schema
         .as_object_mut()
-        .ok_or_else(|| format!("{what} is not an object"))?;
+        .ok_or_else(|| format!("{label} is not an object"))?;
     match object.get("type") {
         None => {
             object.insert("type".to_owned(), Value::String("object".to_owned()));
@@ -308,23 +308,23 @@ fn schema(what: &str, json: &str) -> Result<Value, String> {
         Some(Value::String(kind)) if kind == "object" => {}
         Some(other) => {
             let other = text::escape_line(&other.to_string(), 80);
-            return Err(format!("{what} has type {other}; it must be \"object\""));
+            return Err(format!("{label} has type {other}; it must be \"object\""));
         }
     }
     Ok(schema)
 }
 
-fn object(what: &str, text: &str) -> Result<Value, String> {
+fn object(label: &str, text: &str) -> Result<Value, String> {
     if text.len() > MAX_SCHEMA {
         return Err(format!(
-            "{what} of {} bytes; the limit is {MAX_SCHEMA}",
+            "{label} of {} bytes; the limit is {MAX_SCHEMA}",
             text.len()
         ));
     }
     match serde_json::from_str::<Value>(text) {
         Ok(value) if value.is_object() => Ok(value),
-        Ok(_) => Err(format!("{what} is not a JSON object")),
-        Err(error) => Err(format!("{what} is not JSON: {error}")),
+        Ok(_) => Err(format!("{label} is not a JSON object")),
+        Err(error) => Err(format!("{label} is not JSON: {error}")),
     }
 }
 
@@ -338,16 +338,16 @@ pub fn outcome(raw: types::Outcome, limit: u64) -> Result<Outcome, CallError> {
         )
         .recommend("ask for less: a narrower path or pattern, or a range"));
     }
-    let bad = |what: &str, error: String| {
+    let bad = |label: &str, error: String| {
         CallError::new(
             ErrorClass::Failed,
-            format!("the tool returned an invalid {what}: {error}"),
+            format!("the tool returned an invalid {label}: {error}"),
         )
         .code("invalid_output")
     };
-    let json = |what: &'static str, text: Option<String>| {
+    let json = |label: &'static str, text: Option<String>| {
         text.map(|text| {
-            exact_integers::parse_exact::<Value>(&text).map_err(|error| bad(what, error))
+            exact_integers::parse_exact::<Value>(&text).map_err(|error| bad(label, error))
         })
         .transpose()
     };
@@ -386,9 +386,9 @@ fn outcome_size(raw: &types::Outcome) -> u64 {
         .llm
         .iter()
         .map(|part| {
-            let words =
+            let names =
                 part.kind.len() + text(&part.media_type) + text(&part.uri) + text(&part.name);
-            text(&part.text) + part.data.as_ref().map_or(0, Vec::len) + words + 64
+            text(&part.text) + part.data.as_ref().map_or(0, Vec::len) + names + 64
         })
         .sum();
     let error = raw.error.as_ref().map_or(0, |error| {

@@ -142,12 +142,12 @@ fn d_01_other_files_are_unchanged_and_reported() {
     let left = set_bits(&written.stage, take_bits(&mut outcome)).unwrap();
     assert_eq!(left.len(), files.len());
     report_unset(&mut outcome, &left);
-    let told = outcome.model_text();
+    let text = outcome.model_text();
     assert!(
-        told.contains("did not change the executable bit of /workspace/kept.sh"),
-        "{told}"
+        text.contains("did not change the executable bit of /workspace/kept.sh"),
+        "{text}"
     );
-    assert!(told.contains("3 more; change it with chmod"), "{told}");
+    assert!(text.contains("3 more; change it with chmod"), "{text}");
     for path in ["w/kept.sh", "outside.sh"] {
         assert_eq!(written.executable(path), 0, "{path}");
     }

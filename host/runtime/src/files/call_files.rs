@@ -78,18 +78,20 @@ impl Files {
 
     /// The same directories for a call that is limited to other directories: only their intersection with the
     /// grants, under the same guest names. Directories that cannot be opened are omitted.
-    pub async fn restricted_to(self, within: &DirRestriction) -> Self {
-        if within.is_unlimited() {
+    pub async fn restricted_to(self, restriction: &DirRestriction) -> Self {
+        if restriction.is_unlimited() {
             return self;
         }
         let scope = self.scope().clone();
-        let (within, inline) = (within.clone(), self.inline);
-        let look = move || intersect(&scope, &within, inline);
+        let (restriction, inline) = (restriction.clone(), self.inline);
+        let open_dirs = move || intersect(&scope, &restriction, inline);
         let (preopens, windows) = if inline {
-            look()
+            open_dirs()
         } else {
             // If the task fails, the call gets no directories.
-            tokio::task::spawn_blocking(look).await.unwrap_or_default()
+            tokio::task::spawn_blocking(open_dirs)
+                .await
+                .unwrap_or_default()
         };
         Self {
             preopens: preopens.into(),
@@ -118,7 +120,7 @@ impl Files {
 
 fn intersect(
     scope: &Scope,
-    within: &DirRestriction,
+    restriction: &DirRestriction,
     inline: bool,
 ) -> (Vec<(Dir, String)>, Vec<PathView>) {
     let how = OpenHow {
@@ -127,11 +129,11 @@ fn intersect(
         ..OpenHow::default()
     };
     let (mut preopens, mut windows) = (Vec::new(), Vec::new());
-    for (place, root) in scope.roots().iter().enumerate() {
+    for (index, root) in scope.roots().iter().enumerate() {
         let left = if is_host_dir(root.guest()) {
             vec![root.host().to_owned()]
         } else {
-            within.intersect(root.host())
+            restriction.intersect(root.host())
         };
         for left in left {
             let Some(rest) = left
@@ -171,7 +173,7 @@ fn intersect(
                 (directory(opened.fd.into(), opened.access, inline), window)
             };
             windows.push(window);
-            if place == 0 {
+            if index == 0 {
                 preopens.push((dir.clone(), name(".")));
             }
             preopens.push((dir, name(root.guest())));

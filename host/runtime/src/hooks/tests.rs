@@ -79,10 +79,10 @@ async fn check(body: &str, extra: &str, expected: Expect) {
 }
 
 /// The string at 16 is the hook's decision; the record at 64 points to it and is otherwise empty.
-fn word(word: &str) -> String {
+fn decision_data(decision: &str) -> String {
     format!(
-        r#"(data (i32.const 16) "{word}") (data (i32.const 64) "\10\00\00\00\{:02x}\00\00\00")"#,
-        word.len()
+        r#"(data (i32.const 16) "{decision}") (data (i32.const 64) "\10\00\00\00\{:02x}\00\00\00")"#,
+        decision.len()
     )
 }
 
@@ -113,11 +113,11 @@ async fn an_unknown_decision_is_an_error() {
     let expected = expect![[r#"
         before Failed invalid_output: the hook returned an invalid result: `maybe` is not a decision; use continue, ask, deny or result
         after Failed invalid_output: the hook returned an invalid result: `maybe` is not an action; use keep, update or replace"#]];
-    check("(i32.const 64)", &word("maybe"), expected).await;
+    check("(i32.const 64)", &decision_data("maybe"), expected).await;
     let expected = expect![[r#"
         before Failed invalid_output: the hook returned an invalid result: a component may not return `allow`; write an allow rule, or return `continue`
         after Failed invalid_output: the hook returned an invalid result: `allow` is not an action; use keep, update or replace"#]];
-    check("(i32.const 64)", &word("allow"), expected).await;
+    check("(i32.const 64)", &decision_data("allow"), expected).await;
 }
 
 #[tokio::test]
@@ -131,11 +131,11 @@ async fn a_hook_answers() {
     let expected = expect![[r#"
         before PreHookResponse { decision: Continue, updated_input: None }
         after Failed invalid_output: the hook returned an invalid result: `continue` is not an action; use keep, update or replace"#]];
-    check("(i32.const 64)", &word("continue"), expected).await;
+    check("(i32.const 64)", &decision_data("continue"), expected).await;
     let expected = expect![[r#"
         before Failed invalid_output: the hook returned an invalid result: `keep` is not a decision; use continue, ask, deny or result
         after Keep"#]];
-    check("(i32.const 64)", &word("keep"), expected).await;
+    check("(i32.const 64)", &decision_data("keep"), expected).await;
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn an_outcome_beyond_the_limit_is_an_error() {
     // The verdict's outcome begins at byte 40 with a summary: present, at address 0, 65,537 bytes long.
     let outcome = r#"(data (i32.const 96) "\01\00\00\00\00\00\00\00\01\00\00\00\00\00\00\00\01\00\01\00")
         (func $grow (drop (memory.grow (i32.const 4)))) (start $grow)"#;
-    let extra = format!("{} {outcome}", word("result"));
+    let extra = format!("{} {outcome}", decision_data("result"));
     let plugin = load(&component("(i32.const 64)", &extra), Limits::default()).await;
     let before = plugin.run_pre_hook(&call(), Duration::from_secs(5)).await;
     let PreHookDecision::Result(outcome) = before.unwrap().decision else {

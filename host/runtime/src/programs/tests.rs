@@ -187,8 +187,8 @@ fn a_call_without_a_command_starts_allowed_programs() {
 #[test]
 fn a_read_only_tool_starts_no_program() {
     let reads = programs(false, AuthorizedAction::Command(command("-c", "ls")));
-    let said = reads.authorize(wanted("bash", &["-c", "ls"]));
-    assert_eq!(code(said), "service_not_granted");
+    let result = reads.authorize(wanted("bash", &["-c", "ls"]));
+    assert_eq!(code(result), "service_not_granted");
 }
 
 fn folder(dir: &Path, guest: &str, access: Access) -> toolhost_vfs::PathGrant {
@@ -207,7 +207,7 @@ fn inode(held: impl AsFd) -> u64 {
 }
 
 #[test]
-fn a_12_the_fence_uses_the_opened_directories() {
+fn a_12_the_sandbox_uses_the_opened_directories() {
     use std::os::unix::fs::{MetadataExt as _, symlink};
     let dir = tempfile::tempdir().unwrap();
     let base = dir.path().canonicalize().unwrap();
@@ -224,10 +224,10 @@ fn a_12_the_fence_uses_the_opened_directories() {
     let windows: Vec<PathView> = scope.roots().iter().map(PathView::of).collect();
     let of = |path: &str| base.join(path).metadata().unwrap().ino();
     let programs = programs(true, AuthorizedAction::Command(command("-c", "true")));
-    let place = |cwd: &str| programs.confinement(Some(cwd), &scope, &windows);
-    let code = |cwd: &str| place(cwd).unwrap_err().code.unwrap_or_default();
+    let confinement = |cwd: &str| programs.confinement(Some(cwd), &scope, &windows);
+    let code = |cwd: &str| confinement(cwd).unwrap_err().code.unwrap_or_default();
 
-    let (cwd, permissions) = place("sub/deep").unwrap();
+    let (cwd, permissions) = confinement("sub/deep").unwrap();
     assert_eq!(inode(&cwd), of("ws/sub/deep"));
     assert_eq!(cwd.path(), base.join("ws/sub/deep"));
     let held: Vec<u64> = permissions.write.iter().map(inode).collect();

@@ -115,7 +115,7 @@ fn held(effects: StagedEffects) -> Box<dyn toolhost_contract::StagedChanges> {
     match effects {
         StagedEffects::Staged(staged) => staged,
         StagedEffects::None => panic!("nothing was changed"),
-        StagedEffects::Conflict(places) => panic!("{places:?}"),
+        StagedEffects::Conflict(conflicts) => panic!("{conflicts:?}"),
     }
 }
 
@@ -127,12 +127,12 @@ async fn check(edits: &[(&str, &str)], expected: Expect) {
     let edits = world.edits(edits);
     let edited = staged.edit(edits.clone()).await.unwrap();
     assert_eq!(world.tree(), before, "nothing is applied yet");
-    let told = edited.diffs.iter().zip(&edits).map(|(diff, edit)| {
+    let diffs = edited.diffs.iter().zip(&edits).map(|(diff, edit)| {
         assert_eq!(diff.file_name, edit.path);
         let body: Vec<&str> = diff.body().lines().skip(1).collect();
-        format!("told: {}\n", body.join(" "))
+        format!("diff: {}\n", body.join(" "))
     });
-    let told: String = told.collect();
+    let diffs: String = diffs.collect();
     let staged = held(edited.effects);
     let changes = world.shown(staged.changes());
 
@@ -145,7 +145,7 @@ async fn check(edits: &[(&str, &str)], expected: Expect) {
         .collect();
     world.staging.undo("commit-2", &entry).unwrap();
     assert_eq!(world.tree(), before, "everything was undone");
-    expected.assert_eq(&format!("{changes}\n{told}{}", after.join("\n")));
+    expected.assert_eq(&format!("{changes}\n{diffs}{}", after.join("\n")));
 }
 
 #[tokio::test]
@@ -162,9 +162,9 @@ async fn r_047_edits_are_committed_with_their_mode_and_undone() {
             created made.bin Some("binary")
             created made.txt None → ""
             modified run.sh Some("old\n") → "mine too"
-            told: -new +mine
-            told: -new
-            told: -new +mine too \ No newline at end of file
+            diff: -new +mine
+            diff: -new
+            diff: -new +mine too \ No newline at end of file
             a.txt 644 "mine\n"
             made.bin 644 "\0"
             made.txt 644 ""
@@ -179,7 +179,7 @@ async fn r_047_edits_are_committed_with_their_mode_and_undone() {
         created made.bin Some("binary")
         created made.txt None → "new\n"
         modified run.sh Some("old\n") → "new\n"
-        told: -new +old
+        diff: -new +old
         a.txt 644 "old\n"
         made.bin 644 "\0"
         made.txt 644 "new\n"

@@ -9,7 +9,7 @@ const PAGES: usize = RESIDENT / PAGE;
 
 /// A component that checks all of its state, and loops until its deadline if anything differs from the initial
 /// state. It then overwrites everything and traps. `length` bytes of data, all `letter`, begin at `at`.
-fn meddler(pages: usize, at: usize, length: usize, letter: char) -> Vec<u8> {
+fn state_overwriting_component(pages: usize, at: usize, length: usize, letter: char) -> Vec<u8> {
     let word = u32::from_ne_bytes([letter as u8; 4]);
     let (end, data) = (at + length, String::from(letter).repeat(length));
     let grown = (pages + 2) * PAGE;
@@ -67,7 +67,7 @@ async fn memory_of_any_size_is_reset_between_calls() {
         (4 * PAGES, RESIDENT - 100),
         (4 * PAGES, 3 * RESIDENT),
     ] {
-        let pre = pre(&meddler(pages, at & !3, 16 << 10, 'Z')).await;
+        let pre = pre(&state_overwriting_component(pages, at & !3, 16 << 10, 'Z')).await;
         for round in 0..3 {
             assert!(
                 is_untouched(&pre).await,
@@ -84,7 +84,7 @@ async fn plugins_see_no_memory_of_others() {
     for (number, letter) in ('A'..='Z').enumerate() {
         let pages = [1, PAGES, PAGES + 3][number % 3];
         let at = [4 << 10, 32 << 10][number % 2];
-        all.push(pre(&meddler(pages, at, 8 << 10, letter)).await);
+        all.push(pre(&state_overwriting_component(pages, at, 8 << 10, letter)).await);
     }
     for round in 0..3 {
         for (number, pre) in all.iter().enumerate() {

@@ -124,10 +124,10 @@ fn the_deepest_mixtures_fit_the_stack() {
 
 #[test]
 fn limits_are_exact() {
-    let words = |count: usize| "a;".repeat(count);
-    assert_eq!(on_a_small_stack(words(MAX_COMMANDS)), Ok(MAX_COMMANDS));
+    let commands = |count: usize| "a;".repeat(count);
+    assert_eq!(on_a_small_stack(commands(MAX_COMMANDS)), Ok(MAX_COMMANDS));
     assert_eq!(
-        on_a_small_stack(words(MAX_COMMANDS + 1)),
+        on_a_small_stack(commands(MAX_COMMANDS + 1)),
         Err("it contains more than 500 commands".to_owned())
     );
     assert_eq!(on_a_small_stack("a".repeat(MAX_BYTES)), Ok(1));

@@ -59,7 +59,7 @@ impl Store {
     /// Adopts the commits that ended processes have begun: they now belong to this process, and no other process
     /// gets them. Newest first, which is the order to revert them in.
     pub async fn adopt_commits(&self) -> Result<Vec<CommitRow>, StoreError> {
-        let owners = self.0.place.owners.clone();
+        let owners = self.0.paths.owners.clone();
         let us = self.owner().to_owned();
         self.change(0, move |connection| {
             commits::adopt(connection, &owners, &us)
@@ -70,13 +70,13 @@ impl Store {
     /// Commits that are in progress or were interrupted; the blobs that they need must not be swept. Uses its own
     /// connection, so that other reads are not delayed.
     pub fn begun_commits(&self) -> Result<Vec<CommitRow>, StoreError> {
-        let connection = schema::connect(&self.0.place.database, self.0.busy)?;
+        let connection = schema::connect(&self.0.paths.database, self.0.busy)?;
         commits::begun(&connection).map_err(|error| self.failed(&error))
     }
 
     /// Directory with the content of replaced and removed files.
     pub fn blobs_dir(&self) -> Result<PathBuf, StoreError> {
-        let dir = &self.0.place.blobs;
+        let dir = &self.0.paths.blobs;
         private_dir(dir)?;
         Ok(dir.clone())
     }
@@ -84,7 +84,7 @@ impl Store {
     /// Directory for staged files of calls, each in a directory `<owner>-<random>`. The next start removes those of
     /// ended owners, so a caller must keep this store open.
     pub fn stage_dir(&self) -> Result<PathBuf, StoreError> {
-        let dir = &self.0.place.stage;
+        let dir = &self.0.paths.stage;
         private_dir(dir)?;
         Ok(dir.clone())
     }

@@ -15,7 +15,7 @@ impl Store {
         let last = self.change(0, segments::last).await?;
         let until = until.map_or(last, |until| until.min(last));
         let mut dropped = DroppedRecords::default();
-        let owners = self.0.place.owners.clone();
+        let owners = self.0.paths.owners.clone();
         loop {
             let owners = owners.clone();
             let one = self

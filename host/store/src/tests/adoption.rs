@@ -94,10 +94,10 @@ fn start(home: &Home) -> (Child, ChildStdin) {
     let input = child.stdin.take().unwrap();
     let out = BufReader::new(child.stdout.take().unwrap());
     // The test harness prints its own text first.
-    let said = out
+    let is_reported = out
         .lines()
         .any(|line| line.unwrap().ends_with("acknowledged"));
-    assert!(said);
+    assert!(is_reported);
     (child, input)
 }
 
@@ -111,7 +111,7 @@ async fn one_of_two_processes_adopts_the_commits_of_a_killed_one() {
             .unwrap()
             .count()
     };
-    // While it lives, its commits and its stage belong to it.
+    // While the process runs, its commits and its stage belong to it.
     let one = home.open();
     assert_eq!(one.adopt_commits().await.unwrap(), []);
     assert_eq!(stages(), 1);

@@ -45,17 +45,17 @@ async fn a_commit_comes_back_as_it_was_also_after_opening_again() {
 async fn only_these_states_follow_each_other() {
     let home = Home::new();
     let store = home.open();
-    let ways: [(CommitState, &[CommitState]); 4] = [
+    let histories: [(CommitState, &[CommitState]); 4] = [
         (Begun, &[]),
         (Done, &[Done]),
         (Reverted, &[Reverted]),
         (Undone, &[Done, Undone]),
     ];
-    for (from, way) in ways {
+    for (from, steps) in histories {
         for next in CommitState::ALL {
             let id = format!("{from}-{next}");
             store.begin_commit(commit(&id)).await.unwrap();
-            for state in way {
+            for state in steps {
                 store.end_commit(&id, *state, 1).await.unwrap();
             }
             let allowed = matches!(
@@ -74,8 +74,8 @@ async fn only_these_states_follow_each_other() {
             assert_eq!(store.end_commit(&id, next, 9).await, expected, "{id}");
             let row = store.commit_row(&id).unwrap().unwrap();
             let found = (row.state, row.at_ms == 9);
-            let kept = if allowed { (next, true) } else { (from, false) };
-            assert_eq!(found, kept, "{id}");
+            let stored = if allowed { (next, true) } else { (from, false) };
+            assert_eq!(found, stored, "{id}");
         }
     }
     let unknown = store.end_commit("none", Done, 9).await.unwrap_err();

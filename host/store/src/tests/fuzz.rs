@@ -132,9 +132,9 @@ fn fuzz_row() {
         };
         connection.execute_batch("BEGIN").unwrap();
         damage(&connection, [*table, *column, *row, *kind], value);
-        let what = format!("{bytes:?}");
-        let is_whole = matches!(agree(&connection, &what), Verification::Verified { .. });
-        let place = Path::new("store.db");
+        let label = format!("{bytes:?}");
+        let is_whole = matches!(agree(&connection, &label), Verification::Verified { .. });
+        let path = Path::new("store.db");
         for ((name, rows), honest) in everything(&connection).into_iter().zip(&honest) {
             match rows {
                 // Every row that is read is unchanged.
@@ -144,12 +144,12 @@ fn fuzz_row() {
                 ),
                 Err(error) => {
                     assert!(!is_whole, "{name}: {error}");
-                    check_message(&StoreError::sql(place, &error).to_string());
+                    check_message(&StoreError::sql(path, &error).to_string());
                 }
             }
         }
         for error in unchecked(&connection).into_iter().flatten() {
-            check_message(&StoreError::sql(place, &error).to_string());
+            check_message(&StoreError::sql(path, &error).to_string());
         }
         connection.execute_batch("ROLLBACK").unwrap();
     });

@@ -327,14 +327,14 @@ proptest! {
         prop_assert!(matches!(whole, Verification::Verified { .. }), "{whole:?}");
         for damages in damages {
             raw.execute_batch("BEGIN").unwrap();
-            let mut told = Vec::new();
+            let mut outcomes = Vec::new();
             for damage in &damages {
                 let Some(sql) = damage.sql(&raw) else { continue };
                 // A value that the column rejects changes nothing.
                 let done = raw.execute_batch(&sql);
-                told.push(format!("{sql}: {done:?}"));
+                outcomes.push(format!("{sql}: {done:?}"));
             }
-            agree(&raw, &told.join("; "));
+            agree(&raw, &outcomes.join("; "));
             raw.execute_batch("ROLLBACK").unwrap();
         }
     }

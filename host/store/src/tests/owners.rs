@@ -82,7 +82,7 @@ async fn a_kill_loses_no_acknowledged_row_and_leaves_orphans() {
     for round in 0_u64..5 {
         let home = Home::new();
         let (mut child, _out, last) = start(&home, 5 + 7 * round);
-        // While it lives, its calls belong to it.
+        // While the process runs, its calls belong to it.
         let store = home.open();
         assert_eq!(ids(store.orphans().unwrap()), Vec::<String>::new());
         child.kill().unwrap();

@@ -146,18 +146,18 @@ fn steps(row: &Row) -> Option<(Vec<Step>, Vec<Hash>)> {
         (None, _) => Vec::new(),
         (Some(earlier), None) => serde_json::from_str(&earlier).ok()?,
         (Some(earlier), Some(shape)) => {
-            let words: Vec<(String, String)> = serde_json::from_str(&shape).ok()?;
+            let labels: Vec<(String, String)> = serde_json::from_str(&shape).ok()?;
             let (times, notes): (Vec<i64>, Vec<(usize, String)>) =
                 serde_json::from_str(&earlier).ok()?;
-            if words.len() != times.len() {
+            if labels.len() != times.len() {
                 return None;
             }
             let notes: BTreeMap<usize, String> = notes.into_iter().collect();
-            if notes.keys().any(|at| *at >= words.len()) {
+            if notes.keys().any(|at| *at >= labels.len()) {
                 return None;
             }
             let mut all = Vec::new();
-            for (at, ((state, kind), before)) in words.into_iter().zip(times).enumerate() {
+            for (at, ((state, kind), before)) in labels.into_iter().zip(times).enumerate() {
                 let note = notes.get(&at).cloned();
                 all.push((at_ms.checked_sub(before)?, state, kind, note));
             }
@@ -368,12 +368,12 @@ pub fn recompute(connection: &Connection) -> Result<(i64, Hash), i64> {
 }
 
 /// Checks that both implementations agree; returns the result of `verify`.
-pub fn agree(connection: &Connection, what: &str) -> Verification {
+pub fn agree(connection: &Connection, label: &str) -> Verification {
     let found = walk(connection, Extent::Rows, None).expect("a damaged file is verified too");
     let resolved = match &found {
         Verification::Verified { rows, head } => Ok((*rows, *head)),
         Verification::Broken { seq, .. } => Err(*seq),
     };
-    assert_eq!(resolved, recompute(connection), "{what}: {found:?}");
+    assert_eq!(resolved, recompute(connection), "{label}: {found:?}");
     found
 }

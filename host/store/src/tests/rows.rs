@@ -280,11 +280,11 @@ async fn a_row_that_is_too_large_is_refused_and_the_store_stays_healthy() {
     large.body = json!([["y".repeat(MAX_ROW)]]);
     let refused = store.queue(Write::Event(large.clone())).unwrap_err();
     assert!(
-        matches!(refused, StoreError::TooLarge { what: "event", .. }),
+        matches!(refused, StoreError::TooLarge { kind: "event", .. }),
         "{refused}"
     );
-    let within = Write::Many(vec![write("c1", &["pending"]), Write::Event(large)]);
-    assert!(store.commit(within).await.is_err());
+    let batch = Write::Many(vec![write("c1", &["pending"]), Write::Event(large)]);
+    assert!(store.commit(batch).await.is_err());
     store.health().unwrap();
     assert_eq!(store.call("c1").unwrap(), None);
 }

@@ -80,7 +80,7 @@ fn only_stages_of_ended_processes_are_removed() {
     let link = format!("{GONE}-link");
     let file = format!("{GONE}-file");
     let short = format!("{}-1", &GONE[1..]);
-    let kept = [&ours, GONE, &link, &file, "notes", &short];
+    let remaining = [&ours, GONE, &link, &file, "notes", &short];
     for dir in [&ours, GONE, "notes", &short] {
         fs::create_dir_all(stage.join(dir).join("src")).unwrap();
     }
@@ -96,7 +96,7 @@ fn only_stages_of_ended_processes_are_removed() {
     fs::create_dir(stage.join(format!("{GONE}-2"))).unwrap();
 
     let next = home.open();
-    let mut expected = kept.map(str::to_owned).to_vec();
+    let mut expected = remaining.map(str::to_owned).to_vec();
     expected.sort();
     assert_eq!(names(&stage), expected);
     assert_eq!(names(&elsewhere), ["kept"]);

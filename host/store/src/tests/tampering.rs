@@ -43,10 +43,10 @@ pub async fn fill(home: &Home) {
         ]))
         .await
         .unwrap();
-    let mut kept = approval("a1");
-    (kept.session, kept.expires_ms) = (Some("s1".to_owned()), Some(1_000_000));
-    (kept.uses_left, kept.revoked_ms) = (Some(3), Some(7));
-    store.put_approval(kept).await.unwrap();
+    let mut saved = approval("a1");
+    (saved.session, saved.expires_ms) = (Some("s1".to_owned()), Some(1_000_000));
+    (saved.uses_left, saved.revoked_ms) = (Some(3), Some(7));
+    store.put_approval(saved).await.unwrap();
     store.answer(answer("c2", "terminal")).await.unwrap();
     for (id, of) in [("w1", None), ("w2", Some("w1".to_owned()))] {
         let row = crate::CommitRow { of, ..commit(id) };
@@ -155,9 +155,9 @@ async fn a_17_every_column_of_every_table_is_covered_by_the_chain() {
                 "{table}.{column}: {found:?}"
             );
             // The changed value is not returned. A row with a changed key is not found under its old key.
-            if let Ok(told) = everything(&store) {
-                let is_missing = told.len() < honest.len();
-                assert!(is_missing || told == honest, "{table}.{column}");
+            if let Ok(contents) = everything(&store) {
+                let is_missing = contents.len() < honest.len();
+                assert!(is_missing || contents == honest, "{table}.{column}");
             }
             tried += 1;
         }

@@ -125,7 +125,7 @@ fn enabled_contents_are_limited_to_the_masked_input_preview() {
 
 #[test]
 fn approval_time_is_measured_separately() {
-    let asked = Transition::ApprovalRequested {
+    let request = Transition::ApprovalRequested {
         reason: "may it write `the input`?".to_owned(),
         rule: None,
         meta: None,
@@ -142,7 +142,7 @@ fn approval_time_is_measured_separately() {
     let steps = [
         Transition::ValidationStarted,
         found(),
-        asked,
+        request,
         modified,
         approved,
         scheduled(),
@@ -274,11 +274,11 @@ fn batches_and_calling_calls_are_parent_spans() {
     tail.parent = Some(CallId("c-2".to_owned()));
     house.run(tail.clone(), [Transition::ValidationStarted]);
     house.clock += 1;
-    let happening = EventKind::BatchCompleted {
+    let event_kind = EventKind::BatchCompleted {
         batch: "b-1".to_owned(),
         calls: vec![CallId("c-1".to_owned()), CallId("c-2".to_owned())],
     };
-    house.send(&tail, happening);
+    house.send(&tail, event_kind);
     house.calls.finish();
     expect![[r#"
         execute_tool write_file 0..5 of toolhost.batch, Unset
@@ -304,8 +304,8 @@ fn calls_with_missed_events_have_complete_spans() {
         house.clock += 1;
         late.apply(step, Timestamp(house.clock)).unwrap();
     }
-    let happening = end_of(late.state).unwrap();
-    house.send(&late, happening);
+    let event_kind = end_of(late.state).unwrap();
+    house.send(&late, event_kind);
     let endless = house.begin("c-2", "Write", json!({}));
     house.run(endless, [Transition::ValidationStarted, found()]);
     house.calls.finish();
@@ -373,7 +373,7 @@ fn w_18_error_codes_are_limited_and_plain() {
         .lines()
         .filter(|line| line.contains("toolhost.calls "));
     assert_eq!(series.count(), 101);
-    for said in [
+    for message in [
         "root:x:0:0:root",
         "a sentence",
         "ghp_0123456789012345678901",
@@ -382,11 +382,11 @@ fn w_18_error_codes_are_limited_and_plain() {
     ] {
         let mut house = SpanFixture::new(false);
         let record = house.begin("c-1", "Write", json!({}));
-        house.run(record, failed(said));
+        house.run(record, failed(message));
         let shown = house.format_spans(true) + &house.format_metrics();
         assert!(shown.contains("error.type=_OTHER"), "{shown}");
         assert!(
-            said.is_empty() || said == "A" || !shown.contains(said),
+            message.is_empty() || message == "A" || !shown.contains(message),
             "{shown}"
         );
     }

@@ -42,11 +42,11 @@ impl Hook for ComponentHook {
             if !self.before {
                 return Ok(PreHookResponse::default());
             }
-            let said = self
+            let response = self
                 .plugin
                 .run_pre_hook(&to_runtime_call(call), self.timeout)
                 .await;
-            said.map_err(|error| hook_error(&error))
+            response.map_err(|error| hook_error(&error))
         })
     }
 
@@ -59,11 +59,11 @@ impl Hook for ComponentHook {
             if !self.after {
                 return Ok(PostHookResponse::Keep);
             }
-            let said = self
+            let response = self
                 .plugin
                 .run_post_hook(&to_runtime_call(call), outcome, self.timeout)
                 .await;
-            said.map_err(|error| hook_error(&error))
+            response.map_err(|error| hook_error(&error))
         })
     }
 }

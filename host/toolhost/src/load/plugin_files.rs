@@ -23,47 +23,47 @@ impl BrokenPlugin {
 }
 
 /// The plugin files, sorted within each directory and without duplicates, and the paths that contain none.
-pub fn find_plugin_files(places: &[PathBuf]) -> (Vec<PathBuf>, Vec<BrokenPlugin>) {
+pub fn find_plugin_files(paths: &[PathBuf]) -> (Vec<PathBuf>, Vec<BrokenPlugin>) {
     let mut seen = BTreeSet::new();
     let mut files = Vec::new();
     let mut broken = Vec::new();
-    for place in places {
-        match files_in(place) {
+    for path in paths {
+        match files_in(path) {
             Ok(found) => {
                 for file in found {
                     // Two names of the same directory count once.
                     if !seen.insert(file.canonicalize().unwrap_or_else(|_| file.clone())) {
                         continue;
                     }
-                    match check_symlink(place, &file) {
-                        Err(reason) if place.is_dir() => {
+                    match check_symlink(path, &file) {
+                        Err(reason) if path.is_dir() => {
                             broken.push(BrokenPlugin::new(file, &reason));
                         }
                         _ => files.push(file),
                     }
                 }
             }
-            Err(reason) => broken.push(BrokenPlugin::new(place.clone(), &reason)),
+            Err(reason) => broken.push(BrokenPlugin::new(path.clone(), &reason)),
         }
     }
     (files, broken)
 }
 
-fn files_in(place: &Path) -> Result<Vec<PathBuf>, String> {
-    let metadata = place.metadata().map_err(|error| match error.kind() {
+fn files_in(path: &Path) -> Result<Vec<PathBuf>, String> {
+    let metadata = path.metadata().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
             "no such directory; correct --plugins, or build the plugins first".to_owned()
         }
         _ => format!("cannot be read: {error}"),
     })?;
     if !metadata.is_dir() {
-        return Ok(vec![place.to_owned()]);
+        return Ok(vec![path.to_owned()]);
     }
     let is_plugin = |path: &PathBuf| {
         path.extension()
             .is_some_and(|extension| extension == "wasm")
     };
-    let entries = place
+    let entries = path
         .read_dir()
         .map_err(|error| format!("cannot be read: {error}"))?;
     let mut files: Vec<PathBuf> = entries

@@ -17,8 +17,8 @@ impl Settings {
         }
         let here = std::env::current_dir().unwrap_or_default();
         for agent in &self.external_access.agents {
-            if let Some((program, words)) = agent.command.split_first() {
-                files.extend(command_files(&here, program, words));
+            if let Some((program, arguments)) = agent.command.split_first() {
+                files.extend(command_files(&here, program, arguments));
             }
         }
         files
@@ -26,7 +26,7 @@ impl Settings {
 }
 
 /// The absolute paths of a program that is started in `dir`, and of files in its arguments.
-pub fn command_files(dir: &Path, program: &str, words: &[String]) -> Vec<PathBuf> {
+pub fn command_files(dir: &Path, program: &str, arguments: &[String]) -> Vec<PathBuf> {
     let program = if program.contains('/') {
         Some(dir.join(program))
     } else {
@@ -34,17 +34,17 @@ pub fn command_files(dir: &Path, program: &str, words: &[String]) -> Vec<PathBuf
         let mut found = std::env::split_paths(&path).map(|entry| dir.join(entry).join(program));
         found.find(|file| file.is_file())
     };
-    let named = words
+    let named = arguments
         .iter()
         // Also `--script=FILE`.
-        .flat_map(|word| {
+        .flat_map(|argument| {
             [
-                Some(word.as_str()),
-                word.split_once('=').map(|(_, value)| value),
+                Some(argument.as_str()),
+                argument.split_once('=').map(|(_, value)| value),
             ]
         })
         .flatten()
-        .map(|word| dir.join(word))
+        .map(|argument| dir.join(argument))
         .filter(|file| file.is_file());
     let files = program.into_iter().chain(named);
     files.filter(|file| file.is_absolute()).collect()

@@ -30,11 +30,11 @@ impl HookSettings {
 
     /// A description for display.
     pub fn describe(&self) -> String {
-        let who = match &self.kind {
+        let target = match &self.kind {
             HookKind::Command(command) => format!("command {}", command.program.display()),
             HookKind::Plugin(plugin) => format!("plugin {plugin}"),
             HookKind::ReadCache { .. } => "read-cache".to_owned(),
         };
-        format!("{} ({who})", self.name)
+        format!("{} ({target})", self.name)
     }
 }

@@ -17,18 +17,18 @@ pub(super) fn conflicts(
     for planned in &plan.steps {
         for (at, image) in expected_before(plan, planned) {
             if image == PathState::Absent {
-                conflicts.extend(missing_parent(roots, plan, planned.step.place(), at)?);
+                conflicts.extend(missing_parent(roots, plan, planned.step.location(), at)?);
             }
             let base = ops.get(planned.change).and_then(|op| op.base.as_ref());
-            let seen = roots.observe(at, base.map(|base| (&image, base)))?;
+            let observation = roots.observe(at, base.map(|base| (&image, base)))?;
             if matches!(
                 (&image, &planned.step),
                 (PathState::Dir { .. }, Step::Remove { .. })
-            ) && seen.is(&image)
+            ) && observation.is(&image)
             {
                 conflicts.extend(unlisted_entries(roots, plan, at)?);
             }
-            conflicts.extend(conflict_if_changed(at, &image, seen));
+            conflicts.extend(conflict_if_changed(at, &image, observation));
         }
     }
     conflicts.sort_by(|one, other| one.at.cmp(&other.at));
@@ -39,7 +39,7 @@ pub(super) fn conflicts(
 /// The paths in the tree before the changes that a step depends on, with their expected states.
 fn expected_before<'a>(plan: &Plan, planned: &'a Planned) -> Vec<(&'a Location, PathState)> {
     // Where another step removes something first, that step does the check; a new directory is empty.
-    let home = ancestors(planned.step.place()).find_map(|dir| plan.arrivals.get(&dir).copied());
+    let home = ancestors(planned.step.location()).find_map(|dir| plan.arrivals.get(&dir).copied());
     let free = |at: &'a Location| {
         let looked_at = home != Some(Arrival::Made) && !plan.vacated.contains(at);
         looked_at.then_some((at, PathState::Absent))
@@ -49,9 +49,9 @@ fn expected_before<'a>(plan: &Plan, planned: &'a Planned) -> Vec<(&'a Location, 
         Step::Move {
             was_from,
             was_to,
-            what,
+            state,
             ..
-        } => std::iter::once((was_from, what.clone()))
+        } => std::iter::once((was_from, state.clone()))
             .chain(free(was_to))
             .collect(),
         Step::MakeDir { was_at, .. } => free(was_at).into_iter().collect(),
@@ -69,19 +69,19 @@ fn expected_before<'a>(plan: &Plan, planned: &'a Planned) -> Vec<(&'a Location, 
 fn missing_parent(
     roots: &Roots,
     plan: &Plan,
-    place: &Location,
+    location: &Location,
     was_at: &Location,
 ) -> Result<Option<Conflict>, ApplyError> {
-    if ancestors(place).any(|dir| plan.arrivals.contains_key(&dir))
+    if ancestors(location).any(|dir| plan.arrivals.contains_key(&dir))
         || roots.parent(was_at)?.is_some()
     {
         return Ok(None);
     }
     let expected = PathState::Dir { mode: 0o755 };
     for dir in ancestors(was_at).collect::<Vec<_>>().iter().rev() {
-        let seen = roots.observe(dir, None)?;
-        if !matches!(seen.image, Some(PathState::Dir { .. })) {
-            return Ok(conflict_if_changed(dir, &expected, seen));
+        let observation = roots.observe(dir, None)?;
+        if !matches!(observation.image, Some(PathState::Dir { .. })) {
+            return Ok(conflict_if_changed(dir, &expected, observation));
         }
     }
     Ok(None)
@@ -126,8 +126,8 @@ pub(super) fn save_before_images(
         let file = roots.entry(at)?.open_file()?;
         let copy = blobs.write(&file).map_err(save_error(at))?;
         if (copy.hash, copy.size) != (image.hash, image.size) {
-            let seen = roots.observe(at, None)?;
-            let changed = conflict_if_changed(at, &PathState::File(*image), seen);
+            let observation = roots.observe(at, None)?;
+            let changed = conflict_if_changed(at, &PathState::File(*image), observation);
             return Err(ApplyError::Conflicts(changed.into_iter().collect()));
         }
         pending.push(copy);

@@ -46,9 +46,9 @@ pub enum ApplyError {
     BadPath(Location),
     #[error("cannot apply the list of changes: `{}` {why}; run the call again", EscapedPath(.at))]
     InvalidChanges { at: Location, why: &'static str },
-    #[error("cannot {what} `{}`: {source}", EscapedPath(.at))]
+    #[error("cannot {operation} `{}`: {source}", EscapedPath(.at))]
     Io {
-        what: &'static str,
+        operation: &'static str,
         at: Location,
         #[source]
         source: io::Error,

@@ -24,7 +24,7 @@ pub fn inverted(changes: &[Change]) -> Vec<Change> {
     let mut late = Vec::new();
     for item in &items {
         let before = if sources.contains(&item.at) && item.from.is_none() {
-            // The replaced entry moves back in a change of its own.
+            // The replaced entry moves back in a separate change.
             PathState::Absent
         } else {
             item.before.clone()
@@ -123,8 +123,8 @@ pub(super) fn resolve_file_moves(mut items: Vec<Item>) -> Result<Vec<Item>, Appl
             continue;
         };
         let user = used.get(&from).copied();
-        let what = items[n].after.clone();
-        match what {
+        let after = items[n].after.clone();
+        match after {
             PathState::Absent => {
                 let (at, why) = (from, "is both moved and removed");
                 return Err(ApplyError::InvalidChanges { at, why });
@@ -145,12 +145,12 @@ pub(super) fn resolve_file_moves(mut items: Vec<Item>) -> Result<Vec<Item>, Appl
                 items[n].from = None;
                 let change = items[n].change;
                 match user {
-                    Some(user) => items[user].before = what,
+                    Some(user) => items[user].before = after,
                     None => items.push(Item {
                         change,
                         at: from.clone(),
                         was_at: from,
-                        before: what,
+                        before: after,
                         after: PathState::Absent,
                         from: None,
                     }),
@@ -162,20 +162,20 @@ pub(super) fn resolve_file_moves(mut items: Vec<Item>) -> Result<Vec<Item>, Appl
 }
 
 /// The parent directories of a path, nearest first, without the root.
-pub(super) fn ancestors(place: &Location) -> impl Iterator<Item = Location> + use<> {
-    let dir = |place: &Location| {
+pub(super) fn ancestors(location: &Location) -> impl Iterator<Item = Location> + use<> {
+    let dir = |location: &Location| {
         Some(Location {
-            root: place.root.clone(),
-            path: place.path.rsplit_once('/')?.0.to_owned(),
+            root: location.root.clone(),
+            path: location.path.rsplit_once('/')?.0.to_owned(),
         })
     };
-    std::iter::successors(dir(place), dir)
+    std::iter::successors(dir(location), dir)
 }
 
-/// `place` inside `dir`, after `dir` is renamed to `new`.
-pub(super) fn rebased(place: &Location, dir: &Location, new: &Location) -> Location {
+/// `location` inside `dir`, after `dir` is renamed to `new`.
+pub(super) fn rebased(location: &Location, dir: &Location, new: &Location) -> Location {
     Location {
         root: new.root.clone(),
-        path: format!("{}{}", new.path, &place.path[dir.path.len()..]),
+        path: format!("{}{}", new.path, &location.path[dir.path.len()..]),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The paths of a list refer to two trees. `moved_from` and the paths of removals are in the tree before; every
 //! other `at` is in the tree after. Changes inside a moved directory are listed after the move, under its new path.
-//! A path that was moved away and is reused has a change of its own.
+//! A path that was moved away and is reused has a separate change.
 //!
 //! Order: files are removed or moved away first, before any directory moves. Then directories are created, moved
 //! and removed as their dependencies allow. Then files are written. A rollback runs in reverse, so every step meets
@@ -43,7 +43,7 @@ pub(super) enum Step {
         was_from: Location,
         to: Location,
         was_to: Location,
-        what: PathState,
+        state: PathState,
         /// A later step creates another entry at `from`.
         reused: bool,
     },
@@ -108,7 +108,7 @@ impl StepOrder {
     fn add_item(&mut self, item: &Item) -> Result<(), ApplyError> {
         let change = item.change;
         let (at, was_at) = (item.at.clone(), item.was_at.clone());
-        if item.from.is_some() || needs_free_place(&item.before, &item.after) {
+        if item.from.is_some() || needs_free_target(&item.before, &item.after) {
             match &item.before {
                 PathState::Absent => {}
                 PathState::File(_) | PathState::Link { .. } => {
@@ -185,19 +185,19 @@ impl StepOrder {
         Ok(())
     }
 
-    fn vacate(&mut self, place: &Location) -> Result<(), ApplyError> {
-        if self.vacated.insert(place.clone()) {
+    fn vacate(&mut self, location: &Location) -> Result<(), ApplyError> {
+        if self.vacated.insert(location.clone()) {
             return Ok(());
         }
-        let (at, why) = (place.clone(), "is removed twice");
+        let (at, why) = (location.clone(), "is removed twice");
         Err(ApplyError::InvalidChanges { at, why })
     }
 
-    fn add_arrival(&mut self, place: &Location, how: Arrival) -> Result<(), ApplyError> {
-        if self.arrivals.insert(place.clone(), how).is_none() {
+    fn add_arrival(&mut self, location: &Location, how: Arrival) -> Result<(), ApplyError> {
+        if self.arrivals.insert(location.clone(), how).is_none() {
             return Ok(());
         }
-        let (at, why) = (place.clone(), "is created twice");
+        let (at, why) = (location.clone(), "is created twice");
         Err(ApplyError::InvalidChanges { at, why })
     }
 
@@ -226,14 +226,18 @@ impl StepOrder {
         for structural in &middle {
             unstable.extend(structural.source.iter().chain(&structural.dest).cloned());
         }
-        let puts = self.last.iter().map(|(_, step)| step.place());
+        let puts = self.last.iter().map(|(_, step)| step.location());
         let made = self.arrivals.keys().chain(puts).cloned().collect();
         let middle = StructuralOrder::new(middle).run(&made, &mut unstable)?;
         let steps = self.first.into_iter().chain(middle).chain(self.last);
         let steps = steps
             .enumerate()
             .map(|(n, (change, step))| Planned {
-                aside: aside(step.place(), &unstable, &format!(".toolhost-{id}-{n}.tmp")),
+                aside: aside(
+                    step.location(),
+                    &unstable,
+                    &format!(".toolhost-{id}-{n}.tmp"),
+                ),
                 step,
                 change,
             })
@@ -247,14 +251,14 @@ impl StepOrder {
 }
 
 /// Between files and links one rename is enough; a directory has to be removed first, or its target freed.
-fn needs_free_place(before: &PathState, after: &PathState) -> bool {
+fn needs_free_target(before: &PathState, after: &PathState) -> bool {
     let is_dir = |image: &PathState| matches!(image, PathState::Dir { .. });
     *after == PathState::Absent || is_dir(before) != is_dir(after)
 }
 
 impl Step {
     /// The path that the step changes.
-    pub(super) fn place(&self) -> &Location {
+    pub(super) fn location(&self) -> &Location {
         match self {
             Self::Remove { at, .. }
             | Self::MakeDir { at, .. }
@@ -265,15 +269,15 @@ impl Step {
     }
 }
 
-fn aside(place: &Location, unstable: &HashSet<Location>, name: &str) -> Location {
-    let mut dirs: Vec<Location> = ancestors(place).collect();
+fn aside(location: &Location, unstable: &HashSet<Location>, name: &str) -> Location {
+    let mut dirs: Vec<Location> = ancestors(location).collect();
     dirs.reverse();
     let stable = dirs
         .iter()
         .take_while(|dir| !unstable.contains(*dir))
         .last();
     Location {
-        root: place.root.clone(),
+        root: location.root.clone(),
         path: stable.map_or_else(|| name.to_owned(), |dir| format!("{}/{name}", dir.path)),
     }
 }

@@ -26,11 +26,11 @@ pub(super) enum PreparedContent {
     Done,
 }
 
-/// `place` is the file that will be replaced, if any.
+/// `entry` is the file that will be replaced, if any.
 pub(super) fn file(
     source: &ContentSource,
     image: &FileState,
-    place: Option<&EntryRef>,
+    entry: Option<&EntryRef>,
     aside: &EntryRef,
     replaces: bool,
 ) -> Result<PreparedContent, ApplyError> {
@@ -54,7 +54,7 @@ pub(super) fn file(
     };
     match file {
         Ok(file) => {
-            apply_metadata(&file, image, place, replaces)
+            apply_metadata(&file, image, entry, replaces)
                 .map_err(aside.failed("set the mode of"))?;
             Ok(PreparedContent::Aside(file))
         }
@@ -103,17 +103,17 @@ fn open_source(path: &Path) -> Result<File, Errno> {
 fn apply_metadata(
     file: &File,
     image: &FileState,
-    place: Option<&EntryRef>,
+    entry: Option<&EntryRef>,
     replaces: bool,
 ) -> Result<(), Errno> {
-    if let Some(place) = place {
+    if let Some(entry) = entry {
         if replaces {
-            if let Ok(old) = place.open_file() {
+            if let Ok(old) = entry.open_file() {
                 copy_owner(file, &old);
                 copy_attributes(file, &old);
             }
         } else {
-            inherit_group(file, place);
+            inherit_group(file, entry);
         }
     }
     rustix::fs::fchmod(file, Mode::from_raw_mode(image.mode & PERMISSIONS))
@@ -153,9 +153,9 @@ fn copy_attributes(file: &File, old: &File) {
 }
 
 /// New entries in a set-group-id directory get its group.
-pub(super) fn inherit_group(new: impl AsFd, place: &EntryRef) -> bool {
+pub(super) fn inherit_group(new: impl AsFd, entry: &EntryRef) -> bool {
     const SET_GROUP: u32 = 0o2000;
-    let Ok(parent) = rustix::fs::fstat(&place.dir) else {
+    let Ok(parent) = rustix::fs::fstat(&entry.dir) else {
         return false;
     };
     let inherits = parent.st_mode & SET_GROUP != 0;

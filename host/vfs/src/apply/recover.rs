@@ -31,7 +31,7 @@ impl<'a> Run<'a> {
         for (n, planned) in self.plan.steps.iter().enumerate().rev() {
             let verdict = if n < begun {
                 self.roll_back_step(n, planned)
-                    .map_err(with_target_path(planned.step.place()))
+                    .map_err(with_target_path(planned.step.location()))
             } else {
                 Ok(None)
             };
@@ -106,7 +106,9 @@ impl<'a> Run<'a> {
         let aside = &planned.aside;
         match &planned.step {
             Step::Remove { at, was, .. } => self.restore(at, was, aside),
-            Step::Move { from, to, what, .. } => self.move_back(from, to, what),
+            Step::Move {
+                from, to, state, ..
+            } => self.move_back(from, to, state),
             Step::MakeDir { at, mode, .. } => self.remove_dir(at, *mode),
             Step::Put {
                 at, before, after, ..
@@ -123,14 +125,14 @@ impl<'a> Run<'a> {
                     PathState::Dir { mode: *before },
                     PathState::Dir { mode: *after },
                 );
-                let seen = self.roots.observe(at, None)?;
-                match (&before, seen.is(&after)) {
-                    _ if seen.is(&before) => Ok(None),
+                let observation = self.roots.observe(at, None)?;
+                match (&before, observation.is(&after)) {
+                    _ if observation.is(&before) => Ok(None),
                     (PathState::Dir { mode }, true) => {
                         let spot = self.roots.entry(at)?;
                         self.set_mode(&spot, *mode).map(|()| None)
                     }
-                    _ => Ok(conflict_if_changed(at, &after, seen)),
+                    _ => Ok(conflict_if_changed(at, &after, observation)),
                 }
             }
         }
@@ -140,9 +142,9 @@ impl<'a> Run<'a> {
         let Some(spot) = self.roots.parent(at)? else {
             return Ok(conflict_if_changed(at, was, self.roots.observe(at, None)?));
         };
-        let seen = spot.observe(None)?;
-        if !seen.is_absent() {
-            return Ok(conflict_if_changed(at, was, seen));
+        let observation = spot.observe(None)?;
+        if !observation.is_absent() {
+            return Ok(conflict_if_changed(at, was, observation));
         }
         let aside = self.roots.entry(aside)?;
         if let PreparedContent::InPlace(_) = self.ensure_prepared(&aside, was, &spot, false)? {
@@ -156,15 +158,15 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn move_back(&mut self, from: &Location, to: &Location, what: &PathState) -> RollbackResult {
-        let seen = self.roots.observe(to, None)?;
-        if !seen.is(what) {
-            return Ok(conflict_if_changed(to, what, seen));
+    fn move_back(&mut self, from: &Location, to: &Location, state: &PathState) -> RollbackResult {
+        let observation = self.roots.observe(to, None)?;
+        if !observation.is(state) {
+            return Ok(conflict_if_changed(to, state, observation));
         }
         let (new, Some(old)) = (self.roots.entry(to)?, self.roots.parent(from)?) else {
             return Ok(conflict_if_changed(
                 from,
-                what,
+                state,
                 self.roots.observe(from, None)?,
             ));
         };
@@ -181,13 +183,13 @@ impl<'a> Run<'a> {
     }
 
     fn remove_dir(&mut self, at: &Location, mode: u32) -> RollbackResult {
-        let seen = self.roots.observe(at, None)?;
-        if seen.is_absent() {
+        let observation = self.roots.observe(at, None)?;
+        if observation.is_absent() {
             return Ok(None);
         }
         let expected = PathState::Dir { mode };
-        if !seen.is(&expected) {
-            return Ok(conflict_if_changed(at, &expected, seen));
+        if !observation.is(&expected) {
+            return Ok(conflict_if_changed(at, &expected, observation));
         }
         let spot = self.roots.entry(at)?;
         (self.step)("remove a directory");
@@ -211,18 +213,18 @@ impl<'a> Run<'a> {
         after: &PathState,
         aside: &Location,
     ) -> RollbackResult {
-        let seen = self.roots.observe(at, None)?;
-        if seen.is(before) {
+        let observation = self.roots.observe(at, None)?;
+        if observation.is(before) {
             return Ok(None);
         }
-        if !seen.is(after) {
-            return Ok(conflict_if_changed(at, after, seen));
+        if !observation.is(after) {
+            return Ok(conflict_if_changed(at, after, observation));
         }
         let (spot, aside) = (self.roots.entry(at)?, self.roots.entry(aside)?);
         let done = if *before == PathState::Absent {
             (self.step)("remove");
             remove(&aside)?;
-            move_aside(&spot, &aside, &seen)?
+            move_aside(&spot, &aside, &observation)?
         } else {
             let replaces = matches!(after, PathState::File(_));
             let ready = self.ensure_prepared(&aside, before, &spot, replaces)?;
@@ -230,7 +232,7 @@ impl<'a> Run<'a> {
                 return self.write_in_place(n, &spot, content, image).map(|()| None);
             }
             (self.step)("replace back");
-            exchange(&aside, &spot, &seen)?
+            exchange(&aside, &spot, &observation)?
         };
         if done {
             Ok(None)
@@ -242,19 +244,19 @@ impl<'a> Run<'a> {
     /// The file can be partially written, so its content proves nothing; the marker proves that this commit wrote
     /// it.
     fn restore_in_place(&mut self, n: usize, at: &Location, before: &PathState) -> RollbackResult {
-        let seen: Observation = self.roots.observe(at, None)?;
-        match (before, &seen.image) {
-            _ if seen.is(before) => Ok(None),
+        let observation: Observation = self.roots.observe(at, None)?;
+        match (before, &observation.image) {
+            _ if observation.is(before) => Ok(None),
             (PathState::File(image), Some(PathState::File(_))) => {
                 if !self.blobs.has(image.hash, image.size) {
                     return Err(ApplyError::ContentNotSaved(at.clone()));
                 }
-                let kept = std::fs::File::open(self.blobs.path(image.hash));
+                let saved = std::fs::File::open(self.blobs.path(image.hash));
                 let spot = self.roots.entry(at)?;
-                self.write_in_place(n, &spot, kept.map_err(save_error(at))?, image)?;
+                self.write_in_place(n, &spot, saved.map_err(save_error(at))?, image)?;
                 Ok(None)
             }
-            _ => Ok(conflict_if_changed(at, before, seen)),
+            _ => Ok(conflict_if_changed(at, before, observation)),
         }
     }
 
@@ -263,7 +265,7 @@ impl<'a> Run<'a> {
         &mut self,
         aside: &EntryRef,
         image: &PathState,
-        place: &EntryRef,
+        entry: &EntryRef,
         replaces: bool,
     ) -> Result<PreparedContent, ApplyError> {
         if !aside.observe(None)?.is(image) {
@@ -271,7 +273,7 @@ impl<'a> Run<'a> {
             remove(aside)?;
             match image {
                 PathState::Absent => {}
-                PathState::Dir { mode } => self.make_dir(aside, place, *mode)?,
+                PathState::Dir { mode } => self.make_dir(aside, entry, *mode)?,
                 PathState::Link { target } => {
                     (self.step)("make a link aside");
                     rustix::fs::symlinkat(target.as_os_str(), &aside.dir, &aside.name)
@@ -279,7 +281,7 @@ impl<'a> Run<'a> {
                 }
                 PathState::File(file) => {
                     let ready =
-                        self.prepare_from_blob(&place.at, file, Some(place), aside, replaces)?;
+                        self.prepare_from_blob(&entry.at, file, Some(entry), aside, replaces)?;
                     if let PreparedContent::Aside(file) = &ready {
                         file.sync_all().map_err(|error| aside.io("write", error))?;
                     }

@@ -32,13 +32,13 @@ pub(super) fn rename_new(from: &EntryRef, to: &EntryRef) -> Result<bool, ApplyEr
 pub(super) fn exchange(
     new: &EntryRef,
     old: &EntryRef,
-    seen: &Observation,
+    observation: &Observation,
 ) -> Result<bool, ApplyError> {
     match rename(new, old, RenameFlags::EXCHANGE) {
         Ok(()) => {}
         Err(Errno::NOENT) if old.stat().is_none() => return Ok(false),
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-            if !is_unchanged(old.stat(), seen) {
+            if !is_unchanged(old.stat(), observation) {
                 return Ok(false);
             }
             rename(new, old, RenameFlags::empty()).map_err(rename_error(new, old))?;
@@ -47,34 +47,34 @@ pub(super) fn exchange(
         Err(errno) => return Err(rename_error(new, old)(errno)),
     }
     // Another process can save the file between the check and the exchange; its file is then restored.
-    if is_unchanged(new.stat(), seen) {
+    if is_unchanged(new.stat(), observation) {
         return Ok(true);
     }
     rename(new, old, RenameFlags::EXCHANGE).map_err(rename_error(new, old))?;
     Ok(false)
 }
 
-/// Moves what was `seen` at `place` to `aside`; `false` if it has changed since.
+/// Moves `entry` to `aside`; `false` if it has changed since the `observation`.
 pub(super) fn move_aside(
-    place: &EntryRef,
+    entry: &EntryRef,
     aside: &EntryRef,
-    seen: &Observation,
+    observation: &Observation,
 ) -> Result<bool, ApplyError> {
-    if !rename_new(place, aside)? {
-        return Err(place.io("move aside", Errno::EXIST.into()));
+    if !rename_new(entry, aside)? {
+        return Err(entry.io("move aside", Errno::EXIST.into()));
     }
-    if is_unchanged(aside.stat(), seen) {
+    if is_unchanged(aside.stat(), observation) {
         return Ok(true);
     }
-    rename_new(aside, place)?;
+    rename_new(aside, entry)?;
     Ok(false)
 }
 
 /// A rename changes the ctime, and a directory's timestamps depend on its entries, so only the other fields are
 /// compared.
-fn is_unchanged(now: Option<BaseStat>, seen: &Observation) -> bool {
+fn is_unchanged(now: Option<BaseStat>, observation: &Observation) -> bool {
     let key = |stat: BaseStat| -> (FileId, u64, _) { (stat.id, stat.size, stat.modified) };
-    now.map(key) == seen.stat.map(key)
+    now.map(key) == observation.stat.map(key)
 }
 
 /// Removes a file or directory that this crate prepared or displaced; `false` for a directory that is not empty.

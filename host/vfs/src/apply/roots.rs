@@ -45,8 +45,8 @@ impl Roots {
         &self,
         changes: impl IntoIterator<Item = &'c Change>,
     ) -> Result<(), ApplyError> {
-        let places = |change: &'c Change| [Some(&change.at), change.moved_from.as_ref()];
-        let paths = changes.into_iter().flat_map(places).flatten();
+        let locations = |change: &'c Change| [Some(&change.at), change.moved_from.as_ref()];
+        let paths = changes.into_iter().flat_map(locations).flatten();
         for path in paths.map(|at| &at.root).collect::<BTreeSet<_>>() {
             let held = self.0.get(path).map(Stat::of);
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -107,7 +107,7 @@ impl Roots {
             })),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
             Err(errno) => Err(ApplyError::Io {
-                what: "reach",
+                operation: "reach",
                 at: at.clone(),
                 source: errno.into(),
             }),
@@ -117,7 +117,7 @@ impl Roots {
     /// Like [`Self::parent`], but the parent must exist.
     pub(super) fn entry(&self, at: &Location) -> Result<EntryRef, ApplyError> {
         self.parent(at)?.ok_or_else(|| ApplyError::Io {
-            what: "reach",
+            operation: "reach",
             at: at.clone(),
             source: Errno::NOENT.into(),
         })
@@ -236,7 +236,7 @@ impl EntryRef {
         let stat = Stat::from(raw);
         let base = BaseStat::from(&stat);
         let hash = match expected {
-            Some((PathState::File(known), seen)) if *seen == base => known.hash,
+            Some((PathState::File(known), known_stat)) if *known_stat == base => known.hash,
             _ => ContentHash::of_reader(&file).map_err(|source| self.io("read", source))?,
         };
         let image = (stat.kind == EntryKind::File).then_some(PathState::File(FileState {
@@ -271,13 +271,13 @@ impl EntryRef {
         open_beneath(self.dir.as_fd(), self.name.as_str(), flags, mode, resolve).map(File::from)
     }
 
-    pub(super) fn failed(&self, what: &'static str) -> impl Fn(Errno) -> ApplyError + '_ {
-        move |errno| self.io(what, errno.into())
+    pub(super) fn failed(&self, operation: &'static str) -> impl Fn(Errno) -> ApplyError + '_ {
+        move |errno| self.io(operation, errno.into())
     }
 
-    pub(super) fn io(&self, what: &'static str, source: io::Error) -> ApplyError {
+    pub(super) fn io(&self, operation: &'static str, source: io::Error) -> ApplyError {
         ApplyError::Io {
-            what,
+            operation,
             at: self.at.clone(),
             source,
         }

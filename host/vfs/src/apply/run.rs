@@ -62,7 +62,7 @@ impl<'a> Run<'a> {
         for (n, planned) in self.plan.steps.iter().enumerate() {
             let base = ops.get(planned.change).and_then(|op| op.base.as_ref());
             let done = self.run_step(n, planned, base, ready.remove(&n));
-            match done.map_err(with_target_path(planned.step.place())) {
+            match done.map_err(with_target_path(planned.step.location())) {
                 Ok(()) => self.begun = n + 1,
                 // The step found a conflict and changed nothing, so it needs no rollback.
                 Err(error @ ApplyError::Conflicts(_)) => return Err(error),
@@ -92,7 +92,7 @@ impl<'a> Run<'a> {
             let ready = self.prepare_one(planned, ops);
             all.extend(
                 ready
-                    .map_err(with_target_path(planned.step.place()))?
+                    .map_err(with_target_path(planned.step.location()))?
                     .map(|ready| (n, ready)),
             );
         }
@@ -121,14 +121,14 @@ impl<'a> Run<'a> {
             }
             PathState::File(image) => {
                 let op = ops.get(planned.change);
-                let place = self.roots.parent(at)?;
+                let entry = self.roots.parent(at)?;
                 let replaces = matches!(before, PathState::File(_));
                 match op.and_then(|op| op.source.as_ref()) {
                     Some(source) => {
                         (self.step)("prepare a file");
-                        prepare::file(source, image, place.as_ref(), &aside, replaces)
+                        prepare::file(source, image, entry.as_ref(), &aside, replaces)
                     }
-                    None => self.prepare_from_blob(at, image, place.as_ref(), &aside, replaces),
+                    None => self.prepare_from_blob(at, image, entry.as_ref(), &aside, replaces),
                 }
                 .map(Some)
             }
@@ -141,7 +141,7 @@ impl<'a> Run<'a> {
         &mut self,
         at: &Location,
         image: &FileState,
-        place: Option<&EntryRef>,
+        entry: Option<&EntryRef>,
         aside: &EntryRef,
         replaces: bool,
     ) -> Result<PreparedContent, ApplyError> {
@@ -150,7 +150,7 @@ impl<'a> Run<'a> {
         }
         let source = ContentSource::Copy(self.blobs.path(image.hash));
         (self.step)("prepare a file");
-        match prepare::file(&source, image, place, aside, replaces) {
+        match prepare::file(&source, image, entry, aside, replaces) {
             // The blob was damaged after it was saved.
             Err(ApplyError::ContentMismatch(_)) => Err(ApplyError::ContentNotSaved(at.clone())),
             prepared => prepared,
@@ -158,12 +158,12 @@ impl<'a> Run<'a> {
     }
 
     fn sync_files(&mut self, all: &HashMap<usize, PreparedContent>) -> Result<(), ApplyError> {
-        let at = |n: &usize| self.plan.steps[*n].step.place();
+        let at = |n: &usize| self.plan.steps[*n].step.location();
         if all.len() <= FEW {
             for (n, ready) in all {
                 if let PreparedContent::Aside(file) = ready {
                     file.sync_all().map_err(|source| ApplyError::Io {
-                        what: "write",
+                        operation: "write",
                         at: at(n).clone(),
                         source,
                     })?;
@@ -190,10 +190,10 @@ impl<'a> Run<'a> {
     ) -> Result<(), ApplyError> {
         match &planned.step {
             Step::Remove { at, was, .. } => {
-                let (spot, seen) = self.expect(at, was, base)?;
+                let (spot, observation) = self.expect(at, was, base)?;
                 let aside = self.roots.entry(&planned.aside)?;
                 (self.step)("move aside");
-                if !move_aside(&spot, &aside, &seen)? {
+                if !move_aside(&spot, &aside, &observation)? {
                     return Err(self.conflict(at, was));
                 }
                 if matches!(was, PathState::Dir { .. })
@@ -204,8 +204,10 @@ impl<'a> Run<'a> {
                     return Err(self.conflict(&child_location(at, &name), &PathState::Absent));
                 }
             }
-            Step::Move { from, to, what, .. } => {
-                let (old, _) = self.expect(from, what, base)?;
+            Step::Move {
+                from, to, state, ..
+            } => {
+                let (old, _) = self.expect(from, state, base)?;
                 let new = self.roots.entry(to)?;
                 (self.step)("move");
                 if !rename_new(&old, &new)? {
@@ -236,9 +238,9 @@ impl<'a> Run<'a> {
                     (self.step)("put");
                     rename_new(&aside, &spot)?
                 } else {
-                    let (spot, seen) = self.expect(at, before, base)?;
+                    let (spot, observation) = self.expect(at, before, base)?;
                     (self.step)("replace");
-                    match (exchange(&aside, &spot, &seen), before, after) {
+                    match (exchange(&aside, &spot, &observation), before, after) {
                         // For example another user's file in `/tmp`, which has the sticky bit.
                         (Err(error), PathState::File(_), PathState::File(image))
                             if is_denied(&error) =>
@@ -266,7 +268,7 @@ impl<'a> Run<'a> {
     pub(super) fn make_dir(
         &mut self,
         aside: &EntryRef,
-        place: &EntryRef,
+        entry: &EntryRef,
         mode: u32,
     ) -> Result<(), ApplyError> {
         (self.step)("make a directory aside");
@@ -275,7 +277,7 @@ impl<'a> Run<'a> {
         let dir = aside
             .open(OFlags::RDONLY | OFlags::DIRECTORY)
             .map_err(aside.failed("make"))?;
-        let inherited = if inherit_group(&dir, place) {
+        let inherited = if inherit_group(&dir, entry) {
             0o2000
         } else {
             0
@@ -331,24 +333,24 @@ impl<'a> Run<'a> {
         let Some(spot) = self.roots.parent(at)? else {
             return Err(self.conflict(at, image));
         };
-        let seen = spot.observe(base.map(|base| (image, base)))?;
-        if seen.is(image) {
-            Ok((spot, seen))
+        let observation = spot.observe(base.map(|base| (image, base)))?;
+        if observation.is(image) {
+            Ok((spot, observation))
         } else {
             Err(ApplyError::Conflicts(vec![Conflict {
                 at: at.clone(),
                 expected: image.clone(),
-                found: seen.image,
+                found: observation.image,
             }]))
         }
     }
 
     pub(super) fn conflict(&self, at: &Location, expected: &PathState) -> ApplyError {
         match self.roots.observe(at, None) {
-            Ok(seen) => ApplyError::Conflicts(vec![Conflict {
+            Ok(observation) => ApplyError::Conflicts(vec![Conflict {
                 at: at.clone(),
                 expected: expected.clone(),
-                found: seen.image,
+                found: observation.image,
             }]),
             Err(error) => error,
         }
@@ -368,7 +370,7 @@ impl<'a> Run<'a> {
 
     pub(super) fn unmark_all(&self) -> Result<(), ApplyError> {
         for (n, planned) in self.plan.steps.iter().enumerate() {
-            let place = planned.step.place();
+            let location = planned.step.location();
             if let Step::Put {
                 before: PathState::File(_),
                 ..
@@ -376,7 +378,7 @@ impl<'a> Run<'a> {
             {
                 self.blobs
                     .unmark(&self.marker(n))
-                    .map_err(save_error(place))?;
+                    .map_err(save_error(location))?;
             }
         }
         Ok(())
@@ -394,7 +396,7 @@ impl<'a> Run<'a> {
             };
             for at in from
                 .into_iter()
-                .chain([planned.step.place(), &planned.aside])
+                .chain([planned.step.location(), &planned.aside])
             {
                 let dir = at.path.rsplit_once('/').map(|(dir, _)| dir);
                 dirs.insert((&at.root, dir), at);
@@ -465,9 +467,9 @@ pub(super) fn child_location(dir: &Location, name: &str) -> Location {
     }
 }
 
-fn io_at<'a>(what: &'static str, at: &'a Location) -> impl Fn(Errno) -> ApplyError + 'a {
+fn io_at<'a>(operation: &'static str, at: &'a Location) -> impl Fn(Errno) -> ApplyError + 'a {
     move |errno| ApplyError::Io {
-        what,
+        operation,
         at: at.clone(),
         source: errno.into(),
     }
@@ -481,14 +483,16 @@ pub(super) fn save_error(at: &Location) -> impl Fn(io::Error) -> ApplyError + '_
 }
 
 /// Reports errors under the user's file name instead of the temporary one.
-pub(super) fn with_target_path(place: &Location) -> impl Fn(ApplyError) -> ApplyError + '_ {
+pub(super) fn with_target_path(location: &Location) -> impl Fn(ApplyError) -> ApplyError + '_ {
     move |error| match error {
-        ApplyError::Io { what, source, .. } => ApplyError::Io {
-            what,
-            at: place.clone(),
+        ApplyError::Io {
+            operation, source, ..
+        } => ApplyError::Io {
+            operation,
+            at: location.clone(),
             source,
         },
-        ApplyError::ContentMismatch(_) => ApplyError::ContentMismatch(place.clone()),
+        ApplyError::ContentMismatch(_) => ApplyError::ContentMismatch(location.clone()),
         other => other,
     }
 }
@@ -497,15 +501,15 @@ pub(super) fn with_target_path(place: &Location) -> impl Fn(ApplyError) -> Apply
 pub(super) fn conflict_if_changed(
     at: &Location,
     expected: &PathState,
-    seen: Observation,
+    observation: Observation,
 ) -> Option<Conflict> {
-    let equal = seen
+    let equal = observation
         .image
         .as_ref()
         .is_some_and(|image| is_same(image, expected));
     (!equal).then(|| Conflict {
         at: at.clone(),
         expected: expected.clone(),
-        found: seen.image,
+        found: observation.image,
     })
 }

@@ -122,7 +122,7 @@ impl StructuralOrder {
                     was_from,
                     to,
                     was_to: done.was_dest,
-                    what: done.image,
+                    state: done.image,
                 }
             }
             (Some(was_at), None) => Step::Remove {

@@ -42,15 +42,15 @@ pub(super) struct Difference {
 
 impl Layers {
     pub(super) fn difference(&self) -> Result<Difference, StageError> {
-        let mut told = HashSet::new();
+        let mut not_moved = HashSet::new();
         for _ in 0..MAX_ROUNDS {
-            let difference = self.difference_without(&told)?;
-            let before = told.len();
+            let difference = self.difference_without(&not_moved)?;
+            let before = not_moved.len();
             // The leftovers of another move can be at the target of this one.
             let over = difference.moves.iter().map(|(path, _)| path);
             let over = over.filter(|path| difference.before.contains_key(*path));
-            told.extend(over.cloned());
-            if told.len() == before {
+            not_moved.extend(over.cloned());
+            if not_moved.len() == before {
                 return Ok(difference);
             }
         }
@@ -90,7 +90,7 @@ impl Layers {
                 now.insert(here);
             }
         }
-        let (whole, told): (Vec<_>, Vec<_>) = moves.into_iter().partition(|(path, real)| {
+        let (whole, partial): (Vec<_>, Vec<_>) = moves.into_iter().partition(|(path, real)| {
             let free = !was.contains(path) && !not_moved.contains(path);
             free && self.is_plain_move(&real.path(), &now)
         });
@@ -114,7 +114,7 @@ impl Layers {
                 }
             }
         }
-        for (path, real) in told {
+        for (path, real) in partial {
             if real.base.stat.kind == EntryKind::Directory {
                 self.report_moved(&real, &path, 0, &mut difference)?;
             }

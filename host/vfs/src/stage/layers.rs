@@ -139,28 +139,28 @@ impl Layers {
         self.pool.as_mut().ok_or(PathError::Io(Errno::IO))
     }
 
-    /// Creates the layer of the place's directory, and checks that the host's user may write to it.
+    /// Creates the layer of the parent directory, and checks that the host's user may write to it.
     pub(super) fn ensure_layer(
         &mut self,
         scope: &Scope,
-        place: &ResolvedPath<'_>,
+        resolved: &ResolvedPath<'_>,
     ) -> Result<(), PathError> {
-        self.ensure_layer_for_file(scope, place)?;
-        match self.dirs.get(&place.parent_id).map(|layer| &layer.home) {
+        self.ensure_layer_for_file(scope, resolved)?;
+        match self.dirs.get(&resolved.parent_id).map(|layer| &layer.home) {
             Some(Home::Pool) => Ok(()),
-            _ => check_writable(place.parent(), b"."),
+            _ => check_writable(resolved.parent(), b"."),
         }
     }
 
     pub(super) fn ensure_layer_for_file(
         &mut self,
         scope: &Scope,
-        place: &ResolvedPath<'_>,
+        resolved: &ResolvedPath<'_>,
     ) -> Result<(), PathError> {
-        let id = place.parent_id;
+        let id = resolved.parent_id;
         // Directories created through each other's handles can nest without bound, and could not be committed.
         if let Some(dir) = self.current_path(id)
-            && (dir.as_os_str().len() + place.name.len() >= PATH_MAX
+            && (dir.as_os_str().len() + resolved.name.len() >= PATH_MAX
                 || dir.components().count() > 2 * MAX_DEPTH)
         {
             return Err(PathError::NameTooLong);
@@ -169,7 +169,7 @@ impl Layers {
             return Err(PathError::NotFound);
         }
         if let hash_map::Entry::Vacant(entry) = self.dirs.entry(id) {
-            let dir = RealDir::of(scope, place.parent(), id).ok_or(PathError::NotFound)?;
+            let dir = RealDir::of(scope, resolved.parent(), id).ok_or(PathError::NotFound)?;
             entry.insert(Layer {
                 home: Home::Real(Arc::new(dir)),
                 dev: id.dev(),
@@ -180,10 +180,10 @@ impl Layers {
     }
 
     /// Checks the limit for changing these names. Names that were changed before do not count again.
-    pub(super) fn check_name_limit(&self, places: &[&ResolvedPath<'_>]) -> Result<(), PathError> {
-        let new = places
+    pub(super) fn check_name_limit(&self, entries: &[&ResolvedPath<'_>]) -> Result<(), PathError> {
+        let new = entries
             .iter()
-            .filter(|place| self.slot(place.parent_id, &place.name).is_none());
+            .filter(|resolved| self.slot(resolved.parent_id, &resolved.name).is_none());
         if self.slots + new.count() > self.limits.files {
             Err(PathError::NoSpace)
         } else {

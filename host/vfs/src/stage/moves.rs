@@ -112,8 +112,8 @@ impl Layers {
         from: &ResolvedPath<'_>,
         to: &ResolvedPath<'_>,
     ) -> Result<(), PathError> {
-        let path = |place: &ResolvedPath<'_>| {
-            self.current_path(place.parent_id)
+        let path = |resolved: &ResolvedPath<'_>| {
+            self.current_path(resolved.parent_id)
                 .ok_or(PathError::NotFound)
         };
         let (old, new) = (path(from)?, path(to)?);

@@ -1,7 +1,7 @@
 //! References to real entries by path, verified by inode when they are opened again.
 //!
 //! They hold no descriptors: a call that removes ten thousand directories would exhaust those of the host. An inode
-//! number can be reused for another directory meanwhile; the staged changes then do not match, and the commit
+//! number can be reused for another directory in between; the staged changes then do not match, and the commit
 //! detects it.
 
 use std::{

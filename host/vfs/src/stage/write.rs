@@ -53,10 +53,10 @@ impl Layers {
         if how.needs_write() && access == Access::ReadOnly && !scope.rules.needs_walk {
             return Err(PathError::NotPermitted);
         }
-        let place = self.walk(scope, at, path, how.final_link())?;
-        let access = how.check_open(&place)?;
-        let Some(found) = &place.found else {
-            return self.create(scope, &place, how);
+        let resolved = self.walk(scope, at, path, how.final_link())?;
+        let access = how.check_open(&resolved)?;
+        let Some(found) = &resolved.found else {
+            return self.create(scope, &resolved, how);
         };
         if how.create && how.exclusive {
             return Err(PathError::Exists);
@@ -68,11 +68,13 @@ impl Layers {
         }
         let writes = how.write || how.append || how.truncate;
         if !writes || found.stat.kind == EntryKind::Directory {
-            return self.open_existing(scope, &place, found, how);
+            return self.open_existing(scope, &resolved, found, how);
         }
         let item = match found.origin {
             Origin::Item(item) => item,
-            Origin::Real | Origin::Moved(_) => self.copy_up(scope, &place, found, how.truncate)?,
+            Origin::Real | Origin::Moved(_) => {
+                self.copy_up(scope, &resolved, found, how.truncate)?
+            }
         };
         let fd = self.pool()?.open(item, how)?;
         if how.truncate {
@@ -88,15 +90,15 @@ impl Layers {
     fn open_existing(
         &mut self,
         scope: &Scope,
-        place: &ResolvedPath<'_>,
+        resolved: &ResolvedPath<'_>,
         found: &ResolvedEntry,
         how: OpenHow,
     ) -> Result<Opened, PathError> {
         let fd = match &found.origin {
             Origin::Item(item) => self.pool()?.open(*item, how)?,
             Origin::Real => {
-                let fd = open_real(place.parent(), &place.name, how.flags())?;
-                scope.record_content_read(place, fd.as_fd())?;
+                let fd = open_real(resolved.parent(), &resolved.name, how.flags())?;
+                scope.record_content_read(resolved, fd.as_fd())?;
                 fd
             }
             Origin::Moved(real) => real.open(how.flags())?,
@@ -121,16 +123,16 @@ impl Layers {
     fn create(
         &mut self,
         scope: &Scope,
-        place: &ResolvedPath<'_>,
+        resolved: &ResolvedPath<'_>,
         how: OpenHow,
     ) -> Result<Opened, PathError> {
-        self.ensure_layer(scope, place)?;
-        self.check_name_limit(&[place])?;
+        self.ensure_layer(scope, resolved)?;
+        self.check_name_limit(&[resolved])?;
         let (fd, item) = self.pool()?.create_file(how)?;
-        self.set_pool_entry(place, Node::Item(item), None)?;
+        self.set_pool_entry(resolved, Node::Item(item), None)?;
         Ok(Opened {
             fd,
-            access: place.access,
+            access: resolved.access,
             kind: EntryKind::File,
         })
     }
@@ -139,22 +141,22 @@ impl Layers {
     pub(super) fn copy_up(
         &mut self,
         scope: &Scope,
-        place: &ResolvedPath<'_>,
+        resolved: &ResolvedPath<'_>,
         found: &ResolvedEntry,
         empty: bool,
     ) -> Result<PoolItem, PathError> {
         // Does not require directory write permission, because a commit can write the file in place.
-        self.ensure_layer_for_file(scope, place)?;
-        self.check_name_limit(&[place])?;
+        self.ensure_layer_for_file(scope, resolved)?;
+        self.check_name_limit(&[resolved])?;
         let (item, base) = if found.stat.kind == EntryKind::Symlink {
             self.copy_link(found)?
         } else {
             let file = match &found.origin {
                 Origin::Item(item) => return Ok(*item),
                 Origin::Real => {
-                    let file = open_to_copy(place.parent(), &place.name)?;
+                    let file = open_to_copy(resolved.parent(), &resolved.name)?;
                     if !empty {
-                        scope.record_content_read(place, file.as_fd())?;
+                        scope.record_content_read(resolved, file.as_fd())?;
                     }
                     file
                 }
@@ -162,7 +164,7 @@ impl Layers {
             };
             self.copy_file(file, found, empty)?
         };
-        self.set_pool_entry(place, Node::Item(item), Some(base))?;
+        self.set_pool_entry(resolved, Node::Item(item), Some(base))?;
         Ok(item)
     }
 
@@ -211,12 +213,12 @@ impl Layers {
         at: DirHandle<'_>,
         path: &str,
     ) -> Result<(), PathError> {
-        let place = self.walk(scope, at, path, FinalLink::Exact)?;
-        check_create(&place)?;
-        self.ensure_layer(scope, &place)?;
-        self.check_name_limit(&[&place])?;
+        let resolved = self.walk(scope, at, path, FinalLink::Exact)?;
+        check_create(&resolved)?;
+        self.ensure_layer(scope, &resolved)?;
+        self.check_name_limit(&[&resolved])?;
         let item = self.pool()?.create_dir()?;
-        self.set_pool_entry(&place, Node::Item(item), None)
+        self.set_pool_entry(&resolved, Node::Item(item), None)
     }
 
     pub(super) fn symlink(
@@ -226,12 +228,12 @@ impl Layers {
         target: &str,
         path: &str,
     ) -> Result<(), PathError> {
-        let place = self.walk(scope, at, path, FinalLink::Exact)?;
-        check_symlink(&place, target)?;
-        self.ensure_layer(scope, &place)?;
-        self.check_name_limit(&[&place])?;
+        let resolved = self.walk(scope, at, path, FinalLink::Exact)?;
+        check_symlink(&resolved, target)?;
+        self.ensure_layer(scope, &resolved)?;
+        self.check_name_limit(&[&resolved])?;
         let item = self.pool()?.create_link(OsStr::new(target))?;
-        self.set_pool_entry(&place, Node::Item(item), None)
+        self.set_pool_entry(&resolved, Node::Item(item), None)
     }
 
     pub(super) fn remove_dir(
@@ -240,14 +242,14 @@ impl Layers {
         at: DirHandle<'_>,
         path: &str,
     ) -> Result<(), PathError> {
-        let place = self.walk(scope, at, path, FinalLink::Exact)?;
-        let found = scope.check_removable(&place)?;
+        let resolved = self.walk(scope, at, path, FinalLink::Exact)?;
+        let found = scope.check_removable(&resolved)?;
         if found.stat.kind != EntryKind::Directory {
             return Err(PathError::NotDirectory);
         }
-        self.ensure_layer(scope, &place)?;
-        self.check_name_limit(&[&place])?;
-        self.discard(scope, &place, found)
+        self.ensure_layer(scope, &resolved)?;
+        self.check_name_limit(&[&resolved])?;
+        self.discard(scope, &resolved, found)
     }
 
     pub(super) fn unlink(
@@ -256,23 +258,23 @@ impl Layers {
         at: DirHandle<'_>,
         path: &str,
     ) -> Result<(), PathError> {
-        let place = self.walk(scope, at, path, FinalLink::Exact)?;
-        let found = scope.check_unlink(&place)?;
-        self.ensure_layer(scope, &place)?;
-        self.check_name_limit(&[&place])?;
-        self.discard(scope, &place, found)
+        let resolved = self.walk(scope, at, path, FinalLink::Exact)?;
+        let found = scope.check_unlink(&resolved)?;
+        self.ensure_layer(scope, &resolved)?;
+        self.check_name_limit(&[&resolved])?;
+        self.discard(scope, &resolved, found)
     }
 
-    /// Removes the entry at a place of a held directory.
+    /// Removes the entry of a held directory.
     pub(super) fn discard(
         &mut self,
         scope: &Scope,
-        place: &ResolvedPath<'_>,
+        resolved: &ResolvedPath<'_>,
         found: &ResolvedEntry,
     ) -> Result<(), PathError> {
         let id = found.stat.id;
         let is_dir = found.stat.kind == EntryKind::Directory;
-        if let (true, Some(reads), Some(path)) = (is_dir, &scope.reads, place.host_path(scope)) {
+        if let (true, Some(reads), Some(path)) = (is_dir, &scope.reads, resolved.host_path(scope)) {
             // The result depends on whether it is empty.
             reads.record_tree(path);
         }
@@ -304,7 +306,7 @@ impl Layers {
                 None
             }
         };
-        self.remove_entry(place.parent_id, &place.name, base);
+        self.remove_entry(resolved.parent_id, &resolved.name, base);
         Ok(())
     }
 
@@ -321,8 +323,8 @@ impl Layers {
         } else {
             FinalLink::FollowIfSlash
         };
-        let place = self.walk(scope, at, path, last)?;
-        let found = check_set_times(&place)?;
+        let resolved = self.walk(scope, at, path, last)?;
+        let found = check_set_times(&resolved)?;
         let times = Timestamps {
             last_access: timespec(accessed)?,
             last_modification: timespec(modified)?,
@@ -333,18 +335,18 @@ impl Layers {
             EntryKind::File | EntryKind::Symlink => {}
             _ => return Err(PathError::Unsupported),
         }
-        let item = self.copy_up(scope, &place, found, false)?;
+        let item = self.copy_up(scope, &resolved, found, false)?;
         self.pool()?.set_times(item, &times)
     }
 
-    pub(super) fn dev(&self, place: &ResolvedPath<'_>) -> Option<u64> {
-        Some(self.dirs.get(&place.parent_id)?.dev)
+    pub(super) fn dev(&self, resolved: &ResolvedPath<'_>) -> Option<u64> {
+        Some(self.dirs.get(&resolved.parent_id)?.dev)
     }
 
     /// Like `put`, for an object of the pool.
     pub(super) fn set_pool_entry(
         &mut self,
-        place: &ResolvedPath<'_>,
+        resolved: &ResolvedPath<'_>,
         node: Node,
         under: Option<Base>,
     ) -> Result<(), PathError> {
@@ -354,7 +356,7 @@ impl Layers {
                 let id = crate::Stat::of(&dir)?.id;
                 let layer = Layer {
                     home: Home::Pool,
-                    dev: self.dev(place).ok_or(PathError::NotFound)?,
+                    dev: self.dev(resolved).ok_or(PathError::NotFound)?,
                     slots: std::collections::BTreeMap::new(),
                 };
                 self.dirs.insert(id, layer);
@@ -362,9 +364,9 @@ impl Layers {
                 self.removed.remove(&id);
                 id
             }
-            _ => place.parent_id,
+            _ => resolved.parent_id,
         };
-        self.set_entry(place.parent_id, &place.name, node, id, under);
+        self.set_entry(resolved.parent_id, &resolved.name, node, id, under);
         Ok(())
     }
 }

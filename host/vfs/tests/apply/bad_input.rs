@@ -47,8 +47,8 @@ fn unpublished_blobs_are_removed_after_a_read_error() {
 fn unpublished_blobs_are_removed_after_a_rename_error() {
     check(
         |world| {
-            let kept = world.blobs.path(ContentHash::of(b"2"));
-            fs::write(kept.parent().expect("parent"), "in the way").expect("write");
+            let blob = world.blobs.path(ContentHash::of(b"2"));
+            fs::write(blob.parent().expect("parent"), "in the way").expect("write");
         },
         "File exists",
     );

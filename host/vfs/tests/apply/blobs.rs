@@ -66,7 +66,7 @@ fn the_whole_file_is_stored_whatever_the_descriptor_position() {
 #[test]
 fn a_sweep_enforces_age_and_size_and_keeps_needed_blobs() {
     // Ten bytes each, one hour apart, oldest first: the number that stays.
-    for (max_bytes, max_hours, needed, kept) in [
+    for (max_bytes, max_hours, needed, retained) in [
         (1000, 100, None, &[0, 1, 2, 3, 4][..]),
         (30, 100, None, &[2, 3, 4]),
         (29, 100, None, &[3, 4]),
@@ -96,12 +96,12 @@ fn a_sweep_enforces_age_and_size_and_keeps_needed_blobs() {
             .sweep(max_bytes, hour * max_hours, now, &keep)
             .expect("sweep");
         let left: Vec<usize> = (0..5).filter(|n| blobs.has(hashes[*n], 10)).collect();
-        assert_eq!(left, kept);
-        let removed = 5 - kept.len();
+        assert_eq!(left, retained);
+        let removed = 5 - retained.len();
         let expected = SweepStats {
             removed,
             freed: removed as u64 * 10,
-            kept: kept.len() as u64 * 10,
+            kept: retained.len() as u64 * 10,
         };
         assert_eq!(swept, expected);
         assert!(tmp.path().join("note").exists());

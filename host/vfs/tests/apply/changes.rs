@@ -10,14 +10,14 @@ use std::{
 
 use toolhost_vfs::{Change, PathState, check_undo, inverted, recover, undo};
 
-use crate::support::{Random, Tree, World, quick_place, random_changes, random_tree, silent, tree};
+use crate::support::{Random, Tree, World, memory_dir, random_changes, random_tree, silent, tree};
 
 fn check(before: &str, moves: &[(&str, &str)], after: &str) {
     check_trees(&std::env::temp_dir(), &tree(before), moves, &tree(after));
 }
 
-fn check_trees(place: &Path, before: &Tree, moves: &[(&str, &str)], after: &Tree) {
-    let world = World::inside(place, before);
+fn check_trees(dir: &Path, before: &Tree, moves: &[(&str, &str)], after: &Tree) {
+    let world = World::inside(dir, before);
     let changes = world.changes(before, moves, after);
     let ops = world.ops(&changes, after);
     world.commit(ops, &mut silent).expect("commit");
@@ -164,7 +164,7 @@ fn five_thousand_small_files_are_created_changed_and_removed() {
         tree(&(0..5000).map(line).collect::<String>())
     };
     let (none, first, second) = (Tree::new(), many("first"), many("second"));
-    let world = World::inside(quick_place(), &none);
+    let world = World::inside(memory_dir(), &none);
     let made = world.changes(&none, &[], &first);
     let commit = world.commit(world.ops(&made, &first), &mut silent);
     commit.expect("make");
@@ -189,7 +189,7 @@ fn random_trees_are_converted_and_restored() {
             .iter()
             .map(|(f, t)| (f.as_str(), t.as_str()))
             .collect();
-        let done = catch_unwind(|| check_trees(quick_place(), &before, &moves, &after));
+        let done = catch_unwind(|| check_trees(memory_dir(), &before, &moves, &after));
         if let Err(panic) = done {
             eprintln!("seed {seed}: {before:#?}\n moves {moves:?}\n {after:#?}");
             resume_unwind(panic);
@@ -222,7 +222,7 @@ fn a_stop_at_any_step_is_recovered_from() {
             .map(|(f, t)| (f.as_str(), t.as_str()))
             .collect();
         for number in 1.. {
-            let world = World::inside(quick_place(), &before);
+            let world = World::inside(memory_dir(), &before);
             let changes = world.changes(&before, &moves, &after);
             let ops = world.ops(&changes, &after);
             let commit = || world.commit(ops, &mut stop_at(number));
@@ -235,11 +235,11 @@ fn a_stop_at_any_step_is_recovered_from() {
             let recovery = || recover(&roots, &changes, "c1", &world.blobs, &mut stop_at(again));
             let _ = catch_unwind(AssertUnwindSafe(recovery));
             let left = recover(&roots, &changes, "c1", &world.blobs, &mut silent);
-            let what = format!(
+            let case = format!(
                 "seed {seed}, step {number}, then {again}: {before:#?} {moves:?} {after:#?}"
             );
-            assert_eq!(left.expect("recover"), [], "{what}");
-            assert_eq!(world.tree(), before, "{what}");
+            assert_eq!(left.expect("recover"), [], "{case}");
+            assert_eq!(world.tree(), before, "{case}");
             tried += 1;
         }
     }
@@ -256,7 +256,7 @@ fn a_stop_at_any_step_of_an_undo_is_recovered_from() {
             .iter()
             .map(|(f, t)| (f.as_str(), t.as_str()))
             .collect();
-        let world = World::inside(quick_place(), &before);
+        let world = World::inside(memory_dir(), &before);
         let changes = world.changes(&before, &moves, &after);
         let ops = world.ops(&changes, &after);
         world.commit(ops, &mut silent).expect("commit");
@@ -268,9 +268,9 @@ fn a_stop_at_any_step_of_an_undo_is_recovered_from() {
                 break;
             }
             let left = recover(&roots, &inverted(&changes), "u1", &world.blobs, &mut silent);
-            let what = format!("seed {seed}, step {number}: {before:#?} {moves:?} {after:#?}");
-            assert_eq!(left.expect("recover"), [], "{what}");
-            assert_eq!(world.tree(), after, "{what}");
+            let case = format!("seed {seed}, step {number}: {before:#?} {moves:?} {after:#?}");
+            assert_eq!(left.expect("recover"), [], "{case}");
+            assert_eq!(world.tree(), after, "{case}");
         }
         assert_eq!(world.tree(), before);
     }

@@ -13,7 +13,7 @@ use toolhost_vfs::{
 };
 
 use crate::support::{
-    Random, World, file_image, moved, quick_place, random_changes, random_tree, silent, tree,
+    Random, World, file_image, memory_dir, moved, random_changes, random_tree, silent, tree,
 };
 
 const BEFORE: &str = "a = 1\n d/b = 2\n d/c = 3\n gone/x = 4\n l -> a\n m = 5";
@@ -30,8 +30,8 @@ fn check_conflicts(disturb: impl Fn(&Path), expected: &[&str]) {
     disturb(&world.root());
     let disturbed = world.tree();
     let conflicts = check(&world.roots(), &ops).expect("check");
-    let places: Vec<&str> = conflicts.iter().map(|c| c.at.path.as_str()).collect();
-    assert_eq!(places, expected);
+    let paths: Vec<&str> = conflicts.iter().map(|c| c.at.path.as_str()).collect();
+    assert_eq!(paths, expected);
     for conflict in &conflicts {
         let text = conflict.to_string();
         assert!(text.contains("was changed by another process"), "{text}");
@@ -251,8 +251,8 @@ fn recovery_reports_and_keeps_concurrent_changes() {
     fs::write(world.path("new/z"), "by another process").expect("write");
     let recovery = || recover(&world.roots(), &changes, "c1", &world.blobs, &mut silent);
     let left = recovery().expect("recover");
-    let places: Vec<&str> = left.iter().map(|c| c.at.path.as_str()).collect();
-    assert_eq!(places, ["a", "new/z"]);
+    let paths: Vec<&str> = left.iter().map(|c| c.at.path.as_str()).collect();
+    assert_eq!(paths, ["a", "new/z"]);
     let mut expected = before.clone();
     expected.extend(tree("a = by another process\n new/z = by another process"));
     assert_eq!(world.tree(), expected);
@@ -269,7 +269,7 @@ fn a_file_saved_during_a_commit_is_not_lost() {
     );
     for victim in ["a", "b", "d/c"] {
         for number in 1.. {
-            let world = World::inside(quick_place(), &before);
+            let world = World::inside(memory_dir(), &before);
             let changes = world.changes(&before, &[], &after);
             let ops = world.ops(&changes, &after);
             let roots = world.roots();
@@ -405,7 +405,7 @@ fn a_failure_midway_leaves_the_tree_unchanged() {
             .iter()
             .map(|(f, t)| (f.as_str(), t.as_str()))
             .collect();
-        let world = World::inside(quick_place(), &before);
+        let world = World::inside(memory_dir(), &before);
         let mut changes = world.changes(&before, &moves, &after);
         let mut ops = world.ops(&changes, &after);
         // One extra change, whose directory does not exist.

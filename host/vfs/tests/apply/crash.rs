@@ -15,14 +15,14 @@ use toolhost_vfs::{
     undo,
 };
 
-use crate::support::{Random, Tree, World, quick_place, silent, tree};
+use crate::support::{Random, Tree, World, memory_dir, silent, tree};
 
 const KILLS: u64 = 520;
 const TEST: &str = "crash::a_killed_commit_leaves_all_or_nothing";
 /// Environment variables for a child: its role, and the step at which it dies.
 const ROLE: &str = "TOOLHOST_CRASH_ROLE";
 const STEP: &str = "TOOLHOST_CRASH_STEP";
-const PLACE: &str = "TOOLHOST_CRASH_PLACE";
+const DIR: &str = "TOOLHOST_CRASH_DIR";
 const MOVES: [(&str, &str); 1] = [("src/old", "lib/moved")];
 
 /// A hundred files and directories: new, changed, removed and moved ones.
@@ -80,12 +80,12 @@ fn a_killed_commit_leaves_all_or_nothing() {
 fn crash(seed: u64, before: &Tree, after: &Tree) -> u64 {
     let mut random = Random::new(seed);
     // A few on disk, the usual case for users; most in memory, for speed.
-    let place = if seed.is_multiple_of(128) {
+    let dir = if seed.is_multiple_of(128) {
         env::temp_dir()
     } else {
-        quick_place().to_owned()
+        memory_dir().to_owned()
     };
-    let world = World::inside(&place, before);
+    let world = World::inside(&dir, before);
     let changes = world.changes(before, &MOVES, after);
     let ops = world.ops(&changes, after);
     let journal = |list: &[Change]| {
@@ -100,40 +100,40 @@ fn crash(seed: u64, before: &Tree, after: &Tree) -> u64 {
     } else {
         ("apply", before, after, changes)
     };
-    let what = format!("seed {seed}, {role}");
-    if !run(role, random.below(420), world.tmp.path(), &what) {
-        assert_eq!(world.tree(), *will, "{what}");
+    let case = format!("seed {seed}, {role}");
+    if !run(role, random.below(420), world.tmp.path(), &case) {
+        assert_eq!(world.tree(), *will, "{case}");
         return 0;
     }
     journal(&list);
     let again =
-        seed.is_multiple_of(3) && run("recover", random.below(300), world.tmp.path(), &what);
-    let left = recover(&world.roots(), &list, "c1", &world.blobs, &mut silent).expect(&what);
-    assert_eq!(left, [], "{what}");
-    assert_eq!(world.tree(), *was, "{what}");
+        seed.is_multiple_of(3) && run("recover", random.below(300), world.tmp.path(), &case);
+    let left = recover(&world.roots(), &list, "c1", &world.blobs, &mut silent).expect(&case);
+    assert_eq!(left, [], "{case}");
+    assert_eq!(world.tree(), *was, "{case}");
     1 + u64::from(again)
 }
 
 /// Whether the child was killed as planned; otherwise it must have finished.
-fn run(role: &str, step: usize, place: &Path, what: &str) -> bool {
+fn run(role: &str, step: usize, dir: &Path, case: &str) -> bool {
     let output = Command::new(env::current_exe().expect("own path"))
         .args([TEST, "--exact", "--nocapture"])
         .env(ROLE, role)
         .env(STEP, (step + 1).to_string())
-        .env(PLACE, place)
+        .env(DIR, dir)
         .output()
         .expect("start");
     let killed = output.status.signal() == Some(9);
     assert!(
         killed || output.status.success(),
-        "{what}: {role}: {}",
+        "{case}: {role}: {}",
         String::from_utf8_lossy(&output.stderr)
     );
     killed
 }
 
 fn child(role: &str) {
-    let place = PathBuf::from(env::var_os(PLACE).expect("place"));
+    let dir = PathBuf::from(env::var_os(DIR).expect("directory"));
     let last: usize = env::var(STEP).expect("step").parse().expect("number");
     let mut steps = 0;
     let mut step = |_: &str| {
@@ -142,14 +142,14 @@ fn child(role: &str) {
             kill_process(getpid(), Signal::KILL).expect("kill");
         }
     };
-    let list = fs::read(place.join("changes")).expect("journal");
+    let list = fs::read(dir.join("changes")).expect("journal");
     let changes: Vec<Change> = serde_json::from_slice(&list).expect("list");
-    let roots = Roots::open([place.join("w")]).expect("root");
-    let blobs = BlobStore::open(&place.join("blobs")).expect("blobs");
+    let roots = Roots::open([dir.join("w")]).expect("root");
+    let blobs = BlobStore::open(&dir.join("blobs")).expect("blobs");
     match role {
         "apply" => {
             let op = |(n, change): (usize, Change)| FileOp {
-                source: Some(place.join("pool").join(n.to_string()))
+                source: Some(dir.join("pool").join(n.to_string()))
                     .filter(|path| path.exists())
                     .map(ContentSource::Move),
                 change,

@@ -16,25 +16,25 @@ use toolhost_vfs::{
     save_before_images, undo,
 };
 
-use crate::support::{World, file_image, image, quick_place, silent, tree};
+use crate::support::{World, file_image, image, memory_dir, silent, tree};
 
 /// Environment variables for a child: its role and directory.
 const ROLE: &str = "TOOLHOST_APPLY_ROLE";
-const PLACE: &str = "TOOLHOST_APPLY_PLACE";
+const DIR: &str = "TOOLHOST_APPLY_DIR";
 
 /// Size of a file that does not fit, in bytes.
 const BIG: usize = 700_000;
 
 /// This test program, running one of its tests as the child.
-fn child(test: &str, role: &str, place: &Path) -> Command {
+fn child(test: &str, role: &str, dir: &Path) -> Command {
     let mut command = Command::new(env::current_exe().expect("own path"));
     command.args([test, "--exact", "--nocapture"]);
-    command.env(ROLE, role).env(PLACE, place);
+    command.env(ROLE, role).env(DIR, dir);
     command
 }
 
 fn role() -> Option<(String, PathBuf)> {
-    Some((env::var(ROLE).ok()?, env::var_os(PLACE)?.into()))
+    Some((env::var(ROLE).ok()?, env::var_os(DIR)?.into()))
 }
 
 fn passed(output: &Output) -> bool {
@@ -57,23 +57,23 @@ fn is_root() -> bool {
 #[test]
 fn a_full_disk_leaves_the_tree_as_it_was() {
     let test = "faults::a_full_disk_leaves_the_tree_as_it_was";
-    if let Some((role, place)) = role() {
-        return fill_up(&role, &place);
+    if let Some((role, dir)) = role() {
+        return fill_up(&role, &dir);
     }
     let tmp = tempfile::tempdir().expect("temporary directory");
-    let place = tmp.path().join("place");
-    fs::create_dir(&place).expect("place");
+    let dir = tmp.path().join("dir");
+    fs::create_dir(&dir).expect("directory");
     fs::write(tmp.path().join("big"), "x".repeat(BIG)).expect("big");
     let limited = r#"trap "" XFSZ; ulimit -f 512; exec "$@""#;
     let mut limit = Command::new("sh");
     limit.args(["-c", limited, "sh"]);
-    let output = hand_over(&mut limit, child(test, "limit", &place));
+    let output = hand_over(&mut limit, child(test, "limit", &dir));
     assert!(passed(&output), "{}", shown(&output));
 
-    let mount = r#"mount -t tmpfs -o size=1m none "$TOOLHOST_APPLY_PLACE" || exit 77; exec "$@""#;
+    let mount = r#"mount -t tmpfs -o size=1m none "$TOOLHOST_APPLY_DIR" || exit 77; exec "$@""#;
     let mut unshare = Command::new("unshare");
     unshare.args(["--mount", "sh", "-c", mount, "sh"]);
-    let output = hand_over(&mut unshare, child(test, "disk", &place));
+    let output = hand_over(&mut unshare, child(test, "disk", &dir));
     if is_root() && output.status.code() != Some(77) {
         assert!(passed(&output), "{}", shown(&output));
     } else {
@@ -94,10 +94,10 @@ fn hand_over(outer: &mut Command, inner: Command) -> Output {
     outer.output().expect("run")
 }
 
-fn fill_up(role: &str, place: &Path) {
+fn fill_up(role: &str, dir: &Path) {
     let before = tree("a = 1\n b = 2\n gone/c = 3\n m = 4");
     let after = tree("a = changed\n b = (big)\n n = 4\n new/d = 5");
-    let world = World::inside(place, &before);
+    let world = World::inside(dir, &before);
     let mut changes = world.changes(&before, &[("m", "n")], &after);
     let big = "x".repeat(BIG);
     for change in changes.iter_mut().filter(|change| change.at.path == "b") {
@@ -105,10 +105,10 @@ fn fill_up(role: &str, place: &Path) {
     }
     let mut ops = world.ops(&changes, &after);
     for op in ops.iter_mut().filter(|op| op.change.at.path == "b") {
-        op.source = Some(ContentSource::Copy(place.with_file_name("big")));
+        op.source = Some(ContentSource::Copy(dir.with_file_name("big")));
     }
     if role == "disk" {
-        fs::write(place.join("filler"), "y".repeat(600_000)).expect("filler");
+        fs::write(dir.join("filler"), "y".repeat(600_000)).expect("filler");
     }
     let error = world.commit(ops, &mut silent).expect_err("too big");
     assert!(
@@ -121,8 +121,8 @@ fn fill_up(role: &str, place: &Path) {
 #[test]
 fn a_file_in_a_directory_that_may_not_be_written_is_written_in_place() {
     let test = "faults::a_file_in_a_directory_that_may_not_be_written_is_written_in_place";
-    if let Some((_, place)) = role() {
-        return in_place(&place);
+    if let Some((_, dir)) = role() {
+        return in_place(&dir);
     }
     as_other_user(test, "in place");
 }
@@ -131,21 +131,21 @@ fn a_file_in_a_directory_that_may_not_be_written_is_written_in_place() {
 fn a_file_of_another_user_in_a_shared_directory_is_written_in_place() {
     let test = "faults::a_file_of_another_user_in_a_shared_directory_is_written_in_place";
     let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
-    if let Some((_, place)) = role() {
+    if let Some((_, dir)) = role() {
         let (before, after) = (tree("w 777\n w/f 666 = old"), tree("w 777\n w/f 666 = new"));
-        let blobs = BlobStore::open(&place.join("blobs")).expect("blobs");
-        fs::create_dir(place.join("pool")).expect("pool");
-        let roots = Roots::open([place.clone()]).expect("root");
-        let world = World::inside(&place, &tree(""));
+        let blobs = BlobStore::open(&dir.join("blobs")).expect("blobs");
+        fs::create_dir(dir.join("pool")).expect("pool");
+        let roots = Roots::open([dir.clone()]).expect("root");
+        let world = World::inside(&dir, &tree(""));
         let mut changes = world.changes(&before, &[], &after);
-        changes[0].at.root.clone_from(&place);
+        changes[0].at.root.clone_from(&dir);
         let ops = world.ops(&changes, &after);
         save_before_images(&roots, &ops, &blobs).expect("keep");
         apply(&roots, ops, "c1", &blobs, &mut silent).expect("apply");
-        assert_eq!(fs::read_to_string(place.join("w/f")).expect("read"), "new");
+        assert_eq!(fs::read_to_string(dir.join("w/f")).expect("read"), "new");
         undo(&roots, &changes, "u1", &blobs, &mut silent).expect("undo");
-        assert_eq!(fs::read_to_string(place.join("w/f")).expect("read"), "old");
-        assert_eq!(fs::read_dir(place.join("w")).expect("list").count(), 1);
+        assert_eq!(fs::read_to_string(dir.join("w/f")).expect("read"), "old");
+        assert_eq!(fs::read_dir(dir.join("w")).expect("list").count(), 1);
         return;
     }
     if !is_root() {
@@ -161,10 +161,10 @@ fn a_file_of_another_user_in_a_shared_directory_is_written_in_place() {
 }
 
 #[test]
-fn what_may_not_be_done_is_not_done_by_half() {
-    let test = "faults::what_may_not_be_done_is_not_done_by_half";
-    if let Some((_, place)) = role() {
-        return forbidden(&place);
+fn a_forbidden_change_leaves_the_tree_unchanged() {
+    let test = "faults::a_forbidden_change_leaves_the_tree_unchanged";
+    if let Some((_, dir)) = role() {
+        return forbidden(&dir);
     }
     as_other_user(test, "forbidden");
 }
@@ -190,11 +190,11 @@ fn start_as_other_user(test: &str, role: &str, tmp: &TempDir) {
     }
 }
 
-fn in_place(place: &Path) {
+fn in_place(dir: &Path) {
     struct Stop;
     let before = tree("d 555\n d/f = old content\n e = 1");
     let after = tree("d 555\n d/f = new\n e = 2");
-    let world = World::inside(place, &tree("d/f = old content\n e = 1"));
+    let world = World::inside(dir, &tree("d/f = old content\n e = 1"));
     let lock = |mode| fs::set_permissions(world.path("d"), fs::Permissions::from_mode(mode));
     lock(0o555).expect("mode");
     let changes = world.changes(&before, &[], &after);
@@ -210,10 +210,10 @@ fn in_place(place: &Path) {
         let ops = world.ops(&changes, &after);
         let mut steps = 0;
         let path = world.path("d/f");
-        let mut stop = |what: &str| {
+        let mut stop = |operation: &str| {
             steps += 1;
             if steps == number {
-                if what == "write in place" {
+                if operation == "write in place" {
                     fs::write(&path, "ne").expect("half");
                 }
                 std::panic::resume_unwind(Box::new(Stop));
@@ -232,8 +232,8 @@ fn in_place(place: &Path) {
     let _ = lock(0o755);
 }
 
-fn forbidden(place: &Path) {
-    let world = World::inside(place, &tree("a = 1\n d/f = 2\n z = 3\n d/e/"));
+fn forbidden(dir: &Path) {
+    let world = World::inside(dir, &tree("a = 1\n d/f = 2\n z = 3\n d/e/"));
     let lock = |mode| fs::set_permissions(world.path("d"), fs::Permissions::from_mode(mode));
     lock(0o555).expect("mode");
     let before = world.tree();
@@ -325,8 +325,8 @@ fn a_rollback_restores_the_same_inodes() {
     });
     // Another process creates the last path just before it is written: directories are created before files are
     // replaced.
-    let mut interfere = |what: &str| {
-        if what == "replace" {
+    let mut interfere = |operation: &str| {
+        if operation == "replace" {
             fs::write(world.path("a.save"), "saved").expect("write");
             fs::rename(world.path("a.save"), world.path("a")).expect("rename");
         }
@@ -356,10 +356,10 @@ fn a_file_with_matching_metadata_is_not_read_again() {
     )
     .expect("scope");
     let root = &scope.roots()[0];
-    let seen = scope
+    let stat = scope
         .stat_at(std::os::fd::AsFd::as_fd(root), "f", false)
         .expect("stat");
-    ops[0].base = Some(BaseStat::from(&seen));
+    ops[0].base = Some(BaseStat::from(&stat));
     let roots = toolhost_vfs::Roots::of(&scope).expect("roots");
     // A wrong expected hash is accepted while the metadata matches, which proves that the file is not read.
     let mut wrong = ops.clone();
@@ -372,7 +372,7 @@ fn a_file_with_matching_metadata_is_not_read_again() {
 
 #[test]
 fn new_content_may_come_from_another_file_system_but_a_move_may_not_go_there() {
-    let memory = quick_place();
+    let memory = memory_dir();
     if is_same_device(memory, &env::temp_dir()) {
         println!("skipped: only one writable file system");
         return;
@@ -445,10 +445,10 @@ fn an_undo_with_a_missing_blob_changes_nothing() {
         world
             .commit(world.ops(&changes, &after), &mut silent)
             .expect("commit");
-        let kept = world.blobs.path(toolhost_vfs::ContentHash::of(b"2"));
+        let blob = world.blobs.path(toolhost_vfs::ContentHash::of(b"2"));
         match spoilt {
-            Some(content) => fs::write(&kept, content).expect("spoil"),
-            None => fs::remove_file(&kept).expect("sweep"),
+            Some(content) => fs::write(&blob, content).expect("spoil"),
+            None => fs::remove_file(&blob).expect("sweep"),
         }
         let roots = world.roots();
         let error = undo(&roots, &changes, "u1", &world.blobs, &mut silent).expect_err("gone");

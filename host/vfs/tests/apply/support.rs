@@ -105,8 +105,8 @@ impl World {
         Self::inside(&std::env::temp_dir(), before)
     }
 
-    pub fn inside(place: &Path, before: &Tree) -> Self {
-        let tmp = tempfile::tempdir_in(place).expect("temporary directory");
+    pub fn inside(parent: &Path, before: &Tree) -> Self {
+        let tmp = tempfile::tempdir_in(parent).expect("temporary directory");
         for dir in ["w", "pool"] {
             fs::create_dir(tmp.path().join(dir)).expect("directory");
         }
@@ -238,15 +238,15 @@ fn read(dir: &Path, prefix: &str, tree: &mut Tree) {
 }
 
 /// In memory if possible, because thousands of disk syncs take minutes.
-pub fn quick_place() -> &'static Path {
-    static PLACE: LazyLock<PathBuf> = LazyLock::new(|| {
+pub fn memory_dir() -> &'static Path {
+    static DIR: LazyLock<PathBuf> = LazyLock::new(|| {
         let memory = Path::new("/dev/shm");
         match tempfile::tempdir_in(memory) {
             Ok(_) => memory.to_owned(),
             Err(_) => std::env::temp_dir(),
         }
     });
-    &PLACE
+    &DIR
 }
 
 pub fn silent(_: &str) {}
@@ -282,7 +282,7 @@ pub fn random_tree(random: &mut Random) -> Tree {
     tree
 }
 
-fn put_random(tree: &mut Tree, random: &mut Random, kept: &[&str]) {
+fn put_random(tree: &mut Tree, random: &mut Random, protected: &[&str]) {
     let dirs: Vec<String> = tree
         .iter()
         .filter(|(path, node)| matches!(node, Node::Dir(_)) && path.matches('/').count() < 3)
@@ -298,13 +298,16 @@ fn put_random(tree: &mut Tree, random: &mut Random, kept: &[&str]) {
         ),
         _ => Node::Link(format!("target{}", random.below(3))),
     };
-    if remove_random(tree, &path, kept) {
+    if remove_random(tree, &path, protected) {
         tree.insert(path, node);
     }
 }
 
-fn remove_random(tree: &mut Tree, path: &str, kept: &[&str]) -> bool {
-    if kept.iter().any(|kept| *kept == path || is_in(kept, path)) {
+fn remove_random(tree: &mut Tree, path: &str, protected: &[&str]) -> bool {
+    if protected
+        .iter()
+        .any(|protected| *protected == path || is_in(protected, path))
+    {
         return false;
     }
     tree.retain(|other, _| other != path && !is_in(other, path));
@@ -341,16 +344,16 @@ pub fn random_changes(before: &Tree, random: &mut Random) -> (Vec<(String, Strin
         .map(|(f, t)| (f.as_str(), t.as_str()))
         .collect();
     let mut after = moved(before, &borrowed);
-    let kept: Vec<&str> = borrowed.iter().map(|(_, to)| *to).collect();
+    let protected: Vec<&str> = borrowed.iter().map(|(_, to)| *to).collect();
     for _ in 0..random.below(8) {
         if random.below(3) == 0 {
             let paths: Vec<String> = after.keys().cloned().collect();
             if !paths.is_empty() {
                 let path = random.pick(&paths).clone();
-                remove_random(&mut after, &path, &kept);
+                remove_random(&mut after, &path, &protected);
             }
         } else {
-            put_random(&mut after, random, &kept);
+            put_random(&mut after, random, &protected);
         }
     }
     (moves, after)

@@ -244,7 +244,7 @@ fn moves_between_roots_are_reported_with_both() {
     v.open("e/a", "w", "changed").expect("write");
     assert_eq!(v.read("e/b"), Ok("beta in e".to_owned()));
     let changes = stage.changes().expect("changes");
-    let told: Vec<String> = changes
+    let described: Vec<String> = changes
         .iter()
         .map(|staged| {
             let (at, from) = (&staged.change.at, &staged.change.moved_from);
@@ -262,7 +262,7 @@ fn moves_between_roots_are_reported_with_both() {
         })
         .collect();
     assert_eq!(
-        told,
+        described,
         [
             "Some(\"v\") e from Some((Some(\"w\"), \"d/e\"))",
             "Some(\"v\") e/a from None",

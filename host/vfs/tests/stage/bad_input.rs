@@ -11,14 +11,14 @@ use toolhost_vfs::{PathError, Stage, StageError, StageLimits};
 
 use crate::support::{FileView, Held, World};
 
-fn check(make: fn(&World), act: fn(Held<'_>), told: &[&str]) {
+fn check(make: fn(&World), act: fn(Held<'_>), expected: &[&str]) {
     let world = World::new();
     make(&world);
     let stage = world.stage(world.scope());
     act(Held::root(FileView::Staged(&stage)));
     let changes = stage.changes().expect("changes");
     let paths: Vec<&str> = changes.iter().map(|s| s.change.at.path.as_str()).collect();
-    assert_eq!(paths, told);
+    assert_eq!(paths, expected);
 }
 
 #[test]
@@ -155,14 +155,14 @@ fn a_removed_root_discards_its_staged_changes() {
             world.file("w/a", "alpha");
         }),
     ];
-    for (what, disturb) in cases {
+    for (case, disturb) in cases {
         let world = World::new();
         let stage = world.stage(world.scope());
         let w = Held::root(FileView::Staged(&stage));
         w.open("a", "w", "changed").expect("write");
         disturb(&world);
-        let error = stage.changes().expect_err(what);
-        assert!(matches!(error, StageError::Changed(_)), "{what}: {error}");
-        assert_eq!(w.read("b"), Err(PathError::NotFound), "{what}");
+        let error = stage.changes().expect_err(case);
+        assert!(matches!(error, StageError::Changed(_)), "{case}: {error}");
+        assert_eq!(w.read("b"), Err(PathError::NotFound), "{case}");
     }
 }

@@ -191,16 +191,16 @@ fn concurrent_changes_are_not_reported_as_ours() {
         ("move", |w| done(w.rename("a", w, "c"))),
         ("move over", |w| done(w.rename("a", w, "b"))),
     ];
-    for (what, meanwhile) in meanwhile {
+    for (case, meanwhile) in meanwhile {
         for (how, act) in acts {
             let world = World::new();
             let stage = world.stage(world.scope());
             act(Held::root(FileView::Staged(&stage)));
             meanwhile(&world);
-            let error = stage.changes().expect_err(what);
+            let error = stage.changes().expect_err(case);
             assert!(
                 matches!(error, StageError::Changed(_)),
-                "{what}, {how}: {error}"
+                "{case}, {how}: {error}"
             );
         }
     }

@@ -48,7 +48,7 @@ impl<'a> Guest<'a> {
     pub fn act(&mut self, step: &Step) -> Result<String, PathError> {
         let at = |number: &usize| self.root.with(&self.held[*number]);
         let done = match step {
-            Step::Open(dir, path, words, text) => at(dir).open(path, words, text),
+            Step::Open(dir, path, flags, text) => at(dir).open(path, flags, text),
             Step::Mkdir(dir, path) => at(dir).mkdir(path),
             Step::Rmdir(dir, path) => at(dir).rmdir(path),
             Step::Unlink(dir, path) => at(dir).unlink(path),

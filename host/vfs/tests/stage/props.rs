@@ -60,7 +60,7 @@ fn path() -> impl Strategy<Value = String> {
 }
 
 pub fn step() -> impl Strategy<Value = Step> {
-    let words = select(vec![
+    let flags = select(vec![
         "w", "a", "wc", "wct", "wcx", "rt", "r", "rc", "c", "cx", "wn", "wcn", "rw", "rd", "ac",
     ]);
     let text = select(vec!["", "1", "written", "a longer text than all others"]);
@@ -69,7 +69,7 @@ pub fn step() -> impl Strategy<Value = Step> {
     ]);
     let dir = || prop_oneof![4 => Just(0), 1 => 1..HELD];
     prop_oneof![
-        6 => (dir(), path(), words, text).prop_map(|(d, p, w, t)| Step::Open(d, p, w, t)),
+        6 => (dir(), path(), flags, text).prop_map(|(d, p, w, t)| Step::Open(d, p, w, t)),
         3 => (dir(), path()).prop_map(|(d, p)| Step::Mkdir(d, p)),
         3 => (dir(), path()).prop_map(|(d, p)| Step::Rmdir(d, p)),
         5 => (dir(), path()).prop_map(|(d, p)| Step::Unlink(d, p)),

@@ -37,8 +37,8 @@ fn run(world: &World, scope: Scope, steps: &[Step]) -> Option<Run> {
     }
     let stage = world.stage(scope);
     let mut guest = Guest::new(FileView::Staged(&stage));
-    let seen = steps.iter().map(|step| guest.act(step)).collect();
-    Some((seen, changes(&stage)))
+    let results = steps.iter().map(|step| guest.act(step)).collect();
+    Some((results, changes(&stage)))
 }
 
 fn touched(reads: &ReadTracker, changes: &[Change]) -> bool {
@@ -233,14 +233,14 @@ fn a_read_set_is_current_until_something_changes() {
             false,
         ),
     ];
-    for (what, change, holds) in cases {
+    for (case, change, holds) in cases {
         let world = World::new();
         let (scope, reads) = watched(&world);
         look(Held::root(FileView::Real(&scope)));
         let plain = world.scope();
         reads.hash_contents(&plain);
         change(&world);
-        assert_eq!(reads.is_unchanged(&plain), *holds, "{what}");
+        assert_eq!(reads.is_unchanged(&plain), *holds, "{case}");
     }
 }
 

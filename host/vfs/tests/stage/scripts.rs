@@ -11,11 +11,11 @@ fn check(script: &str) {
 }
 
 fn step(line: &str) -> Step {
-    let mut words = line.splitn(3, ' ');
-    let mut next = || words.next().unwrap_or_default();
-    let (verb, (dir, path), rest) = (next(), place(next()), next());
+    let mut fields = line.splitn(3, ' ');
+    let mut next = || fields.next().unwrap_or_default();
+    let (verb, (dir, path), rest) = (next(), parse_location(next()), next());
     let text: &'static str = String::leak(rest.to_owned());
-    let (to, new) = place(rest);
+    let (to, new) = parse_location(rest);
     match verb {
         "create" => Step::Open(dir, path, "wct", text),
         "make" => Step::Open(dir, path, "wcx", text),
@@ -36,10 +36,10 @@ fn step(line: &str) -> Step {
     }
 }
 
-fn place(word: &str) -> (usize, String) {
-    match word.split_once(':') {
+fn parse_location(text: &str) -> (usize, String) {
+    match text.split_once(':') {
         Some((dir, path)) => (dir.parse().expect("number"), path.to_owned()),
-        None => (0, word.to_owned()),
+        None => (0, text.to_owned()),
     }
 }
 

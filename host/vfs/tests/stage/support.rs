@@ -202,16 +202,16 @@ macro_rules! through {
     };
 }
 
-pub fn how(words: &str) -> OpenHow {
+pub fn how(flags: &str) -> OpenHow {
     OpenHow {
-        read: words.contains('r'),
-        write: words.contains('w'),
-        append: words.contains('a'),
-        create: words.contains('c'),
-        exclusive: words.contains('x'),
-        truncate: words.contains('t'),
-        directory: words.contains('d'),
-        follow: !words.contains('n'),
+        read: flags.contains('r'),
+        write: flags.contains('w'),
+        append: flags.contains('a'),
+        create: flags.contains('c'),
+        exclusive: flags.contains('x'),
+        truncate: flags.contains('t'),
+        directory: flags.contains('d'),
+        follow: !flags.contains('n'),
     }
 }
 
@@ -252,8 +252,8 @@ impl<'a> Held<'a> {
     }
 
     /// Opens and, if requested, writes.
-    pub fn open(self, path: &str, words: &str, text: &str) -> Result<(), PathError> {
-        let how = how(words);
+    pub fn open(self, path: &str, flags: &str, text: &str) -> Result<(), PathError> {
+        let how = how(flags);
         let opened = through!(self, open_at(self.fd, self.access, path, &how))?;
         if how.write || how.append || how.truncate {
             assert_eq!(opened.access, Access::ReadWrite);

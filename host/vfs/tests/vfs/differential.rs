@@ -143,16 +143,16 @@ fn refusal(errno: Errno) -> PathError {
 }
 
 /// Inode and type, or the error.
-type Seen = Result<Stat, PathError>;
+type Observed = Result<Stat, PathError>;
 
-fn seen(fd: Result<OwnedFd, Errno>) -> Seen {
+fn observed(fd: Result<OwnedFd, Errno>) -> Observed {
     fd.map_err(refusal)
         .map(|fd| Stat::of(&fd).expect("of an open file"))
 }
 
 /// Names of the intended differences.
-fn intended(what: &str, kernel: &Seen, ours: &Seen) -> Option<&'static str> {
-    let opens = !what.starts_with("stat");
+fn intended(case: &str, kernel: &Observed, ours: &Observed) -> Option<&'static str> {
+    let opens = !case.starts_with("stat");
     match (kernel, ours) {
         (Ok(stat), Err(PathError::NotPermitted))
             if opens && !matches!(stat.kind, EntryKind::File | EntryKind::Directory) =>
@@ -202,29 +202,29 @@ fn compare(nodes: &[Node], paths: &[String]) {
         let mut changed = 0;
         for path in paths {
             for follow in [true, false] {
-                let what = format!("stat {path:?}, follow {follow}, {resolver}");
+                let case = format!("stat {path:?}, follow {follow}, {resolver}");
                 let flags = if follow {
                     OFlags::PATH
                 } else {
                     OFlags::PATH | OFlags::NOFOLLOW
                 };
-                let kernel = seen(openat2(ours.root.as_fd(), path, flags, Mode::empty()));
+                let kernel = observed(openat2(ours.root.as_fd(), path, flags, Mode::empty()));
                 let found = scope.stat_at(handle.fd, path, follow);
-                check_result(&what, &kernel, &found, true);
+                check_result(&case, &kernel, &found, true);
             }
             for (mode, how) in MODES {
-                let what = format!("{mode} {path:?}, {resolver}");
+                let case = format!("{mode} {path:?}, {resolver}");
                 let tree = if how.create { &theirs } else { &ours };
                 let mode = if how.create { 0o666 } else { 0 };
                 let mode = Mode::from_raw_mode(mode);
-                let kernel = seen(openat2(tree.root.as_fd(), path, flags(how), mode));
+                let kernel = observed(openat2(tree.root.as_fd(), path, flags(how), mode));
                 let found = scope
                     .open_at(handle.fd, handle.access, path, &how)
                     .map(|opened| Stat::of(&opened.fd).expect("of an open file"));
-                check_result(&what, &kernel, &found, !how.create);
+                check_result(&case, &kernel, &found, !how.create);
                 if how.create && found.is_ok() {
                     changed += 1;
-                    assert_eq!(theirs.shape(), ours.shape(), "{what}");
+                    assert_eq!(theirs.shape(), ours.shape(), "{case}");
                 }
             }
         }
@@ -234,15 +234,15 @@ fn compare(nodes: &[Node], paths: &[String]) {
     }
 }
 
-fn check_result(what: &str, kernel: &Seen, ours: &Seen, same_tree: bool) {
+fn check_result(case: &str, kernel: &Observed, ours: &Observed, same_tree: bool) {
     let agree = match (kernel, ours) {
         (Ok(kernel), Ok(ours)) if same_tree => kernel.id == ours.id,
         (Ok(kernel), Ok(ours)) => kernel.kind == ours.kind,
         (kernel, ours) => kernel.is_err() && kernel.as_ref().err() == ours.as_ref().err(),
     };
     assert!(
-        agree || intended(what, kernel, ours).is_some(),
-        "{what}: kernel {kernel:?}, ours {ours:?}"
+        agree || intended(case, kernel, ours).is_some(),
+        "{case}: kernel {kernel:?}, ours {ours:?}"
     );
 }
 

@@ -89,7 +89,7 @@ const CASES: &[Case] = &[
 
 #[test]
 fn excluded_paths_cannot_be_reached_by_any_operation() {
-    for (patterns, hidden, seen) in CASES {
+    for (patterns, hidden, visible) in CASES {
         let world = world();
         let before = world.snapshot("");
         // Also where every path is walked.
@@ -112,7 +112,7 @@ fn excluded_paths_cannot_be_reached_by_any_operation() {
                     );
                 }
             }
-            for path in *seen {
+            for path in *visible {
                 assert!(w.stat(path).is_ok(), "{path}: {:?}", w.stat(path));
             }
             assert_eq!(before, world.snapshot(""), "{patterns:?}");
@@ -268,7 +268,7 @@ fn a_file_is_granted_without_its_directory() {
 }
 
 #[test]
-fn a_granted_file_has_its_own_access_wherever_it_lies() {
+fn a_granted_file_keeps_its_access_in_every_directory() {
     let world = world();
     let grants = [
         PathGrant {
@@ -397,8 +397,8 @@ fn a_granted_file_is_replaced_only_by_a_file() {
             ("a moved directory", |w| w.rename("app", w, "notes.txt")),
         ];
         symlink("g.txt", world.path("w/sub/to-g")).expect("link");
-        for (what, act) in acts {
-            assert_eq!(act(notes), Err(PathError::NotPermitted), "{what}");
+        for (case, act) in acts {
+            assert_eq!(act(notes), Err(PathError::NotPermitted), "{case}");
         }
         fs::remove_file(world.path("w/sub/to-g")).expect("remove");
         notes.write("notes.txt").expect("a file");

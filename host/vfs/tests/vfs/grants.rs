@@ -158,8 +158,8 @@ fn fs_01_a_grant_through_a_link_that_a_tool_could_have_made_is_refused() {
             let scope = Scope::open(&grants, &[]);
             assert_eq!(scope.is_ok(), allowed, "{path} {access:?}");
             if let Err(error) = scope {
-                let words = error.to_string();
-                assert!(words.contains("which tools can change"), "{words}");
+                let message = error.to_string();
+                assert!(message.contains("which tools can change"), "{message}");
             }
         }
         // Alone it is the directory that the operator names.

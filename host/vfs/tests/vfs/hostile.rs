@@ -20,17 +20,17 @@ fn check(paths: &[&str], expect: fn(&str, &Result<String, PathError>) -> bool) {
         for path in paths {
             for (name, operation) in LOOKING.iter().chain(CHANGING) {
                 let answer = operation(handle(&scope, "/w"), path);
-                let what = format!("{name} {path:?} by {resolver}: {answer:?}");
-                assert!(expect(name, &answer), "{what}");
+                let case = format!("{name} {path:?} by {resolver}: {answer:?}");
+                assert!(expect(name, &answer), "{case}");
                 assert_eq!(
                     before,
                     world.snapshot("w"),
-                    "{what} changed something outside"
+                    "{case} changed something outside"
                 );
                 // Some operations only make the secret reachable for a later read.
                 let reread = handle(&scope, "/w").read("new-name");
-                for told in [&answer, &reread].into_iter().flatten() {
-                    assert!(!told.contains(CANARY), "{what} returned the secret");
+                for result in [&answer, &reread].into_iter().flatten() {
+                    assert!(!result.contains(CANARY), "{case} returned the secret");
                 }
                 if answer.is_ok() {
                     (scope, before, world) = new_world();
@@ -123,7 +123,7 @@ fn links_to_outside_are_never_followed() {
 }
 
 #[test]
-fn a_slash_or_dots_after_a_link_lead_nowhere_either() {
+fn a_slash_or_dots_after_an_escaping_link_are_refused() {
     let links = [
         "abs", "rel", "dirlink", "chain", "absdir", "loop1", "procroot", "magic", "dangling",
         "sub/up", "slashed",

@@ -110,7 +110,7 @@ fn the_same_directory_granted_twice_keeps_the_narrower_access_under_both_names()
 }
 
 #[test]
-fn a_handle_opened_on_the_way_carries_the_access_of_its_place() {
+fn a_handle_has_the_access_of_its_path() {
     let world = World::new();
     world.dir("w/sub/deep");
     let grants = [

@@ -17,12 +17,12 @@ fn world() -> World {
     world
 }
 
-fn scope(world: &World, kept: &[ProtectedEntry]) -> Scope {
-    let kept: Vec<_> = kept
+fn scope(world: &World, protected: &[ProtectedEntry]) -> Scope {
+    let protected: Vec<_> = protected
         .iter()
         .map(|(path, shield)| world.keep(path, *shield))
         .collect();
-    Scope::open(&[world.grant("w", "/w", Access::ReadWrite)], &kept).expect("scope")
+    Scope::open(&[world.grant("w", "/w", Access::ReadWrite)], &protected).expect("scope")
 }
 
 #[test]
@@ -56,20 +56,24 @@ fn hidden_paths_cannot_be_reached_by_any_operation() {
             &["later", "later/deep", "later/deep/policy.toml"],
         ),
     ];
-    for (kept, paths) in cases {
+    for (protected, paths) in cases {
         // Everything is refused, so one tree serves all cases.
         let world = world();
         let before = world.snapshot("");
-        let scope = scope(&world, kept);
+        let scope = scope(&world, protected);
         for path in *paths {
             for (name, operation) in LOOKING.iter().chain(CHANGING) {
                 let answer = operation(handle(&scope, "/w"), path);
                 assert_eq!(
                     answer,
                     Err(PathError::NotPermitted),
-                    "{name} {path} with {kept:?}"
+                    "{name} {path} with {protected:?}"
                 );
-                assert_eq!(before, world.snapshot(""), "{name} {path} with {kept:?}");
+                assert_eq!(
+                    before,
+                    world.snapshot(""),
+                    "{name} {path} with {protected:?}"
+                );
             }
         }
     }
@@ -77,21 +81,21 @@ fn hidden_paths_cannot_be_reached_by_any_operation() {
 
 #[test]
 fn read_only_protected_paths_can_be_read() {
-    for kept in [
+    for protected in [
         &[("w/data", Protection::ReadOnly)][..],
         &[("w/data/policy.toml", Protection::ReadOnly)],
     ] {
         let world = world();
         let before = world.snapshot("");
-        let scope = scope(&world, kept);
+        let scope = scope(&world, protected);
         let root = handle(&scope, "/w");
         for (name, operation) in CHANGING {
             assert_eq!(
                 operation(root, "data/policy.toml"),
                 Err(PathError::NotPermitted),
-                "{name} with {kept:?}"
+                "{name} with {protected:?}"
             );
-            assert_eq!(before, world.snapshot(""), "{name} with {kept:?}");
+            assert_eq!(before, world.snapshot(""), "{name} with {protected:?}");
             assert_eq!(root.read("data/policy.toml").as_deref(), Ok("deny all"));
         }
     }
@@ -160,12 +164,12 @@ fn a_file_the_host_replaced_is_still_protected() {
 
 #[test]
 fn other_names_of_a_protected_file_are_protected() {
-    for within in ["w/data/policy.toml", "outside/policy.toml"] {
+    for original in ["w/data/policy.toml", "outside/policy.toml"] {
         let world = world();
-        world.file(within, "deny all");
-        fs::hard_link(world.path(within), world.path("w/hard")).expect("hard link");
+        world.file(original, "deny all");
+        fs::hard_link(world.path(original), world.path("w/hard")).expect("hard link");
         symlink("hard", world.path("w/soft")).expect("link");
-        let scope = scope(&world, &[(within, Protection::Hidden)]);
+        let scope = scope(&world, &[(original, Protection::Hidden)]);
         let root = handle(&scope, "/w");
         for path in ["hard", "soft"] {
             for (name, answer) in [
@@ -178,11 +182,11 @@ fn other_names_of_a_protected_file_are_protected() {
                 assert_eq!(
                     answer,
                     Err(PathError::NotPermitted),
-                    "{name} {path} of {within}"
+                    "{name} {path} of {original}"
                 );
             }
         }
-        assert_eq!(world.read(within), "deny all");
+        assert_eq!(world.read(original), "deny all");
     }
 }
 

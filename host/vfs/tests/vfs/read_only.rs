@@ -25,14 +25,14 @@ fn every_changing_operation_on_a_read_only_grant_is_not_permitted() {
         for path in ["f.txt", "sub", "sub/g.txt", "new", "sub/new"] {
             for (name, operation) in CHANGING {
                 let answer = operation(handle(&scope, "/w"), path);
-                let what = format!("{name} {path} in a {kind} scope");
+                let case = format!("{name} {path} in a {kind} scope");
                 // Opening a missing path for writing may report that, because reading reveals the same.
                 let missing = path.ends_with("new") && answer == Err(PathError::NotFound);
                 assert!(
                     missing || answer == Err(PathError::NotPermitted),
-                    "{what}: {answer:?}"
+                    "{case}: {answer:?}"
                 );
-                assert_eq!(before, world.snapshot(""), "{what}");
+                assert_eq!(before, world.snapshot(""), "{case}");
             }
         }
     }

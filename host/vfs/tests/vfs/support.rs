@@ -124,7 +124,7 @@ fn snapshot_into(dir: &Path, but: &Path, tree: &mut BTreeMap<PathBuf, String>) {
     for entry in fs::read_dir(dir).expect("list") {
         let path = entry.expect("entry").path();
         let metadata = fs::symlink_metadata(&path).expect("metadata");
-        let what = if metadata.is_dir() {
+        let description = if metadata.is_dir() {
             if path != but {
                 snapshot_into(&path, but, tree);
             }
@@ -139,7 +139,7 @@ fn snapshot_into(dir: &Path, but: &Path, tree: &mut BTreeMap<PathBuf, String>) {
                 fs::read(&path).expect("read")
             )
         };
-        tree.insert(path, what);
+        tree.insert(path, description);
     }
 }
 

@@ -118,7 +118,7 @@ impl Answers {
 fn text(answer: &Value) -> Option<String> {
     match answer {
         Value::Null => None,
-        Value::Bool(yes) => Some(if *yes { "yes" } else { "no" }.to_owned()),
+        Value::Bool(confirmed) => Some(if *confirmed { "yes" } else { "no" }.to_owned()),
         Value::String(text) => Some(text.clone()).filter(|text| !text.trim().is_empty()),
         Value::Array(labels) => {
             let labels: Vec<String> = labels.iter().filter_map(self::text).collect();

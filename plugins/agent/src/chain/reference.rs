@@ -10,7 +10,7 @@ const REFERENCE_START: &str = "${steps.";
 /// Size limit of one step's input after substitution, in bytes.
 const MAX_INPUT_BYTES: usize = 1 << 20;
 
-/// The kept result of an earlier step.
+/// The stored result of an earlier step.
 pub struct StepResult {
     pub text: String,
     /// `None` if it was too large to keep.

@@ -9,7 +9,7 @@ use super::{OnError, PlannedStep};
 const MOST_RESULT_CHARS: usize = 30_000;
 const MOST_STEP_CHARS: usize = 4000;
 const MOST_STEP_BYTES: usize = 16 << 10;
-/// Limit of a step's kept text and structured result, in bytes each.
+/// Limit of a step's stored text and structured result, in bytes each.
 const MAX_KEPT_BYTES: usize = 1 << 20;
 
 /// How a step ended.
@@ -133,9 +133,9 @@ impl Chain<'_> {
         let (completed, failed) = (of(StepState::Completed), of(StepState::Failed));
         let undone = self.done.len() - completed - failed;
         let mut line = format!("{}: {completed} completed", count(self.done.len(), "step"));
-        for (number, word) in [(failed, "failed"), (undone, "not run")] {
+        for (number, state) in [(failed, "failed"), (undone, "not run")] {
             if number > 0 {
-                push!(line, ", {number} {word}");
+                push!(line, ", {number} {state}");
             }
         }
         let mut lines = vec![line.clone()];
@@ -147,9 +147,10 @@ impl Chain<'_> {
             .iter()
             .position(|done| done.status == StepState::Failed);
         // The text of the first failed step explains the failure.
-        let words = first.and_then(|position| Some((position, self.done[position].text.as_ref()?)));
-        if let Some((position, words)) = words.filter(|(_, words)| !words.is_empty()) {
-            lines.push(format!("\nstep {position} returned:\n{words}"));
+        let failure =
+            first.and_then(|position| Some((position, self.done[position].text.as_ref()?)));
+        if let Some((position, failure)) = failure.filter(|(_, failure)| !failure.is_empty()) {
+            lines.push(format!("\nstep {position} returned:\n{failure}"));
         }
         let error = first
             .filter(|_| self.on_error == OnError::Stop || completed == 0)

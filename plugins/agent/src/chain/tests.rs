@@ -14,11 +14,11 @@ type Calls = Rc<RefCell<Vec<(String, Value)>>>;
 /// input.
 fn host() -> (Context, Calls) {
     let calls = Calls::default();
-    let seen = Rc::clone(&calls);
+    let recorded = Rc::clone(&calls);
     let cx = Context::test().with_service("tools.call", move |mut call| {
         let tool = call["tool"].as_str().unwrap().to_owned();
         let input = call["input"].take();
-        seen.borrow_mut().push((tool.clone(), input.clone()));
+        recorded.borrow_mut().push((tool.clone(), input.clone()));
         match tool.as_str() {
             "find" => Ok(json!({"text": "a.rs\nb.rs", "structured": {"files": ["a.rs", "b.rs"]}})),
             "no" => Ok(json!({"text": "looked", "error": "exit code 1"})),

@@ -89,21 +89,21 @@ fn r_311_user_approval_ends_plan_mode() {
 fn the_question_contains_the_plan() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), &[("docs/plan.md", "from a file\n")]);
-    let asked = Rc::new(RefCell::new(Vec::new()));
+    let requests = Rc::new(RefCell::new(Vec::new()));
     let cx = || {
-        let asked = Rc::clone(&asked);
+        let requests = Rc::clone(&requests);
         Context::test()
             .with_mode("plan")
             .with_root(dir.path(), "ro")
             .with_service("user.change-mode", move |request| {
-                asked.borrow_mut().push(request);
+                requests.borrow_mut().push(request);
                 Ok(json!("default"))
             })
     };
     shown::<exit_plan_mode>(&cx(), json!({"plan": " as text "}));
     shown::<exit_plan_mode>(&cx(), json!({"planFilePath": "docs/../docs/plan.md"}));
     shown::<exit_plan_mode>(&cx(), json!({"plan_path": dir.path().join("docs/plan.md")}));
-    let reasons: Vec<Value> = asked.take();
+    let reasons: Vec<Value> = requests.take();
     let request = |reason: &str| json!({"to": "default", "reason": reason});
     assert_eq!(
         reasons,

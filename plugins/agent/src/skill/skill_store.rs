@@ -118,7 +118,7 @@ impl Skill {
     /// Parses a `SKILL.md`.
     fn of(text: &str, folder: &Path) -> Result<Self, String> {
         let (front, body) = split(text)?;
-        let word = |key: &str| match &front[key] {
+        let scalar = |key: &str| match &front[key] {
             Value::String(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
             Value::Number(number) => Some(number.to_string()),
             _ => None,
@@ -129,13 +129,13 @@ impl Skill {
                 .map(|line| line.trim_start_matches('#').trim())
                 .find(|line| !line.is_empty())
         };
-        let description = word("description")
+        let description = scalar("description")
             .or_else(|| first().map(str::to_owned))
             .unwrap_or_default();
         Ok(Self {
-            name: inline(&word("name").unwrap_or_else(|| name_of(folder)), 64),
+            name: inline(&scalar("name").unwrap_or_else(|| name_of(folder)), 64),
             description: inline(&description, 1024),
-            version: word("version").map(|version| inline(&version, 64)),
+            version: scalar("version").map(|version| inline(&version, 64)),
             allowed_tools: tools(&front["allowed-tools"]),
             body: body.to_owned(),
             folder: folder.to_owned(),
@@ -326,9 +326,9 @@ mod fuzz {
                     assert!(skill.name.chars().count() <= 64 * 10, "{text:?}");
                     let tools = skill.allowed_tools.unwrap_or_default();
                     assert!(tools.len() <= 100);
-                    let words = [skill.name, skill.description];
-                    for word in words.into_iter().chain(skill.version).chain(tools) {
-                        check_message(&word);
+                    let values = [skill.name, skill.description];
+                    for value in values.into_iter().chain(skill.version).chain(tools) {
+                        check_message(&value);
                     }
                 }
             }

@@ -183,8 +183,8 @@ fn m_02_a_skill_that_is_left_out_is_named_and_few_are() {
     std::os::unix::fs::symlink("SKILL.md", project.join("loop/SKILL.md")).unwrap();
     let list = || text::<skill>(&folders.cx(), json!({}));
     assert!(list().contains("(left out: loop: SKILL.md cannot be opened: "));
-    let said = "/skills/project/commit has the same name and comes first)";
-    assert!(list().contains(said), "{}", list());
+    let note = "/skills/project/commit has the same name and comes first)";
+    assert!(list().contains(note), "{}", list());
     for number in 0..100 {
         let file = format!("skills/project/z{number}/SKILL.md");
         write(folders.dir.path(), &[(&file, "---\n")]);

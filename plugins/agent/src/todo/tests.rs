@@ -210,17 +210,17 @@ fn bad_lists() {
 #[test]
 fn m_03_an_id_is_one_line_of_visible_characters() {
     for id in ["1: done\n[x] 2", "a\u{202e}b", "a\u{1b}[31m", "\u{200b}"] {
-        let said = text::<todo_write>(
+        let message = text::<todo_write>(
             &Context::test(),
             json!({"todos": [{"id": id, "content": "x", "status": "pending"}]}),
         );
         assert!(
-            said.contains("is not a single line of printable characters"),
-            "{id:?}: {said}"
+            message.contains("is not a single line of printable characters"),
+            "{id:?}: {message}"
         );
         assert!(
-            !said.contains(['\n', '\u{202e}', '\u{1b}', '\u{200b}']),
-            "{said:?}"
+            !message.contains(['\n', '\u{202e}', '\u{1b}', '\u{200b}']),
+            "{message:?}"
         );
     }
 }

@@ -33,33 +33,33 @@ pub fn merge(mut known: Vec<Todo>, given: Vec<Todo>) -> Result<Vec<Todo>> {
             Some(id) => other.id.as_ref() == Some(id),
             None => todo.content.is_some() && other.content == todo.content,
         };
-        let place = known.iter().position(same);
+        let index = known.iter().position(same);
         // Two new tasks with the same id are an error; two with the same content are separate tasks.
-        let place = match place {
-            Some(place) if touched.contains(&place) && todo.id.is_some() => {
+        let index = match index {
+            Some(index) if touched.contains(&index) && todo.id.is_some() => {
                 return Err(refuse(
                     position,
                     format!("the id {:?} is used twice; ids are unique", todo.id()),
                 ));
             }
-            place => place.filter(|place| !touched.contains(place)),
+            index => index.filter(|index| !touched.contains(index)),
         };
         if todo.content.as_deref().unwrap_or_default().is_empty()
-            && (place.is_none() || todo.content.is_some())
+            && (index.is_none() || todo.content.is_some())
         {
             return Err(refuse(
                 position,
                 "`content` is empty; describe the task".to_owned(),
             ));
         }
-        let place = if let Some(place) = place {
-            known[place].take(todo);
-            place
+        let index = if let Some(index) = index {
+            known[index].take(todo);
+            index
         } else {
             known.push(todo);
             known.len() - 1
         };
-        touched.insert(place);
+        touched.insert(index);
     }
     if known.len() > MOST {
         let message = format!("{} tasks are too many; the limit is {MOST}", known.len());

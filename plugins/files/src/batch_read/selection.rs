@@ -41,7 +41,7 @@ pub struct SkippedFile {
     pub reason: String,
 }
 
-/// Selects the files of `wish`. Paths that are not found are reported and do not affect the others.
+/// Selects the files of `selection`. Paths that are not found are reported and do not affect the others.
 pub fn select(cx: &Context, selection: &FileSelection) -> Result<SelectedFiles> {
     let mut selected = SelectedFiles::default();
     for text in &selection.include {

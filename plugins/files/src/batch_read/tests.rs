@@ -245,7 +245,7 @@ fn a_long_file_is_cut_and_a_notebook_shown_by_cells() {
 }
 
 #[test]
-fn only_ten_skipped_files_are_told_with_their_reasons() {
+fn only_ten_skipped_files_are_listed_with_their_reasons() {
     let include: Vec<String> = (0..12).map(|number| format!("no-{number}")).collect();
     let answer = sample().call::<read_many_files>(json!({"include": include}));
     assert!(answer.contains("Skipped 12 files:"), "{answer}");

@@ -6,7 +6,7 @@ use toolhost_sdk::prelude::*;
 
 use super::commit::FileStep;
 use super::find::{self, Leniency, MAX_MATCHES, MatchResult};
-use super::freshness::{Freshness, REQUIRE_READ, freshness, seen};
+use super::freshness::{Freshness, REQUIRE_READ, freshness, observed_sha256};
 use super::line_breaks::LineBreaks;
 use super::{errors, lines, pasted_prefixes, snippet};
 use crate::file_writer::load;
@@ -212,26 +212,31 @@ impl Draft {
 
     /// Refuses a placeholder in `new`, and records text that looks like output of `read_file` for
     /// [`warnings`](Self::warnings).
-    pub fn check_placeholders(&mut self, new: &str, known: &str, what: &'static str) -> Result<()> {
+    pub fn check_placeholders(
+        &mut self,
+        new: &str,
+        known: &str,
+        parameter: &'static str,
+    ) -> Result<()> {
         let file = self.original.as_deref().unwrap_or_default();
         let suspects =
             pasted_output::check(new, known, file, &self.target.path).map_err(|mut error| {
-                error.message = error.message.replace("`content`", what);
+                error.message = error.message.replace("`content`", parameter);
                 error
             })?;
-        self.suspects.push((what, suspects));
+        self.suspects.push((parameter, suspects));
         Ok(())
     }
 
     /// Refuses text that `read_file` showed to this session; returns warnings for text that only looks like it.
     pub fn warnings(&self, cx: &Context) -> Result<Vec<String>> {
         let mut warnings = Vec::new();
-        for (what, suspects) in &self.suspects {
+        for (parameter, suspects) in &self.suspects {
             warnings.extend(pasted_output::reject_pasted(
                 cx,
                 &self.target,
                 suspects,
-                what,
+                parameter,
             )?);
         }
         warnings.truncate(MOST_WARNINGS);
@@ -290,17 +295,17 @@ impl Draft {
         let length = found
             .replacements
             .iter()
-            .map(|place| place.new.len())
+            .map(|replacement| replacement.new.len())
             .fold(self.text.len(), usize::saturating_add);
         if length as u64 > MOST_BYTES + self.text.len() as u64 {
             return Err(errors::too_large(&self.target.shown, MOST_BYTES));
         }
         let mut new = String::with_capacity(length);
         let mut at = 0;
-        for place in &found.replacements {
-            new.push_str(&self.text[at..place.range.start]);
-            new.push_str(&place.new);
-            at = place.range.end;
+        for replacement in &found.replacements {
+            new.push_str(&self.text[at..replacement.range.start]);
+            new.push_str(&replacement.new);
+            at = replacement.range.end;
         }
         new.push_str(&self.text[at..]);
         Ok(new)
@@ -320,7 +325,7 @@ impl Draft {
 
     /// Compares the file with the version that the model read. Returns whether it changed since.
     pub fn check_fresh(&self, cx: &Context) -> Result<bool> {
-        self.compare(seen(cx, &self.target).as_deref(), REQUIRE_READ)
+        self.compare(observed_sha256(cx, &self.target).as_deref(), REQUIRE_READ)
     }
 
     /// Missing text in a file that changed since it was read is reported as a stale file, not as a mistake of the
@@ -330,22 +335,22 @@ impl Draft {
         else {
             return error;
         };
-        match seen(cx, &self.target) {
-            Some(seen) if !seen.eq_ignore_ascii_case(&sha256(bytes)) => {
+        match observed_sha256(cx, &self.target) {
+            Some(observed) if !observed.eq_ignore_ascii_case(&sha256(bytes)) => {
                 errors::stale_without(&self.target.shown, &error.message)
             }
             Some(_) | None => error,
         }
     }
 
-    fn compare(&self, seen: Option<&str>, require: bool) -> Result<bool> {
+    fn compare(&self, observed: Option<&str>, require: bool) -> Result<bool> {
         let Some(bytes) = &self.bytes else {
             return Ok(false);
         };
         // Without a hash to compare with, none is computed.
-        let now = seen.map(|_| sha256(bytes)).unwrap_or_default();
+        let now = observed.map(|_| sha256(bytes)).unwrap_or_default();
         let shown = &self.target.shown;
-        match freshness(seen, &now, self.is_exact_once, require) {
+        match freshness(observed, &now, self.is_exact_once, require) {
             Freshness::Fresh => Ok(false),
             Freshness::Changed => Ok(true),
             Freshness::Stale => {

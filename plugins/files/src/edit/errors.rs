@@ -36,8 +36,8 @@ pub fn exists(shown: &str) -> Error {
     .recommend("to replace its content, use write_file")
 }
 
-/// No text in the file matches `old`, which is named `what`.
-pub fn no_match(shown: &str, text: &str, old: &str, what: &str) -> Error {
+/// No text in the file matches `old`, which `description` names.
+pub fn no_match(shown: &str, text: &str, old: &str, description: &str) -> Error {
     let all = lines::split(text);
     let nearest = similar_region::most_similar(text, &all, old)
         .into_iter()
@@ -46,7 +46,7 @@ pub fn no_match(shown: &str, text: &str, old: &str, what: &str) -> Error {
     let error = |message: String| Error::failed(message).code("edit_no_occurrence_found");
     let again = "if this fails again, write the whole file with write_file";
     let Some(nearest) = nearest else {
-        let message = format!("0 matches for {what} in {shown}, and no similar lines");
+        let message = format!("0 matches for {description} in {shown}, and no similar lines");
         return error(message)
             .recommend("read the file and copy the text exactly, without line numbers")
             .recommend(again);
@@ -65,7 +65,7 @@ pub fn no_match(shown: &str, text: &str, old: &str, what: &str) -> Error {
         ("are", format!("lines {first}-{last}"))
     };
     error(format!(
-        "0 matches for {what} in {shown}; closest {are} {lines}, {percent:.0} % alike:\n{}{difference}",
+        "0 matches for {description} in {shown}; closest {are} {lines}, {percent:.0} % alike:\n{}{difference}",
         region.trim_end()
     ))
     .recommend(format!(
@@ -96,7 +96,7 @@ fn difference<'a>(ours: impl Iterator<Item = &'a str>, old: &str, number: usize)
 pub fn wrong_count(shown: &str, text: &str, found: &MatchResult, expected: Option<usize>) -> Error {
     let count = found.replacements.len();
     let starts = found.replacements.iter().take(MOST_NUMBERS);
-    let numbers = lines::numbers(text, starts.map(|place| place.range.start));
+    let numbers = lines::numbers(text, starts.map(|replacement| replacement.range.start));
     let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
     let more = if count > numbers.len() { " …" } else { "" };
     let line = if count == 1 { "line" } else { "lines" };

@@ -84,9 +84,9 @@ pub struct MatchResult {
 /// Finds `old` in `text`. An empty list means no match; the caller handles several matches.
 pub fn find(text: &str, old: &str, new: &str, leniency: Leniency) -> MatchResult {
     let breaks = LineBreaks::of(text);
-    let found = |strategy: &str, places: Vec<TextReplacement>| MatchResult {
+    let found = |strategy: &str, replacements: Vec<TextReplacement>| MatchResult {
         strategy: strategy.to_owned(),
-        replacements: places,
+        replacements,
     };
     let exact = exact(text, old, new, breaks);
     if !exact.is_empty() {
@@ -111,12 +111,12 @@ pub fn find(text: &str, old: &str, new: &str, leniency: Leniency) -> MatchResult
     if leniency != Leniency::Free {
         return found("none", Vec::new());
     }
-    let places = token_match::find(text, old, new);
-    if !places.is_empty() {
-        return found("whitespace", breaks.adapt(text, places));
+    let replacements = token_match::find(text, old, new);
+    if !replacements.is_empty() {
+        return found("whitespace", breaks.adapt(text, replacements));
     }
-    let places = fuzzy_match::find(text, old, new);
-    found("fuzzy", breaks.adapt(text, places))
+    let replacements = fuzzy_match::find(text, old, new);
+    found("fuzzy", breaks.adapt(text, replacements))
 }
 
 /// The readings in which every character counts, except white space at the ends of lines.
@@ -128,19 +128,19 @@ fn strict(
     leniency: Leniency,
     repair: &str,
 ) -> Option<MatchResult> {
-    let found = |strategy: &str, places: Vec<TextReplacement>| {
-        let words = [repair, strategy];
-        let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
-        (!places.is_empty()).then(|| MatchResult {
-            strategy: words.join("+"),
-            replacements: breaks.adapt(text, places),
+    let found = |strategy: &str, replacements: Vec<TextReplacement>| {
+        let parts = [repair, strategy];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        (!replacements.is_empty()).then(|| MatchResult {
+            strategy: parts.join("+"),
+            replacements: breaks.adapt(text, replacements),
         })
     };
     if !repair.is_empty() {
         // The exact reading already failed for the original text.
-        let places = exact(text, old, new, breaks);
-        if !places.is_empty() {
-            return found("", places);
+        let replacements = exact(text, old, new, breaks);
+        if !replacements.is_empty() {
+            return found("", replacements);
         }
     }
     found("line_endings", with_other_breaks(text, old, new, breaks))
@@ -149,17 +149,17 @@ fn strict(
 }
 
 fn exact(text: &str, old: &str, new: &str, breaks: LineBreaks) -> Vec<TextReplacement> {
-    let places = occurrences(text, old).map(|range| range.start);
+    let starts = occurrences(text, old).map(|range| range.start);
     let new: Rc<str> = new.into();
-    let mut places: Vec<TextReplacement> = places
+    let mut replacements: Vec<TextReplacement> = starts
         .map(|start| TextReplacement::new(start..start + old.len(), Rc::clone(&new)))
         .collect();
     // Text with a carriage return that matches is replaced in the file's form.
     if old.contains('\r') {
-        breaks.take_whole_crlf(text, &mut places);
-        return places;
+        breaks.take_whole_crlf(text, &mut replacements);
+        return replacements;
     }
-    breaks.adapt(text, places)
+    breaks.adapt(text, replacements)
 }
 
 fn occurrences<'a>(text: &'a str, old: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {
@@ -171,17 +171,17 @@ fn occurrences<'a>(text: &'a str, old: &'a str) -> impl Iterator<Item = Range<us
 /// The only match of `found` and the next one if it overlaps: `bb` matches `bbb` twice, and it is unclear which is
 /// meant.
 pub fn with_overlap(text: &str, found: &MatchResult) -> Option<MatchResult> {
-    let [place] = found.replacements.as_slice() else {
+    let [replacement] = found.replacements.as_slice() else {
         return None;
     };
-    let Range { start, end } = place.range;
+    let Range { start, end } = replacement.range;
     let old = text.get(start..end).filter(|old| !old.is_empty())?;
     let next = start + 1 + memmem::find(&text.as_bytes()[start + 1..], old.as_bytes())?;
     (next < end).then(|| MatchResult {
         strategy: found.strategy.clone(),
         replacements: vec![
-            place.clone(),
-            TextReplacement::new(next..next + old.len(), Rc::clone(&place.new)),
+            replacement.clone(),
+            TextReplacement::new(next..next + old.len(), Rc::clone(&replacement.new)),
         ],
     })
 }
@@ -290,31 +290,31 @@ pub fn whole_lines(text: &str, range: &[lines::Line], old: &str, new: &str) -> T
 }
 
 /// Deletes the whole line if an edit deletes all of its text, so that no empty line remains.
-pub fn delete_lines(text: &str, old: &str, places: &mut [TextReplacement]) {
+pub fn delete_lines(text: &str, old: &str, replacements: &mut [TextReplacement]) {
     if old.ends_with('\n') || old.trim().is_empty() {
         return;
     }
     // Edits must not overlap: each stays between the end of the previous and the start of the next edit.
     let mut least = 0;
-    for index in 0..places.len() {
-        let most = places
+    for index in 0..replacements.len() {
+        let most = replacements
             .get(index + 1)
             .map_or(text.len(), |next| next.range.start);
-        let place = &mut places[index];
-        let floor = std::mem::replace(&mut least, place.range.end);
-        let after = &text[place.range.end..most];
+        let replacement = &mut replacements[index];
+        let floor = std::mem::replace(&mut least, replacement.range.end);
+        let after = &text[replacement.range.end..most];
         let line_break = ["\r\n", "\n"]
             .into_iter()
             .find(|one| after.starts_with(one));
-        let Some(line_break) = line_break.filter(|_| place.new.is_empty()) else {
+        let Some(line_break) = line_break.filter(|_| replacement.new.is_empty()) else {
             continue;
         };
-        let before = &text[..place.range.start];
+        let before = &text[..replacement.range.start];
         let line = &before[before.rfind('\n').map_or(0, |at| at + 1)..];
         if indentation::of(line).len() == line.len() {
-            place.range.start = (place.range.start - line.len()).max(floor);
-            place.range.end += line_break.len();
-            least = place.range.end;
+            replacement.range.start = (replacement.range.start - line.len()).max(floor);
+            replacement.range.end += line_break.len();
+            least = replacement.range.end;
         }
     }
 }

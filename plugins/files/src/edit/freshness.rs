@@ -9,7 +9,7 @@ use crate::path::Target;
 pub const REQUIRE_READ: bool = false;
 
 /// SHA-256 of the file as last seen by the model.
-pub fn seen(cx: &Context, target: &Target) -> Option<String> {
+pub fn observed_sha256(cx: &Context, target: &Target) -> Option<String> {
     let observation = cx.last_observation(&target.path.display().to_string());
     observation
         .ok()
@@ -31,11 +31,11 @@ pub enum Freshness {
 }
 
 /// Compares content, not times: a file rewritten with the same content has not changed.
-pub fn freshness(seen: Option<&str>, now: &str, exact_once: bool, require: bool) -> Freshness {
-    match seen {
+pub fn freshness(observed: Option<&str>, now: &str, exact_once: bool, require: bool) -> Freshness {
+    match observed {
         None if require => Freshness::NotRead,
         None => Freshness::Fresh,
-        Some(seen) if seen.eq_ignore_ascii_case(now) => Freshness::Fresh,
+        Some(observed) if observed.eq_ignore_ascii_case(now) => Freshness::Fresh,
         Some(_) if exact_once => Freshness::Changed,
         Some(_) => Freshness::Stale,
     }
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn r_305_the_file_must_match_what_was_read() {
-        for (seen, exact_once, require, expected) in [
+        for (observed, exact_once, require, expected) in [
             (None, false, false, Freshness::Fresh),
             (None, true, false, Freshness::Fresh),
             (None, false, true, Freshness::NotRead),
@@ -59,8 +59,8 @@ mod tests {
             (Some("bb"), false, true, Freshness::Stale),
             (Some("bb"), false, false, Freshness::Stale),
         ] {
-            let answer = freshness(seen, "aa", exact_once, require);
-            assert_eq!(answer, expected, "{seen:?} {exact_once} {require}");
+            let answer = freshness(observed, "aa", exact_once, require);
+            assert_eq!(answer, expected, "{observed:?} {exact_once} {require}");
         }
     }
 }

@@ -100,13 +100,13 @@ fn replaced(text: &str, old: &str, new: &str) -> String {
 }
 
 /// Places are on character boundaries, ascending and disjoint.
-fn apply(text: &str, places: &[TextReplacement]) -> String {
+fn apply(text: &str, replacements: &[TextReplacement]) -> String {
     let (mut edited, mut at) = (String::new(), 0);
-    for place in places {
-        edited.push_str(&text[at..place.range.start]);
-        edited.push_str(&place.new);
-        at = place.range.end;
-        assert!(place.range.start <= at);
+    for replacement in replacements {
+        edited.push_str(&text[at..replacement.range.start]);
+        edited.push_str(&replacement.new);
+        at = replacement.range.end;
+        assert!(replacement.range.start <= at);
     }
     edited.push_str(&text[at..]);
     edited

@@ -135,8 +135,8 @@ mod tests {
 
     /// The edited text; `None` if `old` does not match exactly one place.
     fn check(text: &str, old: &str, new: &str, expected: Option<&str>) {
-        let places = find(text, old, new);
-        let answer = places.first().map(|one| {
+        let replacements = find(text, old, new);
+        let answer = replacements.first().map(|one| {
             let (before, after) = (&text[..one.range.start], &text[one.range.end..]);
             format!("{before}{}{after}", one.new)
         });

@@ -47,27 +47,27 @@ impl LineBreaks {
     }
 
     /// Extends a place that starts between the two bytes of a CRLF, so that no lone carriage return remains.
-    pub fn take_whole_crlf(self, text: &str, places: &mut [TextReplacement]) {
+    pub fn take_whole_crlf(self, text: &str, replacements: &mut [TextReplacement]) {
         if !self.has_crlf() {
             return;
         }
         let mut end = 0;
-        for place in places {
-            if place.range.start > end && splits_crlf(text, place.range.start) {
-                place.range.start -= 1;
+        for replacement in replacements {
+            if replacement.range.start > end && splits_crlf(text, replacement.range.start) {
+                replacement.range.start -= 1;
             }
-            end = place.range.end;
+            end = replacement.range.end;
         }
     }
 
     /// Converts the new text to the line endings around its position.
-    pub fn adapt(self, text: &str, mut places: Vec<TextReplacement>) -> Vec<TextReplacement> {
+    pub fn adapt(self, text: &str, mut replacements: Vec<TextReplacement>) -> Vec<TextReplacement> {
         let mut before: Option<[Rc<str>; 3]> = None;
         // The next line break; places ascend, so each is searched once.
         let mut next = memchr(b'\n', text.as_bytes());
-        self.take_whole_crlf(text, &mut places);
-        for place in &mut places {
-            if !place.new.contains('\n') {
+        self.take_whole_crlf(text, &mut replacements);
+        for replacement in &mut replacements {
+            if !replacement.new.contains('\n') {
                 continue;
             }
             let crlf = match self {
@@ -76,7 +76,7 @@ impl LineBreaks {
                 Self::Crlf => true,
                 Self::Mixed => {
                     while let Some(at) = next
-                        && at < place.range.start
+                        && at < replacement.range.start
                     {
                         next = memchr(b'\n', &text.as_bytes()[at + 1..]).map(|more| at + 1 + more);
                     }
@@ -88,16 +88,16 @@ impl LineBreaks {
             };
             // All places share the same new text, so it is converted once.
             let [_, lf_new, crlf_new] = match &mut before {
-                Some(known) if Rc::ptr_eq(&known[0], &place.new) => known,
+                Some(known) if Rc::ptr_eq(&known[0], &replacement.new) => known,
                 other => {
-                    let lf = place.new.replace("\r\n", "\n");
+                    let lf = replacement.new.replace("\r\n", "\n");
                     let crlf = lf.replace('\n', "\r\n");
-                    other.insert([Rc::clone(&place.new), lf.into(), crlf.into()])
+                    other.insert([Rc::clone(&replacement.new), lf.into(), crlf.into()])
                 }
             };
-            place.new = Rc::clone(if crlf { crlf_new } else { lf_new });
+            replacement.new = Rc::clone(if crlf { crlf_new } else { lf_new });
         }
-        places
+        replacements
     }
 }
 
@@ -114,8 +114,8 @@ mod tests {
     /// The result of inserting `a\nb` in place of `x` in `text`.
     fn check(text: &str, expected: &str) {
         let at = text.find('x').expect("there is an x");
-        let places = vec![TextReplacement::new(at..at + 1, "a\nb")];
-        let adapted = LineBreaks::of(text).adapt(text, places);
+        let replacements = vec![TextReplacement::new(at..at + 1, "a\nb")];
+        let adapted = LineBreaks::of(text).adapt(text, replacements);
         assert_eq!(&*adapted[0].new, expected, "{text:?}");
     }
 
@@ -138,18 +138,18 @@ mod tests {
             ("a\nx\r\n", "\ny", "a\ny\r\n"),
         ] {
             let at = text.find("\nx").expect("there is an x");
-            let places = vec![TextReplacement::new(at..at + 2, new)];
-            let [place] = &*LineBreaks::of(text).adapt(text, places) else {
+            let replacements = vec![TextReplacement::new(at..at + 2, new)];
+            let [replacement] = &*LineBreaks::of(text).adapt(text, replacements) else {
                 panic!("one place")
             };
             let mut edited = text.to_owned();
-            edited.replace_range(place.range.clone(), &place.new);
+            edited.replace_range(replacement.range.clone(), &replacement.new);
             assert_eq!(edited, expected, "{text:?}");
         }
     }
 
     #[test]
-    fn r_320_all_four_kinds_are_told() {
+    fn r_320_all_four_line_break_kinds_are_detected() {
         for (text, expected) in [
             ("a", "none"),
             ("a\n", "lf"),

@@ -50,12 +50,12 @@ pub fn number(text: &str, at: usize) -> usize {
 }
 
 /// The line numbers of ascending offsets, in one pass.
-pub fn numbers(text: &str, places: impl Iterator<Item = usize>) -> Vec<usize> {
-    let (mut line, mut seen) = (1, 0);
-    places
+pub fn numbers(text: &str, offsets: impl Iterator<Item = usize>) -> Vec<usize> {
+    let (mut line, mut counted) = (1, 0);
+    offsets
         .map(|at| {
-            line += memchr_iter(b'\n', &text.as_bytes()[seen..at]).count();
-            seen = at;
+            line += memchr_iter(b'\n', &text.as_bytes()[counted..at]).count();
+            counted = at;
             line
         })
         .collect()

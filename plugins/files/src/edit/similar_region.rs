@@ -127,15 +127,15 @@ impl<'a> Window<'a> {
 
 /// Calls `each` for every three consecutive bytes that are not white space; shorter lines count as a whole.
 fn for_each_trigram(line: &str, mut each: impl FnMut(usize)) {
-    let (mut a, mut b, mut seen) = (0, 0, 0);
+    let (mut a, mut b, mut length) = (0, 0, 0);
     for byte in line.bytes().filter(|byte| !byte.is_ascii_whitespace()) {
-        seen += 1;
-        if seen >= 3 {
+        length += 1;
+        if length >= 3 {
             each(bucket(a, b, byte));
         }
         (a, b) = (b, byte);
     }
-    if seen == 1 || seen == 2 {
+    if length == 1 || length == 2 {
         each(bucket(a, b, 0));
     }
 }

@@ -28,7 +28,7 @@ pub fn find(text: &str, old: &str, new: &str) -> Vec<TextReplacement> {
                 && self::joints(&text[range.clone()]).eq(joints.iter().copied())
         })
         .take(MAX_MATCHES + 1)
-        .map(|range| place(text, range.start, range.end, old, new))
+        .map(|range| replacement(text, range.start, range.end, old, new))
         .collect()
 }
 
@@ -71,7 +71,13 @@ fn joints(text: &str) -> impl Iterator<Item = bool> + '_ {
 }
 
 /// The text between `start` and `end` equals `old` except for white space. Surrounding white space stays.
-fn place(text: &str, mut start: usize, mut end: usize, old: &str, new: &str) -> TextReplacement {
+fn replacement(
+    text: &str,
+    mut start: usize,
+    mut end: usize,
+    old: &str,
+    new: &str,
+) -> TextReplacement {
     let tail = &old[old.trim_end().len()..];
     let head = &old[..old.len() - old.trim_start().len()];
     let blank_lines = head.rfind('\n').map_or("", |at| &head[..=at]);
@@ -111,8 +117,8 @@ mod tests {
 
     /// The edited text; `None` if `old` does not match exactly once.
     fn check(text: &str, old: &str, new: &str, expected: Option<&str>) {
-        let places = find(text, old, new);
-        let answer = match places.as_slice() {
+        let replacements = find(text, old, new);
+        let answer = match replacements.as_slice() {
             [one] => Some(format!(
                 "{}{}{}",
                 &text[..one.range.start],

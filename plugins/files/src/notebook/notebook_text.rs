@@ -148,13 +148,13 @@ fn plain(text: &str) -> String {
     if !plain.contains('\r') {
         return plain;
     }
-    let kept = plain.split_inclusive('\n').map(|line| {
+    let lines = plain.split_inclusive('\n').map(|line| {
         let body = line.trim_end_matches(['\r', '\n']);
         let last = body.rsplit('\r').next().unwrap_or_default();
         let end = if line.ends_with('\n') { "\n" } else { "" };
         format!("{last}{end}")
     });
-    kept.collect()
+    lines.collect()
 }
 
 /// One fifth from the beginning and the rest from the end, where errors usually are.

@@ -175,10 +175,10 @@ fn a_cell_can_become_another_kind() {
 
 #[test]
 fn a_new_cell_comes_after_the_id_at_the_number_or_at_the_start() {
-    let insert = |place: Value| {
+    let insert = |position_input: Value| {
         let workspace = Workspace::new(&[("a.ipynb", NOTEBOOK)]);
         let mut input = json!({"edit_mode": "insert", "cell_type": "raw", "new_source": "NEW"});
-        for (name, value) in place.as_object().unwrap() {
+        for (name, value) in position_input.as_object().unwrap() {
             input[name] = value.clone();
         }
         let answer = run(&workspace, input);
@@ -189,7 +189,7 @@ fn a_new_cell_comes_after_the_id_at_the_number_or_at_the_start() {
             .position(|cell| cell["source"] == json!(["NEW"]));
         (new, answer.lines().next().unwrap().to_owned())
     };
-    for (place, expected) in [
+    for (position_input, expected) in [
         (json!({}), 0),
         (json!({"cell_id": "intro"}), 1),
         (json!({"cell_id": "b2"}), 2),
@@ -199,9 +199,12 @@ fn a_new_cell_comes_after_the_id_at_the_number_or_at_the_start() {
         (json!({"cell_number": 2}), 2),
         (json!({"cell_number": 3}), 3),
     ] {
-        let (new, told) = insert(place.clone());
-        assert_eq!(new, Some(expected), "{place}: {told}");
-        assert!(told.contains(&format!("cell {expected} (raw")), "{told}");
+        let (new, first_line) = insert(position_input.clone());
+        assert_eq!(new, Some(expected), "{position_input}: {first_line}");
+        assert!(
+            first_line.contains(&format!("cell {expected} (raw")),
+            "{first_line}"
+        );
     }
     check(
         NOTEBOOK,

@@ -4,8 +4,8 @@ use expect_test::{Expect, expect};
 
 use super::*;
 
-fn check(text: &str, wish: RangeInput, expected: Expect) {
-    let answer = wish
+fn check(text: &str, input: RangeInput, expected: Expect) {
+    let answer = input
         .range()
         .and_then(|range| Page::of(text, range, "a.txt"))
         .map(|page| {

@@ -54,7 +54,7 @@ pub fn apply(text: &str, hunks: &[Hunk], leniency: Leniency) -> Result<PatchedTe
         is_exact: true,
     };
     for (index, hunk) in hunks.iter().enumerate() {
-        let (range, reading, is_only) = file.place(hunk, index, writer.next, leniency)?;
+        let (range, reading, is_only) = file.locate(hunk, index, writer.next, leniency)?;
         patched.is_exact &= reading == 0 && is_only;
         if index == 0 {
             patched.line = range.start + 1;
@@ -125,7 +125,7 @@ impl<'a> FileLines<'a> {
     }
 
     /// The lines that `hunk` matches, the reading that was needed, and whether the match is unique.
-    fn place(
+    fn locate(
         &self,
         hunk: &Hunk,
         number: usize,

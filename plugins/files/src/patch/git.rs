@@ -161,15 +161,15 @@ enum FileOperation {
     Write(String, String),
 }
 
-fn deed() -> impl Strategy<Value = FileOperation> {
-    let place = 0..14_usize;
+fn operation() -> impl Strategy<Value = FileOperation> {
+    let position = 0..14_usize;
     prop_oneof![
         Just(FileOperation::Delete),
         name().prop_map(FileOperation::Rename),
         Just(FileOperation::Mode),
-        (place.clone(), line()).prop_map(|(at, line)| FileOperation::Insert(at, line)),
-        place.clone().prop_map(FileOperation::Remove),
-        (place, line()).prop_map(|(at, line)| FileOperation::Replace(at, line)),
+        (position.clone(), line()).prop_map(|(at, line)| FileOperation::Insert(at, line)),
+        position.clone().prop_map(FileOperation::Remove),
+        (position, line()).prop_map(|(at, line)| FileOperation::Replace(at, line)),
         (name(), text()).prop_map(|(name, text)| FileOperation::Write(name, text)),
     ]
 }
@@ -185,10 +185,10 @@ fn settle(files: Vec<Entry>) -> Vec<Entry> {
     settled
 }
 
-fn changed(files: &[Entry], deeds: &[(usize, FileOperation)]) -> Vec<Entry> {
+fn changed(files: &[Entry], operations: &[(usize, FileOperation)]) -> Vec<Entry> {
     let mut files = files.to_vec();
-    for (nth, deed) in deeds {
-        if let FileOperation::Write(name, text) = deed {
+    for (nth, operation) in operations {
+        if let FileOperation::Write(name, text) = operation {
             files.insert(0, (name.clone(), text.clone(), nth % 2 == 0));
             files = settle(files);
             continue;
@@ -202,7 +202,7 @@ fn changed(files: &[Entry], deeds: &[(usize, FileOperation)]) -> Vec<Entry> {
             .split_inclusive('\n')
             .map(str::to_owned)
             .collect();
-        match deed {
+        match operation {
             FileOperation::Delete => {
                 files.remove(nth);
                 continue;
@@ -222,7 +222,7 @@ fn changed(files: &[Entry], deeds: &[(usize, FileOperation)]) -> Vec<Entry> {
             FileOperation::Replace(at, line) if *at < lines.len() => lines[*at].clone_from(line),
             FileOperation::Remove(_) | FileOperation::Replace(..) | FileOperation::Write(..) => {}
         }
-        if !matches!(deed, FileOperation::Rename(_)) {
+        if !matches!(operation, FileOperation::Rename(_)) {
             files[nth].1 = lines.concat();
         }
     }
@@ -247,12 +247,12 @@ proptest! {
 
     #[test]
     fn d_01_a_patch_of_git_makes_the_tree_that_git_makes(
-        files in tree(), deeds in prop::collection::vec((0..9_usize, deed()), 1..6)
+        files in tree(), operations in prop::collection::vec((0..9_usize, operation()), 1..6)
     ) {
         let git = Git::new();
         let files = settle(files);
         let old = write(&git, &files);
-        let new = write(&git, &changed(&files, &deeds));
+        let new = write(&git, &changed(&files, &operations));
         prop_assume!(old != new);
         let patch = git.try_run(&["diff", "-M", "--text", &old, &new]).unwrap();
         let patch = String::from_utf8(patch).unwrap();

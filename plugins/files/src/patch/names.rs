@@ -113,7 +113,7 @@ pub fn without_prefixes(
     let has = |name: &Option<String>, prefix: &str| {
         name.as_ref().is_none_or(|name| name.starts_with(prefix))
     };
-    // With only one name, a prefix other than git's default cannot be told from a directory.
+    // With only one name, a prefix other than git's default cannot be distinguished from a directory.
     let known = if old.is_some() && new.is_some() {
         &PREFIXES[..]
     } else {

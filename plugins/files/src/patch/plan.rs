@@ -120,8 +120,8 @@ impl Plan {
         let kind = match action {
             Action::Add { content } => {
                 let suspects = pasted_output::check(&content, "", "", &target.path)?;
-                let what = format!("the new file {}", target.shown);
-                let warnings = pasted_output::reject_pasted(cx, &target, &suspects, &what)?;
+                let description = format!("the new file {}", target.shown);
+                let warnings = pasted_output::reject_pasted(cx, &target, &suspects, &description)?;
                 self.warnings.extend(warnings);
                 PlannedChange::Add(content)
             }
@@ -181,7 +181,7 @@ impl Plan {
                 let is_in_the_way = goals
                     .iter()
                     .any(|goal| goal.path.starts_with(&file.target.path));
-                (is_move && is_in_the_way).then(|| file.target.beside(index))
+                (is_move && is_in_the_way).then(|| file.target.unused_sibling(index))
             })
             .collect();
         for (file, via) in self.files.iter_mut().zip(in_between) {
@@ -391,8 +391,8 @@ fn patch(draft: &mut Draft, hunks: &[Hunk]) -> Result<()> {
     let patched = apply(&draft.text, hunks, leniency).map_err(|misfit| match misfit {
         HunkError::Missing { hunk, wanted } => {
             let line = hunks[hunk].line;
-            let what = format!("the old lines of hunk {} (line {line} of the patch)", hunk + 1);
-            errors::no_match(shown, &draft.text, &wanted, &what)
+            let description = format!("the old lines of hunk {} (line {line} of the patch)", hunk + 1);
+            errors::no_match(shown, &draft.text, &wanted, &description)
         }
         HunkError::Behind { hunk, line } => errors::invalid_edit(format!(
             "hunk {} for {shown} (line {} of the patch) matches line {line}, before the previous hunk; \

@@ -260,7 +260,7 @@ impl<'a> Reader<'a, '_> {
 
 /// Parses a git mode. Links and submodules are refused, because patching them as text would destroy them.
 fn file_mode(text: &str, line: usize) -> Result<Option<FileMode>> {
-    let what = match text.trim() {
+    let kind = match text.trim() {
         "100644" | "100664" | "100600" => return Ok(Some(FileMode::Plain)),
         "100755" | "100775" | "100700" => return Ok(Some(FileMode::Executable)),
         "120000" => "a symbolic link (mode 120000)",
@@ -272,7 +272,7 @@ fn file_mode(text: &str, line: usize) -> Result<Option<FileMode>> {
         }
     };
     Err(errors::invalid_edit(format!(
-        "line {line} of the patch changes {what}; only regular files are supported"
+        "line {line} of the patch changes {kind}; only regular files are supported"
     ))
     .recommend("omit this file from the patch and change it with git or another program"))
 }

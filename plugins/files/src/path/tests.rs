@@ -164,7 +164,7 @@ fn the_innermost_directory_decides() {
 }
 
 #[test]
-fn a_missing_file_is_told_with_its_neighbours() {
+fn a_missing_file_error_suggests_similar_names() {
     let workspace = sample();
     check(
         &workspace,
@@ -237,7 +237,7 @@ fn errors_of_the_system() {
     ];
     let errors = errors.map(io::Error::from).into_iter();
     let errors = errors.chain([io::Error::from_raw_os_error(OVERFLOW)]);
-    let told = errors.map(|error| {
+    let messages = errors.map(|error| {
         let error = target.error(&error);
         format!("{}\n", testing::error_line(&error))
     });
@@ -248,5 +248,5 @@ fn errors_of_the_system() {
         Failed no_space_left: no space left on the device for README.md
         Failed io_error: cannot access README.md: other error
         Failed too_many_entries: README.md has more entries than the host's limit
-    "#]].assert_eq(&told.collect::<String>());
+    "#]].assert_eq(&messages.collect::<String>());
 }

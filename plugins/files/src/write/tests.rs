@@ -272,7 +272,7 @@ fn bytes() {
 }
 
 #[test]
-fn r_322_lines_around_a_change_are_told_back() {
+fn r_322_lines_around_a_change_are_returned() {
     let lines: Vec<String> = (1..=40).map(|line| format!("line {line}\n")).collect();
     let old = lines.concat();
     let new = old.replace("line 3\n", "three\n").replace("line 30\n", "");
@@ -308,12 +308,12 @@ fn unreadable_content_is_not_shown() {
     let workspace = Workspace::new(&[(".toolignore", "secret\n"), ("secret", "key\n")]);
     let input = json!({"path": "secret", "content": "x\n", "mode": "append"});
     let answer = workspace.call::<write_file>(input);
-    let (told, _) = answer.split_once("\nsummary").unwrap();
-    assert_eq!(told, "Appended 2 B to secret (now 6 B)");
+    let (text, _) = answer.split_once("\nsummary").unwrap();
+    assert_eq!(text, "Appended 2 B to secret (now 6 B)");
 }
 
 #[test]
-fn a_new_file_has_the_line_breaks_that_git_is_told() {
+fn a_new_file_has_the_line_breaks_of_gitattributes() {
     let workspace = Workspace::new(&[(".gitattributes", "*.bat eol=crlf\n"), ("old.bat", "a\n")]);
     for path in ["new.bat", "new.txt", "old.bat"] {
         workspace.call::<write_file>(json!({"path": path, "content": "x\ny\n"}));

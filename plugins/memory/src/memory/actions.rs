@@ -22,25 +22,25 @@ pub struct MemoryRequest {
 
 impl MemoryRequest {
     /// `list` and `search`, which can use several scopes.
-    pub fn list_or_search(&self, places: &[NoteStore], scope: Option<Scope>) -> Result<Outcome> {
+    pub fn list_or_search(&self, stores: &[NoteStore], scope: Option<Scope>) -> Result<Outcome> {
         if self.action == Action::Search {
-            self.search(places, scope)
+            self.search(stores, scope)
         } else {
-            list(places, scope)
+            list(stores, scope)
         }
     }
 
     /// All other actions, which affect one file.
-    pub fn act(&self, place: &NoteStore) -> Result<Outcome> {
+    pub fn act(&self, store: &NoteStore) -> Result<Outcome> {
         let file = match (&self.file, self.action) {
             (Some(file), _) => name::checked(file)?,
             (None, Action::Delete) => return Err(invalid("no `file`; name the file to delete")),
             (None, _) => INDEX.to_owned(),
         };
-        let before = place.read(&file)?;
+        let before = store.read(&file)?;
         let after = match self.action {
             Action::Read => {
-                let content = before.ok_or_else(|| place.no_file(&file))?;
+                let content = before.ok_or_else(|| store.no_file(&file))?;
                 let text = if content.trim().is_empty() {
                     "(file is empty)".to_owned()
                 } else {
@@ -49,25 +49,25 @@ impl MemoryRequest {
                 let data = MemoryOutput {
                     size: Some(content.len()),
                     content: Some(content),
-                    ..self.done(place, &file)
+                    ..self.done(store, &file)
                 };
                 return Ok(Outcome::text(text)
                     .summary(format!("read {file}"))
                     .structured(&data));
             }
             Action::Delete => {
-                before.ok_or_else(|| place.no_file(&file))?;
-                place.remove(&file)?;
-                index::note(place, &file, None)?;
+                before.ok_or_else(|| store.no_file(&file))?;
+                store.remove(&file)?;
+                index::note(store, &file, None)?;
                 let data = MemoryOutput {
                     changed: true,
-                    ..self.done(place, &file)
+                    ..self.done(store, &file)
                 };
-                return Ok(told(place, &file, "deleted").structured(&data));
+                return Ok(change_outcome(store, &file, "deleted").structured(&data));
             }
             Action::Append => self.appended(before.as_deref(), &file)?,
             Action::Edit => {
-                Some(self.edited(&before.clone().ok_or_else(|| place.no_file(&file))?, &file)?)
+                Some(self.edited(&before.clone().ok_or_else(|| store.no_file(&file))?, &file)?)
             }
             Action::Write | Action::List | Action::Search => Some(
                 self.content
@@ -80,13 +80,13 @@ impl MemoryRequest {
             if file == INDEX {
                 index::check(after)?;
             }
-            place.write(&file, after)?;
+            store.write(&file, after)?;
         }
         let noted = match &self.summary {
-            Some(summary) => index::note(place, &file, Some(summary))?,
+            Some(summary) => index::note(store, &file, Some(summary))?,
             None => false,
         };
-        let deed = match (&after, &before) {
+        let change = match (&after, &before) {
             (None, _) if noted => "noted in the index what is in",
             (None, _) => "no change in",
             (Some(_), None) => "created",
@@ -96,9 +96,9 @@ impl MemoryRequest {
         let data = MemoryOutput {
             changed: after.is_some() || noted,
             size,
-            ..self.done(place, &file)
+            ..self.done(store, &file)
         };
-        Ok(told(place, &file, deed).structured(&data))
+        Ok(change_outcome(store, &file, change).structured(&data))
     }
 
     fn appended(&self, before: Option<&str>, file: &str) -> Result<Option<String>> {
@@ -152,7 +152,7 @@ impl MemoryRequest {
         }
     }
 
-    fn search(&self, places: &[NoteStore], scope: Option<Scope>) -> Result<Outcome> {
+    fn search(&self, stores: &[NoteStore], scope: Option<Scope>) -> Result<Outcome> {
         let query = self
             .query
             .as_ref()
@@ -168,10 +168,10 @@ impl MemoryRequest {
         let mut matches = Vec::new();
         let mut searched = 0;
         let mut total = 0;
-        for place in places {
-            for file in place.files()?.into_keys() {
+        for store in stores {
+            for file in store.files()?.into_keys() {
                 // One unreadable file must not hide the matches of others.
-                let Ok(Some(text)) = place.read(&file) else {
+                let Ok(Some(text)) = store.read(&file) else {
                     continue;
                 };
                 searched += 1;
@@ -182,7 +182,7 @@ impl MemoryRequest {
                     }
                     total += 1;
                     if matches.len() < MOST_MATCHES {
-                        let (scope, file) = (place.scope, file.clone());
+                        let (scope, file) = (store.scope, file.clone());
                         matches.push(Match {
                             scope,
                             file,
@@ -227,20 +227,20 @@ impl MemoryRequest {
             .structured(&data))
     }
 
-    fn done(&self, place: &NoteStore, file: &str) -> MemoryOutput {
+    fn done(&self, store: &NoteStore, file: &str) -> MemoryOutput {
         MemoryOutput {
             file: Some(file.to_owned()),
-            ..MemoryOutput::of(self.action, Some(place.scope))
+            ..MemoryOutput::of(self.action, Some(store.scope))
         }
     }
 }
 
-fn list(places: &[NoteStore], scope: Option<Scope>) -> Result<Outcome> {
+fn list(stores: &[NoteStore], scope: Option<Scope>) -> Result<Outcome> {
     let mut files = Vec::new();
-    for place in places {
-        let index = place.read(INDEX).ok().flatten().unwrap_or_default();
-        files.extend(place.files()?.into_iter().map(|(file, size)| Entry {
-            scope: place.scope,
+    for store in stores {
+        let index = store.read(INDEX).ok().flatten().unwrap_or_default();
+        files.extend(store.files()?.into_iter().map(|(file, size)| Entry {
+            scope: store.scope,
             summary: index::summary(&index, &file),
             file,
             size,
@@ -263,7 +263,7 @@ fn list(places: &[NoteStore], scope: Option<Scope>) -> Result<Outcome> {
         .collect();
     let total = count(files.len(), "file");
     if files.is_empty() {
-        let scopes: Vec<&str> = places.iter().map(|place| place.scope.as_str()).collect();
+        let scopes: Vec<&str> = stores.iter().map(|store| store.scope.as_str()).collect();
         lines.push(format!("no notes yet ({})", scopes.join(", ")));
     }
     let data = MemoryOutput {
@@ -291,10 +291,10 @@ impl MemoryOutput {
     }
 }
 
-fn told(place: &NoteStore, file: &str, deed: &str) -> Outcome {
+fn change_outcome(store: &NoteStore, file: &str, change: &str) -> Outcome {
     let line = format!(
-        "{deed} {file} in the memory of the {}",
-        place.scope.as_str()
+        "{change} {file} in the memory of the {}",
+        store.scope.as_str()
     );
     Outcome::text(line.clone()).summary(line)
 }

@@ -27,7 +27,7 @@ fn with_bullet(text: &str, heading: &str, bullet: &str) -> Option<String> {
                 lines.push(heading);
                 lines.len()
             },
-            |place| place + 1,
+            |index| index + 1,
         );
     let section = lines[start..]
         .iter()
@@ -57,11 +57,11 @@ fn without_file(text: &str, file: &str) -> String {
 }
 
 /// Sets or removes the summary of a file in the index. Returns whether the index changed.
-pub fn note(place: &NoteStore, file: &str, summary: Option<&str>) -> Result<bool> {
+pub fn note(store: &NoteStore, file: &str, summary: Option<&str>) -> Result<bool> {
     if file == INDEX {
         return Ok(false);
     }
-    let before = place.read(INDEX)?.unwrap_or_default();
+    let before = store.read(INDEX)?.unwrap_or_default();
     let mut after = without_file(&before, file);
     if let Some(summary) = summary {
         let bullet = format!("{}{}", prefix(file), inline(summary, 200));
@@ -71,7 +71,7 @@ pub fn note(place: &NoteStore, file: &str, summary: Option<&str>) -> Result<bool
         return Ok(false);
     }
     check(&after)?;
-    place.write(INDEX, &after)?;
+    store.write(INDEX, &after)?;
     Ok(true)
 }
 

@@ -177,14 +177,17 @@ impl<'a> NoteStore<'a> {
         Ok(self.cx.recall(KEY)?.unwrap_or_default())
     }
 
-    fn failed(&self, deed: &str, error: &io::Error) -> Error {
-        let what = format!("cannot {deed} the memory of the {}", self.scope.as_str());
+    fn failed(&self, operation: &str, error: &io::Error) -> Error {
+        let message = format!(
+            "cannot {operation} the memory of the {}",
+            self.scope.as_str()
+        );
         match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::denied(
-                format!("{what}: it is protected, or a link that leaves the directory"),
+                format!("{message}: it is protected, or a link that leaves the directory"),
             )
             .code("permission_denied"),
-            _ => Error::failed(format!("{what}: {error}")).code(match deed {
+            _ => Error::failed(format!("{message}: {error}")).code(match operation {
                 "write" | "delete from" => "file_write_failure",
                 _ => "read_content_failure",
             }),

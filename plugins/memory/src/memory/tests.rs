@@ -99,16 +99,16 @@ fn r_327_a_fact_alone_is_a_bullet_in_the_index() {
 #[test]
 fn files_are_changed_and_deleted() {
     let folders = Folders::new(&[("memory/project/a/b.md", "one")]);
-    let deeds = [
+    let requests = [
         json!({"action": "append", "file": "a/b.md", "content": "two"}),
         json!({"action": "edit", "file": "a/b.md", "old_string": "one", "new_string": "1"}),
         json!({"action": "write", "file": "a/b.md", "content": "1\ntwo\n"}),
         json!({"action": "write", "file": "a/b.md", "content": "1\ntwo\n", "summary": "numbers"}),
         json!({"action": "write", "file": "a/b.md", "content": "1\ntwo\n", "summary": "two numbers"}),
     ];
-    let said: Vec<String> = deeds
+    let texts: Vec<String> = requests
         .into_iter()
-        .map(|deed| text::<memory>(&folders.cx(), deed))
+        .map(|request| text::<memory>(&folders.cx(), request))
         .collect();
     expect![[r#"
         changed a/b.md in the memory of the project
@@ -116,7 +116,7 @@ fn files_are_changed_and_deleted() {
         no change in a/b.md in the memory of the project
         noted in the index what is in a/b.md in the memory of the project
         noted in the index what is in a/b.md in the memory of the project"#]]
-    .assert_eq(&said.join("\n"));
+    .assert_eq(&texts.join("\n"));
     assert_eq!(folders.read("project/a/b.md"), "1\ntwo\n");
     assert_eq!(
         folders.read("project/MEMORY.md"),
@@ -381,10 +381,10 @@ fn m_05_two_names_that_look_the_same_are_not_two_files() {
         ("a\u{202e}b.md", "session"),
     ] {
         let request = json!({"action": "write", "scope": scope, "file": file, "content": "x"});
-        let said = text::<memory>(&folders.cx(), request);
-        let refused = said.contains("only in upper and lower case")
-            || said.contains("an invisible or combining character");
-        assert!(refused, "{file:?}: {said}");
+        let message = text::<memory>(&folders.cx(), request);
+        let refused = message.contains("only in upper and lower case")
+            || message.contains("an invisible or combining character");
+        assert!(refused, "{file:?}: {message}");
     }
 }
 
@@ -406,8 +406,8 @@ fn m_06_folders_that_are_left_make_no_room_for_more_files() {
     for number in 0..2000 {
         fs::create_dir(project.join(number.to_string())).unwrap();
     }
-    let said = act("write", "new.md");
-    assert!(said.contains("more than 2000 entries"), "{said}");
+    let message = act("write", "new.md");
+    assert!(message.contains("more than 2000 entries"), "{message}");
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn fixed<'a>(cx: &Context, base: &SearchPath, pattern: &'a str) -> Result<(Searc
     for (at, _) in pattern.match_indices('/') {
         let name = &pattern[end..at];
         // A directory named `[id]` is taken literally; one named `*` is not.
-        let is_name = || locate(cx, base, &pattern[..at]).is_ok_and(|place| exists(&place));
+        let is_name = || locate(cx, base, &pattern[..at]).is_ok_and(|path| exists(&path));
         if name.contains(['*', '?']) || name.contains(SPECIAL) && !is_name() {
             break;
         }
@@ -98,6 +98,6 @@ fn locate(cx: &Context, base: &SearchPath, path: &str) -> Result<SearchPath> {
     })
 }
 
-fn exists(place: &SearchPath) -> bool {
-    fs::symlink_metadata(place.path()).is_ok()
+fn exists(path: &SearchPath) -> bool {
+    fs::symlink_metadata(path.path()).is_ok()
 }

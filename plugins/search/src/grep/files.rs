@@ -146,10 +146,13 @@ impl Files<'_> {
         Ok((searched, flow))
     }
 
-    fn failed(&self, what: &str, why: &str) -> Error {
-        Error::failed(format!("cannot {what} `{}`: {why}", self.start.shown()))
-            .code("grep_execution_error")
-            .recommend("set `path` to another file or directory")
+    fn failed(&self, operation: &str, why: &str) -> Error {
+        Error::failed(format!(
+            "cannot {operation} `{}`: {why}",
+            self.start.shown()
+        ))
+        .code("grep_execution_error")
+        .recommend("set `path` to another file or directory")
     }
 }
 

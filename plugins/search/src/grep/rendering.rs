@@ -141,12 +141,12 @@ fn searched(start: &SearchPath, findings: &GrepResults) -> String {
             tally.tool
         );
     }
-    for (count, what) in [
+    for (count, label) in [
         (findings.searched.binary, "binary skipped"),
         (tally.unreadable, "unreadable"),
     ] {
         if count > 0 {
-            let _ = write!(text, "; {count} {what}");
+            let _ = write!(text, "; {count} {label}");
         }
     }
     text

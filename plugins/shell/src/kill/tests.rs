@@ -25,7 +25,7 @@ fn check(script: ScriptedProgram, input: Value, answer: &[&str], expected: Expec
 
 //
 #[test]
-fn r_348_a_task_is_stopped_and_its_end_told() {
+fn r_348_a_task_is_stopped_and_its_end_reported() {
     check(
         ScriptedProgram::running("abc"),
         json!({"task_id": "1"}),

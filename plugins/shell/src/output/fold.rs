@@ -49,12 +49,12 @@ fn belongs(last: &Item, next: &Item, alike: FoldMode) -> bool {
 
 /// Moves a run to the result: unchanged, or as first line, count and last line.
 fn close(run: &mut Vec<Item>, alike: FoldMode, folded: &mut Vec<Item>) {
-    let (fewest, word, last) = match alike {
+    let (fewest, label, last) = match alike {
         FoldMode::Same => (MIN_RUN, "identical", 0),
         FoldMode::ButForNumbers => (MIN_NUMBERED_RUN, "similar", 1),
     };
     let hidden = run.len().saturating_sub(1 + last);
-    let remark = format!("[… {hidden} {word} lines]");
+    let remark = format!("[… {hidden} {label} lines]");
     let end = run.len() - last.min(run.len());
     let gone: usize = run
         .iter()

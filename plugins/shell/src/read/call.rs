@@ -74,14 +74,15 @@ pub fn read(cx: &Context, id: &str, wait: Duration) -> Result<Outcome> {
     reading.ending = Some(how.to_owned());
     reading.result.clone_from(&outcome.structured);
     reading.output = fitted.text;
-    let mut told = Outcome::text(format!("Task {shown}: {how}\n{}", reading.output))
+    let mut answer = Outcome::text(format!("Task {shown}: {how}\n{}", reading.output))
         .structured(&reading)
         .summary(format!("task {shown}: {how}"));
     // Images and files are passed through.
-    told.llm
+    answer
+        .llm
         .extend(outcome.llm.into_iter().filter(|part| part.text.is_none()));
-    told.error = outcome.error.or(told.error);
-    Ok(told)
+    answer.error = outcome.error.or(answer.error);
+    Ok(answer)
 }
 
 pub fn advised(error: Error, id: &str) -> Error {

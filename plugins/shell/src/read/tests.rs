@@ -23,7 +23,7 @@ fn check(script: ScriptedProgram, input: Value, expected: Expect) {
 
 //
 #[test]
-fn r_347_what_is_new_is_told_once_and_before_the_end() {
+fn r_347_new_output_is_returned_once_and_before_the_end() {
     let cx = ScriptedProgram::running("one\ntwo\n")
         .then("three\n")
         .context(patient());

@@ -267,7 +267,7 @@ mod tests {
         ) {
             let any_line = Regex::new("").unwrap();
             let bytes = text.as_bytes();
-            let (mut read, mut written, mut told) = (0, 0, String::new());
+            let (mut read, mut written, mut collected) = (0, 0, String::new());
             for piece in pieces.into_iter().chain([bytes.len(), 0]) {
                 let done = written == bytes.len();
                 written = bytes.len().min(written + piece);
@@ -281,12 +281,12 @@ mod tests {
                 let view = window.look(&bytes[read..written], read as u64);
                 prop_assert_eq!(view.earlier, 0);
                 read = usize::try_from(view.next).unwrap();
-                told += &view.lines.join("\n");
+                collected += &view.lines.join("\n");
                 if !view.lines.is_empty() && !view.open {
-                    told.push('\n');
+                    collected.push('\n');
                 }
             }
-            prop_assert_eq!(told, text);
+            prop_assert_eq!(collected, text);
         }
     }
 }

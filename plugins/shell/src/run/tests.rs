@@ -100,7 +100,7 @@ fn r_346_another_exit_code_is_an_error_beside_the_output() {
 
 // C-19
 #[test]
-fn a_killed_command_says_so_and_has_no_exit_code() {
+fn a_killed_command_reports_its_signal_and_no_exit_code() {
     check(
         finished("half\n", "", ended("timed-out", Some("KILL"))),
         json!({"command": "sleep 200"}),
@@ -219,10 +219,10 @@ fn long_output_is_cut_in_the_middle_and_names_its_file() {
 /// The host is asked to run exactly what was approved.
 #[test]
 fn the_command_its_directory_and_its_variables_arrive_unchanged() {
-    let asked = Rc::new(RefCell::new(Value::Null));
-    let seen = Rc::clone(&asked);
+    let request = Rc::new(RefCell::new(Value::Null));
+    let recorded = Rc::clone(&request);
     let cx = patient().with_service("process.run", move |input| {
-        *seen.borrow_mut() = input;
+        *recorded.borrow_mut() = input;
         Ok(serde_json::to_value(finished("", "", exited(0)))?)
     });
     let input = json!({
@@ -231,7 +231,7 @@ fn the_command_its_directory_and_its_variables_arrive_unchanged() {
     });
     testing::call::<shell>(&cx, input).unwrap();
     expect![[r#"{"program":"bash","arguments":["-lc"," ls \"a b\" && echo 'x\ny' "],"cwd":"./src ","environment":[["B","call"],["C","1"]],"stdin":null,"timeout_ms":5000,"inactivity_timeout_ms":300000,"tty":false,"label":"ls \"a b\" && echo 'x\\ny'"}"#]]
-        .assert_eq(&asked.borrow().to_string());
+        .assert_eq(&request.borrow().to_string());
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn what_cannot_be_unpacked_is_refused() {
 }
 
 #[test]
-fn kinds_are_told_by_bytes_and_by_header() {
+fn body_kinds_are_detected_by_content_and_header() {
     for (declared, bytes, expected) in [
         (
             Some("text/html; charset=utf-8"),

@@ -61,7 +61,7 @@ pub fn outcome(input: &Input, tried: Vec<FetchAttempt>) -> Outcome {
         if !text.is_empty() {
             text.push_str("\n\n");
         }
-        text.push_str(&words(&view, several, input));
+        text.push_str(&page_text(&view, several, input));
         pages.push(view);
     }
     if let Some(prompt) = &input.prompt {
@@ -105,7 +105,7 @@ fn shares(total: usize, lengths: &[usize]) -> Vec<usize> {
     shares
 }
 
-fn words(view: &PageView, several: bool, input: &Input) -> String {
+fn page_text(view: &PageView, several: bool, input: &Input) -> String {
     if let Some(error) = &view.error {
         return format!("{}\n[not fetched: {error}]", inline(&view.requested));
     }

@@ -233,7 +233,7 @@ fn r_328_several_pages_share_the_room_and_one_may_fail() {
 }
 
 #[test]
-fn r_328_the_prompt_is_repeated_and_said_not_to_be_answered() {
+fn r_328_the_prompt_is_repeated_and_reported_as_not_answered() {
     check(
         json!({"url": "https://example.org/a", "prompt": "How many?"}),
         expect![[r#"
@@ -310,10 +310,10 @@ fn r_328_http_becomes_https_and_github_pages_become_files() {
 
 #[test]
 fn r_328_a_page_is_fetched_once_in_a_quarter_of_an_hour() {
-    let asked = Rc::new(RefCell::new(Vec::new()));
-    let told = Rc::clone(&asked);
+    let requests = Rc::new(RefCell::new(Vec::new()));
+    let recorded = Rc::clone(&requests);
     let cx = Context::test().with_http(move |request| {
-        told.borrow_mut().push(request.url.clone());
+        recorded.borrow_mut().push(request.url.clone());
         web(request)
     });
     let fetch = |input| testing::call::<WebFetch>(&cx, input);
@@ -335,7 +335,7 @@ fn r_328_a_page_is_fetched_once_in_a_quarter_of_an_hour() {
         fetch(json!({"url": "https://example.org/none"})).unwrap_err();
         fetch(json!({"url": "https://example.org/image"})).unwrap();
     }
-    assert_eq!(asked.borrow().len(), 6);
+    assert_eq!(requests.borrow().len(), 6);
 }
 
 #[test]

@@ -30,8 +30,8 @@ fn server(request: &Request) -> Result<Response> {
                 .map(|(name, value)| format!("{name}={value}"))
                 .collect();
             let body = String::from_utf8_lossy(&request.body);
-            let told = format!("{} {} {body}", request.method, headers.join(" "));
-            answer(200, "text/plain", told.as_bytes())
+            let request_line = format!("{} {} {body}", request.method, headers.join(" "));
+            answer(200, "text/plain", request_line.as_bytes())
         }
         "missing" => answer(404, "application/json", br#"{"error": "no such thing"}"#),
         "image" => answer(200, "image/png", b"\x89PNG\r\n\x1a\n"),
@@ -259,7 +259,7 @@ fn long_answers_are_cut_and_say_so() {
 }
 
 #[test]
-fn r_371_a_redirect_that_is_not_followed_is_told() {
+fn r_371_a_redirect_that_is_not_followed_is_reported() {
     check::<HttpPost>(
         json!({"url": "https://a.example/away", "body": "x"}),
         expect![[r#"

@@ -32,7 +32,7 @@ pub struct Provider {
     pub needs_engine: bool,
     /// The topics that it supports besides the general one.
     pub topics: &'static [Topic],
-    /// Its words for each [`TimeRange`], in that order; `None` if it does not support one.
+    /// Its values for each [`TimeRange`], in that order; `None` if it does not support one.
     pub time_ranges: [Option<&'static str>; 4],
     pub request: fn(&Settings, &Query, &Page) -> Request,
     pub format: ResponseFormat,
@@ -43,7 +43,7 @@ pub struct Page {
     pub count: usize,
     /// The number of earlier results.
     pub skip: usize,
-    /// The service's word for the maximum age.
+    /// The service's value for the maximum age.
     pub time_range: Option<&'static str>,
 }
 
@@ -113,7 +113,7 @@ impl Query {
 
     /// The query with its domains as operators that most services support.
     pub fn in_words(&self) -> String {
-        let mut words = self.text.clone();
+        let mut query = self.text.clone();
         let sites: Vec<String> = self
             .allowed
             .iter()
@@ -121,13 +121,13 @@ impl Query {
             .collect();
         match sites.as_slice() {
             [] => {}
-            [site] => words = format!("{words} {site}"),
-            sites => words = format!("{words} ({})", sites.join(" OR ")),
+            [site] => query = format!("{query} {site}"),
+            sites => query = format!("{query} ({})", sites.join(" OR ")),
         }
         for domain in &self.blocked {
-            words = format!("{words} -site:{domain}");
+            query = format!("{query} -site:{domain}");
         }
-        words
+        query
     }
 
     fn admits(&self, url: &Url) -> bool {

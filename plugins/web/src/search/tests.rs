@@ -30,7 +30,7 @@ fn variables(text: &str) -> impl Fn(&str) -> Option<String> {
     move |name| all.get(name).cloned()
 }
 
-fn told(error: &Error) -> String {
+fn error_line(error: &Error) -> String {
     let advice = error.recommendations.join("; ");
     let code = error.code.as_deref().unwrap_or_default();
     format!("{:?} {code}: {error} ({advice})", error.kind())
@@ -44,9 +44,9 @@ fn search(cx: &Context, settings: &str, input: Value) -> Result<Outcome> {
 /// Shows the requests and the text for the model.
 fn check(settings: &str, status: u16, answer: &'static str, input: Value, expected: Expect) {
     let log = Rc::new(RefCell::new(String::new()));
-    let asked = Rc::clone(&log);
+    let recorded = Rc::clone(&log);
     let cx = Context::test().with_http(move |request: &Request| {
-        let mut log = asked.borrow_mut();
+        let mut log = recorded.borrow_mut();
         let _ = writeln!(log, "{} {}", request.method, request.url);
         for (name, value) in &request.headers {
             if !name.starts_with("accept") && name != "user-agent" {
@@ -64,7 +64,7 @@ fn check(settings: &str, status: u16, answer: &'static str, input: Value, expect
     });
     let shown = match search(&cx, settings, input) {
         Ok(outcome) => outcome.llm[0].text.clone().unwrap(),
-        Err(error) => told(&error),
+        Err(error) => error_line(&error),
     };
     expected.assert_eq(&format!("{}{shown}", log.borrow()));
 }

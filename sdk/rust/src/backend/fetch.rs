@@ -20,8 +20,8 @@ const PIECE: usize = 4096;
 pub(super) fn fetch(request: &Request) -> Result<Response> {
     let outgoing = OutgoingRequest::new(headers(request)?);
     let address = Address::parse(&request.url)?;
-    let bad = |what: &str, value: &str| {
-        Error::invalid_input(format!("{value:?} is not a valid {what}")).code("bad_request")
+    let bad = |part: &str, value: &str| {
+        Error::invalid_input(format!("{value:?} is not a valid {part}")).code("bad_request")
     };
     let refused = |(): ()| bad("address", &request.url);
     outgoing
@@ -185,15 +185,15 @@ impl<'a> Address<'a> {
 
 /// The host writes `code: sentence` for errors that WASI does not define.
 fn explain(error: ErrorCode) -> Error {
-    let timeout = |what: &str| {
-        Error::new(ErrorKind::Unavailable, format!("timed out: {what}"))
+    let timeout = |operation: &str| {
+        Error::new(ErrorKind::Unavailable, format!("timed out: {operation}"))
             .code("timeout")
             .retryable()
     };
     match error {
         ErrorCode::InternalError(Some(text)) => {
-            let word = |word: &str| word.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
-            match text.split_once(": ").filter(|(code, _)| word(code)) {
+            let is_code = |code: &str| code.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+            match text.split_once(": ").filter(|(code, _)| is_code(code)) {
                 Some((code, message)) => {
                     let kind = match code {
                         "host_not_allowed" | "private_address" | "secret_not_allowed"

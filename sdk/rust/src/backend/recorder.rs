@@ -186,7 +186,7 @@ mod tests {
     use crate::ErrorKind;
 
     #[test]
-    fn everything_told_is_recorded() {
+    fn all_reports_are_recorded() {
         let cx = Context::test();
         cx.progress("reading");
         cx.progress_of(1.0, 4.0);
@@ -220,9 +220,9 @@ mod tests {
     }
 
     #[test]
-    fn check_tells_why_to_stop() {
+    fn check_returns_the_reason_to_stop() {
         let kind = |cx: &Context| cx.check().map_err(|error| (error.kind(), error.code));
-        let code = |word: &str| Err((ErrorKind::Interrupted, Some(word.to_owned())));
+        let code = |name: &str| Err((ErrorKind::Interrupted, Some(name.to_owned())));
         assert_eq!(kind(&Context::test()), Ok(()));
         assert_eq!(
             kind(&Context::test().with_remaining(Duration::ZERO)),

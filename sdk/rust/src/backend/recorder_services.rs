@@ -20,7 +20,7 @@ type Server = Box<dyn FnMut(&Request) -> Result<Response>>;
 #[derive(Default)]
 pub(crate) struct Services {
     shelf: RefCell<BTreeMap<String, Value>>,
-    seen: RefCell<BTreeMap<String, FileObservation>>,
+    observations: RefCell<BTreeMap<String, FileObservation>>,
     answers: RefCell<BTreeMap<String, Answer>>,
     server: RefCell<Option<Server>>,
 }
@@ -94,13 +94,13 @@ impl Backend {
     }
 
     pub(crate) fn record_observation(&self, observation: &FileObservation) -> Result<()> {
-        let mut seen = self.services.seen.borrow_mut();
-        seen.insert(observation.path.clone(), observation.clone());
+        let mut observations = self.services.observations.borrow_mut();
+        observations.insert(observation.path.clone(), observation.clone());
         Ok(())
     }
 
     pub(crate) fn last_observation(&self, path: &str) -> Result<Option<FileObservation>> {
-        Ok(self.services.seen.borrow().get(path).cloned())
+        Ok(self.services.observations.borrow().get(path).cloned())
     }
 
     pub(crate) fn run_program(&self, command: &Command) -> Result<RunOutput> {

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outcome_comes_back_as_it_went() {
+    fn an_outcome_is_converted_without_loss() {
         let diff = FileDiff {
             file_name: "f".to_owned(),
             diff: "+x".to_owned(),

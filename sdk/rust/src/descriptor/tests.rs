@@ -90,7 +90,7 @@ fn one_word_sets_the_annotations() {
 }
 
 #[test]
-fn every_word_arrives() {
+fn every_option_reaches_the_descriptor() {
     expect![[r#"
         Descriptor {
             name: "other_name",

@@ -31,9 +31,9 @@ pub fn after(hooks: Hooks, request: wit::Request, outcome: wit::Outcome) -> wit:
 fn read(request: wit::Request) -> (Context, HookCall) {
     let cx = super::context(request.call_id, request.context);
     let extra = |member: &str| cx.extra().and_then(|extra| extra.get(member));
-    let word = |member: &str| {
-        let word = extra(member).and_then(Value::as_str);
-        word.unwrap_or_default().to_owned()
+    let text = |member: &str| {
+        let value = extra(member).and_then(Value::as_str);
+        value.unwrap_or_default().to_owned()
     };
     let aliases = extra("aliases").and_then(Value::as_array);
     let aliases = aliases.into_iter().flatten().filter_map(Value::as_str);
@@ -42,9 +42,9 @@ fn read(request: wit::Request) -> (Context, HookCall) {
         // A hook must not approve an input that it cannot read; the host treats a crash as a denial.
         input: serde_json::from_str(&request.input).expect("the host sends an input as JSON"),
         aliases: aliases.map(str::to_owned).collect(),
-        version: word("version"),
-        kind: word("kind"),
-        effect: word("effect"),
+        version: text("version"),
+        kind: text("kind"),
+        effect: text("effect"),
     };
     (cx, call)
 }
@@ -96,9 +96,9 @@ mod tests {
 
     #[expect(clippy::needless_pass_by_value, reason = "tests hand over temporaries")]
     fn check(hooks: Hooks, expected: Expect) {
-        let said = before(hooks, request());
+        let decision = before(hooks, request());
         let revised = after(hooks, request(), outcome());
-        expected.assert_eq(&format!("{said:?}\n{revised:?}"));
+        expected.assert_eq(&format!("{decision:?}\n{revised:?}"));
     }
 
     #[test]

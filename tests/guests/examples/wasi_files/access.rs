@@ -49,9 +49,9 @@ pub fn flags_and_types(scene: &mut Scene) -> Answer<()> {
             "directory",
         ),
     ];
-    for (what, descriptor, flags, kind) in rows {
-        scene.see(format!("flags of a {what}"), descriptor.get_flags(), flags);
-        scene.see(format!("type of a {what}"), descriptor.get_type(), kind);
+    for (label, descriptor, flags, kind) in rows {
+        scene.see(format!("flags of a {label}"), descriptor.get_flags(), flags);
+        scene.see(format!("type of a {label}"), descriptor.get_type(), kind);
     }
     scene.see("flags of a preopen", scene.root.get_flags(), "read mutate");
     scene.see(
@@ -99,9 +99,9 @@ pub fn rights(scene: &mut Scene) -> Answer<()> {
         ("write stream", dir.write_via_stream(0).map(|_| ())),
         ("append stream", dir.append_via_stream().map(|_| ())),
     ];
-    for (what, got) in rows {
+    for (label, got) in rows {
         scene.see(
-            format!("{what} of a directory"),
+            format!("{label} of a directory"),
             got,
             "is-directory|bad-descriptor|invalid",
         );
@@ -120,8 +120,8 @@ pub fn rights(scene: &mut Scene) -> Answer<()> {
         ("move to", scene.root.rename_at("other", file, "y")),
         ("hash", file.metadata_hash_at(FOLLOW, "x").map(|_| ())),
     ];
-    for (what, got) in rows {
-        scene.see(format!("{what} in a file"), got, "not-directory");
+    for (label, got) in rows {
+        scene.see(format!("{label} in a file"), got, "not-directory");
     }
     Ok(())
 }
@@ -167,8 +167,8 @@ pub fn read_only_grant(scene: &mut Scene) -> Answer<()> {
             root.set_times_at(FOLLOW, "kept", times.0, times.1),
         ),
     ];
-    for (what, got) in rows {
-        scene.see(what, got, "read-only");
+    for (label, got) in rows {
+        scene.see(label, got, "read-only");
     }
     scene.see("read", all(&reader), "kept");
     let missing = open(&scene.read_only, "missing", AS_IT_IS, READ);
@@ -211,9 +211,9 @@ pub fn sync(scene: &mut Scene) -> Answer<()> {
         ("of a new file", open(root, "new", OpenFlags::CREATE, BOTH)?),
         ("of a directory", open(root, "dir", AS_IT_IS, CHANGE)?),
     ];
-    for (what, descriptor) in &rows {
-        scene.see(format!("sync {what}"), descriptor.sync(), "ok");
-        scene.see(format!("sync-data {what}"), descriptor.sync_data(), "ok");
+    for (label, descriptor) in &rows {
+        scene.see(format!("sync {label}"), descriptor.sync(), "ok");
+        scene.see(format!("sync-data {label}"), descriptor.sync_data(), "ok");
     }
     rows[2].1.write(b"synced", 0)?;
     scene.see("sync what was written", rows[2].1.sync(), "ok");
@@ -286,8 +286,8 @@ pub fn preopens(scene: &mut Scene) -> Answer<()> {
             scene.second.rename_at("folder", root, "./"),
         ),
     ];
-    for (what, got) in rows {
-        scene.see(what, got, "invalid|busy|not-permitted|exist|not-empty");
+    for (label, got) in rows {
+        scene.see(label, got, "invalid|busy|not-permitted|exist|not-empty");
     }
     let remove = scene.root.remove_directory_at("..");
     scene.see("remove what is above it", remove, "not-permitted");
@@ -312,8 +312,8 @@ pub fn preopens(scene: &mut Scene) -> Answer<()> {
             root.rename_at("granted/kept", root, "kept"),
         ),
     ];
-    for (what, got) in rows {
-        scene.see(what, got, "not-permitted|busy|read-only");
+    for (label, got) in rows {
+        scene.see(label, got, "not-permitted|busy|read-only");
     }
     scene.see("read in it", get(&scene.root, "granted/kept"), "kept");
     Ok(())

@@ -6,7 +6,7 @@ use crate::scene::{AS_IT_IS, Answer, BOTH, READ, Scene, WRITE, all, get, open};
 
 pub fn read(scene: &mut Scene) -> Answer<()> {
     let file = open(&scene.root, "file", AS_IT_IS, READ)?;
-    for (what, length, offset, expected) in [
+    for (label, length, offset, expected) in [
         ("the start", 4, 0, "0123"),
         ("the middle", 4, 3, "3456"),
         // A short read is valid, so both results are accepted.
@@ -29,7 +29,7 @@ pub fn read(scene: &mut Scene) -> Answer<()> {
             " (end)|invalid|overflow",
         ),
     ] {
-        scene.see(what, file.read(length, offset), expected);
+        scene.see(label, file.read(length, offset), expected);
     }
     // Reads at offsets are independent of each other.
     scene.see("the start again", file.read(4, 0), "0123");
@@ -38,7 +38,7 @@ pub fn read(scene: &mut Scene) -> Answer<()> {
 
 pub fn write(scene: &mut Scene) -> Answer<()> {
     let file = open(&scene.root, "file", AS_IT_IS, BOTH)?;
-    for (what, bytes, offset, written, expected) in [
+    for (label, bytes, offset, written, expected) in [
         ("the start", "ab", 0, "2", "ab23456789"),
         ("the middle", "CD", 4, "2", "ab23CD6789"),
         ("over the end", "xyz", 9, "3", "ab23CD678xyz"),
@@ -46,8 +46,8 @@ pub fn write(scene: &mut Scene) -> Answer<()> {
         ("nothing after the end", "", 30, "0", "ab23CD678xyz"),
         ("after the end", "!", 15, "1", "ab23CD678xyz...!"),
     ] {
-        scene.see(what, file.write(bytes.as_bytes(), offset), written);
-        scene.see(format!("{what}, read back"), all(&file), expected);
+        scene.see(label, file.write(bytes.as_bytes(), offset), written);
+        scene.see(format!("{label}, read back"), all(&file), expected);
     }
     for offset in [u64::MAX, 1 << 63] {
         let got = file.write(b"x", offset);

@@ -9,7 +9,7 @@ use crate::scene::{AS_IT_IS, Answer, CHANGE, Describe as _, READ, Scene, names, 
 fn rest(stream: &DirectoryEntryStream) -> Answer<Vec<String>> {
     let mut entries = Vec::new();
     while let Some(entry) = stream.read_directory_entry()? {
-        entries.push(format!("{} {}", entry.name, entry.type_.said()));
+        entries.push(format!("{} {}", entry.name, entry.type_.describe()));
     }
     entries.sort();
     Ok(entries)

@@ -152,8 +152,8 @@ pub fn across(scene: &mut Scene) -> Answer<()> {
             root.rename_at("empty", second, "folder"),
         ),
     ];
-    for (what, got) in rows {
-        scene.see(what, got, "ok");
+    for (label, got) in rows {
+        scene.see(label, got, "ok");
     }
     scene.see("the file", get(&scene.second, "file"), "0123456789");
     scene.see("not here", kind(&scene.root, "file"), "no-entry");

@@ -112,11 +112,11 @@ pub fn unusual_names(scene: &mut Scene) -> Answer<()> {
     let listed = names(&scene.root, "names")?;
     let count = open(&scene.root, "names", AS_IT_IS, READ)?;
     let stream = count.read_directory()?;
-    let mut seen = 0;
+    let mut listed_count = 0;
     while stream.read_directory_entry()?.is_some() {
-        seen += 1;
+        listed_count += 1;
     }
-    scene.see("all are listed", seen == all.len(), "true");
+    scene.see("all are listed", listed_count == all.len(), "true");
     let found = all.iter().all(|name| listed.contains(name));
     scene.see("as they were written", found, "true");
     scene.root.unlink_file_at("names/é")?;

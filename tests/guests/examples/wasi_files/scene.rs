@@ -48,13 +48,13 @@ impl Scene {
         self.see("the start", made, "ok");
     }
 
-    /// Records the result of `what`. `allowed` lists the accepted results, separated by `|`.
-    pub fn see(&mut self, what: impl AsRef<str>, got: impl Describe, allowed: &str) {
-        let (what, got) = (what.as_ref(), got.said());
+    /// Records the result of the operation `label`. `allowed` lists the accepted results, separated by `|`.
+    pub fn see(&mut self, label: impl AsRef<str>, got: impl Describe, allowed: &str) {
+        let (label, got) = (label.as_ref(), got.describe());
         let line = if allowed.split('|').any(|one| one == got) {
-            format!("{what}: {got}")
+            format!("{label}: {got}")
         } else {
-            format!("wrong: {what}: {got}, not {allowed}")
+            format!("wrong: {label}: {got}, not {allowed}")
         };
         self.lines.push(line);
     }
@@ -80,24 +80,24 @@ fn furnish(root: &Descriptor) -> Answer<()> {
     Ok(())
 }
 
-/// A result in one or two words, the same in every run.
+/// A short description of a result that is the same in every run.
 pub trait Describe {
-    fn said(&self) -> String;
+    fn describe(&self) -> String;
 }
 
 impl<T: Describe> Describe for Answer<T> {
-    fn said(&self) -> String {
+    fn describe(&self) -> String {
         match self {
-            Ok(value) => value.said(),
+            Ok(value) => value.describe(),
             Err(code) => code.name().to_owned(),
         }
     }
 }
 
 impl<T: Describe> Describe for Result<T, StreamError> {
-    fn said(&self) -> String {
+    fn describe(&self) -> String {
         match self {
-            Ok(value) => value.said(),
+            Ok(value) => value.describe(),
             Err(StreamError::Closed) => "closed".to_owned(),
             Err(StreamError::LastOperationFailed(error)) => filesystem_error_code(error)
                 .map_or_else(|| "failed".to_owned(), |code| code.name().to_owned()),
@@ -106,22 +106,22 @@ impl<T: Describe> Describe for Result<T, StreamError> {
 }
 
 impl<T: Describe> Describe for std::io::Result<T> {
-    fn said(&self) -> String {
+    fn describe(&self) -> String {
         match self {
-            Ok(value) => value.said(),
+            Ok(value) => value.describe(),
             Err(error) => format!("{:?}", error.kind()),
         }
     }
 }
 
 impl<T: Describe> Describe for Option<T> {
-    fn said(&self) -> String {
-        self.as_ref().map_or_else(|| "none".to_owned(), T::said)
+    fn describe(&self) -> String {
+        self.as_ref().map_or_else(|| "none".to_owned(), T::describe)
     }
 }
 
 impl Describe for DescriptorType {
-    fn said(&self) -> String {
+    fn describe(&self) -> String {
         match self {
             DescriptorType::Directory => "directory",
             DescriptorType::RegularFile => "file",
@@ -133,47 +133,47 @@ impl Describe for DescriptorType {
 }
 
 impl Describe for DescriptorFlags {
-    fn said(&self) -> String {
+    fn describe(&self) -> String {
         let names = [
             (READ, "read"),
             (WRITE, "write"),
             (DescriptorFlags::MUTATE_DIRECTORY, "mutate"),
         ];
         let mut left = *self;
-        let mut said = String::new();
+        let mut text = String::new();
         for (flag, name) in names {
             if left.contains(flag) {
-                said += name;
-                said.push(' ');
+                text += name;
+                text.push(' ');
                 left.remove(flag);
             }
         }
         if !left.is_empty() {
-            said += "more";
+            text += "more";
         }
-        said.trim_end().to_owned()
+        text.trim_end().to_owned()
     }
 }
 
 /// The bytes, and whether that is the end.
 impl Describe for (Vec<u8>, bool) {
-    fn said(&self) -> String {
+    fn describe(&self) -> String {
         let end = if self.1 { " (end)" } else { "" };
-        format!("{}{end}", self.0.said())
+        format!("{}{end}", self.0.describe())
     }
 }
 
 /// Zeros are shown as dots.
 impl Describe for Vec<u8> {
-    fn said(&self) -> String {
+    fn describe(&self) -> String {
         String::from_utf8_lossy(self).replace('\0', ".")
     }
 }
 
-macro_rules! said {
+macro_rules! describe_with {
     ($($type:ty: $value:ident => $text:expr;)*) => {$(
         impl Describe for $type {
-            fn said(&self) -> String {
+            fn describe(&self) -> String {
                 let $value = self;
                 $text
             }
@@ -181,7 +181,7 @@ macro_rules! said {
     )*};
 }
 
-said! {
+describe_with! {
     (): _nothing => "ok".to_owned();
     Descriptor: _descriptor => "ok".to_owned();
     std::fs::File: _file => "ok".to_owned();

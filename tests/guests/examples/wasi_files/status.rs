@@ -14,7 +14,7 @@ fn show(stat: Answer<DescriptorStat>) -> Answer<String> {
         stat.status_change_timestamp,
     ];
     let times = timed.iter().filter(|time| time.is_some()).count();
-    let kind = stat.type_.said();
+    let kind = stat.type_.describe();
     // The link count and size of a directory depend on the file system.
     if kind == "directory" {
         return Ok(format!("{kind}, {times} times"));
@@ -40,8 +40,8 @@ pub fn stat(scene: &mut Scene) -> Answer<()> {
         ),
         ("directory", open(root, "dir", AS_IT_IS, READ)?, DIRECTORY),
     ];
-    for (what, descriptor, expected) in &rows {
-        scene.see(*what, show(descriptor.stat()), expected);
+    for (label, descriptor, expected) in &rows {
+        scene.see(*label, show(descriptor.stat()), expected);
     }
     scene.see("a preopen", show(scene.root.stat()), DIRECTORY);
     rows[2].1.write(b"abc", 0)?;
@@ -158,12 +158,12 @@ pub fn same_object(scene: &mut Scene) -> Answer<()> {
             "true",
         ),
     ];
-    for (what, one, other, expected) in &rows {
+    for (label, one, other, expected) in &rows {
         scene
             .lines
-            .push(format!("{what}: {}", one.is_same_object(other)));
+            .push(format!("{label}: {}", one.is_same_object(other)));
         if one.is_same_object(other).to_string() != *expected {
-            scene.lines.push(format!("wrong: {what}: not {expected}"));
+            scene.lines.push(format!("wrong: {label}: not {expected}"));
         }
     }
     let writer = open(&scene.root, "file", AS_IT_IS, BOTH)?;

@@ -11,8 +11,8 @@ fn drain(stream: &InputStream) -> String {
     loop {
         match stream.blocking_read(3) {
             Ok(more) => bytes.extend(more),
-            Err(StreamError::Closed) => return bytes.said(),
-            other => return other.said(),
+            Err(StreamError::Closed) => return bytes.describe(),
+            other => return other.describe(),
         }
     }
 }
@@ -114,7 +114,7 @@ pub fn without_rights(scene: &mut Scene) -> Answer<()> {
     let reader = open(&scene.root, "file", AS_IT_IS, READ)?;
     let writer = open(&scene.root, "other", AS_IT_IS, WRITE)?;
     let read = match writer.read_via_stream(0) {
-        Ok(stream) => stream.blocking_read(1).said(),
+        Ok(stream) => stream.blocking_read(1).describe(),
         Err(code) => code.name().to_owned(),
     };
     scene.see("read what is to be written", read, "bad-descriptor");
@@ -122,13 +122,13 @@ pub fn without_rights(scene: &mut Scene) -> Answer<()> {
         ("write", reader.write_via_stream(0)),
         ("append to", reader.append_via_stream()),
     ];
-    for (what, stream) in outputs {
+    for (label, stream) in outputs {
         let written = match stream {
-            Ok(stream) => stream.blocking_write_and_flush(b"x").said(),
+            Ok(stream) => stream.blocking_write_and_flush(b"x").describe(),
             Err(code) => code.name().to_owned(),
         };
         scene.see(
-            format!("{what} what is to be read"),
+            format!("{label} what is to be read"),
             written,
             "bad-descriptor",
         );

@@ -33,7 +33,7 @@ fn both(stat: Answer<DescriptorStat>) -> Answer<String> {
 
 const SET: &str = "1.123456789 2.123456789";
 
-fn all_ways(scene: &mut Scene, what: &str, descriptor: &Descriptor, is_dir: bool) {
+fn all_ways(scene: &mut Scene, label: &str, descriptor: &Descriptor, is_dir: bool) {
     let keep = NewTimestamp::NoChange;
     let (now, same) = (NewTimestamp::Now, "now now");
     // Reading may or may not update the access time.
@@ -47,16 +47,16 @@ fn all_ways(scene: &mut Scene, what: &str, descriptor: &Descriptor, is_dir: bool
         ("given again", at(1), at(2), SET),
     ] {
         let set = descriptor.set_times(accessed, modified);
-        scene.see(format!("{what}, {how}"), set, "ok");
-        let seen = both(descriptor.stat());
-        scene.see(format!("{what}, {how}, seen"), seen, expected);
+        scene.see(format!("{label}, {how}"), set, "ok");
+        let times = both(descriptor.stat());
+        scene.see(format!("{label}, {how}, seen"), times, expected);
     }
     if !is_dir {
         let _ = descriptor.write(b"changed", 0);
         let modified = descriptor
             .stat()
             .map(|s| show(s.data_modification_timestamp));
-        scene.see(format!("{what}, after a write"), modified, "now");
+        scene.see(format!("{label}, after a write"), modified, "now");
     }
 }
 
@@ -66,8 +66,8 @@ pub fn of_descriptor(scene: &mut Scene) -> Answer<()> {
     let new = open(&scene.root, "new", OpenFlags::CREATE, BOTH)?;
     all_ways(scene, "new file", &new, false);
     new.set_times(at(5), at(6))?;
-    let seen = both(scene.root.stat_at(NO_FOLLOW, "new"));
-    scene.see("by its name", seen, "5.123456789 6.123456789");
+    let times = both(scene.root.stat_at(NO_FOLLOW, "new"));
+    scene.see("by its name", times, "5.123456789 6.123456789");
     let reader = open(&scene.root, "other", AS_IT_IS, READ)?;
     // Like `futimens`, which requires ownership but no writable descriptor.
     scene.see("by a reader", reader.set_times(at(1), at(2)), "ok");
@@ -86,17 +86,17 @@ pub fn of_path(scene: &mut Scene) -> Answer<()> {
     let set = |scene: &Scene, flags: PathFlags, path: &str, from: u64| {
         scene.root.set_times_at(flags, path, at(from), at(from + 1))
     };
-    let seen = |scene: &Scene, path: &str| both(scene.root.stat_at(NO_FOLLOW, path));
+    let times_of = |scene: &Scene, path: &str| both(scene.root.stat_at(NO_FOLLOW, path));
     scene.see("a file", set(scene, NO_FOLLOW, "file", 1), "ok");
-    scene.see("a file, seen", seen(scene, "file"), SET);
+    scene.see("a file, seen", times_of(scene, "file"), SET);
     scene.see("a link itself", set(scene, NO_FOLLOW, "to_file", 10), "ok");
-    scene.see("not the file", seen(scene, "file"), SET);
+    scene.see("not the file", times_of(scene, "file"), SET);
     // Resolving a link reads it.
     let link = scene.root.stat_at(NO_FOLLOW, "to_file");
     let link = link.map(|stat| show(stat.data_modification_timestamp));
     scene.see("a link itself, seen", link, "11.123456789");
     scene.see("through links", set(scene, FOLLOW, "chain", 20), "ok");
-    let file = seen(scene, "file");
+    let file = times_of(scene, "file");
     scene.see("through links, seen", file, "20.123456789 21.123456789");
     scene.see(
         "a dangling link itself",
@@ -119,11 +119,11 @@ pub fn of_path(scene: &mut Scene) -> Answer<()> {
         let got = set(scene, flags, path, 40);
         scene.see(format!("set {path:?}"), got, expected);
     }
-    let dir = seen(scene, "dir");
+    let dir = times_of(scene, "dir");
     scene.see("a directory, seen", dir, "40.123456789 41.123456789");
     let (now, keep) = (NewTimestamp::Now, NewTimestamp::NoChange);
     scene.root.set_times_at(FOLLOW, "file", now, keep)?;
-    scene.see("access now", seen(scene, "file"), "now 21.123456789");
+    scene.see("access now", times_of(scene, "file"), "now 21.123456789");
     scene.see(
         "the file is as it was",
         get(&scene.root, "file"),

@@ -59,9 +59,9 @@ fn tool(name: &str, description: &str) -> Value {
 }
 
 /// The protocol error for an unknown name.
-fn unknown_name(what: &str, name: &str) -> ErrorData {
+fn unknown_name(kind: &str, name: &str) -> ErrorData {
     let name = toolhost_contract::text::escape_line(name, 80);
-    ErrorData::invalid_params(format!("unknown {what} {name}"), None)
+    ErrorData::invalid_params(format!("unknown {kind} {name}"), None)
 }
 
 fn tools() -> Vec<Tool> {

@@ -54,7 +54,7 @@ fn narrowing_never_widens() {
 
 #[test]
 fn coverage_is_described_without_secrets() {
-    for (narrowing, words) in [
+    for (narrowing, expected) in [
         (json!({"tool": true}), "every call"),
         (
             json!({"commands": [["git", "status"]], "domains": ["a.example"]}),
@@ -70,13 +70,13 @@ fn coverage_is_described_without_secrets() {
         ),
     ] {
         let narrowing = serde_json::from_value(narrowing).unwrap();
-        assert_eq!(describe_narrowing(&narrowing), words);
+        assert_eq!(describe_narrowing(&narrowing), expected);
     }
 }
 
 #[test]
 fn c_11_an_approval_of_an_ended_session_is_not_in_effect() {
-    let kept = |ended_ms| {
+    let stored = |ended_ms| {
         let approval = Approval {
             scope: ApprovalScope::Session,
             session: Some("s-1".to_owned().into()),
@@ -84,8 +84,8 @@ fn c_11_an_approval_of_an_ended_session_is_not_in_effect() {
         };
         StoredApproval::from_row(toolhost_kernel::approval_row(&approval, None), ended_ms)
     };
-    assert!(kept(None).describe_state(None).0);
-    let (holds, state) = kept(Some(0)).describe_state(None);
+    assert!(stored(None).describe_state(None).0);
+    let (holds, state) = stored(Some(0)).describe_state(None);
     assert!(!holds);
     assert!(state.starts_with("its session ended "), "{state}");
 }

@@ -44,16 +44,16 @@ const FRAGMENTS: &[&str] = &[
 /// Steps of one call: a line is `state|kind|note|detail`.
 fn steps(text: &str, call: &str) -> Vec<TransitionRow> {
     let step = |line: &str| {
-        let mut words = line.splitn(4, '|');
-        let mut word = || words.next().map(str::to_owned);
+        let mut fields = line.splitn(4, '|');
+        let mut field = || fields.next().map(str::to_owned);
         TransitionRow {
             call: call.to_owned(),
             session: "s1".to_owned(),
             at_ms: 1_000 - i64::try_from(line.len()).unwrap(),
-            state: word().unwrap_or_default(),
-            kind: word().unwrap_or_default(),
-            note: word(),
-            detail: word()
+            state: field().unwrap_or_default(),
+            kind: field().unwrap_or_default(),
+            note: field(),
+            detail: field()
                 .and_then(|detail| serde_json::from_str(&detail).ok())
                 .unwrap_or_default(),
         }

@@ -38,7 +38,9 @@ impl ModelTurn {
     /// The message for a turn without calls.
     pub(super) fn note(&self) -> String {
         match &self.stop_reason {
-            Some(word) => format!("note: the turn contains no tool calls; it ended with `{word}`"),
+            Some(reason) => {
+                format!("note: the turn contains no tool calls; it ended with `{reason}`")
+            }
             None => "note: the turn contains no tool calls".to_owned(),
         }
     }
@@ -179,7 +181,7 @@ pub(super) fn check(entries: &[BatchEntry]) -> Result<(), String> {
     }
     let mut ids = HashSet::new();
     for (index, entry) in entries.iter().enumerate() {
-        let wrong = |what: &str| Err(format!("call {}: {what}", index + 1));
+        let wrong = |problem: &str| Err(format!("call {}: {problem}", index + 1));
         if entry.id.is_empty() {
             return wrong("the id is empty; give each call a unique id");
         }

@@ -142,7 +142,7 @@ fn approve_tools(
 }
 
 /// Shows the changes, in a file if they are too long for a terminal. The prompt waits while the file is read, so that
-/// the approval covers this list even if the server changes it meanwhile.
+/// the approval covers this list even if the server changes it in the meantime.
 fn show_changes(
     args: &ApproveArgs,
     keep: &ServerStorage,
@@ -199,13 +199,13 @@ fn show_changes(
 fn format_changes(changed: &[ToolChange], deadline: Instant) -> Option<String> {
     let mut shown = String::new();
     for change in changed {
-        let what = match change.earlier {
+        let kind = match change.earlier {
             ApprovedDefinition::Other(_) => "tool",
             ApprovedDefinition::Nothing | ApprovedDefinition::NoRoom => "new tool",
         };
         let _ = writeln!(
             shown,
-            "{what} {} ({}):\n{}",
+            "{kind} {} ({}):\n{}",
             change.now.descriptor.name,
             text::escape_line(&change.now.definition.tool, 256),
             change.difference(deadline)
@@ -232,8 +232,8 @@ fn confirm_or_exit(question: &str, args: &ApproveArgs) -> Result<Option<Exit>, C
     }
 }
 
-fn print_line(words: &str) -> Result<(), CliError> {
-    print(words).or_exit(Exit::Internal)
+fn print_line(line: &str) -> Result<(), CliError> {
+    print(line).or_exit(Exit::Internal)
 }
 
 #[cfg(test)]

@@ -46,8 +46,8 @@ pub fn write(file: &Path, text: &str) -> anyhow::Result<()> {
         fs::create_dir_all(folder)?;
         // A symlink is followed and stays a symlink.
         let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-        let place = target.parent().unwrap_or(folder);
-        let mut new = tempfile::NamedTempFile::new_in(place)?;
+        let directory = target.parent().unwrap_or(folder);
+        let mut new = tempfile::NamedTempFile::new_in(directory)?;
         new.write_all(text.as_bytes())?;
         if let Ok(known) = fs::metadata(&target) {
             new.as_file().set_permissions(known.permissions())?;
@@ -79,10 +79,10 @@ pub fn add_server(before: &ConfigText, args: &AddArgs) -> anyhow::Result<String>
     let mut server = Table::new();
     if let Some(url) = &args.url {
         server["url"] = value(url);
-    } else if let [command, words @ ..] = &args.command[..] {
+    } else if let [command, arguments @ ..] = &args.command[..] {
         server["command"] = value(command);
-        if !words.is_empty() {
-            server["args"] = value(Array::from_iter(words));
+        if !arguments.is_empty() {
+            server["args"] = value(Array::from_iter(arguments));
         }
     }
     for (name, pairs) in [("env", &args.env), ("headers", &args.header)] {
@@ -153,8 +153,8 @@ mod tests {
         }
     }
 
-    fn check(before: &str, words: &[&str], expected: Expect) {
-        let line = ["host", "mcp", "add"].iter().chain(words);
+    fn check(before: &str, arguments: &[&str], expected: Expect) {
+        let line = ["host", "mcp", "add"].iter().chain(arguments);
         let Command::Mcp {
             command: McpCommand::Add(args),
         } = Cli::try_parse_from(line).unwrap().command

@@ -28,7 +28,7 @@ pub fn read_answer(
         return None;
     }
     let shown = shown(look);
-    let (text, place) = shown.split_at(shown.rfind('\n').map_or(0, |end| end + 1));
+    let (text, prompt) = shown.split_at(shown.rfind('\n').map_or(0, |end| end + 1));
     keys.write(text)?;
     ask.mark_shown();
     if text.lines().count() > MAX_REMARK_ROWS {
@@ -37,7 +37,7 @@ pub fn read_answer(
             return None;
         }
     }
-    keys.write(place)?;
+    keys.write(prompt)?;
     ask.set_open(true);
     let line = keys.read_line(ask)?;
     ask.set_open(false);
@@ -154,7 +154,7 @@ mod tests {
 
         let queries =
             r#"[{"question": "Sure?", "type": "yesno"}, {"question": "Really?", "type": "yesno"}]"#;
-        let asked = QuestionForm {
+        let form = QuestionForm {
             call: CallId("1".to_owned()),
             plugin: "agent".to_owned(),
             tool: "ask_user".to_owned(),
@@ -162,7 +162,7 @@ mod tests {
             questions: UserQuestion::parse(queries).unwrap(),
         };
         let mut keys = RecordingTerminal::typing(&["perhaps", "y", "n"]);
-        let replies = interview(&mut keys, &asked, &InterviewState::default());
+        let replies = interview(&mut keys, &form, &InterviewState::default());
         assert_eq!(
             replies,
             Some(vec![UserAnswer::YesNo(true), UserAnswer::YesNo(false)])

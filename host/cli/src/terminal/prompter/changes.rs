@@ -16,13 +16,13 @@ pub fn format_changes(draft: &QuestionDraft, look: TerminalLayout, out: &mut Str
     let _ = writeln!(out, "    Not applied yet. {set}");
     for edit in draft.edits() {
         let is_there = set.changes.iter().any(|change| change.path == edit.path);
-        let words = if is_there {
+        let author = if is_there {
             "by you"
         } else {
             "by you, restored to the original content"
         };
-        let words = format!("{}  ({words})", edit.path);
-        out.push_str(&untrusted_text::fact("edited", &words, look));
+        let value = format!("{}  ({author})", edit.path);
+        out.push_str(&untrusted_text::fact("edited", &value, look));
     }
     let (mut rows, mut hidden) = (MAX_DIFF_ROWS, 0);
     for change in &set.changes {

@@ -18,7 +18,7 @@ const MAX_ROUNDS: usize = 50;
 
 pub fn run_dialog(
     keys: &mut impl TerminalIo,
-    desk: &PromptQueue,
+    queue: &PromptQueue,
     ask: &Arc<PendingPrompt>,
 ) -> Answer {
     let _asking = SCREEN.begin_question();
@@ -28,17 +28,17 @@ pub fn run_dialog(
     if let Some(note) = question_text::layout_problem(&ask.question, &ask.call, keys.layout()) {
         return Answer::Deny { note: Some(note) };
     }
-    let mut talk = Dialog {
+    let mut dialog = Dialog {
         keys,
-        desk,
+        queue,
         ask,
         draft: QuestionDraft::new(&ask.question),
     };
-    let answer = talk.run();
+    let answer = dialog.run();
     if ask.was_shown()
-        && let Some(told) = ask.take_elsewhere_message()
+        && let Some(message) = ask.take_elsewhere_message()
     {
-        keys.write(&told);
+        keys.write(&message);
     } else if ask.is_open() && ask.is_pending() {
         // At the end of input the cursor is still behind the answer prompt.
         keys.write("\n");
@@ -48,7 +48,7 @@ pub fn run_dialog(
 
 struct Dialog<'a, K> {
     keys: &'a mut K,
-    desk: &'a PromptQueue,
+    queue: &'a PromptQueue,
     ask: &'a Arc<PendingPrompt>,
     draft: QuestionDraft,
 }
@@ -73,20 +73,20 @@ impl<K: TerminalIo> Dialog<'_, K> {
         let mut next = NextOutput::Question;
         let mut understood = true;
         for _ in 0..MAX_ROUNDS {
-            let desk = self.desk;
+            let queue = self.queue;
             let mut alike = 0;
-            let heard = self.read_answer(|draft, look| {
+            let event = self.read_answer(|draft, look| {
                 // Counted when the question is shown, because the calls of one turn ask almost simultaneously. An
                 // edited call is similar to no other.
                 alike = match draft.edits() {
-                    [] => desk.similar(ask).len(),
+                    [] => queue.similar(ask).len(),
                     _ => 0,
                 };
                 match &next {
                     NextOutput::Question => question_text::format_question(
                         draft,
                         &ask.call,
-                        desk.position(),
+                        queue.position(),
                         alike,
                         look,
                     ),
@@ -94,7 +94,7 @@ impl<K: TerminalIo> Dialog<'_, K> {
                     NextOutput::Remark(remark) => format!("  {remark}\n{}", question_text::PROMPT),
                 }
             })?;
-            let LineEvent::Line(line) = heard else {
+            let LineEvent::Line(line) = event else {
                 next = NextOutput::Question;
                 continue;
             };
@@ -117,15 +117,15 @@ impl<K: TerminalIo> Dialog<'_, K> {
                     }
                     NextOutput::Question
                 }
-                Some(Selection::EditContent(words)) => self.edit_content(words)?,
+                Some(Selection::EditContent(number)) => self.edit_content(number)?,
                 Some(Selection::EditInput("")) => {
                     if let DialogStep::Answered(answer) = self.edit_input()? {
                         return Some(answer);
                     }
                     NextOutput::Question
                 }
-                Some(Selection::EditInput(words)) => {
-                    match input_edit::apply_inline(&ask.call.input, words) {
+                Some(Selection::EditInput(pairs)) => {
+                    match input_edit::apply_inline(&ask.call.input, pairs) {
                         Ok(input) if input == ask.call.input => {
                             NextOutput::Remark("the input is unchanged".to_owned())
                         }
@@ -155,15 +155,15 @@ impl<K: TerminalIo> Dialog<'_, K> {
             return Some(self.draft.allow_once());
         }
         // Saved approvals are repeated, because a capital letter is easily typed by mistake.
-        let words = &self.ask.question.offers.get(offer)?.text;
-        let words = text::escape_line(words, 500);
-        self.keys.write(&format!("  saved: {words}\n"))?;
+        let approval = &self.ask.question.offers.get(offer)?.text;
+        let approval = text::escape_line(approval, 500);
+        self.keys.write(&format!("  saved: {approval}\n"))?;
         Some(Answer::Allow { offer, note: None })
     }
 
     /// Allows all listed calls.
     fn allow_group(&mut self) -> Option<DialogStep> {
-        let alike = self.desk.similar(self.ask);
+        let alike = self.queue.similar(self.ask);
         match self.read_answer(|_, look| question_text::format_group(&alike, look))? {
             LineEvent::Line(line) if is_yes(&line) => {}
             LineEvent::Line(_) | LineEvent::Disturbed => return Some(DialogStep::Back),
@@ -176,9 +176,9 @@ impl<K: TerminalIo> Dialog<'_, K> {
     }
 
     /// Edits the content of a file. An earlier edit is kept until a new one is saved.
-    fn edit_content(&mut self, words: &str) -> Option<NextOutput> {
+    fn edit_content(&mut self, argument: &str) -> Option<NextOutput> {
         let files = self.draft.editable_files();
-        let number = match (words, &files[..]) {
+        let number = match (argument, &files[..]) {
             ("", [_]) => "1".to_owned(),
             ("", files) => {
                 match self.read_answer(|_, look| changes::format_file_list(files, look))? {
@@ -186,7 +186,7 @@ impl<K: TerminalIo> Dialog<'_, K> {
                     LineEvent::Disturbed => return Some(NextOutput::Question),
                 }
             }
-            (words, _) => words.to_owned(),
+            (argument, _) => argument.to_owned(),
         };
         let number = number.trim();
         if number.is_empty() {

@@ -98,12 +98,12 @@ fn format_query(
     }
     out += &untrusted_text::marked(&query.question, look);
     for (number, option) in query.options.iter().enumerate() {
-        let words = if option.description.is_empty() {
+        let label = if option.description.is_empty() {
             option.label.clone()
         } else {
             format!("{}: {}", option.label, option.description)
         };
-        out += &untrusted_text::wrapped(&format!("[{}]", number + 1), &words, look);
+        out += &untrusted_text::wrapped(&format!("[{}]", number + 1), &label, look);
         if let Some(preview) = &option.preview {
             out += &untrusted_text::marked(preview, look);
         }
@@ -126,15 +126,15 @@ fn format_query(
 /// Parses an answer. The error is shown to the user.
 fn parse_reply(query: &UserQuestion, line: &str) -> Result<UserAnswer, String> {
     let count = query.options.len();
-    let label = |word: &str| -> Result<Option<String>, String> {
+    let label = |reply: &str| -> Result<Option<String>, String> {
         let by_name = query
             .options
             .iter()
-            .find(|option| option.label.eq_ignore_ascii_case(word));
+            .find(|option| option.label.eq_ignore_ascii_case(reply));
         if let Some(option) = by_name {
             return Ok(Some(option.label.clone()));
         }
-        match word.parse::<usize>() {
+        match reply.parse::<usize>() {
             Ok(number) if (1..=count).contains(&number) => {
                 Ok(Some(query.options[number - 1].label.clone()))
             }
@@ -150,8 +150,8 @@ fn parse_reply(query: &UserQuestion, line: &str) -> Result<UserAnswer, String> {
         },
         UserQuestionKind::Text => Ok(UserAnswer::Text(line.to_owned())),
         UserQuestionKind::Choice if query.multi_select => {
-            let words: Vec<&str> = line.split(',').map(str::trim).collect();
-            let labels = words
+            let replies: Vec<&str> = line.split(',').map(str::trim).collect();
+            let labels = replies
                 .into_iter()
                 .map(label)
                 .collect::<Result<Option<Vec<_>>, _>>()?;

@@ -48,14 +48,14 @@ enum State {
     /// Waiting, with the channel for an approval of several calls until that is used.
     Pending(Option<oneshot::Sender<Answer>>),
     /// Answered elsewhere.
-    Answered { by: String, told: bool },
+    Answered { by: String, is_reported: bool },
     /// The call was cancelled or is answered.
     Closed,
 }
 
 /// Removes the question from the queue on drop.
 pub struct QueuedPrompt<'a> {
-    desk: &'a PromptQueue,
+    queue: &'a PromptQueue,
     pub ask: Arc<PendingPrompt>,
     /// Receives an answer that was given to several calls at once.
     pub group_answer: oneshot::Receiver<Answer>,
@@ -73,7 +73,7 @@ impl PromptQueue {
         });
         self.lock().prompts.push(Arc::clone(&ask));
         QueuedPrompt {
-            desk: self,
+            queue: self,
             ask,
             group_answer: covered,
         }
@@ -101,7 +101,10 @@ impl PromptQueue {
         let all = self.lock();
         let ask = all.prompts.iter().find(|ask| ask.call.id == *call)?;
         let by = by.to_owned();
-        *ask.state() = State::Answered { by, told: false };
+        *ask.state() = State::Answered {
+            by,
+            is_reported: false,
+        };
         let open = ask.is_open();
         open.then(|| ask.take_elsewhere_message()).flatten()
     }
@@ -123,7 +126,7 @@ impl Drop for QueuedPrompt<'_> {
             *state = State::Closed;
         }
         drop(state);
-        let mut all = self.desk.lock();
+        let mut all = self.queue.lock();
         all.prompts.retain(|ask| !Arc::ptr_eq(ask, &self.ask));
         all.answered = if all.prompts.is_empty() {
             0
@@ -151,10 +154,10 @@ impl PendingPrompt {
     /// The message that the question was answered elsewhere; returned only once.
     pub fn take_elsewhere_message(&self) -> Option<String> {
         let mut state = self.state();
-        let State::Answered { by, told } = &mut *state else {
+        let State::Answered { by, is_reported } = &mut *state else {
             return None;
         };
-        let first = !std::mem::replace(told, true);
+        let first = !std::mem::replace(is_reported, true);
         first.then(|| format!("answered elsewhere, by {}\n", text::escape_line(by, 80)))
     }
 
@@ -214,16 +217,16 @@ mod tests {
     use super::super::testing::{QuestionSpec, command, delete, question, write};
     use super::*;
 
-    fn alike(asked: &[QuestionSpec]) -> usize {
-        let desk = PromptQueue::default();
-        let places: Vec<QueuedPrompt> = asked
+    fn alike(specs: &[QuestionSpec]) -> usize {
+        let queue = PromptQueue::default();
+        let queued: Vec<QueuedPrompt> = specs
             .iter()
-            .map(|asked| {
-                let (question, call) = question(asked);
-                desk.push(question, call)
+            .map(|spec| {
+                let (question, call) = question(spec);
+                queue.push(question, call)
             })
             .collect();
-        desk.similar(&places[0].ask).len()
+        queue.similar(&queued[0].ask).len()
     }
 
     #[test]
@@ -232,7 +235,7 @@ mod tests {
             meta: Some(json!({ "risk": risk })),
             ..write("a", "x")
         };
-        for (asked, expected) in [
+        for (specs, expected) in [
             (vec![write("a", "x")], 1),
             (vec![write("a", "x"), write("b", "y")], 2),
             (vec![write("a", "x"), delete("b"), command("ls")], 1),
@@ -246,7 +249,7 @@ mod tests {
             (vec![write("a", "x"), write(".git/hooks/x", "x")], 1),
             (vec![write("a", "x"); 50], MAX_GROUP),
         ] {
-            assert_eq!(alike(&asked), expected, "{asked:?}");
+            assert_eq!(alike(&specs), expected, "{specs:?}");
         }
         let mut agent = write("a", "x");
         agent.agent = Some("explore");
@@ -255,18 +258,18 @@ mod tests {
 
     #[test]
     fn answered_prompts_are_counted_until_the_queue_is_empty() {
-        let desk = PromptQueue::default();
+        let queue = PromptQueue::default();
         let enter = |path: &str| {
             let (question, call) = question(&write(path, "x"));
-            desk.push(question, call)
+            queue.push(question, call)
         };
         let (first, second) = (enter("a"), enter("b"));
-        assert_eq!(desk.position(), (1, 2));
+        assert_eq!(queue.position(), (1, 2));
         drop(first);
         let third = enter("c");
-        assert_eq!(desk.position(), (2, 3));
+        assert_eq!(queue.position(), (2, 3));
         drop((second, third));
         let _last = enter("d");
-        assert_eq!(desk.position(), (1, 1));
+        assert_eq!(queue.position(), (1, 1));
     }
 }

@@ -22,20 +22,20 @@ const DIFF_ROWS: usize = 120;
 pub const PROMPT: &str = "  answer: ";
 
 /// The reason if the question cannot be asked at a terminal of this size.
-pub fn layout_problem(asked: &Question, call: &Call, look: TerminalLayout) -> Option<String> {
+pub fn layout_problem(question: &Question, call: &Call, look: TerminalLayout) -> Option<String> {
     if look.width < untrusted_text::MIN_WIDTH {
         return Some(format!(
             "the terminal has {} columns, too few to show the question; make it wider",
             look.width
         ));
     }
-    let shown = format_question(&QuestionDraft::new(asked), call, (1, 1), 1, look);
+    let shown = format_question(&QuestionDraft::new(question), call, (1, 1), 1, look);
     let rows = shown.lines().count();
     (rows > MAX_ROWS).then(|| {
         format!(
             "the question takes {rows} rows, too long to review at a terminal; start with --allow-tool {} to allow it \
              without review",
-            asked.tool
+            question.tool
         )
     })
 }
@@ -97,9 +97,9 @@ pub fn format_question(
     let offered = format_choices(draft, alike, look);
     let shown_rows = out.lines().count();
     // Next to the answer prompt, because the rest may have scrolled off the screen.
-    let mut remark = |words: &str| {
-        let words = look.style.paint(Paint::Yellow, words);
-        let _ = writeln!(out, "  {words}");
+    let mut remark = |text: &str| {
+        let text = look.style.paint(Paint::Yellow, text);
+        let _ = writeln!(out, "  {text}");
     };
     if hidden > 0 {
         remark(&format!("{hidden} lines of the diffs are not shown"));
@@ -124,7 +124,7 @@ pub fn format_choices(draft: &QuestionDraft, alike: usize, look: TerminalLayout)
             .paint(Paint::Bold, &format!("[{}]", choice.letter()))
     };
     for choice in available_choices(draft, alike) {
-        let words = match choice {
+        let description = match choice {
             Choice::Offer { letter, at } => {
                 let Some(offer) = draft.question.offers.get(at) else {
                     continue;
@@ -165,7 +165,7 @@ pub fn format_choices(draft: &QuestionDraft, alike: usize, look: TerminalLayout)
             }
         };
         // Painted after wrapping, because escape codes have no width.
-        let line = untrusted_text::wrapped(&format!("[{}]", choice.letter()), &words, look);
+        let line = untrusted_text::wrapped(&format!("[{}]", choice.letter()), &description, look);
         out.push_str(&line.replacen(&format!("[{}]", choice.letter()), &letter(choice), 1));
     }
     let _ = writeln!(out, "  {}", always.join("  "));

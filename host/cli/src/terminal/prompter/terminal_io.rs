@@ -174,9 +174,11 @@ impl TerminalIo for Tty {
             .filter_map(|name| std::env::var(name).ok())
             .find(|editor| !editor.trim().is_empty())
             .ok_or("no editor configured; set VISUAL or EDITOR, or use `e key=value` or `e {…}`")?;
-        let words = shell_words::split_command(&editor)
+        let arguments = shell_words::split_command(&editor)
             .map_err(|error| format!("invalid editor command: {error}"))?;
-        let (program, args) = words.split_first().ok_or("the editor command is empty")?;
+        let (program, args) = arguments
+            .split_first()
+            .ok_or("the editor command is empty")?;
         let cannot = |error: std::io::Error| format!("cannot edit: {error}");
 
         // A directory that only this user can enter, so that backup files of the editor are private too. It is deleted
@@ -238,7 +240,7 @@ fn private_directory() -> PathBuf {
 }
 
 fn supervise_editor(mut editor: Child, ask: &impl PromptState) -> Result<(), String> {
-    let mut told = None;
+    let mut terminated_at = None;
     loop {
         match editor.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
@@ -246,14 +248,14 @@ fn supervise_editor(mut editor: Child, ask: &impl PromptState) -> Result<(), Str
             Ok(None) => {}
             Err(error) => return Err(format!("cannot wait for the editor: {error}")),
         }
-        match told {
+        match terminated_at {
             None if ask.is_pending() => {}
             // A full-screen editor restores the terminal on SIGTERM.
             None => {
-                told = Some(Instant::now());
+                terminated_at = Some(Instant::now());
                 let _ = kill_process(Pid::from_child(&editor), Signal::TERM);
             }
-            Some(told) if told.elapsed() < EDITOR_EXIT_TIMEOUT => {}
+            Some(terminated_at) if terminated_at.elapsed() < EDITOR_EXIT_TIMEOUT => {}
             Some(_) => {
                 let _ = editor.kill();
                 let _ = editor.wait();
@@ -264,10 +266,10 @@ fn supervise_editor(mut editor: Child, ask: &impl PromptState) -> Result<(), Str
     }
 }
 
-pub fn is_readable(within: Duration) -> Option<bool> {
+pub fn is_readable(timeout: Duration) -> Option<bool> {
     let stdin = std::io::stdin();
-    let within = Timespec::try_from(within).ok()?;
-    match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&within)) {
+    let timeout = Timespec::try_from(timeout).ok()?;
+    match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&timeout)) {
         Ok(ready) => Some(ready > 0),
         Err(rustix::io::Errno::INTR) => Some(false),
         Err(_) => None,

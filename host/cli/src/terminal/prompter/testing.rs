@@ -62,15 +62,15 @@ pub fn command(command: &str) -> QuestionSpec {
 }
 
 /// The question about a call in /w, which guests see as /workspace, without rules.
-pub fn question(asked: &QuestionSpec) -> (Question, Call) {
-    let name = ToolName::parse(asked.tool).unwrap();
+pub fn question(spec: &QuestionSpec) -> (Question, Call) {
+    let name = ToolName::parse(spec.tool).unwrap();
     let mut tool = Descriptor::new(name.clone(), "");
-    asked.kind.clone_into(&mut tool.kind);
-    tool.annotations = asked.hints;
-    let plugin = PluginName::parse(asked.plugin).unwrap();
-    let subject = Subject::of(&tool, &asked.input);
+    spec.kind.clone_into(&mut tool.kind);
+    tool.annotations = spec.hints;
+    let plugin = PluginName::parse(spec.plugin).unwrap();
+    let subject = Subject::of(&tool, &spec.input);
     let mut caller = Principal::default();
-    if let Some(agent) = asked.agent {
+    if let Some(agent) = spec.agent {
         caller.parent_agent = Some(caller.agent);
         caller.agent = agent.to_owned();
     }
@@ -80,14 +80,14 @@ pub fn question(asked: &QuestionSpec) -> (Question, Call) {
         tool: &tool,
         digest: Some(&toolhost_contract::Digest([1; 32])),
         definition: None,
-        input: &asked.input,
+        input: &spec.input,
         subject: &subject,
         timeout: None,
         caller: &caller,
         mode: None,
         restriction: None,
         aliases: &[],
-        runs_commands: asked.kind == "execute",
+        runs_commands: spec.kind == "execute",
         shell: None,
         variables: &toolhost_contract::variables::NO_VARIABLES,
         background_job: None,
@@ -95,7 +95,7 @@ pub fn question(asked: &QuestionSpec) -> (Question, Call) {
         is_tail_call: false,
         effects_known: false,
     };
-    let places = PathContext {
+    let path_context = PathContext {
         cwd: "/w".to_owned(),
         home: Some("/home/me".to_owned()),
         root: None,
@@ -105,25 +105,25 @@ pub fn question(asked: &QuestionSpec) -> (Question, Call) {
         }],
     };
     let policy = Policy::new(PolicySpec {
-        path_context: places,
+        path_context,
         ..PolicySpec::default()
     })
     .unwrap();
-    let said = HookDecisions {
-        ask: asked.meta.clone().map(|meta| HookAsk {
+    let decisions = HookDecisions {
+        ask: spec.meta.clone().map(|meta| HookAsk {
             reason: None,
             meta: Some(meta),
         }),
         ..HookDecisions::default()
     };
-    let Verdict::Ask(question) = policy.decide(request, &said, &[], 0) else {
-        panic!("not asked about {asked:?}")
+    let Verdict::Ask(question) = policy.decide(request, &decisions, &[], 0) else {
+        panic!("not asked about {spec:?}")
     };
-    let target = asked.input.get("path").or(asked.input.get("command"));
+    let target = spec.input.get("path").or(spec.input.get("command"));
     let call = Call {
         id: CallId(format!("call-{}", target.unwrap_or(&Value::Null))),
         tool: name,
-        input: asked.input.clone(),
+        input: spec.input.clone(),
         caller,
     };
     (*question, call)

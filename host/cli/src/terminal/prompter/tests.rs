@@ -26,7 +26,7 @@ struct FakeTerminal {
     /// The texts saved in the editor, in order.
     edits: VecDeque<Result<&'static str, &'static str>>,
     screen: Arc<Mutex<String>>,
-    desk: Arc<PromptQueue>,
+    queue: Arc<PromptQueue>,
     /// Number of concurrent questions.
     asking: usize,
 }
@@ -46,7 +46,7 @@ impl TerminalIo for FakeTerminal {
 
     fn discard_input(&mut self, _: Duration) -> Option<()> {
         // At a terminal, other questions arrive while input is discarded.
-        while self.desk.position().1 < self.asking {
+        while self.queue.position().1 < self.asking {
             std::thread::yield_now();
         }
         Some(())
@@ -64,16 +64,16 @@ impl TerminalIo for FakeTerminal {
         let line = match self.lines.pop_front()? {
             "^D" => None,
             "!elsewhere" => {
-                let told = self
-                    .desk
-                    .answered_elsewhere(&self.desk.first(), "web\u{1b}");
-                self.write(&told.unwrap());
+                let message = self
+                    .queue
+                    .answered_elsewhere(&self.queue.first(), "web\u{1b}");
+                self.write(&message.unwrap());
                 return None;
             }
             "!arrives" => {
                 let (question, call) = question(&write("late", "x"));
                 // Never leaves the queue.
-                std::mem::forget(self.desk.push(question, call));
+                std::mem::forget(self.queue.push(question, call));
                 self.lines.pop_front().map(ToOwned::to_owned)
             }
             line => Some(line.to_owned()),
@@ -104,21 +104,21 @@ struct DialogResult {
 }
 
 /// Asks all questions concurrently.
-fn run_dialogs(asked: &[QuestionSpec], fake: FakeTerminal) -> DialogResult {
-    run_questions(asked.iter().map(question).collect(), fake)
+fn run_dialogs(specs: &[QuestionSpec], fake: FakeTerminal) -> DialogResult {
+    run_questions(specs.iter().map(question).collect(), fake)
 }
 
-fn run_questions(asked: Vec<(Question, Call)>, mut fake: FakeTerminal) -> DialogResult {
-    fake.asking = asked.len();
+fn run_questions(questions: Vec<(Question, Call)>, mut fake: FakeTerminal) -> DialogResult {
+    fake.asking = questions.len();
     let screen = Arc::clone(&fake.screen);
-    let desk = Arc::clone(&fake.desk);
+    let queue = Arc::clone(&fake.queue);
     let mut prompter = TerminalPrompter::new(fake);
-    prompter.queue = desk;
+    prompter.queue = queue;
     let prompter = Arc::new(prompter);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
-    let asking = asked.into_iter().map(|(question, call)| {
+    let asking = questions.into_iter().map(|(question, call)| {
         let prompter = Arc::clone(&prompter);
         runtime.spawn(async move { prompter.ask(&question, &call).await })
     });
@@ -131,18 +131,18 @@ fn run_questions(asked: Vec<(Question, Call)>, mut fake: FakeTerminal) -> Dialog
     DialogResult { answers, screen }
 }
 
-fn run_dialog(asked: &[QuestionSpec], lines: &[&'static str]) -> DialogResult {
+fn run_dialog(specs: &[QuestionSpec], lines: &[&'static str]) -> DialogResult {
     let fake = FakeTerminal {
         lines: lines.iter().copied().collect(),
         ..FakeTerminal::default()
     };
-    run_dialogs(asked, fake)
+    run_dialogs(specs, fake)
 }
 
 /// A blank at the end of a line is shown as `·`.
-fn check(asked: QuestionSpec, lines: &[&'static str], screen: Expect) {
-    let talked = run_dialog(&[asked], lines);
-    screen.assert_eq(&with_header(&talked.screen.replace(" «", "·«")));
+fn check(spec: QuestionSpec, lines: &[&'static str], screen: Expect) {
+    let result = run_dialog(&[spec], lines);
+    screen.assert_eq(&with_header(&result.screen.replace(" «", "·«")));
 }
 
 // R-193, R-195, R-247
@@ -325,22 +325,22 @@ fn an_mcp_tool_is_shown_with_its_server() {
 
 #[test]
 fn overlong_inputs_are_denied_without_a_prompt() {
-    let talked = run_dialog(&[write("a", &"x".repeat(20_000))], &[]);
-    let [Answer::Deny { note: Some(note) }] = &talked.answers[..] else {
-        panic!("{:?}", talked.answers)
+    let result = run_dialog(&[write("a", &"x".repeat(20_000))], &[]);
+    let [Answer::Deny { note: Some(note) }] = &result.answers[..] else {
+        panic!("{:?}", result.answers)
     };
     assert!(
         note.contains("19.6 KiB") && note.contains("--allow-tool write_file"),
         "{note}"
     );
-    assert_eq!(talked.screen, "");
+    assert_eq!(result.screen, "");
 }
 
 #[test]
 fn t_05_a_question_larger_than_the_screen_has_a_note_at_the_answer() {
     let lines = |count: usize| "true\n".repeat(count);
-    let talked = run_dialog(&[command(&format!("{}rm -rf ~", lines(200)))], &["n"]);
-    let (above, choices) = talked.screen.rsplit_once("  [y] once").unwrap();
+    let result = run_dialog(&[command(&format!("{}rm -rf ~", lines(200)))], &["n"]);
+    let (above, choices) = result.screen.rsplit_once("  [y] once").unwrap();
     let remark = above.lines().last().unwrap();
     assert!(
         remark.contains("rows long and the window 100; scroll up") && choices.len() < 1_000,
@@ -352,15 +352,15 @@ fn t_05_a_question_larger_than_the_screen_has_a_note_at_the_answer() {
             .contains("scroll up")
     );
 
-    let talked = run_dialog(&[command(&lines(1_500))], &[]);
-    let [Answer::Deny { note: Some(note) }] = &talked.answers[..] else {
-        panic!("{:?}", talked.answers)
+    let result = run_dialog(&[command(&lines(1_500))], &[]);
+    let [Answer::Deny { note: Some(note) }] = &result.answers[..] else {
+        panic!("{:?}", result.answers)
     };
     assert!(note.contains("rows, too long to review"), "{note}");
-    assert_eq!(talked.screen, "");
+    assert_eq!(result.screen, "");
 
     let new = "x\n".repeat(450);
-    let talked = run_questions(
+    let result = run_questions(
         vec![staged_question(&[
             ("/w/a", None, &new),
             ("/w/b", None, "evil\n"),
@@ -370,9 +370,9 @@ fn t_05_a_question_larger_than_the_screen_has_a_note_at_the_answer() {
             ..FakeTerminal::default()
         },
     );
-    assert!(!talked.screen.contains("evil"));
+    assert!(!result.screen.contains("evil"));
     let remark = "  53 lines of the diffs are not shown\n";
-    let (_, below) = talked.screen.split_once(remark).unwrap();
+    let (_, below) = result.screen.split_once(remark).unwrap();
     assert_eq!(
         below.lines().nth(1).map(|line| &line[..5]),
         Some("  [y]"),
@@ -414,8 +414,8 @@ fn lines_become_answers_and_unexpected_input_denies() {
         (&["e path=a", "y"], offer(0)),
         (&["!elsewhere", "y"], no(None)),
     ] {
-        let talked = run_dialog(&[write("a", "x")], lines);
-        assert_eq!(talked.answers, [answer], "{lines:?}\n{}", talked.screen);
+        let result = run_dialog(&[write("a", "x")], lines);
+        assert_eq!(result.answers, [answer], "{lines:?}\n{}", result.screen);
     }
     let questions = run_dialog(&[write("a", "x")], &["?"; 1_000]);
     assert_eq!(questions.answers, [no(None)]);
@@ -423,8 +423,8 @@ fn lines_become_answers_and_unexpected_input_denies() {
 
 #[test]
 fn an_answer_from_elsewhere_ends_the_question_on_its_own_line() {
-    let talked = run_dialog(&[write("a", "x")], &["!elsewhere"]);
-    let end = talked.screen.lines().last().unwrap();
+    let result = run_dialog(&[write("a", "x")], &["!elsewhere"]);
+    let end = result.screen.lines().last().unwrap();
     assert_eq!(end, "  answer: answered elsewhere, by web\\u{1b}");
 }
 
@@ -437,8 +437,8 @@ fn an_edited_input_is_read_back_and_its_errors_are_shown() {
             edits: edits.iter().copied().collect(),
             ..FakeTerminal::default()
         };
-        let talked = run_dialogs(&[write("a", "x")], fake);
-        let remarks: Vec<&str> = talked
+        let result = run_dialogs(&[write("a", "x")], fake);
+        let remarks: Vec<&str> = result
             .screen
             .split_once(">>\n")
             .unwrap()
@@ -446,7 +446,7 @@ fn an_edited_input_is_read_back_and_its_errors_are_shown() {
             .lines()
             .take(2)
             .collect();
-        format!("{:?}\n{}", talked.answers, remarks.join("\n"))
+        format!("{:?}\n{}", result.answers, remarks.join("\n"))
     };
     let changed = Ok(r#"{"path": "b"}"#);
     expect![[r#"
@@ -478,19 +478,19 @@ fn an_edited_input_is_read_back_and_its_errors_are_shown() {
 // R-190, R-194: each call of a wave is asked about, and one approval can cover several
 #[test]
 fn allowing_a_group_covers_only_listed_calls() {
-    let asked = [
+    let specs = [
         write("a", "1\n"),
         command("ls"),
         write("b b", "1\n2\n"),
         write("c\u{202e}", ""),
     ];
-    let talked = run_dialog(&asked, &["a", "y", "n"]);
+    let result = run_dialog(&specs, &["a", "y", "n"]);
     let once = Answer::once;
     assert_eq!(
-        talked.answers,
+        result.answers,
         [once(), Answer::Deny { note: None }, once(), once()]
     );
-    let rest = talked.screen.split_once("«a»").unwrap().1;
+    let rest = result.screen.split_once("«a»").unwrap().1;
     let (list, rest) = rest.split_once("«y»").unwrap();
     expect![[r#"
         screen:
@@ -503,9 +503,9 @@ fn allowing_a_group_covers_only_listed_calls() {
     // The allowed questions have left the queue or are about to.
     assert!(rest.contains("of 4 waiting)"), "{rest}");
 
-    let talked = run_dialog(&asked, &["a", "n", "n", "y", "a", "y"]);
+    let result = run_dialog(&specs, &["a", "n", "n", "y", "a", "y"]);
     let no = Answer::Deny { note: None };
-    assert_eq!(talked.answers, [no, once(), once(), once()]);
+    assert_eq!(result.answers, [no, once(), once(), once()]);
 }
 
 #[test]
@@ -514,13 +514,13 @@ fn allowing_a_group_excludes_later_calls() {
         lines: ["a", "!arrives", "y"].into(),
         ..FakeTerminal::default()
     };
-    let desk = Arc::clone(&fake.desk);
-    let talked = run_dialogs(&[write("a", "x"), write("b", "x")], fake);
-    assert_eq!(talked.answers, [Answer::once(), Answer::once()]);
+    let queue = Arc::clone(&fake.queue);
+    let result = run_dialogs(&[write("a", "x"), write("b", "x")], fake);
+    assert_eq!(result.answers, [Answer::once(), Answer::once()]);
     let (question, call) = question(&write("c", "x"));
-    let place = desk.push(question, call);
-    let waiting: Vec<String> = desk
-        .similar(&place.ask)
+    let queued = queue.push(question, call);
+    let waiting: Vec<String> = queue
+        .similar(&queued.ask)
         .iter()
         .map(|ask| ask.call.id.0.clone())
         .collect();

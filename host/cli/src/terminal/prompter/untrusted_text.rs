@@ -110,13 +110,13 @@ pub fn fact(label: &str, theirs: &str, look: TerminalLayout) -> String {
 }
 
 /// Host text that contains untrusted text, wrapped between words where possible.
-pub fn wrapped(first: &str, words: &str, look: TerminalLayout) -> String {
+pub fn wrapped(first: &str, value: &str, look: TerminalLayout) -> String {
     let mut out = String::new();
-    let words = collapse_blanks(&text::escape_line(words, usize::MAX));
+    let value = collapse_blanks(&text::escape_line(value, usize::MAX));
     let width = look.width.max(MIN_WIDTH) - text_width(LINE_MARKS[0]);
     let mut line = first.to_owned();
     let mut at = 0;
-    for word in words.split(' ') {
+    for word in value.split(' ') {
         // A word that is longer than a row is split.
         if text_width(&line) + 1 + text_width(word) > width && text_width(word) < width {
             add_row(&line, at, &mut out);

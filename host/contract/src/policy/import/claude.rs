@@ -24,7 +24,7 @@ pub fn claude(value: &Value, tier: Tier, source: &RuleSource) -> Result<Imported
     let mut rules = reader.rules("deny", Decision::Deny, tier)?;
     rules.extend(reader.rules("ask", Decision::Ask, tier)?);
     rules.extend(reader.rules("allow", Decision::Allow, tier)?);
-    let disable_yolo = match reader.word("disableBypassPermissionsMode")? {
+    let disable_yolo = match reader.string("disableBypassPermissionsMode")? {
         None => false,
         Some("disable") => true,
         Some(_) => {

@@ -27,9 +27,9 @@ pub fn kode(value: &Value, tier: Tier, source: &RuleSource) -> Result<Imported, 
     let allowed = reader.list("autoAllowTools")?;
     let mut rules = reader.rules("autoDenyTools", Decision::Deny, tier)?;
     rules.extend(reader.rules("autoAllowTools", Decision::Allow, tier)?);
-    let asked = reader.list("requireApprovalTools")?;
-    let asked = asked.into_iter().filter(|name| !allowed.contains(name));
-    rules.extend(asked.map(|name| rule(Decision::Ask, name, tier, source)));
+    let ask_names = reader.list("requireApprovalTools")?;
+    let ask_names = ask_names.into_iter().filter(|name| !allowed.contains(name));
+    rules.extend(ask_names.map(|name| rule(Decision::Ask, name, tier, source)));
     Ok(Imported {
         rules,
         mode: reader.mode("mode")?,

@@ -7,13 +7,13 @@ use std::fmt::Write as _;
 use super::*;
 
 /// The approval that results from choosing the given offer.
-fn approve(rules: &str, call: &str, words: &str) -> Approval {
+fn approve(rules: &str, call: &str, text: &str) -> Approval {
     let question = question(rules, call);
     let offer = question
         .offers
         .iter()
-        .position(|offer| offer.text.contains(words));
-    let offer = offer.unwrap_or_else(|| panic!("{words}: {:#?}", question.offers));
+        .position(|offer| offer.text.contains(text));
+    let offer = offer.unwrap_or_else(|| panic!("{text}: {:#?}", question.offers));
     match apply_answer(question, Answer::Allow { offer, note: None }) {
         Ok(AnswerOutcome::Granted {
             approval: Some(approval),
@@ -45,19 +45,19 @@ const RUN: &str = "system/bash kind=execute command=";
 /// Another user was not prompted and must not benefit from the answer, whatever the scope.
 #[test]
 fn a_02_an_approval_applies_only_to_the_user_who_gave_it() {
-    for words in ["in this project", "for the rest of this session"] {
-        let asked = format!("{WRITE}src/a.rs user:ann");
-        let approval = approve("", &asked, words);
+    for scope in ["in this project", "for the rest of this session"] {
+        let request = format!("{WRITE}src/a.rs user:ann");
+        let approval = approve("", &request, scope);
         assert_eq!(
             Approval::from_value(&approval.to_value()).as_ref(),
             Ok(&approval)
         );
         for (user, expected) in [("user:ann", true), ("user:bob", false), ("", false)] {
             let call = format!("{WRITE}src/a.rs {user}");
-            assert_eq!(is_valid(&approval, "", &call), expected, "{words} {user}");
+            assert_eq!(is_valid(&approval, "", &call), expected, "{scope} {user}");
         }
-        let local = approve("", &format!("{WRITE}src/a.rs"), words);
-        assert!(!is_valid(&local, "", &asked), "{words}");
+        let local = approve("", &format!("{WRITE}src/a.rs"), scope);
+        assert!(!is_valid(&local, "", &request), "{scope}");
         assert!(
             local.to_value().get("user").is_none(),
             "as it was stored before"
@@ -223,13 +223,13 @@ fn an_approval_is_valid_only_for_its_tool_session_and_mode() {
     assert!(!is_valid(&freer, "", "x/unknown"));
     assert!(is_valid(&freer, "mode accept_edits", "x/unknown"));
     // It answers an ask rule and a hook that only asks.
-    let asked = approve(
+    let approval = approve(
         "admin ask unknown",
         "x/unknown",
         "every call of `unknown` in this project",
     );
-    assert!(is_valid(&asked, "admin ask unknown", "x/unknown"));
-    assert!(is_valid(&asked, "allow *", "x/unknown hook:ask"));
+    assert!(is_valid(&approval, "admin ask unknown", "x/unknown"));
+    assert!(is_valid(&approval, "allow *", "x/unknown hook:ask"));
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn an_approval_for_other_bytes_is_void() {
     assert_eq!(approval.state(&now, NOW), ApprovalState::Live);
     approval.identity.digest = Some(Digest([8; 32]));
     assert!(!is_valid(&approval, "", "x/unknown"));
-    let told = policy("").explain(
+    let explanation = policy("").explain(
         world.request(),
         &world.hooks,
         std::slice::from_ref(&approval),
@@ -253,7 +253,7 @@ fn an_approval_for_other_bytes_is_void() {
             no rule matches; mode default, other side effects: ask
             approval a1: void: the tool changed from sha256:0808080808080808080808080808080808080808080808080808080808080808 to sha256:0707070707070707070707070707070707070707070707070707070707070707
         remedy: run host with --allow-tool unknown, or put `allow = ["unknown"]` under [policy] in toolhost.toml
-    "#]].assert_eq(&told.to_string());
+    "#]].assert_eq(&explanation.to_string());
     approval.identity.digest = None;
     approval.identity.definition = Some(Digest([9; 32]));
     assert!(matches!(
@@ -304,7 +304,7 @@ fn an_approval_expires() {
 // R-201
 #[test]
 fn an_approval_round_trips_through_json() {
-    for (call, words) in [
+    for (call, text) in [
         ("x/unknown n=1", "exactly"),
         ("x/unknown", "every call of `unknown` for the rest"),
         (
@@ -319,7 +319,7 @@ fn an_approval_round_trips_through_json() {
         let approval = Approval {
             expires_ms: Some(5),
             uses_left: Some(2),
-            ..approve("", call, words)
+            ..approve("", call, text)
         };
         assert_eq!(Approval::from_value(&approval.to_value()), Ok(approval));
     }

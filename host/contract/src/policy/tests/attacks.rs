@@ -231,9 +231,9 @@ fn a_claimed_command_is_not_allowed_like_a_shell_command() {
         ),
     ]);
     let offers = question("", claims).offers;
-    let words: Vec<&str> = offers.iter().map(|offer| offer.text.as_str()).collect();
+    let texts: Vec<&str> = offers.iter().map(|offer| offer.text.as_str()).collect();
     assert_eq!(
-        words,
+        texts,
         [
             "Allow `t` this once",
             "Allow `t` with exactly this input for the rest of this session",
@@ -245,7 +245,7 @@ fn a_claimed_command_is_not_allowed_like_a_shell_command() {
 
 #[test]
 fn an_approved_command_does_not_cover_a_tool_that_does_not_run_it() {
-    let kept = |call: &str| {
+    let saved_approval = |call: &str| {
         let answer = Answer::Allow {
             offer: 1,
             note: None,
@@ -264,16 +264,16 @@ fn an_approved_command_does_not_cover_a_tool_that_does_not_run_it() {
     };
     let runs = "x/t kind=execute command=\"git status\"";
     let claims = "x/t kind=execute claims command=\"git status\"";
-    let approval = kept(runs);
+    let approval = saved_approval(runs);
     assert!(holds(&approval, runs));
     assert!(holds(&approval, &format!("{runs} n=1")));
     assert!(!holds(&approval, claims));
-    let approval = kept(claims);
+    let approval = saved_approval(claims);
     assert!(holds(&approval, claims));
     assert!(!holds(&approval, &format!("{claims} file=a")));
     // The same applies to a file that is read next to unnamed ones.
     let copy = "x/t kind=edit writes from=x dest=";
-    let approval = kept(&format!("{copy}a"));
+    let approval = saved_approval(&format!("{copy}a"));
     assert!(holds(&approval, &format!("{copy}a")));
     assert!(!holds(&approval, &format!("{copy}.git/hooks/pre-commit")));
 }
@@ -305,20 +305,20 @@ fn a_name_chosen_by_a_plugin_does_not_match_another_tool() {
         ("allow save/*", "save/t", Decision::Allow),
         ("allow sa*t", "save/t kind=x", Decision::Allow),
     ]);
-    for word in ["Read", "Edit", "Bash", "shell", "WebFetch", "web_fetch"] {
-        let name = word.to_lowercase();
+    for family in ["Read", "Edit", "Bash", "shell", "WebFetch", "web_fetch"] {
+        let name = family.to_lowercase();
         for call in [
-            format!("x/t destroys alias={word}"),
+            format!("x/t destroys alias={family}"),
             format!("x/{name} destroys"),
-            format!("x/t own={name} destroys wants={word}"),
+            format!("x/t own={name} destroys wants={family}"),
         ] {
             assert_eq!(
-                decision(&format!("allow {word}"), &call),
+                decision(&format!("allow {family}"), &call),
                 Decision::Ask,
                 "{call}"
             );
             assert_eq!(
-                decision(&format!("deny {word}"), &call),
+                decision(&format!("deny {family}"), &call),
                 Decision::Deny,
                 "{call}"
             );
@@ -373,7 +373,7 @@ fn calls_requested_by_a_result_require_approval() {
         ("allow *", &tail("srv/mcp__srv__look reads"), Decision::Ask),
     ]);
     // R-201
-    let kept = |call: &str, rules: &str| {
+    let saved_approval = |call: &str, rules: &str| {
         let answer = Answer::Allow {
             offer: 1,
             note: None,
@@ -387,16 +387,17 @@ fn calls_requested_by_a_result_require_approval() {
         }
     };
     for (call, rules, expected) in [(write, "", false), (read, "ask Read", true)] {
-        let approval = kept(call, rules);
+        let approval = saved_approval(call, rules);
         let verdict = Fixture::of(&tail(call)).decide(&policy(rules), &[approval]);
         assert_eq!(matches!(verdict, Verdict::Allow(_)), expected, "{call}");
     }
     let world = Fixture::of(&tail(write));
-    let told = policy("allow *").explain(world.request(), &world.hooks, &[], NOW);
+    let explanation = policy("allow *").explain(world.request(), &world.hooks, &[], NOW);
     assert!(
-        told.to_string()
+        explanation
+            .to_string()
             .contains("a tool's result requests it, so approval is required"),
-        "{told}"
+        "{explanation}"
     );
 }
 

@@ -107,8 +107,8 @@ fn a_05_no_approval_is_saved_for_a_command_with_session_variables() {
     let plain = format!("{RUN} command=\"make test\"");
     let own = format!("{RUN} command=\"make test\" env={{'CC':'x'}}");
     for given in [plain, own] {
-        let asked = question("", &given);
-        assert!(asked.offers.len() > 1, "{given}");
+        let question = question("", &given);
+        assert!(question.offers.len() > 1, "{given}");
         let answer = Answer::Allow {
             offer: 1,
             note: None,
@@ -116,9 +116,9 @@ fn a_05_no_approval_is_saved_for_a_command_with_session_variables() {
         let Ok(AnswerOutcome::Granted {
             approval: Some(approval),
             ..
-        }) = apply_answer(asked, answer)
+        }) = apply_answer(question, answer)
         else {
-            panic!("kept")
+            panic!("no approval was saved")
         };
         let approval = approval.into_approval("a1", "user", NOW - 10);
         for (variables, covers) in [
@@ -171,7 +171,7 @@ fn a_05_an_approval_for_one_input_does_not_cover_other_variables() {
                 ..
             }) = apply_answer(question("", &call(given)), answer)
             else {
-                panic!("kept")
+                panic!("no approval was saved")
             };
             let approval = [approval.into_approval("a1", "user", NOW - 10)];
             for &(variables, covers) in cases {
@@ -265,7 +265,7 @@ fn a_01_the_grant_holds_the_command_and_its_variables() {
     let verdict = world.decide(&policy("allow Bash(git *)"), &[]);
     expect!["ask: it runs a command; a login shell runs profile files first, so rules and approvals for commands do not cover it"].assert_eq(&show(&verdict));
     let Verdict::Ask(question) = verdict else {
-        panic!("asked")
+        panic!("the call requires approval")
     };
     let Ok(AnswerOutcome::Granted { grant, .. }) = apply_answer(*question, Answer::once()) else {
         panic!("granted")
@@ -280,7 +280,7 @@ fn a_01_the_grant_holds_the_command_and_its_variables() {
 
 #[test]
 fn the_record_of_a_command_has_the_first_4000_bytes_of_each_argument() {
-    for (command, kept) in [
+    for (command, prefix) in [
         ("x".repeat(4_000), None),
         ("x".repeat(4_001), Some("x".repeat(4_000))),
         ("x".repeat(9_000), Some("x".repeat(4_000))),
@@ -293,7 +293,7 @@ fn the_record_of_a_command_has_the_first_4000_bytes_of_each_argument() {
     ] {
         let held = grant("", &format!("{RUN} command={command} cwd={command}"));
         let recorded = held.command().unwrap().to_record();
-        let expected = kept.map_or(command, |kept| kept + "…");
+        let expected = prefix.map_or(command, |prefix| prefix + "…");
         assert_eq!(recorded["argv"], json!(["sh", "-c", expected]));
         assert_eq!(recorded["cwd"], json!(expected));
     }

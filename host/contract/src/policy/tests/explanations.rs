@@ -115,7 +115,7 @@ fn an_explanation_shows_every_layer() {
          admin allow read_file",
     );
     let world = Fixture::of("files/write_file writes kind=edit path=src/a.rs in:default hook:ask");
-    let told = policy.explain(world.request(), &world.hooks, &[], NOW);
+    let explanation = policy.explain(world.request(), &world.hooks, &[], NOW);
     expect![[r#"
         files/write_file: ask, rule user:1 ask `write_file`
         a hook requires approval
@@ -125,7 +125,7 @@ fn an_explanation_shows_every_layer() {
             user: rule user:2 ask `Edit` (priority 50, policy) matches
             workspace: rule workspace:1 allow `Edit(src/**)` (priority 100, policy) decides for its tier
         remedy: remove or narrow rule user:1 ask `write_file` (policy), or answer at a terminal
-    "#]].assert_eq(&told.to_string());
+    "#]].assert_eq(&explanation.to_string());
     expect![[r#"
         {
           "tool": "files/write_file",
@@ -198,5 +198,5 @@ fn an_explanation_shows_every_layer() {
               ]
             }
           ]
-        }"#]].assert_eq(&serde_json::to_string_pretty(told.to_value()).unwrap());
+        }"#]].assert_eq(&serde_json::to_string_pretty(explanation.to_value()).unwrap());
 }

@@ -321,13 +321,13 @@ fn questionable_rules_cause_warnings() {
 
 #[test]
 fn a_06_policy_check_lists_options_not_covered_by_a_wildcard() {
-    let told = |rules: &str| {
+    let warnings = |rules: &str| {
         let found = policy(rules).check_wildcards();
         let lines: Vec<String> = found.iter().map(|one| one.message.clone()).collect();
         lines.join("\n")
     };
     expect!["the wildcard of rule user:1 allow `Bash(tar *)` does not cover options that make `tar` run programs, write files or load other settings (--to-command, --checkpoint-action, --use-compress-program, -I, --info-script, --new-volume-script and 11 more); such commands require approval; to allow one, write the option in a rule"]
-        .assert_eq(&told("allow Bash(tar *)"));
+        .assert_eq(&warnings("allow Bash(tar *)"));
     for (rule, warns) in [
         ("allow Bash(git fetch *)", true),
         ("allow Bash(awk *)", true),
@@ -340,7 +340,12 @@ fn a_06_policy_check_lists_options_not_covered_by_a_wildcard() {
         ("deny Bash(tar *)", false),
         ("allow Bash", false),
     ] {
-        assert_eq!(!told(rule).is_empty(), warns, "{rule}: {}", told(rule));
+        assert_eq!(
+            !warnings(rule).is_empty(),
+            warns,
+            "{rule}: {}",
+            warnings(rule)
+        );
     }
 }
 

@@ -43,8 +43,8 @@ fn the_mode_table_matches_the_documentation() {
         for mode in Mode::ALL {
             let policy = policy(&format!("mode {mode}\nplan_dir docs/plans\ncallback"));
             let verdict = Fixture::of(call).decide(&policy, &[]);
-            let word = show(&verdict);
-            let _ = write!(line, " {:>12}", word.split([' ', ':']).next().unwrap());
+            let shown = show(&verdict);
+            let _ = write!(line, " {:>12}", shown.split([' ', ':']).next().unwrap());
         }
         out.push_str(&line);
         out.push('\n');
@@ -69,7 +69,7 @@ fn the_mode_table_matches_the_documentation() {
 // R-197, R-444, C-08
 #[test]
 fn a_mode_accepts_the_names_of_every_system_and_no_others() {
-    for (words, mode) in [
+    for (names, mode) in [
         ("dont_ask dontAsk dont-ask DONT_ASK deny", Mode::DontAsk),
         ("plan Plan PLAN", Mode::Plan),
         ("readonly read_only readOnly read-only", Mode::ReadOnly),
@@ -82,13 +82,13 @@ fn a_mode_accepts_the_names_of_every_system_and_no_others() {
         ("yolo bypassPermissions bypass_permissions", Mode::Yolo),
         ("custom", Mode::Custom),
     ] {
-        for word in words.split_whitespace() {
-            assert_eq!(word.parse(), Ok(mode), "{word}");
+        for name in names.split_whitespace() {
+            assert_eq!(name.parse(), Ok(mode), "{name}");
         }
         assert_eq!(mode.to_string().parse(), Ok(mode));
     }
-    for word in ["", "autoo", "allow", "yolo!", " auto", "auto\u{202e}"] {
-        assert!(word.parse::<Mode>().is_err(), "{word}");
+    for name in ["", "autoo", "allow", "yolo!", " auto", "auto\u{202e}"] {
+        assert!(name.parse::<Mode>().is_err(), "{name}");
     }
     expect![[r"`yo\u{202e}lo` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom"]]
         .assert_eq(&"yo\u{202e}lo".parse::<Mode>().unwrap_err().to_string());
@@ -283,20 +283,20 @@ fn timeouts_come_from_the_tool_or_its_kind_and_have_a_maximum() {
 fn the_sandbox_is_narrowed_to_the_tools_effect_in_every_mode() {
     for mode in [Mode::Default, Mode::Auto, Mode::Yolo] {
         let policy = policy("allow *").with_mode(mode).unwrap();
-        for (word, files, environment) in [
+        for (effect, files, environment) in [
             ("pure", FileAccess::Nothing, false),
             ("reads", FileAccess::ReadOnly, true),
             ("writes", FileAccess::AsGranted, true),
             ("destroys", FileAccess::AsGranted, true),
         ] {
-            let Verdict::Allow(grant) = Fixture::of(&format!("x/a {word}")).decide(&policy, &[])
+            let Verdict::Allow(grant) = Fixture::of(&format!("x/a {effect}")).decide(&policy, &[])
             else {
-                panic!("{word}")
+                panic!("{effect}")
             };
             assert_eq!(
                 (grant.files(), grant.environment()),
                 (files, environment),
-                "{word}"
+                "{effect}"
             );
         }
     }
@@ -427,21 +427,21 @@ fn c_06_a_stricter_session_mode_overrides_command_line_rules() {
     let write = "files/write_file writes kind=edit path=a";
     let typed = policy("mode default\nallow write_file yields");
     let written = policy("mode default\nallow write_file");
-    let told = |policy: &Policy, call: &str| show(&Fixture::of(call).decide(policy, &[]));
-    expect!["allow by rule user:1 allow `write_file`"].assert_eq(&told(&typed, write));
+    let decide = |policy: &Policy, call: &str| show(&Fixture::of(call).decide(policy, &[]));
+    expect!["allow by rule user:1 allow `write_file`"].assert_eq(&decide(&typed, write));
     for mode in [Mode::Plan, Mode::ReadOnly, Mode::DontAsk] {
         let narrowed = typed.with_mode(mode).unwrap();
-        let answer = told(&narrowed, write);
+        let answer = decide(&narrowed, write);
         assert!(answer.starts_with("deny"), "{mode}: {answer}");
         // A rule of the configuration file applies in every mode, unless it lists modes.
-        let kept = written.with_mode(mode).unwrap();
-        assert!(told(&kept, write).starts_with("allow"), "{mode}");
+        let updated = written.with_mode(mode).unwrap();
+        assert!(decide(&updated, write).starts_with("allow"), "{mode}");
     }
-    let asked = told(&typed, "files/write_file writes kind=edit path=a in:plan");
-    assert!(asked.starts_with("deny"), "{asked}");
+    let verdict = decide(&typed, "files/write_file writes kind=edit path=a in:plan");
+    assert!(verdict.starts_with("deny"), "{verdict}");
     let wider = typed.with_mode(Mode::Auto).unwrap();
-    assert!(told(&wider, write).starts_with("allow by rule"));
+    assert!(decide(&wider, write).starts_with("allow by rule"));
     // Allowing a tool while starting the host in mode plan applies to mode plan.
     let plan = policy("mode plan\nallow write_file yields");
-    assert!(told(&plan, write).starts_with("allow by rule"));
+    assert!(decide(&plan, write).starts_with("allow by rule"));
 }

@@ -8,9 +8,9 @@ use super::*;
 
 /// Whether the pattern matches the path for an allow rule and for a deny rule.
 fn matches(pattern: &str, path: &str) -> (bool, bool) {
-    let places = spec("").path_context;
-    let pattern = path_pattern::PathPattern::parse(pattern, &places).unwrap();
-    let path_ref = path_pattern::PathRef::parse(path, &places);
+    let path_context = spec("").path_context;
+    let pattern = path_pattern::PathPattern::parse(pattern, &path_context).unwrap();
+    let path_ref = path_pattern::PathRef::parse(path, &path_context);
     (pattern.matches_all(&path_ref), pattern.may_match(&path_ref))
 }
 
@@ -111,13 +111,16 @@ fn an_overlong_path_matches_no_allow_rule() {
 
 #[test]
 fn wildcards_in_the_home_directory_are_literal() {
-    let places = PathContext {
+    let path_context = PathContext {
         home: Some("/home/[a]*".to_owned()),
         ..PathContext::default()
     };
-    let pattern = path_pattern::PathPattern::parse("~/x*", &places).unwrap();
-    assert!(pattern.matches_all(&path_pattern::PathRef::parse("/home/[a]*/xy", &places)));
-    assert!(!pattern.matches_all(&path_pattern::PathRef::parse("/home/ab/xy", &places)));
+    let pattern = path_pattern::PathPattern::parse("~/x*", &path_context).unwrap();
+    assert!(pattern.matches_all(&path_pattern::PathRef::parse(
+        "/home/[a]*/xy",
+        &path_context
+    )));
+    assert!(!pattern.matches_all(&path_pattern::PathRef::parse("/home/ab/xy", &path_context)));
 }
 
 #[test]
@@ -397,7 +400,7 @@ fn a_07_denied_paths_for_programs_are_known_before_they_start() {
 
 #[test]
 fn the_innermost_mount_applies() {
-    let places = PathContext {
+    let path_context = PathContext {
         mounts: [("/workspace", "/w"), ("/workspace/data", "/srv/data")]
             .map(|(guest, host)| Mount {
                 guest: guest.to_owned(),
@@ -406,12 +409,12 @@ fn the_innermost_mount_applies() {
             .into(),
         ..PathContext::default()
     };
-    let path_ref = path_pattern::PathRef::parse("/workspace/data/x", &places);
+    let path_ref = path_pattern::PathRef::parse("/workspace/data/x", &path_context);
     assert_eq!(path_ref.exact(), Some("/srv/data/x"));
     // A deny matches it by either path.
     for pattern in ["//srv/data/**", "//workspace/data/**"] {
         assert!(
-            path_pattern::PathPattern::parse(pattern, &places)
+            path_pattern::PathPattern::parse(pattern, &path_context)
                 .unwrap()
                 .may_match(&path_ref),
             "{pattern}"

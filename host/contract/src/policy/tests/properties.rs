@@ -165,13 +165,13 @@ proptest! {
         let policy = build(mode, &rules);
         let world = Fixture::of(&call);
         let verdict = world.decide(&policy, &[]);
-        let told = policy.explain(world.request(), &world.hooks, &[], NOW);
-        prop_assert_eq!(told.decision(), strictness(&verdict));
-        let worst = told.to_value()["layers"][0]["accesses"].as_array().unwrap().iter()
+        let explanation = policy.explain(world.request(), &world.hooks, &[], NOW);
+        prop_assert_eq!(explanation.decision(), strictness(&verdict));
+        let worst = explanation.to_value()["layers"][0]["accesses"].as_array().unwrap().iter()
             .map(|part| part["outcome"].as_str().unwrap().parse::<Decision>().unwrap()).max();
-        prop_assert_eq!(worst, Some(told.decision()));
+        prop_assert_eq!(worst, Some(explanation.decision()));
         if policy.find_denial(world.request()).is_some() {
-            prop_assert_eq!(told.decision(), Decision::Deny);
+            prop_assert_eq!(explanation.decision(), Decision::Deny);
         }
     }
 
@@ -224,22 +224,22 @@ proptest! {
 
     #[test]
     fn no_path_or_pattern_causes_a_panic(path in ".{0,40}", pattern in ".{0,40}", url in ".{0,40}") {
-        let places = spec("").path_context;
-        let path_ref = path_pattern::PathRef::parse(&path, &places);
-        if let Ok(pattern) = path_pattern::PathPattern::parse(&pattern, &places) {
+        let path_context = spec("").path_context;
+        let path_ref = path_pattern::PathRef::parse(&path, &path_context);
+        if let Ok(pattern) = path_pattern::PathPattern::parse(&pattern, &path_context) {
             // Matching every interpretation implies matching any.
             prop_assert!(!pattern.matches_all(&path_ref) || pattern.may_match(&path_ref));
         }
         let _ = domain_pattern::host_of(&url);
-        let _ = RuleSpec::new(Decision::Allow, format!("{pattern}({path})")).compile(1, &places);
+        let _ = RuleSpec::new(Decision::Allow, format!("{pattern}({path})")).compile(1, &path_context);
     }
 
     #[test]
     fn a_path_by_another_spelling_is_the_same_path(path in "[a-c.]{0,3}(/[a-c.]{0,3}){0,5}") {
-        let places = spec("").path_context;
-        let deny = path_pattern::PathPattern::parse("a/b", &places).unwrap();
+        let path_context = spec("").path_context;
+        let deny = path_pattern::PathPattern::parse("a/b", &path_context).unwrap();
         let plain = path_pattern::normalize("/w", &path);
-        let path_ref = path_pattern::PathRef::parse(&path, &places);
+        let path_ref = path_pattern::PathRef::parse(&path, &path_context);
         let inside = path_pattern::strip_dir(&plain.0, "/w/a/b").is_some() && plain.1.is_none();
         prop_assert_eq!(deny.matches_all(&path_ref), inside, "{}", path);
         prop_assert!(!inside || deny.may_match(&path_ref));

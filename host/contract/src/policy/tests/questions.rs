@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::*;
 
 /// The reason and the offers of a question.
-fn asked(rules: &str, call: &str) -> String {
+fn question_text(rules: &str, call: &str) -> String {
     let question = question(rules, call);
     let mut out = format!("{} ({})\n", question.reason, question.kind.as_str());
     for offer in &question.offers {
@@ -55,7 +55,7 @@ fn a_saved_approval_is_limited_to_the_accesses_of_the_call() {
           project Allow `write_file` below `/w/src/` in this project until revoked
           user    Allow `write_file` below `/w/src/` in every project until revoked
     "#]]
-    .assert_eq(&asked(
+    .assert_eq(&question_text(
         "",
         "files/write_file writes kind=edit path=src/a.rs",
     ));
@@ -69,7 +69,7 @@ fn a_saved_approval_is_limited_to_the_accesses_of_the_call() {
           project Allow `copy_file` below `/w/lib/` in this project until revoked
           user    Allow `copy_file` below `/w/lib/` in every project until revoked
     "#]]
-    .assert_eq(&asked(
+    .assert_eq(&question_text(
         "",
         "files/copy_file writes kind=edit from=a to=lib/b",
     ));
@@ -80,7 +80,7 @@ fn a_saved_approval_is_limited_to_the_accesses_of_the_call() {
           project Allow `git status …` and `cargo test …` in this project until revoked
           user    Allow `git status …` and `cargo test …` in every project until revoked
     "#]]
-    .assert_eq(&asked(
+    .assert_eq(&question_text(
         "",
         "system/bash kind=execute command=\"git status -s && cargo test -p x\"",
     ));
@@ -94,7 +94,7 @@ fn a_saved_approval_is_limited_to_the_accesses_of_the_call() {
           project Allow `cargo test …` and `bash` below `/w/out/` in this project until revoked
           user    Allow `cargo test …` and `bash` below `/w/out/` in every project until revoked
     "#]]
-    .assert_eq(&asked(
+    .assert_eq(&question_text(
         "",
         "system/bash kind=execute command=\"cargo test > out/log.txt\"",
     ));
@@ -105,7 +105,7 @@ fn a_saved_approval_is_limited_to_the_accesses_of_the_call() {
           project Allow `http_get` to reach `api.example.com` in this project until revoked
           user    Allow `http_get` to reach `api.example.com` in every project until revoked
     "#]]
-    .assert_eq(&asked(
+    .assert_eq(&question_text(
         "",
         "web/http_get reads network kind=fetch url=https://api.example.com/x?y=z",
     ));
@@ -119,7 +119,7 @@ fn a_saved_approval_is_limited_to_the_accesses_of_the_call() {
           project Allow every call of `unknown` in this project until revoked
           user    Allow every call of `unknown` in every project until revoked
     "#]]
-    .assert_eq(&asked("", "x/unknown n=1"));
+    .assert_eq(&question_text("", "x/unknown n=1"));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn accesses_that_cannot_be_narrowed_are_approved_once() {
           project Allow `write_file` on `/w/.git/hooks/pre-commit` in this project until revoked
           user    Allow `write_file` on `/w/.git/hooks/pre-commit` in every project until revoked
     "#]]
-    .assert_eq(&asked(
+    .assert_eq(&question_text(
         "mode auto",
         "files/write_file writes kind=edit path=.git/hooks/pre-commit",
     ));
@@ -160,12 +160,15 @@ fn accesses_that_cannot_be_narrowed_are_approved_once() {
           project Allow `write_file` on `/w` in this project until revoked
           user    Allow `write_file` on `/w` in every project until revoked
     "#]]
-    .assert_eq(&asked("", "files/write_file writes kind=edit path=/w"));
+    .assert_eq(&question_text(
+        "",
+        "files/write_file writes kind=edit path=/w",
+    ));
     expect![[r#"
         it changes files (edit)
           once    Allow `write_file` this once
     "#]]
-    .assert_eq(&asked(
+    .assert_eq(&question_text(
         "",
         "files/write_file writes kind=edit path=~/notes.txt",
     ));
@@ -191,7 +194,7 @@ fn decisions_of_several_hooks_are_merged_by_highest_risk() {
         reason: Some(reason.to_owned()),
         meta: Some(meta),
     };
-    let mut said = HookDecisions::default();
+    let mut decisions = HookDecisions::default();
     for decision in [
         hook::PreHookDecision::Continue,
         ask("first", json!({})),
@@ -205,18 +208,18 @@ fn decisions_of_several_hooks_are_merged_by_highest_risk() {
             outcome: None,
         },
     ] {
-        said.add(&decision);
+        decisions.add(&decision);
     }
-    assert_eq!(said.allow.as_deref(), Some("known"));
+    assert_eq!(decisions.allow.as_deref(), Some("known"));
     assert_eq!(
-        said.ask.and_then(|ask| ask.reason).as_deref(),
+        decisions.ask.and_then(|ask| ask.reason).as_deref(),
         Some("second")
     );
 }
 
 #[test]
 fn hostile_text_is_escaped_in_questions() {
-    let bad = asked(
+    let bad = question_text(
         "",
         "files/write_file writes kind=edit path=src/\u{1b}[2J\u{202e}a.rs",
     );
@@ -328,8 +331,8 @@ fn without_a_prompter_the_remedy_allows_the_call() {
         let denial = apply_answer(question(rules, call), Answer::NoPrompter).unwrap_err();
         let _ = writeln!(out, "{}", denial.remedy.unwrap());
         // The suggested rules must allow the call.
-        let said = out.lines().last().unwrap();
-        if let Some((_, list)) = said.split_once("allow = [") {
+        let last_line = out.lines().last().unwrap();
+        if let Some((_, list)) = last_line.split_once("allow = [") {
             let list = list.split_once(']').unwrap().0;
             let mut spec = spec(rules);
             let forms = list.split(", ").map(|form| form.trim_matches('"'));

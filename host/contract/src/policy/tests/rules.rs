@@ -143,8 +143,12 @@ fn a_foreign_tool_matches_with_and_without_the_prefix() {
         "mcp__github__create_*",
         "MCP__GitHub",
     ] {
-        for word in [Decision::Allow, Decision::Deny] {
-            assert_eq!(decision(&format!("{word} {name}"), call), word, "{name}");
+        for action in [Decision::Allow, Decision::Deny] {
+            assert_eq!(
+                decision(&format!("{action} {name}"), call),
+                action,
+                "{name}"
+            );
         }
     }
     // A short name may belong to another tool: it denies, and it allows only if it was assigned to this tool.
@@ -153,15 +157,15 @@ fn a_foreign_tool_matches_with_and_without_the_prefix() {
         "github_create_issue",
         "mcp__github_create_issue",
     ] {
-        for (word, more, expected) in [
+        for (action, more, expected) in [
             ("deny", "", Decision::Deny),
             ("allow", "", Decision::Ask),
             ("allow", &*format!("alias={name}"), Decision::Allow),
         ] {
             assert_eq!(
-                decision(&format!("{word} {name}"), &format!("{call} {more}")),
+                decision(&format!("{action} {name}"), &format!("{call} {more}")),
                 expected,
-                "{word} {name} {more}"
+                "{action} {name} {more}"
             );
         }
     }

@@ -13,10 +13,10 @@ fn run(parent: &str, limits: &[&str], call: &str, approvals: &[Approval]) -> Str
         .next()
         .map(|first| limits.fold(Restriction::new(first), Restriction::with_policy));
     let policy = policy(parent);
-    let told = policy.explain(world.request(), &world.hooks, approvals, NOW);
+    let explanation = policy.explain(world.request(), &world.hooks, approvals, NOW);
     let verdict = world.decide(&policy, approvals);
     assert_eq!(
-        told.decision().as_str(),
+        explanation.decision().as_str(),
         show(&verdict).split([' ', ':']).next().unwrap()
     );
     show(&verdict)

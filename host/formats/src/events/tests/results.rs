@@ -206,10 +206,10 @@ fn r_148_pegasus_action_results() {
             denied("policy_violation", "Permission denied: rule 2"),
         ),
     ] {
-        let story = scenarios::all()
+        let scenario = scenarios::all()
             .into_iter()
-            .find(|story| story.name == name);
-        let record = RecordedScenario::run(story.unwrap(), None).record;
+            .find(|scenario| scenario.name == name);
+        let record = RecordedScenario::run(scenario.unwrap(), None).record;
         let _ = writeln!(shown, "{}", pegasus::tool_result(&record, &answer));
     }
     expect![[r#"
@@ -224,7 +224,7 @@ fn r_148_pegasus_action_results() {
 fn r_408_failures_are_collected_for_the_reflector() {
     let records: Vec<_> = scenarios::all()
         .into_iter()
-        .map(|story| RecordedScenario::run(story, None).record)
+        .map(|scenario| RecordedScenario::run(scenario, None).record)
         .collect();
     let mut shown = String::new();
     for failure in pegasus::tool_failures(&records) {

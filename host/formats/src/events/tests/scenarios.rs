@@ -337,35 +337,35 @@ pub struct RecordedScenario {
 
 impl RecordedScenario {
     /// Runs the scenario, in a batch if `batch` is given.
-    pub fn run(story: Scenario, batch: Option<&str>) -> Self {
+    pub fn run(scenario: Scenario, batch: Option<&str>) -> Self {
         let id = CallId("c1".to_owned());
         let mut record = CallRecord::new(
             id.clone(),
-            story.tool.to_owned(),
-            story.input.into(),
+            scenario.tool.to_owned(),
+            scenario.input.into(),
             Arc::default(),
             Timestamp(0),
         );
         record.batch = batch.map(str::to_owned);
-        let mut told = Self {
+        let mut recorded = Self {
             record,
             events: Vec::new(),
             now: 0,
         };
-        told.emit(EventKind::CallCreated);
-        for part in story.parts {
-            told.part(part);
+        recorded.emit(EventKind::CallCreated);
+        for part in scenario.parts {
+            recorded.part(part);
         }
-        assert!(told.record.state.is_terminal(), "{}", story.name);
+        assert!(recorded.record.state.is_terminal(), "{}", scenario.name);
         if let Some(batch) = batch {
             let calls = vec![id];
-            told.emit_without_call(EventKind::BatchCompleted {
+            recorded.emit_without_call(EventKind::BatchCompleted {
                 batch: batch.to_owned(),
                 calls: calls.clone(),
             });
-            told.emit_without_call(EventKind::BatchSubmitted { calls });
+            recorded.emit_without_call(EventKind::BatchSubmitted { calls });
         }
-        told
+        recorded
     }
 
     /// Returns the same scenario with another call identifier.
@@ -412,10 +412,12 @@ impl RecordedScenario {
     }
 
     fn step(&mut self, step: Transition, result: Option<Value>) {
-        let asked = self.record.state == CallState::AwaitingApproval;
+        let awaits_approval = self.record.state == CallState::AwaitingApproval;
         let answer = match &step {
             Transition::Approved { by, note, .. } => Some(("allow", Some(by), note)),
-            Transition::Denied { by, note, .. } if asked => Some(("deny", by.as_ref(), note)),
+            Transition::Denied { by, note, .. } if awaits_approval => {
+                Some(("deny", by.as_ref(), note))
+            }
             _ => None,
         };
         let decided = answer.map(|(decision, by, note)| EventKind::PermissionDecided {

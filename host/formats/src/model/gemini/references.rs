@@ -94,8 +94,10 @@ impl<'a> ReferenceResolver<'a> {
         whole
             .entry("type")
             .or_insert_with(|| json!(single_type(found).unwrap_or("object")));
-        if let Some(said) = found.get("description") {
-            whole.entry("description").or_insert_with(|| said.clone());
+        if let Some(description) = found.get("description") {
+            whole
+                .entry("description")
+                .or_insert_with(|| description.clone());
         }
         None
     }

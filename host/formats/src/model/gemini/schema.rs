@@ -58,8 +58,8 @@ impl SchemaConverter<'_> {
         if let [only] = alternatives.as_slice() {
             let mut only = only.as_object().cloned().unwrap_or_default();
             for keyword in ["description", "title", "default"] {
-                if let Some(said) = schema.shift_remove(keyword) {
-                    only.insert(keyword.to_owned(), said);
+                if let Some(value) = schema.shift_remove(keyword) {
+                    only.insert(keyword.to_owned(), value);
                 }
             }
             if nullable {
@@ -77,7 +77,7 @@ impl SchemaConverter<'_> {
         Value::Object(made)
     }
 
-    /// The API supports no keywords beside `anyOf`, so those of the whole schema are copied to each alternative.
+    /// The API supports no keywords next to `anyOf`, so those of the whole schema are copied to each alternative.
     fn choice(
         &mut self,
         schema: &Map<String, Value>,
@@ -98,8 +98,12 @@ impl SchemaConverter<'_> {
                     if nullable {
                         one.insert("nullable".to_owned(), json!(true));
                     }
-                    if let Some(said) = schema.get("description").filter(|said| said.is_string()) {
-                        one.entry("description").or_insert_with(|| said.clone());
+                    if let Some(description) = schema
+                        .get("description")
+                        .filter(|description| description.is_string())
+                    {
+                        one.entry("description")
+                            .or_insert_with(|| description.clone());
                     }
                 }
                 if !made.contains(&one) {
@@ -118,8 +122,8 @@ impl SchemaConverter<'_> {
         let kind = type_of(schema);
         made.insert("type".to_owned(), json!(kind));
         for keyword in ["title", "description"] {
-            if let Some(said) = schema.get(keyword).filter(|said| said.is_string()) {
-                made.insert(keyword.to_owned(), said.clone());
+            if let Some(value) = schema.get(keyword).filter(|value| value.is_string()) {
+                made.insert(keyword.to_owned(), value.clone());
             }
         }
         if let Some(format) = schema.get("format").and_then(Value::as_str) {

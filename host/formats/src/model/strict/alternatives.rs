@@ -19,13 +19,13 @@ pub(super) fn alternatives(schema: &Map<String, Value>) -> Option<Alternatives<'
         });
     }
     let one: Vec<&Value> = schemas(Some(schema.get("oneOf")?)).collect();
-    let told_apart = one
+    let is_exclusive = one
         .iter()
         .enumerate()
         .all(|(index, left)| one[..index].iter().all(|right| are_disjoint(left, right)));
     Some(Alternatives {
         schemas: one,
-        is_exclusive: told_apart,
+        is_exclusive,
     })
 }
 

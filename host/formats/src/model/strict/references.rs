@@ -17,11 +17,11 @@ impl StrictConverter<'_> {
         };
         let mut whole = only.clone();
         for (keyword, value) in schema.iter().filter(|(keyword, _)| *keyword != "allOf") {
-            let said = matches!(
+            let is_annotation = matches!(
                 keyword.as_str(),
                 "description" | "title" | "default" | "examples"
             );
-            if !said && whole.contains_key(keyword) {
+            if !is_annotation && whole.contains_key(keyword) {
                 return at.refuse("has conflicting keywords beside `allOf`");
             }
             whole.insert(keyword.clone(), value.clone());
@@ -48,7 +48,7 @@ impl StrictConverter<'_> {
         if name.is_none() && reference != "#" {
             return at.refuse("refers to something that is not a definition");
         }
-        let said = [
+        let allowed = [
             "$ref",
             "description",
             "title",
@@ -58,7 +58,7 @@ impl StrictConverter<'_> {
         ];
         if schema
             .keys()
-            .any(|keyword| !said.contains(&keyword.as_str()))
+            .any(|keyword| !allowed.contains(&keyword.as_str()))
         {
             return at.refuse("has other keywords beside `$ref`");
         }
@@ -69,7 +69,7 @@ impl StrictConverter<'_> {
         }
         let target = name.map_or_else(|| "#".to_owned(), |name| format!("#/$defs/{name}"));
         let target = json!({"$ref": target});
-        // Keywords beside a reference are not supported.
+        // Keywords next to a reference are not supported.
         strict.retain(|keyword, _| matches!(keyword.as_str(), "description" | "title"));
         if strict.is_empty() {
             return Ok(target);

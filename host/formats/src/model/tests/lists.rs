@@ -33,7 +33,7 @@ fn full() -> Value {
     schema
 }
 
-/// Without keywords that the host enforces and that tell a model nothing.
+/// A schema without keywords that the host enforces and that give a model no information.
 fn plain() -> Value {
     json!({
         "type": "object",
@@ -46,7 +46,7 @@ fn plain() -> Value {
 }
 
 #[test]
-fn a_model_is_not_told_what_goes_without_saying() {
+fn keywords_that_state_a_default_are_not_listed() {
     let property = |schema: Value| {
         let schema = json!({"type": "object", "properties": {"default": schema}});
         let (tools, _) = listed(Format::Anthropic, schema, false);

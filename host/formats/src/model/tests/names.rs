@@ -67,7 +67,7 @@ fn unknown_format_names_have_a_hint() {
     for format in Format::ALL {
         assert_eq!(format.as_str().parse(), Ok(format));
     }
-    for (word, message) in [
+    for (name, message) in [
         (
             "openia",
             "`openia` is not a format; did you mean `openai`? \
@@ -78,6 +78,6 @@ fn unknown_format_names_have_a_hint() {
             r"`\u{1b}x` is not a format; use one of anthropic, openai, openai-responses, gemini, mcp",
         ),
     ] {
-        assert_eq!(word.parse::<Format>().unwrap_err().to_string(), message);
+        assert_eq!(name.parse::<Format>().unwrap_err().to_string(), message);
     }
 }

@@ -18,8 +18,8 @@ fn check(format: Format, turn: &Value, expected: &str) {
 /// A call in each form of each API.
 fn turns() -> Vec<(Format, Value)> {
     let block = json!({"type": "tool_use", "id": "c", "name": "look", "input": {}});
-    let said = json!({"type": "text", "text": "I look."});
-    let claude = json!({"role": "assistant", "content": [said, block]});
+    let text = json!({"type": "text", "text": "I look."});
+    let claude = json!({"role": "assistant", "content": [text, block]});
     let mut body = claude.clone();
     body["type"] = json!("message");
     body["stop_reason"] = json!("tool_use");
@@ -45,7 +45,7 @@ fn turns() -> Vec<(Format, Value)> {
         json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "look"}});
     vec![
         (Format::Anthropic, block.clone()),
-        (Format::Anthropic, json!([said, block])),
+        (Format::Anthropic, json!([text, block])),
         (Format::Anthropic, claude),
         (Format::Anthropic, body),
         (Format::OpenAi, call.clone()),

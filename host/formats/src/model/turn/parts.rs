@@ -30,15 +30,15 @@ impl<'a> TurnParts<'a> {
     /// Sets the stop reason. `cut` is the one for the token limit.
     pub(in crate::model) fn with_stop_reason(
         self,
-        word: &Value,
+        reason: &Value,
         cut: &str,
         usual: &[&str],
     ) -> Self {
-        let word = word.as_str().unwrap_or_default();
+        let reason = reason.as_str().unwrap_or_default();
         Self {
-            is_truncated: self.is_truncated || word == cut,
-            abnormal_stop_reason: (!word.is_empty() && !usual.contains(&word))
-                .then(|| text::escape_line(word, 80)),
+            is_truncated: self.is_truncated || reason == cut,
+            abnormal_stop_reason: (!reason.is_empty() && !usual.contains(&reason))
+                .then(|| text::escape_line(reason, 80)),
             ..self
         }
     }

@@ -47,8 +47,8 @@ pub(super) fn render(
         .any(|part| matches!(part, Part::Text(_) | Part::Json(_)))
         && let Some(media_type) = rendered.parts.iter().find_map(media_type)
     {
-        let words = format!("Binary content of type {media_type}");
-        rendered.parts.insert(0, Part::Text(words));
+        let placeholder = format!("Binary content of type {media_type}");
+        rendered.parts.insert(0, Part::Text(placeholder));
     }
     rendered
 }

@@ -108,9 +108,9 @@ const TOOLS: &[(&str, &str)] = &[
     ("tool_search", "query:s! limit:i=5"),
 ];
 
-fn kind(word: &str) -> Value {
+fn kind(code: &str) -> Value {
     let named = |all: &[&str]| json!({"type": "string", "enum": all});
-    match word {
+    match code {
         "s" => json!({"type": "string"}),
         "i" => json!({"type": "integer", "minimum": 0}),
         "b" => json!({"type": "boolean"}),
@@ -143,14 +143,14 @@ fn object(members: &str) -> Value {
     let mut required = Vec::new();
     for member in members.split_whitespace() {
         let (names, rest) = member.split_once(':').expect("a name and a type");
-        let (word, default) = match rest.split_once('=') {
-            Some((word, default)) => (word, Some(default)),
+        let (code, default) = match rest.split_once('=') {
+            Some((code, default)) => (code, Some(default)),
             None => (rest, None),
         };
         let mut names = names.split('|');
         let name = names.next().expect("a name");
         let aliases: Vec<&str> = names.collect();
-        let mut property = kind(word.trim_end_matches('!'));
+        let mut property = kind(code.trim_end_matches('!'));
         property["description"] = format!("the {name}").into();
         if let Some(default) = default {
             property["default"] =
@@ -159,7 +159,7 @@ fn object(members: &str) -> Value {
         if !aliases.is_empty() {
             property["x-aliases"] = json!(aliases);
         }
-        if word.ends_with('!') {
+        if code.ends_with('!') {
             required.push(name);
         }
         properties.insert(name.to_owned(), property);

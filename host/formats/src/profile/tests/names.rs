@@ -11,7 +11,7 @@ fn profiles_are_parsed_by_name() {
 
 #[test]
 fn unknown_profile_names_have_a_hint() {
-    for (word, error) in [
+    for (name, error) in [
         (
             "claud",
             "`claud` is not a profile; did you mean `claude`? the profiles are native, claude, sema, gemini, kode, pegasus",
@@ -29,7 +29,7 @@ fn unknown_profile_names_have_a_hint() {
             r"`\u{1b}[2J` is not a profile; use one of native, claude, sema, gemini, kode, pegasus",
         ),
     ] {
-        assert_eq!(word.parse::<Profile>().unwrap_err().to_string(), error);
+        assert_eq!(name.parse::<Profile>().unwrap_err().to_string(), error);
     }
     let long = "x".repeat(10_000).parse::<Profile>().unwrap_err();
     assert!(long.to_string().len() < 200, "{long}");

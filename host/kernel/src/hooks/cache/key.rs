@@ -11,7 +11,7 @@ pub(super) fn key(call: &HookCall) -> Key {
     let caller = &call.call.caller;
     let mut hasher = blake3::Hasher::new();
     let digest = call.digest.map(|digest| digest.to_string());
-    for word in [
+    for part in [
         digest.as_deref().unwrap_or_default(),
         call.plugin.as_str(),
         call.tool.name.as_str(),
@@ -21,7 +21,7 @@ pub(super) fn key(call: &HookCall) -> Key {
         &caller.agent,
         &call.mode,
     ] {
-        add(&mut hasher, b'w', word.as_bytes());
+        add(&mut hasher, b'w', part.as_bytes());
     }
     add_value(
         &mut hasher,

@@ -30,7 +30,7 @@ pub(super) struct CachedOutcome {
 }
 
 struct CacheEntry {
-    kept: Arc<CachedOutcome>,
+    cached: Arc<CachedOutcome>,
     bytes: usize,
     stored: Instant,
     used: u64,
@@ -62,12 +62,12 @@ impl ResultCache {
         self.clock += 1;
         let entry = self.entries.get_mut(key)?;
         entry.used = self.clock;
-        Some((Arc::clone(&entry.kept), age))
+        Some((Arc::clone(&entry.cached), age))
     }
 
-    pub(super) fn put(&mut self, key: Key, kept: CachedOutcome, now: Instant) {
+    pub(super) fn put(&mut self, key: Key, cached: CachedOutcome, now: Instant) {
         self.remove(&key);
-        let bytes = outcome_size(&kept.outcome) + kept.reads.memory_size();
+        let bytes = outcome_size(&cached.outcome) + cached.reads.memory_size();
         if bytes > self.max_bytes || self.max_entries == 0 {
             return;
         }
@@ -81,7 +81,7 @@ impl ResultCache {
         self.clock += 1;
         self.bytes += bytes;
         let entry = CacheEntry {
-            kept: Arc::new(kept),
+            cached: Arc::new(cached),
             bytes,
             stored: now,
             used: self.clock,
@@ -140,7 +140,10 @@ fn part_size(part: &Part) -> usize {
             name,
             media_type,
         } => uri.len() + text(name) + text(media_type),
-        Part::Other { kind, text: words } => kind.len() + text(words),
+        Part::Other {
+            kind,
+            text: content,
+        } => kind.len() + text(content),
     }
 }
 

@@ -116,13 +116,13 @@ fn reader() -> Descriptor {
 /// Each line is a step, then `=>` and the result of the call.
 async fn check(script: &[(&str, Value)], expected: Expect) {
     let mut bench = Bench::new();
-    let mut told = Vec::new();
-    for (index, (deed, value)) in script.iter().enumerate() {
-        match *deed {
+    let mut lines = Vec::new();
+    for (index, (action, value)) in script.iter().enumerate() {
+        match *action {
             "read" => {
                 let path = value.as_str().unwrap();
-                let brought = bench.brings(path, Outcome::text(format!("#{index}"))).await;
-                told.push(format!("{path}: {brought}"));
+                let result = bench.brings(path, Outcome::text(format!("#{index}"))).await;
+                lines.push(format!("{path}: {result}"));
             }
             "content" => bench
                 .world
@@ -139,7 +139,7 @@ async fn check(script: &[(&str, Value)], expected: Expect) {
             other => panic!("{other}"),
         }
     }
-    expected.assert_eq(&told.join("\n"));
+    expected.assert_eq(&lines.join("\n"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,8 +249,8 @@ async fn r_217_errors_and_tail_calls_are_not_cached() {
     for outcome in [failed, tail] {
         let mut bench = Bench::new();
         for _ in 0..2 {
-            let brought = bench.brings("a", outcome.clone()).await;
-            assert!(brought.ends_with("(new)"), "{brought}");
+            let result = bench.brings("a", outcome.clone()).await;
+            assert!(result.ends_with("(new)"), "{result}");
         }
     }
 }
@@ -285,13 +285,13 @@ async fn r_217_only_read_only_tools_are_cached() {
         let mut bench = Bench::new();
         let mut tool = reader();
         change(&mut tool);
-        let mut brought = String::new();
+        let mut result = String::new();
         for _ in 0..2 {
             let mut call = bench.call("a");
             call.tool = Arc::new(tool.clone());
-            brought = bench.run(&call, Outcome::text("x")).await;
+            result = bench.run(&call, Outcome::text("x")).await;
         }
-        assert_eq!(brought.contains("cached"), hit, "{name}: {brought}");
+        assert_eq!(result.contains("cached"), hit, "{name}: {result}");
     }
 }
 

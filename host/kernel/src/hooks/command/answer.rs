@@ -27,10 +27,10 @@ pub(super) enum ProtocolError {
         "standard output is not valid JSON ({0}); write one object or nothing, and log to standard error"
     )]
     NotJson(String),
-    #[error("unknown member `{name}` in {place}; {fix}")]
+    #[error("unknown member `{name}` in {location}; {fix}")]
     Unknown {
         name: String,
-        place: &'static str,
+        location: &'static str,
         fix: String,
     },
     #[error("`{name}` is {found} but must be {expected}")]
@@ -41,10 +41,10 @@ pub(super) enum ProtocolError {
     },
     #[error("`{0}` is not a decision; use allow, deny, ask, defer or continue")]
     Decision(String),
-    #[error("`{name}` has no effect {place}; {fix}")]
+    #[error("`{name}` has no effect {location}; {fix}")]
     Misplaced {
         name: &'static str,
-        place: &'static str,
+        location: &'static str,
         fix: &'static str,
     },
 }
@@ -61,7 +61,7 @@ pub(super) enum DecisionKeyword {
 
 /// The typed members of an answer. Which of them may be combined depends on the event.
 pub(super) struct Answer {
-    pub(super) word: Option<DecisionKeyword>,
+    pub(super) decision: Option<DecisionKeyword>,
     pub(super) reason: Option<String>,
     pub(super) updated_input: Option<Value>,
     pub(super) result: Option<OutcomeValue>,
@@ -83,15 +83,17 @@ impl Answer {
             .map_err(|error| ProtocolError::NotJson(text::escape_line(&error, 200)))?;
         let mut members =
             Members::of(value, "standard output", "the answer", &ANSWER, "an object")?;
-        let word = members.text("decision")?.map(|word| match word.as_str() {
-            "allow" => Ok(DecisionKeyword::Allow),
-            "deny" => Ok(DecisionKeyword::Deny),
-            "ask" | "defer" => Ok(DecisionKeyword::Ask),
-            "continue" => Ok(DecisionKeyword::Continue),
-            _ => Err(ProtocolError::Decision(text::escape_line(&word, 80))),
-        });
+        let decision = members
+            .text("decision")?
+            .map(|decision| match decision.as_str() {
+                "allow" => Ok(DecisionKeyword::Allow),
+                "deny" => Ok(DecisionKeyword::Deny),
+                "ask" | "defer" => Ok(DecisionKeyword::Ask),
+                "continue" => Ok(DecisionKeyword::Continue),
+                _ => Err(ProtocolError::Decision(text::escape_line(&decision, 80))),
+            });
         Ok(Some(Self {
-            word: word.transpose()?,
+            decision: decision.transpose()?,
             reason: members
                 .text("reason")?
                 .map(|reason| text::escape_lines(&reason, MAX_REASON)),
@@ -178,7 +180,7 @@ impl Members {
     fn of(
         value: Value,
         name: &'static str,
-        place: &'static str,
+        location: &'static str,
         known: &[&str],
         expected: &'static str,
     ) -> Result<Self> {
@@ -193,7 +195,7 @@ impl Members {
                 };
                 return Err(ProtocolError::Unknown {
                     name: text::escape_line(name, 80),
-                    place,
+                    location,
                     fix,
                 });
             }
@@ -255,11 +257,15 @@ fn wrong(name: &'static str, value: &Value, expected: &'static str) -> ProtocolE
 pub(super) fn reject_misplaced(
     is: bool,
     name: &'static str,
-    place: &'static str,
+    location: &'static str,
     fix: &'static str,
 ) -> Result<()> {
     if is {
-        Err(ProtocolError::Misplaced { name, place, fix })
+        Err(ProtocolError::Misplaced {
+            name,
+            location,
+            fix,
+        })
     } else {
         Ok(())
     }

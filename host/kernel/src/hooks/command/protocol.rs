@@ -26,7 +26,7 @@ pub(super) fn call_event(
         .into_iter()
         .chain(tool.aliases.iter().map(String::as_str))
         .collect();
-    let mut told = json!({
+    let mut message = json!({
         "event": event.as_str(),
         "session_id": call.call.caller.session,
         "agent_id": call.call.caller.agent,
@@ -42,9 +42,9 @@ pub(super) fn call_event(
         "input": call.call.input,
     });
     if let Some(outcome) = outcome {
-        told["result"] = result_of(outcome);
+        message["result"] = result_of(outcome);
     }
-    told
+    message
 }
 
 pub(super) fn messages_event(session: &str, messages: &Value, dir: &Path) -> Value {
@@ -58,7 +58,7 @@ pub(super) fn messages_event(session: &str, messages: &Value, dir: &Path) -> Val
 
 /// Encodes an outcome in the form that answers use, so that a command can return it with few changes.
 fn result_of(outcome: &Outcome) -> Value {
-    let mut told = json!({"text": outcome.model_text(), "is_error": outcome.is_error()});
+    let mut result = json!({"text": outcome.model_text(), "is_error": outcome.is_error()});
     let code = outcome.error.as_ref().and_then(|error| error.code.clone());
     for (name, value) in [
         ("summary", outcome.summary.clone().map(Value::String)),
@@ -67,10 +67,10 @@ fn result_of(outcome: &Outcome) -> Value {
         ("meta", outcome.meta.clone()),
     ] {
         if let Some(value) = value {
-            told[name] = value;
+            result[name] = value;
         }
     }
-    told
+    result
 }
 
 /// Parses the answer to the event before a call.
@@ -78,15 +78,20 @@ pub(super) fn before(stdout: &[u8]) -> Result<PreHookResponse> {
     let Some(answer) = Answer::parse(stdout)? else {
         return Ok(PreHookResponse::default());
     };
-    let place = "before a call";
+    let location = "before a call";
     let fix = "use `result` to answer instead of the tool";
-    reject_misplaced(answer.replace.is_some(), "replace", place, fix)?;
-    reject_misplaced(answer.update.is_some(), "update", place, fix)?;
+    reject_misplaced(answer.replace.is_some(), "replace", location, fix)?;
+    reject_misplaced(answer.update.is_some(), "update", location, fix)?;
     let fix = "use it in the event PostToolUse";
-    reject_misplaced(answer.context.is_some(), "additional_context", place, fix)?;
-    let asks = answer.word == Some(DecisionKeyword::Ask) && !answer.stop;
+    reject_misplaced(
+        answer.context.is_some(),
+        "additional_context",
+        location,
+        fix,
+    )?;
+    let asks = answer.decision == Some(DecisionKeyword::Ask) && !answer.stop;
     let fix = "use it with the decision ask or inside `result`";
-    reject_misplaced(answer.meta.is_some() && !asks, "meta", place, fix)?;
+    reject_misplaced(answer.meta.is_some() && !asks, "meta", location, fix)?;
     let fix = "use the decision allow or deny";
     reject_misplaced(answer.result.is_some() && asks, "result", "with ask", fix)?;
 
@@ -97,7 +102,7 @@ pub(super) fn before(stdout: &[u8]) -> Result<PreHookResponse> {
             reason,
         }
     } else {
-        match (answer.word, answer.result) {
+        match (answer.decision, answer.result) {
             (Some(DecisionKeyword::Deny), result) => PreHookDecision::Deny {
                 reason,
                 outcome: result.map(|result| Box::new(result.outcome())),
@@ -124,21 +129,26 @@ pub(super) fn after(stdout: &[u8], outcome: &Outcome) -> Result<PostHookResponse
     let Some(answer) = Answer::parse(stdout)? else {
         return Ok(PostHookResponse::Keep);
     };
-    let place = "after a call";
+    let location = "after a call";
     let fix = "the tool has already run; use it in the event PreToolUse";
-    reject_misplaced(answer.updated_input.is_some(), "updated_input", place, fix)?;
+    reject_misplaced(
+        answer.updated_input.is_some(),
+        "updated_input",
+        location,
+        fix,
+    )?;
     let fix = "use `replace` or `update`";
-    reject_misplaced(answer.result.is_some(), "result", place, fix)?;
+    reject_misplaced(answer.result.is_some(), "result", location, fix)?;
     let fix = "the tool has already run; use deny to withhold its result";
     reject_misplaced(
-        answer.word == Some(DecisionKeyword::Ask),
+        answer.decision == Some(DecisionKeyword::Ask),
         "decision: ask",
-        place,
+        location,
         fix,
     )?;
 
     let fix = "put it into `replace` or `update`";
-    reject_misplaced(answer.meta.is_some(), "meta", place, fix)?;
+    reject_misplaced(answer.meta.is_some(), "meta", location, fix)?;
     let both = answer.replace.is_some() && answer.update.is_some();
     let fix = "use one of the two";
     reject_misplaced(both, "update", "with `replace`", fix)?;
@@ -148,7 +158,7 @@ pub(super) fn after(stdout: &[u8], outcome: &Outcome) -> Result<PostHookResponse
             answer.reason.as_deref(),
         ))));
     }
-    let withholds = answer.word == Some(DecisionKeyword::Deny);
+    let withholds = answer.decision == Some(DecisionKeyword::Deny);
     let fix = "no result is left to update; use `replace`";
     reject_misplaced(
         withholds && answer.update.is_some(),
@@ -178,9 +188,9 @@ pub(super) fn withheld_outcome(reason: Option<&str>) -> PostHookResponse {
 
 /// Returns the end of standard error as a reason for the model.
 pub(super) fn reason(stderr: &[u8]) -> Option<String> {
-    let words = String::from_utf8_lossy(stderr);
-    let words = text::escape_lines(text::tail(words.trim(), MAX_REASON), MAX_REASON);
-    (!words.is_empty()).then_some(words)
+    let message = String::from_utf8_lossy(stderr);
+    let message = text::escape_lines(text::tail(message.trim(), MAX_REASON), MAX_REASON);
+    (!message.is_empty()).then_some(message)
 }
 
 fn stop_outcome(reason: Option<&str>) -> Outcome {

@@ -37,9 +37,9 @@ fn script(text: &str) -> (TempDir, CommandHook) {
     (dir, hook)
 }
 
-async fn said_before(hook: &CommandHook, call: &HookCall) -> String {
+async fn decision_before(hook: &CommandHook, call: &HookCall) -> String {
     match hook.before(call).await {
-        Ok(said) => format!("{:?}", said.decision),
+        Ok(response) => format!("{:?}", response.decision),
         Err(error) => error.to_string(),
     }
 }
@@ -47,7 +47,7 @@ async fn said_before(hook: &CommandHook, call: &HookCall) -> String {
 async fn check(cases: &[(&str, Expect)]) {
     for (text, expected) in cases {
         let (_dir, hook) = script(text);
-        expected.assert_eq(&said_before(&hook, &call()).await);
+        expected.assert_eq(&decision_before(&hook, &call()).await);
     }
 }
 
@@ -147,9 +147,9 @@ async fn h_05_text_from_a_hook_replaces_every_copy_of_the_old_text() {
 async fn a_command_that_cannot_be_started_is_an_error() {
     let (_dir, mut hook) = script("");
     hook.program = "./no/such\u{1b}program".into();
-    expect![[r#"`./no/such\u{1b}program` cannot be started: No such file or directory (os error 2); check that the program exists and is executable"#]].assert_eq(&said_before(&hook, &call()).await);
+    expect![[r#"`./no/such\u{1b}program` cannot be started: No such file or directory (os error 2); check that the program exists and is executable"#]].assert_eq(&decision_before(&hook, &call()).await);
     hook.program = "no-such-program-here".into();
-    expect!["`no-such-program-here` cannot be started: No such file or directory (os error 2); check that the program exists and is executable"].assert_eq(&said_before(&hook, &call()).await);
+    expect!["`no-such-program-here` cannot be started: No such file or directory (os error 2); check that the program exists and is executable"].assert_eq(&decision_before(&hook, &call()).await);
 }
 
 #[tokio::test]
@@ -170,8 +170,8 @@ async fn unread_and_unwritten_pipes_do_not_block_a_command() {
         r#"sleep 1000 & echo '{"decision": "allow"}'"#,
     ] {
         let (_dir, hook) = script(text);
-        let said = said_before(&hook, &big).await;
-        assert_eq!(said, "Allow { reason: None }", "{text}");
+        let decision = decision_before(&hook, &big).await;
+        assert_eq!(decision, "Allow { reason: None }", "{text}");
     }
 }
 
@@ -182,11 +182,11 @@ async fn a_child_that_left_the_group_and_holds_the_output_open_is_not_waited_for
          until [ -e left ]; do :; done
          echo '{\"decision\": \"allow\"}'",
     );
-    let said = said_before(&hook, &call()).await;
+    let decision = decision_before(&hook, &call()).await;
     let left = fs::read_to_string(dir.path().join("left")).unwrap();
     let left = Pid::from_raw(left.trim().parse().unwrap()).unwrap();
     kill_process(left, Signal::KILL).unwrap();
-    assert_eq!(said, "Allow { reason: None }");
+    assert_eq!(decision, "Allow { reason: None }");
 }
 
 #[tokio::test]
@@ -204,14 +204,14 @@ async fn only_the_end_of_standard_error_is_kept() {
 
 #[tokio::test]
 async fn r_210_a_command_reads_the_call_and_sees_only_what_it_needs() {
-    let text = r#"cat >told; env | cut -d= -f1 | sort >names; echo "$MINE" >mine"#;
+    let text = r#"cat >event; env | cut -d= -f1 | sort >names; echo "$MINE" >mine"#;
     let (dir, mut hook) = script(text);
     hook.env = vec![("MINE".to_owned(), "yes".to_owned())];
     hook.before(&call()).await.unwrap();
     let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
-    let told: Value = serde_json::from_str(&read("told")).unwrap();
+    let event: Value = serde_json::from_str(&read("event")).unwrap();
     assert_eq!(
-        (&told["event"], &told["input"], &told["cwd"]),
+        (&event["event"], &event["input"], &event["cwd"]),
         (
             &json!("PreToolUse"),
             &json!({"path": "a"}),
@@ -255,13 +255,13 @@ async fn r_211_a_command_changes_or_withholds_the_result() {
 
 #[tokio::test]
 async fn r_212_a_command_is_notified_of_changed_messages() {
-    let (dir, hook) = script("cat >told; echo whatever");
+    let (dir, hook) = script("cat >event; echo whatever");
     let messages = json!([{"role": "user"}]);
     hook.messages_changed("s1", &messages).await.unwrap();
-    let told = fs::read(dir.path().join("told")).unwrap();
-    let told: Value = serde_json::from_slice(&told).unwrap();
+    let event = fs::read(dir.path().join("event")).unwrap();
+    let event: Value = serde_json::from_slice(&event).unwrap();
     assert_eq!(
-        told,
+        event,
         json!({
             "event": "MessagesChanged", "session_id": "s1", "cwd": dir.path(), "messages": messages,
         })
@@ -290,7 +290,7 @@ fn events_are_parsed_by_all_known_names() {
         assert_eq!(HookEvent::parse(event.as_str()), Ok(event));
     }
     assert_eq!(HookEvent::parse("AfterTool"), Ok(HookEvent::AfterTool));
-    for (word, expected) in [
+    for (name, expected) in [
         (
             "PreToolUs",
             expect!["`PreToolUs` is not a hook event; did you mean `PreToolUse`?"],
@@ -302,7 +302,7 @@ fn events_are_parsed_by_all_known_names() {
             ]],
         ),
     ] {
-        expected.assert_eq(&HookEvent::parse(word).unwrap_err().to_string());
+        expected.assert_eq(&HookEvent::parse(name).unwrap_err().to_string());
     }
 }
 
@@ -329,7 +329,7 @@ async fn pids(fifo: PathBuf) -> Vec<Pid> {
             .unwrap();
         line
     });
-    let pid = |word: &str| Pid::from_raw(word.parse().unwrap()).unwrap();
+    let pid = |text: &str| Pid::from_raw(text.parse().unwrap()).unwrap();
     line.await.unwrap().split_whitespace().map(pid).collect()
 }
 
@@ -357,8 +357,8 @@ async fn r_210_a_hanging_command_is_killed_with_its_children_at_its_timeout() {
     let fifo = fifo(dir.path());
     let hooks = Hooks::new(vec![HookEntry::new("hangs", Arc::new(hook))]);
     let call = call();
-    let (said, pids) = tokio::join!(hooks.before(&call), pids(fifo));
-    let HookDecision::Denied { reason, .. } = said else {
+    let (decision, pids) = tokio::join!(hooks.before(&call), pids(fifo));
+    let HookDecision::Denied { reason, .. } = decision else {
         panic!("not denied")
     };
     expect!["hook `hangs` failed: no answer within 60000 ms"].assert_eq(&reason.unwrap());
@@ -371,7 +371,7 @@ async fn r_210_a_command_dies_with_its_children_when_its_call_is_cancelled() {
     let (dir, hook) = script(HANGS);
     let call = call();
     let pids = tokio::select! {
-        said = hook.before(&call) => panic!("{said:?}"),
+        response = hook.before(&call) => panic!("{response:?}"),
         pids = pids(fifo(dir.path())) => pids,
     };
     check_gone(&pids).await;
@@ -381,7 +381,7 @@ async fn r_210_a_command_dies_with_its_children_when_its_call_is_cancelled() {
 async fn a_command_that_exits_leaves_no_process_behind() {
     let (dir, hook) = script(r#"sleep 1000 & echo "$!" >fifo"#);
     let call = call();
-    let (said, pids) = tokio::join!(hook.before(&call), pids(fifo(dir.path())));
-    assert_eq!(said, Ok(PreHookResponse::default()));
+    let (response, pids) = tokio::join!(hook.before(&call), pids(fifo(dir.path())));
+    assert_eq!(response, Ok(PreHookResponse::default()));
     check_gone(&pids).await;
 }

@@ -123,19 +123,19 @@ const AT: Timestamp = Timestamp(0);
 //
 #[tokio::test]
 async fn approving_a_deferred_call_allows_one_call_with_this_input_in_this_project() {
-    let desk = DeferredFixture::new();
-    assert_eq!(desk.write("c1", "/a", "/w").await, "approval_pending");
-    let row = desk.row("c1");
+    let fixture = DeferredFixture::new();
+    assert_eq!(fixture.write("c1", "/a", "/w").await, "approval_pending");
+    let row = fixture.row("c1");
     assert_eq!(
         (row.state.as_str(), row.deferred),
         ("awaiting_approval", true)
     );
-    assert!(desk.store.orphans().unwrap().is_empty());
+    assert!(fixture.store.orphans().unwrap().is_empty());
 
-    let id = approve_deferred(&desk.store, "c1", "cli", Some("fine"), AT)
+    let id = approve_deferred(&fixture.store, "c1", "cli", Some("fine"), AT)
         .await
         .unwrap();
-    let row = desk.row("c1");
+    let row = fixture.row("c1");
     assert_eq!(
         (row.state.as_str(), row.finished, row.deferred),
         ("sealed", true, false)
@@ -147,16 +147,19 @@ async fn approving_a_deferred_call_allows_one_call_with_this_input_in_this_proje
     );
     assert!(row.record.get("input").is_none() && row.record.get(IN_ADVANCE).is_none());
     assert_eq!(
-        desk.steps("c1")[3..],
+        fixture.steps("c1")[3..],
         ["awaiting_approval", "approved", "sealed"]
     );
 
     // The approval does not apply to another file or project.
-    assert_eq!(desk.write("c2", "/b", "/w").await, "approval_pending");
-    assert_eq!(desk.write("c3", "/a", "/other").await, "approval_pending");
-    assert_eq!(desk.write("c4", "/a", "/w").await, "ok");
-    assert_eq!(desk.write("c5", "/a", "/w").await, "approval_pending");
-    let approvals = desk.approvals();
+    assert_eq!(fixture.write("c2", "/b", "/w").await, "approval_pending");
+    assert_eq!(
+        fixture.write("c3", "/a", "/other").await,
+        "approval_pending"
+    );
+    assert_eq!(fixture.write("c4", "/a", "/w").await, "ok");
+    assert_eq!(fixture.write("c5", "/a", "/w").await, "approval_pending");
+    let approvals = fixture.approvals();
     assert_eq!(
         (
             approvals[0].id.as_str(),
@@ -166,39 +169,39 @@ async fn approving_a_deferred_call_allows_one_call_with_this_input_in_this_proje
         (id.as_str(), Some(0), 1)
     );
     assert!(matches!(
-        desk.store.verify().unwrap(),
+        fixture.store.verify().unwrap(),
         Verification::Verified { .. }
     ));
 }
 
 #[tokio::test]
 async fn denying_a_deferred_call_ends_it() {
-    let desk = DeferredFixture::new();
-    desk.write("c1", "/a", "/w").await;
-    deny_deferred(&desk.store, "c1", "cli", Some("use /b"), AT)
+    let fixture = DeferredFixture::new();
+    fixture.write("c1", "/a", "/w").await;
+    deny_deferred(&fixture.store, "c1", "cli", Some("use /b"), AT)
         .await
         .unwrap();
-    let row = desk.row("c1");
+    let row = fixture.row("c1");
     assert_eq!((row.state.as_str(), row.finished), ("denied", true));
     let message = row.record["error"]["message"].as_str().unwrap();
     assert_eq!(message, "the user rejected `write`: use /b");
     assert_eq!(row.record["approval"]["decision"], "deny");
-    assert!(desk.approvals().is_empty());
+    assert!(fixture.approvals().is_empty());
 }
 
 #[tokio::test]
 async fn a_deferred_call_is_answered_once() {
-    let desk = DeferredFixture::new();
-    desk.write("c1", "/a", "/w").await;
-    let told = |error: DeferredError| error.to_string();
-    let unknown = deny_deferred(&desk.store, "nobody", "cli", None, AT).await;
+    let fixture = DeferredFixture::new();
+    fixture.write("c1", "/a", "/w").await;
+    let message = |error: DeferredError| error.to_string();
+    let unknown = deny_deferred(&fixture.store, "nobody", "cli", None, AT).await;
     assert_eq!(
-        told(unknown.unwrap_err()),
+        message(unknown.unwrap_err()),
         "no call `nobody`; list the pending calls"
     );
     let (one, two) = tokio::join!(
-        approve_deferred(&desk.store, "c1", "one", None, AT),
-        approve_deferred(&desk.store, "c1", "two", None, AT)
+        approve_deferred(&fixture.store, "c1", "one", None, AT),
+        approve_deferred(&fixture.store, "c1", "two", None, AT)
     );
     assert!(one.is_ok());
     // Which of the two errors occurs depends on timing.
@@ -212,20 +215,20 @@ async fn a_deferred_call_is_answered_once() {
         ),
         "{two}"
     );
-    assert_eq!(desk.approvals().len(), 1);
-    let late = deny_deferred(&desk.store, "c1", "cli", None, AT).await;
+    assert_eq!(fixture.approvals().len(), 1);
+    let late = deny_deferred(&fixture.store, "c1", "cli", None, AT).await;
     assert_eq!(
-        told(late.unwrap_err()),
+        message(late.unwrap_err()),
         "the call has ended (sealed); there is nothing to answer"
     );
 }
 
 #[tokio::test]
 async fn a_call_that_must_be_asked_each_time_is_not_deferred() {
-    let desk = DeferredFixture::new();
-    let report = desk
+    let fixture = DeferredFixture::new();
+    let report = fixture
         .call("c1", "run", json!({"command": "$(x)"}), "/w")
         .await;
     assert_eq!(code(&report), "policy_violation");
-    assert!(desk.row("c1").finished);
+    assert!(fixture.row("c1").finished);
 }

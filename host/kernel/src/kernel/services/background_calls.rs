@@ -156,10 +156,10 @@ impl BackgroundCalls {
             })
             .collect();
         ended.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
-        let mut kept = 0;
+        let mut total = 0;
         for (index, (_, bytes, id)) in ended.iter().enumerate() {
-            kept += bytes;
-            if index > 0 && kept > MAX_RESULT_BYTES {
+            total += bytes;
+            if index > 0 && total > MAX_RESULT_BYTES {
                 all.remove(id);
             }
         }

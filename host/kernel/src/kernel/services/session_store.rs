@@ -149,17 +149,17 @@ impl SessionStore {
         self.values.remove(key);
     }
 
-    fn put_observation(&mut self, place: (String, String), observation: FileObservation) {
-        let is_new = !self.observations.contains_key(&place);
+    fn put_observation(&mut self, key: (String, String), observation: FileObservation) {
+        let is_new = !self.observations.contains_key(&key);
         if is_new
             && self.observations.len() >= MAX_OBSERVATIONS
             && let Some((first, _)) = self.observations.pop_first()
         {
             self.resize(self.bytes - observation_size(&first));
         }
-        let more = if is_new { observation_size(&place) } else { 0 };
+        let more = if is_new { observation_size(&key) } else { 0 };
         if self.resize(self.bytes + more) {
-            self.observations.insert(place, observation);
+            self.observations.insert(key, observation);
         }
     }
 
@@ -199,13 +199,13 @@ impl SessionStore {
         for (key, mut value) in notes.values {
             if let Some(value) = value.as_mut().filter(|_| key == variables) {
                 // Another call may have removed a variable in the meantime, and this older list must not restore it.
-                let mut kept = read(value);
-                for one in self.steering_variables(&kept) {
+                let mut remaining = read(value);
+                for one in self.steering_variables(&remaining) {
                     if !allowed.contains(&one) {
-                        kept.remove(&one.0);
+                        remaining.remove(&one.0);
                     }
                 }
-                *value = json!(kept);
+                *value = json!(remaining);
             }
             match value {
                 Some(value) if self.has_room(&key, &value) => self.put(key, value),
@@ -214,8 +214,8 @@ impl SessionStore {
                 None => self.remove(&key),
             }
         }
-        for (place, observation) in notes.observations {
-            self.put_observation(place, observation);
+        for (key, observation) in notes.observations {
+            self.put_observation(key, observation);
         }
     }
 
@@ -227,13 +227,13 @@ impl SessionStore {
         value: Option<&Value>,
     ) -> Result<(), Failure> {
         let Some(value) = value else { return Ok(()) };
-        let kept = self.values.iter();
-        let kept = kept.filter(|(known, _)| !notes.values.contains_key(*known));
+        let stored = self.values.iter();
+        let stored = stored.filter(|(known, _)| !notes.values.contains_key(*known));
         let noted = notes.values.iter();
         let noted = noted.filter_map(|(known, value)| Some((known, value.as_ref()?)));
         let mut keys = 0;
         let mut bytes = size_of(value);
-        for (known, value) in kept.chain(noted) {
+        for (known, value) in stored.chain(noted) {
             if known.owner == key.owner && known != key {
                 keys += 1;
                 bytes += size_of(value);

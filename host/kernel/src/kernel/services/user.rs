@@ -112,9 +112,9 @@ impl CallServices {
     /// Asks the user for a mode that allows more. The user may choose another one.
     async fn ask_wider_mode(&self, to: Mode, reason: String) -> Result<Mode, Failure> {
         let now = self.mode_now();
-        let option = |mode: Mode, words: &str| AnswerOption {
+        let option = |mode: Mode, description: &str| AnswerOption {
             label: mode.as_str().to_owned(),
-            description: words.to_owned(),
+            description: description.to_owned(),
             preview: None,
         };
         let stay = AnswerOption {
@@ -122,7 +122,7 @@ impl CallServices {
             description: format!("stay in {now}; other text is passed to the model"),
             preview: None,
         };
-        let words = match to {
+        let description = match to {
             Mode::DontAsk | Mode::ReadOnly => "continue without changes",
             Mode::Plan => "continue without changes except notes of the plan",
             Mode::Default => "continue and ask before changes",
@@ -130,7 +130,7 @@ impl CallServices {
             Mode::Auto | Mode::Yolo => "continue without asking",
             Mode::Custom => "continue and let a callback or a hook decide",
         };
-        let mut options = vec![option(to, words)];
+        let mut options = vec![option(to, description)];
         if to == Mode::Default {
             options.push(option(
                 Mode::AcceptEdits,
@@ -198,13 +198,13 @@ impl CallServices {
                 return Err(Failure::new("invalid_permission_request", message));
             }
         }
-        let line = |what: &str, names: &[String]| {
+        let line = |label: &str, names: &[String]| {
             let shown = |name: &String| text::escape_line(name, MAX_ENTRY_BYTES);
             let names: Vec<String> = names.iter().map(shown).collect();
             if names.is_empty() {
                 String::new()
             } else {
-                format!("\n  {what}: {}", names.join(", "))
+                format!("\n  {label}: {}", names.join(", "))
             }
         };
         // The reason of the tool is short and comes first, so that the text of the host is next to the answer.

@@ -56,7 +56,7 @@ async fn a_restriction_only_removes_permissions() {
         .await;
         assert_eq!(found, expected, "{tool} {limits}");
     }
-    world.story().await;
+    world.event_log().await;
 }
 
 // A tail call belongs to the same agent, so it cannot bypass the agent's restrictions.
@@ -69,7 +69,7 @@ async fn a_tail_call_is_limited_to_what_its_call_may_do() {
         "policy_violation"
     );
     assert_eq!(*world.stage.started.lock().unwrap(), ["c"]);
-    world.story().await;
+    world.event_log().await;
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn a_question_names_the_agent_and_an_approval_of_the_parent_applies_to_the
     let world = always().build();
     let first = child("c1", "write", "allow write", json!({}));
     assert_eq!(code(&world, first).await, "ok");
-    assert_eq!(*world.stage.asked.lock().unwrap(), ["helper: write {}"]);
+    assert_eq!(*world.stage.questions.lock().unwrap(), ["helper: write {}"]);
     let world = always().build();
     assert_eq!(
         shown(&world.call("p", "write", json!({})).await),
@@ -88,7 +88,7 @@ async fn a_question_names_the_agent_and_an_approval_of_the_parent_applies_to_the
         code(&world, child("c2", "write", "allow write", json!({}))).await,
         "ok"
     );
-    assert_eq!(*world.stage.asked.lock().unwrap(), ["-: write {}"]);
+    assert_eq!(*world.stage.questions.lock().unwrap(), ["-: write {}"]);
     let denied = child("c3", "write", "deny write", json!({}));
     assert_eq!(code(&world, denied).await, "policy_violation");
 }

@@ -18,7 +18,7 @@ fn id(id: &str) -> CallId {
     CallId(id.to_owned())
 }
 
-fn said(answer: Answer) -> AttributedAnswer {
+fn web_answer(answer: Answer) -> AttributedAnswer {
     AttributedAnswer {
         answer,
         by: "web".to_owned(),
@@ -36,12 +36,12 @@ fn silent() -> TestWorldBuilder {
     TestWorldBuilder::says(|_, _, _| None)
 }
 
-async fn asked(world: &TestWorld, call: &str) {
+async fn until_asked(world: &TestWorld, call: &str) {
     while !world
         .kernel
         .pending()
         .iter()
-        .any(|asked| asked.call.0 == call)
+        .any(|question| question.call.0 == call)
     {
         tokio::task::yield_now().await;
     }
@@ -52,20 +52,28 @@ async fn asked(world: &TestWorld, call: &str) {
 async fn r_201_an_answer_by_id_counts_once() {
     let world = silent().build();
     let kernel = &world.kernel;
-    let wrong = kernel.answer(&id("c"), said(Answer::once())).unwrap_err();
+    let wrong = kernel
+        .answer(&id("c"), web_answer(Answer::once()))
+        .unwrap_err();
     let call = world.start("c", "erase", json!({}));
-    asked(&world, "c").await;
-    kernel.answer(&id("c"), said(no("not that one"))).unwrap();
-    let twice = kernel.answer(&id("c"), said(Answer::once())).unwrap_err();
+    until_asked(&world, "c").await;
+    kernel
+        .answer(&id("c"), web_answer(no("not that one")))
+        .unwrap();
+    let twice = kernel
+        .answer(&id("c"), web_answer(Answer::once()))
+        .unwrap_err();
     let report = call.await.unwrap();
-    let finished = kernel.answer(&id("c"), said(Answer::once())).unwrap_err();
+    let finished = kernel
+        .answer(&id("c"), web_answer(Answer::once()))
+        .unwrap_err();
     expect![[r#"
         call c is not waiting for an answer: it is unknown, has ended or has not asked
         call c has already been answered
         Denied [user_denied]: Permission denied: the user rejected `erase`: not that one
         call c is not waiting for an answer: it is unknown, has ended or has not asked"#]]
     .assert_eq(&format!("{wrong}\n{twice}\n{}\n{finished}", shown(&report)));
-    world.story().await;
+    world.event_log().await;
     // R-145: the author of the answer and the note.
     let row = world.store().call("c").unwrap().unwrap();
     let approval = &row.record["approval"];
@@ -91,24 +99,27 @@ async fn a_10_pending_questions_are_limited_per_user() {
         tokio::spawn(async move { kernel.call(request, Arc::new(NoSink)).await })
     };
     let first = start("a1", "ann");
-    asked(&world, "a1").await;
+    until_asked(&world, "a1").await;
     let own = shown(&world.request(of("a2", "ann")).await);
     let second = start("b1", "bob");
-    asked(&world, "b1").await;
+    until_asked(&world, "b1").await;
     let all = shown(&world.request(of("c1", "carl")).await);
     expect![[r#"
         Unavailable [too_many_questions]: the user has reached the limit of 1 pending questions
         Unavailable [too_many_questions]: all users together have reached the limit of 2 pending questions"#]]
     .assert_eq(&format!("{own}\n{all}"));
     for (call, waits) in [("a1", first), ("b1", second)] {
-        world.kernel.answer(&id(call), said(no("no"))).unwrap();
+        world
+            .kernel
+            .answer(&id(call), web_answer(no("no")))
+            .unwrap();
         assert_eq!(waits.await.unwrap().result.unwrap_err().code, "user_denied");
     }
     let again = start("a3", "ann");
-    asked(&world, "a3").await;
+    until_asked(&world, "a3").await;
     world
         .kernel
-        .answer(&id("a3"), said(Answer::once()))
+        .answer(&id("a3"), web_answer(Answer::once()))
         .unwrap();
     assert_eq!(shown(&again.await.unwrap()), "ok: done");
 }
@@ -132,23 +143,26 @@ async fn a_10_pending_changes_are_limited_per_user() {
         tokio::spawn(async move { kernel.call(request, Arc::new(NoSink)).await })
     };
     let first = start("a1", "ann");
-    asked(&world, "a1").await;
+    until_asked(&world, "a1").await;
     let own = shown(&world.request(of("a2", "ann")).await);
     let second = start("b1", "bob");
-    asked(&world, "b1").await;
+    until_asked(&world, "b1").await;
     let all = shown(&world.request(of("c1", "carl")).await);
     expect![[r#"
         Unavailable [too_many_staged_bytes]: the user has reached the limit of 3 bytes of staged changes
         Unavailable [too_many_staged_bytes]: all users together have reached the limit of 5 bytes of staged changes"#]]
     .assert_eq(&format!("{own}\n{all}"));
-    world.kernel.answer(&id("a1"), said(no("no"))).unwrap();
+    world
+        .kernel
+        .answer(&id("a1"), web_answer(no("no")))
+        .unwrap();
     assert_eq!(first.await.unwrap().result.unwrap_err().code, "user_denied");
     let again = start("a3", "ann");
-    asked(&world, "a3").await;
+    until_asked(&world, "a3").await;
     for (call, waits) in [("b1", second), ("a3", again)] {
         world
             .kernel
-            .answer(&id(call), said(Answer::once()))
+            .answer(&id(call), web_answer(Answer::once()))
             .unwrap();
         assert_eq!(shown(&waits.await.unwrap()), "ok: done");
     }
@@ -163,7 +177,7 @@ async fn r_201_of_two_concurrent_answers_the_accepted_one_counts() {
         inner
             .get()
             .unwrap()
-            .answer(&call.id, said(no("I was first")))
+            .answer(&call.id, web_answer(no("I was first")))
             .unwrap();
         Some(Answer::once())
     })
@@ -184,10 +198,10 @@ async fn r_201_another_process_answers_through_the_store() {
             .unwrap_err()
             .to_string(),
     ];
-    for (call, word) in [("c", "allow_once"), ("d", "deny"), ("e", "cancel")] {
+    for (call, decision) in [("c", "allow_once"), ("d", "deny"), ("e", "cancel")] {
         let running = world.start(call, "erase", json!({}));
-        asked(&world, call).await;
-        elsewhere.answer(answer(call, word)).await.unwrap();
+        until_asked(&world, call).await;
+        elsewhere.answer(answer(call, decision)).await.unwrap();
         // The error depends on whether the call has ended by now.
         let again = elsewhere.answer(answer(call, "deny")).await;
         assert!(again.is_err(), "taken twice");
@@ -211,7 +225,7 @@ async fn r_201_another_process_answers_through_the_store() {
         Cancelled [cancelled]: Permission denied: the user cancelled the prompt for `erase`
         the call has ended (cancelled); there is nothing to answer"#]]
     .assert_eq(&lines.join("\n"));
-    world.story().await;
+    world.event_log().await;
 }
 
 /// Calls `write` and returns for each call whether it asked the user.
@@ -220,9 +234,9 @@ async fn needed(world: &TestWorld, calls: &[(&str, Value)]) -> Vec<usize> {
     for (at, (session, input)) in calls.iter().enumerate() {
         let mut request = request(&format!("{session}-{at}"), "write", input.clone());
         request.caller.session = (*session).into();
-        let before = world.stage.asked.lock().unwrap().len();
+        let before = world.stage.questions.lock().unwrap().len();
         assert_eq!(shown(&world.request(request).await), "ok: done");
-        counts.push(world.stage.asked.lock().unwrap().len() - before);
+        counts.push(world.stage.questions.lock().unwrap().len() - before);
     }
     counts
 }
@@ -290,18 +304,25 @@ async fn a_user_approval_applies_everywhere_until_it_is_revoked_by_any_process()
     let other = always(3, &dir, "/b", 1);
     assert_eq!(needed(&other, &call).await, [0]);
     let elsewhere = Store::open(&dir.path().join("state")).unwrap();
-    let kept = elsewhere.approvals().unwrap();
+    let approvals = elsewhere.approvals().unwrap();
     assert_eq!(
-        (kept.len(), kept[0].used, kept[0].scope.as_str()),
+        (
+            approvals.len(),
+            approvals[0].used,
+            approvals[0].scope.as_str()
+        ),
         (1, 1, "user")
     );
-    elsewhere.revoke_approval(&kept[0].id, 9).await.unwrap();
+    elsewhere
+        .revoke_approval(&approvals[0].id, 9)
+        .await
+        .unwrap();
     // Revoked while both processes run.
     assert_eq!(needed(&world, &[("s2", json!({}))]).await, [1]);
     assert_eq!(
         needed(&other, &[("s3", json!({}))]).await,
         [0],
-        "the new yes is seen at once"
+        "the new approval takes effect at once"
     );
 }
 
@@ -343,7 +364,7 @@ async fn an_approval_does_not_apply_in_a_stricter_mode() {
     stricter.caller.session = "s".into();
     stricter.context.mode = Some(Mode::Default);
     world.request(stricter).await;
-    assert_eq!(world.stage.asked.lock().unwrap().len(), 2);
+    assert_eq!(world.stage.questions.lock().unwrap().len(), 2);
 }
 
 // R-200, R-201: the question stays if no user is available and the operator configured it.
@@ -385,11 +406,14 @@ async fn r_201_a_callback_answers_without_a_prompter() {
         .build();
     let call = world.start("c", "write", json!({}));
     world.until("c", CallState::AwaitingApproval).await;
-    asked(&world, "c").await;
+    until_asked(&world, "c").await;
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
-    world.kernel.answer(&id("c"), said(Answer::once())).unwrap();
+    world
+        .kernel
+        .answer(&id("c"), web_answer(Answer::once()))
+        .unwrap();
     assert_eq!(shown(&call.await.unwrap()), "ok: done");
-    world.story().await;
+    world.event_log().await;
 }

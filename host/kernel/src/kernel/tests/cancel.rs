@@ -34,7 +34,7 @@ async fn r_177_a_call_is_cancelled_while_a_hook_runs() {
     expect![[r#"
         c: [created], validating, validating, CALL.CANCELLED
           on disk: requested, validation_started, tool_resolved, cancelled"#]]
-    .assert_eq(&world.story().await);
+    .assert_eq(&world.event_log().await);
 }
 
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn r_177_a_call_that_waits_for_the_user_is_cancelled() {
         Cancelled [cancelled]: the call was cancelled
         c: [created], validating, validating, awaiting_approval, [permission_request], CALL.CANCELLED
           on disk: requested, validation_started, tool_resolved, approval_requested, cancelled"#]]
-    .assert_eq(&format!("{}\n{}", shown(&report), world.story().await));
+    .assert_eq(&format!("{}\n{}", shown(&report), world.event_log().await));
     assert!(world.kernel.pending().is_empty());
     assert!(!world.kernel.cancel(&report.id), "it has ended");
 }
@@ -72,7 +72,7 @@ async fn r_177_a_call_that_waits_for_its_permit_is_cancelled() {
           on disk: requested, validation_started, tool_resolved, scheduled, started, cancelled
         c: [created], validating, validating, scheduled, CALL.CANCELLED
           on disk: requested, validation_started, tool_resolved, scheduled, cancelled"#]]
-    .assert_eq(&world.story().await);
+    .assert_eq(&world.event_log().await);
 }
 
 // The tool is notified and may stop cooperatively; otherwise it is dropped.
@@ -86,7 +86,7 @@ async fn r_177_a_running_call_is_cancelled_cooperatively_or_dropped() {
         let report = call.await.unwrap();
         let received = world.stage.sinks.lock().unwrap()["c"].is_cancelled();
         assert!(received && report.stopped, "{kind}");
-        lines.push(format!("{}\n{}", shown(&report), world.story().await));
+        lines.push(format!("{}\n{}", shown(&report), world.event_log().await));
     }
     expect![[r#"
         Cancelled [cancelled]: the call was cancelled
@@ -114,7 +114,7 @@ async fn a_call_is_cancelled_while_a_post_hook_runs() {
     }
     cancel(&world, "c", CallState::Executing).await;
     assert_eq!(call.await.unwrap().result.unwrap_err().code, "cancelled");
-    world.story().await;
+    world.event_log().await;
 }
 
 // Post hooks have not seen the result that a tool returns after cancellation.
@@ -129,7 +129,7 @@ async fn h_03_the_result_of_a_cancelled_call_does_not_bypass_the_hooks() {
         cancel(&world, "c", CallState::Executing).await;
         let error = call.await.unwrap().result.unwrap_err();
         assert_eq!((error.code.as_str(), error.cause), ("cancelled", None));
-        world.story().await;
+        world.event_log().await;
     }
 }
 
@@ -158,7 +158,7 @@ async fn r_176_a_call_whose_turn_waits_in_the_queue_is_cancelled() {
           on disk: requested, cancelled
         c: [created], CALL.CANCELLED
           on disk: requested, cancelled"#]]
-    .assert_eq(&world.story().await);
+    .assert_eq(&world.event_log().await);
 }
 
 // A call in a later wave is pending too, and cancelling it ends the running ones.
@@ -182,7 +182,7 @@ async fn r_162_cancelling_a_pending_call_stops_its_turn() {
         a: [created], validating, validating, scheduled, executing, CALL.CANCELLED
           on disk: requested, validation_started, tool_resolved, scheduled, started, cancelled
         b: [created], CALL.CANCELLED
-          on disk: requested, cancelled"#]].assert_eq(&format!("{}\n{}", lines.join("\n"), world.story().await));
+          on disk: requested, cancelled"#]].assert_eq(&format!("{}\n{}", lines.join("\n"), world.event_log().await));
 }
 
 // The call was not cancelled: it failed, which does not affect its siblings.
@@ -198,7 +198,7 @@ async fn an_interrupted_guest_and_a_failed_call_do_not_cancel_other_calls() {
     let reports = world.start_batch(batch("t", calls)).await.unwrap();
     assert!(reports.iter().all(|report| !report.stopped));
     assert_eq!(shown(&reports[3]), "ok: done");
-    world.story().await;
+    world.event_log().await;
 }
 
 // The id of a call also refers to its tail calls.
@@ -210,7 +210,7 @@ async fn r_177_a_tail_is_cancelled_by_the_id_of_its_call() {
     world.until("c/tail-1", CallState::Executing).await;
     assert!(world.kernel.cancel(&CallId("c".to_owned())));
     assert!(call.await.unwrap().stopped);
-    world.story().await;
+    world.event_log().await;
 }
 
 // A call that is cancelled before it reaches the tool does not start it.
@@ -225,5 +225,5 @@ async fn r_162_a_call_that_is_cancelled_before_it_runs_does_not_run() {
     let reports = world.start_batch(turn).await.unwrap();
     assert!(reports[1].stopped);
     assert_eq!(*world.stage.started.lock().unwrap(), ["a"]);
-    world.story().await;
+    world.event_log().await;
 }

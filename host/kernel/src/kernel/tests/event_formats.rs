@@ -8,33 +8,33 @@ use toolhost_formats::events as event_formats;
 use super::test_world::{TestWorld, TestWorldBuilder, batch};
 
 /// Returns the events in the format, one line each: the type and its main members.
-fn told(world: &TestWorld, system: &str) -> String {
+fn converted(world: &TestWorld, system: &str) -> String {
     let mut view = event_formats::by_name(system).unwrap();
     let events = world.events();
     let lines: Vec<String> = events
         .iter()
         .flat_map(|event| view.convert(event))
-        .map(|said| line(&said))
+        .map(|message| line(&message))
         .collect();
     lines.join("\n")
 }
 
-fn line(said: &Value) -> String {
+fn line(message: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let kind = text(&said["type"]);
-    let mut words = vec![text(&said["channel"]), kind];
-    let call = &said["call"];
+    let kind = text(&message["type"]);
+    let mut parts = vec![text(&message["channel"]), kind];
+    let call = &message["call"];
     if call.is_object() {
         let id = text(&call["id"]);
-        words.push(format!("{id} {} {}", text(&call["state"]), call["isError"]));
+        parts.push(format!("{id} {} {}", text(&call["state"]), call["isError"]));
     }
-    for call in said["calls"].as_array().into_iter().flatten() {
+    for call in message["calls"].as_array().into_iter().flatten() {
         let id = text(&call["request"]["callId"]);
         let mut shown = format!("{id}={}", text(&call["status"]));
         if let Some(kind) = call["confirmationDetails"]["type"].as_str() {
             shown = format!("{shown}({kind})");
         }
-        words.push(shown);
+        parts.push(shown);
     }
     for member in [
         "decision",
@@ -45,12 +45,12 @@ fn line(said: &Value) -> String {
         "output",
         "error",
     ] {
-        if !said[member].is_null() {
-            words.push(format!("{member}={}", said[member]));
+        if !message[member].is_null() {
+            parts.push(format!("{member}={}", message[member]));
         }
     }
-    words.retain(|word| !word.is_empty());
-    words.join(" ")
+    parts.retain(|part| !part.is_empty());
+    parts.join(" ")
 }
 
 /// Runs one call and checks its events for Kode-SDK and Gemini CLI.
@@ -64,7 +64,7 @@ async fn check(
     for (system, expected) in [("kode", kode), ("gemini", gemini)] {
         let world = setup().build();
         let _ = world.call("c", tool, input.clone()).await;
-        expected.assert_eq(&told(&world, system));
+        expected.assert_eq(&converted(&world, system));
     }
 }
 
@@ -264,7 +264,7 @@ async fn r_244_r_245_a_turn_is_listed_complete_and_submitted() {
         onAllToolCallsComplete a=success b=error
         markToolsAsSubmitted callIds=["a","b"]
         onToolCallsUpdate a=success b=error"#]]
-    .assert_eq(&told(&world, "gemini"));
+    .assert_eq(&converted(&world, "gemini"));
 }
 
 // R-230 to R-232, R-239 to R-241
@@ -286,7 +286,7 @@ async fn r_230_r_239_every_event_format_reports_every_end() {
         TOOL_CALL_REQUESTED, TOOL_CALL_FAILED"#]],
         ),
     ] {
-        let mut told = Vec::new();
+        let mut lines = Vec::new();
         for (tool, input) in [
             ("look", json!({})),
             ("look", json!({"do": "trap"})),
@@ -295,23 +295,23 @@ async fn r_230_r_239_every_event_format_reports_every_end() {
             let world = TestWorldBuilder::answers([Answer::Deny { note: None }]).build();
             let _ = world.call("c", tool, input).await;
             let mut view = event_formats::by_name(system).unwrap();
-            let said: Vec<Value> = world
+            let messages: Vec<Value> = world
                 .events()
                 .iter()
                 .flat_map(|event| view.convert(event))
                 .collect();
-            let kinds: Vec<&str> = said
+            let kinds: Vec<&str> = messages
                 .iter()
-                .map(|said| {
-                    said["type"]
+                .map(|message| {
+                    message["type"]
                         .as_str()
-                        .or(said["event"].as_str())
+                        .or(message["event"].as_str())
                         .unwrap_or("?")
                 })
                 .collect();
-            told.push(kinds.join(", "));
+            lines.push(kinds.join(", "));
         }
-        expected.assert_eq(&told.join("\n"));
+        expected.assert_eq(&lines.join("\n"));
     }
 }
 
@@ -323,12 +323,12 @@ async fn r_246_start_and_end_events_contain_what_a_display_needs() {
         .call("c", "look", json!({"sleep": 2, "password": "hush"}))
         .await;
     let mut kode = event_formats::by_name("kode").unwrap();
-    let told: Vec<Value> = world
+    let events: Vec<Value> = world
         .events()
         .iter()
         .flat_map(|event| kode.convert(event))
         .collect();
-    let (start, end) = (&told[0]["call"], &told[1]["call"]);
+    let (start, end) = (&events[0]["call"], &events[1]["call"]);
     assert_eq!(
         (
             &start["id"],

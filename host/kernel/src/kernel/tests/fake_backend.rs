@@ -22,8 +22,8 @@ pub(super) struct FakeBackend {
 }
 
 impl FakeBackend {
-    fn note(&self, what: &str, call: &CallId) {
-        let line = format!("{}s {call} {what}", self.born.elapsed().as_secs());
+    fn note(&self, event: &str, call: &CallId) {
+        let line = format!("{}s {call} {event}", self.born.elapsed().as_secs());
         self.log.lock().unwrap().push(line);
     }
 }
@@ -80,12 +80,12 @@ impl Backend for FakeBackend {
 #[derive(Default)]
 pub(super) struct ScriptedUser {
     pub(super) answers: Mutex<VecDeque<Answer>>,
-    pub(super) asked: Mutex<Vec<String>>,
+    pub(super) questions: Mutex<Vec<String>>,
 }
 
 impl Prompter for ScriptedUser {
     fn ask<'a>(&'a self, question: &'a Question, call: &'a Call) -> BoxFuture<'a, Answer> {
-        self.asked.lock().unwrap().push(format!(
+        self.questions.lock().unwrap().push(format!(
             "{} ({}) for {}",
             question.tool, question.reason, call.input
         ));

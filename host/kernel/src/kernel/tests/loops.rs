@@ -33,7 +33,7 @@ async fn the_third_failure_gives_advice_and_the_fifth_call_is_refused() {
     // Calls with other arguments are not affected.
     let other = world.call("d", "look", json!({"do": "fail", "n": 1})).await;
     assert_eq!(shown(&other), "no: no luck");
-    world.story().await;
+    world.event_log().await;
 }
 
 // A failed test may be run again after each change.
@@ -79,8 +79,8 @@ async fn r_175_a_busy_session_refuses_with_the_stable_message() {
     first.await.unwrap();
     let free = world.kernel.try_schedule(turn(), Arc::new(NoSink)).await;
     assert_eq!(shown(&free.unwrap()[0]), "ok: done");
-    // The refused batch left no trace: the story has one beginning for `b`.
-    world.story().await;
+    // The refused batch left no trace: the event log contains one start of `b`.
+    world.event_log().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -161,7 +161,7 @@ async fn r_170_r_171_r_172_each_strategy_splits_a_turn() {
 async fn ten_thousand_calls_wait_and_end() {
     let world = TestWorldBuilder {
         stored: false,
-        heard: false,
+        subscribe: false,
         ..TestWorldBuilder::default()
     }
     .build();

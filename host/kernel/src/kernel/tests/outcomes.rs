@@ -13,12 +13,12 @@ use std::time::Duration;
 use super::test_world::{TestWorldBuilder, batch, shown};
 use crate::hooks::CallbackHook;
 
-/// Checks the result, and the story of the call and its tail calls.
+/// Checks the result, and the event log of the call and its tail calls.
 async fn check(setup: TestWorldBuilder, tool: &str, input: Value, expected: Expect) {
     let world = setup.build();
     let report = world.call("c", tool, input).await;
-    let story = world.story().await;
-    expected.assert_eq(&format!("{}\n{story}", shown(&report)));
+    let event_log = world.event_log().await;
+    expected.assert_eq(&format!("{}\n{event_log}", shown(&report)));
 }
 
 fn says(decision: PreHookDecision) -> TestWorldBuilder {
@@ -325,7 +325,7 @@ async fn a_tail_call_has_its_own_record_and_its_result_is_returned() {
     };
     assert!(
         report.stopped,
-        "a person stopped the turn at the tail's question"
+        "the user stopped the turn at the tail's question"
     );
 }
 
@@ -337,7 +337,7 @@ async fn r_177_dropping_the_future_ends_the_call() {
     expect![[r#"
         c: [created], validating, validating, scheduled, executing, CALL.CANCELLED
           on disk: requested, validation_started, tool_resolved, scheduled, started, cancelled"#]]
-    .assert_eq(&world.story().await);
+    .assert_eq(&world.event_log().await);
     assert!(
         !world.kernel.cancel(&super::CallId("c".to_owned())),
         "nothing is left of it"
@@ -357,7 +357,7 @@ async fn a_duplicate_id_is_refused_without_affecting_the_first_call() {
     expect![[r#"
         c: [created], validating, validating, scheduled, executing, CALL.COMPLETED
           on disk: requested, validation_started, tool_resolved, scheduled, started, completed"#]]
-    .assert_eq(&world.story().await);
+    .assert_eq(&world.event_log().await);
 }
 
 // R-163, R-164: one result each, in call order, whatever the results and whichever is first.
@@ -387,7 +387,7 @@ async fn r_163_results_of_a_turn_come_in_call_order() {
         f Failed [interrupted]: the guest was interrupted
         g ok: done"#]]
     .assert_eq(&lines.join("\n"));
-    world.story().await;
+    world.event_log().await;
 }
 
 // R-162: cancelling a call cancels the calls that have not run, and each of them names it.
@@ -404,7 +404,7 @@ async fn r_162_siblings_of_a_cancelled_call_name_it_in_their_errors() {
         .iter()
         .map(|report| format!("{} {}", report.id, shown(report)))
         .collect();
-    let story = world.story().await;
+    let event_log = world.event_log().await;
     expect![[r#"
         a Cancelled [sibling_cancelled]: the call was stopped while it ran, because call b of the same turn was cancelled
         b Cancelled [cancelled]: Permission denied: the user cancelled the prompt for `write`
@@ -414,7 +414,7 @@ async fn r_162_siblings_of_a_cancelled_call_name_it_in_their_errors() {
         b: [created], validating, validating, awaiting_approval, [permission_request], [decided deny], CALL.CANCELLED
           on disk: requested, validation_started, tool_resolved, approval_requested, cancelled
         c: [created], CALL.CANCELLED
-          on disk: requested, cancelled"#]].assert_eq(&format!("{}\n{story}", lines.join("\n")));
+          on disk: requested, cancelled"#]].assert_eq(&format!("{}\n{event_log}", lines.join("\n")));
 }
 
 // R-211, R-215, R-216: post hooks determine the result; a hook that panics withholds it.
@@ -461,5 +461,5 @@ async fn nothing_follows_the_end_of_a_call() {
         stream: "stdout".to_owned(),
         bytes: b"late".to_vec(),
     });
-    world.story().await;
+    world.event_log().await;
 }

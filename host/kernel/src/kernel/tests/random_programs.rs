@@ -32,7 +32,7 @@ fn requested_call() -> impl Strategy<Value = RequestedCall> {
         4 => Just("look"), 2 => Just("step"), 1 => Just("alone"), 3 => Just("write"), 1 => Just("erase"),
         1 => Just("nothing"),
     ];
-    let deed = prop_oneof![
+    let action = prop_oneof![
         6 => Just("well"), 1 => Just("fail"), 1 => Just("panic"), 1 => Just("trap"), 1 => Just("interrupted"),
         1 => Just("hang"), 1 => Just("polite"), 1 => Just("say"), 1 => Just("tail"),
     ];
@@ -42,14 +42,14 @@ fn requested_call() -> impl Strategy<Value = RequestedCall> {
     ];
     let answer = prop_oneof![
         4 => Just("once"), 1 => Just("session"), 1 => Just("deny"), 1 => Just("cancel"), 1 => Just("modify"),
-        1 => Just("nobody"), 1 => Just("never"),
+        1 => Just("no_prompter"), 1 => Just("never"),
     ];
     let cancel = prop_oneof![5 => Just(None), 1 => (0_u64..8).prop_map(Some)];
-    (tool, deed, hook, answer, 0_u64..4, cancel).prop_map(
-        |(tool, deed, hook, answer, sleep, cancel)| RequestedCall {
+    (tool, action, hook, answer, 0_u64..4, cancel).prop_map(
+        |(tool, action, hook, answer, sleep, cancel)| RequestedCall {
             tool,
             input: json!({
-                "do": deed, "hook": hook, "answer": answer, "sleep": sleep,
+                "do": action, "hook": hook, "answer": answer, "sleep": sleep,
                 "tool": "write", "input": {"answer": answer, "hook": hook},
             }),
             cancel,
@@ -71,7 +71,7 @@ fn says(_: usize, _: &Question, call: &Call) -> Option<Answer> {
         "modify" => Answer::Modify {
             input: json!({"answer": "once"}),
         },
-        "nobody" => Answer::NoPrompter,
+        "no_prompter" => Answer::NoPrompter,
         _ => return None,
     })
 }
@@ -192,14 +192,14 @@ fn check_trail(event: &BusEvent) {
 
 async fn run(world: &TestWorld, turns: &[Vec<RequestedCall>], cut: Cut) {
     let turns = turns.iter().enumerate().map(|(at, requests)| async move {
-        let id = |place: usize| CallId(format!("{at}.{place}"));
+        let id = |index: usize| CallId(format!("{at}.{index}"));
         let mut turn = batch(&at.to_string(), []);
         turn.strategy = cut;
         turn.calls = requests
             .iter()
             .enumerate()
-            .map(|(place, request)| BatchCall {
-                id: id(place),
+            .map(|(index, request)| BatchCall {
+                id: id(index),
                 tool: request.tool.to_owned(),
                 input: request.input.clone(),
             })
@@ -207,15 +207,15 @@ async fn run(world: &TestWorld, turns: &[Vec<RequestedCall>], cut: Cut) {
         let cancels = requests
             .iter()
             .enumerate()
-            .map(|(place, request)| async move {
+            .map(|(index, request)| async move {
                 if let Some(second) = request.cancel {
                     sleep(Duration::from_secs(second)).await;
-                    world.kernel.cancel(&id(place));
+                    world.kernel.cancel(&id(index));
                 }
                 // Calls that wait for a user who never answers.
                 loop {
                     sleep(Duration::from_secs(300)).await;
-                    world.kernel.cancel(&id(place));
+                    world.kernel.cancel(&id(index));
                 }
             });
         let reports = tokio::select! {
@@ -223,8 +223,8 @@ async fn run(world: &TestWorld, turns: &[Vec<RequestedCall>], cut: Cut) {
             _ = join_all(cancels) => unreachable!("it never ends"),
         };
         assert_eq!(reports.len(), requests.len());
-        for (place, report) in reports.iter().enumerate() {
-            assert_eq!(report.id, id(place));
+        for (index, report) in reports.iter().enumerate() {
+            assert_eq!(report.id, id(index));
         }
     });
     join_all(turns).await;
@@ -254,7 +254,7 @@ async fn check(turns: Vec<Vec<RequestedCall>>, cut: Cut, stored: bool) {
         }
     }
     // Each call has one end, the same on the bus and on disk, and the chain is unbroken.
-    world.story_of(&events).await;
+    world.event_log_of(&events).await;
     assert!(world.kernel.pending().is_empty());
     assert!(!world.kernel.is_running(&SessionKey::local("local")));
     assert!(turns.iter().flatten().count() <= events.len());

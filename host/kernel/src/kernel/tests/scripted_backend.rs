@@ -23,7 +23,7 @@ pub(super) struct ScriptedBackend {
     /// Ids of the calls that were started.
     pub started: Mutex<Vec<String>>,
     /// The questions that were asked.
-    pub asked: Mutex<Vec<String>>,
+    pub questions: Mutex<Vec<String>>,
     pub sinks: Mutex<HashMap<String, Arc<dyn Sink>>>,
     pub holds: bool,
     /// Committed paths, in order.

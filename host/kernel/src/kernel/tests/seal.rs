@@ -91,9 +91,9 @@ async fn r_143_every_unfinished_call_of_a_crashed_host_is_sealed_with_advice() {
     let events = world.events();
     // the event of Kode-SDK for it, on the channel that its front ends read.
     let mut kode = toolhost_formats::events::by_name("kode").unwrap();
-    let told = kode.convert(&events[0]);
+    let converted = kode.convert(&events[0]);
     assert_eq!(
-        (&told[1]["type"], &told[1]["call"]["state"]),
+        (&converted[1]["type"], &converted[1]["call"]["state"]),
         (&json!("tool:end"), &json!("SEALED"))
     );
     let ends: Vec<_> = events.iter().map(|event| event.kind.name()).collect();
@@ -134,7 +134,7 @@ async fn a_call_of_a_running_host_is_not_sealed() {
     );
     call.abort();
     assert!(call.await.is_err());
-    world.story().await;
+    world.event_log().await;
 }
 
 #[tokio::test]

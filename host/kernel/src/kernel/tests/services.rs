@@ -60,17 +60,17 @@ impl Prompter for ScriptedUser {
     }
 
     fn interview<'a>(&'a self, interview: &'a QuestionForm) -> BoxFuture<'a, Replies> {
-        let asked = interview.questions.iter().map(|query| {
+        let questions = interview.questions.iter().map(|query| {
             let options: Vec<&str> = query.options.iter().map(|one| one.label.as_str()).collect();
             format!("{} {options:?}", query.question)
         });
-        let asked: Vec<String> = asked.collect();
+        let questions: Vec<String> = questions.collect();
         let agent = interview.agent.as_deref().unwrap_or("-");
         let line = format!(
             "{agent} {}/{}: {}",
             interview.plugin,
             interview.tool,
-            asked.join("; ")
+            questions.join("; ")
         );
         self.shown.lock().unwrap().push(line);
         let replies = self.replies.lock().unwrap().pop_front();
@@ -163,7 +163,7 @@ impl ServicesFixtureBuilder {
         let mut draft = tool("draft", false);
         draft.kind = "edit".to_owned();
         let held = ScriptedTools::new(vec![draft], true);
-        for (name, desk) in [
+        for (name, backend) in [
             ("p", ScriptedTools::new(tools(), false)),
             ("q", ScriptedTools::new(vec![tool("other", true)], false)),
             ("h", Arc::clone(&held)),
@@ -174,10 +174,10 @@ impl ServicesFixtureBuilder {
                 digest: None,
                 timeout: None,
             };
-            kernel.register(plugin, desk).unwrap();
+            kernel.register(plugin, backend).unwrap();
         }
         ServicesFixture {
-            heard: Mutex::new(kernel.subscribe(None, None)),
+            subscription: Mutex::new(kernel.subscribe(None, None)),
             kernel,
             person,
             held,
@@ -191,14 +191,14 @@ struct ServicesFixture {
     person: Arc<ScriptedUser>,
     held: Arc<ScriptedTools>,
     calls: Mutex<usize>,
-    heard: Mutex<Subscription>,
+    subscription: Mutex<Subscription>,
 }
 
 impl ServicesFixture {
     /// `TOOL`, `TOOL@SESSION`, `TOOL@SESSION/AGENT` or `TOOL@USER:SESSION`. The ids are `c1`, `c2`, …
     fn requested_call(&self, who: &str, input: Value) -> CallRequest {
-        let (tool, place) = who.split_once('@').unwrap_or((who, "s"));
-        let (session, agent) = place.split_once('/').unwrap_or((place, "main"));
+        let (tool, location) = who.split_once('@').unwrap_or((who, "s"));
+        let (session, agent) = location.split_once('/').unwrap_or((location, "main"));
         let (user, session) = match session.split_once(':') {
             Some((user, session)) => (UserId::token(user), session),
             None => (UserId::Local, session),
@@ -226,8 +226,8 @@ impl ServicesFixture {
 
     /// Returns the results of the lines.
     async fn call(&self, who: &str, script: &str) -> String {
-        let said = shown(&self.report(who, script).await);
-        said.trim_start_matches("ok: ").replace('\n', "; ")
+        let output = shown(&self.report(who, script).await);
+        output.trim_start_matches("ok: ").replace('\n', "; ")
     }
 
     /// Makes the calls and checks their results.
@@ -246,15 +246,16 @@ impl ServicesFixture {
 
     /// Returns `PARENT > TOOL (ORIGIN) STATE` from the record of every ended call.
     fn records(&self) -> Vec<String> {
-        let mut heard = self.heard.lock().unwrap();
-        let events = std::iter::from_fn(|| heard.try_next()).map(Result::unwrap);
+        let mut subscription = self.subscription.lock().unwrap();
+        let events = std::iter::from_fn(|| subscription.try_next()).map(Result::unwrap);
         let ends = events.filter(|event| event.kind.is_terminal());
         let mut lines: Vec<String> = ends
             .map(|event| {
                 let record = event.snapshot.as_ref().unwrap().json();
-                let word = |name: &str| record[name].as_str().unwrap_or("-").to_owned();
-                let (parent, name, origin) = (word("parentCallId"), word("name"), word("origin"));
-                format!("{parent} > {name} ({origin}) {}", word("state"))
+                let member = |name: &str| record[name].as_str().unwrap_or("-").to_owned();
+                let (parent, name, origin) =
+                    (member("parentCallId"), member("name"), member("origin"));
+                format!("{parent} > {name} ({origin}) {}", member("state"))
             })
             .collect();
         lines.sort();

@@ -25,19 +25,19 @@ fn no() -> Answer {
     Answer::Deny { note: None }
 }
 
-/// Checks the result, the story, the committed files, and the commit journal.
+/// Checks the result, the event log, the committed files, and the commit journal.
 async fn check(world: TestWorld, tool: &str, input: Value, expected: Expect) {
     let report = world.call("c", tool, input).await;
     let undo = report.commits.len();
-    let story = world.story().await;
+    let event_log = world.event_log().await;
     let commits = world.store().commits(&CommitFilter::default()).unwrap();
     let commits: Vec<&str> = commits.iter().map(|row| row.state.as_str()).collect();
     expected.assert_eq(&format!(
-        "{} by {:?}\n{story}\nreal: {:?}, asked: {}, commits: {commits:?}, undo ids: {undo}",
+        "{} by {:?}\n{event_log}\nreal: {:?}, asked: {}, commits: {commits:?}, undo ids: {undo}",
         shown(&report),
         report.allowed_by,
         world.stage.real.lock().unwrap(),
-        world.stage.asked.lock().unwrap().len(),
+        world.stage.questions.lock().unwrap().len(),
     ));
 }
 
@@ -186,11 +186,11 @@ async fn a_staged_call_without_changes_counts_as_a_read() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_call_commits_nothing() {
-    for way in ["fail", "trap", "timeout", "panic"] {
+    for failure in ["fail", "trap", "timeout", "panic"] {
         let world = holding(TestWorldBuilder::default().rules("allow write"));
-        let input = json!({"do": way, "changes": ["a"]});
+        let input = json!({"do": failure, "changes": ["a"]});
         world.call("c", "write", input).await;
-        assert!(world.stage.real.lock().unwrap().is_empty(), "{way}");
+        assert!(world.stage.real.lock().unwrap().is_empty(), "{failure}");
         assert!(
             world
                 .store()

@@ -15,8 +15,8 @@ use toolhost_store::Store;
 use super::test_world::{TestWorld, TestWorldBuilder, batch, shown, transitions};
 use crate::{Clock, Durability};
 
-/// Returns the steps that a second host sees on disk at this moment.
-fn seen(dir: &TempDir, id: &str) -> String {
+/// Returns the steps that a second host reads from disk at this moment.
+fn stored_transitions(dir: &TempDir, id: &str) -> String {
     let store = Store::open(&dir.path().join("state")).unwrap();
     let steps = transitions(&store, id);
     let kinds: Vec<&str> = steps.iter().map(|(_, kind)| kind.as_str()).collect();
@@ -33,7 +33,7 @@ async fn snapshots(durability: Durability, tool: &str) -> String {
         durability,
         dir: Some(Arc::clone(&dir)),
         ..TestWorldBuilder::says(move |_, _, call| {
-            let line = format!("asked: {}", seen(&folder, &call.id.0));
+            let line = format!("asked: {}", stored_transitions(&folder, &call.id.0));
             at_question.lock().unwrap().push(line);
             Some(Answer::once())
         })
@@ -41,11 +41,11 @@ async fn snapshots(durability: Durability, tool: &str) -> String {
     let world = setup.build();
     let (at_start, folder) = (Arc::clone(&looks), Arc::clone(&dir));
     *world.stage.on_start.lock().unwrap() = Some(Box::new(move |call| {
-        let line = format!("runs: {}", seen(&folder, &call.id.0));
+        let line = format!("runs: {}", stored_transitions(&folder, &call.id.0));
         at_start.lock().unwrap().push(line);
     }));
     assert_eq!(shown(&world.call("c", tool, json!({})).await), "ok: done");
-    world.story().await;
+    world.event_log().await;
     let looks = looks.lock().unwrap();
     looks.join("\n")
 }
@@ -111,7 +111,7 @@ async fn a_failing_store_refuses_only_calls_with_effects() {
     .assert_eq(&lines.join("\n"));
     assert_eq!(*world.stage.started.lock().unwrap(), ["before", "r1", "r2"]);
     assert!(
-        world.stage.asked.lock().unwrap().is_empty(),
+        world.stage.questions.lock().unwrap().is_empty(),
         "a question that is not on disk is not asked"
     );
 }
@@ -143,7 +143,7 @@ async fn a_saved_approval_does_not_apply_when_the_store_fails() {
     for id in ["a", "b"] {
         assert_eq!(shown(&world.call(id, "write", json!({})).await), "ok: done");
     }
-    assert_eq!(world.stage.asked.lock().unwrap().len(), 1);
+    assert_eq!(world.stage.questions.lock().unwrap().len(), 1);
     break_store(&world).await;
     let refused = world.call("c", "write", json!({})).await;
     assert_eq!(refused.result.unwrap_err().code, "store_unavailable");
@@ -179,7 +179,7 @@ async fn an_answer_to_the_first_question_does_not_answer_the_second() {
     let world = setup.build();
     let call = world.start("c", "write", json!({"n": 1}));
     // Only this test answers the second question.
-    while world.stage.asked.lock().unwrap().len() < 2 {
+    while world.stage.questions.lock().unwrap().len() < 2 {
         tokio::task::yield_now().await;
     }
     // Enough polls of the store to find the old answer.
@@ -221,7 +221,7 @@ async fn r_163_a_turn_is_recorded_with_its_calls() {
     assert!(rows.len() == 1 && rows[0].calls == 2 && rows[0].finished_ms.is_some());
     let row = world.store().call("b").unwrap().unwrap();
     assert_eq!(row.batch.as_deref(), Some("t"));
-    world.story().await;
+    world.event_log().await;
 }
 
 // the record of an ended call has everything but the input itself.

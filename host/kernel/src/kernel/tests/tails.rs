@@ -30,7 +30,7 @@ async fn r_491_at_most_eight_tail_calls_follow_each_other() {
     let started = world.stage.started.lock().unwrap().clone();
     assert_eq!(started.len(), 18);
     assert_eq!(started.last().map(String::as_str), Some("d/tail-8"));
-    world.story().await;
+    world.event_log().await;
     let row = world.store().call("d/tail-8").unwrap().unwrap();
     assert_eq!(row.parent.as_deref(), Some("d"));
 }
@@ -61,7 +61,7 @@ async fn r_491_a_tail_call_is_resolved_and_evaluated_like_any_call() {
         let world = TestWorldBuilder::default().rules("deny erase").build();
         let report = world.call("c", "look", tail).await;
         expected.assert_eq(&shown(&report));
-        world.story().await;
+        world.event_log().await;
     }
 }
 

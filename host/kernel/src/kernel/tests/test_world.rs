@@ -31,7 +31,7 @@ pub(super) struct TestWorldBuilder {
     pub says: Box<AnswerFn>,
     pub dir: Option<Arc<TempDir>>,
     pub stored: bool,
-    pub heard: bool,
+    pub subscribe: bool,
     /// Digest of the plugin.
     pub digest: u8,
     /// Changes of calls are staged until they are committed.
@@ -49,7 +49,7 @@ impl Default for TestWorldBuilder {
             says: Box::new(|_, _, _| Some(Answer::NoPrompter)),
             dir: None,
             stored: true,
-            heard: true,
+            subscribe: true,
             digest: 1,
             holds: false,
             clock: None,
@@ -114,7 +114,7 @@ pub(super) struct TestWorld {
     pub stage: Arc<ScriptedBackend>,
     pub dir: Arc<TempDir>,
     /// `None`: there is no subscriber.
-    heard: Mutex<Option<Subscription>>,
+    subscription: Mutex<Option<Subscription>>,
 }
 
 struct ScriptedUser {
@@ -126,10 +126,10 @@ impl Prompter for ScriptedUser {
     fn ask<'a>(&'a self, question: &'a Question, call: &'a Call) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             let at = {
-                let mut asked = self.stage.asked.lock().unwrap();
+                let mut questions = self.stage.questions.lock().unwrap();
                 let agent = question.agent.as_deref().unwrap_or("-");
-                asked.push(format!("{agent}: {} {}", question.tool, call.input));
-                asked.len() - 1
+                questions.push(format!("{agent}: {} {}", question.tool, call.input));
+                questions.len() - 1
             };
             match (self.says)(at, question, call) {
                 Some(answer) => answer,
@@ -177,12 +177,12 @@ impl TestWorld {
         kernel
             .register(plugin, Arc::clone(&stage) as Arc<dyn Backend>)
             .unwrap();
-        let heard = setup.heard.then(|| kernel.subscribe(None, None));
+        let subscription = setup.subscribe.then(|| kernel.subscribe(None, None));
         Self {
             kernel,
             stage,
             dir,
-            heard: Mutex::new(heard),
+            subscription: Mutex::new(subscription),
         }
     }
 
@@ -212,7 +212,7 @@ impl TestWorld {
 
     /// Waits until the bus reports the call in the state, without using the clock.
     pub async fn until(&self, id: &str, state: CallState) {
-        self.until_it(id, |happening| match happening {
+        self.until_it(id, |event_kind| match event_kind {
             EventKind::CallCreated => state == CallState::Pending,
             EventKind::CallState(now) => *now == state,
             _ => false,
@@ -222,16 +222,16 @@ impl TestWorld {
 
     /// Waits until the question of the call is on disk and published.
     pub async fn until_asked(&self, id: &str) {
-        self.until_it(id, |happening| {
-            matches!(happening, EventKind::PermissionRequest { .. })
+        self.until_it(id, |event_kind| {
+            matches!(event_kind, EventKind::PermissionRequest { .. })
         })
         .await;
     }
 
     async fn until_it(&self, id: &str, it: impl Fn(&EventKind) -> bool) {
-        let mut heard = self.kernel.subscribe(Some(0), None);
+        let mut subscription = self.kernel.subscribe(Some(0), None);
         loop {
-            let event = heard.next().await.unwrap();
+            let event = subscription.next().await.unwrap();
             if event.call.as_ref().is_some_and(|call| call.0 == id) && it(&event.kind) {
                 return;
             }
@@ -240,19 +240,19 @@ impl TestWorld {
 
     /// Returns the events since the previous call.
     pub fn events(&self) -> Vec<Arc<BusEvent>> {
-        let mut heard = self.heard.lock().unwrap();
-        std::iter::from_fn(|| heard.as_mut()?.try_next())
+        let mut subscription = self.subscription.lock().unwrap();
+        std::iter::from_fn(|| subscription.as_mut()?.try_next())
             .map(Result::unwrap)
             .collect()
     }
 
     /// Returns the events on the bus and the steps in the store, call by call in order of their start. Asserts that
     /// they agree and that every call has one end.
-    pub async fn story(&self) -> String {
-        self.story_of(&self.events()).await
+    pub async fn event_log(&self) -> String {
+        self.event_log_of(&self.events()).await
     }
 
-    pub async fn story_of(&self, events: &[Arc<BusEvent>]) -> String {
+    pub async fn event_log_of(&self, events: &[Arc<BusEvent>]) -> String {
         let mut ids: Vec<&CallId> = Vec::new();
         for event in events {
             if let Some(id) = &event.call
@@ -261,35 +261,45 @@ impl TestWorld {
                 ids.push(id);
             }
         }
-        let mut story = String::new();
+        let mut event_log = String::new();
         for id in ids {
-            let mine: Vec<&BusEvent> = events
+            let call_events: Vec<&BusEvent> = events
                 .iter()
                 .map(Arc::as_ref)
                 .filter(|event| event.call.as_ref() == Some(id))
                 .collect();
-            let said: Vec<String> = mine.iter().map(|event| said(event)).collect();
-            let _ = writeln!(story, "{id}: {}", said.join(", "));
-            let ends = mine.iter().filter(|event| event.kind.is_terminal());
-            assert_eq!(ends.count(), 1, "ends of {id}: {said:?}");
-            assert!(mine.last().unwrap().kind.is_terminal(), "{said:?}");
+            let steps: Vec<String> = call_events
+                .iter()
+                .map(|event| describe_event(event))
+                .collect();
+            let _ = writeln!(event_log, "{id}: {}", steps.join(", "));
+            let ends = call_events.iter().filter(|event| event.kind.is_terminal());
+            assert_eq!(ends.count(), 1, "ends of {id}: {steps:?}");
+            assert!(call_events.last().unwrap().kind.is_terminal(), "{steps:?}");
             if self.kernel.store().is_some() {
-                let _ = writeln!(story, "  on disk: {}", self.on_disk(id, &mine).await);
+                let _ = writeln!(
+                    event_log,
+                    "  on disk: {}",
+                    self.on_disk(id, &call_events).await
+                );
             }
         }
-        story.trim_end().to_owned()
+        event_log.trim_end().to_owned()
     }
 
     /// Returns the transitions of one call and asserts that the bus reported the same ones.
     async fn on_disk(&self, id: &CallId, events: &[&BusEvent]) -> String {
         self.store().flush().await.unwrap();
         let transitions = self.transitions(&id.0);
-        let told: Vec<String> = events.iter().filter_map(|event| state(event)).collect();
-        let kept: Vec<String> = transitions.iter().map(|(state, _)| state.clone()).collect();
-        assert_eq!(told, kept, "the bus and the store disagree about {id}");
+        let published: Vec<String> = events.iter().filter_map(|event| state(event)).collect();
+        let stored: Vec<String> = transitions.iter().map(|(state, _)| state.clone()).collect();
+        assert_eq!(
+            published, stored,
+            "the bus and the store disagree about {id}"
+        );
         let row = self.store().call(&id.0).unwrap().unwrap();
         assert!(row.finished, "{id}");
-        assert_eq!(Some(&row.state), kept.last(), "{id}");
+        assert_eq!(Some(&row.state), stored.last(), "{id}");
         let verified = self.store().verify().unwrap();
         assert!(
             matches!(verified, Verification::Verified { .. }),
@@ -332,12 +342,12 @@ fn state(event: &BusEvent) -> Option<String> {
     Some(state.as_str().to_owned())
 }
 
-fn said(event: &BusEvent) -> String {
+fn describe_event(event: &BusEvent) -> String {
     match &event.kind {
         EventKind::CallState(state) => state.as_str().to_owned(),
         EventKind::PermissionDecided { decision, .. } => format!("[decided {decision}]"),
-        happening if happening.is_terminal() => happening.name().to_uppercase(),
-        happening => format!("[{}]", happening.name().trim_start_matches("call.")),
+        event_kind if event_kind.is_terminal() => event_kind.name().to_uppercase(),
+        event_kind => format!("[{}]", event_kind.name().trim_start_matches("call.")),
     }
 }
 

@@ -32,12 +32,12 @@ fn input() -> Value {
     json!({"changes": ["a", "b"]})
 }
 
-/// Checks the result for the model, the story, and the committed files.
+/// Checks the result for the model, the event log, and the committed files.
 async fn check(world: TestWorld, input: Value, expected: Expect) {
     let report = world.call("c", "write", input).await;
-    let story = world.story().await;
+    let event_log = world.event_log().await;
     expected.assert_eq(&format!(
-        "{} by {:?}\n{story}\nreal: {:?}, undo ids: {}",
+        "{} by {:?}\n{event_log}\nreal: {:?}, undo ids: {}",
         shown(&report),
         report.allowed_by,
         world.stage.real.lock().unwrap(),
@@ -184,7 +184,7 @@ async fn a_deny_rule_takes_precedence_over_edits_of_the_user() {
     expect![[r#"
         Denied [policy_violation]: Permission denied: rule user:1 deny `Edit(b)` forbids `write`
         c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, CALL.DENIED
-          on disk: requested, validation_started, tool_resolved, scheduled, started, approval_requested, approved, commit_authorized, denied"#]].assert_eq(&format!("{}\n{}", shown(&report), world.story().await));
+          on disk: requested, validation_started, tool_resolved, scheduled, started, approval_requested, approved, commit_authorized, denied"#]].assert_eq(&format!("{}\n{}", shown(&report), world.event_log().await));
     assert!(world.stage.real.lock().unwrap().is_empty());
 }
 

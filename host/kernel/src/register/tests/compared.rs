@@ -166,7 +166,7 @@ fn r_495_a_variant_has_the_names_of_the_listed_tool() {
     keys.sort();
     // Its own alias is not used; those of the listed tool refer to it through the A/B test. `Grep` is the name itself.
     assert_eq!(keys, ["find", "next/grep", "next__grep"]);
-    for (word, version) in [
+    for (query, version) in [
         ("grep", Some("1.0.0")),
         ("s/grep", Some("1.0.0")),
         ("next/grep", Some("7.0.0")),
@@ -174,8 +174,8 @@ fn r_495_a_variant_has_the_names_of_the_listed_tool() {
         ("grep@7", None),
         ("own", None),
     ] {
-        let found = registry.get(word).map(|entry| entry.tool.version.as_str());
-        assert_eq!(found, version, "{word}");
+        let found = registry.get(query).map(|entry| entry.tool.version.as_str());
+        assert_eq!(found, version, "{query}");
     }
     // Disabled together, and individually.
     kernel.set_enabled("next/grep", false).unwrap();

@@ -164,7 +164,7 @@ fn r_493_a_version_is_found_by_name_and_version() {
         "s 1.0.0: grep=Grep\ns 1.1.0: grep\ns 2.0.0-rc.1: grep\nodd one: find@one",
     );
     let registry = kernel.registry();
-    for (word, version) in [
+    for (query, version) in [
         ("grep", Some("1.1.0")),
         ("Grep", Some("1.1.0")),
         ("grep@1.0.0", Some("1.0.0")),
@@ -181,8 +181,8 @@ fn r_493_a_version_is_found_by_name_and_version() {
         ("find@one", Some("one")),
         ("find@1", None),
     ] {
-        let found = registry.get(word).map(|entry| entry.tool.version.as_str());
-        assert_eq!(found, version, "{word}");
+        let found = registry.get(query).map(|entry| entry.tool.version.as_str());
+        assert_eq!(found, version, "{query}");
     }
     expect![[
         r#"Tool "grep@3" not found: only these versions are loaded: 1.1.0, 1.0.0, 2.0.0-rc.1"#
@@ -197,10 +197,10 @@ fn r_493_every_version_has_the_names_of_all_versions() {
         "s 1.0.0: grep=Search\ns 1.1.0: grep=Find",
     );
     let registry = kernel.registry();
-    for word in ["grep", "grep@1.0.0", "search", "FIND"] {
-        let mut keys = registry.get(word).unwrap().keys.clone();
+    for query in ["grep", "grep@1.0.0", "search", "FIND"] {
+        let mut keys = registry.get(query).unwrap().keys.clone();
         keys.sort();
-        assert_eq!(keys, ["find", "s/grep", "s__grep", "search"], "{word}");
+        assert_eq!(keys, ["find", "s/grep", "s__grep", "search"], "{query}");
     }
     assert!(kernel.unregister(&info("s").name));
     assert!(!kernel.registry().has("search"));

@@ -351,13 +351,13 @@ fn handing_out(
             tokens.lock().unwrap().push(stop.token().clone());
             end()
         });
-        let places = Vec::new();
+        let path_locks = Vec::new();
         let shape = CallShape {
             concurrency: Concurrency::Parallel,
             read_only: true,
             can_run_early: false,
             wait_for_previous: false,
-            path_locks: places,
+            path_locks,
         };
         PlannedCall { shape, run }
     };

@@ -113,8 +113,8 @@ fn serial_runs_one_after_the_other() {
 
 #[test]
 fn strategies_round_trip_and_an_unknown_one_lists_the_valid_names() {
-    for word in ["waves", "sema", "kode", "serial", "optimistic"] {
-        assert_eq!(word.parse::<Strategy>().unwrap().to_string(), word);
+    for name in ["waves", "sema", "kode", "serial", "optimistic"] {
+        assert_eq!(name.parse::<Strategy>().unwrap().to_string(), name);
     }
     expect!["`Wave\\u{1b}` is not a strategy; use waves, sema, kode, serial or optimistic"]
         .assert_eq(&"Wave\u{1b}".parse::<Strategy>().unwrap_err().to_string());

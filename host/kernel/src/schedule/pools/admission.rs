@@ -15,7 +15,7 @@ pub(super) enum Claim {
     Share {
         pool: Pool,
         lane: Option<LaneKey>,
-        places: PathLocks,
+        path_locks: PathLocks,
     },
 }
 
@@ -36,13 +36,18 @@ impl ConflictsWith for Claim {
             (Self::Agent, _) | (_, Self::Agent) => false,
             (Self::Everything, _) | (_, Self::Everything) => true,
             (
-                Self::Share { lane, places, .. },
+                Self::Share {
+                    lane, path_locks, ..
+                },
                 Self::Share {
                     lane: other_lane,
-                    places: other_places,
+                    path_locks: other_path_locks,
                     ..
                 },
-            ) => (lane.is_some() && lane == other_lane) || places.conflicts_with(other_places),
+            ) => {
+                (lane.is_some() && lane == other_lane)
+                    || path_locks.conflicts_with(other_path_locks)
+            }
         }
     }
 }

@@ -26,7 +26,8 @@ async fn call(pools: &Pools, lanes: &[Lane], start: Instant, line: &str) -> Stri
     let mut words = line.split_whitespace();
     let name = words.next().unwrap();
     let seconds = words.next().unwrap().parse().unwrap();
-    let (mut pool, mut lane, mut places, mut exclusive) = (Pool::Plain, None, Vec::new(), false);
+    let (mut pool, mut lane, mut path_locks, mut exclusive) =
+        (Pool::Plain, None, Vec::new(), false);
     let mut session = SessionKey::local("s");
     for word in words {
         match word.split_at(1) {
@@ -38,8 +39,8 @@ async fn call(pools: &Pools, lanes: &[Lane], start: Instant, line: &str) -> Stri
             ("@", name) => session.user = UserId::token(name),
             ("#", name) => session.session = name.into(),
             ("L", number) => lane = Some(&lanes[number.parse::<usize>().unwrap()]),
-            ("R", path) => places.push(PathLock::read(path)),
-            ("W", path) => places.push(PathLock::write(path)),
+            ("R", path) => path_locks.push(PathLock::read(path)),
+            ("W", path) => path_locks.push(PathLock::write(path)),
             _ => panic!("{word}"),
         }
     }
@@ -47,7 +48,7 @@ async fn call(pools: &Pools, lanes: &[Lane], start: Instant, line: &str) -> Stri
         session: &session,
         pool,
         lane,
-        path_locks: &places,
+        path_locks: &path_locks,
         exclusive,
     };
     let _permit = pools.admit(needs).await;
@@ -281,7 +282,7 @@ async fn a_dropped_waiter_is_removed_and_the_next_one_wakes() {
     // The third is admitted, and is dropped before it is notified.
     drop(first);
     drop(third);
-    let fourth = fourth.now_or_never().expect("nobody else is here");
+    let fourth = fourth.now_or_never().expect("no other call is registered");
     drop(fourth);
     assert_eq!(pools.state().admission.queued(), 0);
     assert!(pools.state().waiters.is_empty());

@@ -15,7 +15,7 @@ async fn r_163_batches_run_one_at_a_time_in_order_of_arrival() {
     let queue = BatchQueue::default();
     let log = Mutex::new(Vec::new());
     let (queue, log) = (&queue, &log);
-    let note = |word: String| log.lock().unwrap().push(word);
+    let note = |entry: String| log.lock().unwrap().push(entry);
     let batch = |name: &'static str, seconds| {
         queue.schedule(1, async move {
             note(format!("{name} starts"));

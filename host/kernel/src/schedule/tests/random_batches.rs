@@ -38,7 +38,7 @@ pub(super) struct Call {
     read_only: bool,
     wait_for_previous: bool,
     /// Paths, and whether they are written.
-    places: Vec<(&'static str, bool)>,
+    paths: Vec<(&'static str, bool)>,
     pool: Pool,
     lane: Option<usize>,
     /// Seconds that the user takes before the call asks for its permit.
@@ -62,7 +62,7 @@ fn call() -> impl Strategy<Value = Call> {
         1 => Just(Concurrency::Exclusive),
     ];
     let paths = vec!["/w", "/w/a", "/w/a/b", "/w/ab", "/x"];
-    let place = (prop::sample::select(paths), any::<bool>());
+    let path = (prop::sample::select(paths), any::<bool>());
     let pool = prop_oneof![
         4 => Just(Pool::Plain),
         1 => Just(Pool::Network),
@@ -81,19 +81,19 @@ fn call() -> impl Strategy<Value = Call> {
         concurrency,
         any::<bool>(),
         prop::bool::weighted(0.1),
-        prop::collection::vec(place, 0..3),
+        prop::collection::vec(path, 0..3),
     );
     let needs = (pool, prop::option::of(0..2_usize));
     let course = (0..4_u64, 0..8_u64, prop::bool::weighted(0.2), ending);
     (shape, needs, course).prop_map(|(shape, needs, course)| {
-        let (concurrency, read_only, wait_for_previous, places) = shape;
+        let (concurrency, read_only, wait_for_previous, paths) = shape;
         let (pool, lane) = needs;
         let (asks, seconds, deaf, ending) = course;
         Call {
             concurrency,
             read_only,
             wait_for_previous,
-            places,
+            paths,
             pool,
             lane,
             asks,
@@ -154,7 +154,7 @@ impl Invariants {
                     read_only: call.read_only,
                     can_run_early: false,
                     wait_for_previous: call.wait_for_previous,
-                    path_locks: call.places(),
+                    path_locks: call.path_locks(),
                 },
                 run: Box::new(move |stop| {
                     let fate = self.run(call, stop);
@@ -169,12 +169,12 @@ impl Invariants {
     }
 
     async fn run(&self, call: &Call, stop: StopSignal) -> CallStatus {
-        let places = call.places();
+        let path_locks = call.path_locks();
         let needs = AdmissionRequest {
             session: super::local(),
             pool: call.pool,
             lane: call.lane.map(|lane| &self.lanes[lane]),
-            path_locks: &places,
+            path_locks: &path_locks,
             exclusive: call.concurrency == Concurrency::Exclusive,
         };
         sleep(Duration::from_secs(call.asks)).await;
@@ -197,7 +197,7 @@ impl Invariants {
         let mut running = self.running();
         for (_, other) in &*running {
             if call.clashes(other) {
-                self.wrong(format!("{call:?} runs beside {other:?}"));
+                self.wrong(format!("{call:?} runs together with {other:?}"));
             }
         }
         let same = running.iter().filter(|(_, other)| other.pool == call.pool);
@@ -218,9 +218,9 @@ impl Invariants {
         InProgress { world, number }
     }
 
-    fn wrong(&self, words: String) {
+    fn wrong(&self, message: String) {
         let mut wrongs = self.wrongs.lock().unwrap_or_else(PoisonError::into_inner);
-        wrongs.push(words);
+        wrongs.push(message);
     }
 
     pub(super) fn check(&self) {
@@ -253,15 +253,15 @@ impl Drop for InProgress<'_> {
 }
 
 impl Call {
-    fn places(&self) -> Vec<PathLock> {
-        let place = |&(path, write): &(&str, bool)| {
+    fn path_locks(&self) -> Vec<PathLock> {
+        let lock = |&(path, write): &(&str, bool)| {
             if write {
                 PathLock::write(path)
             } else {
                 PathLock::read(path)
             }
         };
-        self.places.iter().map(place).collect()
+        self.paths.iter().map(lock).collect()
     }
 
     /// Implemented differently from the scheduler, so that both are unlikely to have the same error.
@@ -277,9 +277,9 @@ impl Call {
         };
         both.iter().any(exclusive)
             || (self.lane.is_some() && self.lane == other.lane)
-            || self.places.iter().any(|(one, write)| {
+            || self.paths.iter().any(|(one, write)| {
                 other
-                    .places
+                    .paths
                     .iter()
                     .any(|(two, writes)| (*write || *writes) && overlap(one, two))
             })

@@ -36,8 +36,8 @@ async fn a_server_with_a_revoked_approval_is_stopped() {
         let started = Arc::default();
         let config = config("one");
         let approvals = approved(&config);
-        let (around, received) = server_context(&approvals);
-        let server = Server::start(config.clone(), restless(&started), around);
+        let (context, received) = server_context(&approvals);
+        let server = Server::start(config.clone(), restless(&started), context);
         server.shared().first_listing().await.unwrap();
         approvals.forget("one").unwrap();
         let _ = call(&server, &format!("mcp__one__{ends}"), json!({})).await;
@@ -58,8 +58,8 @@ async fn a_server_with_a_revoked_approval_is_stopped() {
 #[tokio::test(start_paused = true)]
 async fn a_server_without_an_approval_is_not_started() {
     let started = Arc::default();
-    let (around, _) = server_context(&Arc::new(Approvals::in_memory()));
-    let server = Server::start(config("one"), restless(&started), around);
+    let (context, _) = server_context(&Arc::new(Approvals::in_memory()));
+    let server = Server::start(config("one"), restless(&started), context);
     server.shared().first_listing().await.unwrap_err();
     assert_eq!(started.load(Ordering::SeqCst), 0);
 }

@@ -13,24 +13,24 @@ use crate::testing::{
 
 /// Makes one call during which the server asks; returns the questions.
 async fn asks(dial: Box<dyn Dial>) -> Vec<String> {
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let (mut around, _) = server_context(&approved(&config("one")));
-    around.ask = {
-        let asked = Arc::clone(&asked);
+    let questions = Arc::new(Mutex::new(Vec::new()));
+    let (mut context, _) = server_context(&approved(&config("one")));
+    context.ask = {
+        let questions = Arc::clone(&questions);
         Some(Arc::new(move |queries| {
-            let mut asked = asked.lock().unwrap();
-            asked.extend(queries.iter().map(|query| query.question.clone()));
+            let mut questions = questions.lock().unwrap();
+            questions.extend(queries.iter().map(|query| query.question.clone()));
             let replies = vec![toolhost_contract::UserAnswer::Text("Ann".to_owned())];
             Box::pin(async move { Ok(replies) })
         }))
     };
-    let server = Server::start(config("one"), dial, around);
+    let server = Server::start(config("one"), dial, context);
     server.shared().first_listing().await.unwrap();
     let outcome = call(&server, "mcp__one__greet", json!({})).await.unwrap();
     assert_eq!(outcome.model_text(), "Hello Ann");
     server.stop().await;
-    let asked = asked.lock().unwrap();
-    asked.clone()
+    let questions = questions.lock().unwrap();
+    questions.clone()
 }
 
 fn question() -> Value {
@@ -96,11 +96,11 @@ async fn a_modern_server_asks_by_its_result_and_gets_its_state_back() {
 /// calls of any tool have arrived.
 fn side_by_side(free: usize) -> Box<dyn Dial> {
     let waiting: Mutex<Vec<Value>> = Mutex::default();
-    let came = std::sync::atomic::AtomicUsize::new(0);
+    let arrivals = std::sync::atomic::AtomicUsize::new(0);
     ScriptedServer::script(move |message| {
-        let content = |words: &str| json!({"content": [{"type": "text", "text": words}]});
+        let content = |text: &str| json!({"content": [{"type": "text", "text": text}]});
         if let Some(call) = message["id"].as_str().and_then(|id| id.strip_prefix("q-")) {
-            let said = match message["result"]["content"]["name"].as_str() {
+            let text = match message["result"]["content"]["name"].as_str() {
                 Some(name) => format!("Hello {name}"),
                 None => message["error"]["message"]
                     .as_str()
@@ -108,7 +108,7 @@ fn side_by_side(free: usize) -> Box<dyn Dial> {
                     .to_owned(),
             };
             let id: u64 = call.parse().unwrap();
-            return vec![json!({"jsonrpc": "2.0", "id": id, "result": content(&said)}).to_string()];
+            return vec![json!({"jsonrpc": "2.0", "id": id, "result": content(&text)}).to_string()];
         }
         let Some(name) = name_of(message) else {
             return legacy_response(message, &json!([tool("asks"), tool("waits")]));
@@ -122,7 +122,7 @@ fn side_by_side(free: usize) -> Box<dyn Dial> {
         } else {
             waiting.lock().unwrap().push(message.clone());
         }
-        if came.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1 >= free {
+        if arrivals.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1 >= free {
             let waiting = std::mem::take(&mut *waiting.lock().unwrap());
             out.extend(waiting.iter().map(|call| reply(call, &content("done"))));
         }
@@ -132,11 +132,11 @@ fn side_by_side(free: usize) -> Box<dyn Dial> {
 
 /// Starts a server; the user's name is Ann.
 async fn started(dial: Box<dyn Dial>) -> Server {
-    let (mut around, _) = server_context(&approved(&config("one")));
-    around.ask = Some(Arc::new(|_| {
+    let (mut context, _) = server_context(&approved(&config("one")));
+    context.ask = Some(Arc::new(|_| {
         Box::pin(async { Ok(vec![toolhost_contract::UserAnswer::Text("Ann".to_owned())]) })
     }));
-    let server = Server::start(config("one"), dial, around);
+    let server = Server::start(config("one"), dial, context);
     server.shared().first_listing().await.unwrap();
     server
 }

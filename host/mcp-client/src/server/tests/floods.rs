@@ -91,8 +91,8 @@ async fn a_result_with_too_many_values_fails_only_its_call() {
     server.shared().first_listing().await.unwrap();
     let error = call(&server, "mcp__one__many", json!({})).await;
     assert_eq!(error.unwrap_err().code, "timeout");
-    let said = server.shared().log.tail().unwrap();
-    assert_eq!(said, "a message of more than 100000 values was dropped");
+    let dropped = server.shared().log.tail().unwrap();
+    assert_eq!(dropped, "a message of more than 100000 values was dropped");
     assert!(call(&server, "mcp__one__works", json!({})).await.is_ok());
 }
 
@@ -232,28 +232,28 @@ async fn listed_in_an_hour(other: bool) -> (usize, usize) {
 
 #[tokio::test(start_paused = true)]
 async fn w_11_constant_change_notifications_increase_the_pause() {
-    let (lists, told) = listed_in_an_hour(true).await;
+    let (lists, notifications) = listed_in_an_hour(true).await;
     assert!((10..100).contains(&lists), "{lists}");
-    assert!(told <= lists, "{told}");
+    assert!(notifications <= lists, "{notifications}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn w_12_an_unchanged_list_sends_no_event() {
-    let (lists, told) = listed_in_an_hour(false).await;
+    let (lists, notifications) = listed_in_an_hour(false).await;
     assert!((10..100).contains(&lists), "{lists}");
-    assert_eq!(told, 1);
+    assert_eq!(notifications, 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn w_14_sampling_and_roots_are_refused() {
-    let said: Arc<std::sync::Mutex<Vec<Value>>> = Arc::default();
+    let responses: Arc<std::sync::Mutex<Vec<Value>>> = Arc::default();
     let dial = {
-        let said = Arc::clone(&said);
+        let responses = Arc::clone(&responses);
         ScriptedServer::script(move |message| {
             if message.get("method").is_none() {
-                let mut said = said.lock().unwrap();
-                said.push(message.clone());
-                if said.len() < 4 {
+                let mut responses = responses.lock().unwrap();
+                responses.push(message.clone());
+                if responses.len() < 4 {
                     return Vec::new();
                 }
                 return vec![
@@ -283,18 +283,18 @@ async fn w_14_sampling_and_roots_are_refused() {
     let (server, _) = start(dial);
     server.shared().first_listing().await.unwrap();
     call(&server, "mcp__one__wants", json!({})).await.unwrap();
-    let mut said = said.lock().unwrap().clone();
-    said.sort_by_key(|one| one["id"].to_string());
-    let shown: Vec<_> = said
+    let mut responses = responses.lock().unwrap().clone();
+    responses.sort_by_key(|one| one["id"].to_string());
+    let shown: Vec<_> = responses
         .iter()
         .map(|one| {
             let result = &one["result"];
-            let what = match (result.get("action"), result.get("roots")) {
+            let outcome = match (result.get("action"), result.get("roots")) {
                 (Some(action), _) => action.to_string(),
                 (None, Some(roots)) => roots.to_string(),
                 (None, None) => one["error"]["code"].to_string(),
             };
-            format!("{} {what}", one["id"])
+            format!("{} {outcome}", one["id"])
         })
         .collect();
     assert_eq!(

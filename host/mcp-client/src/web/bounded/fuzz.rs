@@ -92,15 +92,15 @@ fn bounded() -> BoundedClient {
 #[test]
 fn fuzz_answer() {
     let bounded = AssertUnwindSafe(bounded());
-    let asked = AssertUnwindSafe([
+    let requests = AssertUnwindSafe([
         message(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})),
         message(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})),
         message(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})),
     ]);
     bolero::check!().for_each(|bytes: &[u8]| {
-        let (bounded, asked) = (&*bounded, &*asked);
+        let (bounded, requests) = (&*bounded, &*requests);
         let answer = assembled(bytes, ANSWERS);
-        for asked in asked {
+        for request in requests {
             let Some(response) = response(&answer) else {
                 return;
             };
@@ -115,9 +115,9 @@ fn fuzz_answer() {
             }
             // The body is in memory, so reading it never waits.
             let read = if status.is_success() {
-                bounded.read_response(asked, response, 512).now_or_never()
+                bounded.read_response(request, response, 512).now_or_never()
             } else {
-                read_error(asked, false, response).now_or_never()
+                read_error(request, false, response).now_or_never()
             };
             match read.expect("a body in memory") {
                 Err(error) => check_message(&error.to_string()),
@@ -144,11 +144,15 @@ fn fuzz_answer() {
 fn check_redirect_target(location: &str) {
     let from = Url::parse("https://a.example/mcp").unwrap();
     let Ok(to) = from.join(location) else { return };
-    if let Err(words) = check_redirect(&[from], &to) {
-        check_message(&words);
+    if let Err(reason) = check_redirect(&[from], &to) {
+        check_message(&reason);
     } else {
-        let place = (to.scheme(), to.host_str(), to.port_or_known_default());
-        assert_eq!(place, ("https", Some("a.example"), Some(443)), "{location}");
+        let origin = (to.scheme(), to.host_str(), to.port_or_known_default());
+        assert_eq!(
+            origin,
+            ("https", Some("a.example"), Some(443)),
+            "{location}"
+        );
     }
 }
 

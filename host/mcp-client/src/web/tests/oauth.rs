@@ -30,7 +30,9 @@ impl Default for AuthorizationServer {
 }
 
 /// Starts a server that is its own authorization server. Returns its URL and the requests that it received.
-async fn start_issuer(says: AuthorizationServer) -> (String, Arc<Mutex<Vec<String>>>) {
+async fn start_issuer(
+    authorization_server: AuthorizationServer,
+) -> (String, Arc<Mutex<Vec<String>>>) {
     let received: Arc<Mutex<Vec<String>>> = Arc::default();
     let at: Arc<Mutex<String>> = Arc::default();
     let url = {
@@ -47,27 +49,28 @@ async fn start_issuer(says: AuthorizationServer) -> (String, Arc<Mutex<Vec<Strin
                 (*status, vec![kind], body.clone())
             };
             if line.contains("/.well-known/oauth-protected-resource") {
-                let said =
+                let document =
                     json!({"resource": format!("{host}/mcp"), "authorization_servers": [host]});
-                json(&(200, said.to_string()))
+                json(&(200, document.to_string()))
             } else if line.contains("/.well-known/oauth-authorization-server") {
-                let mut said = json!({
+                let mut document = json!({
                     "issuer": host, "authorization_endpoint": format!("{host}/authorize"),
                     "token_endpoint": format!("{host}/token"), "response_types_supported": ["code"],
                     "registration_endpoint": format!("{host}/register"),
                     "code_challenge_methods_supported": ["S256"],
                 });
-                for (name, value) in says.metadata.as_object().unwrap() {
-                    said[name] = value.clone();
+                for (name, value) in authorization_server.metadata.as_object().unwrap() {
+                    document[name] = value.clone();
                 }
-                said.as_object_mut()
+                document
+                    .as_object_mut()
                     .unwrap()
                     .retain(|_, value| !value.is_null());
-                json(&(200, said.to_string()))
+                json(&(200, document.to_string()))
             } else if line.contains("/register") {
-                json(&says.registration)
+                json(&authorization_server.registration)
             } else if line.contains("/token") {
-                json(&says.token)
+                json(&authorization_server.token)
             } else {
                 let challenge = ("www-authenticate".to_owned(), "Bearer".to_owned());
                 (401, vec![challenge], String::new())
@@ -148,11 +151,11 @@ async fn w_01_w_02_w_06_metadata_is_checked_before_a_page_is_opened() {
         (json!({"x": "y".repeat(2 << 20)}), "discovery failed"),
     ] {
         let dir = tempfile::tempdir().unwrap();
-        let says = AuthorizationServer {
+        let authorization_server = AuthorizationServer {
             metadata: metadata.clone(),
             ..AuthorizationServer::default()
         };
-        let (url, received) = start_issuer(says).await;
+        let (url, received) = start_issuer(authorization_server).await;
         let (ended, opened) = login(&url, dir.path()).await;
         let error = ended.unwrap_err().to_string();
         let shown = text::escape_line(&metadata.to_string(), 100);
@@ -169,7 +172,7 @@ async fn w_01_w_02_w_06_metadata_is_checked_before_a_page_is_opened() {
 #[tokio::test]
 async fn w_07_authorization_responses_are_bounded_and_escaped() {
     let long = "x".repeat(100_000);
-    for (says, refused) in [
+    for (authorization_server, refused) in [
         (
             AuthorizationServer {
                 registration: (201, json!({"client_id": long, "redirect_uris": []}).to_string()),
@@ -204,7 +207,7 @@ async fn w_07_authorization_responses_are_bounded_and_escaped() {
         ),
     ] {
         let dir = tempfile::tempdir().unwrap();
-        let (url, _) = start_issuer(says).await;
+        let (url, _) = start_issuer(authorization_server).await;
         let (ended, _) = login(&url, dir.path()).await;
         let error = ended.unwrap_err().to_string();
         assert!(error.contains(refused), "{error}");
@@ -235,13 +238,13 @@ async fn w_05_a_refresh_token_is_sent_only_to_its_issuer() {
         .await
     };
     let dir = tempfile::tempdir().unwrap();
-    let kept = json!({"url": url, "credentials": {
+    let stored = json!({"url": url, "credentials": {
         "client_id": "me", "granted_scopes": [], "token_received_at": 1, "issuer": "https://issuer.example",
         "token_response": {
             "access_token": "old", "token_type": "bearer", "expires_in": 1, "refresh_token": "precious",
         },
     }});
-    std::fs::write(dir.path().join("one.json"), kept.to_string()).unwrap();
+    std::fs::write(dir.path().join("one.json"), stored.to_string()).unwrap();
     let address = ServerAddress::parse("one", url.as_str(), BTreeMap::new(), false).unwrap();
     let mut config = config("one");
     config.transport = TransportConfig::Http(address.clone());
@@ -250,8 +253,8 @@ async fn w_05_a_refresh_token_is_sent_only_to_its_issuer() {
         address,
         logins: Some(Arc::new(LoginStore::in_folder(dir.path().to_owned()))),
     });
-    let (around, _) = server_context(&approved(&config));
-    let server = Server::start(config, dial, around);
+    let (context, _) = server_context(&approved(&config));
+    let server = Server::start(config, dial, context);
     let error = first_failure(&server).await;
     assert!(error.contains("requires a login"), "{error}");
     let received = received.lock().unwrap();

@@ -166,14 +166,14 @@ fn a_09_owners_attributes_and_set_user_id_are_refused() {
         check(number, &[0; 6], errno(libc::EOPNOTSUPP));
         check(number, &[u64::MAX; 6], errno(libc::EOPNOTSUPP));
     }
-    for &(number, place) in MODES {
+    for &(number, index) in MODES {
         let mut arguments = [0; 6];
         for mode in [0o4755, 0o6755, 0o4000, 0o4755 | 1 << 32] {
-            arguments[usize::from(place)] = mode;
+            arguments[usize::from(index)] = mode;
             check(number, &arguments, errno(libc::EPERM));
         }
     }
-    for &(number, flags, place) in CREATING {
+    for &(number, flags, index) in CREATING {
         for (flag, mode, expected) in [
             (libc::O_CREAT | libc::O_WRONLY, 0o4755, errno(libc::EPERM)),
             (libc::O_TMPFILE | libc::O_RDWR, 0o6755, errno(libc::EPERM)),
@@ -189,7 +189,7 @@ fn a_09_owners_attributes_and_set_user_id_are_refused() {
             if let Some(flags) = flags {
                 arguments[usize::from(flags)] = u64::from(flag.cast_unsigned());
             }
-            arguments[usize::from(place)] = mode;
+            arguments[usize::from(index)] = mode;
             check(number, &arguments, expected);
         }
     }
@@ -201,7 +201,7 @@ fn a_09_owners_attributes_and_set_user_id_are_refused() {
 #[test]
 fn a_09_no_file_is_given_to_another_user_or_group() {
     const NONE: u64 = 0xffff_ffff;
-    for &(number, place) in OWNERS {
+    for &(number, index) in OWNERS {
         for (user, group, expected) in [
             (1000, 100, 0),
             (NONE, 100, 0),
@@ -216,8 +216,8 @@ fn a_09_no_file_is_given_to_another_user_or_group() {
             (100, 1000, libc::EPERM),
         ] {
             let mut arguments = [0; 6];
-            arguments[usize::from(place)] = user;
-            arguments[usize::from(place) + 1] = group;
+            arguments[usize::from(index)] = user;
+            arguments[usize::from(index) + 1] = group;
             // Neither takes effect: one is refused, the other returns success and does nothing.
             check(number, &arguments, errno(expected));
         }

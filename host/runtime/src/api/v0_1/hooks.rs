@@ -40,7 +40,7 @@ pub struct HookLimits {
 /// Converts the verdict of a pre-call hook.
 pub fn before(raw: PreToolUseResult, room: HookLimits) -> Result<PreHookResponse, CallError> {
     let PreToolUseResult {
-        decision: word,
+        decision: decision_name,
         reason,
         updated_input,
         outcome: stands,
@@ -56,7 +56,7 @@ pub fn before(raw: PreToolUseResult, room: HookLimits) -> Result<PreHookResponse
     let stands = stands
         .map(|raw| outcome(raw, room.output).map(Box::new))
         .transpose()?;
-    let decision = match (word.as_str(), stands) {
+    let decision = match (decision_name.as_str(), stands) {
         ("continue", None) => PreHookDecision::Continue,
         ("ask", None) => PreHookDecision::Ask { reason, meta },
         ("deny", outcome) => PreHookDecision::Deny { reason, outcome },
@@ -66,7 +66,7 @@ pub fn before(raw: PreToolUseResult, room: HookLimits) -> Result<PreHookResponse
         }
         ("continue" | "ask", Some(_)) => {
             return Err(invalid_result(&format!(
-                "the decision `{word}` has an outcome; only `result` and `deny` may have one"
+                "the decision `{decision_name}` has an outcome; only `result` and `deny` may have one"
             )));
         }
         // The operator's own hook commands may return `allow`, but components may not: third-party code can only
@@ -138,21 +138,21 @@ fn update(raw: RawPatch, room: HookLimits) -> Result<OutcomePatch, CallError> {
     })
 }
 
-fn object(what: &str, text: &str, limit: u64) -> Result<Value, CallError> {
+fn object(label: &str, text: &str, limit: u64) -> Result<Value, CallError> {
     if text.len() as u64 > limit {
         return Err(CallError::new(
             ErrorClass::OutputLimit,
             format!(
-                "the hook's {what} is {} bytes; the limit is {limit} bytes",
+                "the hook's {label} is {} bytes; the limit is {limit} bytes",
                 text.len()
             ),
         ));
     }
     match exact_integers::parse_exact::<Value>(text) {
         Ok(value) if value.is_object() => Ok(value),
-        Ok(_) => Err(invalid_result(&format!("the {what} is not a JSON object"))),
+        Ok(_) => Err(invalid_result(&format!("the {label} is not a JSON object"))),
         Err(error) => Err(invalid_result(&format!(
-            "the {what} is not valid JSON: {error}"
+            "the {label} is not valid JSON: {error}"
         ))),
     }
 }

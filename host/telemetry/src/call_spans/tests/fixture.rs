@@ -57,19 +57,19 @@ impl SpanFixture {
         )
     }
 
-    pub(super) fn event(&mut self, record: &CallRecord, happening: EventKind) -> BusEvent {
+    pub(super) fn event(&mut self, record: &CallRecord, event_kind: EventKind) -> BusEvent {
         BusEvent {
             seq: 0,
             at: Timestamp(self.clock),
             caller: Arc::clone(&record.caller),
             call: Some(record.id.clone()),
-            kind: happening,
+            kind: event_kind,
             snapshot: Some(Arc::new(Snapshot::new(Arc::new(record.clone())))),
         }
     }
 
-    pub(super) fn send(&mut self, record: &CallRecord, happening: EventKind) {
-        let event = self.event(record, happening);
+    pub(super) fn send(&mut self, record: &CallRecord, event_kind: EventKind) {
+        let event = self.event(record, event_kind);
         self.calls.on_event(&event);
     }
 
@@ -83,8 +83,8 @@ impl SpanFixture {
         for step in steps {
             self.clock += 1;
             let state = record.apply(step, Timestamp(self.clock)).unwrap();
-            let happening = end_of(state).unwrap_or(EventKind::CallState(state));
-            self.send(&record, happening);
+            let event_kind = end_of(state).unwrap_or(EventKind::CallState(state));
+            self.send(&record, event_kind);
         }
     }
 
@@ -137,16 +137,16 @@ impl SpanFixture {
     pub(super) fn format_metrics(&self) -> String {
         self.meters.force_flush().unwrap();
         let mut lines = Vec::new();
-        let told = self.metrics.get_finished_metrics().unwrap();
-        let last = told.last().unwrap();
+        let metrics = self.metrics.get_finished_metrics().unwrap();
+        let last = metrics.last().unwrap();
         for metric in last.scope_metrics().flat_map(ScopeMetrics::metrics) {
             let mut line = |attributes: Vec<&KeyValue>, value: String| {
-                let mut words: Vec<String> = attributes
+                let mut pairs: Vec<String> = attributes
                     .into_iter()
                     .map(|one| format!("{}={}", one.key, one.value))
                     .collect();
-                words.sort();
-                lines.push(format!("{} {} {value}", metric.name(), words.join(" ")));
+                pairs.sort();
+                lines.push(format!("{} {} {value}", metric.name(), pairs.join(" ")));
             };
             match metric.data() {
                 AggregatedMetrics::U64(MetricData::Sum(sum)) => sum.data_points().for_each(|at| {

@@ -164,7 +164,7 @@ fn r_305_a_file_that_changed_is_edited_only_where_it_is_clear_what_is_meant() {
     let workspace = Workspace::new(&[("a.txt", "one\ntwo\n    three\n")]);
     let now = sha256(b"one\ntwo\n    three\n");
     let open = || Draft::open(&workspace.cx(), "a.txt", Encoding::Auto).unwrap();
-    for (old, seen, require, expected) in [
+    for (old, observed, require, expected) in [
         ("two", Some(now.as_str()), true, Ok(false)),
         ("two", None, false, Ok(false)),
         ("two", Some("00"), true, Ok(true)),
@@ -180,8 +180,14 @@ fn r_305_a_file_that_changed_is_edited_only_where_it_is_clear_what_is_meant() {
     ] {
         let mut draft = open();
         draft.apply(&edit(old, "x\ny")).unwrap();
-        let answer = draft.compare(seen, require).map_err(|error| error.message);
-        assert_eq!(answer, expected.map_err(str::to_owned), "{old:?} {seen:?}");
+        let answer = draft
+            .compare(observed, require)
+            .map_err(|error| error.message);
+        assert_eq!(
+            answer,
+            expected.map_err(str::to_owned),
+            "{old:?} {observed:?}"
+        );
     }
     let mut draft = Draft::open(&workspace.cx(), "new.txt", Encoding::Auto).unwrap();
     draft.apply(&edit("", "x")).unwrap();
@@ -216,12 +222,12 @@ proptest! {
     ) {
         prop_assume!(old != new && !old.trim().is_empty());
         // Also for overlapping matches.
-        let places = (0..text.len()).filter(|at| text[*at..].starts_with(&old)).count();
+        let occurrences = (0..text.len()).filter(|at| text[*at..].starts_with(&old)).count();
         let workspace = Workspace::new(&[("a.txt", &text)]);
         let input = json!({"path": "a.txt", "old_string": old, "new_string": new, "replace_all": all});
         let answer = toolhost_sdk::testing::call::<crate::edit::edit_file>(&workspace.cx(), input);
         let edited = fs::read_to_string(workspace.path("a.txt")).unwrap();
-        match (answer, places) {
+        match (answer, occurrences) {
             (Ok(_), 1) => prop_assert_eq!(edited, text.replacen(&old, &new, 1)),
             (Ok(_), 2..) => {
                 prop_assert!(all);
@@ -231,8 +237,8 @@ proptest! {
                 let strategy = outcome.structured.unwrap()["strategy"].clone();
                 prop_assert!(strategy != json!("exact"), "{strategy}");
             }
-            (Err(error), places) => {
-                prop_assert!(places != 1 && !(places > 1 && all), "{}", error);
+            (Err(error), occurrences) => {
+                prop_assert!(occurrences != 1 && !(occurrences > 1 && all), "{}", error);
                 prop_assert_eq!(edited, text);
             }
         }

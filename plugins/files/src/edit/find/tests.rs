@@ -238,8 +238,8 @@ fn deleted_lines_that_begin_with_a_line_break_do_not_overlap() {
         let mut found = find(text, old, "", Leniency::Free);
         delete_lines(text, old, &mut found.replacements);
         let mut edited = text.to_owned();
-        for place in found.replacements.iter().rev() {
-            edited.replace_range(place.range.clone(), &place.new);
+        for replacement in found.replacements.iter().rev() {
+            edited.replace_range(replacement.range.clone(), &replacement.new);
         }
         assert_eq!(edited, expected, "{text:?}");
     }
@@ -304,10 +304,10 @@ proptest! {
         let found = find(&text, "@needle@", &new, Leniency::Free);
         prop_assert_eq!(&found.strategy, "exact");
         prop_assert_eq!(found.replacements.len(), 1);
-        let place = &found.replacements[0];
-        prop_assert_eq!(&text[..place.range.start], &before);
-        prop_assert_eq!(&text[place.range.end..], &after);
-        prop_assert_eq!(place.new.replace("\r\n", "\n"), new);
+        let replacement = &found.replacements[0];
+        prop_assert_eq!(&text[..replacement.range.start], &before);
+        prop_assert_eq!(&text[replacement.range.end..], &after);
+        prop_assert_eq!(replacement.new.replace("\r\n", "\n"), new);
     }
 
     #[test]

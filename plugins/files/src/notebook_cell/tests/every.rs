@@ -51,19 +51,19 @@ fn check(style: usize, count: usize, input: Value, change: impl FnOnce(&mut Vec<
 fn only_the_cell_that_is_meant_changes() {
     for style in 0..4 {
         for count in 0..4 {
-            for place in 0..=count {
-                let new = format!("new\n{place}");
-                let insert = json!({"edit_mode": "insert", "cell_number": place, "cell_type": "code", "new_source": new});
+            for index in 0..=count {
+                let new = format!("new\n{index}");
+                let insert = json!({"edit_mode": "insert", "cell_number": index, "cell_type": "code", "new_source": new});
                 check(style, count, insert, |cells| {
-                    cells.insert(place, new.clone());
+                    cells.insert(index, new.clone());
                 });
-                if place == count {
+                if index == count {
                     continue;
                 }
-                let replace = json!({"cell_number": place, "new_source": new});
-                check(style, count, replace, |cells| cells[place].clone_from(&new));
-                let delete = json!({"edit_mode": "delete", "cell_id": format!("id{place}")});
-                check(style, count, delete, |cells| drop(cells.remove(place)));
+                let replace = json!({"cell_number": index, "new_source": new});
+                check(style, count, replace, |cells| cells[index].clone_from(&new));
+                let delete = json!({"edit_mode": "delete", "cell_id": format!("id{index}")});
+                check(style, count, delete, |cells| drop(cells.remove(index)));
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_cell_that_is_not_there_is_told_with_those_that_are() {
+fn a_missing_cell_error_lists_existing_cells() {
     check(
         NOTEBOOK,
         json!({"cell_id": "x", "new_source": ""}),

@@ -51,12 +51,12 @@ fn show(section: &Section) -> String {
             };
             let _ = write!(text, " {sign}{line:?}");
         }
-        for (is, word) in [
+        for (is, label) in [
             (hunk.at_end, " end"),
             (hunk.is_old_unbroken, " old unbroken"),
             (hunk.is_new_unbroken, " new unbroken"),
         ] {
-            text.push_str(if is { word } else { "" });
+            text.push_str(if is { label } else { "" });
         }
         text.push('\n');
     }

@@ -4,11 +4,11 @@ use super::*;
 
 fn check_shells(bash: &'static str, sh: &'static str, expected: Expect) {
     let tried = Rc::new(RefCell::new(Vec::new()));
-    let seen = Rc::clone(&tried);
+    let recorded = Rc::clone(&tried);
     let cx = patient().with_service("process.run", move |input| {
         let program = input["program"].as_str().unwrap().to_owned();
         let code = if program == "bash" { bash } else { sh };
-        seen.borrow_mut().push(program.clone());
+        recorded.borrow_mut().push(program.clone());
         if code.is_empty() {
             return Ok(serde_json::to_value(finished("ok", "", exited(0)))?);
         }

@@ -69,7 +69,7 @@ fn missing_configuration_has_advice() {
         .code("secret_not_allowed"))
     });
     let error = search(&cx, "PROVIDER=tavily", input()).unwrap_err();
-    expect![[r#"Unavailable not_configured: tavily needs a key, but the host has none: secret `web_search` cannot be used here: no secret of that name is configured (ask the operator to put the key into a variable such as `TAVILY_API_KEY` and to add `[secrets.web_search]` with `env = "TAVILY_API_KEY"` and `hosts = ["api.tavily.com"]` to the configuration; duckduckgo and searxng need no key)"#]].assert_eq(&told(&error));
+    expect![[r#"Unavailable not_configured: tavily needs a key, but the host has none: secret `web_search` cannot be used here: no secret of that name is configured (ask the operator to put the key into a variable such as `TAVILY_API_KEY` and to add `[secrets.web_search]` with `env = "TAVILY_API_KEY"` and `hosts = ["api.tavily.com"]` to the configuration; duckduckgo and searxng need no key)"#]].assert_eq(&error_line(&error));
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn what_a_service_answers_instead_is_explained() {
             })
         });
         let error = search(&cx, "PROVIDER=tavily", json!({"query": "x"})).unwrap_err();
-        assert_eq!(told(&error), expected);
+        assert_eq!(error_line(&error), expected);
     }
 }
 
@@ -117,7 +117,7 @@ fn what_a_service_answers_instead_is_explained() {
 fn bad_inputs_are_explained() {
     let check = |input: Value, expected: Expect| {
         let admitted = testing::call::<WebSearch>(&Context::test(), input);
-        expected.assert_eq(&told(&admitted.unwrap_err()));
+        expected.assert_eq(&error_line(&admitted.unwrap_err()));
     };
     check(
         json!({}),

@@ -12,7 +12,11 @@ type EditorResult = Result<&'static str, &'static str>;
 const ONE: Files<'_> = &[("/w/a.rs", Some("old\n"), "new\n")];
 const TWO: Files<'_> = &[("/w/a.rs", Some("old\n"), "new\n"), ("/w/b", None, "b\n")];
 
-fn talk(files: Files<'_>, lines: &[&'static str], left: &[EditorResult]) -> DialogResult {
+fn run_edit_dialog(
+    files: Files<'_>,
+    lines: &[&'static str],
+    left: &[EditorResult],
+) -> DialogResult {
     let fake = FakeTerminal {
         lines: lines.iter().copied().collect(),
         edits: left.iter().copied().collect(),
@@ -35,11 +39,11 @@ fn format_answer(answer: &Answer) -> String {
 
 /// The answer, and the screen from the editor up to the input of the next question.
 fn check(files: Files<'_>, lines: &[&'static str], left: &[EditorResult], expected: Expect) {
-    let talked = talk(files, lines, left);
-    let from = talked.screen.find("<<editor").unwrap_or_default();
-    let screen = &talked.screen[from..];
+    let result = run_edit_dialog(files, lines, left);
+    let from = result.screen.find("<<editor").unwrap_or_default();
+    let screen = &result.screen[from..];
     let to = screen.find("    input").unwrap_or(screen.len());
-    let answers: Vec<String> = talked.answers.iter().map(format_answer).collect();
+    let answers: Vec<String> = result.answers.iter().map(format_answer).collect();
     let shown = format!("{}\n{}", answers.join("\n"), &screen[..to]);
     expected.assert_eq(&with_header(&shown));
 }
@@ -200,13 +204,13 @@ fn r_195_a_file_is_selected_by_number() {
         "#]],
     );
     for lines in [["m 3", "y"], ["m b", "y"], ["m 0", "y"]] {
-        let talked = talk(TWO, &lines, &[]);
-        assert_eq!(talked.answers, [Answer::once()]);
-        assert!(talked.screen.contains("choose 1 to 2"), "{lines:?}");
+        let result = run_edit_dialog(TWO, &lines, &[]);
+        assert_eq!(result.answers, [Answer::once()]);
+        assert!(result.screen.contains("choose 1 to 2"), "{lines:?}");
     }
-    let talked = talk(TWO, &["m", "", "y"], &[]);
-    assert_eq!(talked.answers, [Answer::once()]);
-    let list = talked.screen.split_once("«m»").unwrap().1;
+    let result = run_edit_dialog(TWO, &["m", "", "y"], &[]);
+    assert_eq!(result.answers, [Answer::once()]);
+    let list = result.screen.split_once("«m»").unwrap().1;
     let list = list.split_once('«').unwrap().0;
     expect![[r#"
         screen:
@@ -219,12 +223,12 @@ fn r_195_a_file_is_selected_by_number() {
 
 #[test]
 fn edited_changes_can_only_be_allowed_once() {
-    let talked = talk(ONE, &["m", "s", "y"], &[Ok("mine\n")]);
+    let result = run_edit_dialog(ONE, &["m", "s", "y"], &[Ok("mine\n")]);
     assert_eq!(
-        format_answer(&talked.answers[0]),
+        format_answer(&result.answers[0]),
         "saved /w/a.rs \"mine\\n\""
     );
-    let end = talked.screen.rsplit_once("    input").unwrap().1;
+    let end = result.screen.rsplit_once("    input").unwrap().1;
     expect![[r#"
         screen:
 
@@ -369,15 +373,15 @@ fn errors_are_shown_and_saved_edits_are_kept() {
     "#]],
     );
     // Invalid text is opened again as saved.
-    let talked = talk(ONE, &["m", "e", "y"], &[Ok("a\0b"), Ok("ab")]);
-    assert_eq!(format_answer(&talked.answers[0]), "saved /w/a.rs \"ab\"");
-    let words = "the new text of `/w/a.rs` contains a NUL character; remove it";
-    assert!(talked.screen.contains(words) && talked.screen.contains("\na\0b>>"));
+    let result = run_edit_dialog(ONE, &["m", "e", "y"], &[Ok("a\0b"), Ok("ab")]);
+    assert_eq!(format_answer(&result.answers[0]), "saved /w/a.rs \"ab\"");
+    let message = "the new text of `/w/a.rs` contains a NUL character; remove it";
+    assert!(result.screen.contains(message) && result.screen.contains("\na\0b>>"));
     let long = &*Box::leak("x".repeat(600 << 10).into_boxed_str());
-    let talked = talk(ONE, &["m", "n", "y"], &[Ok(long)]);
-    assert_eq!(talked.answers, [Answer::once()]);
-    let words = "the new text of `/w/a.rs` is 614400 bytes; the limit is 524288";
-    assert!(talked.screen.contains(words));
+    let result = run_edit_dialog(ONE, &["m", "n", "y"], &[Ok(long)]);
+    assert_eq!(result.answers, [Answer::once()]);
+    let message = "the new text of `/w/a.rs` is 614400 bytes; the limit is 524288";
+    assert!(result.screen.contains(message));
 }
 
 #[test]
@@ -390,8 +394,8 @@ fn binary_changes_cannot_be_edited() {
         lines: ["m", "y"].into(),
         ..FakeTerminal::default()
     };
-    let talked = run_questions(vec![(question, call)], fake);
-    assert_eq!(talked.answers, [Answer::once()]);
-    assert!(!talked.screen.contains("[m]"), "{}", talked.screen);
-    assert!(talked.screen.contains("answer with"));
+    let result = run_questions(vec![(question, call)], fake);
+    assert_eq!(result.answers, [Answer::once()]);
+    assert!(!result.screen.contains("[m]"), "{}", result.screen);
+    assert!(result.screen.contains("answer with"));
 }

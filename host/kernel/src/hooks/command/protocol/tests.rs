@@ -7,8 +7,8 @@ use crate::hooks::tests::call;
 
 fn check_before(cases: &[(&str, Expect)]) {
     for (stdout, expected) in cases {
-        let said = before(stdout.as_bytes());
-        expected.assert_eq(&match said {
+        let response = before(stdout.as_bytes());
+        expected.assert_eq(&match response {
             Ok(PreHookResponse {
                 decision,
                 updated_input,
@@ -21,7 +21,7 @@ fn check_before(cases: &[(&str, Expect)]) {
     }
 }
 
-fn tool_said() -> Outcome {
+fn tool_outcome() -> Outcome {
     Outcome {
         summary: Some("s".to_owned()),
         meta: Some(json!({"m": 1})),
@@ -32,11 +32,11 @@ fn tool_said() -> Outcome {
 /// Checks the text that the model gets, or the error.
 fn check_after(outcome: &Outcome, cases: &[(&str, Expect)]) {
     for (stdout, expected) in cases {
-        let told = match after(stdout.as_bytes(), outcome) {
+        let shown = match after(stdout.as_bytes(), outcome) {
             Ok(change) => result_of(&change.apply(outcome.clone())).to_string(),
             Err(error) => error.to_string(),
         };
-        expected.assert_eq(&told);
+        expected.assert_eq(&shown);
     }
 }
 
@@ -214,7 +214,7 @@ fn an_invalid_answer_is_an_error_with_a_remedy() {
 #[test]
 fn r_211_an_answer_after_a_call_keeps_updates_or_replaces() {
     check_after(
-        &tool_said(),
+        &tool_outcome(),
         &[
             (
                 "",
@@ -326,7 +326,7 @@ fn r_211_added_context_does_not_hide_a_result_without_parts() {
 #[test]
 fn members_for_the_event_before_a_call_are_errors_after_it() {
     check_after(
-        &tool_said(),
+        &tool_outcome(),
         &[
             (
                 r#"{"decision": "ask"}"#,
@@ -374,20 +374,20 @@ fn members_for_the_event_before_a_call_are_errors_after_it() {
 
 #[test]
 fn r_210_the_event_contains_every_name_of_the_tool() {
-    let told = |call: &HookCall, outcome| {
+    let event_of = |call: &HookCall, outcome| {
         let event = HookEvent::AfterTool;
         call_event(event, call, outcome, Path::new("/work"))
     };
-    let (mut call, said) = (call(), tool_said());
-    let plain = told(&call, Some(&said));
+    let (mut call, result) = (call(), tool_outcome());
+    let plain = event_of(&call, Some(&result));
     expect![[r#"{"event":"PostToolUse","session_id":"local","agent_id":"main","call_id":"1","cwd":"/work","mode":"default","tool":{"name":"edit_file","aliases":["Edit"],"version":"0.0.0","plugin":"files"},"input":{"path":"a"},"result":{"text":"long","is_error":false,"summary":"s","meta":{"m":1}}}"#]].assert_eq(&plain.to_string());
     // The result in an event is a valid answer.
     let echo = json!({"replace": plain["result"]}).to_string();
-    let replaced = after(echo.as_bytes(), &said).unwrap();
-    assert_eq!(replaced.apply(Outcome::default()), said);
+    let replaced = after(echo.as_bytes(), &result).unwrap();
+    assert_eq!(replaced.apply(Outcome::default()), result);
 
     call.name = call.tool.name.qualified(&call.plugin);
-    expect![[r#"{"name":"files__edit_file","aliases":["edit_file","Edit"],"version":"0.0.0","plugin":"files"}"#]].assert_eq(&told(&call, None)["tool"].to_string());
+    expect![[r#"{"name":"files__edit_file","aliases":["edit_file","Edit"],"version":"0.0.0","plugin":"files"}"#]].assert_eq(&event_of(&call, None)["tool"].to_string());
 }
 
 #[test]

@@ -92,9 +92,12 @@ async fn a_background_call_is_stopped_by_its_id_or_its_timeout() {
 async fn background_calls_are_limited_and_ended_ones_are_dropped_first() {
     let house = ServicesFixtureBuilder::default().build();
     let long = r#"start peek {"do": "hang"}"#;
-    let told = house.call("relay", &format!("{long}\n").repeat(33)).await;
-    assert_eq!(told.matches("peek running").count(), 32);
-    assert!(told.ends_with("; ! too_many_background_calls"), "{told}");
+    let output = house.call("relay", &format!("{long}\n").repeat(33)).await;
+    assert_eq!(output.matches("peek running").count(), 32);
+    assert!(
+        output.ends_with("; ! too_many_background_calls"),
+        "{output}"
+    );
     house
         .check(&[
             (

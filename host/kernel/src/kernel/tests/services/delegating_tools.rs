@@ -52,10 +52,10 @@ async fn a_delegating_tool_is_evaluated_as_read_only() {
 async fn calls_of_a_delegating_tool_are_evaluated_separately() {
     let plan = ServicesFixtureBuilder::policy(|spec| spec.mode = Mode::Plan);
     let house = plan.build();
-    let told = house.call("relay", "call act {}\ncall look {}").await;
+    let output = house.call("relay", "call act {}\ncall look {}").await;
     assert!(
-        told.starts_with("Denied [") && told.ends_with("; ()"),
-        "{told}"
+        output.starts_with("Denied [") && output.ends_with("; ()"),
+        "{output}"
     );
 }
 

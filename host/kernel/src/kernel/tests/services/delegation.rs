@@ -20,8 +20,9 @@ async fn a_nested_call_has_a_record_with_its_parent() {
     let house = ServicesFixtureBuilder::rules("allow act").build();
     let script =
         "call other {}\ncall act {\"do\": \"mode\"}\ncall nothing {}\ncall look {\"do\": \"fail\"}";
-    let told = house.call("relay", script).await;
-    expect![[r#"(); (default); NotRegistered [tool_not_registered]; (no luck)"#]].assert_eq(&told);
+    let output = house.call("relay", script).await;
+    expect![[r#"(); (default); NotRegistered [tool_not_registered]; (no luck)"#]]
+        .assert_eq(&output);
     expect![[r#"
         - > relay (model) completed
         c1 > act (tool) completed
@@ -75,14 +76,14 @@ async fn a_nested_call_cannot_call_tools() {
 async fn a_nested_call_can_delegate_to_sub_agents() {
     let house = ServicesFixtureBuilder::rules("allow act").build();
     let nested = r#"call relay {"do": "task {\"n\":1}"}"#;
-    let told = r#"({"text":"general for main c1/tool-1, default, free","task":{"n":1}})"#;
-    house.check(&[("relay", nested, told)]).await;
+    let expected = r#"({"text":"general for main c1/tool-1, default, free","task":{"n":1}})"#;
+    house.check(&[("relay", nested, expected)]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn hooks_run_for_nested_calls() {
-    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
-    let (before, after) = (Arc::clone(&heard), Arc::clone(&heard));
+    let events: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (before, after) = (Arc::clone(&events), Arc::clone(&events));
     let hook = CallbackHook::before(move |call| {
         let tool = call.call.tool.to_string();
         before.lock().unwrap().push(format!("before {tool}"));
@@ -114,8 +115,8 @@ async fn hooks_run_for_nested_calls() {
         call act {"do": "mode"}
         start peek {"do": "mode"}
         wait $0 1000"#;
-    let told = "Denied [hook_denied]; (masked); peek running; (masked)";
-    house.check(&[("relay", script, told)]).await;
+    let expected = "Denied [hook_denied]; (masked); peek running; (masked)";
+    house.check(&[("relay", script, expected)]).await;
     expect![[r#"
         before relay
         before look
@@ -124,7 +125,7 @@ async fn hooks_run_for_nested_calls() {
         before peek
         after peek
         after relay"#]]
-    .assert_eq(&heard.lock().unwrap().join("\n"));
+    .assert_eq(&events.lock().unwrap().join("\n"));
 }
 
 // R-491
@@ -144,15 +145,18 @@ async fn a_tail_call_of_a_nested_call_cannot_call_tools() {
 #[tokio::test(start_paused = true)]
 async fn nested_calls_are_limited() {
     let house = ServicesFixtureBuilder::default().build();
-    let told = house.call("relay", &"call other {}\n".repeat(65)).await;
-    assert_eq!(told.matches("()").count(), 64);
-    assert!(told.ends_with("; Unavailable [too_many_calls]"), "{told}");
+    let output = house.call("relay", &"call other {}\n".repeat(65)).await;
+    assert_eq!(output.matches("()").count(), 64);
+    assert!(
+        output.ends_with("; Unavailable [too_many_calls]"),
+        "{output}"
+    );
     // Background calls and tasks count as well.
     let mixed = format!("{}start peek {{}}\ntask {{}}", "call other {}\n".repeat(64));
-    let told = house.call("relay", &mixed).await;
+    let output = house.call("relay", &mixed).await;
     assert!(
-        told.ends_with("; ! too_many_calls; ! too_many_calls"),
-        "{told}"
+        output.ends_with("; ! too_many_calls; ! too_many_calls"),
+        "{output}"
     );
 }
 
@@ -191,8 +195,8 @@ async fn one_permit_in_each_pool_is_enough() {
         start peek {"do": "sleep 20"}
         call other {}"#;
     let running = house.call("relay", script);
-    let told = tokio::time::timeout(Duration::from_secs(60), running).await;
-    assert_eq!(told.unwrap(), "(); (); (); (default); peek running; ()");
+    let output = tokio::time::timeout(Duration::from_secs(60), running).await;
+    assert_eq!(output.unwrap(), "(); (); (); (default); peek running; ()");
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,7 +221,7 @@ async fn the_time_of_a_nested_call_does_not_count_for_its_parent() {
 #[tokio::test(start_paused = true)]
 async fn tasks_go_to_known_agents_only() {
     let house = ServicesFixtureBuilder::default().build();
-    let told = house
+    let output = house
         .call(
             "relay",
             r#"agents
@@ -228,13 +232,13 @@ async fn tasks_go_to_known_agents_only() {
         )
         .await;
     expect![[r#"2 agents; {"text":"general for main c1, default, free","task":{"prompt":"x"}}; ! agent_not_found; ! invalid_task; ! invalid_task"#]]
-        .assert_eq(&told);
+        .assert_eq(&output);
     let alone = ServicesFixtureBuilder {
         alone: true,
         ..ServicesFixtureBuilder::default()
     };
-    let told = alone.build().call("relay", "agents").await;
-    assert_eq!(told, "0 agents");
+    let output = alone.build().call("relay", "agents").await;
+    assert_eq!(output, "0 agents");
     let running = house.start("relay", r#"task {"agent": "slow"}"#);
     tokio::time::sleep(Duration::from_secs(100)).await;
     assert!(house.kernel.cancel(&CallId("c2".to_owned())));
@@ -245,17 +249,17 @@ async fn tasks_go_to_known_agents_only() {
 #[tokio::test(start_paused = true)]
 async fn a_task_carries_the_restrictions_of_its_parent() {
     let house = ServicesFixtureBuilder::default().build();
-    let mut wish = house.requested_call("relay", json!({"do": "task {}"}));
+    let mut request = house.requested_call("relay", json!({"do": "task {}"}));
     let spec = PolicySpec {
         rules: rules("deny act"),
         ..PolicySpec::default()
     };
-    wish.context.mode = Some(Mode::Plan);
-    wish.context.restriction = Some(Arc::new(Restriction::new(Policy::new(spec).unwrap())));
-    wish.caller.agent = "helper".to_owned();
-    let told = super::shown(&house.request(wish).await);
+    request.context.mode = Some(Mode::Plan);
+    request.context.restriction = Some(Arc::new(Restriction::new(Policy::new(spec).unwrap())));
+    request.caller.agent = "helper".to_owned();
+    let output = super::shown(&house.request(request).await);
     assert_eq!(
-        told,
+        output,
         r#"ok: {"text":"general for helper c1, plan, held","task":{}}"#
     );
 }

@@ -16,8 +16,8 @@ const SURE: &str = r#"ask [{"question": "Sure?", "type": "yesno"}]"#;
     clippy::unnecessary_wraps,
     reason = "the shape that an interview ends with"
 )]
-pub(super) fn text(words: &str) -> Replies {
-    Some(Some(vec![UserAnswer::Text(words.to_owned())]))
+pub(super) fn text(answer: &str) -> Replies {
+    Some(Some(vec![UserAnswer::Text(answer.to_owned())]))
 }
 
 fn labels(labels: &[&str]) -> UserAnswer {
@@ -28,8 +28,8 @@ async fn check(question: &str, replies: Replies, expected: &str) {
     let house = ServicesFixtureBuilder::default()
         .replies([replies.clone()])
         .build();
-    let told = house.call("look", question).await;
-    assert_eq!(told, expected, "{question} {replies:?}");
+    let output = house.call("look", question).await;
+    assert_eq!(output, expected, "{question} {replies:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,9 +72,9 @@ async fn an_interview_names_the_plugin_tool_and_agent() {
 #[tokio::test(start_paused = true)]
 async fn questions_per_call_are_limited() {
     let house = ServicesFixtureBuilder::default().build();
-    let told = house.call("look", &format!("{SURE}\n").repeat(17)).await;
-    assert_eq!(told.matches("! no_user").count(), 16);
-    assert!(told.ends_with("; ! too_many_questions"), "{told}");
+    let output = house.call("look", &format!("{SURE}\n").repeat(17)).await;
+    assert_eq!(output.matches("! no_user").count(), 16);
+    assert!(output.ends_with("; ! too_many_questions"), "{output}");
     assert_eq!(house.person.shown_questions().len(), 16);
     // The limit applies per call.
     house.check(&[("look", SURE, "! no_user")]).await;

@@ -14,10 +14,10 @@ fn in_mode(mode: Mode) -> ServicesFixtureBuilder {
 /// Checks the result of the tool, the mode of the next call, and the questions.
 async fn check(from: Mode, to: &str, reply: Replies, expected: Expect) {
     let house = in_mode(from).replies([reply]).build();
-    let told = house.call("look", &format!("change {to} the plan")).await;
+    let output = house.call("look", &format!("change {to} the plan")).await;
     let now = house.call("look", "mode").await;
     let shown = house.person.shown_questions().join("\n").replace('\n', " ");
-    expected.assert_eq(&format!("{told}, now {now}: {shown}"));
+    expected.assert_eq(&format!("{output}, now {now}: {shown}"));
 }
 
 #[tokio::test(start_paused = true)]

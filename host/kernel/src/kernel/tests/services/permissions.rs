@@ -10,7 +10,7 @@ use super::{Replies, ServicesFixture, ServicesFixtureBuilder, shown};
     clippy::unnecessary_wraps,
     reason = "the shape that an interview ends with"
 )]
-fn yes() -> Replies {
+fn approval() -> Replies {
     Some(Some(vec![UserAnswer::YesNo(true)]))
 }
 
@@ -22,8 +22,8 @@ fn house(reply: Replies) -> ServicesFixture {
         .build()
 }
 
-const WISH: &str =
-    r#"wish {"reason": "to tidy up", "write": ["/workspace/docs"], "hosts": ["Example.org"]}"#;
+const REQUEST: &str =
+    r#"request {"reason": "to tidy up", "write": ["/workspace/docs"], "hosts": ["Example.org"]}"#;
 
 /// Whether the call runs without a question.
 async fn runs(house: &ServicesFixture, who: &str, input: serde_json::Value) -> bool {
@@ -40,12 +40,12 @@ async fn runs(house: &ServicesFixture, who: &str, input: serde_json::Value) -> b
 
 #[tokio::test(start_paused = true)]
 async fn only_granted_calls_run_without_a_question() {
-    let house = house(yes());
-    let told = house.call("look", WISH).await;
+    let house = house(approval());
+    let output = house.call("look", REQUEST).await;
     expect![[
         r#"{"read":[],"write":["/workspace/docs"],"hosts":["Example.org"],"scope":"session"}"#
     ]]
-    .assert_eq(&told);
+    .assert_eq(&output);
     expect![[r#"
         - p/look: reason given by the tool: to tidy up
 
@@ -91,19 +91,19 @@ async fn a_denial_grants_nothing() {
         (None, "! no_user"),
     ] {
         let house = house(reply);
-        house.check(&[("look", WISH, code)]).await;
+        house.check(&[("look", REQUEST, code)]).await;
         house.person.shown_questions();
         assert!(!runs(&house, "edit", json!({"path": "docs/a"})).await);
     }
-    let house = house(yes());
-    let long = format!(r#"wish {{"write": ["/workspace/{}"]}}"#, "x".repeat(500));
+    let house = house(approval());
+    let long = format!(r#"request {{"write": ["/workspace/{}"]}}"#, "x".repeat(500));
     for request in [
-        r#"wish {"reason": "x", "everything": ["*"]}"#,
-        r#"wish ["*"]"#,
-        r#"wish {"write": [""]}"#,
-        r#"wish {"hosts": [" "]}"#,
+        r#"request {"reason": "x", "everything": ["*"]}"#,
+        r#"request ["*"]"#,
+        r#"request {"write": [""]}"#,
+        r#"request {"hosts": [" "]}"#,
         // The user would read one folder and grant another.
-        r#"wish {"write": ["/workspace/docs/../.."]}"#,
+        r#"request {"write": ["/workspace/docs/../.."]}"#,
         &long,
     ] {
         house
@@ -116,9 +116,9 @@ async fn a_denial_grants_nothing() {
 /// A granted permission does not override a rule.
 #[tokio::test(start_paused = true)]
 async fn a_granted_permission_does_not_override_a_deny_rule() {
-    let plan = ServicesFixtureBuilder::rules("deny Edit(docs/secret/**)").replies([yes()]);
+    let plan = ServicesFixtureBuilder::rules("deny Edit(docs/secret/**)").replies([approval()]);
     let house = plan.build();
-    house.call("look", WISH).await;
+    house.call("look", REQUEST).await;
     for (path, expected) in [
         ("docs/a", "ok: "),
         ("docs/secret/a", "Denied [policy_violation]"),

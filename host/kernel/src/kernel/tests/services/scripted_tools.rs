@@ -40,7 +40,7 @@ impl ScriptedTools {
             Some(number) => self.ids.lock().unwrap()[number.parse::<usize>().unwrap()].clone(),
             None => first.to_owned(),
         };
-        let told = match verb {
+        let result = match verb {
             "recall" => services
                 .session_get(first)
                 .map(|value| value.map_or_else(|| "-".to_owned(), |value| value.to_string())),
@@ -64,7 +64,7 @@ impl ScriptedTools {
                 let change = services.change_mode(first.to_owned(), second.to_owned());
                 change.await
             }
-            "wish" => {
+            "request" => {
                 let request =
                     services.request_permissions(serde_json::from_str(rest).expect("JSON"));
                 request.await.map(|given| given.to_string())
@@ -78,9 +78,9 @@ impl ScriptedTools {
             "start" => services
                 .start_tool(first.to_owned(), value(), None)
                 .map(|begun| {
-                    let told = format!("{} {}", begun.tool, state(begun.ended));
+                    let text = format!("{} {}", begun.tool, state(begun.ended));
                     self.ids.lock().unwrap().push(begun.id);
-                    told
+                    text
                 }),
             "brief" => services
                 .start_tool("peek".to_owned(), json!({"do": "hang"}), Some(1_000))
@@ -107,7 +107,7 @@ impl ScriptedTools {
             "trap" => return Err(CallError::new(ErrorClass::Trapped, "it fell over")),
             other => panic!("no such step: {other}"),
         };
-        Ok(told.unwrap_or_else(|failure| format!("! {}", failure.code.unwrap_or_default())))
+        Ok(result.unwrap_or_else(|failure| format!("! {}", failure.code.unwrap_or_default())))
     }
 
     fn fill(count: &str, size: &str, services: &dyn Services) -> Result<String, Failure> {
@@ -161,7 +161,7 @@ impl Backend for ScriptedTools {
     ) -> BoxFuture<'_, Result<Outcome, CallError>> {
         Box::pin(async move {
             let services = sink.services().expect("a running call is served");
-            let mut told = Vec::new();
+            let mut lines = Vec::new();
             for line in call.input["do"].as_str().unwrap_or_default().lines() {
                 match line.trim() {
                     "" => {}
@@ -181,10 +181,10 @@ impl Backend for ScriptedTools {
                             ..Outcome::text("see the tail")
                         });
                     }
-                    line => told.push(self.step(line, &*services).await?),
+                    line => lines.push(self.step(line, &*services).await?),
                 }
             }
-            Ok(Outcome::text(told.join("\n")))
+            Ok(Outcome::text(lines.join("\n")))
         })
     }
 
@@ -257,7 +257,7 @@ impl StagedChanges for FakeStaged {
         self: Box<Self>,
         _: Vec<UserEdit>,
     ) -> BoxFuture<'static, Result<EditedChanges, CallError>> {
-        unreachable!("nobody edits here")
+        unreachable!("these tests propose no edits")
     }
 
     fn commit(self: Box<Self>, _: String) -> BoxFuture<'static, Result<(), CommitError>> {

@@ -195,10 +195,10 @@ async fn a_file_observation_is_a_path_and_a_hash() {
         ])
         .await;
     let many: Vec<String> = (0..10_001).map(|n| format!("saw /{n} a")).collect();
-    let told = house.call("look@t", &many.join("\n")).await;
-    assert_eq!(told.matches("done").count(), 10_000);
+    let output = house.call("look@t", &many.join("\n")).await;
+    assert_eq!(output.matches("done").count(), 10_000);
     assert!(
-        told.ends_with("! session_full"),
+        output.ends_with("! session_full"),
         "the last of them is one too many"
     );
     // Over several calls the session drops some of them and continues.
@@ -236,8 +236,8 @@ async fn m_11_stored_bytes_are_limited_per_user_across_sessions() {
             ("relay@ann:3", large, "peek running"),
         ])
         .await;
-    let kept = house.call("relay@ann:3", "wait $1 1000").await;
-    assert!(kept.starts_with("(xxx"), "{kept}");
+    let output = house.call("relay@ann:3", "wait $1 1000").await;
+    assert!(output.starts_with("(xxx"), "{output}");
     house
         .check(&[("look@ann:1", "fill 1 5000", "! session_full")])
         .await;

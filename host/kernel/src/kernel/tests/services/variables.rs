@@ -34,8 +34,8 @@ async fn a_05_setting_a_variable_that_affects_programs_needs_approval() {
             ("look", "recall shared/env", r#"{"LANG":"C"}"#),
         ])
         .await;
-    let asked = "may draft (it would set the variable `MAKEFILES` for the programs of this session, which can change what they run)";
-    assert_eq!(house.person.shown_questions(), [asked, asked]);
+    let question = "may draft (it would set the variable `MAKEFILES` for the programs of this session, which can change what they run)";
+    assert_eq!(house.person.shown_questions(), [question, question]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -31,8 +31,8 @@ impl FakeBatch {
         }
     }
 
-    pub(super) fn note(&self, words: String) {
-        note(&self.log, self.start, words);
+    pub(super) fn note(&self, message: String) {
+        note(&self.log, self.start, message);
     }
 
     /// One line per call: `name seconds fate`, then its properties. A call honors its token unless it is `deaf`.
@@ -107,8 +107,8 @@ impl FakeBatch {
     }
 }
 
-fn note(log: &Log, start: Instant, words: String) {
-    let line = format!("{} {words}", start.elapsed().as_secs());
+fn note(log: &Log, start: Instant, message: String) {
+    let line = format!("{} {message}", start.elapsed().as_secs());
     log.lock().unwrap().push(line);
 }
 

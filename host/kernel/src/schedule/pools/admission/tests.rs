@@ -28,7 +28,7 @@ fn claim() -> impl proptest::strategy::Strategy<Value = Claim> {
         1 => Just(Pool::Interactive),
     ];
     let path = prop::sample::select(vec!["/a", "/a/b", "/a/b/c", "/ab", "/c", "/"]);
-    let place = (path, any::<bool>()).prop_map(|(path, write)| {
+    let lock = (path, any::<bool>()).prop_map(|(path, write)| {
         if write {
             PathLock::write(path)
         } else {
@@ -38,9 +38,13 @@ fn claim() -> impl proptest::strategy::Strategy<Value = Claim> {
     let lane = (0..3_u64, user()).prop_map(|(lane, user)| (lane, SessionKey::new(user, "s")));
     let lane = prop::option::weighted(0.3, lane);
     let share =
-        (pool, lane, prop::collection::vec(place, 0..3)).prop_map(|(pool, lane, places)| {
-            let places = PathLocks::of(&places);
-            Claim::Share { pool, lane, places }
+        (pool, lane, prop::collection::vec(lock, 0..3)).prop_map(|(pool, lane, path_locks)| {
+            let path_locks = PathLocks::of(&path_locks);
+            Claim::Share {
+                pool,
+                lane,
+                path_locks,
+            }
         });
     prop_oneof![10 => share, 1 => Just(Claim::Everything), 1 => Just(Claim::Agent)]
 }
@@ -77,16 +81,16 @@ impl AdmissionModel {
     fn leave(&mut self, index: usize) {
         let (ticket, ..) = self.here.remove(index);
         let admitted = self.room.leave(ticket);
-        assert_eq!(self.room.leave(ticket), [], "nobody leaves twice");
+        assert_eq!(self.room.leave(ticket), [], "a call left twice");
         self.admit(admitted);
     }
 
     fn admit(&mut self, tickets: Vec<Ticket>) {
         for ticket in tickets {
             let index = self.here.iter().position(|(one, ..)| *one == ticket);
-            let index = index.expect("only who is here is let in");
+            let index = index.expect("an unknown call was admitted");
             let (_, user, claim, runs) = &self.here[index];
-            assert!(!runs, "nobody is let in twice");
+            assert!(!runs, "a call was admitted twice");
             assert!(
                 !self.here[..index].iter().enumerate().any(
                     |(older, (_, whose, other, runs))| !runs
@@ -134,7 +138,7 @@ impl AdmissionModel {
                 let mut others = self.here.iter().filter(|(other, ..)| other != ticket);
                 assert!(
                     !others.any(|(_, _, other, runs)| *runs && other.conflicts_with(claim)),
-                    "{claim:?} runs beside what it clashes with"
+                    "{claim:?} runs together with a conflicting call"
                 );
             } else {
                 let full = claim
@@ -165,9 +169,9 @@ proptest! {
         // Only running calls can end, so this terminates only without deadlocks.
         while !house.here.is_empty() {
             let running = house.here.iter().rposition(|(.., runs)| *runs);
-            house.leave(running.expect("somebody runs as long as somebody is here"));
+            house.leave(running.expect("a call runs while calls are registered"));
         }
-        prop_assert!(house.room.counters.is_empty(), "nothing is kept of who is not here");
+        prop_assert!(house.room.counters.is_empty(), "counters of ended calls remain");
         prop_assert_eq!(house.room.line.len(), 0);
     }
 }

@@ -5,8 +5,8 @@ use toolhost_contract::{BackgroundCall, CallError, ErrorClass, Failure, Outcome,
 use super::super::{hooks, types};
 use super::bindings::toolhost::plugin::tools;
 
-/// Maximum size of another tool's outcome, in bytes. It bounds what the host copies; the guest has a memory limit
-/// of its own.
+/// Maximum size of another tool's outcome, in bytes. It bounds what the host copies; the guest has a
+/// separate memory limit.
 const MAX_OUTCOME: u64 = 8 << 20;
 
 pub(super) fn failure(failure: Failure) -> types::Failure {

@@ -327,9 +327,9 @@ fn finished_to_wit(
 }
 
 /// Head and tail, separated by a line that states how much is omitted.
-fn output_bytes(kept: CapturedOutput) -> Vec<u8> {
-    let omitted = kept.omitted();
-    let CapturedOutput { mut head, tail, .. } = kept;
+fn output_bytes(captured: CapturedOutput) -> Vec<u8> {
+    let omitted = captured.omitted();
+    let CapturedOutput { mut head, tail, .. } = captured;
     if omitted > 0 {
         head.extend_from_slice(format!("\n[… {omitted} bytes …]\n").as_bytes());
     }

@@ -1,4 +1,4 @@
-//! What happens in the session, in our words.
+//! The steps of the session in native tool names.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::session::Answer::{Chooses, No, Yes};
 use crate::session::{Call, Session};
 use crate::transcript::code;
 
-/// What the session leaves behind.
+/// The differences in the workspace after the session.
 pub const LEFT: &[&str] = &[
     "-data/old.csv",
     "~analysis.ipynb",
@@ -22,10 +22,10 @@ pub const LEFT: &[&str] = &[
     "~tests/test_greet.py",
 ];
 
-/// What somebody else did, which is not ours to take back.
+/// Changes by other programs, which an undo does not revert.
 pub const NOT_OURS: &[&str] = &["~config.ini"];
 
-/// Answers how many calls it were.
+/// Runs the scenario and returns the number of calls.
 pub fn play(session: &mut Session<'_>, page: &str) -> usize {
     let mut play = Play { session };
     look_around(&mut play);
@@ -61,7 +61,7 @@ fn look_around(play: &mut Play<'_, '_>) {
         json!({"path": "src/greet.py", "offset": 1, "limit": 2}),
         "def greet",
     );
-    play.is_told(
+    play.fails_with(
         "a file that is not there",
         "read_file",
         json!({"path": "src/gret.py"}),
@@ -118,7 +118,7 @@ fn plan(play: &mut Play<'_, '_>) {
         "",
     );
     let notes = json!({"path": "NOTES.md", "content": "Bonjour\n"});
-    play.is_told(
+    play.fails_with(
         "nothing is written in plan mode",
         "write_file",
         notes.clone(),
@@ -153,7 +153,7 @@ fn edit(play: &mut Play<'_, '_>) {
         &[No("keep the title")],
         ("user_denied", "keep the title"),
     );
-    play.is_told(
+    play.fails_with(
         "an edit of what is not there",
         "edit_file",
         json!({"path": "README.md", "old_string": "Says helo.", "new_string": "Says bonjour."}),
@@ -171,7 +171,7 @@ fn edit(play: &mut Play<'_, '_>) {
             fs::write(project.join("config.ini"), "[colours]\nbackground = blue\n").unwrap();
         });
     let white = |now: &str| json!({"path": "config.ini", "old_string": format!("background = {now}"), "new_string": "background = white"});
-    play.is_told(
+    play.fails_with(
         "an edit of what is there no more",
         "edit_file",
         white("red"),
@@ -297,10 +297,10 @@ fn run(play: &mut Play<'_, '_>) {
     );
 }
 
-/// What started says under which names it is known.
-fn background(play: &mut Play<'_, '_>, what: &str, command: &str) -> Value {
-    let input = json!({"command": command, "description": what, "run_in_background": true});
-    let started = play.asks(what, "shell", input, "");
+/// Starts a command in the background and returns its structured result, which contains its ids.
+fn background(play: &mut Play<'_, '_>, title: &str, command: &str) -> Value {
+    let input = json!({"command": command, "description": title, "run_in_background": true});
+    let started = play.asks(title, "shell", input, "");
     started["outcome"]["structured"].clone()
 }
 
@@ -337,7 +337,7 @@ fn finish(play: &mut Play<'_, '_>, page: &str) {
         todo(["completed", "completed", "completed"]),
         "",
     );
-    play.is_told(
+    play.fails_with(
         "a tool that nobody has",
         "raed_file",
         json!({}),
